@@ -1,0 +1,3 @@
+//! `bufbench`: workloads, traces, the simulator and comparisons.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! A buffer pool for storage engines.

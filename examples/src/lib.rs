@@ -1,0 +1,1 @@
+//! A small storage engine on `bufpool`: heap file and B+-tree.
