@@ -4,6 +4,8 @@
 //! random seed is passed in, so the same inputs always give the same decisions.
 #![forbid(unsafe_code)]
 
+pub mod classic;
 mod ids;
+mod list;
 
 pub use ids::{Access, ContextId, FileId, FrameId, PageId, TenantId};

@@ -1,0 +1,177 @@
+//! The well-known single-level replacement policies, one file each, all in the same frame: idea, paper,
+//! departures from the paper, what a refused proposal does, cost; then fields, hit, insert, victim, check.
+//!
+//! They serve twice: as opponents in every table, where one instance owns all frames of a cache, and as
+//! policies of one priority level of a tenant's pool, where an instance owns the level's frames.
+//! A driver maps pages to frames, and tells the policy what happens in this order:
+//!
+//! - a resident page is referenced: [`OneLevel::hit`];
+//! - a page comes in and a frame is free: [`OneLevel::insert`];
+//! - a page comes in and no frame is free: [`OneLevel::victim`], as often as the answer turns out to be
+//!   unusable, then [`OneLevel::remove`] for the frame taken, then [`OneLevel::insert`];
+//! - a page leaves for another reason or another level: [`OneLevel::remove`]; one that comes from another
+//!   level: [`OneLevel::insert`].
+//!
+//! Costs, with n resident pages. Time is per access; where it is amortised, the worst single call is O(n).
+//! Memory is in bytes per frame, ghosts (pages that are remembered though they have left) included.
+//!
+//! | policy | hit | miss | memory |
+//! | --- | --- | --- | --: |
+//! | LRU, MRU | O(1), moves a list node | O(1) | 8 |
+//! | FIFO | nothing | O(1) | 8 |
+//! | CLOCK | sets a byte | O(1) amortised | 9 |
+//! | OPT | O(log n) | O(log n) | 16 |
+//!
+//! With k busy frames in the way, `victim` asks about each of them once more than without.
+
+mod clock;
+mod fifo;
+mod lru;
+mod mru;
+mod opt;
+
+pub use clock::Clock;
+pub use fifo::Fifo;
+pub use lru::Lru;
+pub use mru::Mru;
+pub use opt::Opt;
+
+use crate::{FrameId, PageId};
+use std::{fmt, str::FromStr};
+
+/// A single-level replacement policy: a set of events and one question.
+///
+/// Deterministic: the same calls give the same answers. Frames are named by the driver's numbers; per-frame
+/// arrays grow to the largest number seen, so an instance that owns few frames of a large pool should see
+/// small numbers of its own (see [`build`]).
+///
+/// # Panics
+///
+/// A call about a frame that is not in the state it supposes (a hit on an absent frame, an insertion into an
+/// occupied one) is a bug of the driver. Debug builds panic; release builds may panic or decide badly, never worse.
+pub trait OneLevel: Send {
+    /// The policy's name as users write it, for example `2q`.
+    fn name(&self) -> &'static str;
+
+    /// Sets the number of frames the policy reckons with, from which it derives its internal targets and the
+    /// number of ghosts. It may differ from the number of resident pages at any time, in both directions.
+    ///
+    /// O(1) for a change by one; O(change) where ghosts have to go. New instances have the capacity given to
+    /// their constructor.
+    fn resize(&mut self, capacity: u32);
+
+    /// The resident `page` in `frame` was referenced.
+    fn hit(&mut self, frame: FrameId, page: PageId);
+
+    /// Names the frame to evict so that `missing` can come in, among the frames for which `busy` is false.
+    /// `None` if all are busy, or none is resident. Nothing is removed.
+    ///
+    /// The driver may refuse the answer, and ask again with a `busy` that knows more. What has happened to
+    /// the state by then is said in each policy's file; it is always valid, and no page is lost from it.
+    fn victim(&mut self, missing: PageId, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId>;
+
+    /// `page` left `frame`, proposed by [`victim`](Self::victim) or not.
+    fn remove(&mut self, frame: FrameId, page: PageId, why: Departure);
+
+    /// `page` came into `frame`: a miss was served, or the block was moved in from another level.
+    fn insert(&mut self, frame: FrameId, page: PageId);
+
+    /// Recounts everything from scratch. O(n).
+    ///
+    /// # Panics
+    ///
+    /// With a message that says which invariant does not hold.
+    fn check_invariants(&self);
+
+    /// Bytes of memory held for frames and ghosts.
+    fn metadata_bytes(&self) -> usize;
+}
+
+/// Why a page leaves a policy's frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Departure {
+    /// To make room. The policy may remember it as a ghost.
+    Evicted,
+    /// To another level, or because it ceased to exist. The policy forgets it.
+    Moved,
+}
+
+/// The policies that need no knowledge of the future, which are those a priority level can have.
+///
+/// [`Opt`] is not among them: it needs the accesses to come, and is made by its own constructor.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum PolicyKind {
+    /// Least recently used.
+    Lru,
+    /// Most recently used.
+    Mru,
+    /// First in, first out.
+    Fifo,
+    /// Second chance with one reference bit.
+    Clock,
+}
+
+impl PolicyKind {
+    /// All of them.
+    pub const ALL: [PolicyKind; 4] = [Self::Lru, Self::Mru, Self::Fifo, Self::Clock];
+
+    /// The name that [`FromStr`] reads and `Display` writes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lru => "lru",
+            Self::Mru => "mru",
+            Self::Fifo => "fifo",
+            Self::Clock => "clock",
+        }
+    }
+}
+
+impl fmt::Display for PolicyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for PolicyKind {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        known.ok_or_else(|| UnknownPolicy { name: name.to_owned() })
+    }
+}
+
+/// A name that no [`PolicyKind`] has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownPolicy {
+    /// The name as it was given.
+    pub name: String,
+}
+
+impl fmt::Display for UnknownPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+        write!(f, "unknown policy {:?}; known are {}", self.name, known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownPolicy {}
+
+/// A policy for frames that are numbered densely from 0, as those of a whole cache are.
+pub fn build(kind: PolicyKind, _capacity: u32) -> Box<dyn OneLevel> {
+    match kind {
+        PolicyKind::Lru => Box::new(Lru::new()),
+        PolicyKind::Mru => Box::new(Mru::new()),
+        PolicyKind::Fifo => Box::new(Fifo::new()),
+        PolicyKind::Clock => Box::new(Clock::new()),
+    }
+}
+
+/// The first frame that is not busy, walking `frames` in the order given.
+fn first_free(
+    mut frames: impl Iterator<Item = u32>,
+    busy: &mut dyn FnMut(FrameId) -> bool,
+) -> Option<FrameId> {
+    frames.find_map(|frame| (!busy(FrameId(frame))).then_some(FrameId(frame)))
+}

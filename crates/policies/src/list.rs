@@ -1,0 +1,309 @@
+//! Doubly linked lists threaded through a flat array of slots.
+//!
+//! [`Links`] owns one pair of neighbours per slot, [`List`] owns two ends and a length. Several lists may
+//! share one [`Links`] as long as a slot is in at most one of them at a time. Every operation is O(1),
+//! except growing the array and walking it, and nothing is allocated for a slot that has been seen before.
+//!
+//! Convention of this crate: the **head** is the old, cold end, the **tail** the new, hot one.
+#![allow(dead_code)] // Not every list operation has a user yet.
+
+/// No slot: the neighbour beyond an end of a list, and the ends of an empty list.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// The neighbour of a slot that is in no list. Tells mistakes apart; never followed.
+const UNLINKED: u32 = u32::MAX - 1;
+
+/// The neighbours of one slot.
+#[derive(Clone, Copy)]
+struct Neighbours {
+    prev: u32,
+    next: u32,
+}
+
+/// The neighbours of every slot. 8 bytes a slot.
+#[derive(Default)]
+pub(crate) struct Links {
+    slots: Vec<Neighbours>,
+}
+
+impl Links {
+    /// Makes `slot` usable. Amortised O(1); allocates only when `slot` is larger than all before.
+    #[inline]
+    pub(crate) fn grow_to(&mut self, slot: u32) {
+        if slot as usize >= self.slots.len() {
+            self.grow_cold(slot);
+        }
+    }
+
+    #[cold]
+    fn grow_cold(&mut self, slot: u32) {
+        let unlinked = Neighbours { prev: UNLINKED, next: UNLINKED };
+        self.slots.resize(slot as usize + 1, unlinked);
+    }
+
+    /// True if `slot` is in one of the lists.
+    #[inline]
+    pub(crate) fn is_linked(&self, slot: u32) -> bool {
+        self.slots.get(slot as usize).is_some_and(|n| n.next != UNLINKED)
+    }
+
+    /// The slot towards the tail, [`NIL`] after the tail.
+    #[inline]
+    pub(crate) fn next(&self, slot: u32) -> u32 {
+        self.slots[slot as usize].next
+    }
+
+    /// The slot towards the head, [`NIL`] before the head.
+    #[inline]
+    pub(crate) fn prev(&self, slot: u32) -> u32 {
+        self.slots[slot as usize].prev
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Neighbours>()
+    }
+}
+
+/// One list over the slots of a [`Links`], which each call gets as an argument.
+pub(crate) struct List {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl List {
+    pub(crate) const fn new() -> Self {
+        Self { head: NIL, tail: NIL, len: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The oldest slot, or [`NIL`].
+    #[inline]
+    pub(crate) fn head(&self) -> u32 {
+        self.head
+    }
+
+    /// The newest slot, or [`NIL`].
+    #[inline]
+    pub(crate) fn tail(&self) -> u32 {
+        self.tail
+    }
+
+    #[inline]
+    pub(crate) fn push_tail(&mut self, links: &mut Links, slot: u32) {
+        self.link(links, self.tail, slot, NIL);
+    }
+
+    #[inline]
+    pub(crate) fn push_head(&mut self, links: &mut Links, slot: u32) {
+        self.link(links, NIL, slot, self.head);
+    }
+
+    /// Puts `slot` right before `place`, on its head side; at the tail if `place` is [`NIL`].
+    #[inline]
+    pub(crate) fn insert_before(&mut self, links: &mut Links, place: u32, slot: u32) {
+        let prev = if place == NIL { self.tail } else { links.prev(place) };
+        self.link(links, prev, slot, place);
+    }
+
+    #[inline]
+    fn link(&mut self, links: &mut Links, prev: u32, slot: u32, next: u32) {
+        debug_assert!(!links.is_linked(slot), "slot {slot} is already in a list");
+        links.slots[slot as usize] = Neighbours { prev, next };
+        match prev {
+            NIL => self.head = slot,
+            _ => links.slots[prev as usize].next = slot,
+        }
+        match next {
+            NIL => self.tail = slot,
+            _ => links.slots[next as usize].prev = slot,
+        }
+        self.len += 1;
+    }
+
+    /// Takes `slot`, which must be in this list, out of it.
+    #[inline]
+    pub(crate) fn remove(&mut self, links: &mut Links, slot: u32) {
+        debug_assert!(links.is_linked(slot), "slot {slot} is in no list");
+        let Neighbours { prev, next } = links.slots[slot as usize];
+        match prev {
+            NIL => self.head = next,
+            _ => links.slots[prev as usize].next = next,
+        }
+        match next {
+            NIL => self.tail = prev,
+            _ => links.slots[next as usize].prev = prev,
+        }
+        links.slots[slot as usize] = Neighbours { prev: UNLINKED, next: UNLINKED };
+        self.len -= 1;
+    }
+
+    #[inline]
+    pub(crate) fn pop_head(&mut self, links: &mut Links) -> Option<u32> {
+        let slot = self.head;
+        (slot != NIL).then(|| {
+            self.remove(links, slot);
+            slot
+        })
+    }
+
+    /// Makes `slot`, which must be in this list, the newest.
+    #[inline]
+    pub(crate) fn move_to_tail(&mut self, links: &mut Links, slot: u32) {
+        if slot != self.tail {
+            self.remove(links, slot);
+            self.push_tail(links, slot);
+        }
+    }
+
+    /// The slot after `slot` when the list is read as a ring: after the tail comes the head.
+    #[inline]
+    pub(crate) fn next_in_ring(&self, links: &Links, slot: u32) -> u32 {
+        match links.next(slot) {
+            NIL => self.head,
+            next => next,
+        }
+    }
+
+    /// The slots from head to tail. Removing during the walk is not possible; see [`Links::next`] for that.
+    pub(crate) fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = u32> + use<'a> {
+        let mut at = self.head;
+        std::iter::from_fn(move || {
+            let slot = at;
+            (slot != NIL).then(|| {
+                at = links.next(slot);
+                slot
+            })
+        })
+    }
+
+    /// The slots from tail to head.
+    pub(crate) fn iter_from_tail<'a>(&self, links: &'a Links) -> impl Iterator<Item = u32> + use<'a> {
+        let mut at = self.tail;
+        std::iter::from_fn(move || {
+            let slot = at;
+            (slot != NIL).then(|| {
+                at = links.prev(slot);
+                slot
+            })
+        })
+    }
+
+    /// Recounts the list in both directions. Panics with a message if it is broken.
+    pub(crate) fn check_invariants(&self, links: &Links) {
+        let (mut prev, mut at, mut len) = (NIL, self.head, 0);
+        while at != NIL {
+            assert!(links.is_linked(at), "slot {at} of a list is marked as unlinked");
+            assert_eq!(links.prev(at), prev, "slot {at} does not point back to its predecessor");
+            len += 1;
+            assert!(len <= self.len, "a list of {} slots has more, or runs in a circle", self.len);
+            (prev, at) = (at, links.next(at));
+        }
+        assert_eq!(self.tail, prev, "a list does not end at its tail");
+        assert_eq!(self.len, len, "a list's length is not the number of its slots");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a list behaves as a `VecDeque` whatever is done to it.
+    //! Method: random operations on two lists over one array, contents compared after every step.
+
+    use super::*;
+    use proptest::prelude::*;
+
+    const SLOTS: u32 = 12;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        PushHead,
+        PushTail,
+        InsertBefore(usize),
+        Remove,
+        MoveToTail,
+        PopHead,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<(usize, u32, Step)>> {
+        let step = prop_oneof![
+            Just(Step::PushHead),
+            Just(Step::PushTail),
+            (0..SLOTS as usize).prop_map(Step::InsertBefore),
+            Just(Step::Remove),
+            Just(Step::MoveToTail),
+            Just(Step::PopHead),
+        ];
+        prop::collection::vec((0..2usize, 0..SLOTS, step), 1..200)
+    }
+
+    proptest! {
+        #[test]
+        fn lists_equal_vectors(steps in steps()) {
+            let mut links = Links::default();
+            let mut lists = [List::new(), List::new()];
+            let mut naive: [Vec<u32>; 2] = [Vec::new(), Vec::new()];
+            for (which, slot, step) in steps {
+                links.grow_to(slot);
+                let (list, vector) = (&mut lists[which], &mut naive[which]);
+                let place = vector.iter().position(|&s| s == slot);
+                prop_assert!(place.is_none() || links.is_linked(slot));
+                match (step, place) {
+                    (Step::PushHead, None) if !links.is_linked(slot) => {
+                        list.push_head(&mut links, slot);
+                        vector.insert(0, slot);
+                    }
+                    (Step::PushTail, None) if !links.is_linked(slot) => {
+                        list.push_tail(&mut links, slot);
+                        vector.push(slot);
+                    }
+                    (Step::InsertBefore(at), None) if !links.is_linked(slot) => {
+                        let at = at.min(vector.len());
+                        list.insert_before(&mut links, vector.get(at).copied().unwrap_or(NIL), slot);
+                        vector.insert(at, slot);
+                    }
+                    (Step::Remove, Some(at)) => {
+                        list.remove(&mut links, slot);
+                        vector.remove(at);
+                    }
+                    (Step::MoveToTail, Some(at)) => {
+                        list.move_to_tail(&mut links, slot);
+                        vector.remove(at);
+                        vector.push(slot);
+                    }
+                    (Step::PopHead, _) => {
+                        let popped = (!vector.is_empty()).then(|| vector.remove(0));
+                        prop_assert_eq!(list.pop_head(&mut links), popped);
+                    }
+                    _ => {}
+                }
+                for (list, vector) in lists.iter().zip(&naive) {
+                    list.check_invariants(&links);
+                    prop_assert_eq!(&list.iter(&links).collect::<Vec<_>>(), vector);
+                    prop_assert!(list.iter_from_tail(&links).eq(vector.iter().rev().copied()));
+                    prop_assert_eq!(list.len() as usize, vector.len());
+                    prop_assert_eq!(list.is_empty(), vector.is_empty());
+                    prop_assert_eq!(list.tail(), vector.last().copied().unwrap_or(NIL));
+                    if let (Some(&first), Some(&last)) = (vector.first(), vector.last()) {
+                        prop_assert_eq!(list.next_in_ring(&links, last), first);
+                    }
+                }
+            }
+        }
+    }
+}
