@@ -1,0 +1,191 @@
+//! One error type for the whole library: what went wrong, where, during what, and what was expected.
+
+use std::fmt;
+use std::io;
+
+/// The result of every fallible call of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, with the operation, file and page it happened to.
+///
+/// The kind is for programs ([`Error::kind`]); the `Display` form is for people and says what was expected.
+/// One pointer in size, so that results stay small; it allocates only when an error happens.
+pub struct Error(Box<Details>);
+
+struct Details {
+    kind: ErrorKind,
+    operation: &'static str,
+    file: Option<String>,
+    page: Option<u64>,
+    message: String,
+    source: Option<io::Error>,
+}
+
+/// The kinds of [`Error`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The page size is not a power of two in the allowed range.
+    PageSize,
+    /// The page size is not a multiple of what direct I/O on this file asks for.
+    Alignment,
+    /// Too few frames for the threads and floors that were promised, or more than the pool can number.
+    Memory,
+    /// Options that contradict one another, or a value out of its range.
+    InvalidOptions,
+    /// Floors and caps that cannot hold: the floors' sum is too large, or a floor is above its cap.
+    Floor,
+    /// The file's length is not a multiple of the page size, or its page table would pass its limit.
+    FileLength,
+    /// The page's number is not below the file's number of pages.
+    PageBeyondEnd,
+    /// A range that is inverted or ends beyond the file.
+    Range,
+    /// The same inode is already open in this pool.
+    FileAlreadyOpen,
+    /// Another open file holds the lock on this file.
+    FileLocked,
+    /// The file was closed or removed.
+    FileClosed,
+    /// A write to this file failed before; it takes no more writes until it is reopened.
+    FilePoisoned,
+    /// A change was asked of a file opened for reading.
+    ReadOnly,
+    /// The page is pinned or latched by someone who must let go of it first.
+    PageBusy,
+    /// A latch was not free within `latch_wait_ms`.
+    LatchTimeout,
+    /// The calling thread would wait for a latch that it holds itself.
+    SelfDeadlock,
+    /// Every frame that could have been taken is pinned.
+    Exhausted,
+    /// A directive that is out of range.
+    Directive,
+    /// A directive that would pass a limit of the manager.
+    DirectiveLimit,
+    /// The tenant was closed.
+    TenantClosed,
+    /// The pool was closed.
+    PoolClosed,
+    /// A page and a tenant, or a file and a tenant, belong to different pools.
+    WrongPool,
+    /// The requested I/O backend, or direct I/O, cannot be had here.
+    IoUnavailable,
+    /// The device has no room left.
+    NoSpace,
+    /// The file ended inside a page: it was shortened behind the pool's back.
+    UnexpectedEof,
+    /// The engine's log could not be advanced, so pages that depend on it stay dirty.
+    Log,
+    /// The page's contents failed verification after a second read.
+    Corrupt,
+    /// What was asked cannot be done with this kind of file.
+    Unsupported,
+    /// Any other failure of the operating system or the device.
+    Io,
+}
+
+impl Error {
+    /// What went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The operation that failed, in one or two words.
+    pub fn operation(&self) -> &str {
+        self.0.operation
+    }
+
+    /// The name of the file concerned, if there is one.
+    pub fn file(&self) -> Option<&str> {
+        self.0.file.as_deref()
+    }
+
+    /// The number of the page concerned, if there is one.
+    pub fn page(&self) -> Option<u64> {
+        self.0.page
+    }
+
+    pub(crate) fn new(kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Self {
+        Self(Box::new(Details {
+            kind,
+            operation,
+            file: None,
+            page: None,
+            message: message.into(),
+            source: None,
+        }))
+    }
+
+    /// An error of the operating system; its kind follows from the error code.
+    pub(crate) fn from_io(operation: &'static str, source: io::Error) -> Self {
+        let kind = match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+            io::ErrorKind::UnexpectedEof => ErrorKind::UnexpectedEof,
+            _ => ErrorKind::Io,
+        };
+        let mut error = Self::new(kind, operation, source.to_string());
+        error.0.source = Some(source);
+        error
+    }
+
+    pub(crate) fn in_file(mut self, name: &str) -> Self {
+        self.0.file = Some(name.to_owned());
+        self
+    }
+
+    pub(crate) fn at_page(mut self, number: u64) -> Self {
+        self.0.page = Some(number);
+        self
+    }
+
+    /// The same error again, for a second caller. An operating-system error keeps its code.
+    pub(crate) fn duplicate(&self) -> Self {
+        let details = &*self.0;
+        let source = details.source.as_ref().map(|source| match source.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(source.kind(), source.to_string()),
+        });
+        Self(Box::new(Details {
+            kind: details.kind,
+            operation: details.operation,
+            file: details.file.clone(),
+            page: details.page,
+            message: details.message.clone(),
+            source,
+        }))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let details = &*self.0;
+        f.write_str(details.operation)?;
+        match (&details.file, details.page) {
+            (Some(file), Some(page)) => write!(f, " (file {file}, page {page})")?,
+            (Some(file), None) => write!(f, " (file {file})")?,
+            (None, Some(page)) => write!(f, " (page {page})")?,
+            (None, None) => {}
+        }
+        write!(f, ": {}", details.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({:?}: {self})", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = error.0.source.as_ref().map_or(io::ErrorKind::Other, io::Error::kind);
+        io::Error::new(kind, error)
+    }
+}

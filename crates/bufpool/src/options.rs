@@ -1,0 +1,311 @@
+//! Every setting of a pool and of a file: unit, default, range, and what it trades.
+
+use bufpool_policies::FileId;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::{Allocation, Pool, Recorder};
+
+/// The smallest page size, in bytes.
+pub const PAGE_BYTES_MIN: usize = 512;
+/// The largest page size, in bytes.
+pub const PAGE_BYTES_MAX: usize = 1 << 20;
+/// The largest number of frames of a pool; a page word holds 24 bits of frame number, one of which means "none".
+pub const FRAMES_MAX: u32 = (1 << 24) - (1 << 12);
+/// Frames that belong to nobody's floor, whatever the options say.
+pub(crate) const FRAMES_SPARE: u32 = 8;
+/// The largest number of files opened in the life of a pool.
+pub(crate) const FILES_MAX: u32 = FileId(1 << 24).0 - 1;
+
+/// Which I/O backend a pool uses.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Io {
+    /// io_uring where the kernel allows it, otherwise threads; [`Pool::io`] says which, and why.
+    #[default]
+    Auto,
+    /// This backend or an error at open.
+    Require(IoBackend),
+}
+
+/// The I/O backends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum IoBackend {
+    /// io_uring.
+    Uring,
+    /// Positioned reads and writes on a few threads.
+    Threads,
+}
+
+/// Whether files bypass the operating system's page cache.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Direct {
+    /// Where the file system and the page size allow it; [`Pool::io`] says where it was not possible.
+    #[default]
+    Prefer,
+    /// Always, or an error when a file is opened.
+    Require,
+    /// Never.
+    Off,
+}
+
+/// Options of a pool. `PoolOptions::new().memory_bytes(256 << 20).open()?` is enough for most.
+///
+/// ```
+/// # fn main() -> bufpool::Result<()> {
+/// let pool = bufpool::PoolOptions::new().memory_bytes(1 << 20).page_bytes(4096).open()?;
+/// assert!(pool.frames() >= 200);
+/// # Ok(())
+/// # }
+/// ```
+pub struct PoolOptions {
+    pub(crate) memory: Memory,
+    pub(crate) page_bytes: usize,
+    pub(crate) threads_max: u32,
+    pub(crate) allocation: Allocation,
+    pub(crate) revocation: bool,
+    pub(crate) shared_pages: bool,
+    pub(crate) deterministic: Option<u64>,
+    pub(crate) io: Io,
+    pub(crate) direct: Direct,
+    pub(crate) recorder: Option<Box<dyn Recorder>>,
+    pub(crate) latch_wait_ms: u64,
+    pub(crate) frame_wait_ms: u64,
+    pub(crate) dirty_limit_percent: u8,
+    pub(crate) page_tables_bytes_max: u64,
+}
+
+/// How the number of frames was given.
+#[derive(Clone, Copy)]
+pub(crate) enum Memory {
+    /// Frames and reserve together.
+    Bytes(u64),
+    /// Exactly this many frames; the reserve comes on top.
+    Frames(u32),
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self {
+            memory: Memory::Bytes(128 << 20),
+            page_bytes: 8192,
+            threads_max: 16,
+            allocation: Allocation::LruSp,
+            revocation: true,
+            shared_pages: true,
+            deterministic: None,
+            io: Io::Auto,
+            direct: Direct::Prefer,
+            recorder: None,
+            latch_wait_ms: 10_000,
+            frame_wait_ms: 1_000,
+            dirty_limit_percent: 50,
+            page_tables_bytes_max: 4 << 30,
+        }
+    }
+}
+
+impl PoolOptions {
+    /// The defaults: 128 MiB of memory, 8 KiB pages, 16 threads, LRU-SP, I/O chosen by probing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Memory for page frames and the clean reserve together, in bytes; page tables and metadata come on top and
+    /// are reported. Default 128 MiB. Overrides [`frames`](Self::frames).
+    pub fn memory_bytes(mut self, bytes: u64) -> Self {
+        self.memory = Memory::Bytes(bytes);
+        self
+    }
+
+    /// The exact number of frames that policies fill; the clean reserve comes on top. Overrides
+    /// [`memory_bytes`](Self::memory_bytes).
+    pub fn frames(mut self, frames: u32) -> Self {
+        self.memory = Memory::Frames(frames);
+        self
+    }
+
+    /// Bytes of a page: a power of two from [`PAGE_BYTES_MIN`] to [`PAGE_BYTES_MAX`]. Default 8,192.
+    pub fn page_bytes(mut self, bytes: usize) -> Self {
+        self.page_bytes = bytes;
+        self
+    }
+
+    /// How many threads use the pool at once; each may need two frames, so frames must be at least
+    /// `2 * threads_max + floors + 8`. Default 16.
+    pub fn threads_max(mut self, threads: u32) -> Self {
+        self.threads_max = threads;
+        self
+    }
+
+    /// How tenants share the frames. Default [`Allocation::LruSp`]; the others are for comparison.
+    pub fn allocation(mut self, allocation: Allocation) -> Self {
+        self.allocation = allocation;
+        self
+    }
+
+    /// Whether a tenant whose directives keep being wrong loses their effect for a while. Default true.
+    pub fn revocation(mut self, on: bool) -> Self {
+        self.revocation = on;
+        self
+    }
+
+    /// Whether a manager is kept from evicting a page that another tenant uses. Default true.
+    pub fn shared_pages(mut self, on: bool) -> Self {
+        self.shared_pages = on;
+        self
+    }
+
+    /// Deterministic mode: every access reaches the directory at once, nothing runs in the background, a miss
+    /// writes its dirty victim itself and waits, the reserve is 0, and random numbers come from `seed`. For tests, recordings
+    /// and comparisons with the simulator; hits are slower, since each takes the policy lock.
+    pub fn deterministic(mut self, seed: u64) -> Self {
+        self.deterministic = Some(seed);
+        self
+    }
+
+    /// The I/O backend. Default [`Io::Auto`].
+    pub fn io(mut self, io: Io) -> Self {
+        self.io = io;
+        self
+    }
+
+    /// Direct I/O for files that do not choose themselves. Default [`Direct::Prefer`].
+    pub fn direct(mut self, direct: Direct) -> Self {
+        self.direct = direct;
+        self
+    }
+
+    /// Who is told the trace of the run. Needs deterministic mode.
+    pub fn recorder(mut self, recorder: Box<dyn Recorder>) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
+    /// The longest wait for a latch before it becomes an error, in milliseconds. Default 10,000.
+    pub fn latch_wait_ms(mut self, ms: u64) -> Self {
+        self.latch_wait_ms = ms;
+        self
+    }
+
+    /// The longest wait for a frame when all are pinned, in milliseconds. Default 1,000.
+    pub fn frame_wait_ms(mut self, ms: u64) -> Self {
+        self.frame_wait_ms = ms;
+        self
+    }
+
+    /// The share of dirty frames, in per cent from 1 to 100, above which the background writer works without
+    /// waiting for a reason. Lower: shorter checkpoints and evictions; higher: fewer writes of pages that change often. Default 50.
+    pub fn dirty_limit_percent(mut self, percent: u8) -> Self {
+        self.dirty_limit_percent = percent;
+        self
+    }
+
+    /// The most memory all page tables together may take, in bytes: 8 for each page of each file that is touched, in
+    /// chunks. Default 4 GiB, which is enough for 4 TiB of 8 KiB pages.
+    pub fn page_tables_bytes_max(mut self, bytes: u64) -> Self {
+        self.page_tables_bytes_max = bytes;
+        self
+    }
+
+    /// Opens the pool: maps its memory, chooses the I/O backend, starts the background writer.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::PageSize`], [`ErrorKind::Memory`], [`ErrorKind::InvalidOptions`] for the values given;
+    /// [`ErrorKind::IoUnavailable`] if a required backend cannot be had; [`ErrorKind::Io`] if memory cannot be mapped.
+    pub fn open(self) -> Result<Pool> {
+        self.check()?;
+        Pool::open(self)
+    }
+
+    fn check(&self) -> Result<()> {
+        let page_bytes = self.page_bytes;
+        if !page_bytes.is_power_of_two() || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes) {
+            return Err(Error::new(
+                ErrorKind::PageSize,
+                "open pool",
+                format!(
+                    "page_bytes is {page_bytes}, expected a power of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX}"
+                ),
+            ));
+        }
+        let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidOptions, "open pool", message));
+        if !(1..=100).contains(&self.dirty_limit_percent) {
+            return invalid("dirty_limit_percent must be from 1 to 100");
+        }
+        if self.threads_max == 0 {
+            return invalid("threads_max must be at least 1");
+        }
+        if self.recorder.is_some() && self.deterministic.is_none() {
+            return invalid("a recorder needs deterministic mode, since only there accesses have one order");
+        }
+        Ok(())
+    }
+
+    /// Frames and reserve frames for these options.
+    pub(crate) fn split_memory(&self) -> Result<(u32, u32)> {
+        let (frames, reserve) = match self.memory {
+            Memory::Frames(frames) => (u64::from(frames), self.reserve_for(u64::from(frames))),
+            Memory::Bytes(bytes) => {
+                let total = bytes / self.page_bytes as u64;
+                let reserve = self.reserve_for(total);
+                (total.saturating_sub(reserve), reserve)
+            }
+        };
+        let needed = u64::from(self.threads_max) * 2 + u64::from(FRAMES_SPARE);
+        if frames < needed || frames > u64::from(FRAMES_MAX) {
+            return Err(Error::new(
+                ErrorKind::Memory,
+                "open pool",
+                format!(
+                    "{frames} frames of {} bytes, expected from {needed} (2 for each of threads_max = {} and {FRAMES_SPARE} more) to {FRAMES_MAX}",
+                    self.page_bytes, self.threads_max
+                ),
+            ));
+        }
+        Ok((frames as u32, reserve as u32))
+    }
+
+    /// One clean frame in 64, at least 4 and at most 1,024; none in deterministic mode.
+    fn reserve_for(&self, frames: u64) -> u64 {
+        if self.deterministic.is_some() { 0 } else { (frames / 64).clamp(4, 1024) }
+    }
+}
+
+/// How a file is opened.
+///
+/// ```
+/// let options = bufpool::FileOptions::new().create(true);
+/// # let _ = options;
+/// ```
+#[derive(Clone, Copy, Default, Debug)]
+pub struct FileOptions {
+    pub(crate) read_only: bool,
+    pub(crate) create: bool,
+    pub(crate) direct: Option<Direct>,
+}
+
+impl FileOptions {
+    /// For reading and writing, existing, direct I/O as the pool has it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens for reading only: a shared lock, and every attempt to change a page is an error. Default false.
+    pub fn read_only(mut self, on: bool) -> Self {
+        self.read_only = on;
+        self
+    }
+
+    /// Makes an empty file if there is none. Default false.
+    pub fn create(mut self, on: bool) -> Self {
+        self.create = on;
+        self
+    }
+
+    /// Direct I/O for this file, instead of what the pool's options say.
+    pub fn direct(mut self, direct: Direct) -> Self {
+        self.direct = Some(direct);
+        self
+    }
+}

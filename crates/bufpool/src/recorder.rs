@@ -1,0 +1,88 @@
+//! The trace of a run, told to a [`Recorder`] in the order in which the directory saw it.
+//!
+//! Replaying the events in a simulator with the same number of frames gives the same misses: accesses come in
+//! the directory's order, and a page that is held (by a guard or a pin) while another access happens is
+//! bracketed by [`Event::Pin`] and [`Event::Unpin`]. Pages dropped by `truncate`, `discard`, `remove` and
+//! `File::close` have no event, because the trace format has no word for them; do these outside the part that is replayed.
+
+use bufpool_policies::{FileId, PageId};
+
+use crate::Policy;
+
+/// Receives the events of a run in deterministic mode.
+///
+/// It is called under the pool's policy lock and must not call into the pool.
+pub trait Recorder: Send {
+    /// Takes one event.
+    fn record(&mut self, event: Event<'_>);
+}
+
+/// One step of a recorded run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A file was opened; its pages have ids from `PageId::in_file(id, 0)` on.
+    File {
+        /// The file's number in the pool.
+        id: FileId,
+        /// Its name.
+        name: &'a str,
+    },
+    /// A call site was seen for the first time.
+    Site {
+        /// The number used by later accesses; 0 never occurs.
+        id: u32,
+        /// The name given with `site!`, if any.
+        name: Option<&'a str>,
+        /// Source file of the call.
+        file: &'a str,
+        /// Line of the call.
+        line: u32,
+    },
+    /// A guard was granted.
+    Access {
+        /// The page.
+        page: PageId,
+        /// From where.
+        site: u32,
+        /// By whom.
+        tenant: u32,
+        /// True if the access made the page instead of reading it.
+        creation: bool,
+    },
+    /// From here on the page's frame may not be taken.
+    Pin(PageId),
+    /// The page's frame may be taken again.
+    Unpin(PageId),
+    /// `Tenant::set_policy`.
+    Policy {
+        /// Whose level.
+        tenant: u32,
+        /// The level.
+        priority: i32,
+        /// Its policy from now on.
+        policy: Policy,
+    },
+    /// `Tenant::set_priority`: the pages `first..=last`.
+    Priority {
+        /// Whose pages.
+        tenant: u32,
+        /// First page of the range.
+        first: PageId,
+        /// Last page of the range, included.
+        last: PageId,
+        /// Their priority from now on.
+        priority: i32,
+    },
+    /// `Tenant::set_temporary_priority`: those of the pages `first..=last` that are resident.
+    TemporaryPriority {
+        /// Whose pages.
+        tenant: u32,
+        /// First page of the range.
+        first: PageId,
+        /// Last page of the range, included.
+        last: PageId,
+        /// Their priority until their next reference.
+        priority: i32,
+    },
+}

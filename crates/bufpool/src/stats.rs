@@ -1,0 +1,227 @@
+//! What a pool can say about itself: [`Stats`] as data, [`Report`] as text.
+
+use std::fmt;
+
+/// Counts since the pool was opened, taken at one moment.
+#[derive(Clone, Default, Debug)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Guards granted (creations included, retries not).
+    pub accesses: u64,
+    /// Accesses whose page was resident, or was being loaded by another thread.
+    pub hits: u64,
+    /// Accesses whose page was not resident, creations included.
+    pub misses: u64,
+    /// Pages transferred from files.
+    pub reads: u64,
+    /// Pages transferred to files.
+    pub writes: u64,
+    /// Misses that made their page instead of reading it.
+    pub creations: u64,
+    /// Hits that waited for another thread's load of the page.
+    pub waited: u64,
+    /// First accesses to prefetched pages.
+    pub prefetch_used: u64,
+    /// Pages evicted.
+    pub evictions: u64,
+    /// Writes and fsyncs that failed.
+    pub write_failures: u64,
+    /// Frames that policies fill.
+    pub frames: u32,
+    /// Frames of the clean reserve, on top of `frames`.
+    pub reserve_frames: u32,
+    /// Frames whose page differs from the file.
+    pub dirty_frames: u64,
+    /// Bytes of a page.
+    pub page_bytes: usize,
+    /// Bytes of all page tables, outside the pool's memory.
+    pub page_tables_bytes: u64,
+    /// Bytes of frame table, directory and managers.
+    pub metadata_bytes: u64,
+    /// Per tenant, in order of their ids; the default tenant is first.
+    pub tenants: Vec<TenantStats>,
+    /// Per call site, most accesses first.
+    pub sites: Vec<SiteStats>,
+}
+
+impl Stats {
+    /// Hits per access; 0 before the first access.
+    pub fn hit_ratio(&self) -> f64 {
+        ratio(self.hits, self.accesses)
+    }
+}
+
+/// One tenant's part of [`Stats`].
+#[derive(Clone, Default, Debug)]
+#[non_exhaustive]
+pub struct TenantStats {
+    /// The tenant's number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Whether it was closed.
+    pub closed: bool,
+    /// Its floor, in frames.
+    pub floor_frames: u32,
+    /// Its cap, in frames.
+    pub cap_frames: u32,
+    /// Frames it owns.
+    pub resident_frames: u32,
+    /// Guards granted to it.
+    pub accesses: u64,
+    /// Of these, hits.
+    pub hits: u64,
+    /// Of these, misses.
+    pub misses: u64,
+    /// Times its manager was asked for a victim.
+    pub decisions: u64,
+    /// Times its manager named another page than the candidate.
+    pub overrules: u64,
+    /// Overrules that turned out wrong: the evicted page was needed before the one kept.
+    pub mistakes: u64,
+    /// Overrules that turned out right.
+    pub vindications: u64,
+    /// Times its manager was revoked.
+    pub revocations: u64,
+}
+
+/// One call site's part of [`Stats`].
+#[derive(Clone, Default, Debug)]
+#[non_exhaustive]
+pub struct SiteStats {
+    /// The site's number, as in recorded traces.
+    pub id: u32,
+    /// Name given with `site!`, if any.
+    pub name: Option<String>,
+    /// Source file of the call.
+    pub file: String,
+    /// Line of the call.
+    pub line: u32,
+    /// Column of the call.
+    pub column: u32,
+    /// Guards granted from here.
+    pub accesses: u64,
+    /// Of these, misses.
+    pub misses: u64,
+    /// Mistakes that misses from here brought to light.
+    pub mistakes: u64,
+}
+
+impl SiteStats {
+    /// Hits per access.
+    pub fn hit_ratio(&self) -> f64 {
+        ratio(self.accesses - self.misses, self.accesses)
+    }
+}
+
+/// [`Stats`] as a text for people, with one line for each tenant and call site.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub(crate) stats: Stats,
+}
+
+impl Report {
+    /// The numbers behind the text.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
+
+/// Lines of call sites in a report; the rest is summed up.
+const SITES_SHOWN: usize = 40;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stats = &self.stats;
+        let mib = |pages: u64| (pages * stats.page_bytes as u64) as f64 / f64::from(1 << 20);
+        writeln!(
+            f,
+            "frames {} of {} bytes ({:.1} MiB), reserve {}, dirty {}, page tables {} bytes, metadata {} bytes",
+            stats.frames,
+            stats.page_bytes,
+            mib(u64::from(stats.frames)),
+            stats.reserve_frames,
+            stats.dirty_frames,
+            stats.page_tables_bytes,
+            stats.metadata_bytes
+        )?;
+        writeln!(
+            f,
+            "accesses {}  hits {} ({:.6})  misses {}  creations {}  waited {}  reads {}  writes {}",
+            stats.accesses,
+            stats.hits,
+            stats.hit_ratio(),
+            stats.misses,
+            stats.creations,
+            stats.waited,
+            stats.reads,
+            stats.writes
+        )?;
+        self.fmt_tenants(f)?;
+        self.fmt_sites(f)
+    }
+}
+
+impl Report {
+    fn fmt_tenants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<20} {:>8} {:>12} {:>12} {:>9} {:>10} {:>10} {:>10} {:>11}",
+            "tenant",
+            "frames",
+            "accesses",
+            "misses",
+            "hit_ratio",
+            "decisions",
+            "overrules",
+            "mistakes",
+            "revocations"
+        )?;
+        for tenant in &self.stats.tenants {
+            writeln!(
+                f,
+                "{:<20} {:>8} {:>12} {:>12} {:>9.6} {:>10} {:>10} {:>10} {:>11}",
+                tenant.name,
+                tenant.resident_frames,
+                tenant.accesses,
+                tenant.misses,
+                ratio(tenant.hits, tenant.accesses),
+                tenant.decisions,
+                tenant.overrules,
+                tenant.mistakes,
+                tenant.revocations
+            )?;
+        }
+        Ok(())
+    }
+
+    fn fmt_sites(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<48} {:>12} {:>12} {:>9} {:>10}",
+            "call site", "accesses", "misses", "hit_ratio", "mistakes"
+        )?;
+        let (shown, rest) = self.stats.sites.split_at(self.stats.sites.len().min(SITES_SHOWN));
+        for site in shown {
+            let place = format!("{}:{}:{}", site.file, site.line, site.column);
+            let label = site.name.as_ref().map_or(place.clone(), |name| format!("{name} ({place})"));
+            writeln!(
+                f,
+                "{label:<48} {:>12} {:>12} {:>9.6} {:>10}",
+                site.accesses,
+                site.misses,
+                site.hit_ratio(),
+                site.mistakes
+            )?;
+        }
+        if !rest.is_empty() {
+            let accesses: u64 = rest.iter().map(|site| site.accesses).sum();
+            writeln!(f, "and {} more sites with {accesses} accesses", rest.len())?;
+        }
+        Ok(())
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
