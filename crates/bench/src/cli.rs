@@ -1,0 +1,67 @@
+//! The command line: flags shared by all commands, and one sub-command a variant.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::output::Format;
+
+/// Workloads, traces, the simulator and comparisons for bufpool.
+#[derive(Parser, Debug)]
+#[command(name = "bufbench", version, about)]
+pub struct Cli {
+    /// Flags that every command understands.
+    #[command(flatten)]
+    pub common: Common,
+    /// What to do; without a sub-command, the main job.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Flags that every command understands; one that does not apply is ignored.
+#[derive(Args, Debug, Clone)]
+pub struct Common {
+    /// How the result is printed on standard output
+    #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Seed of everything drawn at random
+    #[arg(long, global = true, default_value_t = 1)]
+    pub seed: u64,
+    /// Where data files are made [default: a folder below the current one]
+    #[arg(long, global = true)]
+    pub dir: Option<PathBuf>,
+    /// Keep the data files
+    #[arg(long, global = true)]
+    pub keep: bool,
+    /// How data files are opened
+    #[arg(long, global = true, value_enum, default_value_t = Direct::Require)]
+    pub direct: Direct,
+    /// Threads that work on independent parts of the job [default: one a processor]
+    #[arg(long, global = true, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs: Option<u32>,
+}
+
+impl Common {
+    /// The number of threads asked for, or one a processor.
+    pub fn jobs(&self) -> usize {
+        match self.jobs {
+            Some(jobs) => jobs as usize,
+            None => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        }
+    }
+}
+
+/// Whether data files bypass the operating system's page cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Direct {
+    /// Direct I/O where the file system can, buffered elsewhere.
+    Prefer,
+    /// Direct I/O, or an error.
+    Require,
+    /// Buffered I/O.
+    Off,
+}
+
+/// The sub-commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {}

@@ -1,0 +1,17 @@
+//! One sub-command a file; this one only tells which.
+
+use anyhow::{Result, bail};
+
+use crate::cli::Cli;
+
+/// Does what the command line asks for.
+///
+/// # Errors
+///
+/// Whatever the command reports; the message says what was expected.
+pub fn run(cli: &Cli) -> Result<()> {
+    match &cli.command {
+        None => bail!("expected a sub-command; see --help"),
+        Some(command) => match *command {},
+    }
+}

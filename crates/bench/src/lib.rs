@@ -1,0 +1,12 @@
+//! What `bufbench` is made of: traces, synthetic streams, the simulator, workloads, tables of results.
+//!
+//! This is a library so that tests and criterion benches drive the same code as the commands. It makes
+//! measurements; it decides nothing: every replacement decision is taken by `bufpool-policies`, and every
+//! page moves through `bufpool`.
+
+pub mod cli;
+pub mod commands;
+pub mod machine;
+pub mod output;
+pub mod progress;
+pub mod random;
