@@ -23,10 +23,14 @@ mod call_site;
 mod error;
 mod file;
 mod guard;
+#[allow(dead_code, unused_imports)]
+mod io;
 mod options;
 mod pool;
 mod recorder;
 mod stats;
+#[allow(dead_code)]
+mod sys;
 mod tenant;
 
 pub use bufpool_policies::{FileId, PageId};
@@ -34,10 +38,11 @@ pub use call_site::Site;
 pub use error::{Error, ErrorKind, Result};
 pub use file::{File, Page};
 pub use guard::{Pin, ReadGuard, WriteGuard};
+pub use io::{IoError, IoOperation, IoReport};
 pub use options::{
     Direct, FRAMES_MAX, FileOptions, Io, IoBackend, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PoolOptions,
 };
-pub use pool::{IoReport, Pool};
+pub use pool::Pool;
 pub use recorder::{Event, Recorder};
 pub use stats::{Report, SiteStats, Stats, TenantStats};
 pub use tenant::{At, Tenant, TenantOptions};

@@ -1,10 +1,10 @@
 //! The pool: frames shared by files and tenants.
 
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use crate::error::Result;
+use crate::io::IoReport;
 use crate::options::{FileOptions, PoolOptions};
 use crate::stats::{Report, Stats};
 use crate::tenant::TenantOptions;
@@ -13,16 +13,6 @@ use crate::{File, Tenant};
 /// A pool of page frames. Cloning gives another handle to the same pool.
 #[derive(Clone)]
 pub struct Pool {}
-
-/// Which I/O backend runs, and why.
-#[derive(Clone, Debug, Default)]
-pub struct IoReport {}
-
-impl fmt::Display for IoReport {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        unreachable!()
-    }
-}
 
 impl Pool {
     pub(crate) fn open(_options: PoolOptions) -> Result<Self> {

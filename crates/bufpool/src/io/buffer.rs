@@ -1,0 +1,144 @@
+//! Memory that the kernel, or a thread doing its work, reads or writes while an operation runs.
+//!
+//! All pointer arithmetic of the I/O layer is here. A [`Buffer`] is a promise made once, by whoever
+//! owns the memory (the arena, the write buffers), and relied on until the operation has completed.
+
+use std::ptr::NonNull;
+
+/// A piece of memory lent to one operation.
+///
+/// It says where the bytes are, not whose they are: the operation's [`Completion`](super::Completion)
+/// owns the frame, and gets it back when it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Buffer {
+    start: NonNull<u8>,
+    bytes: u32,
+}
+
+// SAFETY: a buffer is an address and a length; the promise of `Buffer::new` (valid, and not used
+// by others in a conflicting way until completion) does not depend on the thread that relies on it.
+unsafe impl Send for Buffer {}
+// SAFETY: as above; a shared reference allows nothing that a copy does not.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// The `bytes` bytes from `start`.
+    ///
+    /// # Safety
+    ///
+    /// From now until the operation that carries the buffer has called its completion (or, for
+    /// [`Backend::run`](super::Backend::run), returned), the memory stays mapped and initialized,
+    /// nobody else writes it, and for a read nobody else reads it either.
+    pub(crate) unsafe fn new(start: NonNull<u8>, bytes: u32) -> Self {
+        Self { start, bytes }
+    }
+
+    /// Length in bytes.
+    pub(crate) fn len(self) -> usize {
+        self.bytes as usize
+    }
+
+    /// The address of the first byte.
+    pub(crate) fn start(self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// The buffer without its first `bytes` bytes (at most its length).
+    pub(crate) fn skip(self, bytes: usize) -> Self {
+        assert!(bytes <= self.len());
+        // SAFETY: `bytes` is within the buffer, which `Buffer::new` was promised to be one valid range.
+        let start = unsafe { self.start.add(bytes) };
+        Self { start, bytes: self.bytes - bytes as u32 }
+    }
+
+    /// Copies `bytes` to the front of the buffer, as a read does.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn fill(self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.len());
+        // SAFETY: the range is valid for writes and nobody else uses it while the operation runs
+        // (`Buffer::new`); a slice that somebody could still read does not overlap it for the same reason.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr(), bytes.len()) }
+    }
+
+    /// Appends a copy of the buffer to `out`, as a write does.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn append_to(self, out: &mut Vec<u8>) {
+        // SAFETY: valid, initialized and not written by anyone while the operation runs (`Buffer::new`);
+        // the slice ends with this statement, and the caller is the backend that runs the operation.
+        out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len()) });
+    }
+}
+
+/// The memory of one transfer: one piece, or several that are neighbours in the file.
+#[derive(Clone, Debug)]
+pub(crate) enum Buffers {
+    /// One page, or a run of bytes in one piece.
+    One(Buffer),
+    /// Neighbouring pages in frames that are not neighbours.
+    Many(Box<[Buffer]>),
+}
+
+impl Buffers {
+    /// Most pieces of one attempt: what the kernel takes in one call (`UIO_MAXIOV`).
+    pub(crate) const PIECES_MAX: usize = 1024;
+
+    /// The pieces, in file order.
+    pub(crate) fn pieces(&self) -> &[Buffer] {
+        match self {
+            Self::One(piece) => std::slice::from_ref(piece),
+            Self::Many(pieces) => pieces,
+        }
+    }
+
+    /// Bytes in all.
+    pub(crate) fn len(&self) -> usize {
+        self.pieces().iter().map(|piece| piece.len()).sum()
+    }
+
+    /// What is left when the first `done` bytes have been transferred.
+    pub(crate) fn rest(&self, done: usize) -> impl Iterator<Item = Buffer> + '_ {
+        let mut skip = done;
+        self.pieces().iter().filter_map(move |piece| {
+            let skipped = skip.min(piece.len());
+            skip -= skipped;
+            (skipped < piece.len()).then(|| piece.skip(skipped))
+        })
+    }
+
+    /// As [`Buffers::rest`], as the kernel wants it: at most [`Buffers::PIECES_MAX`] pieces, the others
+    /// being left to the next attempt. `out` is cleared first.
+    pub(crate) fn rest_iovecs(&self, done: usize, out: &mut Vec<libc::iovec>) {
+        out.clear();
+        out.extend(
+            self.rest(done)
+                .take(Self::PIECES_MAX)
+                .map(|piece| libc::iovec { iov_base: piece.start().as_ptr().cast(), iov_len: piece.len() }),
+        );
+    }
+}
+
+impl From<Buffer> for Buffers {
+    fn from(piece: Buffer) -> Self {
+        Self::One(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rest_skips_whole_and_partial_pieces() {
+        let mut memory = [0_u8; 12];
+        let start = NonNull::from(&mut memory).cast::<u8>();
+        // SAFETY: the array outlives the buffer and nobody else uses it.
+        let all = unsafe { Buffer::new(start, 12) };
+        let piece = |from: usize, bytes: u32| Buffer { start: all.skip(from).start, bytes };
+        let buffers = Buffers::Many([piece(0, 4), piece(4, 4), piece(8, 4)].into());
+        assert_eq!(buffers.len(), 12);
+        assert_eq!(buffers.rest(0).collect::<Vec<_>>(), [piece(0, 4), piece(4, 4), piece(8, 4)]);
+        assert_eq!(buffers.rest(4).collect::<Vec<_>>(), [piece(4, 4), piece(8, 4)]);
+        assert_eq!(buffers.rest(6).collect::<Vec<_>>(), [piece(6, 2), piece(8, 4)]);
+        assert_eq!(buffers.rest(12).count(), 0);
+    }
+}

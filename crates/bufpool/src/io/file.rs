@@ -1,0 +1,276 @@
+//! Open files as the backends know them: what is behind them, their alignment and their lock.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use super::refused;
+use crate::options::Direct;
+use crate::sys;
+
+/// How to open a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileOpen {
+    /// Only reads will be asked for; the lock is shared instead of exclusive.
+    pub(crate) read_only: bool,
+    /// Make the file if it is not there.
+    pub(crate) create: bool,
+    /// Whether to bypass the page cache.
+    pub(crate) direct: Direct,
+}
+
+/// What buffers, offsets and lengths of an operation on a file have to be multiples of, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Alignment {
+    /// For the address of each buffer.
+    pub(crate) memory_bytes: u32,
+    /// For offsets and lengths.
+    pub(crate) offset_bytes: u32,
+}
+
+impl Alignment {
+    /// Ordinary buffered I/O.
+    pub(crate) const NONE: Self = Self { memory_bytes: 1, offset_bytes: 1 };
+    /// What direct I/O is satisfied with on every device in use, where nobody says what is needed.
+    const ASSUMED: Self = Self { memory_bytes: 4096, offset_bytes: 4096 };
+}
+
+/// Which file it is, whatever name it was opened by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
+
+/// Why a file could not be opened.
+#[derive(Debug)]
+pub(crate) enum OpenError {
+    /// A system call failed.
+    Os { doing: &'static str, error: io::Error },
+    /// Somebody else has it open in a way that excludes this one.
+    Locked,
+    /// Direct I/O was required, and the file does not do it.
+    DirectImpossible { why: String },
+    /// Neither a regular file nor a block device.
+    NotAFile,
+}
+
+impl OpenError {
+    fn os(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::Os { doing, error }
+    }
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Os { doing, error } => write!(f, "{doing} failed: {error}"),
+            Self::Locked => f.write_str("the file is in use: its lock (flock) is held elsewhere"),
+            Self::DirectImpossible { why } => write!(f, "direct I/O is required but impossible: {why}"),
+            Self::NotAFile => f.write_str("neither a regular file nor a block device"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// An open, locked file. Dropping it gives up the lock and closes it.
+#[derive(Debug)]
+pub(crate) struct IoFile {
+    file: File,
+    block_device: bool,
+    identity: FileIdentity,
+    direct: bool,
+    alignment: Alignment,
+    note: String,
+}
+
+impl IoFile {
+    /// Opens and locks the file at `path`.
+    pub(super) fn open(path: &Path, how: &FileOpen) -> Result<Self, OpenError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(!how.read_only).create(how.create && !how.read_only);
+        let wants_direct = how.direct != Direct::Off;
+        let direct = options.clone().custom_flags(if wants_direct { libc::O_DIRECT } else { 0 }).open(path);
+        let (file, refusal) = match direct {
+            // Some file systems refuse the flag when the file is opened.
+            Err(error) if wants_direct && error.raw_os_error() == Some(libc::EINVAL) => {
+                (options.open(path).map_err(OpenError::os("opening"))?, Some("refused when opened (EINVAL)"))
+            }
+            other => (other.map_err(OpenError::os("opening"))?, None),
+        };
+        Self::examine(file, how, refusal)
+    }
+
+    /// Takes over an open file and locks it.
+    pub(super) fn adopt(fd: OwnedFd, how: &FileOpen) -> Result<Self, OpenError> {
+        let switched = sys::set_direct(fd.as_fd(), how.direct != Direct::Off);
+        let refusal = match switched {
+            Err(error) if how.direct != Direct::Off && error.raw_os_error() == Some(libc::EINVAL) => {
+                Some("refused when switched on (EINVAL)")
+            }
+            other => other.map(|()| None).map_err(OpenError::os("switching direct I/O"))?,
+        };
+        Self::examine(File::from(fd), how, refusal)
+    }
+
+    fn examine(file: File, how: &FileOpen, refusal: Option<&'static str>) -> Result<Self, OpenError> {
+        let metadata = file.metadata().map_err(OpenError::os("fstat"))?;
+        let block_device = metadata.file_type().is_block_device();
+        if !block_device && !metadata.file_type().is_file() {
+            return Err(OpenError::NotAFile);
+        }
+        lock(file.as_fd(), !how.read_only)?;
+        let identity = if block_device {
+            FileIdentity { device: metadata.rdev(), inode: 0 }
+        } else {
+            FileIdentity { device: metadata.dev(), inode: metadata.ino() }
+        };
+        let (alignment, note) = settle_alignment(file.as_fd(), block_device, how.direct, refusal)?;
+        let direct = sys::is_direct(file.as_fd()).map_err(OpenError::os("fcntl"))?;
+        Ok(Self { file, block_device, identity, direct, alignment, note })
+    }
+
+    /// The descriptor.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Which file it is.
+    pub(crate) fn identity(&self) -> FileIdentity {
+        self.identity
+    }
+
+    /// True if I/O on it bypasses the page cache.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// What operations have to be multiples of.
+    pub(crate) fn alignment(&self) -> Alignment {
+        self.alignment
+    }
+
+    /// How the alignment is known, and why I/O is not direct if it is not; for reports.
+    pub(crate) fn note(&self) -> &str {
+        &self.note
+    }
+
+    /// Its length now, in bytes.
+    pub(crate) fn len_bytes(&self) -> io::Result<u64> {
+        if self.block_device {
+            return sys::block_device_bytes(self.fd());
+        }
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// Sets its length. Fails for a block device.
+    pub(crate) fn truncate(&self, bytes: u64) -> io::Result<()> {
+        sys::truncate(self.fd(), bytes)
+    }
+
+    /// Really allocates the range; see [`Action::Allocate`](super::Action::Allocate). On failure the
+    /// length is as before.
+    pub(super) fn allocate(&self, from: u64, bytes: u64) -> io::Result<()> {
+        let before = self.len_bytes()?;
+        let end = from.checked_add(bytes).ok_or_else(|| io::Error::from_raw_os_error(libc::EFBIG))?;
+        if self.block_device {
+            let fits = end <= before;
+            return if fits { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENOSPC)) };
+        }
+        let allocated = match sys::allocate(self.fd(), from, bytes) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => self.append_zeros(before, end),
+            other => other,
+        };
+        if allocated.is_err() && self.len_bytes()? > before {
+            self.truncate(before)?;
+        }
+        allocated
+    }
+
+    /// Writes zeros from `from`, the end of the file, to `to`, for file systems without fallocate.
+    fn append_zeros(&self, from: u64, to: u64) -> io::Result<()> {
+        const ZEROS_BYTES: usize = 1 << 20;
+        let zeros = sys::Mapping::new(ZEROS_BYTES)?;
+        let mut at = from;
+        while at < to {
+            let bytes = (to - at).min(ZEROS_BYTES as u64) as usize;
+            at += sys::retry_interrupted(|| sys::write_mapping_at(self.fd(), &zeros, bytes, at))? as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for IoFile {
+    fn drop(&mut self) {
+        // Closing alone would not do: a ring lets go of its files some time after it was told to.
+        let _ = sys::unlock(self.fd());
+    }
+}
+
+/// Locks the file, waiting up to a fifth of a second in all for a lock that is about to go away: the
+/// kernel takes down the rings of a killed process, and with them its files and locks, in the
+/// background after the process is gone.
+fn lock(fd: BorrowedFd<'_>, exclusive: bool) -> Result<(), OpenError> {
+    const ATTEMPTS: u32 = 10;
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if sys::try_lock(fd, exclusive).map_err(OpenError::os("flock"))? {
+            return Ok(());
+        }
+    }
+    Err(OpenError::Locked)
+}
+
+/// Finds out what direct I/O demands, or that there is none, and switches it off in that case.
+///
+/// Tests can set `BUFPOOL_REFUSE_DIOALIGN` (any value but `0`) to make every file one that does not say.
+fn settle_alignment(
+    fd: BorrowedFd<'_>,
+    block_device: bool,
+    direct: Direct,
+    refusal: Option<&'static str>,
+) -> Result<(Alignment, String), OpenError> {
+    if direct == Direct::Off {
+        return Ok((Alignment::NONE, "buffered: direct I/O is off".into()));
+    }
+    let why = match (refusal, told_alignment(fd)?) {
+        (Some(refusal), _) => refusal,
+        (None, Some(told)) if told.memory_bytes > 0 && told.offset_bytes > 0 => {
+            let alignment = Alignment { memory_bytes: told.memory_bytes, offset_bytes: told.offset_bytes };
+            return Ok((alignment, "direct: alignment told by STATX_DIOALIGN".into()));
+        }
+        (None, Some(_)) => "STATX_DIOALIGN says that this file has none",
+        (None, None) if block_device => {
+            let bytes = sys::block_device_sector_bytes(fd).map_err(OpenError::os("BLKSSZGET"))?;
+            let alignment = Alignment { memory_bytes: bytes, offset_bytes: bytes };
+            return Ok((alignment, "direct: alignment is the device's sector (BLKSSZGET)".into()));
+        }
+        (None, None) => {
+            return Ok((Alignment::ASSUMED, "direct: alignment assumed, STATX_DIOALIGN says nothing".into()));
+        }
+    };
+    if direct == Direct::Require {
+        return Err(OpenError::DirectImpossible { why: why.into() });
+    }
+    sys::set_direct(fd, false).map_err(OpenError::os("switching direct I/O off"))?;
+    Ok((Alignment::NONE, format!("buffered: direct I/O impossible, {why}")))
+}
+
+fn told_alignment(fd: BorrowedFd<'_>) -> Result<Option<sys::DirectAlignment>, OpenError> {
+    if refused("BUFPOOL_REFUSE_DIOALIGN") {
+        return Ok(None);
+    }
+    match sys::direct_alignment(fd) {
+        // A kernel or sandbox that does not know the call does not say either.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL | libc::EPERM)) => {
+            Ok(None)
+        }
+        other => other.map_err(OpenError::os("statx")),
+    }
+}

@@ -1,0 +1,194 @@
+//! The `threads` backend: positioned reads and writes on a few threads.
+//!
+//! For kernels and containers that refuse io_uring. One operation that is waited for is done by the
+//! caller; anything else goes through one queue to at most `threads_max` threads, started when they
+//! are first needed. So the depth that a device sees is the number of threads.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::transfer;
+use super::{Action, Backend, FileOpen, Group, IoError, IoFile, IoReport, OpenError, Request};
+
+/// See the [module](self).
+pub(crate) struct Threads {
+    shared: Arc<Shared>,
+    steps_down: Vec<String>,
+}
+
+/// What the worker threads see.
+struct Shared {
+    threads_max: usize,
+    state: Mutex<State>,
+    /// There is work, or the backend is closing.
+    work: Condvar,
+    /// Nothing is queued or being done.
+    idle: Condvar,
+}
+
+struct State {
+    queue: VecDeque<Request>,
+    /// Requests that a worker, or a caller in [`Threads::submit_and_wait`], is doing now.
+    running: usize,
+    /// Workers waiting for work.
+    waiting: usize,
+    closing: bool,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// A backend with at most `threads_max` (at least 1) threads. `steps_down` goes into its report.
+    pub(crate) fn new(threads_max: usize, steps_down: Vec<String>) -> Self {
+        let state =
+            State { queue: VecDeque::new(), running: 0, waiting: 0, closing: false, workers: Vec::new() };
+        let shared = Shared {
+            threads_max: threads_max.max(1),
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            idle: Condvar::new(),
+        };
+        Self { shared: Arc::new(shared), steps_down }
+    }
+}
+
+impl Backend for Threads {
+    fn open(&self, path: &Path, how: &FileOpen) -> Result<Arc<IoFile>, OpenError> {
+        IoFile::open(path, how).map(Arc::new)
+    }
+
+    fn adopt(&self, fd: OwnedFd, how: &FileOpen) -> Result<Arc<IoFile>, OpenError> {
+        IoFile::adopt(fd, how).map(Arc::new)
+    }
+
+    fn remove(&self, path: &Path) -> std::io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn register_memory(&self, _start: NonNull<u8>, _bytes: usize) {}
+
+    fn submit(&self, requests: &mut Vec<Request>) {
+        self.shared.enqueue(requests);
+    }
+
+    /// The caller does the last request itself, so one request needs no other thread.
+    fn submit_and_wait(&self, requests: &mut Vec<Request>, group: &Group) {
+        let last = requests.pop();
+        if !requests.is_empty() {
+            self.shared.enqueue(requests);
+        }
+        if let Some(request) = last {
+            self.shared.state.lock().running += 1;
+            execute(request);
+            self.shared.finished(&mut self.shared.state.lock());
+        }
+        group.wait();
+    }
+
+    fn run(&self, file: &Arc<IoFile>, action: Action) -> Result<(), IoError> {
+        transfer::run(file, &action)
+    }
+
+    fn drain(&self) {
+        let mut state = self.shared.state.lock();
+        while state.running > 0 || !state.queue.is_empty() {
+            self.shared.idle.wait(&mut state);
+        }
+    }
+
+    fn report(&self) -> IoReport {
+        IoReport {
+            backend: "threads",
+            features: vec![format!("at most {} threads", self.shared.threads_max)],
+            steps_down: self.steps_down.clone(),
+        }
+    }
+}
+
+impl Shared {
+    fn enqueue(self: &Arc<Self>, requests: &mut Vec<Request>) {
+        let mut state = self.state.lock();
+        state.queue.extend(requests.drain(..));
+        let wanted = state.queue.len().saturating_sub(state.waiting);
+        for _ in 0..wanted.min(self.threads_max - state.workers.len()) {
+            let shared = Arc::clone(self);
+            let spawned = std::thread::Builder::new().name("bufpool-io".into()).spawn(move || shared.work());
+            match spawned {
+                Ok(worker) => state.workers.push(worker),
+                Err(_) => break,
+            }
+        }
+        if state.workers.is_empty() {
+            // Not one thread to be had: slow beats stuck.
+            while self.execute_next(&mut state) {}
+            return;
+        }
+        self.work.notify_all();
+    }
+
+    /// The life of a worker.
+    fn work(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if self.execute_next(&mut state) {
+                continue;
+            }
+            if state.closing {
+                return;
+            }
+            state.waiting += 1;
+            self.work.wait(&mut state);
+            state.waiting -= 1;
+        }
+    }
+
+    /// Does the oldest request, unlocked. False if there is none.
+    fn execute_next(&self, state: &mut parking_lot::MutexGuard<'_, State>) -> bool {
+        let Some(request) = state.queue.pop_front() else { return false };
+        state.running += 1;
+        parking_lot::MutexGuard::unlocked(state, || execute(request));
+        self.finished(state);
+        true
+    }
+
+    fn finished(&self, state: &mut State) {
+        state.running -= 1;
+        if state.running == 0 && state.queue.is_empty() {
+            self.idle.notify_all();
+        }
+    }
+}
+
+fn execute(request: Request) {
+    let result = transfer::run(&request.file, &request.action);
+    request.complete(result);
+}
+
+impl Drop for Threads {
+    /// Finishes what is queued. A worker that drops the backend itself (a completion owned the last
+    /// reference) is not waited for.
+    fn drop(&mut self) {
+        let workers = {
+            let mut state = self.shared.state.lock();
+            state.closing = true;
+            self.shared.work.notify_all();
+            std::mem::take(&mut state.workers)
+        };
+        for worker in workers {
+            if worker.thread().id() != std::thread::current().id() {
+                let _ = worker.join();
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Threads {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Threads").field("threads_max", &self.shared.threads_max).finish_non_exhaustive()
+    }
+}

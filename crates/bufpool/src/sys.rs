@@ -1,0 +1,335 @@
+//! The system calls that std does not offer, each as a safe function with a typed result.
+//!
+//! Nothing here knows of pages, pools or rings. Functions that take memory take it as raw parts and
+//! say what the caller owes; all others are safe to call with any open descriptor.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+/// Turns the C convention (-1 and errno) into a result.
+fn check(returned: libc::c_int) -> io::Result<libc::c_int> {
+    if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(returned) }
+}
+
+/// As [`check`], for calls that return a number of bytes.
+fn check_bytes(returned: libc::ssize_t) -> io::Result<usize> {
+    usize::try_from(returned).map_err(|_| io::Error::last_os_error())
+}
+
+/// Repeats `call` while signals interrupt it.
+pub(crate) fn retry_interrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// What direct I/O on a file demands, in bytes; powers of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DirectAlignment {
+    /// Alignment of the memory.
+    pub(crate) memory_bytes: u32,
+    /// Alignment of offsets and lengths.
+    pub(crate) offset_bytes: u32,
+}
+
+/// Asks the file system for its direct I/O alignment (`STATX_DIOALIGN`, Linux 6.1).
+///
+/// `Ok(None)` if the kernel or the file system does not say; alignments of 0 in the answer mean that
+/// direct I/O is impossible on this file.
+pub(crate) fn direct_alignment(fd: BorrowedFd<'_>) -> io::Result<Option<DirectAlignment>> {
+    let mut answer = MaybeUninit::<libc::statx>::zeroed();
+    let empty_path = c"".as_ptr();
+    // SAFETY: the path is an empty C string, which AT_EMPTY_PATH makes mean `fd`, and `answer` has
+    // room for the structure that the kernel fills.
+    let returned = unsafe {
+        libc::statx(
+            fd.as_raw_fd(),
+            empty_path,
+            libc::AT_EMPTY_PATH,
+            libc::STATX_DIOALIGN,
+            answer.as_mut_ptr(),
+        )
+    };
+    check(returned)?;
+    // SAFETY: all-zero bytes are a valid `statx`, and the kernel has overwritten some of them.
+    let answer = unsafe { answer.assume_init() };
+    let told = answer.stx_mask & libc::STATX_DIOALIGN != 0;
+    Ok(told.then_some(DirectAlignment {
+        memory_bytes: answer.stx_dio_mem_align,
+        offset_bytes: answer.stx_dio_offset_align,
+    }))
+}
+
+/// `BLKSSZGET`, which libc does not define everywhere: `_IO(0x12, 104)`.
+const BLKSSZGET: libc::Ioctl = 0x1268;
+/// `BLKGETSIZE64`: `_IOR(0x12, 114, size_t)`.
+const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;
+
+/// Logical block size of a block device in bytes.
+pub(crate) fn block_device_sector_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: BLKSSZGET stores one int through the pointer, which is valid for it.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), BLKSSZGET, &raw mut bytes) })?;
+    u32::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// Size of a block device in bytes.
+pub(crate) fn block_device_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut bytes: u64 = 0;
+    // SAFETY: BLKGETSIZE64 stores one 64-bit number through the pointer, which is valid for it.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), BLKGETSIZE64, &raw mut bytes) })?;
+    Ok(bytes)
+}
+
+/// Tries to lock the open file, exclusively or shared. False if somebody else's lock is in the way.
+pub(crate) fn try_lock(fd: BorrowedFd<'_>, exclusive: bool) -> io::Result<bool> {
+    let kind = if exclusive { libc::LOCK_EX } else { libc::LOCK_SH };
+    // SAFETY: takes a descriptor, which the borrow keeps open, and a flag.
+    let locked = retry_interrupted(|| check(unsafe { libc::flock(fd.as_raw_fd(), kind | libc::LOCK_NB) }));
+    match locked {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::EWOULDBLOCK) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives up the lock of the open file, even while something else (a ring) still holds it open.
+pub(crate) fn unlock(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: takes a descriptor, which the borrow keeps open, and a flag.
+    retry_interrupted(|| check(unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_UN) })).map(drop)
+}
+
+/// Switches direct I/O of an open file on or off (`O_DIRECT`).
+pub(crate) fn set_direct(fd: BorrowedFd<'_>, direct: bool) -> io::Result<()> {
+    // SAFETY: F_GETFL takes no argument.
+    let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
+    let wanted = if direct { flags | libc::O_DIRECT } else { flags & !libc::O_DIRECT };
+    if wanted != flags {
+        // SAFETY: F_SETFL takes the flags as an int.
+        check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, wanted) })?;
+    }
+    Ok(())
+}
+
+/// True if the open file was opened with `O_DIRECT`.
+pub(crate) fn is_direct(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    // SAFETY: F_GETFL takes no argument.
+    let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
+    Ok(flags & libc::O_DIRECT != 0)
+}
+
+/// A file offset as the kernel's signed type.
+fn offset(bytes: u64) -> io::Result<libc::off_t> {
+    libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))
+}
+
+/// Really allocates `[from, from + bytes)` of the file and makes the file at least that long.
+///
+/// Where the file system has no fallocate (EOPNOTSUPP), the caller has to write zeros.
+pub(crate) fn allocate(fd: BorrowedFd<'_>, from: u64, bytes: u64) -> io::Result<()> {
+    let (from, bytes) = (offset(from)?, offset(bytes)?);
+    // SAFETY: takes a descriptor, which the borrow keeps open, and numbers.
+    retry_interrupted(|| check(unsafe { libc::fallocate(fd.as_raw_fd(), 0, from, bytes) })).map(drop)
+}
+
+/// Sets the length of the file.
+pub(crate) fn truncate(fd: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
+    let bytes = offset(bytes)?;
+    // SAFETY: takes a descriptor, which the borrow keeps open, and a number.
+    retry_interrupted(|| check(unsafe { libc::ftruncate(fd.as_raw_fd(), bytes) })).map(drop)
+}
+
+/// Makes the file's data durable; with `data_only`, only the metadata needed to read it back.
+pub(crate) fn sync(fd: BorrowedFd<'_>, data_only: bool) -> io::Result<()> {
+    let fd = fd.as_raw_fd();
+    retry_interrupted(|| {
+        if data_only {
+            // SAFETY: takes a descriptor, which the caller's borrow keeps open.
+            check(unsafe { libc::fdatasync(fd) })
+        } else {
+            // SAFETY: as above.
+            check(unsafe { libc::fsync(fd) })
+        }
+    })
+    .map(drop)
+}
+
+/// One positioned read into `pieces`; the number of bytes may be short, 0 is the end of the file.
+///
+/// # Safety
+///
+/// Each piece is valid for writes, and nobody else uses it during the call.
+pub(crate) unsafe fn read_at(fd: BorrowedFd<'_>, pieces: &[libc::iovec], from: u64) -> io::Result<usize> {
+    let count = pieces.len() as libc::c_int;
+    // SAFETY: the pieces are valid for writes (our caller's duty), and `pieces` holds `count` of them.
+    check_bytes(unsafe { libc::preadv(fd.as_raw_fd(), pieces.as_ptr(), count, offset(from)?) })
+}
+
+/// One positioned write from `pieces`; the number of bytes may be short.
+///
+/// # Safety
+///
+/// Each piece is valid for reads and initialized, and nobody writes it during the call.
+pub(crate) unsafe fn write_at(fd: BorrowedFd<'_>, pieces: &[libc::iovec], from: u64) -> io::Result<usize> {
+    let count = pieces.len() as libc::c_int;
+    // SAFETY: the pieces are valid for reads (our caller's duty), and `pieces` holds `count` of them.
+    check_bytes(unsafe { libc::pwritev(fd.as_raw_fd(), pieces.as_ptr(), count, offset(from)?) })
+}
+
+/// One positioned write of the first `bytes` bytes of `memory`, which nobody may be writing: it is
+/// meant for mappings that their owner just made.
+pub(crate) fn write_mapping_at(
+    fd: BorrowedFd<'_>,
+    memory: &Mapping,
+    bytes: usize,
+    from: u64,
+) -> io::Result<usize> {
+    assert!(bytes <= memory.len());
+    let piece = libc::iovec { iov_base: memory.start().as_ptr().cast(), iov_len: bytes };
+    // SAFETY: the piece lies within the mapping, which is initialized and outlives the call. The kernel
+    // reads it; should somebody write it meanwhile, the kernel sees either byte.
+    unsafe { write_at(fd, &[piece], from) }
+}
+
+/// The soft limit on locked memory in bytes (`RLIMIT_MEMLOCK`); `None` if unlimited or unknown.
+pub(crate) fn memlock_limit_bytes() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: getrlimit fills the structure that the pointer names.
+    let returned = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
+    (returned == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// Anonymous zeroed memory from the kernel, private to this process, unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping is an owned range of memory; who may touch which part is for its users to say.
+unsafe impl Send for Mapping {}
+// SAFETY: as above: the methods that take `&self` only tell where it is.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Size of a huge page on the machines that matter; larger mappings start at a multiple of it.
+    const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+    /// Maps `bytes` (not 0) bytes. Page-aligned; at 2 MiB from that size on, with huge pages advised.
+    /// Not inherited by a fork: the child of a process with I/O in flight must not share frames with it.
+    pub(crate) fn new(bytes: usize) -> io::Result<Self> {
+        if bytes < Self::HUGE_PAGE_BYTES {
+            let start = map(bytes)?;
+            return Ok(Self { start, bytes }.advised());
+        }
+        let padded = bytes.checked_add(Self::HUGE_PAGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
+        let start = map(padded)?;
+        let before = start.as_ptr().align_offset(Self::HUGE_PAGE_BYTES);
+        let kept = bytes.next_multiple_of(4096);
+        unmap(start, before);
+        // SAFETY: `before` is below the padding, so both ends stay within the mapping.
+        let aligned = unsafe { start.add(before) };
+        // SAFETY: `before + kept` is at most `padded`: both parts of the padding are multiples of a page.
+        let end = unsafe { aligned.add(kept) };
+        unmap(end, padded.next_multiple_of(4096) - before - kept);
+        Ok(Self { start: aligned, bytes }.advised())
+    }
+
+    /// Advice to the kernel; a refusal costs speed only, so it is not an error.
+    fn advised(self) -> Self {
+        let start = self.start.as_ptr().cast();
+        // SAFETY: the range is ours; DONTFORK changes nothing for this process.
+        let _ = unsafe { libc::madvise(start, self.bytes, libc::MADV_DONTFORK) };
+        if self.bytes >= Self::HUGE_PAGE_BYTES {
+            // SAFETY: the range is ours; HUGEPAGE changes only how it is backed.
+            let _ = unsafe { libc::madvise(start, self.bytes, libc::MADV_HUGEPAGE) };
+        }
+        self
+    }
+
+    /// Its first byte.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        unmap(self.start, self.bytes);
+    }
+}
+
+fn map(bytes: usize) -> io::Result<NonNull<u8>> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Unmaps a range of our own; nothing if `bytes` is 0.
+fn unmap(start: NonNull<u8>, bytes: usize) {
+    if bytes > 0 {
+        // SAFETY: callers are `Mapping::new` and its drop, which own the range and do not use it again.
+        let returned = unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
+        debug_assert_eq!(returned, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn mapping_is_aligned_and_zeroed() {
+        for bytes in [4096, 12_288, 2 << 20, (6 << 20) + 4096] {
+            let mapping = Mapping::new(bytes).unwrap();
+            let alignment = if bytes < 2 << 20 { 4096 } else { 2 << 20 };
+            assert_eq!(mapping.start().as_ptr().align_offset(alignment), 0);
+            // SAFETY: the mapping is `bytes` long, initialized by the kernel, and ours alone.
+            let memory = unsafe { std::slice::from_raw_parts_mut(mapping.start().as_ptr(), mapping.len()) };
+            assert!(memory.iter().all(|&byte| byte == 0));
+            memory[bytes - 1] = 1;
+        }
+    }
+
+    #[test]
+    fn a_second_exclusive_lock_is_refused_until_the_first_is_given_up() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let other = file.reopen().unwrap();
+        assert!(try_lock(file.as_file().as_fd(), true).unwrap());
+        assert!(!try_lock(other.as_fd(), false).unwrap());
+        unlock(file.as_file().as_fd()).unwrap();
+        assert!(try_lock(other.as_fd(), false).unwrap());
+        assert!(try_lock(file.as_file().as_fd(), false).unwrap());
+    }
+
+    #[test]
+    fn allocate_gives_blocks_not_a_hole() {
+        use std::os::unix::fs::MetadataExt;
+        let file = tempfile::tempfile().unwrap();
+        match allocate(file.as_fd(), 0, 1 << 20) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return,
+            other => other.unwrap(),
+        }
+        let metadata = file.metadata().unwrap();
+        assert_eq!(metadata.len(), 1 << 20);
+        assert!(metadata.blocks() * 512 >= 1 << 20);
+        truncate(file.as_fd(), 4096).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 4096);
+    }
+}
