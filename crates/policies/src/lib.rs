@@ -2,10 +2,30 @@
 //!
 //! No I/O, no threads, no clock, no unsafe code: every event, every number that grows with time and every
 //! random seed is passed in, so the same inputs always give the same decisions.
+//!
+//! Two levels decide. [`Directory`] picks the *tenant* that gives up a frame (LRU-SP, [`Allocation`]); that tenant's
+//! [`Manager`] may pick another of its pages than the one the ledger names. [`classic`] has the well-known
+//! single-level policies: opponents, and policies of a tenant's priority levels.
 #![forbid(unsafe_code)]
 
+mod allocation;
 pub mod classic;
+pub mod directory;
+mod error;
+mod frame_table;
 mod ids;
 mod list;
+mod manager;
+mod random;
+mod tenant;
 
+pub use allocation::Allocation;
+pub use directory::{
+    Admission, Claims, DEFAULT_TENANT, Decision, Directory, DirectoryOptions, Eviction, FRAMES_MAX,
+    HitOutcome,
+};
+pub use error::{DirectiveError, DirectoryError};
 pub use ids::{Access, ContextId, FileId, FrameId, PageId, TenantId};
+pub use manager::{Block, Manager, priority_pools::PRIORITIES};
+pub use random::{SplitMix64, mix64};
+pub use tenant::TenantStats;

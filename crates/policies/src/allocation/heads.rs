@@ -1,0 +1,92 @@
+//! The smallest stamp among the heads of the tenants' ledger lists, in O(log tenants).
+
+use crate::ids::TenantId;
+
+/// A stamp no frame has: the tenant offers no candidate.
+pub(crate) const NO_STAMP: i64 = i64::MAX;
+
+/// A winner tree over tenants: `winners[1]` is the tenant with the least stamp.
+///
+/// `set` costs one comparison a level, so a pool with a single tenant pays nothing.
+#[derive(Default)]
+pub(crate) struct Heads {
+    /// One stamp a tenant, padded with [`NO_STAMP`] to a power of two.
+    stamps: Vec<i64>,
+    /// Inner nodes: node `n` has the children `2n` and `2n + 1`; leaf `t` is node `stamps.len() + t`.
+    winners: Vec<u32>,
+}
+
+impl Heads {
+    /// Makes room for `tenants`; the new ones offer nothing.
+    pub fn grow(&mut self, tenants: usize) {
+        let leaves = tenants.next_power_of_two();
+        if leaves <= self.stamps.len() {
+            return;
+        }
+        self.stamps.resize(leaves, NO_STAMP);
+        self.winners = vec![0; leaves.max(2)];
+        for node in (1..leaves).rev() {
+            self.winners[node] = self.winner_below(node);
+        }
+    }
+
+    pub fn stamp(&self, tenant: TenantId) -> i64 {
+        self.stamps[tenant.index()]
+    }
+
+    /// The tenant says that its head has `stamp` from now on.
+    #[inline]
+    pub fn set(&mut self, tenant: TenantId, stamp: i64) {
+        if self.stamps[tenant.index()] == stamp {
+            return;
+        }
+        self.stamps[tenant.index()] = stamp;
+        let mut node = (self.stamps.len() + tenant.index()) / 2;
+        while node >= 1 {
+            self.winners[node] = self.winner_below(node);
+            node /= 2;
+        }
+    }
+
+    /// The tenant whose head has the least stamp, unless no tenant offers one.
+    #[inline]
+    pub fn least(&self) -> Option<TenantId> {
+        let tenant = if self.stamps.len() > 1 { self.winners[1] } else { 0 };
+        (self.stamps[tenant as usize] != NO_STAMP).then_some(TenantId(tenant))
+    }
+
+    /// The least stamp, or [`NO_STAMP`].
+    pub fn least_stamp(&self) -> i64 {
+        self.least().map_or(NO_STAMP, |tenant| self.stamp(tenant))
+    }
+
+    fn winner_below(&self, node: usize) -> u32 {
+        let of = |child: usize| {
+            if child >= self.stamps.len() { (child - self.stamps.len()) as u32 } else { self.winners[child] }
+        };
+        let (left, right) = (of(2 * node), of(2 * node + 1));
+        if self.stamps[right as usize] < self.stamps[left as usize] { right } else { left }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn least_equals_a_scan() {
+        let mut heads = Heads::default();
+        let mut model: Vec<i64> = Vec::new();
+        let mut random = crate::random::SplitMix64::new(7);
+        for step in 0..5000 {
+            if step % 100 == 0 {
+                model.push(NO_STAMP);
+                heads.grow(model.len());
+            }
+            let tenant = random.below(model.len() as u64) as usize;
+            model[tenant] = if random.below(4) == 0 { NO_STAMP } else { random.below(1 << 40) as i64 };
+            heads.set(TenantId(tenant as u32), model[tenant]);
+            assert_eq!(heads.least_stamp(), *model.iter().min().unwrap());
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! LRU-SP's bookkeeping: swapping and placeholders.
+//!
+//! Paper: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI '94. The
+//! removal rules and the retarget rule follow from the shadow argument: give each resident frame a *shadow block*,
+//! the absent block whose placeholder points to it, or its own. Until an overrule turns out right, the ledger read
+//! through shadows is exactly the list that plain LRU of the same size would hold, so every other tenant hits and
+//! misses as it would there.
+//!
+//! A placeholder X -> A dies when, and only when: X misses and it is used; A is referenced (a vindication); A is
+//! evicted; A overrules again; X's identity ends, and then A also moves to the ledger's head.
+
+use crate::{
+    allocation::Allocation,
+    directory::Directory,
+    frame_table::LEDGER,
+    ids::{PageId, TenantId},
+};
+
+impl Directory {
+    /// `victim` goes instead of `candidate`, a block of the same tenant.
+    pub(crate) fn overrule(&mut self, candidate: u32, victim: u32) {
+        let owner = self.frames[candidate].owner;
+        let tenant = &mut self.tenants[owner.index()];
+        tenant.stats.overrules += 1;
+        let overrule = tenant.revocation.overrule();
+        if self.allocation == Allocation::AllocLru {
+            return;
+        }
+        self.swap(owner, candidate, victim);
+        if self.allocation != Allocation::LruSp {
+            return;
+        }
+        // The candidate's previous claim lapses; a new one is made.
+        self.drop_placeholder(candidate);
+        match self.drop_placeholder(victim) {
+            // Retarget: whoever has a claim on the victim's frame has it on the candidate's from now on. Making a
+            // placeholder for the victim instead broke the protection of others in a third of random runs.
+            Some((absent, made_by)) => self.make_placeholder(absent, candidate, made_by),
+            None => self.make_placeholder(self.frames[victim].page, candidate, overrule),
+        }
+    }
+
+    /// Exchanges the ledger positions of two blocks of `owner`.
+    fn swap(&mut self, owner: TenantId, a: u32, b: u32) {
+        self.tenants[owner.index()].ledger.swap(&mut self.frames, a, b);
+        let stamp = self.frames[a].stamp;
+        self.frames[a].stamp = self.frames[b].stamp;
+        self.frames[b].stamp = stamp;
+        self.ledger_changed(owner);
+    }
+
+    fn make_placeholder(&mut self, absent: PageId, frame: u32, overrule: u32) {
+        self.placeholders.insert(&mut self.frames, absent, frame, overrule);
+        self.tenants[self.frames[frame].owner.index()].stats.outstanding += 1;
+    }
+
+    /// Deletes the placeholder that points to `frame`, if any: its page and the overrule that made it.
+    pub(crate) fn drop_placeholder(&mut self, frame: u32) -> Option<(PageId, u32)> {
+        if !self.frames[frame].has_claim {
+            return None;
+        }
+        self.tenants[self.frames[frame].owner.index()].stats.outstanding -= 1;
+        Some(self.placeholders.remove(&mut self.frames, frame))
+    }
+
+    /// `missing` has a placeholder to `frame`: the overrule that made it was wrong.
+    pub(crate) fn use_placeholder(&mut self, frame: u32) {
+        let (_, overrule) = self.drop_placeholder(frame).expect("the placeholder in use points here");
+        let tenant = &mut self.tenants[self.frames[frame].owner.index()];
+        tenant.stats.mistakes += 1;
+        tenant.revocation.mistake(overrule);
+    }
+
+    /// The identity of the absent page whose placeholder points to `frame` has ended: the claim dies, and the frame
+    /// is the next to go, as the absent page would have been under plain LRU.
+    pub(crate) fn end_claim(&mut self, frame: u32) {
+        if self.drop_placeholder(frame).is_none() {
+            return;
+        }
+        let owner = self.frames[frame].owner;
+        let ledger = &mut self.tenants[owner.index()].ledger;
+        ledger.unlink(&mut self.frames, frame);
+        ledger.push_head(&mut self.frames, frame);
+        self.head_stamp -= 1;
+        self.frames[frame].stamp = self.head_stamp;
+        self.ledger_changed(owner);
+        debug_assert_eq!(self.frames.previous::<LEDGER>(frame), crate::frame_table::NONE);
+    }
+}

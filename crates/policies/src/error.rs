@@ -1,0 +1,119 @@
+//! Why the directory refuses a request. Nothing has changed when it does.
+
+use std::fmt;
+
+use crate::{
+    ids::{PageId, TenantId},
+    manager::priority_pools::PRIORITIES,
+};
+
+/// A directive that was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum DirectiveError {
+    /// No such tenant, or it was closed.
+    UnknownTenant {
+        /// The tenant named.
+        tenant: TenantId,
+    },
+    /// The tenant has a manager of the engine's own, which decides alone.
+    HasManager {
+        /// The tenant named.
+        tenant: TenantId,
+    },
+    /// A priority outside [`PRIORITIES`].
+    PriorityOutOfRange {
+        /// The priority given.
+        priority: i32,
+    },
+    /// The last page of a range comes before its first.
+    InvertedRange {
+        /// The first page given.
+        first: PageId,
+        /// The last page given.
+        last: PageId,
+    },
+    /// The tenant's ranges of long-term priority are used up.
+    TooManyRanges {
+        /// How many it may have.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for DirectiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownTenant { tenant } => write!(f, "tenant {} is not open", tenant.0),
+            Self::HasManager { tenant } => {
+                write!(f, "tenant {} has a manager of its own, which takes no directives", tenant.0)
+            }
+            Self::PriorityOutOfRange { priority } => {
+                let (least, most) = (PRIORITIES.start(), PRIORITIES.end());
+                write!(f, "priority {priority} is outside {least}..={most}")
+            }
+            Self::InvertedRange { first, last } => {
+                write!(f, "the range ends at page {} before it begins at page {}", last.0, first.0)
+            }
+            Self::TooManyRanges { limit } => {
+                write!(f, "a tenant may have {limit} ranges with a priority, and has them all")
+            }
+        }
+    }
+}
+
+impl std::error::Error for DirectiveError {}
+
+/// A change of frames or tenants that was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum DirectoryError {
+    /// The number of frames is 0 or above [`crate::FRAMES_MAX`].
+    FramesOutOfRange {
+        /// The number given.
+        frames: u32,
+    },
+    /// No such tenant, or it was closed.
+    UnknownTenant {
+        /// The tenant named.
+        tenant: TenantId,
+    },
+    /// The default tenant is always open.
+    DefaultTenant,
+    /// A cap of no frames, or one below the floor.
+    CapBelowFloor {
+        /// The floor, in frames.
+        floor_frames: u32,
+        /// The cap, in frames.
+        cap_frames: u32,
+    },
+    /// All floors together leave too few frames.
+    FloorsTooLarge {
+        /// What the floors would come to, in frames.
+        floors_frames: u64,
+        /// What they may come to.
+        limit_frames: u32,
+    },
+}
+
+impl fmt::Display for DirectoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FramesOutOfRange { frames } => {
+                write!(f, "{frames} frames, expected 1 to {}", crate::FRAMES_MAX)
+            }
+            Self::UnknownTenant { tenant } => write!(f, "tenant {} is not open", tenant.0),
+            Self::DefaultTenant => write!(f, "the default tenant cannot be closed"),
+            Self::CapBelowFloor { floor_frames, cap_frames } => {
+                write!(
+                    f,
+                    "a cap of {cap_frames} frames, expected at least 1 and at least the floor of {floor_frames}"
+                )
+            }
+            Self::FloorsTooLarge { floors_frames, limit_frames } => {
+                write!(f, "floors of {floors_frames} frames in all, expected at most {limit_frames}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for DirectoryError {}

@@ -1,0 +1,274 @@
+//! What the directory knows of each frame, and the lists threaded through it.
+//!
+//! One slot of 64 bytes a frame holds everything an access touches, so that a hit costs the slot, its list
+//! neighbours and the tenant, and nothing is allocated after construction.
+
+use crate::ids::{ContextId, FileId, FrameId, PageId, TenantId};
+
+/// No frame: the end of a list.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The two lists a frame can be in. They are different orders: swapping permutes the ledger, never the pools.
+pub(crate) const LEDGER: usize = 0;
+/// See [`LEDGER`].
+pub(crate) const POOL: usize = 1;
+
+/// What a frame holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Nothing; in no list.
+    Free,
+    /// A page on its way in: in the ledger, in no pool, busy.
+    InFlight,
+    /// A page: in the ledger, and in a pool if its owner has priority pools.
+    Resident,
+    /// Evicted for a smaller cap and not yet given back: in no list.
+    Limbo,
+}
+
+/// One frame.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    /// The page held or on its way in.
+    pub page: PageId,
+    /// Position in the ledger: frames with smaller stamps are replaced first. A swap exchanges stamps.
+    pub stamp: i64,
+    /// When the page was last referenced or loaded, in references to the directory.
+    pub last_reference: u64,
+    /// The absent page whose placeholder points here; meaningful while `overrule` is some.
+    pub claimed_by: PageId,
+    links: [[u32; 2]; 2],
+    /// Who loaded the page.
+    pub owner: TenantId,
+    /// The overrule of the owner that made the placeholder, numbered modulo 2^32.
+    pub overrule: u32,
+    /// Whether a placeholder points here.
+    pub has_claim: bool,
+    /// Whether `level` is temporary.
+    pub temporary: bool,
+    /// The pool the frame is in now.
+    pub level: i8,
+    pub state: State,
+}
+
+/// The file of a page and the context of the access that loaded it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Origin {
+    pub file: FileId,
+    pub context: ContextId,
+}
+
+/// The slots of all frames.
+pub(crate) struct FrameTable {
+    slots: Vec<Slot>,
+    /// Where each page came from; outside the slot because hits do not read it.
+    origins: Vec<Origin>,
+}
+
+impl FrameTable {
+    pub fn new(frames: u32) -> Self {
+        let empty = Slot {
+            page: PageId(0),
+            stamp: 0,
+            last_reference: 0,
+            claimed_by: PageId(0),
+            links: [[NONE; 2]; 2],
+            owner: TenantId(0),
+            overrule: 0,
+            has_claim: false,
+            temporary: false,
+            level: 0,
+            state: State::Free,
+        };
+        let nowhere = Origin { file: FileId(0), context: ContextId(0) };
+        Self { slots: vec![empty; frames as usize], origins: vec![nowhere; frames as usize] }
+    }
+
+    pub fn len(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    pub fn origin(&self, frame: u32) -> Origin {
+        self.origins[frame as usize]
+    }
+
+    pub fn set_origin(&mut self, frame: u32, origin: Origin) {
+        self.origins[frame as usize] = origin;
+    }
+
+    /// Where the frame after `frame` towards the tail of its `CHAIN` list is, or [`NONE`].
+    #[inline]
+    pub fn next<const CHAIN: usize>(&self, frame: u32) -> u32 {
+        self[frame].links[CHAIN][1]
+    }
+
+    /// Where the frame before `frame` towards the head of its `CHAIN` list is, or [`NONE`].
+    #[inline]
+    pub fn previous<const CHAIN: usize>(&self, frame: u32) -> u32 {
+        self[frame].links[CHAIN][0]
+    }
+
+    pub fn is_resident(&self, frame: FrameId) -> bool {
+        self.slots.get(frame.index()).is_some_and(|slot| slot.state == State::Resident)
+    }
+
+    pub fn metadata_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>() + self.origins.capacity() * size_of::<Origin>()
+    }
+}
+
+impl std::ops::Index<u32> for FrameTable {
+    type Output = Slot;
+
+    #[inline]
+    fn index(&self, frame: u32) -> &Slot {
+        &self.slots[frame as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for FrameTable {
+    #[inline]
+    fn index_mut(&mut self, frame: u32) -> &mut Slot {
+        &mut self.slots[frame as usize]
+    }
+}
+
+/// A doubly linked list through the slots. Head: the end that LRU replaces first; tail: most recently used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List<const CHAIN: usize> {
+    pub head: u32,
+    pub tail: u32,
+    pub len: u32,
+}
+
+impl<const CHAIN: usize> Default for List<CHAIN> {
+    fn default() -> Self {
+        Self { head: NONE, tail: NONE, len: 0 }
+    }
+}
+
+impl<const CHAIN: usize> List<CHAIN> {
+    #[inline]
+    pub fn push_tail(&mut self, frames: &mut FrameTable, frame: u32) {
+        frames[frame].links[CHAIN] = [self.tail, NONE];
+        match self.tail {
+            NONE => self.head = frame,
+            tail => frames[tail].links[CHAIN][1] = frame,
+        }
+        self.tail = frame;
+        self.len += 1;
+    }
+
+    pub fn push_head(&mut self, frames: &mut FrameTable, frame: u32) {
+        frames[frame].links[CHAIN] = [NONE, self.head];
+        match self.head {
+            NONE => self.tail = frame,
+            head => frames[head].links[CHAIN][0] = frame,
+        }
+        self.head = frame;
+        self.len += 1;
+    }
+
+    #[inline]
+    pub fn unlink(&mut self, frames: &mut FrameTable, frame: u32) {
+        let [previous, next] = frames[frame].links[CHAIN];
+        match previous {
+            NONE => self.head = next,
+            previous => frames[previous].links[CHAIN][1] = next,
+        }
+        match next {
+            NONE => self.tail = previous,
+            next => frames[next].links[CHAIN][0] = previous,
+        }
+        self.len -= 1;
+    }
+
+    #[inline]
+    pub fn move_to_tail(&mut self, frames: &mut FrameTable, frame: u32) {
+        if self.tail != frame {
+            self.unlink(frames, frame);
+            self.push_tail(frames, frame);
+        }
+    }
+
+    /// Exchanges the positions of two different frames of this list.
+    pub fn swap(&mut self, frames: &mut FrameTable, a: u32, b: u32) {
+        debug_assert_ne!(a, b);
+        if frames.next::<CHAIN>(b) == a {
+            return self.swap(frames, b, a);
+        }
+        let adjacent = frames.next::<CHAIN>(a) == b;
+        let before_a = frames.previous::<CHAIN>(a);
+        let before_b = frames.previous::<CHAIN>(b);
+        self.unlink(frames, a);
+        self.unlink(frames, b);
+        self.insert_after(frames, b, before_a);
+        self.insert_after(frames, a, if adjacent { b } else { before_b });
+    }
+
+    /// Puts `frame` behind `before`, or at the head if `before` is [`NONE`].
+    fn insert_after(&mut self, frames: &mut FrameTable, frame: u32, before: u32) {
+        if before == NONE {
+            return self.push_head(frames, frame);
+        }
+        let next = frames.next::<CHAIN>(before);
+        frames[frame].links[CHAIN] = [before, next];
+        frames[before].links[CHAIN][1] = frame;
+        match next {
+            NONE => self.tail = frame,
+            next => frames[next].links[CHAIN][0] = frame,
+        }
+        self.len += 1;
+    }
+
+    /// The frames from head to tail.
+    pub fn iter<'a>(&self, frames: &'a FrameTable) -> impl Iterator<Item = u32> + use<'a, CHAIN> {
+        let mut at = self.head;
+        std::iter::from_fn(move || {
+            let frame = at;
+            if frame == NONE {
+                return None;
+            }
+            at = frames.next::<CHAIN>(frame);
+            Some(frame)
+        })
+    }
+
+    /// Panics unless both directions of the list agree with each other and with its length.
+    pub fn check_invariants(&self, frames: &FrameTable) {
+        let mut before = NONE;
+        let mut count = 0;
+        for frame in self.iter(frames) {
+            assert_eq!(frames.previous::<CHAIN>(frame), before, "back link of frame {frame}");
+            before = frame;
+            count += 1;
+            assert!(count <= self.len, "list longer than its length {}", self.len);
+        }
+        assert_eq!(before, self.tail, "tail of the list");
+        assert_eq!(count, self.len, "length of the list");
+    }
+}
+
+const _: () = assert!(size_of::<Slot>() <= 64, "a slot is what a hit touches");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every pair of positions of a list of five, neighbours and ends included, against a vector.
+    #[test]
+    fn swap_exchanges_any_two_positions() {
+        for a in 0..5 {
+            for b in (0..5).filter(|b| *b != a) {
+                let mut frames = FrameTable::new(5);
+                let mut list = List::<LEDGER>::default();
+                (0..5).for_each(|frame| list.push_tail(&mut frames, frame));
+                let mut expected: Vec<u32> = (0..5).collect();
+                expected.swap(a, b);
+                list.swap(&mut frames, a as u32, b as u32);
+                list.check_invariants(&frames);
+                assert_eq!(list.iter(&frames).collect::<Vec<_>>(), expected);
+            }
+        }
+    }
+}

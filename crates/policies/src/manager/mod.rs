@@ -1,0 +1,195 @@
+//! Level two: which of a tenant's pages goes.
+//!
+//! A manager is advice. The directory asks it only when its tenant is to give up a frame, validates the answer,
+//! and charges a wrong one to the tenant that gave it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::{
+    frame_table::FrameTable,
+    ids::{Access, ContextId, FileId, FrameId, PageId},
+};
+
+pub(crate) mod priority_pools;
+mod ranges;
+
+pub(crate) use priority_pools::PriorityPools;
+
+/// A block that came in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// Where it is.
+    pub frame: FrameId,
+    /// Which page it is.
+    pub page: PageId,
+    /// The file of the page.
+    pub file: FileId,
+    /// The context of the access that loaded it.
+    pub context: ContextId,
+}
+
+/// The five calls of the LRU-SP paper (section 4, "BUF/ACM interface"), one implementation per way of choosing.
+///
+/// Calls come in the order of events, under the pool's policy lock: they must not block, and should state a bound
+/// on their steps. A manager sees only the blocks of its own tenant and has no handle to the pool. It may panic:
+/// the panic is caught and counted, and the tenant is unmanaged from then on.
+pub trait Manager: Send {
+    /// `block` has been loaded. On becoming a tenant's manager this is called for each resident block, those to be
+    /// replaced first coming first.
+    fn new_block(&mut self, block: &Block);
+
+    /// The block in `frame` has left: evicted, discarded, or its file is gone.
+    fn block_gone(&mut self, frame: FrameId, page: PageId);
+
+    /// The block in `frame` was found by `access`, perhaps one of another tenant. (The paper also passes offset
+    /// and size; an access here is to the whole page.)
+    fn block_accessed(&mut self, frame: FrameId, access: &Access);
+
+    /// The tenant must give up a frame, and the pool would take `candidate`: names the frame to take.
+    ///
+    /// `missing` is the access that needs a frame; none when the tenant shrinks to a smaller cap. `busy` tells
+    /// whether a frame could not be taken now; it costs a few loads. Any answer that is not one of the tenant's
+    /// own free-to-take blocks counts as `candidate`.
+    fn replace_block(
+        &mut self,
+        candidate: FrameId,
+        missing: Option<&Access>,
+        busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId;
+
+    /// `missing` was evicted by this manager's choice while the candidate, now in `placeholder`, stayed and was not
+    /// used since: the overrule was a mistake. A question with `placeholder` as its candidate follows.
+    fn placeholder_used(&mut self, missing: &Access, placeholder: FrameId);
+
+    /// Bytes of memory held.
+    fn metadata_bytes(&self) -> usize {
+        0
+    }
+
+    /// Panics if the state contradicts itself. For tests.
+    fn check_invariants(&self) {}
+}
+
+/// How a tenant's blocks are managed.
+#[derive(Default)]
+pub(crate) enum Control {
+    /// Not at all: the tenant is oblivious and gives up its candidates.
+    #[default]
+    None,
+    /// By directives.
+    Pools(Box<PriorityPools>),
+    /// By a manager; directives replace it if `yields_to_directives`.
+    Manager { manager: Box<dyn Manager>, yields_to_directives: bool },
+}
+
+/// A manager panicked; it must not be called again.
+pub(crate) struct Panicked;
+
+impl Control {
+    pub fn is_managed(&self) -> bool {
+        !matches!(self, Control::None)
+    }
+
+    pub fn new_block(&mut self, frames: &mut FrameTable, frame: u32) -> Result<(), Panicked> {
+        match self {
+            Control::None => Ok(()),
+            Control::Pools(pools) => {
+                pools.new_block(frames, frame);
+                Ok(())
+            }
+            Control::Manager { manager, .. } => {
+                let origin = frames.origin(frame);
+                let block = Block {
+                    frame: FrameId(frame),
+                    page: frames[frame].page,
+                    file: origin.file,
+                    context: origin.context,
+                };
+                call(|| manager.new_block(&block))
+            }
+        }
+    }
+
+    pub fn block_gone(&mut self, frames: &mut FrameTable, frame: u32, evicted: bool) -> Result<(), Panicked> {
+        match self {
+            Control::None => Ok(()),
+            Control::Pools(pools) => {
+                pools.block_gone(frames, frame, evicted);
+                Ok(())
+            }
+            Control::Manager { manager, .. } => {
+                call(|| manager.block_gone(FrameId(frame), frames[frame].page))
+            }
+        }
+    }
+
+    #[inline]
+    pub fn block_accessed(
+        &mut self,
+        frames: &mut FrameTable,
+        frame: u32,
+        access: &Access,
+    ) -> Result<(), Panicked> {
+        match self {
+            Control::None => Ok(()),
+            Control::Pools(pools) => {
+                pools.block_accessed(frames, frame);
+                Ok(())
+            }
+            Control::Manager { manager, .. } => call(|| manager.block_accessed(FrameId(frame), access)),
+        }
+    }
+
+    pub fn replace_block(
+        &mut self,
+        frames: &FrameTable,
+        candidate: u32,
+        missing: Option<&Access>,
+        busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> Result<u32, Panicked> {
+        match self {
+            Control::None => Ok(candidate),
+            Control::Pools(pools) => Ok(pools.replace_block(frames, candidate, missing, busy)),
+            Control::Manager { manager, .. } => {
+                call(|| manager.replace_block(FrameId(candidate), missing, busy)).map(|frame| frame.0)
+            }
+        }
+    }
+
+    pub fn placeholder_used(&mut self, missing: &Access, placeholder: u32) -> Result<(), Panicked> {
+        match self {
+            Control::None | Control::Pools(_) => Ok(()),
+            Control::Manager { manager, .. } => {
+                call(|| manager.placeholder_used(missing, FrameId(placeholder)))
+            }
+        }
+    }
+
+    pub fn metadata_bytes(&self) -> usize {
+        match self {
+            Control::None => 0,
+            Control::Pools(pools) => pools.metadata_bytes(),
+            Control::Manager { manager, .. } => manager.metadata_bytes(),
+        }
+    }
+}
+
+/// Calls into a manager. Its state may be broken after a panic, which is why the directory drops it then.
+fn call<R>(call: impl FnOnce() -> R) -> Result<R, Panicked> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(drop_payload)
+}
+
+/// Dropping a manager runs its author's code, too.
+pub(crate) fn drop_control(control: Control) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(control))) {
+        drop_payload(payload);
+    }
+}
+
+/// A panic's payload may itself panic when it is dropped.
+fn drop_payload(payload: Box<dyn std::any::Any + Send>) -> Panicked {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(again);
+    }
+    Panicked
+}

@@ -1,0 +1,312 @@
+//! The manager that follows directives: priorities of files, temporary priorities of blocks, a policy per level.
+//!
+//! Paper: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI '94.
+//! Semantics where the paper is silent: a group of blocks that one directive moves is ordered by last reference;
+//! a block already at its new level stays where it is.
+//!
+//! The victim is chosen by the policy of the lowest-priority level that has a block free to take. Lists are always
+//! in order of recency: `set_policy` changes which end is taken, never the order.
+//!
+//! Cost: O(1) a hit; a victim takes one step for each busy block it passes, at most all of the tenant's. A directive
+//! over a range costs O(min(range, resident blocks) * log).
+
+use std::ops::RangeInclusive;
+
+use crate::{
+    classic::{self, Departure, OneLevel, PolicyKind},
+    error::DirectiveError,
+    frame_table::{FrameTable, List, POOL, State},
+    ids::{Access, FrameId, PageId, TenantId},
+    manager::ranges::{PriorityRanges, RANGES_MAX},
+};
+
+/// The priorities a level can have.
+pub const PRIORITIES: RangeInclusive<i32> = -32..=31;
+
+/// One priority level of one tenant.
+struct Level {
+    list: List<POOL>,
+    policy: PolicyKind,
+    /// The state of a policy other than LRU and MRU, which need no more than the list.
+    order: Option<Box<dyn OneLevel>>,
+    /// The capacity last told to `order`.
+    capacity_told: u32,
+}
+
+/// The levels of one tenant.
+pub(crate) struct PriorityPools {
+    levels: Vec<Level>,
+    /// Bit `n` is set while level `n` (priority `n - 32`) has blocks.
+    occupied: u64,
+    ranges: PriorityRanges,
+}
+
+impl PriorityPools {
+    pub fn new() -> Self {
+        let level =
+            || Level { list: List::default(), policy: PolicyKind::Lru, order: None, capacity_told: 0 };
+        Self { levels: (0..64).map(|_| level()).collect(), occupied: 0, ranges: PriorityRanges::default() }
+    }
+
+    pub fn new_block(&mut self, frames: &mut FrameTable, frame: u32) {
+        frames[frame].temporary = false;
+        let level = self.ranges.get(frames[frame].page);
+        self.append(frames, frame, level);
+    }
+
+    pub fn block_gone(&mut self, frames: &mut FrameTable, frame: u32, evicted: bool) {
+        self.unlink(frames, frame, if evicted { Departure::Evicted } else { Departure::Moved });
+    }
+
+    /// Cost: two list neighbours; a block marked temporary returns to its base level.
+    pub fn block_accessed(&mut self, frames: &mut FrameTable, frame: u32) {
+        if frames[frame].temporary {
+            self.unlink(frames, frame, Departure::Moved);
+            self.new_block(frames, frame);
+            return;
+        }
+        let level = &mut self.levels[index(frames[frame].level)];
+        level.list.move_to_tail(frames, frame);
+        if let Some(order) = &mut level.order {
+            order.hit(FrameId(frame), frames[frame].page);
+        }
+    }
+
+    pub fn replace_block(
+        &mut self,
+        frames: &FrameTable,
+        candidate: u32,
+        missing: Option<&Access>,
+        busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> u32 {
+        let mut occupied = self.occupied;
+        while occupied != 0 {
+            let level = &mut self.levels[occupied.trailing_zeros() as usize];
+            if let Some(victim) = level.victim(frames, missing, busy) {
+                return victim;
+            }
+            occupied &= occupied - 1;
+        }
+        candidate
+    }
+
+    pub fn policy(&self, priority: i32) -> Result<PolicyKind, DirectiveError> {
+        Ok(self.levels[index(checked(priority)?)].policy)
+    }
+
+    pub fn set_policy(
+        &mut self,
+        frames: &FrameTable,
+        priority: i32,
+        policy: PolicyKind,
+    ) -> Result<(), DirectiveError> {
+        let priority = checked(priority)?;
+        let level = &mut self.levels[index(priority)];
+        if level.policy == policy {
+            return Ok(());
+        }
+        level.policy = policy;
+        level.capacity_told = level.list.len;
+        level.order = match policy {
+            PolicyKind::Lru | PolicyKind::Mru => None,
+            other => Some(classic::build(other, level.list.len)),
+        };
+        if let Some(order) = &mut level.order {
+            level.list.iter(frames).for_each(|frame| order.insert(FrameId(frame), frames[frame].page));
+        }
+        Ok(())
+    }
+
+    pub fn priority(&self, page: PageId) -> i32 {
+        i32::from(self.ranges.get(page))
+    }
+
+    /// Long-term priority: returns how many resident blocks moved.
+    pub fn set_priority(
+        &mut self,
+        frames: &mut FrameTable,
+        pages: &RangeInclusive<PageId>,
+        priority: i32,
+        resident: &mut Resident<'_>,
+    ) -> Result<usize, DirectiveError> {
+        let priority = checked_range(pages, priority)?;
+        if !self.ranges.set(*pages.start(), *pages.end(), priority) {
+            return Err(DirectiveError::TooManyRanges { limit: RANGES_MAX });
+        }
+        let mut moved = self.blocks_in(frames, pages, resident);
+        moved.retain(|frame| !frames[*frame].temporary && frames[*frame].level != priority);
+        self.move_group(frames, &mut moved, priority);
+        Ok(moved.len())
+    }
+
+    /// Temporary priority: returns how many resident blocks it marked.
+    pub fn set_temporary_priority(
+        &mut self,
+        frames: &mut FrameTable,
+        pages: &RangeInclusive<PageId>,
+        priority: i32,
+        resident: &mut Resident<'_>,
+    ) -> Result<usize, DirectiveError> {
+        let priority = checked_range(pages, priority)?;
+        let mut moved = self.blocks_in(frames, pages, resident);
+        let marked = moved.len();
+        moved.iter().for_each(|frame| frames[*frame].temporary = true);
+        moved.retain(|frame| frames[*frame].level != priority);
+        self.move_group(frames, &mut moved, priority);
+        Ok(marked)
+    }
+
+    pub fn metadata_bytes(&self) -> usize {
+        let orders = self.levels.iter().filter_map(|level| level.order.as_ref());
+        self.levels.capacity() * size_of::<Level>()
+            + orders.map(|order| order.metadata_bytes()).sum::<usize>()
+    }
+
+    /// Panics unless the levels hold exactly `resident`, each block where its priority says.
+    pub fn check_invariants(&self, frames: &FrameTable, resident: usize) {
+        let mut count = 0;
+        for (number, level) in self.levels.iter().enumerate() {
+            level.list.check_invariants(frames);
+            assert_eq!(
+                self.occupied >> number & 1 == 1,
+                level.list.len > 0,
+                "occupied bit of level {number}"
+            );
+            for frame in level.list.iter(frames) {
+                let slot = &frames[frame];
+                assert_eq!(index(slot.level), number, "level of frame {frame}");
+                assert_eq!(slot.state, State::Resident, "frame {frame} in a pool");
+                assert!(
+                    slot.temporary || slot.level == self.ranges.get(slot.page),
+                    "base level of frame {frame}"
+                );
+            }
+            if let Some(order) = &level.order {
+                order.check_invariants();
+            }
+            count += level.list.len as usize;
+        }
+        assert_eq!(count, resident, "blocks in pools");
+        self.ranges.check_invariants();
+    }
+
+    fn append(&mut self, frames: &mut FrameTable, frame: u32, level: i8) {
+        frames[frame].level = level;
+        self.occupied |= 1 << index(level);
+        let level = &mut self.levels[index(level)];
+        level.list.push_tail(frames, frame);
+        level.inserted(frames, frame);
+    }
+
+    fn unlink(&mut self, frames: &mut FrameTable, frame: u32, departure: Departure) {
+        let number = index(frames[frame].level);
+        let level = &mut self.levels[number];
+        level.list.unlink(frames, frame);
+        if let Some(order) = &mut level.order {
+            order.remove(FrameId(frame), frames[frame].page, departure);
+        }
+        if level.list.len == 0 {
+            self.occupied &= !(1 << number);
+        }
+    }
+
+    /// The tenant's blocks of `pages` that are in its pools.
+    fn blocks_in(
+        &self,
+        frames: &FrameTable,
+        pages: &RangeInclusive<PageId>,
+        resident: &mut Resident<'_>,
+    ) -> Vec<u32> {
+        let (first, last) = (pages.start().0, pages.end().0);
+        let held = self.levels.iter().map(|level| u64::from(level.list.len)).sum::<u64>();
+        if last - first >= held {
+            let all = self.levels.iter().flat_map(|level| level.list.iter(frames));
+            return all.filter(|frame| pages.contains(&frames[*frame].page)).collect();
+        }
+        let found = (first..=last).filter_map(|page| (resident.frame_of)(PageId(page)));
+        let own = |frame: &u32| {
+            let slot = &frames[*frame];
+            slot.owner == resident.tenant && slot.state == State::Resident && pages.contains(&slot.page)
+        };
+        found.map(|frame| frame.0).filter(own).collect()
+    }
+
+    /// Moves blocks to the end of `level` that makes them replaced later, ordered by last reference.
+    fn move_group(&mut self, frames: &mut FrameTable, group: &mut [u32], level: i8) {
+        group.sort_unstable_by_key(|frame| frames[*frame].last_reference);
+        group.iter().for_each(|frame| self.unlink(frames, *frame, Departure::Moved));
+        if self.levels[index(level)].policy != PolicyKind::Mru {
+            group.iter().for_each(|frame| self.append(frames, *frame, level));
+            return;
+        }
+        for frame in group.iter().rev() {
+            frames[*frame].level = level;
+            self.occupied |= 1 << index(level);
+            self.levels[index(level)].list.push_head(frames, *frame);
+        }
+    }
+}
+
+/// How a directive finds the tenant's resident blocks of a range smaller than its number of blocks.
+pub(crate) struct Resident<'a> {
+    pub tenant: TenantId,
+    pub frame_of: &'a mut dyn FnMut(PageId) -> Option<FrameId>,
+}
+
+impl Level {
+    /// The block that the level's policy gives up, unless all are busy.
+    fn victim(
+        &mut self,
+        frames: &FrameTable,
+        missing: Option<&Access>,
+        busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> Option<u32> {
+        if let Some(order) = &mut self.order {
+            if self.capacity_told != self.list.len {
+                self.capacity_told = self.list.len;
+                order.resize(self.list.len);
+            }
+            let missing = missing.map_or(PageId(u64::MAX), |access| access.page);
+            return order.victim(missing, busy).map(|frame| frame.0);
+        }
+        let takes_tail = self.policy == PolicyKind::Mru;
+        let mut at = if takes_tail { self.list.tail } else { self.list.head };
+        for _ in 0..self.list.len {
+            if !busy(FrameId(at)) {
+                return Some(at);
+            }
+            at = if takes_tail { frames.previous::<POOL>(at) } else { frames.next::<POOL>(at) };
+        }
+        None
+    }
+
+    /// Tells the policy of a block that entered the list. A level that takes in one block for each it gives up
+    /// keeps the capacity it was told.
+    fn inserted(&mut self, frames: &FrameTable, frame: u32) {
+        if let Some(order) = &mut self.order {
+            if self.list.len > self.capacity_told {
+                self.capacity_told = self.list.len;
+                order.resize(self.list.len);
+            }
+            order.insert(FrameId(frame), frames[frame].page);
+        }
+    }
+}
+
+fn index(level: i8) -> usize {
+    (level + 32) as usize
+}
+
+fn checked(priority: i32) -> Result<i8, DirectiveError> {
+    match i8::try_from(priority) {
+        Ok(level) if PRIORITIES.contains(&priority) => Ok(level),
+        _ => Err(DirectiveError::PriorityOutOfRange { priority }),
+    }
+}
+
+fn checked_range(pages: &RangeInclusive<PageId>, priority: i32) -> Result<i8, DirectiveError> {
+    if pages.start() > pages.end() {
+        return Err(DirectiveError::InvertedRange { first: *pages.start(), last: *pages.end() });
+    }
+    checked(priority)
+}
