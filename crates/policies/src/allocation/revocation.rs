@@ -146,7 +146,7 @@ mod tests {
     fn overrules(revocation: &mut Revocation, count: u32, wrong_every: u32) {
         for n in 0..count {
             let number = revocation.overrule();
-            if wrong_every > 0 && n % wrong_every == 0 {
+            if wrong_every > 0 && n % wrong_every == wrong_every - 1 {
                 revocation.mistake(number);
             }
             revocation.check_invariants();
