@@ -45,6 +45,11 @@ impl File {
         unreachable!()
     }
 
+    /// Bytes of a page of the file's pool.
+    pub fn page_bytes(&self) -> usize {
+        unreachable!()
+    }
+
     /// The file's number in this pool.
     pub fn id(&self) -> FileId {
         unreachable!()
