@@ -1,0 +1,208 @@
+//! The limits of directives and shares: a refused one says why and changes nothing.
+
+use bufpool_policies::{
+    Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, DirectiveError, Directory,
+    DirectoryError, DirectoryOptions, FileId, FrameId, PageId, TenantId, classic::PolicyKind,
+};
+
+struct NothingBusy;
+
+impl Claims for NothingBusy {
+    fn is_busy(&mut self, _: FrameId) -> bool {
+        false
+    }
+    fn claim(&mut self, _: FrameId) -> bool {
+        true
+    }
+}
+
+fn directory(frames: u32) -> Directory {
+    Directory::new(DirectoryOptions {
+        frames,
+        allocation: Allocation::LruSp,
+        revocation: true,
+        shared_pages: true,
+    })
+    .unwrap()
+}
+
+fn access(tenant: TenantId, page: u64) -> Access {
+    Access { page: PageId(page), file: FileId(0), tenant, context: ContextId(0) }
+}
+
+fn load(directory: &mut Directory, tenant: TenantId, page: u64) -> (FrameId, Option<u64>) {
+    let (frame, gone) = match directory.admit(&access(tenant, page), &mut NothingBusy) {
+        Admission::Free { frame, .. } => (frame, None),
+        Admission::Evict { frame, page, .. } => (frame, Some(page.0)),
+        Admission::Exhausted { .. } => panic!("nothing is busy"),
+    };
+    directory.loaded(frame);
+    (frame, gone)
+}
+
+const NOWHERE: fn(PageId) -> Option<FrameId> = |_| None;
+
+#[test]
+fn directives_out_of_range_are_refused() {
+    let mut directory = directory(4);
+    let tenant = DEFAULT_TENANT;
+    for priority in [-33, 32, i32::MIN, i32::MAX] {
+        let expected = DirectiveError::PriorityOutOfRange { priority };
+        assert_eq!(directory.set_policy(tenant, priority, PolicyKind::Mru), Err(expected));
+        assert_eq!(directory.policy(tenant, priority), Err(expected));
+        assert_eq!(directory.set_priority(tenant, PageId(0)..=PageId(1), priority, NOWHERE), Err(expected));
+        assert_eq!(
+            directory.set_temporary_priority(tenant, PageId(0)..=PageId(1), priority, NOWHERE),
+            Err(expected)
+        );
+    }
+    let inverted = DirectiveError::InvertedRange { first: PageId(2), last: PageId(1) };
+    assert_eq!(directory.set_priority(tenant, PageId(2)..=PageId(1), 0, NOWHERE), Err(inverted));
+    assert_eq!(directory.set_temporary_priority(tenant, PageId(2)..=PageId(1), 0, NOWHERE), Err(inverted));
+    let unknown = TenantId(7);
+    assert_eq!(
+        directory.set_policy(unknown, 0, PolicyKind::Mru),
+        Err(DirectiveError::UnknownTenant { tenant: unknown })
+    );
+    assert!(!directory.is_managed(tenant), "a refused directive does not make a tenant managed");
+    for priority in [-32, 31] {
+        directory.set_policy(tenant, priority, PolicyKind::Mru).unwrap();
+        assert_eq!(directory.policy(tenant, priority), Ok(PolicyKind::Mru));
+    }
+}
+
+#[test]
+fn one_range_too_many_is_refused_and_the_others_stand() {
+    let mut directory = directory(4);
+    for n in 0..4096 {
+        let page = PageId(2 * n);
+        directory.set_priority(DEFAULT_TENANT, page..=page, 1, NOWHERE).unwrap();
+    }
+    let page = PageId(1_000_000);
+    assert_eq!(
+        directory.set_priority(DEFAULT_TENANT, page..=page, 1, NOWHERE),
+        Err(DirectiveError::TooManyRanges { limit: 4096 })
+    );
+    assert_eq!(directory.priority(DEFAULT_TENANT, page), 0);
+    assert_eq!(directory.priority(DEFAULT_TENANT, PageId(8190)), 1);
+    directory.check_invariants();
+}
+
+#[test]
+fn shares_are_checked() {
+    assert_eq!(
+        Directory::new(DirectoryOptions {
+            frames: 0,
+            allocation: Allocation::LruSp,
+            revocation: false,
+            shared_pages: false
+        })
+        .err(),
+        Some(DirectoryError::FramesOutOfRange { frames: 0 })
+    );
+    let mut directory = directory(10);
+    assert_eq!(
+        directory.open_tenant(5, 4),
+        Err(DirectoryError::CapBelowFloor { floor_frames: 5, cap_frames: 4 })
+    );
+    assert_eq!(
+        directory.open_tenant(0, 0),
+        Err(DirectoryError::CapBelowFloor { floor_frames: 0, cap_frames: 0 })
+    );
+    let tenant = directory.open_tenant(6, 10).unwrap();
+    assert_eq!(
+        directory.open_tenant(5, 10),
+        Err(DirectoryError::FloorsTooLarge { floors_frames: 11, limit_frames: 10 })
+    );
+    assert_eq!(
+        directory.set_cap(tenant, 5),
+        Err(DirectoryError::CapBelowFloor { floor_frames: 6, cap_frames: 5 })
+    );
+    assert_eq!(directory.close_tenant(DEFAULT_TENANT), Err(DirectoryError::DefaultTenant));
+    directory.close_tenant(tenant).unwrap();
+    assert_eq!(directory.close_tenant(tenant), Err(DirectoryError::UnknownTenant { tenant }));
+    assert_eq!(directory.open_tenant(10, 10), Ok(tenant), "the slot and the floor are free again");
+}
+
+/// A closed tenant's blocks stay where they are, and are taken in their turn.
+#[test]
+fn a_closed_tenant_leaves_its_blocks() {
+    let mut directory = directory(4);
+    let tenant = directory.open_tenant(2, 4).unwrap();
+    directory.set_policy(tenant, 0, PolicyKind::Mru).unwrap();
+    for page in 1..=4 {
+        load(&mut directory, tenant, page);
+    }
+    // MRU gives up page 4, and page 1 stays on a claim.
+    assert_eq!(load(&mut directory, tenant, 5).1, Some(4));
+    assert_eq!(directory.stats().outstanding, 1);
+    directory.close_tenant(tenant).unwrap();
+    directory.check_invariants();
+    assert_eq!((directory.resident(tenant), directory.stats().outstanding), (4, 0));
+    let gone: Vec<_> = (11..=14).map(|page| load(&mut directory, DEFAULT_TENANT, page).1.unwrap()).collect();
+    assert_eq!(gone, [1, 2, 3, 5]);
+    assert_eq!(directory.open_tenant(0, 4), Ok(tenant), "the slot is free once the last block has gone");
+    assert_eq!(directory.stats().misses, 9, "counts of departed tenants stay in the sum");
+    directory.check_invariants();
+}
+
+/// A load that fails is no access; a victim that could not be written is back where it was.
+#[test]
+fn failures_leave_no_trace() {
+    let mut directory = directory(2);
+    let a = directory.open_tenant(0, 2).unwrap();
+    directory.set_policy(a, 0, PolicyKind::Mru).unwrap();
+    let Admission::Free { frame, .. } = directory.admit(&access(a, 1), &mut NothingBusy) else { panic!() };
+    directory.failed(frame, a);
+    directory.check_invariants();
+    assert_eq!((directory.tenant_stats(a).accesses, directory.resident(a)), (0, 0));
+    load(&mut directory, a, 1);
+    load(&mut directory, a, 2);
+    let Admission::Evict { frame, page, tenant, .. } =
+        directory.admit(&access(DEFAULT_TENANT, 9), &mut NothingBusy)
+    else {
+        panic!()
+    };
+    assert_eq!((page, tenant), (PageId(2), a));
+    directory.restore(frame, page, FileId(0), tenant, DEFAULT_TENANT);
+    directory.check_invariants();
+    assert_eq!(directory.page(frame), Some(PageId(2)));
+    assert_eq!(directory.owner(frame), Some(a));
+    assert_eq!(directory.tenant_stats(DEFAULT_TENANT).accesses, 0);
+    directory.discard(frame);
+    directory.check_invariants();
+    assert_eq!(directory.resident(a), 1);
+}
+
+/// The first directive replaces a default manager, and a manager of the engine's own takes none.
+#[test]
+fn directives_and_managers() {
+    struct Agree;
+    impl bufpool_policies::Manager for Agree {
+        fn new_block(&mut self, _: &bufpool_policies::Block) {}
+        fn block_gone(&mut self, _: FrameId, _: PageId) {}
+        fn block_accessed(&mut self, _: FrameId, _: &Access) {}
+        fn replace_block(
+            &mut self,
+            candidate: FrameId,
+            _: Option<&Access>,
+            _: &mut dyn FnMut(FrameId) -> bool,
+        ) -> FrameId {
+            candidate
+        }
+        fn placeholder_used(&mut self, _: &Access, _: FrameId) {}
+    }
+    let mut directory = directory(4);
+    directory.set_manager(DEFAULT_TENANT, Box::new(Agree), false).unwrap();
+    assert_eq!(
+        directory.set_policy(DEFAULT_TENANT, 0, PolicyKind::Mru),
+        Err(DirectiveError::HasManager { tenant: DEFAULT_TENANT })
+    );
+    directory.set_manager(DEFAULT_TENANT, Box::new(Agree), true).unwrap();
+    for page in 1..=4 {
+        load(&mut directory, DEFAULT_TENANT, page);
+    }
+    directory.set_policy(DEFAULT_TENANT, 0, PolicyKind::Mru).unwrap();
+    assert_eq!(load(&mut directory, DEFAULT_TENANT, 5).1, Some(4));
+    directory.check_invariants();
+}

@@ -1,0 +1,383 @@
+//! The obvious LRU-SP: plain vectors searched from end to end, one line for each line of the algorithm.
+//!
+//! Blocks are named by their pages, since a page is in at most one frame. Positions in vectors are positions in
+//! lists: index 0 is the head, the end that is replaced first.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bufpool_policies::{Allocation, TenantStats};
+
+/// Which end a level gives up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// The head.
+    Lru,
+    /// The tail.
+    Mru,
+}
+
+#[derive(Clone, Debug)]
+pub struct Block {
+    pub page: u64,
+    pub owner: usize,
+    pub last_reference: u64,
+    pub foreign: Option<u64>,
+    /// Ledger stamp, for comparison with `foreign` only.
+    pub stamp: i64,
+    pub temporary: bool,
+}
+
+/// The directives of one tenant.
+#[derive(Default, Debug)]
+pub struct Pools {
+    /// Every level that ever had a block or a policy: pages from head to tail.
+    pub levels: BTreeMap<i32, Vec<u64>>,
+    pub policies: BTreeMap<i32, Order>,
+    /// First, last, priority; the latest match wins.
+    pub ranges: Vec<(u64, u64, i32)>,
+}
+
+pub struct Naive {
+    pub frames: usize,
+    pub allocation: Allocation,
+    pub shared_pages: bool,
+    /// The ledger, head first.
+    pub ledger: Vec<Block>,
+    /// (absent page, resident page).
+    pub placeholders: Vec<(u64, u64)>,
+    /// Absent pages whose placeholder was vindicated and that were not referenced since.
+    pub vindicated: BTreeSet<u64>,
+    pub pools: Vec<Option<Pools>>,
+    pub floors: Vec<usize>,
+    pub caps: Vec<usize>,
+    pub pinned: BTreeSet<u64>,
+    pub stats: Vec<TenantStats>,
+    pub now: u64,
+    head_stamp: i64,
+}
+
+/// What an access came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    Hit,
+    Loaded { evicted: Option<u64> },
+    Exhausted,
+}
+
+impl Naive {
+    pub fn new(frames: usize, tenants: usize, allocation: Allocation, shared_pages: bool) -> Self {
+        Self {
+            frames,
+            allocation,
+            shared_pages,
+            ledger: Vec::new(),
+            placeholders: Vec::new(),
+            vindicated: BTreeSet::new(),
+            pools: (0..tenants).map(|_| None).collect(),
+            floors: vec![0; tenants],
+            caps: vec![frames; tenants],
+            pinned: BTreeSet::new(),
+            stats: vec![TenantStats::default(); tenants],
+            now: 0,
+            head_stamp: 0,
+        }
+    }
+
+    pub fn position(&self, page: u64) -> Option<usize> {
+        self.ledger.iter().position(|block| block.page == page)
+    }
+
+    pub fn held(&self, tenant: usize) -> usize {
+        self.ledger.iter().filter(|block| block.owner == tenant).count()
+    }
+
+    pub fn access(&mut self, tenant: usize, page: u64) -> Outcome {
+        if let Some(at) = self.position(page) {
+            self.stats[tenant].accesses += 1;
+            self.stats[tenant].hits += 1;
+            self.reference(at, tenant);
+            return Outcome::Hit;
+        }
+        self.vindicated.remove(&page);
+        let outcome = self.miss(tenant, page);
+        if let Outcome::Loaded { .. } = outcome {
+            self.stats[tenant].accesses += 1;
+            self.stats[tenant].misses += 1;
+        }
+        outcome
+    }
+
+    /// The HIT step.
+    fn reference(&mut self, at: usize, by: usize) {
+        self.now += 1;
+        let mut block = self.ledger.remove(at);
+        let (page, owner) = (block.page, block.owner);
+        block.last_reference = self.now;
+        block.stamp = self.now as i64;
+        if by != owner {
+            block.foreign = Some(self.now);
+        }
+        self.ledger.push(block);
+        if let Some(absent) = self.drop_placeholder_to(page) {
+            self.stats[owner].vindications += 1;
+            self.vindicated.insert(absent);
+        }
+        if self.pools[owner].is_some() {
+            let at = self.ledger.len() - 1;
+            let level = if std::mem::take(&mut self.ledger[at].temporary) {
+                self.base(owner, page)
+            } else {
+                self.level_of(owner, page)
+            };
+            self.leave_pools(owner, page);
+            self.level(owner, level).push(page);
+        }
+    }
+
+    fn miss(&mut self, tenant: usize, page: u64) -> Outcome {
+        let mut candidate = None;
+        let mut by_placeholder = false;
+        if let Some((_, holder)) = self.placeholders.iter().copied().find(|(absent, _)| *absent == page) {
+            let at = self.position(holder).expect("placeholders point to resident pages");
+            let owner = self.ledger[at].owner;
+            if self.pinned.contains(&holder) {
+                self.reference(at, owner);
+                // The page that was just looked up is about to be referenced.
+                self.vindicated.remove(&page);
+            } else {
+                self.drop_placeholder_to(holder);
+                self.stats[owner].mistakes += 1;
+                candidate = Some(holder);
+                by_placeholder = true;
+            }
+        }
+        let mut heir = tenant;
+        if candidate.is_none() {
+            if self.ledger.len() < self.frames && self.held(tenant) < self.caps[tenant] {
+                self.load(page, tenant, heir);
+                return Outcome::Loaded { evicted: None };
+            }
+            candidate = self.ledger.iter().find(|block| self.may_give(block, tenant)).map(|block| block.page);
+        }
+        let Some(candidate) = candidate else { return Outcome::Exhausted };
+        let owner = self.owner(candidate);
+        if by_placeholder && self.shared_pages {
+            heir = owner;
+        }
+        let victim = self.decide(owner, candidate);
+        let at = self.position(victim).unwrap();
+        self.ledger.remove(at);
+        self.leave_pools(owner, victim);
+        self.stats[owner].evictions += 1;
+        self.load(page, tenant, heir);
+        Outcome::Loaded { evicted: Some(victim) }
+    }
+
+    /// The block that goes when the ledger names `candidate`, after the bookkeeping.
+    fn decide(&mut self, owner: usize, candidate: u64) -> u64 {
+        let mut victim = candidate;
+        if self.pools[owner].is_some() && self.allocation != Allocation::GlobalLru {
+            self.stats[owner].decisions += 1;
+            victim = self.choose(owner, candidate);
+        }
+        if victim == candidate {
+            self.drop_placeholder_to(candidate);
+            return victim;
+        }
+        self.stats[owner].overrules += 1;
+        if self.allocation == Allocation::AllocLru {
+            return victim;
+        }
+        let (a, b) = (self.position(candidate).unwrap(), self.position(victim).unwrap());
+        self.ledger.swap(a, b);
+        let stamp = self.ledger[a].stamp;
+        self.ledger[a].stamp = self.ledger[b].stamp;
+        self.ledger[b].stamp = stamp;
+        if self.allocation == Allocation::LruS {
+            return victim;
+        }
+        self.drop_placeholder_to(candidate);
+        match self.drop_placeholder_to(victim) {
+            Some(absent) => self.placeholders.push((absent, candidate)),
+            None => self.placeholders.push((victim, candidate)),
+        }
+        victim
+    }
+
+    /// The priority pools' choice.
+    fn choose(&self, owner: usize, candidate: u64) -> u64 {
+        let oldest = self.ledger.first().map(|block| block.stamp).unwrap();
+        let takeable = |page: &u64| {
+            let block = &self.ledger[self.position(*page).unwrap()];
+            let is_shared = self.shared_pages && block.foreign.is_some_and(|at| at as i64 >= oldest);
+            !self.pinned.contains(page) && (*page == candidate || !is_shared)
+        };
+        let pools = self.pools[owner].as_ref().unwrap();
+        for (priority, pages) in &pools.levels {
+            let found = match pools.policies.get(priority) {
+                Some(Order::Mru) => pages.iter().rev().find(|page| takeable(page)),
+                _ => pages.iter().find(|page| takeable(page)),
+            };
+            if let Some(page) = found {
+                return *page;
+            }
+        }
+        candidate
+    }
+
+    fn may_give(&self, block: &Block, tenant: usize) -> bool {
+        let own = block.owner == tenant;
+        let eligible = if self.held(tenant) >= self.caps[tenant] {
+            own
+        } else {
+            own || self.held(block.owner) > self.floors[block.owner]
+        };
+        eligible && !self.pinned.contains(&block.page)
+    }
+
+    fn load(&mut self, page: u64, by: usize, owner: usize) {
+        self.now += 1;
+        let foreign = (by != owner).then_some(self.now);
+        let (last_reference, stamp) = (self.now, self.now as i64);
+        self.ledger.push(Block { page, owner, last_reference, foreign, stamp, temporary: false });
+        if self.pools[owner].is_some() {
+            let level = self.base(owner, page);
+            self.level(owner, level).push(page);
+        }
+    }
+
+    // ---- the rest of a page's life
+
+    pub fn discard(&mut self, page: u64) {
+        let Some(at) = self.position(page) else { return };
+        self.drop_placeholder_to(page);
+        let block = self.ledger.remove(at);
+        self.leave_pools(block.owner, page);
+    }
+
+    /// The identity of `page`, which is absent, ends.
+    pub fn forget(&mut self, page: u64) {
+        self.vindicated.remove(&page);
+        let Some((_, holder)) = self.placeholders.iter().copied().find(|(absent, _)| *absent == page) else {
+            return;
+        };
+        self.drop_placeholder_to(holder);
+        let at = self.position(holder).unwrap();
+        let mut block = self.ledger.remove(at);
+        self.head_stamp -= 1;
+        block.stamp = self.head_stamp;
+        self.ledger.insert(0, block);
+    }
+
+    /// Takes blocks from a tenant above its cap; returns them.
+    pub fn set_cap(&mut self, tenant: usize, cap: usize) -> Vec<u64> {
+        self.caps[tenant] = cap;
+        let mut gone = Vec::new();
+        while self.held(tenant) > cap {
+            let takeable = |block: &&Block| block.owner == tenant && !self.pinned.contains(&block.page);
+            let Some(candidate) = self.ledger.iter().find(takeable).map(|block| block.page) else { break };
+            let victim = self.decide(tenant, candidate);
+            self.ledger.remove(self.position(victim).unwrap());
+            self.leave_pools(tenant, victim);
+            self.stats[tenant].evictions += 1;
+            gone.push(victim);
+        }
+        gone
+    }
+
+    // ---- directives
+
+    fn manage(&mut self, tenant: usize) {
+        if self.pools[tenant].is_none() {
+            let mut pools = Pools::default();
+            let own = self.ledger.iter().filter(|block| block.owner == tenant).map(|block| block.page);
+            pools.levels.insert(0, own.collect());
+            self.pools[tenant] = Some(pools);
+        }
+    }
+
+    pub fn set_policy(&mut self, tenant: usize, priority: i32, order: Order) {
+        self.manage(tenant);
+        let pools = self.pools[tenant].as_mut().unwrap();
+        pools.policies.insert(priority, order);
+    }
+
+    pub fn set_priority(&mut self, tenant: usize, first: u64, last: u64, priority: i32) -> usize {
+        self.manage(tenant);
+        self.pools[tenant].as_mut().unwrap().ranges.push((first, last, priority));
+        let mut moved = self.own_in(tenant, first, last);
+        moved.retain(|page| !self.ledger[self.position(*page).unwrap()].temporary);
+        moved.retain(|page| self.level_of(tenant, *page) != priority);
+        self.move_group(tenant, &moved, priority);
+        moved.len()
+    }
+
+    pub fn set_temporary(&mut self, tenant: usize, first: u64, last: u64, priority: i32) -> usize {
+        self.manage(tenant);
+        let mut moved = self.own_in(tenant, first, last);
+        let marked = moved.len();
+        for page in &moved {
+            let at = self.position(*page).unwrap();
+            self.ledger[at].temporary = true;
+        }
+        moved.retain(|page| self.level_of(tenant, *page) != priority);
+        self.move_group(tenant, &moved, priority);
+        marked
+    }
+
+    /// The tenant's resident pages in a range, least recently referenced first.
+    fn own_in(&self, tenant: usize, first: u64, last: u64) -> Vec<u64> {
+        let inside = |block: &&Block| block.owner == tenant && (first..=last).contains(&block.page);
+        let mut own: Vec<&Block> = self.ledger.iter().filter(inside).collect();
+        own.sort_by_key(|block| block.last_reference);
+        own.into_iter().map(|block| block.page).collect()
+    }
+
+    fn move_group(&mut self, tenant: usize, group: &[u64], priority: i32) {
+        group.iter().for_each(|page| self.leave_pools(tenant, *page));
+        let pools = self.pools[tenant].as_mut().unwrap();
+        let is_mru = matches!(pools.policies.get(&priority), Some(Order::Mru));
+        let level = pools.levels.entry(priority).or_default();
+        let at = if is_mru { 0 } else { level.len() };
+        level.splice(at..at, group.iter().copied());
+    }
+
+    // ---- small things
+
+    fn drop_placeholder_to(&mut self, holder: u64) -> Option<u64> {
+        let at = self.placeholders.iter().position(|(_, to)| *to == holder)?;
+        Some(self.placeholders.remove(at).0)
+    }
+
+    fn owner(&self, page: u64) -> usize {
+        self.ledger[self.position(page).unwrap()].owner
+    }
+
+    fn base(&self, tenant: usize, page: u64) -> i32 {
+        let ranges = &self.pools[tenant].as_ref().unwrap().ranges;
+        let latest = ranges.iter().rev().find(|(first, last, _)| (*first..=*last).contains(&page));
+        latest.map_or(0, |range| range.2)
+    }
+
+    fn level(&mut self, tenant: usize, priority: i32) -> &mut Vec<u64> {
+        self.pools[tenant].as_mut().unwrap().levels.entry(priority).or_default()
+    }
+
+    fn level_of(&self, tenant: usize, page: u64) -> i32 {
+        let levels = &self.pools[tenant].as_ref().unwrap().levels;
+        *levels.iter().find(|(_, pages)| pages.contains(&page)).expect("a managed block is in a level").0
+    }
+
+    fn leave_pools(&mut self, tenant: usize, page: u64) {
+        if let Some(pools) = &mut self.pools[tenant] {
+            pools.levels.values_mut().for_each(|level| level.retain(|other| *other != page));
+        }
+    }
+
+    /// The ledger read through shadows: for each block the absent page with a claim on it, or its own.
+    pub fn shadow(&self) -> Vec<u64> {
+        let claim = |page| self.placeholders.iter().find(|(_, to)| *to == page).map(|(absent, _)| *absent);
+        self.ledger.iter().map(|block| claim(block.page).unwrap_or(block.page)).collect()
+    }
+}
