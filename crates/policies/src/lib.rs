@@ -13,10 +13,12 @@ pub mod classic;
 pub mod directory;
 mod error;
 mod frame_table;
+mod ghost;
 mod ids;
 mod list;
 mod manager;
 mod random;
+mod slot_index;
 mod tenant;
 
 pub use allocation::Allocation;

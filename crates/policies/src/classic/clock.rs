@@ -14,7 +14,7 @@
 //! **Cost.** A hit sets a byte. A miss moves the hand, over each page at most twice; amortised O(1), since a
 //! page is passed once per hit at most, and once per miss while busy. 9 bytes a frame.
 
-use super::{Departure, OneLevel};
+use super::{Departure, OneLevel, grow};
 use crate::list::{Links, List, NIL};
 use crate::{FrameId, PageId};
 
@@ -30,15 +30,14 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// An empty instance. CLOCK has no use for its capacity.
-    pub fn new() -> Self {
-        Self { links: Links::default(), ring: List::new(), hand: NIL, referenced: Vec::new() }
-    }
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self::new()
+    /// An empty instance with room for `capacity` frames.
+    pub fn new(capacity: u32) -> Self {
+        Self {
+            links: Links::with_capacity(capacity),
+            ring: List::new(),
+            hand: NIL,
+            referenced: Vec::with_capacity(capacity as usize),
+        }
     }
 }
 
@@ -57,9 +56,7 @@ impl OneLevel for Clock {
     /// Right behind the hand: the place it will reach last.
     fn insert(&mut self, frame: FrameId, _page: PageId) {
         self.links.grow_to(frame.0);
-        if frame.index() >= self.referenced.len() {
-            self.referenced.resize(frame.index() + 1, false);
-        }
+        grow(&mut self.referenced, frame);
         self.referenced[frame.index()] = false;
         self.ring.insert_before(&mut self.links, self.hand, frame.0);
         if self.hand == NIL {

@@ -17,7 +17,6 @@ use crate::list::{Links, List};
 use crate::{FrameId, PageId};
 
 /// First in, first out. See the file's head.
-#[derive(Default)]
 pub struct Fifo {
     links: Links,
     /// Resident frames, first arrival at the head.
@@ -25,9 +24,9 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// An empty instance. FIFO has no use for its capacity.
-    pub fn new() -> Self {
-        Self::default()
+    /// An empty instance with room for `capacity` frames.
+    pub fn new(capacity: u32) -> Self {
+        Self { links: Links::with_capacity(capacity), arrivals: List::new() }
     }
 }
 

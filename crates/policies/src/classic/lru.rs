@@ -17,7 +17,6 @@ use crate::list::{Links, List};
 use crate::{FrameId, PageId};
 
 /// Least recently used. See the file's head.
-#[derive(Default)]
 pub struct Lru {
     links: Links,
     /// Resident frames, least recently referenced at the head.
@@ -25,9 +24,9 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// An empty instance. LRU has no use for its capacity.
-    pub fn new() -> Self {
-        Self::default()
+    /// An empty instance with room for `capacity` frames.
+    pub fn new(capacity: u32) -> Self {
+        Self { links: Links::with_capacity(capacity), recency: List::new() }
     }
 }
 

@@ -19,31 +19,46 @@
 //! | --- | --- | --- | --: |
 //! | LRU, MRU | O(1), moves a list node | O(1) | 8 |
 //! | FIFO | nothing | O(1) | 8 |
-//! | CLOCK | sets a byte | O(1) amortised | 9 |
+//! | CLOCK, SIEVE | sets a byte | O(1) amortised | 9 |
+//! | LFU | O(1), moves a list node | O(1) | up to 40 |
+//! | 2Q | O(1), moves a list node if hot | O(1) | 21 |
+//! | ARC | O(1), moves a list node | O(1) | 33 |
+//! | S3-FIFO | increments a byte | O(1) amortised | 31 |
 //! | OPT | O(log n) | O(log n) | 16 |
 //!
 //! With k busy frames in the way, `victim` asks about each of them once more than without.
 
+mod arc;
 mod clock;
 mod fifo;
+mod lfu;
+mod local_frames;
 mod lru;
 mod mru;
 mod opt;
+mod s3_fifo;
+mod sieve;
+mod two_queue;
 
+pub use arc::Arc;
 pub use clock::Clock;
 pub use fifo::Fifo;
+pub use lfu::Lfu;
 pub use lru::Lru;
 pub use mru::Mru;
 pub use opt::Opt;
+pub use s3_fifo::{S3Fifo, S3FifoParameters};
+pub use sieve::Sieve;
+pub use two_queue::{TwoQueue, TwoQueueParameters};
 
 use crate::{FrameId, PageId};
+use local_frames::LocalFrames;
 use std::{fmt, str::FromStr};
 
 /// A single-level replacement policy: a set of events and one question.
 ///
-/// Deterministic: the same calls give the same answers. Frames are named by the driver's numbers; per-frame
-/// arrays grow to the largest number seen, so an instance that owns few frames of a large pool should see
-/// small numbers of its own (see [`build`]).
+/// Deterministic: the same calls give the same answers. Per-frame arrays grow to the largest frame number seen, so
+/// an instance that owns few frames of a large pool is made by [`build_for_level`].
 ///
 /// # Panics
 ///
@@ -110,11 +125,31 @@ pub enum PolicyKind {
     Fifo,
     /// Second chance with one reference bit.
     Clock,
+    /// Least frequently used.
+    Lfu,
+    /// 2Q: a probation queue and an LRU list of pages that came back.
+    TwoQueue,
+    /// Adaptive replacement cache.
+    Arc,
+    /// FIFO with lazy promotion and a moving hand.
+    Sieve,
+    /// Three FIFO queues.
+    S3Fifo,
 }
 
 impl PolicyKind {
     /// All of them.
-    pub const ALL: [PolicyKind; 4] = [Self::Lru, Self::Mru, Self::Fifo, Self::Clock];
+    pub const ALL: [PolicyKind; 9] = [
+        Self::Lru,
+        Self::Mru,
+        Self::Fifo,
+        Self::Clock,
+        Self::Lfu,
+        Self::TwoQueue,
+        Self::Arc,
+        Self::Sieve,
+        Self::S3Fifo,
+    ];
 
     /// The name that [`FromStr`] reads and `Display` writes.
     pub const fn name(self) -> &'static str {
@@ -123,6 +158,11 @@ impl PolicyKind {
             Self::Mru => "mru",
             Self::Fifo => "fifo",
             Self::Clock => "clock",
+            Self::Lfu => "lfu",
+            Self::TwoQueue => "2q",
+            Self::Arc => "arc",
+            Self::Sieve => "sieve",
+            Self::S3Fifo => "s3-fifo",
         }
     }
 }
@@ -158,14 +198,25 @@ impl fmt::Display for UnknownPolicy {
 
 impl std::error::Error for UnknownPolicy {}
 
-/// A policy for frames that are numbered densely from 0, as those of a whole cache are.
-pub fn build(kind: PolicyKind, _capacity: u32) -> Box<dyn OneLevel> {
+/// A policy for a whole cache, whose frames are numbered densely from 0.
+pub fn build(kind: PolicyKind, capacity: u32) -> Box<dyn OneLevel> {
     match kind {
-        PolicyKind::Lru => Box::new(Lru::new()),
-        PolicyKind::Mru => Box::new(Mru::new()),
-        PolicyKind::Fifo => Box::new(Fifo::new()),
-        PolicyKind::Clock => Box::new(Clock::new()),
+        PolicyKind::Lru => Box::new(Lru::new(capacity)),
+        PolicyKind::Mru => Box::new(Mru::new(capacity)),
+        PolicyKind::Fifo => Box::new(Fifo::new(capacity)),
+        PolicyKind::Clock => Box::new(Clock::new(capacity)),
+        PolicyKind::Lfu => Box::new(Lfu::new(capacity)),
+        PolicyKind::TwoQueue => Box::new(TwoQueue::new(capacity)),
+        PolicyKind::Arc => Box::new(Arc::new(capacity)),
+        PolicyKind::Sieve => Box::new(Sieve::new(capacity)),
+        PolicyKind::S3Fifo => Box::new(S3Fifo::new(capacity)),
     }
+}
+
+/// A policy for a priority level, whose frames may have any numbers: memory follows the largest number of frames
+/// that the level ever had, not their numbers. Each call costs a look-up in a hash table more than with [`build`].
+pub fn build_for_level(kind: PolicyKind, capacity: u32) -> Box<dyn OneLevel> {
+    Box::new(LocalFrames::new(build(kind, capacity)))
 }
 
 /// The first frame that is not busy, walking `frames` in the order given.
@@ -174,4 +225,16 @@ fn first_free(
     busy: &mut dyn FnMut(FrameId) -> bool,
 ) -> Option<FrameId> {
     frames.find_map(|frame| (!busy(FrameId(frame))).then_some(FrameId(frame)))
+}
+
+/// Makes `array` long enough for an entry of `frame`. Amortised O(1).
+fn grow<T: Clone + Default>(array: &mut Vec<T>, frame: FrameId) {
+    if frame.index() >= array.len() {
+        array.resize(frame.index() + 1, T::default());
+    }
+}
+
+/// `percent` of `capacity`, rounded down.
+fn percent_of(percent: u32, capacity: u32) -> u32 {
+    (u64::from(percent) * u64::from(capacity) / 100) as u32
 }

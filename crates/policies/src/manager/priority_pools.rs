@@ -109,7 +109,7 @@ impl PriorityPools {
         level.capacity_told = level.list.len;
         level.order = match policy {
             PolicyKind::Lru | PolicyKind::Mru => None,
-            other => Some(classic::build(other, level.list.len)),
+            other => Some(classic::build_for_level(other, level.list.len)),
         };
         if let Some(order) = &mut level.order {
             level.list.iter(frames).for_each(|frame| order.insert(FrameId(frame), frames[frame].page));

@@ -1,0 +1,107 @@
+//! Ghosts: pages that were evicted lately and are remembered by number only.
+//!
+//! One or more lists, oldest ghost at the head, over one pool of slots and one index. Lists have no bound of
+//! their own; a policy keeps them within its bound with [`Ghosts::pop_oldest`]. About 24 bytes a ghost, slots
+//! are used again, so that memory follows the largest number of ghosts there ever was.
+
+use crate::PageId;
+use crate::list::{Links, List};
+use crate::slot_index::SlotIndex;
+
+/// Remembered pages in `LISTS` lists; a page is in at most one of them.
+pub(crate) struct Ghosts<const LISTS: usize> {
+    /// Per slot: the page, and the list it is in.
+    ghosts: Vec<PageId>,
+    list_of: Vec<u8>,
+    links: Links,
+    lists: [List; LISTS],
+    free: List,
+    index: SlotIndex,
+}
+
+impl<const LISTS: usize> Ghosts<LISTS> {
+    pub(crate) fn new() -> Self {
+        Self {
+            ghosts: Vec::new(),
+            list_of: Vec::new(),
+            links: Links::default(),
+            lists: [const { List::new() }; LISTS],
+            free: List::new(),
+            index: SlotIndex::default(),
+        }
+    }
+
+    /// The number of ghosts in `list`.
+    #[inline]
+    pub(crate) fn len(&self, list: usize) -> u32 {
+        self.lists[list].len()
+    }
+
+    /// The list that `page` is in.
+    #[inline]
+    pub(crate) fn find(&self, page: PageId) -> Option<usize> {
+        let slot = self.index.find(page.0, |slot| self.ghosts[slot as usize].0)?;
+        Some(self.list_of[slot as usize] as usize)
+    }
+
+    /// Makes `page`, which must be in no list, the newest ghost of `list`. Allocates only when there are more
+    /// ghosts than ever before.
+    pub(crate) fn push(&mut self, list: usize, page: PageId) {
+        let slot = self.free.pop_head(&mut self.links).unwrap_or_else(|| {
+            let slot = self.ghosts.len() as u32;
+            self.ghosts.push(page);
+            self.list_of.push(0);
+            self.links.grow_to(slot);
+            slot
+        });
+        self.ghosts[slot as usize] = page;
+        self.list_of[slot as usize] = list as u8;
+        self.lists[list].push_tail(&mut self.links, slot);
+        self.index.insert(page.0, slot, |slot| self.ghosts[slot as usize].0);
+    }
+
+    /// Forgets `page`. Returns the list it was in.
+    pub(crate) fn take(&mut self, page: PageId) -> Option<usize> {
+        let slot = self.index.remove(page.0, |slot| self.ghosts[slot as usize].0)?;
+        let list = self.list_of[slot as usize] as usize;
+        self.lists[list].remove(&mut self.links, slot);
+        self.free.push_head(&mut self.links, slot);
+        Some(list)
+    }
+
+    /// Forgets the oldest ghost of `list`.
+    pub(crate) fn pop_oldest(&mut self, list: usize) -> Option<PageId> {
+        let slot = self.lists[list].pop_head(&mut self.links)?;
+        let page = self.ghosts[slot as usize];
+        self.index.remove(page.0, |slot| self.ghosts[slot as usize].0);
+        self.free.push_head(&mut self.links, slot);
+        Some(page)
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.ghosts.capacity() * size_of::<PageId>()
+            + self.list_of.capacity()
+            + self.links.memory_bytes()
+            + self.index.memory_bytes()
+    }
+
+    /// Recounts lists and index. Panics with a message if they disagree.
+    pub(crate) fn check_invariants(&self) {
+        let mut listed = 0;
+        for (number, list) in self.lists.iter().enumerate() {
+            list.check_invariants(&self.links);
+            listed += list.len() as usize;
+            for slot in list.iter(&self.links) {
+                assert_eq!(
+                    self.list_of[slot as usize] as usize, number,
+                    "a ghost is marked for another list"
+                );
+            }
+        }
+        self.free.check_invariants(&self.links);
+        self.index.check_invariants(|slot| self.ghosts[slot as usize].0);
+        assert_eq!(self.index.len(), listed, "the index does not hold exactly the ghosts that are listed");
+        assert_eq!(listed + self.free.len() as usize, self.ghosts.len(), "a slot is neither used nor free");
+    }
+}
