@@ -10,3 +10,4 @@ pub mod machine;
 pub mod output;
 pub mod progress;
 pub mod random;
+pub mod trace;

@@ -1,0 +1,123 @@
+//! Lines of an input as byte slices, without a copy or an allocation a line.
+
+use std::io::{self, Read};
+
+/// Longest line that is accepted; longer ones mean that this is no text.
+pub const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// Splits an input at `\n`. The last line may lack it.
+pub struct Lines<R> {
+    input: R,
+    buffer: Vec<u8>,
+    /// `buffer[start..end]` is read and not yet given out.
+    start: usize,
+    end: usize,
+    number: u64,
+    at_end: bool,
+}
+
+impl<R: Read> Lines<R> {
+    /// The lines of `input`.
+    pub fn new(input: R) -> Self {
+        Self { input, buffer: vec![0; 1 << 17], start: 0, end: 0, number: 0, at_end: false }
+    }
+
+    /// Number of the line given out last, the first is 1; 0 before that.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The next line without its end, `None` after the last.
+    ///
+    /// # Errors
+    ///
+    /// If the input cannot be read, or a line is longer than [`LINE_BYTES_MAX`] (`InvalidData`).
+    pub fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        let mut searched = 0;
+        let length = loop {
+            if let Some(found) = self.buffer[self.start + searched..self.end].iter().position(|&b| b == b'\n')
+            {
+                break searched + found;
+            }
+            searched = self.end - self.start;
+            if self.at_end {
+                break searched;
+            }
+            self.fill()?;
+        };
+        if self.at_end && self.start == self.end {
+            return Ok(None);
+        }
+        let line = self.start..self.start + length;
+        self.start = (line.end + 1).min(self.end);
+        self.number += 1;
+        Ok(Some(&self.buffer[line]))
+    }
+
+    /// Reads more behind what is not yet given out.
+    #[cold]
+    fn fill(&mut self) -> io::Result<()> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        if self.end == self.buffer.len() {
+            if self.end > LINE_BYTES_MAX {
+                let message = format!("a line is longer than {LINE_BYTES_MAX} bytes");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+            self.buffer.resize(2 * self.end, 0);
+        }
+        loop {
+            match self.input.read(&mut self.buffer[self.end..]) {
+                Ok(0) => self.at_end = true,
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Gives one to `most` bytes a call.
+    struct Dribble<'a> {
+        rest: &'a [u8],
+        most: usize,
+    }
+
+    impl Read for Dribble<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let length = self.rest.len().min(self.most).min(buffer.len());
+            let (now, later) = self.rest.split_at(length);
+            buffer[..length].copy_from_slice(now);
+            self.rest = later;
+            Ok(length)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_those_of_the_standard_library(text in "[a\n]{0,40}", most in 1_usize..9) {
+            let mut lines = Lines::new(Dribble { rest: text.as_bytes(), most });
+            let mut got = Vec::new();
+            while let Some(line) = lines.next().unwrap() {
+                got.push(String::from_utf8(line.to_vec()).unwrap());
+                prop_assert_eq!(lines.number(), got.len() as u64);
+            }
+            prop_assert_eq!(got, text.lines().map(str::to_owned).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_line_may_be_longer_than_the_first_buffer_but_not_endless() {
+        let long = vec![b'x'; 300_000];
+        assert_eq!(Lines::new(&long[..]).next().unwrap().map(<[u8]>::len), Some(300_000));
+        let endless = io::repeat(b'x');
+        assert_eq!(Lines::new(endless).next().unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}

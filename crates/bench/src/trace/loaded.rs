@@ -1,0 +1,614 @@
+//! A trace made ready to be replayed many times.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+
+use super::{Directive, Input, Item, Numbering, Place, Reader, Reference, TraceError, base_name};
+
+/// How a trace is loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// The file's format; `None` goes by its name.
+    pub input: Option<Input>,
+    /// Bytes that accesses and directives may take in memory. A longer trace is read from its file again for
+    /// every replay; only its distinct blocks, sites and tenants stay.
+    pub budget_bytes: usize,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self { input: None, budget_bytes: 1 << 30 }
+    }
+}
+
+/// A trace whose blocks, sites and tenants are numbered densely, ready to be replayed.
+///
+/// Memory: 16 bytes a distinct block, and within the budget 4 bytes an access, 4 more for each of the columns
+/// site and tenant that is not constant, and 16 bytes a pin or unpin.
+#[derive(Debug)]
+pub struct Trace {
+    name: String,
+    /// Where it can be read again; `None` for one made in memory.
+    source: Option<(PathBuf, Option<Input>)>,
+    accesses: u64,
+    /// Numbers of blocks that were pinned but never accessed.
+    unaccessed: u64,
+    has_pins: bool,
+    blocks: Numbering,
+    sites: Numbering,
+    tenants: Numbering,
+    /// The steps, unless they exceed the budget.
+    steps: Option<Steps>,
+}
+
+/// Consecutive accesses. Empty `sites` or `tenants` mean number 0 for all.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// Index in the trace of the first access.
+    pub first: u64,
+    /// Numbers of the blocks.
+    pub blocks: &'a [u32],
+    /// Numbers of the sites, as long as `blocks` or empty.
+    pub sites: &'a [u32],
+    /// Numbers of the tenants, as long as `blocks` or empty.
+    pub tenants: &'a [u32],
+}
+
+/// What happens between two accesses.
+#[derive(Clone, Copy, Debug)]
+pub enum Act<'a> {
+    /// The block with this number is pinned once more.
+    Pin(u32),
+    /// One pin of the block with this number goes; there is one.
+    Unpin(u32),
+    /// Any other directive, and where it stands.
+    Directive(&'a Directive, Place),
+}
+
+/// Something that a trace is played to.
+pub trait Replay {
+    /// Why a replay stops.
+    type Error: From<TraceError>;
+
+    /// Takes accesses in order.
+    fn batch(&mut self, batch: Batch<'_>) -> Result<(), Self::Error>;
+
+    /// Takes what happens before the next batch.
+    fn act(&mut self, act: Act<'_>) -> Result<(), Self::Error>;
+}
+
+impl Trace {
+    /// Reads a trace once and prepares it; `progress` advances with the bytes read.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or is malformed, unpins a block that is not pinned, or has more than 2^32 - 1
+    /// distinct blocks.
+    pub fn load(path: &Path, options: &LoadOptions, progress: &ProgressBar) -> Result<Self, TraceError> {
+        let mut reader = Reader::open(path, options.input, progress)?;
+        let mut builder = Builder::new(options.budget_bytes);
+        while let Some(item) = reader.next()? {
+            let place = reader.place();
+            builder.push(item, place).map_err(|why| TraceError::malformed(path, place, why))?;
+        }
+        let source = Some((path.to_owned(), options.input));
+        Ok(builder.finish(base_name(path), source))
+    }
+
+    /// A trace of the given steps, held in memory.
+    ///
+    /// # Panics
+    ///
+    /// If a block is unpinned that is not pinned.
+    pub fn of(name: &str, items: impl IntoIterator<Item = Item>) -> Self {
+        let mut builder = Builder::new(usize::MAX);
+        for item in items {
+            builder.push(item, Place::File).expect("a well-formed trace");
+        }
+        builder.finish(name.to_owned(), None)
+    }
+
+    /// The name in results.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of accesses.
+    pub fn accesses(&self) -> u64 {
+        self.accesses
+    }
+
+    /// Number of distinct blocks accessed.
+    pub fn distinct(&self) -> u64 {
+        self.blocks.values().len() as u64 - self.unaccessed
+    }
+
+    /// The blocks, each at its number; longer than [`Trace::distinct`] if blocks were pinned and never accessed.
+    pub fn blocks(&self) -> &[u64] {
+        self.blocks.values()
+    }
+
+    /// The sites, each at its number; number 0 is site 0.
+    pub fn sites(&self) -> &[u64] {
+        self.sites.values()
+    }
+
+    /// The tenants, each at its number, those included that only directives name.
+    pub fn tenants(&self) -> &[u64] {
+        self.tenants.values()
+    }
+
+    /// Whether any block is ever pinned.
+    pub fn has_pins(&self) -> bool {
+        self.has_pins
+    }
+
+    /// Whether the accesses are in memory.
+    pub fn is_in_memory(&self) -> bool {
+        self.steps.is_some()
+    }
+
+    /// Plays the trace to `run` and returns the time spent on reading it, which is 0 if it is in memory.
+    ///
+    /// # Errors
+    ///
+    /// The first one of `run`; or if the file cannot be read again, or has changed.
+    pub fn replay<R: Replay>(&self, run: &mut R) -> Result<Duration, R::Error> {
+        match &self.steps {
+            Some(steps) => steps.replay(run).map(|()| Duration::ZERO),
+            None => self.replay_file(run),
+        }
+    }
+
+    /// Where an access stands in the file, found by reading it again. `None` if that is not possible.
+    pub fn place_of(&self, access: u64) -> Option<Place> {
+        let (path, input) = self.source.as_ref()?;
+        let mut reader = Reader::open(path, *input, &ProgressBar::hidden()).ok()?;
+        let mut seen = 0;
+        while let Some(item) = reader.next().ok()? {
+            if let Item::Access(_) = item {
+                if seen == access {
+                    return Some(reader.place());
+                }
+                seen += 1;
+            }
+        }
+        None
+    }
+
+    /// The file it came from, or its name if it was made in memory.
+    pub fn path(&self) -> &Path {
+        self.source.as_ref().map_or(Path::new(&self.name), |(path, _)| path)
+    }
+
+    fn replay_file<R: Replay>(&self, run: &mut R) -> Result<Duration, R::Error> {
+        let (path, input) = self.source.as_ref().expect("what was made in memory stays there");
+        let started = Instant::now();
+        let mut played = Duration::ZERO;
+        let mut reader = Reader::open(path, *input, &ProgressBar::hidden())?;
+        let mut pending = Pending::default();
+        while let Some(item) = reader.next()? {
+            match item {
+                Item::Access(reference) => {
+                    let numbers = self.numbers(&reference).ok_or_else(|| self.changed(reader.place()))?;
+                    pending.push(numbers);
+                    if pending.is_full() {
+                        played += pending.play(run)?;
+                    }
+                }
+                Item::Directive(directive) => {
+                    played += pending.play(run)?;
+                    let place = reader.place();
+                    let number = |block| self.blocks.get(block).ok_or_else(|| self.changed(place));
+                    run.act(match directive {
+                        Directive::Pin(block) => Act::Pin(number(block)?),
+                        Directive::Unpin(block) => Act::Unpin(number(block)?),
+                        _ => Act::Directive(&directive, place),
+                    })?;
+                }
+            }
+        }
+        played += pending.play(run)?;
+        Ok(started.elapsed() - played)
+    }
+
+    fn numbers(&self, reference: &Reference) -> Option<Numbers> {
+        Some(Numbers {
+            block: self.blocks.get(reference.block)?,
+            site: self.sites.get(u64::from(reference.site))?,
+            tenant: self.tenants.get(u64::from(reference.tenant))?,
+        })
+    }
+
+    fn changed(&self, place: Place) -> TraceError {
+        TraceError::refused(self.path(), place, "the file changed while it was in use")
+    }
+}
+
+/// An access by numbers.
+#[derive(Clone, Copy)]
+struct Numbers {
+    block: u32,
+    site: u32,
+    tenant: u32,
+}
+
+/// Accesses read from a file and not yet played.
+#[derive(Default)]
+struct Pending {
+    first: u64,
+    blocks: Vec<u32>,
+    sites: Vec<u32>,
+    tenants: Vec<u32>,
+}
+
+impl Pending {
+    const ACCESSES_MAX: usize = 1 << 16;
+
+    fn push(&mut self, numbers: Numbers) {
+        self.blocks.push(numbers.block);
+        self.sites.push(numbers.site);
+        self.tenants.push(numbers.tenant);
+    }
+
+    fn is_full(&self) -> bool {
+        self.blocks.len() >= Self::ACCESSES_MAX
+    }
+
+    /// Plays everything, and returns the time that took.
+    fn play<R: Replay>(&mut self, run: &mut R) -> Result<Duration, R::Error> {
+        let Self { first, blocks, sites, tenants } = self;
+        let started = Instant::now();
+        if !blocks.is_empty() {
+            run.batch(Batch { first: *first, blocks, sites, tenants })?;
+        }
+        self.first += self.blocks.len() as u64;
+        self.blocks.clear();
+        self.sites.clear();
+        self.tenants.clear();
+        Ok(started.elapsed())
+    }
+}
+
+/// The steps of a trace in memory.
+#[derive(Default, Debug)]
+struct Steps {
+    blocks: Vec<u32>,
+    sites: Column,
+    tenants: Column,
+    /// What happens, and before which access.
+    acts: Vec<(u64, StoredAct)>,
+    directives: Vec<(Directive, Place)>,
+    /// Heap memory of the directives.
+    text_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum StoredAct {
+    Pin(u32),
+    Unpin(u32),
+    /// Index into `Steps::directives`.
+    Directive(u32),
+}
+
+/// One number an access; takes no memory as long as all are 0.
+#[derive(Default, Debug)]
+struct Column {
+    values: Vec<u32>,
+}
+
+impl Column {
+    /// Appends the value of the access with index `at`.
+    fn push(&mut self, at: usize, value: u32) {
+        if value != 0 && self.values.is_empty() {
+            self.values.resize(at, 0);
+        }
+        if value != 0 || !self.values.is_empty() {
+            self.values.push(value);
+        }
+    }
+
+    fn slice(&self, range: std::ops::Range<usize>) -> &[u32] {
+        if self.values.is_empty() { &[] } else { &self.values[range] }
+    }
+}
+
+impl Steps {
+    fn push(&mut self, numbers: Numbers) {
+        let at = self.blocks.len();
+        self.blocks.push(numbers.block);
+        self.sites.push(at, numbers.site);
+        self.tenants.push(at, numbers.tenant);
+    }
+
+    fn push_directive(&mut self, directive: Directive, place: Place) {
+        if let Directive::File { name, .. } = &directive {
+            self.text_bytes += name.capacity();
+        }
+        self.acts.push((self.blocks.len() as u64, StoredAct::Directive(self.directives.len() as u32)));
+        self.directives.push((directive, place));
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<u32>() * (self.blocks.len() + self.sites.values.len() + self.tenants.values.len())
+            + size_of::<(u64, StoredAct)>() * self.acts.len()
+            + size_of::<(Directive, Place)>() * self.directives.len()
+            + self.text_bytes
+    }
+
+    fn replay<R: Replay>(&self, run: &mut R) -> Result<(), R::Error> {
+        let mut next = 0;
+        for &(before, act) in &self.acts {
+            self.play(next..before as usize, run)?;
+            next = before as usize;
+            run.act(match act {
+                StoredAct::Pin(block) => Act::Pin(block),
+                StoredAct::Unpin(block) => Act::Unpin(block),
+                StoredAct::Directive(index) => {
+                    let (directive, place) = &self.directives[index as usize];
+                    Act::Directive(directive, *place)
+                }
+            })?;
+        }
+        self.play(next..self.blocks.len(), run)
+    }
+
+    fn play<R: Replay>(&self, range: std::ops::Range<usize>, run: &mut R) -> Result<(), R::Error> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        run.batch(Batch {
+            first: range.start as u64,
+            blocks: &self.blocks[range.clone()],
+            sites: self.sites.slice(range.clone()),
+            tenants: self.tenants.slice(range),
+        })
+    }
+}
+
+/// Takes the steps of a trace one by one.
+struct Builder {
+    budget_bytes: usize,
+    accesses: u64,
+    blocks: Numbering,
+    sites: Numbering,
+    tenants: Numbering,
+    steps: Option<Steps>,
+    has_pins: bool,
+    /// Outstanding pins of each pinned block.
+    pins: HashMap<u32, u32>,
+    /// Blocks with a number that were not accessed so far.
+    unaccessed: HashSet<u32>,
+}
+
+impl Builder {
+    fn new(budget_bytes: usize) -> Self {
+        let mut sites = Numbering::new();
+        // Site 0 means that the site is unknown: it keeps its number.
+        sites.number(0);
+        Self {
+            budget_bytes,
+            accesses: 0,
+            blocks: Numbering::new(),
+            sites,
+            tenants: Numbering::new(),
+            steps: Some(Steps::default()),
+            has_pins: false,
+            pins: HashMap::new(),
+            unaccessed: HashSet::new(),
+        }
+    }
+
+    /// Appends a step, or says what was expected instead.
+    fn push(&mut self, item: Item, place: Place) -> Result<(), String> {
+        match item {
+            Item::Access(reference) => self.access(&reference),
+            Item::Directive(Directive::Pin(block)) => self.pin(block),
+            Item::Directive(Directive::Unpin(block)) => self.unpin(block),
+            Item::Directive(directive) => {
+                self.number_tenant_of(&directive);
+                if let Some(steps) = &mut self.steps {
+                    steps.push_directive(directive, place);
+                }
+                self.keep_budget();
+                Ok(())
+            }
+        }
+    }
+
+    fn access(&mut self, reference: &Reference) -> Result<(), String> {
+        let numbers = Numbers {
+            block: self.block_number(reference.block)?,
+            site: self.sites.number(u64::from(reference.site)).ok_or_else(|| too_many("sites"))?,
+            tenant: self.tenants.number(u64::from(reference.tenant)).ok_or_else(|| too_many("tenants"))?,
+        };
+        if !self.unaccessed.is_empty() {
+            self.unaccessed.remove(&numbers.block);
+        }
+        if let Some(steps) = &mut self.steps {
+            steps.push(numbers);
+        }
+        self.accesses += 1;
+        if self.accesses.is_multiple_of(1 << 12) {
+            self.keep_budget();
+        }
+        Ok(())
+    }
+
+    fn pin(&mut self, block: u64) -> Result<(), String> {
+        let known = self.blocks.get(block).is_some();
+        let number = self.block_number(block)?;
+        if !known {
+            self.unaccessed.insert(number);
+        }
+        *self.pins.entry(number).or_insert(0) += 1;
+        self.has_pins = true;
+        self.push_act(StoredAct::Pin(number));
+        Ok(())
+    }
+
+    fn unpin(&mut self, block: u64) -> Result<(), String> {
+        let number = self.blocks.get(block);
+        let pinned = number.and_then(|number| self.pins.get_mut(&number).map(|pins| (number, pins)));
+        let Some((number, pins)) = pinned else {
+            return Err(format!("a block that is pinned, found !unpin {block}"));
+        };
+        *pins -= 1;
+        if *pins == 0 {
+            self.pins.remove(&number);
+        }
+        self.push_act(StoredAct::Unpin(number));
+        Ok(())
+    }
+
+    fn block_number(&mut self, block: u64) -> Result<u32, String> {
+        self.blocks.number(block).ok_or_else(|| too_many("blocks"))
+    }
+
+    /// A tenant may give directives before it accesses anything, or without ever doing so.
+    fn number_tenant_of(&mut self, directive: &Directive) {
+        if let Directive::Policy { tenant, .. }
+        | Directive::Priority { tenant, .. }
+        | Directive::TemporaryPriority { tenant, .. } = directive
+        {
+            self.tenants.number(u64::from(*tenant));
+        }
+    }
+
+    fn push_act(&mut self, act: StoredAct) {
+        if let Some(steps) = &mut self.steps {
+            steps.acts.push((self.accesses, act));
+        }
+        self.keep_budget();
+    }
+
+    /// Gives the steps up once they exceed the budget.
+    fn keep_budget(&mut self) {
+        if self.steps.as_ref().is_some_and(|steps| steps.bytes() > self.budget_bytes) {
+            self.steps = None;
+        }
+    }
+
+    fn finish(mut self, name: String, source: Option<(PathBuf, Option<Input>)>) -> Trace {
+        self.keep_budget();
+        Trace {
+            name,
+            source,
+            accesses: self.accesses,
+            unaccessed: self.unaccessed.len() as u64,
+            has_pins: self.has_pins,
+            blocks: self.blocks,
+            sites: self.sites,
+            tenants: self.tenants,
+            steps: self.steps,
+        }
+    }
+}
+
+fn too_many(what: &str) -> String {
+    format!("at most 2^32 - 1 distinct {what}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Writer;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Writes down what is played, in terms of the file.
+    struct Transcript<'a> {
+        trace: &'a Trace,
+        items: Vec<Item>,
+    }
+
+    impl Replay for Transcript<'_> {
+        type Error = TraceError;
+
+        fn batch(&mut self, batch: Batch<'_>) -> Result<(), TraceError> {
+            let number = |column: &[u32], at: usize| column.get(at).map_or(0, |&number| number as usize);
+            for (at, &block) in batch.blocks.iter().enumerate() {
+                self.items.push(Item::Access(Reference {
+                    block: self.trace.blocks()[block as usize],
+                    site: self.trace.sites()[number(batch.sites, at)] as u32,
+                    tenant: self.trace.tenants()[number(batch.tenants, at)] as u32,
+                }));
+            }
+            Ok(())
+        }
+
+        fn act(&mut self, act: Act<'_>) -> Result<(), TraceError> {
+            let block = |number: u32| self.trace.blocks()[number as usize];
+            self.items.push(Item::Directive(match act {
+                Act::Pin(number) => Directive::Pin(block(number)),
+                Act::Unpin(number) => Directive::Unpin(block(number)),
+                Act::Directive(directive, _) => directive.clone(),
+            }));
+            Ok(())
+        }
+    }
+
+    fn transcript(trace: &Trace) -> Vec<Item> {
+        let mut transcript = Transcript { trace, items: Vec::new() };
+        trace.replay(&mut transcript).unwrap();
+        transcript.items
+    }
+
+    fn item() -> impl Strategy<Value = Item> {
+        let access = (0_u64..20, 0_u32..3, 0_u32..3)
+            .prop_map(|(block, site, tenant)| Item::Access(Reference { block, site, tenant }));
+        let temporary = (0_u32..5, 0_u64..20).prop_map(|(tenant, first)| {
+            Item::Directive(Directive::TemporaryPriority { tenant, first, last: first + 3, prio: -1 })
+        });
+        let pin = (0_u64..30).prop_map(|block| Item::Directive(Directive::Pin(block)));
+        prop_oneof![8 => access, 1 => temporary, 1 => pin]
+    }
+
+    proptest! {
+        #[test]
+        fn a_replay_gives_back_what_was_written(items in prop::collection::vec(item(), 0..60)) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("t.txt");
+            let mut writer = Writer::create(&path).unwrap();
+            items.iter().for_each(|item| writer.write(item).unwrap());
+            writer.finish().unwrap();
+            for budget_bytes in [usize::MAX, 0] {
+                let options = LoadOptions { input: None, budget_bytes };
+                let trace = Trace::load(&path, &options, &ProgressBar::hidden()).unwrap();
+                prop_assert_eq!(trace.is_in_memory(), budget_bytes > 0 || items.is_empty());
+                prop_assert_eq!(&transcript(&trace), &items);
+                let blocks: HashSet<u64> = items.iter().filter_map(|item| match item {
+                    Item::Access(reference) => Some(reference.block),
+                    Item::Directive(_) => None,
+                }).collect();
+                prop_assert_eq!(trace.distinct(), blocks.len() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn an_access_is_found_again_by_its_index() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.txt");
+        std::fs::write(&path, "# head\n4\n!pin 4\n5\n").unwrap();
+        let trace = Trace::load(&path, &LoadOptions::default(), &ProgressBar::hidden()).unwrap();
+        assert_eq!(trace.place_of(0), Some(Place::Line(2)));
+        assert_eq!(trace.place_of(1), Some(Place::Line(4)));
+        assert_eq!(trace.place_of(2), None);
+        assert!(trace.has_pins());
+    }
+
+    #[test]
+    fn an_unpin_needs_a_pin() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.txt");
+        std::fs::write(&path, "4\n!pin 4\n!unpin 4\n!unpin 4\n").unwrap();
+        let error = Trace::load(&path, &LoadOptions::default(), &ProgressBar::hidden()).unwrap_err();
+        assert!(
+            error.to_string().ends_with("line 4: expected a block that is pinned, found !unpin 4"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! Traces: sequences of accesses, with directives between them.
+//!
+//! [`Reader`] streams a file in any of the formats below, [`Writer`] writes the text format, and
+//! [`Trace`] prepares a file for the simulator: blocks, sites and tenants renumbered densely, accesses held in
+//! memory as far as a budget allows and read again from the file beyond it.
+//!
+//! | input | a line or record is | by extension |
+//! | --- | --- | --- |
+//! | text | `block [site [tenant]]`, `#` comment, `!` directive | anything else |
+//! | oracle | 24 bytes, little endian: time u32, block u64, size u32, next access i64 | `.oracleGeneral*` |
+//! | arc | `start count ignore id`: blocks start..start + count | `.lis`, `.arc` |
+//! | lirs | one block; a line `*` separates phases and is skipped | `.trc`, `.lirs` |
+//!
+//! Each may be compressed: `.gz` (several members allowed) or `.zst`. Anything malformed is a [`TraceError`].
+
+mod error;
+mod file_ranges;
+mod foreign;
+mod lines;
+mod loaded;
+mod numbering;
+mod read;
+mod text;
+mod write;
+
+use std::path::Path;
+
+use bufpool_policies::classic::PolicyKind;
+
+pub use error::{Place, TraceError};
+pub use file_ranges::FileRanges;
+pub use loaded::{Act, Batch, LoadOptions, Replay, Trace};
+pub use numbering::Numbering;
+pub use read::{Input, Reader};
+pub use write::Writer;
+
+/// One access of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reference {
+    /// The block.
+    pub block: u64,
+    /// The place in the program that accesses it; 0 is unknown.
+    pub site: u32,
+    /// Who accesses it.
+    pub tenant: u32,
+}
+
+/// Something that happens between two accesses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Directive {
+    /// The tenant's level `prio` is replaced by `policy`.
+    Policy {
+        /// Whose level.
+        tenant: u32,
+        /// Which level, -32..=31.
+        prio: i32,
+        /// By which policy.
+        policy: PolicyKind,
+    },
+    /// Long-term priority of the tenant's blocks `first..=last`.
+    Priority {
+        /// Whose blocks.
+        tenant: u32,
+        /// The first of them.
+        first: u64,
+        /// The last of them.
+        last: u64,
+        /// -32..=31.
+        prio: i32,
+    },
+    /// Temporary priority of those of the tenant's blocks `first..=last` that are resident now.
+    TemporaryPriority {
+        /// Whose blocks.
+        tenant: u32,
+        /// The first of them.
+        first: u64,
+        /// The last of them.
+        last: u64,
+        /// -32..=31.
+        prio: i32,
+    },
+    /// Blocks `first..=last` are the file `name`.
+    File {
+        /// The first block.
+        first: u64,
+        /// The last block.
+        last: u64,
+        /// The file's name; ranges of the same name are one file.
+        name: String,
+    },
+    /// From here on the block's frame may not be taken. Pins of one block nest.
+    Pin(u64),
+    /// Takes back one [`Directive::Pin`] of the block.
+    Unpin(u64),
+}
+
+/// One step of a trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Item {
+    /// An access.
+    Access(Reference),
+    /// Something that happens between two accesses.
+    Directive(Directive),
+}
+
+/// The name under which a trace appears in results: the file's base name up to the first dot.
+pub fn base_name(path: &Path) -> String {
+    let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    match name.split_once('.') {
+        Some((base, _)) if !base.is_empty() => base.to_owned(),
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_names_end_at_the_first_dot() {
+        for (path, name) in [
+            ("/a.b/pg_mixed3.tsv.gz", "pg_mixed3"),
+            ("clickbench_q00-q22.txt", "clickbench_q00-q22"),
+            ("cs", "cs"),
+            (".hidden", ".hidden"),
+        ] {
+            assert_eq!(base_name(Path::new(path)), name);
+        }
+    }
+}

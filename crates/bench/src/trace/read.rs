@@ -1,0 +1,419 @@
+//! Streaming a trace from a file.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use indicatif::ProgressBar;
+
+use super::foreign::{self, ORACLE_RECORD_BYTES};
+use super::lines::Lines;
+use super::{Directive, Item, Place, Reference, TraceError, text};
+
+/// The format of a trace file, before compression.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Input {
+    /// This project's text format.
+    Text,
+    /// oracleGeneral, the binary format of libCacheSim.
+    Oracle,
+    /// Ranges of blocks, as the ARC paper's traces.
+    Arc,
+    /// One block a line, as the LIRS paper's traces.
+    Lirs,
+}
+
+impl Input {
+    /// The format that a file's name tells, compression suffixes aside.
+    pub fn of(path: &Path) -> Self {
+        let name =
+            stem(path).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        if name.contains(".oracleGeneral") {
+            return Self::Oracle;
+        }
+        match Path::new(&name).extension().and_then(OsStr::to_str) {
+            Some("lis" | "arc") => Self::Arc,
+            Some("trc" | "lirs") => Self::Lirs,
+            _ => Self::Text,
+        }
+    }
+}
+
+/// The path without a compression suffix.
+fn stem(path: &Path) -> PathBuf {
+    match compression(path) {
+        Some(_) => path.with_extension(""),
+        None => path.to_owned(),
+    }
+}
+
+fn compression(path: &Path) -> Option<&str> {
+    path.extension().and_then(OsStr::to_str).filter(|extension| ["gz", "zst"].contains(extension))
+}
+
+/// Streams the steps of a trace file. Memory does not depend on the file's length.
+///
+/// For a text trace `NAME.ext[.gz|.zst]` with a file `NAME.files.tsv` beside it, the ranges told there come
+/// first, as [`Directive::File`] steps.
+pub struct Reader {
+    path: PathBuf,
+    body: Body,
+    /// Where the step given out last begins.
+    place: Place,
+    /// Steps told by `NAME.files.tsv`, last first.
+    files: Vec<Directive>,
+}
+
+type Decoder = Box<dyn Read + Send>;
+
+enum Body {
+    Text(Lines<Decoder>),
+    Lirs(Lines<Decoder>),
+    /// The blocks of the current line that are still to come.
+    Arc(Lines<Decoder>, std::ops::Range<u64>, Option<u64>),
+    Oracle(BufReader<Decoder>, u64),
+}
+
+impl Reader {
+    /// Opens a trace; `input` overrides what the name tells. `progress` advances with the bytes read.
+    ///
+    /// # Errors
+    ///
+    /// If the file, or a file `NAME.files.tsv` beside it, cannot be opened or the latter is malformed.
+    pub fn open(path: &Path, input: Option<Input>, progress: &ProgressBar) -> Result<Self, TraceError> {
+        let input = input.unwrap_or_else(|| Input::of(path));
+        let decoder = decoder(path, progress)
+            .map_err(|error| TraceError::io(path, Place::File, "cannot be opened", error))?;
+        let files = if input == Input::Text { files_beside(path)? } else { Vec::new() };
+        let body = match input {
+            Input::Text => Body::Text(Lines::new(decoder)),
+            Input::Lirs => Body::Lirs(Lines::new(decoder)),
+            Input::Arc => Body::Arc(Lines::new(decoder), 0..0, None),
+            Input::Oracle => Body::Oracle(BufReader::with_capacity(1 << 17, decoder), 0),
+        };
+        Ok(Self { path: path.to_owned(), body, place: Place::File, files })
+    }
+
+    /// Where the step given out last stands in the file.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The file that is read.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The next step, `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or decompressed, or what comes next is malformed.
+    pub fn next(&mut self) -> Result<Option<Item>, TraceError> {
+        if let Some(directive) = self.files.pop() {
+            return Ok(Some(Item::Directive(directive)));
+        }
+        let step = match &mut self.body {
+            Body::Text(lines) => next_text(lines, &mut self.place),
+            Body::Lirs(lines) => next_lirs(lines, &mut self.place),
+            Body::Arc(lines, range, last) => next_arc(lines, range, last, &mut self.place),
+            Body::Oracle(input, offset) => next_oracle(input, offset, &mut self.place),
+        };
+        step.map_err(|wrong| match wrong {
+            Wrong::Io(error) => TraceError::io(&self.path, self.place, "cannot be read after this", error),
+            Wrong::Format(expected) => TraceError::malformed(&self.path, self.place, expected),
+        })
+    }
+}
+
+enum Wrong {
+    Io(io::Error),
+    /// What was expected.
+    Format(String),
+}
+
+impl From<io::Error> for Wrong {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// An access with nothing known about who made it.
+fn anonymous(block: u64) -> Item {
+    Item::Access(Reference { block, site: 0, tenant: 0 })
+}
+
+fn next_text(lines: &mut Lines<Decoder>, place: &mut Place) -> Result<Option<Item>, Wrong> {
+    loop {
+        let number = lines.number() + 1;
+        let Some(line) = lines.next()? else { return Ok(None) };
+        *place = Place::Line(number);
+        if let Some(item) = text::parse(line).map_err(Wrong::Format)? {
+            return Ok(Some(item));
+        }
+    }
+}
+
+fn next_lirs(lines: &mut Lines<Decoder>, place: &mut Place) -> Result<Option<Item>, Wrong> {
+    loop {
+        let number = lines.number() + 1;
+        let Some(line) = lines.next()? else { return Ok(None) };
+        *place = Place::Line(number);
+        if let Some(block) = foreign::lirs_block(line).map_err(Wrong::Format)? {
+            return Ok(Some(anonymous(block)));
+        }
+    }
+}
+
+fn next_arc(
+    lines: &mut Lines<Decoder>,
+    range: &mut std::ops::Range<u64>,
+    last: &mut Option<u64>,
+    place: &mut Place,
+) -> Result<Option<Item>, Wrong> {
+    if let Some(block) = range.next().or_else(|| last.take()) {
+        return Ok(Some(anonymous(block)));
+    }
+    let number = lines.number() + 1;
+    let Some(line) = lines.next()? else { return Ok(None) };
+    *place = Place::Line(number);
+    let (start, count) = foreign::arc_range(line).map_err(Wrong::Format)?;
+    // The last block may be 2^64 - 1, which no exclusive range can hold.
+    (*range, *last) = (start..start + (count - 1), Some(start + (count - 1)));
+    next_arc(lines, range, last, place)
+}
+
+fn next_oracle(
+    input: &mut BufReader<Decoder>,
+    offset: &mut u64,
+    place: &mut Place,
+) -> Result<Option<Item>, Wrong> {
+    *place = Place::Byte(*offset);
+    let mut record = [0; ORACLE_RECORD_BYTES];
+    let mut filled = 0;
+    while filled < record.len() {
+        match input.read(&mut record[filled..]) {
+            Ok(0) if filled == 0 => return Ok(None),
+            Ok(0) => {
+                let expected = format!("a record of {ORACLE_RECORD_BYTES} bytes, found the last {filled}");
+                return Err(Wrong::Format(expected));
+            }
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Wrong::Io(error)),
+        }
+    }
+    *offset += ORACLE_RECORD_BYTES as u64;
+    Ok(Some(anonymous(foreign::oracle_block(&record))))
+}
+
+/// The file's bytes after decompression.
+fn decoder(path: &Path, progress: &ProgressBar) -> io::Result<Decoder> {
+    let file = progress.wrap_read(File::open(path)?);
+    Ok(match compression(path) {
+        Some("gz") => Box::new(flate2::read::MultiGzDecoder::new(BufReader::with_capacity(1 << 16, file))),
+        Some("zst") => Box::new(zstd::Decoder::new(file)?),
+        _ => Box::new(file),
+    })
+}
+
+/// What `NAME.files.tsv` beside the trace tells, last first; nothing if there is none.
+fn files_beside(path: &Path) -> Result<Vec<Directive>, TraceError> {
+    let beside = stem(path).with_extension("files.tsv");
+    let file = match File::open(&beside) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(TraceError::io(&beside, Place::File, "cannot be opened", error)),
+    };
+    let mut lines = Lines::new(file);
+    let mut directives = Vec::new();
+    loop {
+        let place = Place::Line(lines.number() + 1);
+        let line = match lines.next() {
+            Ok(Some(line)) => line,
+            Ok(None) => break,
+            Err(error) => return Err(TraceError::io(&beside, place, "cannot be read", error)),
+        };
+        // The header names the columns; their order is part of the format.
+        if place != Place::Line(1) {
+            let directive =
+                file_row(line).map_err(|expected| TraceError::malformed(&beside, place, expected))?;
+            directives.push(directive);
+        }
+    }
+    directives.reverse();
+    Ok(directives)
+}
+
+/// A row `base blocks name group`.
+fn file_row(line: &[u8]) -> Result<Directive, String> {
+    let expected = || {
+        let columns = "columns `base`, `blocks` (at least 1), `name`, `group` separated by tabs";
+        format!("{columns}, found {}", text::quoted(line))
+    };
+    let fields: Vec<&[u8]> = line.split(|&byte| byte == b'\t').collect();
+    let [base, blocks, name, _group] = fields[..] else { return Err(expected()) };
+    let first = text::number(base).ok_or_else(expected)?;
+    let blocks = text::number(blocks).filter(|&blocks| blocks > 0).ok_or_else(expected)?;
+    let last = first.checked_add(blocks - 1).ok_or_else(expected)?;
+    let name = std::str::from_utf8(name).map_err(|_| expected())?;
+    Ok(Directive::File { first, last, name: name.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Writer;
+    use super::*;
+    use std::fs;
+
+    fn read(path: &Path, input: Option<Input>) -> Result<Vec<Item>, TraceError> {
+        let mut reader = Reader::open(path, input, &ProgressBar::hidden())?;
+        let mut items = Vec::new();
+        while let Some(item) = reader.next()? {
+            items.push(item);
+        }
+        Ok(items)
+    }
+
+    fn blocks(items: &[Item]) -> Vec<u64> {
+        items
+            .iter()
+            .map(|item| match item {
+                Item::Access(reference) => reference.block,
+                Item::Directive(directive) => panic!("{directive:?} is no access"),
+            })
+            .collect()
+    }
+
+    fn sample() -> Vec<Item> {
+        let access = |block, site, tenant| Item::Access(Reference { block, site, tenant });
+        let text = [
+            "!policy 3 -1 mru",
+            "!priority 0 5 9 1",
+            "!temp 0 5 9 -1",
+            "!file 0 9 a b",
+            "!pin 7",
+            "!unpin 7",
+        ];
+        let directives = text.iter().map(|line| text::parse(line.as_bytes()).unwrap().unwrap());
+        [access(7, 0, 0), access(8, 2, 0)]
+            .into_iter()
+            .chain(directives)
+            .chain([access(u64::MAX, 0, 5)])
+            .collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_in_each_compression() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["t.txt", "t.txt.gz", "t.txt.zst"] {
+            let path = dir.path().join(name);
+            let mut writer = Writer::create(&path).unwrap();
+            writer.comment("a\ncomment").unwrap();
+            sample().iter().for_each(|item| writer.write(item).unwrap());
+            writer.finish().unwrap();
+            assert_eq!(read(&path, None).unwrap(), sample(), "{name}");
+        }
+    }
+
+    #[test]
+    fn malformed_text_names_file_and_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("bad.txt");
+        fs::write(&path, "1\n# fine\n2 x\n").unwrap();
+        let error = read(&path, None).unwrap_err();
+        assert_eq!(error.place(), Place::Line(3));
+        let message = error.to_string();
+        assert!(message.contains("bad.txt") && message.contains("line 3: expected a site"), "{message}");
+    }
+
+    #[test]
+    fn truncated_gzip_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cut.txt.gz");
+        let mut writer = Writer::create(&path).unwrap();
+        (0..20_000).for_each(|block| writer.write(&anonymous(block * 7919 % 10_007)).unwrap());
+        writer.finish().unwrap();
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let message = read(&path, None).unwrap_err().to_string();
+        assert!(message.contains("cut.txt.gz: line ") && message.contains("cannot be read"), "{message}");
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = read(Path::new("no/such.txt"), None).unwrap_err();
+        assert_eq!(error.to_string(), "no/such.txt: cannot be opened");
+    }
+
+    #[test]
+    fn formats_are_told_by_the_name_or_the_flag() {
+        for (name, input) in [
+            ("a.txt.gz", Input::Text),
+            ("a.tsv", Input::Text),
+            ("a.oracleGeneral", Input::Oracle),
+            ("a.oracleGeneral.bin.zst", Input::Oracle),
+            ("OLTP.lis.zst", Input::Arc),
+            ("cs.trc", Input::Lirs),
+        ] {
+            assert_eq!(Input::of(Path::new(name)), input, "{name}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("numbers");
+        fs::write(&path, "5\n*\n6\n").unwrap();
+        assert_eq!(blocks(&read(&path, Some(Input::Lirs)).unwrap()), [5, 6]);
+        assert_eq!(read(&path, None).unwrap_err().place(), Place::Line(2));
+    }
+
+    #[test]
+    fn arc_lines_expand_to_their_blocks() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.lis");
+        fs::write(&path, format!("10 3 0 0\n4 1 0 1\n{} 2 0 2\n", u64::MAX - 1)).unwrap();
+        assert_eq!(blocks(&read(&path, None).unwrap()), [10, 11, 12, 4, u64::MAX - 1, u64::MAX]);
+    }
+
+    #[test]
+    fn oracle_records_are_read_and_a_partial_one_is_refused_with_its_offset() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.oracleGeneral");
+        let mut bytes = Vec::new();
+        for (time, block) in [(0_u32, 77_u64), (1, 5), (2, 77)] {
+            bytes.extend(time.to_le_bytes());
+            bytes.extend(block.to_le_bytes());
+            bytes.extend(4096_u32.to_le_bytes());
+            bytes.extend((-1_i64).to_le_bytes());
+        }
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(blocks(&read(&path, None).unwrap()), [77, 5, 77]);
+        fs::write(&path, &bytes[..60]).unwrap();
+        let error = read(&path, None).unwrap_err();
+        assert_eq!(error.place(), Place::Byte(48));
+        assert!(error.to_string().contains("a record of 24 bytes, found the last 12"), "{error}");
+    }
+
+    #[test]
+    fn file_ranges_beside_the_trace_come_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pg.tsv.gz");
+        let mut writer = Writer::create(&path).unwrap();
+        writer.write(&anonymous(3)).unwrap();
+        writer.finish().unwrap();
+        let beside = dir.path().join("pg.files.tsv");
+        fs::write(
+            &beside,
+            "base\tblocks\tname\tgroup\n0\t360\tcustomer\ttable\n360\t1\tcustomer.vm\ttable\n",
+        )
+        .unwrap();
+        let file =
+            |first, last, name: &str| Item::Directive(Directive::File { first, last, name: name.to_owned() });
+        let expected = vec![file(0, 359, "customer"), file(360, 360, "customer.vm"), anonymous(3)];
+        assert_eq!(read(&path, None).unwrap(), expected);
+
+        fs::write(&beside, "base\tblocks\tname\tgroup\n0\t0\tcustomer\ttable\n").unwrap();
+        let message = read(&path, None).unwrap_err().to_string();
+        assert!(message.contains("pg.files.tsv: line 2: expected columns `base`"), "{message}");
+    }
+}

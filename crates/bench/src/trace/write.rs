@@ -1,0 +1,115 @@
+//! Writing the text format.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::{Directive, Item, Reference};
+
+/// Writes steps of a trace as lines of text, compressed if the file's name ends in `.gz` or `.zst`.
+///
+/// Columns that would be 0 to the end of the line are left out. Call [`Writer::finish`]: dropping a writer
+/// may lose the end of the trace.
+pub struct Writer<'a> {
+    out: Encoder<'a>,
+}
+
+enum Encoder<'a> {
+    Plain(BufWriter<Box<dyn Write + Send + 'a>>),
+    Gzip(BufWriter<GzEncoder<File>>),
+    Zstd(BufWriter<zstd::Encoder<'static, File>>),
+}
+
+impl Writer<'static> {
+    /// Creates the file, or empties it.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be created.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let file = File::create(path)?;
+        let out = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("gz") => Encoder::Gzip(BufWriter::new(GzEncoder::new(file, Compression::default()))),
+            Some("zst") => Encoder::Zstd(BufWriter::new(zstd::Encoder::new(file, 0)?)),
+            _ => Encoder::Plain(BufWriter::new(Box::new(file))),
+        };
+        Ok(Self { out })
+    }
+}
+
+impl<'a> Writer<'a> {
+    /// Writes plain text to `out`.
+    pub fn plain(out: impl Write + Send + 'a) -> Self {
+        Self { out: Encoder::Plain(BufWriter::new(Box::new(out))) }
+    }
+
+    /// Writes one step.
+    ///
+    /// # Errors
+    ///
+    /// If the output cannot be written.
+    pub fn write(&mut self, item: &Item) -> io::Result<()> {
+        match item {
+            Item::Access(reference) => self.access(reference),
+            Item::Directive(directive) => self.directive(directive),
+        }
+    }
+
+    /// Writes a comment line.
+    ///
+    /// # Errors
+    ///
+    /// If the output cannot be written.
+    pub fn comment(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.line(), "# {}", text.replace(['\n', '\r'], " "))
+    }
+
+    /// Writes what is still buffered and ends the compressed stream.
+    ///
+    /// # Errors
+    ///
+    /// If the output cannot be written.
+    pub fn finish(self) -> io::Result<()> {
+        match self.out {
+            Encoder::Plain(mut out) => out.flush(),
+            Encoder::Gzip(out) => out.into_inner()?.finish().map(drop),
+            Encoder::Zstd(out) => out.into_inner()?.finish().map(drop),
+        }
+    }
+
+    fn line(&mut self) -> &mut dyn Write {
+        match &mut self.out {
+            Encoder::Plain(out) => out,
+            Encoder::Gzip(out) => out,
+            Encoder::Zstd(out) => out,
+        }
+    }
+
+    fn access(&mut self, reference: &Reference) -> io::Result<()> {
+        let Reference { block, site, tenant } = reference;
+        match (site, tenant) {
+            (0, 0) => writeln!(self.line(), "{block}"),
+            (_, 0) => writeln!(self.line(), "{block}\t{site}"),
+            _ => writeln!(self.line(), "{block}\t{site}\t{tenant}"),
+        }
+    }
+
+    fn directive(&mut self, directive: &Directive) -> io::Result<()> {
+        let out = self.line();
+        match directive {
+            Directive::Policy { tenant, prio, policy } => writeln!(out, "!policy {tenant} {prio} {policy}"),
+            Directive::Priority { tenant, first, last, prio } => {
+                writeln!(out, "!priority {tenant} {first} {last} {prio}")
+            }
+            Directive::TemporaryPriority { tenant, first, last, prio } => {
+                writeln!(out, "!temp {tenant} {first} {last} {prio}")
+            }
+            Directive::File { first, last, name } => writeln!(out, "!file {first} {last} {name}"),
+            Directive::Pin(block) => writeln!(out, "!pin {block}"),
+            Directive::Unpin(block) => writeln!(out, "!unpin {block}"),
+        }
+    }
+}
