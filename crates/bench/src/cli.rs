@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::r#gen::GenArgs;
 use crate::output::Format;
 
 /// Workloads, traces, the simulator and comparisons for bufpool.
@@ -64,4 +65,7 @@ pub enum Direct {
 
 /// The sub-commands.
 #[derive(Subcommand, Debug)]
-pub enum Command {}
+pub enum Command {
+    /// Write a synthetic stream as a trace
+    Gen(GenArgs),
+}

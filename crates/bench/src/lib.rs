@@ -10,4 +10,5 @@ pub mod machine;
 pub mod output;
 pub mod progress;
 pub mod random;
+pub mod streams;
 pub mod trace;

@@ -1,8 +1,10 @@
 //! One sub-command a file; this one only tells which.
 
+pub mod r#gen;
+
 use anyhow::{Result, bail};
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Command};
 
 /// Does what the command line asks for.
 ///
@@ -12,6 +14,6 @@ use crate::cli::Cli;
 pub fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
         None => bail!("expected a sub-command; see --help"),
-        Some(command) => match *command {},
+        Some(Command::Gen(args)) => r#gen::run(args, &cli.common),
     }
 }

@@ -32,7 +32,7 @@ impl<R: Read> Lines<R> {
     /// # Errors
     ///
     /// If the input cannot be read, or a line is longer than [`LINE_BYTES_MAX`] (`InvalidData`).
-    pub fn next(&mut self) -> io::Result<Option<&[u8]>> {
+    pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
         let mut searched = 0;
         let length = loop {
             if let Some(found) = self.buffer[self.start + searched..self.end].iter().position(|&b| b == b'\n')
@@ -105,7 +105,7 @@ mod tests {
         fn lines_are_those_of_the_standard_library(text in "[a\n]{0,40}", most in 1_usize..9) {
             let mut lines = Lines::new(Dribble { rest: text.as_bytes(), most });
             let mut got = Vec::new();
-            while let Some(line) = lines.next().unwrap() {
+            while let Some(line) = lines.next_line().unwrap() {
                 got.push(String::from_utf8(line.to_vec()).unwrap());
                 prop_assert_eq!(lines.number(), got.len() as u64);
             }
@@ -116,8 +116,8 @@ mod tests {
     #[test]
     fn a_line_may_be_longer_than_the_first_buffer_but_not_endless() {
         let long = vec![b'x'; 300_000];
-        assert_eq!(Lines::new(&long[..]).next().unwrap().map(<[u8]>::len), Some(300_000));
+        assert_eq!(Lines::new(&long[..]).next_line().unwrap().map(<[u8]>::len), Some(300_000));
         let endless = io::repeat(b'x');
-        assert_eq!(Lines::new(endless).next().unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(Lines::new(endless).next_line().unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -90,7 +90,7 @@ impl Trace {
     pub fn load(path: &Path, options: &LoadOptions, progress: &ProgressBar) -> Result<Self, TraceError> {
         let mut reader = Reader::open(path, options.input, progress)?;
         let mut builder = Builder::new(options.budget_bytes);
-        while let Some(item) = reader.next()? {
+        while let Some(item) = reader.next_item()? {
             let place = reader.place();
             builder.push(item, place).map_err(|why| TraceError::malformed(path, place, why))?;
         }
@@ -168,7 +168,7 @@ impl Trace {
         let (path, input) = self.source.as_ref()?;
         let mut reader = Reader::open(path, *input, &ProgressBar::hidden()).ok()?;
         let mut seen = 0;
-        while let Some(item) = reader.next().ok()? {
+        while let Some(item) = reader.next_item().ok()? {
             if let Item::Access(_) = item {
                 if seen == access {
                     return Some(reader.place());
@@ -190,7 +190,7 @@ impl Trace {
         let mut played = Duration::ZERO;
         let mut reader = Reader::open(path, *input, &ProgressBar::hidden())?;
         let mut pending = Pending::default();
-        while let Some(item) = reader.next()? {
+        while let Some(item) = reader.next_item()? {
             match item {
                 Item::Access(reference) => {
                     let numbers = self.numbers(&reference).ok_or_else(|| self.changed(reader.place()))?;

@@ -111,7 +111,7 @@ impl Reader {
     /// # Errors
     ///
     /// If the file cannot be read or decompressed, or what comes next is malformed.
-    pub fn next(&mut self) -> Result<Option<Item>, TraceError> {
+    pub fn next_item(&mut self) -> Result<Option<Item>, TraceError> {
         if let Some(directive) = self.files.pop() {
             return Ok(Some(Item::Directive(directive)));
         }
@@ -148,7 +148,7 @@ fn anonymous(block: u64) -> Item {
 fn next_text(lines: &mut Lines<Decoder>, place: &mut Place) -> Result<Option<Item>, Wrong> {
     loop {
         let number = lines.number() + 1;
-        let Some(line) = lines.next()? else { return Ok(None) };
+        let Some(line) = lines.next_line()? else { return Ok(None) };
         *place = Place::Line(number);
         if let Some(item) = text::parse(line).map_err(Wrong::Format)? {
             return Ok(Some(item));
@@ -159,7 +159,7 @@ fn next_text(lines: &mut Lines<Decoder>, place: &mut Place) -> Result<Option<Ite
 fn next_lirs(lines: &mut Lines<Decoder>, place: &mut Place) -> Result<Option<Item>, Wrong> {
     loop {
         let number = lines.number() + 1;
-        let Some(line) = lines.next()? else { return Ok(None) };
+        let Some(line) = lines.next_line()? else { return Ok(None) };
         *place = Place::Line(number);
         if let Some(block) = foreign::lirs_block(line).map_err(Wrong::Format)? {
             return Ok(Some(anonymous(block)));
@@ -177,7 +177,7 @@ fn next_arc(
         return Ok(Some(anonymous(block)));
     }
     let number = lines.number() + 1;
-    let Some(line) = lines.next()? else { return Ok(None) };
+    let Some(line) = lines.next_line()? else { return Ok(None) };
     *place = Place::Line(number);
     let (start, count) = foreign::arc_range(line).map_err(Wrong::Format)?;
     // The last block may be 2^64 - 1, which no exclusive range can hold.
@@ -231,7 +231,7 @@ fn files_beside(path: &Path) -> Result<Vec<Directive>, TraceError> {
     let mut directives = Vec::new();
     loop {
         let place = Place::Line(lines.number() + 1);
-        let line = match lines.next() {
+        let line = match lines.next_line() {
             Ok(Some(line)) => line,
             Ok(None) => break,
             Err(error) => return Err(TraceError::io(&beside, place, "cannot be read", error)),
@@ -271,7 +271,7 @@ mod tests {
     fn read(path: &Path, input: Option<Input>) -> Result<Vec<Item>, TraceError> {
         let mut reader = Reader::open(path, input, &ProgressBar::hidden())?;
         let mut items = Vec::new();
-        while let Some(item) = reader.next()? {
+        while let Some(item) = reader.next_item()? {
             items.push(item);
         }
         Ok(items)

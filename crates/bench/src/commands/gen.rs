@@ -1,0 +1,88 @@
+//! `bufbench gen`: writes a synthetic stream as a trace.
+
+use std::io;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::cli::Common;
+use crate::streams::{self, Advice, Settings, Stream};
+use crate::trace::Writer;
+
+/// Arguments of `bufbench gen`.
+#[derive(Args, Debug)]
+#[command(after_help = list())]
+pub struct GenArgs {
+    /// The stream
+    pub name: String,
+    /// Changes a parameter of the stream
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Which directives the stream gives
+    #[arg(long, value_enum, default_value_t = Advice::None)]
+    pub advice: Advice,
+    /// File to write, compressed if it ends in .gz or .zst [default: standard output]
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+}
+
+/// Writes the stream.
+///
+/// # Errors
+///
+/// If the stream or a parameter does not exist, a value is out of range, or the output cannot be written.
+pub fn run(args: &GenArgs, common: &Common) -> Result<()> {
+    let Some(stream) = streams::find(&args.name) else {
+        let names: Vec<&str> = streams::all().map(|stream| stream.name).collect();
+        bail!("expected one of the streams {}, found `{}`", names.join(" "), args.name);
+    };
+    let mut settings = Settings::of(stream);
+    for assignment in &args.set {
+        settings.set(assignment)?;
+    }
+    if !gives(stream, args.advice) {
+        eprintln!("bufbench: no such advice is published for `{}`: it gives no directives", stream.name);
+    }
+    let writer = match &args.out {
+        Some(path) => {
+            Writer::create(path).with_context(|| format!("{}: cannot be created", path.display()))?
+        }
+        None => Writer::plain(io::stdout()),
+    };
+    write(stream, &settings, args.advice, common.seed, writer).with_context(|| match &args.out {
+        Some(path) => format!("{}: cannot be written", path.display()),
+        None => "standard output: cannot be written".to_owned(),
+    })
+}
+
+fn write(
+    stream: &Stream,
+    settings: &Settings,
+    advice: Advice,
+    seed: u64,
+    mut writer: Writer<'_>,
+) -> io::Result<()> {
+    stream.emit(settings, advice, seed, &mut |item| writer.write(&item))?;
+    writer.finish()
+}
+
+fn gives(stream: &Stream, advice: Advice) -> bool {
+    match advice {
+        Advice::None => true,
+        Advice::Smart => stream.has_smart_advice,
+        Advice::Foolish => stream.has_foolish_advice,
+    }
+}
+
+/// All streams with their parameters, for the help text.
+fn list() -> String {
+    let mut text = "Streams and their parameters:\n".to_owned();
+    for stream in streams::all() {
+        text += &format!("  {:<8} {}\n", stream.name, stream.about);
+        for parameter in stream.parameters {
+            text += &format!("             {}={}  {}\n", parameter.name, parameter.default, parameter.about);
+        }
+    }
+    text
+}

@@ -1,0 +1,120 @@
+//! Values for the parameters of a stream.
+
+use std::{error, fmt};
+
+use super::{Parameter, Stream};
+
+/// A value for each parameter of one stream.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    stream: &'static Stream,
+    /// In the order of `stream.parameters`.
+    values: Vec<f64>,
+}
+
+impl Settings {
+    /// The defaults.
+    pub fn of(stream: &'static Stream) -> Self {
+        Self { stream, values: stream.parameters.iter().map(|parameter| parameter.default).collect() }
+    }
+
+    /// Sets a parameter from `key=value`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such parameter, or the value is no number that it can have. Nothing is changed then.
+    pub fn set(&mut self, assignment: &str) -> Result<(), SettingError> {
+        let wrong = |expected: String| SettingError { assignment: assignment.to_owned(), expected };
+        let (key, value) = assignment.split_once('=').ok_or_else(|| wrong("key=value".to_owned()))?;
+        let at = self.position(key).ok_or_else(|| wrong(self.keys()))?;
+        let parameter = &self.stream.parameters[at];
+        let number = value.parse().ok().filter(|&number| parameter.allows(number));
+        self.values[at] = number.ok_or_else(|| wrong(parameter.range()))?;
+        Ok(())
+    }
+
+    /// The value of a parameter that is a whole number.
+    ///
+    /// # Panics
+    ///
+    /// If the stream has no such parameter, or it is not a whole number.
+    pub fn count(&self, key: &str) -> u64 {
+        let at = self.position(key).expect("a parameter of the stream");
+        assert!(self.stream.parameters[at].whole, "{key} is not a whole number");
+        self.values[at] as u64
+    }
+
+    /// The value of a parameter.
+    ///
+    /// # Panics
+    ///
+    /// If the stream has no such parameter.
+    pub fn real(&self, key: &str) -> f64 {
+        self.values[self.position(key).expect("a parameter of the stream")]
+    }
+
+    fn position(&self, key: &str) -> Option<usize> {
+        self.stream.parameters.iter().position(|parameter| parameter.name == key)
+    }
+
+    fn keys(&self) -> String {
+        let keys: Vec<&str> = self.stream.parameters.iter().map(|parameter| parameter.name).collect();
+        match keys[..] {
+            [] => format!("nothing, `{}` has no parameters", self.stream.name),
+            _ => format!("one of the keys {}", keys.join(", ")),
+        }
+    }
+}
+
+impl Parameter {
+    fn allows(&self, value: f64) -> bool {
+        (self.min..=self.max).contains(&value) && !(self.whole && value.fract() != 0.0)
+    }
+
+    fn range(&self) -> String {
+        let kind = if self.whole { "a whole number" } else { "a number" };
+        format!("{kind} in {}..={}", self.min, self.max)
+    }
+}
+
+/// A setting that does not fit the stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SettingError {
+    assignment: String,
+    expected: String,
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--set {}: expected {}", self.assignment, self.expected)
+    }
+}
+
+impl error::Error for SettingError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::streams::find;
+
+    #[test]
+    fn settings_start_with_defaults_and_refuse_what_does_not_fit() {
+        let mut settings = Settings::of(find("zipf").unwrap());
+        settings.set("blocks=50").unwrap();
+        settings.set("alpha=0.5").unwrap();
+        assert_eq!((settings.count("blocks"), settings.real("alpha")), (50, 0.5));
+        for (assignment, expected) in [
+            ("blocks", "expected key=value"),
+            ("size=3", "one of the keys blocks, accesses, alpha"),
+            ("blocks=0", "a whole number in 1..="),
+            ("blocks=1.5", "a whole number"),
+            ("blocks=many", "a whole number"),
+            ("alpha=NaN", "a number in 0..=10"),
+            ("alpha=-1", "a number in 0..=10"),
+        ] {
+            let message = settings.set(assignment).unwrap_err().to_string();
+            assert!(message.contains(expected), "{assignment}: {message}");
+        }
+        assert_eq!((settings.count("blocks"), settings.real("alpha")), (50, 0.5));
+    }
+}
