@@ -169,6 +169,14 @@ impl<const CHAIN: usize> List<CHAIN> {
         self.len += 1;
     }
 
+    pub fn pop_head(&mut self, frames: &mut FrameTable) -> Option<u32> {
+        let head = self.head;
+        (head != NONE).then(|| {
+            self.unlink(frames, head);
+            head
+        })
+    }
+
     #[inline]
     pub fn unlink(&mut self, frames: &mut FrameTable, frame: u32) {
         let [previous, next] = frames[frame].links[CHAIN];

@@ -7,7 +7,8 @@ use std::collections::{HashMap, VecDeque};
 
 use bufpool_policies::{
     Access, Admission, Allocation, Block, Claims, ContextId, Directory, DirectoryOptions, FileId, FrameId,
-    Manager, PageId, SplitMix64, TenantId, classic::PolicyKind,
+    Manager, PageId, SplitMix64, TenantId,
+    classic::{self, Departure, PolicyKind},
 };
 use naive::{Naive, Order};
 
@@ -304,6 +305,46 @@ fn a_lone_smart_tenant_pays_nothing_for_the_ledger() {
         let stats = pool.directory.tenant_stats(TenantId(0));
         assert_eq!(stats.misses, expected, "{blocks} x {passes} in {frames}");
         assert_eq!(stats.mistakes, 0);
+    }
+}
+
+/// The same for every policy a level can have: the tenant misses exactly where the policy misses that owns all frames,
+/// told of each as it fills.
+#[test]
+fn a_level_decides_as_its_policy_alone_would() {
+    for kind in PolicyKind::ALL {
+        for frames in [5u64, 40] {
+            let mut pool = Pool::new(frames, Allocation::LruSp, false);
+            pool.directory.set_policy(TenantId(0), 0, kind).unwrap();
+            let mut alone = classic::build(kind, 0);
+            let (mut page_in, mut frame_of) = (Vec::new(), HashMap::new());
+            let mut random = SplitMix64::new(frames);
+            let mut loops = 0;
+            for step in 0..6000 {
+                let page = next_page(&mut random, &mut loops, true, 0) + random.below(3) * 10;
+                let expected = frame_of.get(&page).copied();
+                match expected {
+                    Some(frame) => alone.hit(frame, PageId(page)),
+                    None => {
+                        let frame = if (page_in.len() as u64) < frames {
+                            page_in.push(page);
+                            alone.resize(page_in.len() as u32);
+                            FrameId(page_in.len() as u32 - 1)
+                        } else {
+                            let frame = alone.victim(PageId(page), &mut |_| false).unwrap();
+                            let gone = std::mem::replace(&mut page_in[frame.index()], page);
+                            frame_of.remove(&gone);
+                            alone.remove(frame, PageId(gone), Departure::Evicted);
+                            frame
+                        };
+                        alone.insert(frame, PageId(page));
+                        frame_of.insert(page, frame);
+                    }
+                }
+                assert_eq!(pool.access(0, page), expected.is_some(), "{kind} in {frames}, access {step}");
+            }
+            pool.directory.check_invariants();
+        }
     }
 }
 

@@ -3,81 +3,47 @@
 //! The claim itself is kept in the frame's slot (`claimed_by`); here is only the way from page to frame. Since
 //! each frame has at most one claim, the number of placeholders is bounded by the number of frames.
 
-use crate::{
-    frame_table::{FrameTable, NONE},
-    ids::PageId,
-    random::mix64,
-};
+use crate::{frame_table::FrameTable, ids::PageId, slot_index::SlotIndex};
 
-/// An open-addressing index of frames by the page that claims them: linear probing, deletion by shifting back,
-/// at most half full.
+/// An index of frames by the page that claims them.
+#[derive(Default)]
 pub(crate) struct Placeholders {
-    /// A frame, or [`NONE`].
-    buckets: Vec<u32>,
-    len: u32,
+    index: SlotIndex,
 }
 
 impl Placeholders {
-    pub fn new(frames: u32) -> Self {
-        Self { buckets: vec![NONE; (frames.max(1) as usize * 2).next_power_of_two()], len: 0 }
-    }
-
     pub fn len(&self) -> u32 {
-        self.len
+        self.index.len() as u32
     }
 
     /// The frame that the placeholder of `page` points to.
     #[inline]
     pub fn get(&self, frames: &FrameTable, page: PageId) -> Option<u32> {
-        if self.len == 0 {
-            return None;
-        }
-        self.find(frames, page).map(|bucket| self.buckets[bucket])
+        self.index.find(page.0, claimant(frames))
     }
 
     /// Makes the placeholder `page` -> `frame`. Neither has one.
     pub fn insert(&mut self, frames: &mut FrameTable, page: PageId, frame: u32, overrule: u32) {
-        debug_assert!(!frames[frame].has_claim && self.find(frames, page).is_none());
         let slot = &mut frames[frame];
+        debug_assert!(!slot.has_claim);
         slot.claimed_by = page;
         slot.overrule = overrule;
         slot.has_claim = true;
-        let mut bucket = self.home(page);
-        while self.buckets[bucket] != NONE {
-            bucket = self.after(bucket);
-        }
-        self.buckets[bucket] = frame;
-        self.len += 1;
+        self.index.insert(page.0, frame, claimant(frames));
     }
 
     /// Deletes the placeholder that points to `frame`, which has one, and returns its page and overrule.
     pub fn remove(&mut self, frames: &mut FrameTable, frame: u32) -> (PageId, u32) {
         debug_assert!(frames[frame].has_claim);
         let page = frames[frame].claimed_by;
-        let mut hole = self.find(frames, page).expect("a frame's claim is in the index");
-        let mut bucket = hole;
-        loop {
-            bucket = self.after(bucket);
-            let moved = self.buckets[bucket];
-            if moved == NONE {
-                break;
-            }
-            // An entry may move back to the hole only if its home is not behind the hole.
-            let home = self.home(frames[moved].claimed_by);
-            let mask = self.buckets.len() - 1;
-            if bucket.wrapping_sub(home) & mask >= bucket.wrapping_sub(hole) & mask {
-                self.buckets[hole] = moved;
-                hole = bucket;
-            }
-        }
-        self.buckets[hole] = NONE;
-        self.len -= 1;
+        let removed = self.index.remove(page.0, claimant(frames));
+        debug_assert_eq!(removed, Some(frame));
         frames[frame].has_claim = false;
         (page, frames[frame].overrule)
     }
 
     pub fn metadata_bytes(&self) -> usize {
-        self.buckets.capacity() * size_of::<u32>()
+        self.index.memory_bytes()
     }
 
     /// Panics unless the index holds exactly the claims of the slots.
@@ -91,28 +57,12 @@ impl Placeholders {
                 "placeholder of frame {frame}"
             );
         }
-        assert_eq!(claims, self.len, "number of placeholders");
-        assert!(self.len <= frames.len(), "more placeholders than frames");
+        assert_eq!(claims, self.len(), "number of placeholders");
     }
+}
 
-    fn find(&self, frames: &FrameTable, page: PageId) -> Option<usize> {
-        let mut bucket = self.home(page);
-        loop {
-            match self.buckets[bucket] {
-                NONE => return None,
-                frame if frames[frame].claimed_by == page => return Some(bucket),
-                _ => bucket = self.after(bucket),
-            }
-        }
-    }
-
-    fn home(&self, page: PageId) -> usize {
-        mix64(page.0) as usize & (self.buckets.len() - 1)
-    }
-
-    fn after(&self, bucket: usize) -> usize {
-        (bucket + 1) & (self.buckets.len() - 1)
-    }
+fn claimant(frames: &FrameTable) -> impl Fn(u32) -> u64 + use<'_> {
+    |frame| frames[frame].claimed_by.0
 }
 
 #[cfg(test)]
@@ -126,7 +76,7 @@ mod tests {
         let mut random = SplitMix64::new(1);
         for frames_count in [1u32, 2, 3, 17, 100] {
             let mut frames = FrameTable::new(frames_count);
-            let mut index = Placeholders::new(frames_count);
+            let mut index = Placeholders::default();
             let mut model: HashMap<u64, u32> = HashMap::new();
             for _ in 0..3000 {
                 let frame = random.below(u64::from(frames_count)) as u32;

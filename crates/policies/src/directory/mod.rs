@@ -1,0 +1,422 @@
+//! The directory: one deterministic state machine that holds residency, the allocation ledger, placeholders,
+//! tenants, managers and statistics.
+//!
+//! It is driven by events and answers one question, [`Directory::admit`]: a page must come in, so which frame does
+//! it get? The driver (the live pool, or the simulator) knows where pages are, moves the bytes, and says what became
+//! of them. Methods are of four kinds:
+//!
+//! * *events*: [`hit`](Directory::hit), [`loaded`](Directory::loaded), [`failed`](Directory::failed),
+//!   [`restore`](Directory::restore), [`discard`](Directory::discard), [`forget`](Directory::forget);
+//! * *questions*, answered with a decision that the driver carries out: [`admit`](Directory::admit),
+//!   [`shrink`](Directory::shrink);
+//! * *tenants*: opening, closing, floors, caps, managers and directives;
+//! * *looking*, which changes nothing.
+//!
+//! Nothing is allocated by events and questions, directives apart. A hit costs O(1), plus O(log tenants) when the
+//! block was its tenant's next candidate; a miss the same, plus a step for each busy frame passed and the manager's
+//! choice.
+
+mod question;
+mod tenants;
+
+use std::{collections::BinaryHeap, ops::RangeInclusive};
+
+pub use question::{Admission, Claims, Decision, Eviction};
+
+use crate::{
+    allocation::{
+        Allocation,
+        heads::{Heads, NO_STAMP},
+        placeholders::Placeholders,
+    },
+    error::DirectoryError,
+    frame_table::{FrameTable, LEDGER, List, NONE, Origin, State},
+    ids::{Access, ContextId, FileId, FrameId, PageId, TenantId},
+    manager::{Control, Panicked, drop_control},
+    tenant::{Tenant, TenantStats},
+};
+
+/// The tenant that is always open: unmanaged until it gives a directive, no floor, no cap.
+pub const DEFAULT_TENANT: TenantId = TenantId(0);
+
+/// Frames a directory can have: frame numbers have 24 bits in a page word, and one value means none.
+pub const FRAMES_MAX: u32 = (1 << 24) - 1;
+
+/// What a directory is built with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DirectoryOptions {
+    /// Frames to fill: 1 to [`FRAMES_MAX`].
+    pub frames: u32,
+    /// What is made of managers' overrules.
+    pub allocation: Allocation,
+    /// Whether a manager that keeps being wrong loses its say.
+    pub revocation: bool,
+    /// Whether pages that another tenant uses are protected from the owner's manager. Costs 8 bytes a frame.
+    pub shared_pages: bool,
+}
+
+/// What a hit meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HitOutcome {
+    /// Whether the block stayed by an overrule that thereby turned out right.
+    pub vindicated: bool,
+}
+
+/// The state machine. See the [module](self).
+///
+/// Invariants, checked by [`check_invariants`](Self::check_invariants):
+///
+/// 1. Each frame is free, in flight, resident or in limbo; those in flight or resident are in exactly one ledger list,
+///    their owner's, whose stamps increase from head to tail.
+/// 2. A resident block of a tenant with priority pools is in exactly one of its levels.
+/// 3. The placeholder index and the frames' claims are inverse maps; no resident page has a placeholder.
+/// 4. `all_heads` has the stamp of each tenant's ledger head; `open_heads` the same for tenants above their floor.
+pub struct Directory {
+    pub(crate) frames: FrameTable,
+    pub(crate) tenants: Vec<Tenant>,
+    pub(crate) placeholders: Placeholders,
+    pub(crate) allocation: Allocation,
+    /// Stamp of the last frame moved to the ledger's head; those at the tail get `now`.
+    pub(crate) head_stamp: i64,
+    /// References and loads so far.
+    now: i64,
+    /// Free frames, threaded through the ledger's links, which they have no other use for.
+    free: List<LEDGER>,
+    all_heads: Heads,
+    /// Kept only while some tenant has a floor.
+    open_heads: Heads,
+    floors_frames: u64,
+    /// Per frame, when a tenant other than its owner last referenced it; empty unless shared pages are protected.
+    foreign: Vec<i64>,
+    revocation: bool,
+    /// Tenants whose head was passed over during the question at hand, and where their list goes on.
+    passed: Vec<(TenantId, u32)>,
+    /// Counts of tenants whose slots have been reused.
+    departed: TenantStats,
+}
+
+impl Directory {
+    /// A directory of empty frames with the default tenant.
+    pub fn new(options: DirectoryOptions) -> Result<Self, DirectoryError> {
+        let DirectoryOptions { frames, allocation, revocation, shared_pages } = options;
+        if !(1..=FRAMES_MAX).contains(&frames) {
+            return Err(DirectoryError::FramesOutOfRange { frames });
+        }
+        let mut directory = Self {
+            frames: FrameTable::new(frames),
+            tenants: Vec::new(),
+            placeholders: Placeholders::default(),
+            allocation,
+            head_stamp: 0,
+            now: 0,
+            free: List::default(),
+            all_heads: Heads::default(),
+            open_heads: Heads::default(),
+            floors_frames: 0,
+            foreign: if shared_pages { vec![i64::MIN; frames as usize] } else { Vec::new() },
+            revocation,
+            passed: Vec::new(),
+            departed: TenantStats::default(),
+        };
+        for frame in 0..frames {
+            directory.free.push_tail(&mut directory.frames, frame);
+        }
+        directory.add_tenant(0, frames);
+        Ok(directory)
+    }
+
+    /// `access` found its page in `frame`, which is resident.
+    pub fn hit(&mut self, frame: FrameId, access: &Access) -> HitOutcome {
+        debug_assert!(self.frames.is_resident(frame) && self.frames[frame.0].page == access.page);
+        let stats = &mut self.tenants[access.tenant.index()].stats;
+        stats.accesses += 1;
+        stats.hits += 1;
+        HitOutcome { vindicated: self.reference(frame.0, access) }
+    }
+
+    /// The page admitted to `frame` has been read.
+    pub fn loaded(&mut self, frame: FrameId) {
+        debug_assert_eq!(self.frames[frame.0].state, State::InFlight);
+        self.frames[frame.0].state = State::Resident;
+        self.tell(self.frames[frame.0].owner, |control, frames| control.new_block(frames, frame.0));
+    }
+
+    /// The page admitted to `frame` for `tenant` could not be read: the frame is free, and the access was none.
+    pub fn failed(&mut self, frame: FrameId, tenant: TenantId) {
+        self.withdraw(frame.0, tenant);
+        self.vacate(frame.0);
+    }
+
+    /// The victim that [`admit`](Self::admit) named could not be written, so `frame` holds it again: `page` of
+    /// `file`, owned by `owner` and referenced just now. The access by `tenant` was none.
+    pub fn restore(&mut self, frame: FrameId, page: PageId, file: FileId, owner: TenantId, tenant: TenantId) {
+        if self.frames[frame.0].state == State::InFlight {
+            self.withdraw(frame.0, tenant);
+        }
+        debug_assert_eq!(self.frames[frame.0].state, State::Limbo);
+        if let Some(claimed) = self.placeholders.get(&self.frames, page) {
+            self.drop_placeholder(claimed);
+        }
+        let origin = Origin { file, context: ContextId(0) };
+        self.enter(frame.0, page, origin, owner);
+        self.loaded(frame);
+    }
+
+    /// The resident page in `frame` ends: truncated, discarded, its file removed. The frame is free.
+    pub fn discard(&mut self, frame: FrameId) {
+        debug_assert!(self.frames.is_resident(frame));
+        self.drop_placeholder(frame.0);
+        self.remove(frame.0, false);
+        self.vacate(frame.0);
+    }
+
+    /// The identity of the absent pages among `pages` ends. Costs a step a frame.
+    pub fn forget(&mut self, pages: &RangeInclusive<PageId>) {
+        if self.placeholders.len() == 0 {
+            return;
+        }
+        for frame in 0..self.frames.len() {
+            if self.frames[frame].has_claim && pages.contains(&self.frames[frame].claimed_by) {
+                self.end_claim(frame);
+            }
+        }
+    }
+
+    /// Number of frames.
+    pub fn frames(&self) -> u32 {
+        self.frames.len()
+    }
+
+    /// The resident page in `frame`.
+    pub fn page(&self, frame: FrameId) -> Option<PageId> {
+        self.frames.is_resident(frame).then(|| self.frames[frame.0].page)
+    }
+
+    /// Whose block is in `frame`.
+    pub fn owner(&self, frame: FrameId) -> Option<TenantId> {
+        self.frames.is_resident(frame).then(|| self.frames[frame.0].owner)
+    }
+
+    /// Frames that `tenant` owns, those in flight included.
+    pub fn resident(&self, tenant: TenantId) -> u32 {
+        self.tenants[tenant.index()].ledger.len
+    }
+
+    /// Whether the tenant has a manager, revoked or not.
+    pub fn is_managed(&self, tenant: TenantId) -> bool {
+        self.tenants[tenant.index()].control.is_managed()
+    }
+
+    /// Counts of one tenant.
+    pub fn tenant_stats(&self, tenant: TenantId) -> TenantStats {
+        let state = &self.tenants[tenant.index()];
+        TenantStats { revocations: state.revocation.revocations(), ..state.stats }
+    }
+
+    /// Counts of all tenants, past ones included.
+    pub fn stats(&self) -> TenantStats {
+        let mut sum = self.departed;
+        (0..self.tenants.len()).for_each(|tenant| sum.add(&self.tenant_stats(TenantId(tenant as u32))));
+        sum
+    }
+
+    /// Appends to `out` the `count` resident frames nearest the ledger's head, nearest first: the pages that plain
+    /// LRU would evict next. Costs O((count + tenants) log tenants) and allocates.
+    pub fn coldest(&self, count: usize, out: &mut Vec<FrameId>) {
+        use std::cmp::Reverse;
+        let heads = self.tenants.iter().map(|tenant| tenant.ledger.head).filter(|head| *head != NONE);
+        let mut next: BinaryHeap<_> = heads.map(|head| Reverse((self.frames[head].stamp, head))).collect();
+        let wanted = out.len() + count;
+        while out.len() < wanted {
+            let Some(Reverse((_, frame))) = next.pop() else { break };
+            if self.frames[frame].state == State::Resident {
+                out.push(FrameId(frame));
+            }
+            let after = self.frames.next::<LEDGER>(frame);
+            if after != NONE {
+                next.push(Reverse((self.frames[after].stamp, after)));
+            }
+        }
+    }
+
+    /// Bytes of memory held, managers included.
+    pub fn metadata_bytes(&self) -> usize {
+        let controls = self.tenants.iter().map(|tenant| tenant.control.metadata_bytes()).sum::<usize>();
+        self.frames.metadata_bytes()
+            + self.placeholders.metadata_bytes()
+            + self.foreign.capacity() * size_of::<i64>()
+            + self.tenants.capacity() * size_of::<Tenant>()
+            + controls
+    }
+
+    /// Recounts everything and panics where it contradicts itself. For tests: costs O(frames log frames).
+    pub fn check_invariants(&self) {
+        let mut listed = 0;
+        for (number, tenant) in self.tenants.iter().enumerate() {
+            let owner = TenantId(number as u32);
+            tenant.ledger.check_invariants(&self.frames);
+            tenant.revocation.check_invariants();
+            let list: Vec<u32> = tenant.ledger.iter(&self.frames).collect();
+            assert!(list.iter().all(|frame| self.frames[*frame].owner == owner), "owner {number}");
+            assert!(
+                list.windows(2).all(|pair| self.frames[pair[0]].stamp < self.frames[pair[1]].stamp),
+                "stamps of tenant {number} do not increase"
+            );
+            let states = |state| list.iter().filter(|frame| self.frames[**frame].state == state).count();
+            assert_eq!(
+                states(State::InFlight) + states(State::Resident),
+                list.len(),
+                "states of tenant {number}"
+            );
+            let claims = list.iter().filter(|frame| self.frames[**frame].has_claim).count();
+            assert_eq!(claims as u64, tenant.stats.outstanding, "outstanding overrules of tenant {number}");
+            match &tenant.control {
+                Control::Pools(pools) => pools.check_invariants(&self.frames, states(State::Resident)),
+                Control::Manager { manager, .. } => manager.check_invariants(),
+                Control::None => {}
+            }
+            assert_eq!(self.all_heads.stamp(owner), self.head_of(owner), "head of tenant {number}");
+            if self.floors_frames > 0 {
+                let expected = if tenant.is_above_floor() { self.head_of(owner) } else { NO_STAMP };
+                assert_eq!(self.open_heads.stamp(owner), expected, "open head of tenant {number}");
+            }
+            listed += list.len();
+        }
+        let in_state = |state| (0..self.frames()).filter(|frame| self.frames[*frame].state == state).count();
+        self.free.check_invariants(&self.frames);
+        assert_eq!(in_state(State::Free), self.free.len as usize, "free frames");
+        assert_eq!(listed + in_state(State::Free) + in_state(State::Limbo), self.frames() as usize, "frames");
+        self.placeholders.check_invariants(&self.frames);
+        for frame in (0..self.frames()).filter(|frame| self.frames[*frame].state == State::Resident) {
+            let placeholder = self.placeholders.get(&self.frames, self.frames[frame].page);
+            assert_eq!(placeholder, None, "the resident page of frame {frame} has a placeholder");
+        }
+        assert!(self.passed.is_empty());
+    }
+
+    /// The HIT step of LRU-SP. Returns whether an overrule was vindicated.
+    #[inline]
+    fn reference(&mut self, frame: u32, access: &Access) -> bool {
+        let owner = self.frames[frame].owner;
+        self.now += 1;
+        let slot = &mut self.frames[frame];
+        slot.last_reference = self.now as u64;
+        slot.stamp = self.now;
+        let tenant = &mut self.tenants[owner.index()];
+        let was_head = tenant.ledger.head == frame;
+        tenant.ledger.move_to_tail(&mut self.frames, frame);
+        tenant.revocation.access();
+        if was_head {
+            self.ledger_changed(owner);
+        }
+        if !self.foreign.is_empty() && access.tenant != owner {
+            self.foreign[frame as usize] = self.now;
+        }
+        let vindicated = self.drop_placeholder(frame).is_some();
+        self.tenants[owner.index()].stats.vindications += u64::from(vindicated);
+        self.tell(owner, |control, frames| control.block_accessed(frames, frame, access));
+        vindicated
+    }
+
+    /// The page of `access` comes in, owned by `heir`.
+    fn enter_for(&mut self, frame: u32, access: &Access, heir: TenantId) {
+        let stats = &mut self.tenants[access.tenant.index()].stats;
+        stats.accesses += 1;
+        stats.misses += 1;
+        self.enter(frame, access.page, Origin { file: access.file, context: access.context }, heir);
+        self.tenants[heir.index()].revocation.access();
+        if let Some(foreign) = self.foreign.get_mut(frame as usize) {
+            *foreign = if access.tenant == heir { i64::MIN } else { self.now };
+        }
+    }
+
+    /// A page goes in flight in `frame`, at the ledger's tail.
+    fn enter(&mut self, frame: u32, page: PageId, origin: Origin, owner: TenantId) {
+        self.now += 1;
+        let slot = &mut self.frames[frame];
+        debug_assert!(!slot.has_claim);
+        slot.page = page;
+        slot.owner = owner;
+        slot.stamp = self.now;
+        slot.last_reference = self.now as u64;
+        slot.state = State::InFlight;
+        self.frames.set_origin(frame, origin);
+        self.tenants[owner.index()].ledger.push_tail(&mut self.frames, frame);
+        self.ledger_changed(owner);
+    }
+
+    /// A resident page leaves to make room.
+    fn evict(&mut self, victim: u32) {
+        self.tenants[self.frames[victim].owner.index()].stats.evictions += 1;
+        self.remove(victim, true);
+    }
+
+    /// A resident page leaves; its frame is in limbo.
+    fn remove(&mut self, frame: u32, evicted: bool) {
+        let owner = self.frames[frame].owner;
+        self.tell(owner, |control, frames| control.block_gone(frames, frame, evicted));
+        self.unlink(frame);
+    }
+
+    /// The page in flight does not come in after all; its frame is in limbo.
+    fn withdraw(&mut self, frame: u32, tenant: TenantId) {
+        debug_assert_eq!(self.frames[frame].state, State::InFlight);
+        let stats = &mut self.tenants[tenant.index()].stats;
+        stats.accesses -= 1;
+        stats.misses -= 1;
+        self.unlink(frame);
+    }
+
+    fn unlink(&mut self, frame: u32) {
+        let owner = self.frames[frame].owner;
+        self.frames[frame].state = State::Limbo;
+        self.tenants[owner.index()].ledger.unlink(&mut self.frames, frame);
+        self.ledger_changed(owner);
+        self.vacate_tenant(owner);
+    }
+
+    fn vacate(&mut self, frame: u32) {
+        debug_assert_eq!(self.frames[frame].state, State::Limbo);
+        self.frames[frame].state = State::Free;
+        self.free.push_head(&mut self.frames, frame);
+    }
+
+    /// Brings the heads up to date after a change of the tenant's list, floor or size.
+    #[inline]
+    pub(crate) fn ledger_changed(&mut self, tenant: TenantId) {
+        let stamp = self.head_of(tenant);
+        self.all_heads.set(tenant, stamp);
+        if self.floors_frames > 0 {
+            let open = self.tenants[tenant.index()].is_above_floor();
+            self.open_heads.set(tenant, if open { stamp } else { NO_STAMP });
+        }
+    }
+
+    fn head_of(&self, tenant: TenantId) -> i64 {
+        match self.tenants[tenant.index()].ledger.head {
+            NONE => NO_STAMP,
+            head => self.frames[head].stamp,
+        }
+    }
+
+    /// Tells the tenant's manager of an event; one that panics is dismissed.
+    #[inline]
+    fn tell(
+        &mut self,
+        tenant: TenantId,
+        event: impl FnOnce(&mut Control, &mut FrameTable) -> Result<(), Panicked>,
+    ) {
+        let state = &mut self.tenants[tenant.index()];
+        if state.control.is_managed() && event(&mut state.control, &mut self.frames).is_err() {
+            self.dismiss(tenant);
+        }
+    }
+
+    /// The tenant's manager panicked: the tenant is unmanaged from now on.
+    #[cold]
+    fn dismiss(&mut self, tenant: TenantId) {
+        let state = &mut self.tenants[tenant.index()];
+        state.stats.manager_panics += 1;
+        drop_control(std::mem::take(&mut state.control));
+    }
+}
