@@ -1,0 +1,115 @@
+//! After warm-up an access allocates nothing, whatever the policy: counted by the allocator itself.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+};
+
+use bufpool_policies::{
+    Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions, FileId,
+    FrameId, PageId, SplitMix64, TenantId, classic::PolicyKind,
+};
+
+thread_local! {
+    /// Allocations of this thread; the test runner's other threads allocate as they please.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call is passed on to the system allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's duties are the system allocator's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's duties are the system allocator's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+struct NothingBusy;
+
+impl Claims for NothingBusy {
+    fn is_busy(&mut self, _: FrameId) -> bool {
+        false
+    }
+    fn claim(&mut self, _: FrameId) -> bool {
+        true
+    }
+}
+
+const FRAMES: usize = 200;
+const PAGES: usize = 700;
+
+/// Accesses by three tenants to a table of pages: where each page is.
+struct Driver {
+    directory: Directory,
+    frame_of: Vec<Option<FrameId>>,
+    random: SplitMix64,
+    loop_at: u64,
+}
+
+impl Driver {
+    fn run(&mut self, accesses: u32, tenants: &[TenantId]) {
+        for n in 0..accesses {
+            let tenant = tenants[n as usize % tenants.len()];
+            let page = match self.random.below(3) {
+                0 => {
+                    self.loop_at += 1;
+                    self.loop_at % 300
+                }
+                1 => self.random.below(50),
+                _ => self.random.below(PAGES as u64),
+            };
+            let access = Access { page: PageId(page), file: FileId(0), tenant, context: ContextId(n % 7) };
+            if let Some(frame) = self.frame_of[page as usize] {
+                self.directory.hit(frame, &access);
+                continue;
+            }
+            let frame = match self.directory.admit(&access, &mut NothingBusy) {
+                Admission::Free { frame, .. } => frame,
+                Admission::Evict { frame, page, .. } => {
+                    self.frame_of[page.0 as usize] = None;
+                    frame
+                }
+                Admission::Exhausted { .. } => panic!("nothing is busy"),
+            };
+            self.directory.loaded(frame);
+            self.frame_of[page as usize] = Some(frame);
+        }
+    }
+}
+
+#[test]
+fn accesses_allocate_nothing_after_warm_up() {
+    for policy in PolicyKind::ALL {
+        let options = DirectoryOptions {
+            frames: FRAMES as u32,
+            allocation: Allocation::LruSp,
+            revocation: true,
+            shared_pages: true,
+        };
+        let mut directory = Directory::new(options).unwrap();
+        let guest = directory.open_tenant(20, 100).unwrap();
+        let other = directory.open_tenant(0, 150).unwrap();
+        directory.set_policy(DEFAULT_TENANT, 0, PolicyKind::Mru).unwrap();
+        directory.set_policy(guest, 0, policy).unwrap();
+        let mut driver =
+            Driver { directory, frame_of: vec![None; PAGES], random: SplitMix64::new(1), loop_at: 0 };
+        // A level's arrays follow its largest population, which is the cap.
+        driver.run(10_000, &[guest]);
+        assert_eq!(driver.directory.resident(guest), 100);
+        driver.run(60_000, &[DEFAULT_TENANT, guest, other]);
+        let before = ALLOCATIONS.with(Cell::get);
+        driver.run(60_000, &[DEFAULT_TENANT, guest, other]);
+        assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0, "allocations with {policy}");
+        assert!(driver.directory.stats().overrules > 1000);
+    }
+}
