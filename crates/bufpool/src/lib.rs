@@ -38,6 +38,8 @@ pub use call_site::Site;
 pub use error::{Error, ErrorKind, Result};
 pub use file::{File, Page};
 pub use guard::{Pin, ReadGuard, WriteGuard};
+#[cfg(feature = "sim")]
+pub use io::sim;
 pub use io::{IoError, IoOperation, IoReport};
 pub use options::{
     Direct, FRAMES_MAX, FileOptions, Io, IoBackend, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PoolOptions,

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 /// Turns the C convention (-1 and errno) into a result.
@@ -196,11 +196,28 @@ pub(crate) fn write_mapping_at(
     unsafe { write_at(fd, &[piece], from) }
 }
 
+/// An eventfd: a counter that wakes its reader.
+pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers.
+    let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) })?;
+    // SAFETY: the kernel just made the descriptor for us, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// The soft limit on locked memory in bytes (`RLIMIT_MEMLOCK`); `None` if unlimited or unknown.
 pub(crate) fn memlock_limit_bytes() -> Option<u64> {
+    soft_limit(libc::RLIMIT_MEMLOCK)
+}
+
+/// The soft limit on open files (`RLIMIT_NOFILE`); `None` if unlimited or unknown.
+pub(crate) fn open_files_limit() -> Option<u64> {
+    soft_limit(libc::RLIMIT_NOFILE)
+}
+
+fn soft_limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: getrlimit fills the structure that the pointer names.
-    let returned = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
+    let returned = unsafe { libc::getrlimit(resource, &raw mut limit) };
     (returned == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 

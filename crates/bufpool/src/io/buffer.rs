@@ -10,10 +10,13 @@ use std::ptr::NonNull;
 /// It says where the bytes are, not whose they are: the operation's [`Completion`](super::Completion)
 /// owns the frame, and gets it back when it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)] // The layout of `iovec`; see `Buffer::iovecs`.
 pub(crate) struct Buffer {
     start: NonNull<u8>,
-    bytes: u32,
+    bytes: usize,
 }
+
+const _: () = assert!(size_of::<Buffer>() == size_of::<libc::iovec>());
 
 // SAFETY: a buffer is an address and a length; the promise of `Buffer::new` (valid, and not used
 // by others in a conflicting way until completion) does not depend on the thread that relies on it.
@@ -29,13 +32,13 @@ impl Buffer {
     /// From now until the operation that carries the buffer has called its completion (or, for
     /// [`Backend::run`](super::Backend::run), returned), the memory stays mapped and initialized,
     /// nobody else writes it, and for a read nobody else reads it either.
-    pub(crate) unsafe fn new(start: NonNull<u8>, bytes: u32) -> Self {
+    pub(crate) unsafe fn new(start: NonNull<u8>, bytes: usize) -> Self {
         Self { start, bytes }
     }
 
     /// Length in bytes.
     pub(crate) fn len(self) -> usize {
-        self.bytes as usize
+        self.bytes
     }
 
     /// The address of the first byte.
@@ -48,7 +51,14 @@ impl Buffer {
         assert!(bytes <= self.len());
         // SAFETY: `bytes` is within the buffer, which `Buffer::new` was promised to be one valid range.
         let start = unsafe { self.start.add(bytes) };
-        Self { start, bytes: self.bytes - bytes as u32 }
+        Self { start, bytes: self.bytes - bytes }
+    }
+
+    /// The buffers as the kernel wants them.
+    pub(crate) fn iovecs(buffers: &[Self]) -> &[libc::iovec] {
+        // SAFETY: both types are a pointer and a `size_t`, in this order (`repr(C)`), so a slice of one
+        // is a slice of the other; making an iovec promises nothing about the memory.
+        unsafe { std::slice::from_raw_parts(buffers.as_ptr().cast(), buffers.len()) }
     }
 
     /// Copies `bytes` to the front of the buffer, as a read does.
@@ -105,15 +115,11 @@ impl Buffers {
         })
     }
 
-    /// As [`Buffers::rest`], as the kernel wants it: at most [`Buffers::PIECES_MAX`] pieces, the others
-    /// being left to the next attempt. `out` is cleared first.
-    pub(crate) fn rest_iovecs(&self, done: usize, out: &mut Vec<libc::iovec>) {
+    /// As [`Buffers::rest`], into `out`, which is cleared first: at most [`Buffers::PIECES_MAX`] pieces,
+    /// the others being left to the next attempt.
+    pub(crate) fn rest_into(&self, done: usize, out: &mut Vec<Buffer>) {
         out.clear();
-        out.extend(
-            self.rest(done)
-                .take(Self::PIECES_MAX)
-                .map(|piece| libc::iovec { iov_base: piece.start().as_ptr().cast(), iov_len: piece.len() }),
-        );
+        out.extend(self.rest(done).take(Self::PIECES_MAX));
     }
 }
 
@@ -133,12 +139,14 @@ mod tests {
         let start = NonNull::from(&mut memory).cast::<u8>();
         // SAFETY: the array outlives the buffer and nobody else uses it.
         let all = unsafe { Buffer::new(start, 12) };
-        let piece = |from: usize, bytes: u32| Buffer { start: all.skip(from).start, bytes };
+        let piece = |from: usize, bytes: usize| Buffer { start: all.skip(from).start, bytes };
         let buffers = Buffers::Many([piece(0, 4), piece(4, 4), piece(8, 4)].into());
         assert_eq!(buffers.len(), 12);
         assert_eq!(buffers.rest(0).collect::<Vec<_>>(), [piece(0, 4), piece(4, 4), piece(8, 4)]);
         assert_eq!(buffers.rest(4).collect::<Vec<_>>(), [piece(4, 4), piece(8, 4)]);
         assert_eq!(buffers.rest(6).collect::<Vec<_>>(), [piece(6, 2), piece(8, 4)]);
         assert_eq!(buffers.rest(12).count(), 0);
+        let iovecs = Buffer::iovecs(buffers.pieces());
+        assert_eq!((iovecs[2].iov_base, iovecs[2].iov_len), (all.skip(8).start.as_ptr().cast(), 4));
     }
 }

@@ -1,13 +1,18 @@
 //! Open files as the backends know them: what is behind them, their alignment and their lock.
+//!
+//! An [`IoFile`] is a descriptor of the kernel's, or, on the simulated device, a file of that device.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::{OnceLock, Weak};
 use std::time::Duration;
 
 use super::refused;
+#[cfg(any(test, feature = "sim"))]
+use super::sim::SimFile;
 use crate::options::Direct;
 use crate::sys;
 
@@ -41,8 +46,8 @@ impl Alignment {
 /// Which file it is, whatever name it was opened by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FileIdentity {
-    device: u64,
-    inode: u64,
+    pub(super) device: u64,
+    pub(super) inode: u64,
 }
 
 /// Why a file could not be opened.
@@ -80,12 +85,24 @@ impl std::error::Error for OpenError {}
 /// An open, locked file. Dropping it gives up the lock and closes it.
 #[derive(Debug)]
 pub(crate) struct IoFile {
-    file: File,
-    block_device: bool,
+    medium: Medium,
     identity: FileIdentity,
     direct: bool,
     alignment: Alignment,
     note: String,
+    /// Its place in the tables of registered files; a backend sets it, at most once, after opening.
+    registration: OnceLock<Registration>,
+}
+
+/// What is behind an [`IoFile`].
+#[derive(Debug)]
+enum Medium {
+    Kernel {
+        file: File,
+        block_device: bool,
+    },
+    #[cfg(any(test, feature = "sim"))]
+    Sim(SimFile),
 }
 
 impl IoFile {
@@ -123,7 +140,6 @@ impl IoFile {
         if !block_device && !metadata.file_type().is_file() {
             return Err(OpenError::NotAFile);
         }
-        lock(file.as_fd(), !how.read_only)?;
         let identity = if block_device {
             FileIdentity { device: metadata.rdev(), inode: 0 }
         } else {
@@ -131,12 +147,47 @@ impl IoFile {
         };
         let (alignment, note) = settle_alignment(file.as_fd(), block_device, how.direct, refusal)?;
         let direct = sys::is_direct(file.as_fd()).map_err(OpenError::os("fcntl"))?;
-        Ok(Self { file, block_device, identity, direct, alignment, note })
+        lock(file.as_fd(), !how.read_only)?;
+        let medium = Medium::Kernel { file, block_device };
+        Ok(Self { medium, identity, direct, alignment, note, registration: OnceLock::new() })
     }
 
-    /// The descriptor.
+    /// A file of the simulated device.
+    #[cfg(any(test, feature = "sim"))]
+    pub(super) fn simulated(file: SimFile, identity: FileIdentity, alignment: Alignment) -> Self {
+        let note = "simulated".to_owned();
+        let registration = OnceLock::new();
+        Self { medium: Medium::Sim(file), identity, direct: true, alignment, note, registration }
+    }
+
+    /// The descriptor. Backends for real files only meet real files, because they opened them.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        match &self.medium {
+            Medium::Kernel { file, .. } => file.as_fd(),
+            #[cfg(any(test, feature = "sim"))]
+            Medium::Sim(_) => unreachable!("a file of the simulated device in a backend for real files"),
+        }
+    }
+
+    /// The simulated file; the other way round.
+    #[cfg(any(test, feature = "sim"))]
+    pub(super) fn sim(&self) -> &SimFile {
+        match &self.medium {
+            Medium::Sim(file) => file,
+            Medium::Kernel { .. } => unreachable!("a real file on the simulated device"),
+        }
+    }
+
+    /// Where it is registered, if it is.
+    pub(super) fn registration(&self) -> Option<&Registration> {
+        self.registration.get()
+    }
+
+    /// Notes where it is registered. Called by the backend that opened it, before anybody else has it.
+    pub(super) fn set_registration(&self, registration: Registration) {
+        self.registration
+            .set(registration)
+            .expect("a file is registered once, by the backend that opened it");
     }
 
     /// Which file it is.
@@ -161,23 +212,29 @@ impl IoFile {
 
     /// Its length now, in bytes.
     pub(crate) fn len_bytes(&self) -> io::Result<u64> {
-        if self.block_device {
-            return sys::block_device_bytes(self.fd());
+        match &self.medium {
+            Medium::Kernel { file, block_device: true } => sys::block_device_bytes(file.as_fd()),
+            Medium::Kernel { file, block_device: false } => Ok(file.metadata()?.len()),
+            #[cfg(any(test, feature = "sim"))]
+            Medium::Sim(file) => file.len_bytes(),
         }
-        Ok(self.file.metadata()?.len())
     }
 
     /// Sets its length. Fails for a block device.
     pub(crate) fn truncate(&self, bytes: u64) -> io::Result<()> {
-        sys::truncate(self.fd(), bytes)
+        match &self.medium {
+            Medium::Kernel { file, .. } => sys::truncate(file.as_fd(), bytes),
+            #[cfg(any(test, feature = "sim"))]
+            Medium::Sim(file) => file.truncate(bytes),
+        }
     }
 
-    /// Really allocates the range; see [`Action::Allocate`](super::Action::Allocate). On failure the
-    /// length is as before.
+    /// Really allocates the range of a real file; see [`Action::Allocate`](super::Action::Allocate). On
+    /// failure the length is as before.
     pub(super) fn allocate(&self, from: u64, bytes: u64) -> io::Result<()> {
         let before = self.len_bytes()?;
         let end = from.checked_add(bytes).ok_or_else(|| io::Error::from_raw_os_error(libc::EFBIG))?;
-        if self.block_device {
+        if let Medium::Kernel { block_device: true, .. } = self.medium {
             let fits = end <= before;
             return if fits { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENOSPC)) };
         }
@@ -206,9 +263,46 @@ impl IoFile {
 
 impl Drop for IoFile {
     fn drop(&mut self) {
-        // Closing alone would not do: a ring lets go of its files some time after it was told to.
-        let _ = sys::unlock(self.fd());
+        match &self.medium {
+            // Closing alone would not do: a ring lets go of its files some time after it was told to.
+            Medium::Kernel { file, .. } => drop(sys::unlock(file.as_fd())),
+            #[cfg(any(test, feature = "sim"))]
+            Medium::Sim(_) => {}
+        }
     }
+}
+
+/// A file's place in the tables of files registered with rings.
+///
+/// Rings register a file when they first meet it, and compare the serial number each time: a place
+/// that is used again for another file is never mistaken for the old one.
+pub(super) struct Registration {
+    /// Index into the tables.
+    pub(super) place: u32,
+    /// Different for every file that a backend opens.
+    pub(super) serial: u64,
+    /// Told when the file is dropped.
+    pub(super) registry: Weak<dyn Registry>,
+}
+
+impl std::fmt::Debug for Registration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registration").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if let Some(registry) = self.registry.upgrade() {
+            registry.release(self.place);
+        }
+    }
+}
+
+/// Who gives out places to registered files.
+pub(super) trait Registry: Send + Sync {
+    /// The file at `place` is gone: let go of it and use the place again.
+    fn release(&self, place: u32);
 }
 
 /// Locks the file, waiting up to a fifth of a second in all for a lock that is about to go away: the

@@ -30,9 +30,14 @@
 //! [`IoError::is_end_of_file`].
 
 mod buffer;
+#[cfg(test)]
+mod conformance;
 mod file;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
 pub(crate) mod threads;
 mod transfer;
+pub(crate) mod uring;
 
 use std::any::Any;
 use std::fmt;
@@ -380,12 +385,28 @@ pub(crate) fn refused(name: &str) -> bool {
 ///
 /// The reason, if the required backend is impossible. With [`Io::Auto`] there is always one.
 pub(crate) fn start(options: &IoOptions) -> std::io::Result<Arc<dyn Backend>> {
+    let threads = |steps_down| Arc::new(threads::Threads::new(options.threads_max, steps_down));
     match options.io {
-        Io::Require(IoBackend::Uring) => Err(std::io::ErrorKind::Unsupported.into()),
-        Io::Require(IoBackend::Threads) | Io::Auto => {
-            Ok(Arc::new(threads::Threads::new(options.threads_max, Vec::new())))
+        Io::Require(IoBackend::Threads) => Ok(threads(Vec::new())),
+        Io::Require(IoBackend::Uring) => start_uring(options),
+        Io::Auto => {
+            start_uring(options).or_else(|error| Ok(threads(vec![format!("io_uring: {error}")]) as _))
         }
     }
+}
+
+fn start_uring(options: &IoOptions) -> std::io::Result<Arc<dyn Backend>> {
+    if options.refuse_uring {
+        let why = "refused by an option or by BUFPOOL_REFUSE_URING";
+        return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, why));
+    }
+    Ok(Arc::new(uring::Uring::new(options)?))
+}
+
+/// The backend on a simulated device.
+#[cfg(any(test, feature = "sim"))]
+pub(crate) fn start_sim(device: &sim::SimDevice) -> Arc<dyn Backend> {
+    Arc::new(sim::Sim::new(device))
 }
 
 /// Which backend runs, with what, and the reason for each step down. `Display` prints it in lines.

@@ -170,8 +170,8 @@ fn execute(request: Request) {
 }
 
 impl Drop for Threads {
-    /// Finishes what is queued. A worker that drops the backend itself (a completion owned the last
-    /// reference) is not waited for.
+    /// Finishes what is queued and waits for the workers. If a worker drops the backend itself (a
+    /// completion owned the last reference), they end by themselves.
     fn drop(&mut self) {
         let workers = {
             let mut state = self.shared.state.lock();
@@ -179,10 +179,9 @@ impl Drop for Threads {
             self.shared.work.notify_all();
             std::mem::take(&mut state.workers)
         };
-        for worker in workers {
-            if worker.thread().id() != std::thread::current().id() {
-                let _ = worker.join();
-            }
+        let me = std::thread::current().id();
+        if workers.iter().all(|worker| worker.thread().id() != me) {
+            workers.into_iter().for_each(|worker| drop(worker.join()));
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use super::{Action, Cause, IoError, IoFile, IoOperation, RETRIES_MAX};
+use super::{Action, Buffer, Cause, IoError, IoFile, IoOperation, RETRIES_MAX};
 use crate::sys;
 
 /// How far a read or write has come.
@@ -97,19 +97,19 @@ fn run_transfer(file: &IoFile, action: &Action) -> Result<(), IoError> {
 }
 
 /// One system call for what is left after `done` bytes. `pieces` is scratch space.
-fn attempt(file: &IoFile, action: &Action, done: usize, pieces: &mut Vec<libc::iovec>) -> io::Result<usize> {
+fn attempt(file: &IoFile, action: &Action, done: usize, pieces: &mut Vec<Buffer>) -> io::Result<usize> {
     match action {
         Action::Read { offset, buffers } => {
-            buffers.rest_iovecs(done, pieces);
+            buffers.rest_into(done, pieces);
             // SAFETY: the pieces are valid for writes and nobody else uses them until the operation is
             // complete: the promise of `Buffer::new`, and we have not reported completion yet.
-            unsafe { sys::read_at(file.fd(), pieces, offset + done as u64) }
+            unsafe { sys::read_at(file.fd(), Buffer::iovecs(pieces), offset + done as u64) }
         }
         Action::Write { offset, buffers } => {
-            buffers.rest_iovecs(done, pieces);
+            buffers.rest_into(done, pieces);
             // SAFETY: the pieces are valid, initialized and not written by others until the operation is
             // complete: the promise of `Buffer::new`, and we have not reported completion yet.
-            unsafe { sys::write_at(file.fd(), pieces, offset + done as u64) }
+            unsafe { sys::write_at(file.fd(), Buffer::iovecs(pieces), offset + done as u64) }
         }
         Action::Sync { .. } | Action::Allocate { .. } => unreachable!("not a transfer"),
     }

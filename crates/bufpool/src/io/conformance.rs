@@ -1,0 +1,643 @@
+//! One body of checks for every backend.
+//!
+//! Each check gets a [`Bench`]: a started backend, a place for files, and pages of memory. What it
+//! asserts is what the [module above](super) promises; what only one backend can be asked (faults,
+//! flags, refusals) is tested beside it.
+
+use std::any::Any;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+
+use parking_lot::Mutex;
+
+use super::sim::{SimDevice, SimFailure, SimFault};
+use super::threads::Threads;
+use super::uring::Uring;
+use super::{
+    Action, Backend, Buffer, Buffers, Completion, FileOpen, Group, IoError, IoFile, IoOperation, IoOptions,
+    OpenError, Request,
+};
+use crate::options::Direct;
+use crate::sys::Mapping;
+
+const PAGE_BYTES: usize = 4096;
+/// Fewer than the pages of the larger tests, so that batches exceed the queue.
+const DEPTH: u32 = 8;
+
+/// Aligned memory in pages.
+struct Pages(Mapping);
+
+impl Pages {
+    fn new(count: usize) -> Self {
+        Self(Mapping::new(count * PAGE_BYTES).unwrap())
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping is that long and initialized; tests look at it when nothing is in flight.
+        unsafe { std::slice::from_raw_parts_mut(self.0.start().as_ptr(), self.0.len()) }
+    }
+
+    fn page(&mut self, index: usize) -> &mut [u8] {
+        &mut self.bytes()[index * PAGE_BYTES..][..PAGE_BYTES]
+    }
+
+    /// Page `index`, to be lent to one operation at a time.
+    fn buffer(&self, index: usize) -> Buffer {
+        assert!((index + 1) * PAGE_BYTES <= self.0.len());
+        // SAFETY: within the mapping. Tests keep the mapping until the operation is complete, and leave
+        // the page alone meanwhile.
+        let all = unsafe { Buffer::new(self.0.start(), (index + 1) * PAGE_BYTES) };
+        all.skip(index * PAGE_BYTES)
+    }
+}
+
+/// What page `number` of a file made by [`Bench::file`] is filled with.
+fn pattern(number: usize) -> u8 {
+    (number % 251) as u8 + 1
+}
+
+fn read(number: usize, buffer: Buffer) -> Action {
+    Action::Read { offset: (number * PAGE_BYTES) as u64, buffers: buffer.into() }
+}
+
+fn write(number: usize, buffer: Buffer) -> Action {
+    Action::Write { offset: (number * PAGE_BYTES) as u64, buffers: buffer.into() }
+}
+
+fn request(file: &Arc<IoFile>, action: Action, token: u64, completion: Arc<dyn Completion>) -> Request {
+    Request { file: Arc::clone(file), action, token, completion }
+}
+
+const READ_WRITE: FileOpen = FileOpen { read_only: false, create: true, direct: Direct::Prefer };
+const READ_ONLY: FileOpen = FileOpen { read_only: true, create: false, direct: Direct::Prefer };
+
+/// A backend on trial.
+struct Bench {
+    backend: Arc<dyn Backend>,
+    directory: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(backend: Arc<dyn Backend>) -> Self {
+        // Not the system's folder for temporary files: that may be in memory, without direct I/O.
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        Self { backend, directory }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A new file of `pages` pages, each filled with its [`pattern`].
+    fn file(&self, name: &str, pages: usize) -> Arc<IoFile> {
+        let file = self.backend.open(&self.path(name), &READ_WRITE).unwrap();
+        if pages > 0 {
+            let mut memory = Pages::new(pages);
+            (0..pages).for_each(|number| memory.page(number).fill(pattern(number)));
+            let pieces = (0..pages).map(|number| memory.buffer(number)).collect();
+            let buffers = Buffers::Many(pieces);
+            self.backend.run(&file, Action::Write { offset: 0, buffers }).unwrap();
+        }
+        file
+    }
+}
+
+/// Instantiates the suite for each backend; one `#[test]` per check.
+macro_rules! suite {
+    ($($check:ident),* $(,)?) => {
+        suite!(@backend uring, uring, $($check),*);
+        suite!(@backend uring_sqpoll, uring_sqpoll, $($check),*);
+        suite!(@backend threads, threads, $($check),*);
+        suite!(@backend sim, sim, $($check),*);
+    };
+    (@backend $name:ident, $start:ident, $($check:ident),*) => {
+        mod $name {
+            $(
+                #[test]
+                fn $check() {
+                    if let Some(backend) = super::start::$start() {
+                        super::$check(&super::Bench::new(backend));
+                    }
+                }
+            )*
+        }
+    };
+}
+
+suite!(
+    reads_what_was_written,
+    transfers_several_buffers,
+    reads_into_part_of_a_batch_at_the_end_of_the_file_fail,
+    completes_each_request_of_a_large_batch_once,
+    completes_without_anybody_waiting,
+    a_completion_may_submit,
+    a_panicking_completion_harms_nobody,
+    serves_many_threads,
+    finishes_for_a_thread_that_has_ended,
+    drops_only_when_everything_is_done,
+    a_completion_may_own_the_backend,
+    allocates_and_truncates,
+    syncs,
+    locks_files,
+    keeps_files_apart_that_come_and_go,
+    reports_bad_transfers,
+);
+
+/// Starts each backend, or says why not.
+mod start {
+    use super::*;
+
+    pub(super) fn uring() -> Option<Arc<dyn Backend>> {
+        start_uring(&IoOptions { depth: DEPTH, ..IoOptions::default() })
+    }
+
+    pub(super) fn uring_sqpoll() -> Option<Arc<dyn Backend>> {
+        start_uring(&IoOptions { depth: DEPTH, sqpoll_idle_ms: Some(10), ..IoOptions::default() })
+    }
+
+    fn start_uring(options: &IoOptions) -> Option<Arc<dyn Backend>> {
+        match Uring::new(options) {
+            Ok(backend) if !options.refuse_uring => Some(Arc::new(backend)),
+            Ok(_) => {
+                println!("skipped: io_uring is refused by the environment");
+                None
+            }
+            Err(error) => {
+                println!("skipped: no io_uring here: {error}");
+                None
+            }
+        }
+    }
+
+    pub(super) fn threads() -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(Threads::new(3, Vec::new())))
+    }
+
+    pub(super) fn sim() -> Option<Arc<dyn Backend>> {
+        Some(super::super::start_sim(&SimDevice::new(1)))
+    }
+}
+
+fn reads_what_was_written(bench: &Bench) {
+    let file = bench.file("a", 4);
+    let mut memory = Pages::new(2);
+    memory.page(0).fill(77);
+    bench.backend.run(&file, write(2, memory.buffer(0))).unwrap();
+    for (number, expected) in [(0, pattern(0)), (2, 77), (3, pattern(3))] {
+        bench.backend.run(&file, read(number, memory.buffer(1))).unwrap();
+        assert!(memory.page(1).iter().all(|&byte| byte == expected));
+    }
+    assert_eq!(file.len_bytes().unwrap(), 4 * PAGE_BYTES as u64);
+}
+
+/// Vectored, through each way of submitting, with buffers in another order than their pages.
+fn transfers_several_buffers(bench: &Bench) {
+    let file = bench.file("a", 8);
+    let mut memory = Pages::new(6);
+    for (index, value) in [(0, 200), (1, 201), (2, 202)] {
+        memory.page(index).fill(value);
+    }
+    let scattered = |order: [usize; 3]| Buffers::Many(order.map(|index| memory.buffer(index)).into());
+    let group = Group::new(2);
+    let mut batch = vec![
+        request(&file, Action::Write { offset: 0, buffers: scattered([2, 0, 1]) }, 0, group.clone()),
+        request(&file, Action::Read { offset: 5 * 4096, buffers: scattered([5, 3, 4]) }, 1, group.clone()),
+    ];
+    bench.backend.submit_and_wait(&mut batch, &group);
+    assert!(group.take_failures().is_empty());
+    for (index, number) in [(5, 5), (3, 6), (4, 7)] {
+        assert!(memory.page(index).iter().all(|&byte| byte == pattern(number)), "page {number}");
+    }
+    let scattered = |order: [usize; 3]| Buffers::Many(order.map(|index| memory.buffer(index)).into());
+    let group = Group::new(1);
+    let again = Action::Read { offset: 0, buffers: scattered([3, 4, 5]) };
+    bench.backend.submit(&mut vec![request(&file, again, 0, group.clone())]);
+    group.wait();
+    assert!(group.take_failures().is_empty());
+    for (index, value) in [(3, 202), (4, 200), (5, 201)] {
+        assert!(memory.page(index).iter().all(|&byte| byte == value));
+    }
+}
+
+/// A page beyond the end, and a page that the end cuts.
+fn reads_into_part_of_a_batch_at_the_end_of_the_file_fail(bench: &Bench) {
+    let file = bench.file("a", 3);
+    file.truncate(2 * PAGE_BYTES as u64 + 512).unwrap();
+    let mut memory = Pages::new(4);
+    let group = Group::new(4);
+    let mut batch: Vec<_> = (0..4)
+        .map(|number| request(&file, read(number, memory.buffer(number)), number as u64, group.clone()))
+        .collect();
+    bench.backend.submit_and_wait(&mut batch, &group);
+    let mut failures = group.take_failures();
+    failures.sort_by_key(|&(token, _)| token);
+    assert_eq!(failures.iter().map(|&(token, _)| token).collect::<Vec<_>>(), [2, 3]);
+    for (token, error) in failures {
+        assert!(error.is_end_of_file(), "{error}");
+        assert_eq!(error.operation(), IoOperation::Read);
+        assert_eq!(error.offset(), token * PAGE_BYTES as u64);
+        assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::UnexpectedEof);
+        assert!(
+            bench.backend.run(&file, read(token as usize, memory.buffer(0))).unwrap_err().is_end_of_file()
+        );
+    }
+    assert!(memory.page(1).iter().all(|&byte| byte == pattern(1)));
+}
+
+/// Counts completions per token.
+struct Tally {
+    counts: Vec<AtomicUsize>,
+    failures: Mutex<Vec<IoError>>,
+    group: Arc<Group>,
+}
+
+impl Tally {
+    fn new(requests: usize) -> Arc<Self> {
+        let counts = (0..requests).map(|_| AtomicUsize::new(0)).collect();
+        Arc::new(Self { counts, failures: Mutex::default(), group: Group::new(requests) })
+    }
+
+    fn assert_each_once(&self) {
+        assert!(self.counts.iter().all(|count| count.load(Ordering::SeqCst) == 1));
+        assert_eq!(*self.failures.lock(), []);
+    }
+}
+
+impl Completion for Tally {
+    fn complete(&self, token: u64, result: Result<(), IoError>) {
+        self.counts[token as usize].fetch_add(1, Ordering::SeqCst);
+        self.failures.lock().extend(result.err());
+        self.group.complete(token, Ok(()));
+    }
+}
+
+fn completes_each_request_of_a_large_batch_once(bench: &Bench) {
+    let pages = 20 * DEPTH as usize;
+    let file = bench.file("a", pages);
+    let mut memory = Pages::new(pages);
+    for waited in [true, false] {
+        memory.bytes().fill(0);
+        let tally = Tally::new(pages);
+        let mut batch: Vec<_> = (0..pages)
+            .map(|number| request(&file, read(number, memory.buffer(number)), number as u64, tally.clone()))
+            .collect();
+        if waited {
+            bench.backend.submit_and_wait(&mut batch, &tally.group);
+        } else {
+            bench.backend.submit(&mut batch);
+            tally.group.wait();
+        }
+        assert!(batch.is_empty());
+        tally.assert_each_once();
+        for number in 0..pages {
+            assert!(memory.page(number).iter().all(|&byte| byte == pattern(number)), "page {number}");
+        }
+    }
+}
+
+/// Sends the token of each completion.
+struct Sender(mpsc::Sender<u64>);
+
+impl Completion for Sender {
+    fn complete(&self, token: u64, result: Result<(), IoError>) {
+        result.unwrap();
+        let _ = self.0.send(token);
+    }
+}
+
+/// The submitter listens to a channel, as a future's waker would: it never comes back to the backend.
+fn completes_without_anybody_waiting(bench: &Bench) {
+    let file = bench.file("a", 16);
+    let memory = Pages::new(16);
+    let (sender, receiver) = mpsc::channel();
+    let completion = Arc::new(Sender(sender));
+    for number in 0..16 {
+        let action = read(number, memory.buffer(number));
+        bench.backend.submit(&mut vec![request(&file, action, number as u64, completion.clone())]);
+    }
+    let mut tokens: Vec<_> = receiver.iter().take(16).collect();
+    tokens.sort_unstable();
+    assert_eq!(tokens, (0..16).collect::<Vec<_>>());
+}
+
+/// Reads the next page when one is done.
+struct Chain {
+    backend: Arc<dyn Backend>,
+    file: Arc<IoFile>,
+    memory: Pages,
+    pages: u64,
+    group: Arc<Group>,
+    me: Mutex<Option<Arc<Chain>>>,
+}
+
+impl Completion for Chain {
+    fn complete(&self, token: u64, result: Result<(), IoError>) {
+        let next = token + 1;
+        if result.is_ok() && next < self.pages {
+            let me = self.me.lock().clone().expect("set before the start");
+            let action = read(next as usize, self.memory.buffer(next as usize));
+            self.backend.submit(&mut vec![request(&self.file, action, next, me)]);
+        }
+        self.group.complete(token, result);
+    }
+}
+
+fn a_completion_may_submit(bench: &Bench) {
+    let pages = 12;
+    let chain = Arc::new(Chain {
+        backend: Arc::clone(&bench.backend),
+        file: bench.file("a", pages),
+        memory: Pages::new(pages),
+        pages: pages as u64,
+        group: Group::new(pages),
+        me: Mutex::default(),
+    });
+    *chain.me.lock() = Some(Arc::clone(&chain));
+    bench.backend.submit(&mut vec![request(&chain.file, read(0, chain.memory.buffer(0)), 0, chain.clone())]);
+    chain.group.wait();
+    assert_eq!(chain.group.take_failures(), []);
+    chain.me.lock().take();
+    bench.backend.drain();
+}
+
+struct Panicking;
+
+impl Completion for Panicking {
+    fn complete(&self, _: u64, _: Result<(), IoError>) {
+        std::panic::resume_unwind(Box::new("a completion that does not keep its contract"));
+    }
+}
+
+fn a_panicking_completion_harms_nobody(bench: &Bench) {
+    let file = bench.file("a", 4);
+    let memory = Pages::new(8);
+    let group = Group::new(4);
+    let mut batch = Vec::new();
+    for number in 0..4 {
+        batch.push(request(&file, read(number, memory.buffer(number)), 0, Arc::new(Panicking)));
+        batch.push(request(&file, read(number, memory.buffer(4 + number)), 0, group.clone()));
+    }
+    bench.backend.submit_and_wait(&mut batch, &group);
+    assert_eq!(group.take_failures(), []);
+    bench.backend.submit(&mut vec![request(&file, read(0, memory.buffer(0)), 0, Arc::new(Panicking))]);
+    bench.backend.drain();
+    bench.backend.run(&file, read(0, memory.buffer(0))).unwrap();
+}
+
+/// More threads than cores and than slots, each with pages of its own, through every way in.
+fn serves_many_threads(bench: &Bench) {
+    const THREADS: usize = 24;
+    const PAGES: usize = 12;
+    let file = bench.file("a", THREADS * PAGES);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let file = &file;
+            scope.spawn(move || {
+                let mut memory = Pages::new(PAGES);
+                let first = thread * PAGES;
+                for round in 0..6 {
+                    let value = (thread * 7 + round) as u8;
+                    memory.bytes().fill(value);
+                    rewrite(bench, file, first, &memory, PAGES, round);
+                    memory.bytes().fill(!value);
+                    reread(bench, file, first, &memory, PAGES, round);
+                    assert!(memory.bytes().iter().all(|&byte| byte == value), "thread {thread}");
+                }
+            });
+        }
+    });
+}
+
+fn rewrite(bench: &Bench, file: &Arc<IoFile>, first: usize, memory: &Pages, pages: usize, round: usize) {
+    move_pages(bench, file, pages, round, &|number| write(first + number, memory.buffer(number)));
+}
+
+fn reread(bench: &Bench, file: &Arc<IoFile>, first: usize, memory: &Pages, pages: usize, round: usize) {
+    move_pages(bench, file, pages, round + 1, &|number| read(first + number, memory.buffer(number)));
+}
+
+/// Does `action` for each page: as a batch that is waited for, as one that is not, or one by one.
+fn move_pages(bench: &Bench, file: &Arc<IoFile>, pages: usize, way: usize, action: &dyn Fn(usize) -> Action) {
+    if way.is_multiple_of(3) {
+        (0..pages).for_each(|number| bench.backend.run(file, action(number)).unwrap());
+        return;
+    }
+    let tally = Tally::new(pages);
+    let mut batch: Vec<_> =
+        (0..pages).map(|number| request(file, action(number), number as u64, tally.clone())).collect();
+    if way % 3 == 1 {
+        bench.backend.submit_and_wait(&mut batch, &tally.group);
+    } else {
+        bench.backend.submit(&mut batch);
+        tally.group.wait();
+    }
+    tally.assert_each_once();
+}
+
+/// A sync, which the kernel does on a worker of the submitting task, and transfers.
+fn finishes_for_a_thread_that_has_ended(bench: &Bench) {
+    let file = bench.file("a", 64);
+    let memory = Pages::new(64);
+    for _ in 0..8 {
+        let tally = Tally::new(65);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut batch: Vec<_> = (0..64)
+                    .map(|number| {
+                        request(&file, write(number, memory.buffer(number)), number as u64, tally.clone())
+                    })
+                    .collect();
+                batch.push(request(&file, Action::Sync { all_metadata: true }, 64, tally.clone()));
+                bench.backend.submit(&mut batch);
+            });
+        });
+        tally.group.wait();
+        tally.assert_each_once();
+    }
+}
+
+fn drops_only_when_everything_is_done(bench: &Bench) {
+    let file = bench.file("a", 128);
+    let mut memory = Pages::new(128);
+    let tally = Tally::new(128);
+    let mut batch: Vec<_> = (0..128)
+        .map(|number| request(&file, read(number, memory.buffer(number)), number as u64, tally.clone()))
+        .collect();
+    bench.backend.submit(&mut batch);
+    bench.backend.drain();
+    assert!(tally.group.is_done());
+    tally.assert_each_once();
+    assert!((0..128).all(|number| memory.page(number)[17] == pattern(number)));
+}
+
+/// Drops the last reference to a backend from within one of its own threads, with more in flight.
+struct Owner {
+    backend: Mutex<Option<Arc<dyn Backend>>>,
+    tally: Arc<Tally>,
+}
+
+impl Completion for Owner {
+    fn complete(&self, token: u64, result: Result<(), IoError>) {
+        let backend = self.backend.lock().take();
+        drop(backend);
+        self.tally.complete(token, result);
+    }
+}
+
+fn a_completion_may_own_the_backend(bench: &Bench) {
+    // A backend of its own, because the bench holds a reference to the other.
+    let fresh: Arc<dyn Backend> = match bench.backend.report().backend {
+        "uring" => Arc::new(Uring::new(&IoOptions { depth: DEPTH, ..IoOptions::default() }).unwrap()),
+        "threads" => Arc::new(Threads::new(2, Vec::new())),
+        _ => super::start_sim(&SimDevice::new(2)),
+    };
+    let bench =
+        Bench { backend: fresh, directory: tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap() };
+    let file = bench.file("a", 32);
+    let memory = Pages::new(32);
+    let tally = Tally::new(32);
+    let backend = bench.backend;
+    let owner =
+        Arc::new(Owner { backend: Mutex::new(Some(Arc::clone(&backend))), tally: Arc::clone(&tally) });
+    let mut batch: Vec<_> = (0..32)
+        .map(|number| request(&file, read(number, memory.buffer(number)), number as u64, owner.clone()))
+        .collect();
+    backend.submit(&mut batch);
+    drop(backend);
+    tally.group.wait();
+    tally.assert_each_once();
+}
+
+fn allocates_and_truncates(bench: &Bench) {
+    let file = bench.file("a", 2);
+    let mut memory = Pages::new(1);
+    let allocate = |from: usize, pages: usize| Action::Allocate {
+        offset: (from * PAGE_BYTES) as u64,
+        bytes: (pages * PAGE_BYTES) as u64,
+    };
+    bench.backend.run(&file, allocate(2, 6)).unwrap();
+    assert_eq!(file.len_bytes().unwrap(), 8 * PAGE_BYTES as u64);
+    for (number, expected) in [(1, pattern(1)), (2, 0), (7, 0)] {
+        memory.page(0).fill(9);
+        bench.backend.run(&file, read(number, memory.buffer(0))).unwrap();
+        assert!(memory.page(0).iter().all(|&byte| byte == expected), "page {number}");
+    }
+    let group = Group::new(2);
+    let mut batch = vec![
+        request(&file, allocate(8, 2), 0, group.clone()),
+        request(&file, read(0, memory.buffer(0)), 1, group.clone()),
+    ];
+    bench.backend.submit_and_wait(&mut batch, &group);
+    assert_eq!(group.take_failures(), []);
+    assert_eq!(file.len_bytes().unwrap(), 10 * PAGE_BYTES as u64);
+    file.truncate(PAGE_BYTES as u64).unwrap();
+    assert!(bench.backend.run(&file, read(1, memory.buffer(0))).unwrap_err().is_end_of_file());
+}
+
+fn syncs(bench: &Bench) {
+    let file = bench.file("a", 1);
+    for all_metadata in [false, true] {
+        bench.backend.run(&file, Action::Sync { all_metadata }).unwrap();
+        let group = Group::new(2);
+        let sync = || request(&file, Action::Sync { all_metadata }, 0, group.clone());
+        bench.backend.submit(&mut vec![sync()]);
+        bench.backend.submit_and_wait(&mut vec![sync()], &group);
+        assert_eq!(group.take_failures(), []);
+    }
+}
+
+fn locks_files(bench: &Bench) {
+    let file = bench.file("a", 1);
+    assert!(matches!(bench.backend.open(&bench.path("a"), &READ_WRITE), Err(OpenError::Locked)));
+    assert!(matches!(bench.backend.open(&bench.path("a"), &READ_ONLY), Err(OpenError::Locked)));
+    let identity = file.identity();
+    drop(file);
+    let readers = [(); 2].map(|()| bench.backend.open(&bench.path("a"), &READ_ONLY).unwrap());
+    assert!(readers.iter().all(|reader| reader.identity() == identity));
+    assert!(matches!(bench.backend.open(&bench.path("a"), &READ_WRITE), Err(OpenError::Locked)));
+    drop(readers);
+    bench.backend.open(&bench.path("a"), &READ_WRITE).unwrap();
+    bench.backend.remove(&bench.path("a")).unwrap();
+    let gone = bench.backend.open(&bench.path("a"), &READ_ONLY).unwrap_err();
+    let OpenError::Os { error, .. } = gone else { panic!("{gone}") };
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+}
+
+/// Many more files than stay open, so that places of registered files are used again.
+fn keeps_files_apart_that_come_and_go(bench: &Bench) {
+    let mut memory = Pages::new(4);
+    for round in 0..20_usize {
+        let files: Vec<_> = (0..4).map(|index| bench.file(&format!("{round}-{index}"), 1)).collect();
+        for (index, file) in files.iter().enumerate() {
+            memory.page(index).fill((round * 4 + index) as u8);
+            bench.backend.run(file, write(0, memory.buffer(index))).unwrap();
+        }
+        memory.bytes().fill(255);
+        let group = Group::new(4);
+        let reads = |group: &Arc<Group>| -> Vec<_> {
+            let one = |(index, file)| request(file, read(0, memory.buffer(index)), 0, group.clone() as _);
+            files.iter().enumerate().map(one).collect()
+        };
+        if round % 2 == 0 {
+            bench.backend.submit_and_wait(&mut reads(&group), &group);
+        } else {
+            bench.backend.submit(&mut reads(&group));
+            group.wait();
+        }
+        assert_eq!(group.take_failures(), []);
+        for index in 0..4 {
+            assert!(memory.page(index).iter().all(|&byte| byte == (round * 4 + index) as u8));
+        }
+    }
+}
+
+/// A write to a file opened for reading fails with the kernel's error, in a batch and alone.
+fn reports_bad_transfers(bench: &Bench) {
+    if bench.backend.report().backend == "sim" {
+        return sim_reports_faults();
+    }
+    drop(bench.file("a", 2));
+    let file = bench.backend.open(&bench.path("a"), &READ_ONLY).unwrap();
+    let memory = Pages::new(2);
+    let group = Group::new(2);
+    let mut batch = vec![
+        request(&file, write(0, memory.buffer(0)), 0, group.clone()),
+        request(&file, read(1, memory.buffer(1)), 1, group.clone()),
+    ];
+    bench.backend.submit_and_wait(&mut batch, &group);
+    let failures = group.take_failures();
+    assert_eq!(failures.len(), 1);
+    let (token, error) = failures[0];
+    assert_eq!((token, error.operation(), error.os_error()), (0, IoOperation::Write, Some(libc::EBADF)));
+    let alone = bench.backend.run(&file, write(1, memory.buffer(0))).unwrap_err();
+    assert_eq!((alone.offset(), alone.os_error()), (PAGE_BYTES as u64, Some(libc::EBADF)));
+}
+
+fn sim_reports_faults() {
+    let device = SimDevice::new(3);
+    let bench = Bench::new(super::start_sim(&device));
+    let file = bench.file("a", 2);
+    let nth = device.calls(IoOperation::Write) + 1;
+    device.fail(SimFault { operation: IoOperation::Write, nth, failure: SimFailure::NoSpace });
+    let memory = Pages::new(1);
+    let error = bench.backend.run(&file, write(0, memory.buffer(0))).unwrap_err();
+    assert!(error.is_no_space());
+    bench.backend.run(&file, write(0, memory.buffer(0))).unwrap();
+}
+
+/// Completions keep what they own alive exactly until they have been called.
+#[test]
+fn a_request_owns_its_completion_until_it_is_done() {
+    let backend = start::threads().unwrap();
+    let bench = Bench::new(backend);
+    let file = bench.file("a", 1);
+    let memory = Pages::new(1);
+    let group = Group::new(1);
+    let owned: Arc<dyn Any + Send + Sync> = group.clone();
+    bench.backend.submit(&mut vec![request(&file, read(0, memory.buffer(0)), 0, group.clone())]);
+    group.wait();
+    bench.backend.drain();
+    drop(group);
+    assert_eq!(Arc::strong_count(&owned), 1);
+}

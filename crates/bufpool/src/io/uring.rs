@@ -1,0 +1,295 @@
+//! The `uring` backend: io_uring, with direct I/O wherever files allow it.
+//!
+//! # Who drives which ring
+//!
+//! | operation | done by |
+//! | --- | --- |
+//! | one, waited for ([`Backend::run`], or a batch of one) | the caller, with one positioned system call |
+//! | a batch, waited for ([`Backend::submit_and_wait`]) | the caller, on a ring leased for the batch |
+//! | not waited for ([`Backend::submit`]) | the I/O thread, on a ring of its own ([`driver`]) |
+//!
+//! A thread never returns to its own work with operations in a ring that it submitted itself. It could
+//! make others wait if it did: the kernel completes an operation in the context of the task that
+//! submitted it, and that task may be asleep in a file system or stopped; and it would have its own
+//! system calls interrupted (`epoll_wait` with EINTR). So operations that outlive the call belong to the
+//! I/O thread, whose ring can then use SINGLE_ISSUER, DEFER_TASKRUN and COOP_TASKRUN.
+//!
+//! A leased ring is its holder's alone, so there is no lock around submission or reaping, and no
+//! thread has to be woken because another reaped its completion. Rings are made when first needed, at
+//! most [`LEASES_MAX`]; a batch that finds none free goes to the I/O thread.
+
+mod driver;
+mod ring;
+mod setup;
+
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{Condvar, Mutex};
+
+use self::driver::Driver;
+use self::ring::{Outcome, Region, Ring};
+use self::setup::Notes;
+use super::file::{Registration, Registry};
+use super::threads::Threads;
+use super::{
+    Action, Backend, FileOpen, Group, IoError, IoFile, IoOptions, IoReport, OpenError, Request, transfer,
+};
+use crate::sys;
+
+/// Most rings that are leased at the same time.
+pub(crate) const LEASES_MAX: usize = 16;
+
+/// See the [module](self).
+pub(crate) struct Uring {
+    options: IoOptions,
+    shared: Arc<Shared>,
+    notes: Mutex<Notes>,
+}
+
+/// What registered files refer back to.
+struct Shared {
+    driver: Driver,
+    leases: Mutex<Leases>,
+    /// No ring is leased.
+    all_returned: Condvar,
+    /// Does what rings cannot.
+    helper: Arc<Threads>,
+    region: OnceLock<Region>,
+    /// Places of registered files that nobody has.
+    places: Mutex<Vec<u32>>,
+    serials: AtomicU64,
+}
+
+/// Rings between leases.
+#[derive(Default)]
+struct Leases {
+    idle: Vec<Ring>,
+    /// The first ring made, whose registered memory the others share.
+    first: Option<RawFd>,
+    made: usize,
+    out: usize,
+    /// Places released while rings are out; each ring forgets these files when it comes back.
+    released: Vec<u32>,
+}
+
+impl Uring {
+    /// Starts the I/O thread and its ring.
+    ///
+    /// # Errors
+    ///
+    /// Why there can be no ring.
+    pub(crate) fn new(options: &IoOptions) -> io::Result<Self> {
+        let helper = Arc::new(Threads::new(options.threads_max, Vec::new()));
+        let (driver, notes) = Driver::start(options, &helper)?;
+        let shared = Shared {
+            driver,
+            leases: Mutex::default(),
+            all_returned: Condvar::new(),
+            helper,
+            region: OnceLock::new(),
+            places: Mutex::new((0..setup::file_places()).rev().collect()),
+            serials: AtomicU64::new(0),
+        };
+        Ok(Self { options: options.clone(), shared: Arc::new(shared), notes: Mutex::new(notes) })
+    }
+
+    /// Gives the file a place in the tables of registered files, while there are any.
+    fn register(&self, file: IoFile) -> Arc<IoFile> {
+        if let Some(place) = self.shared.places.lock().pop() {
+            let serial = self.shared.serials.fetch_add(1, Ordering::Relaxed);
+            let shared: Arc<dyn Registry> = Arc::clone(&self.shared) as _;
+            file.set_registration(Registration { place, serial, registry: Arc::downgrade(&shared) });
+        }
+        Arc::new(file)
+    }
+}
+
+impl Backend for Uring {
+    fn open(&self, path: &Path, how: &FileOpen) -> Result<Arc<IoFile>, OpenError> {
+        IoFile::open(path, how).map(|file| self.register(file))
+    }
+
+    fn adopt(&self, fd: OwnedFd, how: &FileOpen) -> Result<Arc<IoFile>, OpenError> {
+        IoFile::adopt(fd, how).map(|file| self.register(file))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn register_memory(&self, start: NonNull<u8>, bytes: usize) {
+        let region = Region { start, bytes };
+        let registered = self.shared.driver.register_region(region);
+        let mut notes = self.notes.lock();
+        match registered {
+            Ok(()) => {
+                notes.features.push(format!("registered buffers ({} KiB)", bytes >> 10));
+                self.shared.region.get_or_init(|| region);
+            }
+            Err(error) => notes.steps_down.push(refused_registration(bytes, &error)),
+        }
+    }
+
+    fn submit(&self, requests: &mut Vec<Request>) {
+        if !requests.is_empty() {
+            self.shared.driver.submit(requests);
+        }
+    }
+
+    fn submit_and_wait(&self, requests: &mut Vec<Request>, group: &Group) {
+        if requests.len() <= 1 {
+            if let Some(request) = requests.pop() {
+                let result = transfer::run(&request.file, &request.action);
+                request.complete(result);
+            }
+        } else if let Some(mut lease) = Lease::take(&self.shared, &self.options) {
+            lease.run(requests);
+        } else {
+            self.submit(requests);
+        }
+        group.wait();
+    }
+
+    fn run(&self, file: &Arc<IoFile>, action: Action) -> Result<(), IoError> {
+        transfer::run(file, &action)
+    }
+
+    fn drain(&self) {
+        {
+            let mut leases = self.shared.leases.lock();
+            while leases.out > 0 {
+                self.shared.all_returned.wait(&mut leases);
+            }
+        }
+        self.shared.driver.drain();
+        // Last, because the others hand it what their rings refuse.
+        self.shared.helper.drain();
+    }
+
+    fn report(&self) -> IoReport {
+        let Notes { mut features, steps_down } = self.notes.lock().clone();
+        features.push(format!("at most {LEASES_MAX} rings for batches"));
+        IoReport { backend: "uring", features, steps_down }
+    }
+}
+
+impl std::fmt::Debug for Uring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Uring").field("notes", &self.notes).finish_non_exhaustive()
+    }
+}
+
+impl Registry for Shared {
+    fn release(&self, place: u32) {
+        {
+            let mut leases = self.leases.lock();
+            leases.idle.iter_mut().for_each(|ring| ring.forget_file(place));
+            if leases.out > 0 {
+                leases.released.push(place);
+            }
+        }
+        self.driver.forget_file(place);
+        self.places.lock().push(place);
+    }
+}
+
+/// A ring that is the holder's alone until it is dropped.
+struct Lease<'shared> {
+    shared: &'shared Shared,
+    ring: Option<Ring>,
+}
+
+impl<'shared> Lease<'shared> {
+    /// A ring from the shelf, or a new one. `None` if all are out or the kernel makes no more.
+    fn take(shared: &'shared Shared, options: &IoOptions) -> Option<Self> {
+        let first = {
+            let mut leases = shared.leases.lock();
+            if let Some(ring) = leases.idle.pop() {
+                leases.out += 1;
+                return Some(Self { shared, ring: Some(ring) });
+            }
+            if leases.made == LEASES_MAX {
+                return None;
+            }
+            leases.made += 1;
+            leases.out += 1;
+            leases.first
+        };
+        // Made unlocked; dropping the lease takes back the numbers if this fails.
+        let mut lease = Self { shared, ring: None };
+        let mut ring = setup::lease_ring(options, shared.driver.ring_fd()).ok()?;
+        if let Some(&region) = shared.region.get() {
+            // Without it this ring only costs a little more.
+            let _ = ring.register_region(region, first);
+        }
+        shared.leases.lock().first.get_or_insert(ring.fd());
+        lease.ring = Some(ring);
+        Some(lease)
+    }
+
+    /// Does all `requests`, completing each as it is done.
+    ///
+    /// Waits for half of what is in flight each time: a system call per halving instead of one per
+    /// operation, and pages that others may wait for are not held back until the last is there.
+    fn run(&mut self, requests: &mut Vec<Request>) {
+        let Some(ring) = &mut self.ring else { return };
+        let mut refused = Vec::new();
+        let mut outcomes = Vec::new();
+        let mut waiting = requests.drain(..);
+        loop {
+            while ring.has_room() {
+                match waiting.next() {
+                    None => break,
+                    Some(request) if ring.takes(&request) => ring.start(request),
+                    Some(request) => refused.push(request),
+                }
+            }
+            self.shared.helper.submit(&mut refused);
+            if ring.in_flight() == 0 {
+                return;
+            }
+            if ring.enter(ring.in_flight().div_ceil(2)).is_err() {
+                // Nothing is known about what is in flight, so nothing may be given back; try again.
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            ring.reap(&mut outcomes);
+            for outcome in outcomes.drain(..) {
+                match outcome {
+                    Outcome::Finished(request, result) => request.complete(result),
+                    Outcome::Refused(request) => refused.push(request),
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let mut leases = self.shared.leases.lock();
+        leases.out -= 1;
+        match self.ring.take() {
+            Some(mut ring) => {
+                leases.released.iter().for_each(|&place| ring.forget_file(place));
+                leases.idle.push(ring);
+            }
+            None => leases.made -= 1,
+        }
+        if leases.out == 0 {
+            leases.released.clear();
+            self.shared.all_returned.notify_all();
+        }
+    }
+}
+
+fn refused_registration(bytes: usize, error: &io::Error) -> String {
+    let limit = match sys::memlock_limit_bytes() {
+        Some(limit) => format!("{} KiB", limit >> 10),
+        None => "unlimited".to_owned(),
+    };
+    format!("registered buffers: {error} ({} KiB wanted, memlock limit {limit})", bytes >> 10)
+}

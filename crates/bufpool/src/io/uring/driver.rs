@@ -1,0 +1,251 @@
+//! The I/O thread: owner of a ring, for operations that nobody waits for in the library.
+//!
+//! Users leave requests in an inbox and go their way. The thread sleeps in `io_uring_enter`, where an
+//! eventfd wakes it when the inbox gets something; a user writes the eventfd only if the thread said,
+//! under the inbox's lock, that it is going to sleep.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::super::threads::Threads;
+use super::super::{Backend, IoOptions, Request};
+use super::ring::{Outcome, Region, Ring};
+use super::setup::{self, Notes};
+use crate::sys;
+
+/// A handle to the I/O thread. Dropping it finishes what was submitted, then ends the thread.
+pub(super) struct Driver {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    ring_fd: RawFd,
+}
+
+struct Shared {
+    inbox: Mutex<Inbox>,
+    /// Wakes the thread where it cannot wait in the kernel (a ring that polls).
+    work: Condvar,
+    /// Nothing submitted is unfinished.
+    idle: Condvar,
+    /// Wakes the thread in the kernel.
+    eventfd: File,
+    /// Does what the ring cannot.
+    helper: Arc<Threads>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    requests: VecDeque<Request>,
+    commands: Vec<Command>,
+    /// Requests submitted and neither completed nor handed to the helper.
+    unfinished: usize,
+    /// The thread sleeps, or is about to, and has to be woken.
+    asleep: bool,
+    closing: bool,
+}
+
+/// What only the owner of the ring may do with it (SINGLE_ISSUER).
+enum Command {
+    RegisterRegion(Region, mpsc::Sender<io::Result<()>>),
+    ForgetFile(u32),
+}
+
+impl Driver {
+    /// Starts the thread and its ring. The notes say what the ring has and has not.
+    pub(super) fn start(options: &IoOptions, helper: &Arc<Threads>) -> io::Result<(Self, Notes)> {
+        let shared = Arc::new(Shared {
+            inbox: Mutex::default(),
+            work: Condvar::new(),
+            idle: Condvar::new(),
+            eventfd: File::from(sys::eventfd()?),
+            helper: Arc::clone(helper),
+        });
+        let (tell, told) = mpsc::channel();
+        let thread = {
+            let (options, shared) = (options.clone(), Arc::clone(&shared));
+            let name = "bufpool-io".to_owned();
+            // The ring is made in the thread because its flags bind it to the thread that makes it.
+            std::thread::Builder::new().name(name).spawn(move || match setup::driver_ring(&options) {
+                Ok((mut ring, notes)) => {
+                    if !ring.polls() {
+                        ring.listen(shared.eventfd.as_raw_fd());
+                    }
+                    let _ = tell.send(Ok((ring.fd(), notes)));
+                    Loop { ring, shared, backlog: VecDeque::new(), outcomes: Vec::new() }.run();
+                }
+                Err(error) => {
+                    let _ = tell.send(Err(error));
+                }
+            })?
+        };
+        let ended = || io::Error::other("the I/O thread ended before it began");
+        let (ring_fd, notes) = told.recv().map_err(|_| ended())??;
+        Ok((Self { shared, thread: Some(thread), ring_fd }, notes))
+    }
+
+    /// The descriptor of its ring, open as long as the driver.
+    pub(super) fn ring_fd(&self) -> RawFd {
+        self.ring_fd
+    }
+
+    /// Leaves requests in the inbox.
+    pub(super) fn submit(&self, requests: &mut Vec<Request>) {
+        self.leave(|inbox| {
+            inbox.unfinished += requests.len();
+            inbox.requests.extend(requests.drain(..));
+        });
+    }
+
+    /// Registers memory with the driver's ring.
+    pub(super) fn register_region(&self, region: Region) -> io::Result<()> {
+        let (tell, told) = mpsc::channel();
+        self.leave(|inbox| inbox.commands.push(Command::RegisterRegion(region, tell)));
+        told.recv().unwrap_or_else(|_| Err(io::Error::other("the I/O thread has ended")))
+    }
+
+    /// Lets go of the registered file at `place`, soon.
+    pub(super) fn forget_file(&self, place: u32) {
+        self.leave(|inbox| inbox.commands.push(Command::ForgetFile(place)));
+    }
+
+    /// Waits until nothing submitted is unfinished.
+    pub(super) fn drain(&self) {
+        let mut inbox = self.shared.inbox.lock();
+        while inbox.unfinished > 0 {
+            self.shared.idle.wait(&mut inbox);
+        }
+    }
+
+    /// Changes the inbox and wakes the thread if it sleeps.
+    fn leave(&self, change: impl FnOnce(&mut Inbox)) {
+        let was_asleep = {
+            let mut inbox = self.shared.inbox.lock();
+            change(&mut inbox);
+            std::mem::take(&mut inbox.asleep)
+        };
+        if was_asleep {
+            self.shared.work.notify_one();
+            // Fails only if 2^64 - 2 earlier wakes are unread; then the thread is awake.
+            let _ = (&self.shared.eventfd).write(&1_u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Drop for Driver {
+    /// A completion may own the last reference to the backend, so this may run in the I/O thread, which
+    /// then ends by itself.
+    fn drop(&mut self) {
+        self.leave(|inbox| inbox.closing = true);
+        if let Some(thread) = self.thread.take().filter(|t| t.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the I/O thread owns.
+struct Loop {
+    ring: Ring,
+    shared: Arc<Shared>,
+    /// Taken from the inbox, waiting for room in the ring.
+    backlog: VecDeque<Request>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Loop {
+    fn run(mut self) {
+        loop {
+            let closing = self.take_inbox();
+            let refused = self.fill_ring();
+            if closing && refused == 0 && self.ring.in_flight() == 0 && self.backlog.is_empty() {
+                return;
+            }
+            self.enter_or_sleep();
+            self.ring.reap(&mut self.outcomes);
+            let finished = self.complete();
+            self.note_finished(refused + finished);
+        }
+    }
+
+    /// Carries out commands and takes requests. True if the backend is closing.
+    fn take_inbox(&mut self) -> bool {
+        let mut inbox = self.shared.inbox.lock();
+        inbox.asleep = false;
+        self.backlog.append(&mut inbox.requests);
+        let closing = inbox.closing;
+        let commands = std::mem::take(&mut inbox.commands);
+        drop(inbox);
+        for command in commands {
+            match command {
+                Command::RegisterRegion(region, tell) => {
+                    let _ = tell.send(self.ring.register_region(region, None));
+                }
+                Command::ForgetFile(place) => self.ring.forget_file(place),
+            }
+        }
+        closing
+    }
+
+    /// Starts what there is room for. Returns how many requests went to the helper instead.
+    fn fill_ring(&mut self) -> usize {
+        let mut refused = Vec::new();
+        while self.ring.has_room() {
+            match self.backlog.pop_front() {
+                None => break,
+                Some(request) if self.ring.takes(&request) => self.ring.start(request),
+                Some(request) => refused.push(request),
+            }
+        }
+        let count = refused.len();
+        self.shared.helper.submit(&mut refused);
+        count
+    }
+
+    /// Gives what was started to the kernel; then sleeps until something happens, unless something has
+    /// come into the inbox meanwhile.
+    fn enter_or_sleep(&mut self) {
+        let nothing_in_flight = self.ring.in_flight() == 0;
+        let mut inbox = self.shared.inbox.lock();
+        let news = !inbox.requests.is_empty() || !inbox.commands.is_empty();
+        let wait = !(news || inbox.closing && nothing_in_flight);
+        inbox.asleep = wait;
+        if self.ring.polls() && nothing_in_flight {
+            while inbox.asleep {
+                self.shared.work.wait(&mut inbox);
+            }
+            return;
+        }
+        drop(inbox);
+        if self.ring.enter(usize::from(wait)).is_err() {
+            // Nothing is known about what is in flight, so nothing may be given back; try again.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Completes what came out of the ring. Returns how many requests that were.
+    fn complete(&mut self) -> usize {
+        let count = self.outcomes.len();
+        for outcome in self.outcomes.drain(..) {
+            match outcome {
+                Outcome::Finished(request, result) => request.complete(result),
+                Outcome::Refused(request) => self.shared.helper.submit(&mut vec![request]),
+            }
+        }
+        count
+    }
+
+    fn note_finished(&self, count: usize) {
+        if count > 0 {
+            let mut inbox = self.shared.inbox.lock();
+            inbox.unfinished -= count;
+            if inbox.unfinished == 0 {
+                self.shared.idle.notify_all();
+            }
+        }
+    }
+}

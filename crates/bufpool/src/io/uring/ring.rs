@@ -1,0 +1,387 @@
+//! One ring, owned by one thread at a time: slots, submission, completions.
+//!
+//! All of the io_uring backend's unsafe code is here. What it rests on:
+//!
+//! 1. A slot holds its request, and with it file and buffers, from before its entry is pushed until
+//!    the completion that answers the entry is seen.
+//! 2. There are at most as many slots as the submission queue has entries, and the completion queue has
+//!    at least as many again, so neither can overflow.
+//! 3. A [`Ring`] with operations in flight is not dropped: its drop waits for them.
+//! 4. Every entry carries its slot's number and generation; an answer is believed only if both match.
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::{IoUring, opcode, types};
+
+use super::super::transfer::{Next, Progress};
+use super::super::{Action, Buffer, Buffers, Cause, IoError, Request};
+
+/// What came out of a ring.
+pub(super) enum Outcome {
+    /// The request is done.
+    Finished(Request, Result<(), IoError>),
+    /// The ring cannot do this one; it has to be done with ordinary system calls.
+    Refused(Request),
+}
+
+/// Memory that may be registered with rings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Region {
+    pub(super) start: NonNull<u8>,
+    pub(super) bytes: usize,
+}
+
+// SAFETY: an address range; what may be done with the memory is said by the buffers within it.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Most bytes of one registered buffer (the kernel's limit).
+    const CHUNK_BYTES: usize = 1 << 30;
+
+    /// The region as a list of registered buffers, in order.
+    fn iovecs(self) -> Vec<libc::iovec> {
+        let chunks = self.bytes.div_ceil(Self::CHUNK_BYTES);
+        let chunk = |index: usize| {
+            let from = index * Self::CHUNK_BYTES;
+            libc::iovec {
+                iov_base: self.start.as_ptr().wrapping_add(from).cast(),
+                iov_len: (self.bytes - from).min(Self::CHUNK_BYTES),
+            }
+        };
+        (0..chunks).map(chunk).collect()
+    }
+
+    /// The registered buffer that `buffer` lies in as a whole.
+    fn index_of(self, buffer: Buffer) -> Option<u16> {
+        let from = (buffer.start().as_ptr() as usize).checked_sub(self.start.as_ptr() as usize)?;
+        let to = from + buffer.len();
+        let chunk = from / Self::CHUNK_BYTES;
+        let inside = to <= self.bytes && to <= (chunk + 1) * Self::CHUNK_BYTES;
+        if inside { u16::try_from(chunk).ok() } else { None }
+    }
+}
+
+/// A place for one operation in flight.
+#[derive(Default)]
+struct Slot {
+    request: Option<Request>,
+    progress: Progress,
+    generation: u32,
+    /// What a vectored entry points at; stays put while the entry is in flight, because nothing touches
+    /// it until the answer is seen.
+    pieces: Vec<Buffer>,
+}
+
+/// See the [module](self).
+pub(super) struct Ring {
+    ring: IoUring,
+    slots: Box<[Slot]>,
+    free: Vec<u32>,
+    /// The memory registered with this ring.
+    region: Option<Region>,
+    /// Serial numbers of the files registered with this ring, by place.
+    files: Vec<Option<u64>>,
+    /// An eventfd whose next event is wanted, and where the kernel stores its count.
+    wake: Option<Wake>,
+    answers: Vec<(u64, i32)>,
+}
+
+struct Wake {
+    eventfd: RawFd,
+    count: Box<u64>,
+    armed: bool,
+}
+
+/// How long a thread leaves the kernel alone that could not take a submission.
+const SHORTAGE_PAUSE: Duration = Duration::from_micros(100);
+
+/// The answer to the read of the eventfd; no slot has this number.
+const WAKE: u64 = u64::MAX;
+
+impl Ring {
+    /// Wraps a fresh ring. One entry of its submission queue is kept free for [`Ring::listen`].
+    pub(super) fn new(ring: IoUring) -> Self {
+        let slots = ring.params().sq_entries() - 1;
+        debug_assert!(ring.params().cq_entries() > slots, "invariant 2");
+        Self {
+            ring,
+            slots: (0..slots).map(|_| Slot::default()).collect(),
+            free: (0..slots).rev().collect(),
+            region: None,
+            files: Vec::new(),
+            wake: None,
+            answers: Vec::new(),
+        }
+    }
+
+    /// The ring's descriptor.
+    pub(super) fn fd(&self) -> RawFd {
+        self.ring.as_raw_fd()
+    }
+
+    /// Operations in flight.
+    pub(super) fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// True if one more operation can be started.
+    pub(super) fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Registers `region`, so that buffers within it cost the kernel less. Shares the registration of
+    /// the ring `like`, if given and possible.
+    pub(super) fn register_region(&mut self, region: Region, like: Option<RawFd>) -> io::Result<()> {
+        let submitter = self.ring.submitter();
+        let shared = like.is_some_and(|fd| submitter.register_buffers_clone(fd).is_ok());
+        if !shared {
+            // SAFETY: the kernel pins the pages and writes them only for operations, each of which owns
+            // its part (`Buffer::new`); the region is mapped now, and pinned pages outlive a mapping.
+            unsafe { submitter.register_buffers(&region.iovecs()) }?;
+        }
+        self.region = Some(region);
+        Ok(())
+    }
+
+    /// Makes room for `places` registered files.
+    pub(super) fn register_file_table(&mut self, places: u32) -> io::Result<()> {
+        self.ring.submitter().register_files_sparse(places)?;
+        self.files = vec![None; places as usize];
+        Ok(())
+    }
+
+    /// Lets go of the registered file at `place`, if there is one.
+    pub(super) fn forget_file(&mut self, place: u32) {
+        if self.files.get_mut(place as usize).is_some_and(|serial| serial.take().is_some()) {
+            // A failure leaves the file registered; the serial number keeps it from being used.
+            let _ = self.ring.submitter().register_files_update(place, &[-1]);
+        }
+    }
+
+    /// Asks for an answer to [`Ring::enter`] when `eventfd` is written. Asks again by itself.
+    pub(super) fn listen(&mut self, eventfd: RawFd) {
+        self.wake = Some(Wake { eventfd, count: Box::new(0), armed: false });
+    }
+
+    /// True if a ring can do `request`. Allocations undo themselves when they fail, which takes several
+    /// system calls; a ring that polls does nothing but direct transfers.
+    pub(super) fn takes(&self, request: &Request) -> bool {
+        match request.action {
+            Action::Read { .. } | Action::Write { .. } => !self.polls() || request.file.is_direct(),
+            Action::Sync { .. } => !self.polls(),
+            Action::Allocate { .. } => false,
+        }
+    }
+
+    /// True if waiting means polling the device (IOPOLL).
+    pub(super) fn polls(&self) -> bool {
+        self.ring.params().is_setup_iopoll()
+    }
+
+    /// Prepares `request`, which it [takes](Ring::takes), for the next [`Ring::enter`]. There must be room.
+    pub(super) fn start(&mut self, request: Request) {
+        let index = self.free.pop().expect("the caller has seen that there is room");
+        let slot = &mut self.slots[index as usize];
+        slot.request = Some(request);
+        slot.progress = Progress::default();
+        self.push(index);
+    }
+
+    /// Pushes an entry for what is left to do in slot `index`.
+    fn push(&mut self, index: u32) {
+        let place = self.fixed_file(index);
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        let user_data = u64::from(slot.generation) << 32 | u64::from(index);
+        let request = slot.request.as_ref().expect("a slot in use holds its request");
+        let mut rest = Rest { done: slot.progress.done(), region: self.region, pieces: &mut slot.pieces };
+        let entry = match place {
+            Some(place) => rest.entry(types::Fd(place as i32), &request.action).flags(Flags::FIXED_FILE),
+            None => rest.entry(types::Fd(request.file.fd().as_raw_fd()), &request.action),
+        };
+        // SAFETY: invariant 1: file, buffers and pieces stay as they are until the answer is seen.
+        let pushed = unsafe { self.ring.submission().push(&entry.user_data(user_data)) };
+        pushed.expect("invariant 2: the submission queue has room for all slots");
+    }
+
+    /// The place at which the file of slot `index` is registered with this ring, registering it first
+    /// if need be.
+    fn fixed_file(&mut self, index: u32) -> Option<u32> {
+        let file = &self.slots[index as usize].request.as_ref()?.file;
+        let registration = file.registration()?;
+        let registered = self.files.get_mut(registration.place as usize)?;
+        if *registered != Some(registration.serial) {
+            let fd = file.fd().as_raw_fd();
+            self.ring.submitter().register_files_update(registration.place, &[fd]).ok()?;
+            *registered = Some(registration.serial);
+        }
+        Some(registration.place)
+    }
+
+    /// Gives prepared operations to the kernel and waits until `wanted` answers are there, or fewer if
+    /// something interrupts. Does not wait if `wanted` is 0.
+    pub(super) fn enter(&mut self, wanted: usize) -> io::Result<()> {
+        self.arm_wake();
+        debug_assert!(wanted <= self.in_flight().max(1));
+        match self.ring.submit_and_wait(wanted) {
+            Ok(_) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => Ok(()),
+            // The kernel is short of something. What it did not take stays in the queue, and the caller
+            // takes the answers that are there before it comes back.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)) => {
+                std::thread::sleep(SHORTAGE_PAUSE);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn arm_wake(&mut self) {
+        let Some(wake) = self.wake.as_mut().filter(|wake| !wake.armed) else { return };
+        let count: *mut u64 = &raw mut *wake.count;
+        let entry = opcode::Read::new(types::Fd(wake.eventfd), count.cast(), 8).build().user_data(WAKE);
+        // SAFETY: `count` is a box of our own that is not touched while `armed`, and the owner of the ring
+        // keeps the eventfd open as long as the ring. One entry is reserved for this (`Ring::new`).
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        wake.armed = pushed.is_ok();
+    }
+
+    /// Takes all answers that are there. Operations that are not through go on by themselves, with the
+    /// next [`Ring::enter`]; the others come out. Returns whether the eventfd was written.
+    pub(super) fn reap(&mut self, out: &mut Vec<Outcome>) -> bool {
+        let mut answers = std::mem::take(&mut self.answers);
+        answers.extend(self.ring.completion().map(|answer| (answer.user_data(), answer.result())));
+        let mut woken = false;
+        for (user_data, result) in answers.drain(..) {
+            if user_data == WAKE {
+                woken = true;
+                if let Some(wake) = &mut self.wake {
+                    wake.armed = false;
+                }
+            } else if let Some(outcome) = self.take_answer(user_data, result) {
+                out.push(outcome);
+            }
+        }
+        self.answers = answers;
+        woken
+    }
+
+    fn take_answer(&mut self, user_data: u64, result: i32) -> Option<Outcome> {
+        let (index, generation) = (user_data as u32, (user_data >> 32) as u32);
+        let slot = self.slots.get_mut(index as usize)?;
+        let Some(request) = slot.request.as_ref().filter(|_| slot.generation == generation) else {
+            debug_assert!(false, "invariant 4: an answer to a question nobody asked");
+            return None;
+        };
+        let granule = request.file.alignment().offset_bytes as usize;
+        let result = usize::try_from(result).map_err(|_| -result);
+        match slot.progress.advance(&request.action, granule, result) {
+            Next::Continue => {
+                self.push(index);
+                None
+            }
+            Next::Finished => self.release(index).map(|request| Outcome::Finished(request, Ok(()))),
+            // The kernel keeps putting us off, or has no such operation for this file: ordinary calls will do.
+            Next::Fail(Cause::NoProgress(1..) | Cause::Os(libc::EOPNOTSUPP)) => {
+                self.release(index).map(Outcome::Refused)
+            }
+            Next::Fail(cause) => {
+                let error = request.action.failed(cause);
+                self.release(index).map(|request| Outcome::Finished(request, Err(error)))
+            }
+        }
+    }
+
+    /// Frees slot `index` and gives back its request.
+    fn release(&mut self, index: u32) -> Option<Request> {
+        self.free.push(index);
+        self.slots[index as usize].request.take()
+    }
+}
+
+impl Drop for Ring {
+    /// Waits for what is in flight (invariant 3). Owners drain before they drop a ring, so this is for
+    /// the way out of a panic.
+    fn drop(&mut self) {
+        while self.in_flight() > 0 {
+            let mut out = Vec::new();
+            if self.enter(1).is_err() {
+                std::thread::sleep(SHORTAGE_PAUSE);
+            }
+            self.reap(&mut out);
+            for outcome in out {
+                match outcome {
+                    Outcome::Finished(request, result) => request.complete(result),
+                    Outcome::Refused(request) => {
+                        let error = request.action.failed(Cause::Os(libc::ECANCELED));
+                        request.complete(Err(error));
+                    }
+                }
+            }
+        }
+        if let Some(wake) = self.wake.take().filter(|wake| wake.armed) {
+            // The kernel may still store the count, so its box is never freed.
+            Box::leak(wake.count);
+        }
+    }
+}
+
+/// What is left of an action, on its way to becoming an entry.
+struct Rest<'slot> {
+    done: usize,
+    region: Option<Region>,
+    pieces: &'slot mut Vec<Buffer>,
+}
+
+impl Rest<'_> {
+    fn entry(&mut self, file: types::Fd, action: &Action) -> Entry {
+        match action {
+            Action::Read { offset, buffers } => self.read(file, offset + self.done as u64, buffers),
+            Action::Write { offset, buffers } => self.write(file, offset + self.done as u64, buffers),
+            Action::Sync { all_metadata: true } => opcode::Fsync::new(file).build(),
+            Action::Sync { all_metadata: false } => {
+                opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build()
+            }
+            Action::Allocate { .. } => unreachable!("`takes` leaves allocations to ordinary calls"),
+        }
+    }
+
+    fn read(&mut self, file: types::Fd, offset: u64, buffers: &Buffers) -> Entry {
+        let Some(piece) = self.single(buffers) else {
+            buffers.rest_into(self.done, self.pieces);
+            let pieces = Buffer::iovecs(self.pieces);
+            return opcode::Readv::new(file, pieces.as_ptr(), pieces.len() as u32).offset(offset).build();
+        };
+        let (start, bytes) = (piece.start().as_ptr(), piece.len() as u32);
+        match self.region.and_then(|region| region.index_of(piece)) {
+            Some(index) => opcode::ReadFixed::new(file, start, bytes, index).offset(offset).build(),
+            None => opcode::Read::new(file, start, bytes).offset(offset).build(),
+        }
+    }
+
+    fn write(&mut self, file: types::Fd, offset: u64, buffers: &Buffers) -> Entry {
+        let Some(piece) = self.single(buffers) else {
+            buffers.rest_into(self.done, self.pieces);
+            let pieces = Buffer::iovecs(self.pieces);
+            return opcode::Writev::new(file, pieces.as_ptr(), pieces.len() as u32).offset(offset).build();
+        };
+        let (start, bytes) = (piece.start().as_ptr(), piece.len() as u32);
+        match self.region.and_then(|region| region.index_of(piece)) {
+            Some(index) => opcode::WriteFixed::new(file, start, bytes, index).offset(offset).build(),
+            None => opcode::Write::new(file, start, bytes).offset(offset).build(),
+        }
+    }
+
+    /// What is left, if it is one piece.
+    fn single(&self, buffers: &Buffers) -> Option<Buffer> {
+        let mut rest = buffers.rest(self.done);
+        let first = rest.next()?;
+        rest.next().is_none().then_some(first)
+    }
+}
