@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::r#gen::GenArgs;
+use crate::commands::sim::SimArgs;
 use crate::output::Format;
 
 /// Workloads, traces, the simulator and comparisons for bufpool.
@@ -68,4 +69,6 @@ pub enum Direct {
 pub enum Command {
     /// Write a synthetic stream as a trace
     Gen(GenArgs),
+    /// Play traces to replacement policies
+    Sim(SimArgs),
 }

@@ -1,6 +1,7 @@
 //! One sub-command a file; this one only tells which.
 
 pub mod r#gen;
+pub mod sim;
 
 use anyhow::{Result, bail};
 
@@ -15,5 +16,6 @@ pub fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
         None => bail!("expected a sub-command; see --help"),
         Some(Command::Gen(args)) => r#gen::run(args, &cli.common),
+        Some(Command::Sim(args)) => sim::run(args, &cli.common),
     }
 }

@@ -141,6 +141,16 @@ impl Trace {
         self.tenants.values()
     }
 
+    /// The number of a block, if the trace has it. O(1) expected.
+    pub fn block_number(&self, block: u64) -> Option<u32> {
+        self.blocks.get(block)
+    }
+
+    /// The number of a tenant, if the trace has it. O(1) expected.
+    pub fn tenant_number(&self, tenant: u32) -> Option<u32> {
+        self.tenants.get(u64::from(tenant))
+    }
+
     /// Whether any block is ever pinned.
     pub fn has_pins(&self) -> bool {
         self.has_pins

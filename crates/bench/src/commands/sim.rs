@@ -1,0 +1,221 @@
+//! `bufbench sim`: traces against policies and sizes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
+
+use crate::cli::Common;
+use crate::output::{Cell, Table};
+use crate::simulate::{self, By, Counts, NextUses, Outcome, Scheme, Setup, SimError};
+use crate::sizes::Size;
+use crate::trace::{Input, LoadOptions, Trace};
+use crate::{parallel, progress};
+
+/// Arguments of `bufbench sim`.
+#[derive(Args, Debug)]
+pub struct SimArgs {
+    /// Trace files
+    #[arg(long = "trace", required = true, num_args = 1.., value_name = "PATH")]
+    pub traces: Vec<PathBuf>,
+    /// Policies, separated by commas
+    #[arg(long, required = true, value_delimiter = ',', value_name = "NAME")]
+    pub policy: Vec<Scheme>,
+    /// Cache sizes, separated by commas: frames, or shares of the distinct blocks such as 5%
+    #[arg(long, required = true, value_delimiter = ',', value_name = "SIZE")]
+    pub frames: Vec<Size>,
+    /// Format of the traces [default: told by the name]
+    #[arg(long, value_enum)]
+    pub input: Option<Input>,
+    /// Whether managers that keep being wrong lose their say
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub revocation: Switch,
+    /// Whether blocks that another tenant uses are protected from their owner's manager
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    pub shared_pages: Switch,
+    /// Frames that no other tenant can take
+    #[arg(long = "floor", value_name = "TENANT=FRAMES")]
+    pub floors: Vec<Share>,
+    /// Frames that the tenant may not exceed
+    #[arg(long = "cap", value_name = "TENANT=FRAMES")]
+    pub caps: Vec<Share>,
+    /// One row for each tenant or site
+    #[arg(long, value_enum)]
+    pub by: Option<By>,
+    /// Where OPT's next uses are written, 8 bytes an access [default: in memory]
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
+    /// Memory for the accesses of a trace; a longer one is read from its file for each run
+    #[arg(long, value_name = "BYTES", default_value_t = LoadOptions::default().budget_bytes)]
+    pub trace_memory: usize,
+}
+
+/// Something that is on or off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+/// A number of frames for a tenant of the trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    tenant: u32,
+    frames: u32,
+}
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.split_once('=')
+            .and_then(|(tenant, frames)| {
+                Some(Self { tenant: tenant.parse().ok()?, frames: frames.parse().ok()? })
+            })
+            .ok_or_else(|| "expected TENANT=FRAMES, two whole numbers".to_owned())
+    }
+}
+
+/// One run of a trace.
+struct Run {
+    scheme: Scheme,
+    setup: Setup,
+}
+
+const COLUMNS: [&str; 15] = [
+    "trace",
+    "policy",
+    "frames",
+    "accesses",
+    "distinct",
+    "hits",
+    "misses",
+    "miss_ratio",
+    "evictions",
+    "decisions",
+    "overrules",
+    "mistakes",
+    "vindications",
+    "revocations",
+    "ns_per_access",
+];
+
+/// Simulates and prints the table.
+///
+/// # Errors
+///
+/// If a trace cannot be read or is malformed, or a simulation cannot be carried out.
+pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
+    let columns: Vec<&str> = args.by.map(|_| "key").into_iter().chain(COLUMNS).collect();
+    let mut table = Table::new(&columns);
+    for path in &args.traces {
+        let trace = load(path, args)?;
+        let runs = runs(args, &trace);
+        let outcomes = simulate_all(args, common, &trace, &runs)?;
+        for (run, outcome) in runs.iter().zip(&outcomes) {
+            let timed = common.jobs == Some(1);
+            push_rows(&mut table, args.by.is_some(), &trace, run, outcome, timed);
+        }
+    }
+    table.print(common.format)?;
+    Ok(())
+}
+
+fn load(path: &Path, args: &SimArgs) -> Result<Trace> {
+    let length_bytes = fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let bar = progress::bytes_bar(format!("reading {}", path.display()), length_bytes);
+    let options = LoadOptions { input: args.input, budget_bytes: args.trace_memory };
+    let trace = Trace::load(path, &options, &bar);
+    bar.finish_and_clear();
+    Ok(trace?)
+}
+
+/// Every policy with every size.
+fn runs(args: &SimArgs, trace: &Trace) -> Vec<Run> {
+    let shares = |shares: &[Share]| -> BTreeMap<u32, u32> {
+        shares.iter().map(|share| (share.tenant, share.frames)).collect()
+    };
+    let setup = Setup {
+        frames: 0,
+        revocation: args.revocation == Switch::On,
+        shared_pages: args.shared_pages == Switch::On,
+        floors: shares(&args.floors),
+        caps: shares(&args.caps),
+        by: args.by.unwrap_or(By::Trace),
+    };
+    let sized = |size: &Size| Setup { frames: size.frames(trace.distinct()), ..setup.clone() };
+    let with = |scheme: &Scheme| {
+        let scheme = *scheme;
+        args.frames.iter().map(move |size| (scheme, size))
+    };
+    args.policy.iter().flat_map(with).map(|(scheme, size)| Run { scheme, setup: sized(size) }).collect()
+}
+
+fn simulate_all(args: &SimArgs, common: &Common, trace: &Trace, runs: &[Run]) -> Result<Vec<Outcome>> {
+    let needs_opt = runs.iter().any(|run| run.scheme == Scheme::Opt);
+    let next_uses = if needs_opt { Some(next_uses(args, trace)?) } else { None };
+    let bar = progress::bar(format!("simulating {}", trace.name()), runs.len() as u64, "runs");
+    let outcomes = parallel::map(runs.len(), common.jobs(), |number| {
+        let Run { scheme, setup } = &runs[number];
+        let outcome = simulate::simulate(trace, *scheme, setup, next_uses.as_ref());
+        bar.inc(1);
+        outcome.with_context(|| format!("policy {}, {} frames", scheme.name(), setup.frames))
+    });
+    bar.finish_and_clear();
+    outcomes.into_iter().collect()
+}
+
+fn next_uses(args: &SimArgs, trace: &Trace) -> Result<NextUses> {
+    let spinner = ProgressBar::new_spinner().with_message(format!("next uses of {}", trace.name()));
+    spinner.enable_steady_tick(std::time::Duration::from_millis(200));
+    let uses: Result<NextUses, SimError> = match &args.scratch {
+        Some(dir) => NextUses::in_file(trace, dir),
+        None if trace.is_in_memory() => NextUses::in_memory(trace),
+        None => bail!(
+            "{}: OPT needs {} bytes for the next uses of a trace that does not fit in memory; expected --scratch DIR",
+            trace.path().display(),
+            trace.accesses().saturating_mul(8)
+        ),
+    };
+    spinner.finish_and_clear();
+    Ok(uses?)
+}
+
+fn push_rows(table: &mut Table, keyed: bool, trace: &Trace, run: &Run, outcome: &Outcome, timed: bool) {
+    let nanoseconds = if timed && trace.accesses() > 0 {
+        Cell::real(outcome.elapsed.as_nanos() as f64 / trace.accesses() as f64, 1)
+    } else {
+        Cell::Empty
+    };
+    for (key, counts) in &outcome.counts {
+        let key = keyed.then_some(Cell::Count(*key));
+        let cells = cells(trace, run, counts).into_iter().chain([nanoseconds.clone()]);
+        table.push(key.into_iter().chain(cells).collect());
+    }
+}
+
+/// All columns but the last.
+fn cells(trace: &Trace, run: &Run, counts: &Counts) -> [Cell; COLUMNS.len() - 1] {
+    [
+        Cell::text(trace.name()),
+        Cell::text(run.scheme.name()),
+        u64::from(run.setup.frames).into(),
+        counts.accesses.into(),
+        trace.distinct().into(),
+        counts.hits.into(),
+        counts.misses().into(),
+        Cell::share(counts.misses(), counts.accesses),
+        counts.evictions.into(),
+        counts.decisions.into(),
+        counts.overrules.into(),
+        counts.mistakes.into(),
+        counts.vindications.into(),
+        counts.revocations.into(),
+    ]
+}

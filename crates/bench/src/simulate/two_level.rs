@@ -1,0 +1,251 @@
+//! A trace against the directory: a ledger over all tenants, and their priority levels.
+
+use bufpool_policies::{
+    Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Decision, DirectiveError, Directory,
+    DirectoryOptions, FileId, FrameId, PageId, TenantId,
+};
+
+use super::one_level::ABSENT;
+use super::pins::Pins;
+use super::tally::{By, Tally};
+use super::{Setup, SimError};
+use crate::trace::{Act, Batch, Directive, FileRanges, Place, Replay, Trace, TraceError};
+
+/// The driver that [`Directory`] describes.
+pub struct TwoLevelRun<'a> {
+    trace: &'a Trace,
+    directory: Directory,
+    /// Per tenant of the trace, by number.
+    tenants: Vec<TenantId>,
+    /// Per tenant of the directory: revocations booked so far.
+    revocations: Vec<u64>,
+    /// The other way round, by the directory's number.
+    tenant_numbers: Vec<u32>,
+    /// Per block: its frame, or [`ABSENT`].
+    frame_of: Vec<u32>,
+    /// Per frame: its block.
+    block_in: Vec<u32>,
+    pins: Pins,
+    ranges: FileRanges,
+    /// Per block: its file. Empty if `ranges` is.
+    files: Vec<FileId>,
+    tally: Tally,
+}
+
+impl Claims for &Pins {
+    fn is_busy(&mut self, frame: FrameId) -> bool {
+        Pins::is_busy(self, frame.0)
+    }
+
+    fn claim(&mut self, frame: FrameId) -> bool {
+        !Pins::is_busy(self, frame.0)
+    }
+}
+
+impl<'a> TwoLevelRun<'a> {
+    /// An empty cache with the trace's tenants.
+    ///
+    /// # Errors
+    ///
+    /// If frames, floors and caps contradict each other, or name a tenant that the trace does not have.
+    pub fn new(trace: &'a Trace, setup: &Setup, allocation: Allocation) -> Result<Self, SimError> {
+        let Setup { frames, revocation, shared_pages, .. } = *setup;
+        let mut directory =
+            Directory::new(DirectoryOptions { frames, allocation, revocation, shared_pages })?;
+        let tenants = open_tenants(&mut directory, trace, setup)?;
+        let mut tenant_numbers = vec![0; tenants.iter().map(|tenant| tenant.index() + 1).max().unwrap_or(0)];
+        for (number, tenant) in tenants.iter().enumerate() {
+            tenant_numbers[tenant.index()] = number as u32;
+        }
+        Ok(Self {
+            trace,
+            directory,
+            tenants,
+            revocations: vec![0; tenant_numbers.len()],
+            tenant_numbers,
+            frame_of: vec![ABSENT; trace.blocks().len()],
+            block_in: vec![ABSENT; frames as usize],
+            pins: Pins::new(trace.has_pins(), frames),
+            ranges: FileRanges::new(),
+            files: Vec::new(),
+            tally: Tally::new(trace, setup.by, frames),
+        })
+    }
+
+    /// What was counted.
+    pub fn into_tally(self) -> Tally {
+        self.tally
+    }
+
+    fn hit(&mut self, frame: u32, access: &Access) {
+        if self.directory.hit(FrameId(frame), access).vindicated {
+            self.tally.holder(frame).vindications += 1;
+        }
+    }
+
+    fn miss(&mut self, index: u64, block: u32, site: u32, access: &Access) -> Result<(), SimError> {
+        match self.directory.admit(access, &mut &self.pins) {
+            Admission::Free { frame, decision } => {
+                self.count(&decision);
+                self.load(frame.0, block, site);
+            }
+            Admission::Evict { frame, tenant, decision, .. } => {
+                self.count(&decision);
+                self.count_revocations(&decision, tenant);
+                self.tally.holder(frame.0).evictions += 1;
+                self.frame_of[self.block_in[frame.index()] as usize] = ABSENT;
+                self.load(frame.0, block, site);
+            }
+            Admission::Exhausted { .. } => {
+                return Err(SimError::all_pinned(self.trace, index, block, self.directory.frames()));
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, frame: u32, block: u32, site: u32) {
+        self.directory.loaded(FrameId(frame));
+        self.block_in[frame as usize] = block;
+        self.frame_of[block as usize] = frame;
+        self.pins.loaded(block, frame);
+        match self.tally.by() {
+            By::Trace => {}
+            By::Site => self.tally.hold(frame, site),
+            By::Tenant => {
+                // A block that came in through a placeholder may belong to another tenant than the one that loads it.
+                let owner = self.directory.owner(FrameId(frame)).expect("just loaded");
+                self.tally.hold(frame, self.tenant_numbers[owner.index()]);
+            }
+        }
+    }
+
+    /// Books what led to an answer; frames still count for whom they held before it.
+    fn count(&mut self, decision: &Decision) {
+        if let Some(frame) = decision.mistake {
+            self.tally.holder(frame.0).mistakes += 1;
+        }
+        if let Some(frame) = decision.vindicated {
+            self.tally.holder(frame.0).vindications += 1;
+        }
+        if let Some(candidate) = decision.candidate {
+            let counts = self.tally.holder(candidate.0);
+            counts.decisions += u64::from(decision.decisions);
+            counts.overrules += u64::from(decision.overruled);
+        }
+    }
+
+    /// Books the revocation, if there was one, that an overrule or a mistake of `tenant` led to.
+    fn count_revocations(&mut self, decision: &Decision, tenant: TenantId) {
+        if !decision.overruled && decision.mistake.is_none() {
+            return;
+        }
+        let revocations = self.directory.tenant_stats(tenant).revocations;
+        let booked = &mut self.revocations[tenant.index()];
+        if let Some(candidate) = decision.candidate {
+            self.tally.holder(candidate.0).revocations += revocations - *booked;
+            *booked = revocations;
+        }
+    }
+
+    fn direct(&mut self, directive: &Directive, place: Place) -> Result<(), SimError> {
+        let Self { trace, directory, frame_of, .. } = self;
+        let tenants = &self.tenants;
+        let tenant =
+            |named: u32| tenants[trace.tenant_number(named).expect("numbered by the loader") as usize];
+        let resident = |page: PageId| {
+            let frame = frame_of[trace.block_number(page.0)? as usize];
+            (frame != ABSENT).then_some(FrameId(frame))
+        };
+        let done = match *directive {
+            Directive::Policy { tenant: named, prio, policy } => {
+                directory.set_policy(tenant(named), prio, policy)
+            }
+            Directive::Priority { tenant: named, first, last, prio } => {
+                directory.set_priority(tenant(named), PageId(first)..=PageId(last), prio, resident).map(drop)
+            }
+            Directive::TemporaryPriority { tenant: named, first, last, prio } => directory
+                .set_temporary_priority(tenant(named), PageId(first)..=PageId(last), prio, resident)
+                .map(drop),
+            Directive::File { first, last, ref name } => {
+                self.ranges.set(first, last, name);
+                self.files.clear();
+                Ok(())
+            }
+            Directive::Pin(_) | Directive::Unpin(_) => unreachable!("pins are acts of their own"),
+        };
+        done.map_err(|refused: DirectiveError| {
+            SimError::Trace(TraceError::refused(trace.path(), place, refused.to_string()))
+        })
+    }
+
+    /// Finds the file of every block, after ranges were given.
+    #[cold]
+    fn find_files(&mut self) {
+        self.files.extend(self.trace.blocks().iter().map(|&block| self.ranges.file(block)));
+    }
+
+    fn frame(&self, block: u32) -> Option<u32> {
+        let frame = self.frame_of[block as usize];
+        (frame != ABSENT).then_some(frame)
+    }
+}
+
+impl Replay for TwoLevelRun<'_> {
+    type Error = SimError;
+
+    fn batch(&mut self, batch: Batch<'_>) -> Result<(), SimError> {
+        if self.files.is_empty() && !self.ranges.is_empty() {
+            self.find_files();
+        }
+        let keys = self.tally.keys(&batch);
+        for (at, &block) in batch.blocks.iter().enumerate() {
+            let number = |column: &[u32]| column.get(at).copied().unwrap_or(0);
+            let access = Access {
+                page: PageId(self.trace.blocks()[block as usize]),
+                file: self.files.get(block as usize).copied().unwrap_or(FileId(0)),
+                tenant: self.tenants[number(batch.tenants) as usize],
+                context: ContextId(number(batch.sites)),
+            };
+            let counts = self.tally.accessor(number(keys));
+            counts.accesses += 1;
+            match self.frame_of[block as usize] {
+                ABSENT => self.miss(batch.first + at as u64, block, number(batch.sites), &access)?,
+                frame => {
+                    counts.hits += 1;
+                    self.hit(frame, &access);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, act: Act<'_>) -> Result<(), SimError> {
+        match act {
+            Act::Pin(block) => self.pins.pin(block, self.frame(block)),
+            Act::Unpin(block) => self.pins.unpin(block, self.frame(block)),
+            Act::Directive(directive, place) => self.direct(directive, place)?,
+        }
+        Ok(())
+    }
+}
+
+/// Opens every tenant of the trace; the trace's tenant 0 is the default tenant.
+fn open_tenants(directory: &mut Directory, trace: &Trace, setup: &Setup) -> Result<Vec<TenantId>, SimError> {
+    let named = setup.floors.keys().chain(setup.caps.keys());
+    if let Some(&tenant) = named.into_iter().find(|&&tenant| trace.tenant_number(tenant).is_none()) {
+        return Err(SimError::UnknownTenant { trace: trace.name().to_owned(), tenant });
+    }
+    let mut tenants = Vec::with_capacity(trace.tenants().len());
+    for &named in trace.tenants() {
+        let floor = setup.floors.get(&(named as u32)).copied().unwrap_or(0);
+        let cap = setup.caps.get(&(named as u32)).copied().unwrap_or(setup.frames);
+        tenants.push(if named == u64::from(DEFAULT_TENANT.0) {
+            directory.set_cap(DEFAULT_TENANT, cap)?;
+            directory.set_floor(DEFAULT_TENANT, floor)?;
+            DEFAULT_TENANT
+        } else {
+            directory.open_tenant(floor, cap)?
+        });
+    }
+    Ok(tenants)
+}

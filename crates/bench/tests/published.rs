@@ -1,0 +1,110 @@
+//! Published experiments with the counts that follow from them by arithmetic.
+//!
+//! Streams and numbers: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching",
+//! OSDI '94. Single programs are loops, whose misses under LRU and MRU have closed forms; the two-program experiment
+//! ReadN is run with a fixed interleaving, three accesses of the foreground to two of the background.
+
+use bufpool_bench::simulate::{By, Counts, Scheme, Setup, simulate};
+use bufpool_bench::streams::{Advice, Settings, find};
+use bufpool_bench::trace::Trace;
+use bufpool_policies::Allocation;
+use bufpool_policies::classic::PolicyKind;
+
+const LRU: Scheme = Scheme::OneLevel(PolicyKind::Lru);
+const LRU_SP: Scheme = Scheme::TwoLevel(Allocation::LruSp);
+const LRU_S: Scheme = Scheme::TwoLevel(Allocation::LruS);
+
+/// 6.4, 8, 12 and 16 MB of 8 KB blocks.
+const SIZES: [u32; 4] = [819, 1024, 1536, 2048];
+
+fn trace(name: &str, set: &[&str], advice: Advice) -> Trace {
+    let stream = find(name).expect("a known stream");
+    let mut settings = Settings::of(stream);
+    for assignment in set {
+        settings.set(assignment).expect("a valid setting");
+    }
+    Trace::of(name, stream.items(&settings, advice, 1))
+}
+
+fn misses(trace: &Trace, scheme: Scheme, frames: u32) -> u64 {
+    simulate(trace, scheme, &Setup::frames(frames), None).expect("a simulation").total().misses()
+}
+
+/// Counts of the foreground and of the background.
+fn both(trace: &Trace, scheme: Scheme, revocation: bool) -> [Counts; 2] {
+    let setup = Setup { by: By::Tenant, revocation, ..Setup::frames(819) };
+    let outcome = simulate(trace, scheme, &setup, None).expect("a simulation");
+    [outcome.counts[&0], outcome.counts[&1]]
+}
+
+#[test]
+fn smart_programs_alone_miss_as_loops_under_mru_do() {
+    for (name, lru, smart) in [
+        ("cs1", [8584, 8584, 1073, 1073], [2851, 1416, 1073, 1073]),
+        ("cs2", [9848, 9848, 9848, 9848], [7391, 6776, 5240, 3704]),
+        ("cs3", [5120, 5120, 1280, 1280], [2663, 2048, 1280, 1280]),
+        ("din", [9216, 1024, 1024, 1024], [2664, 1024, 1024, 1024]),
+    ] {
+        let (oblivious, advised) = (trace(name, &[], Advice::None), trace(name, &[], Advice::Smart));
+        assert_eq!(SIZES.map(|frames| misses(&oblivious, LRU, frames)), lru, "{name}, lru");
+        assert_eq!(
+            SIZES.map(|frames| misses(&oblivious, LRU_SP, frames)),
+            lru,
+            "{name}, lru-sp without advice"
+        );
+        assert_eq!(SIZES.map(|frames| misses(&advised, LRU_SP, frames)), smart, "{name}, lru-sp");
+    }
+}
+
+/// A loop of L blocks and P passes misses, under MRU with C < L frames and with q = (P - 1) L,
+/// L + floor(q / (L - 1)) (L - C) + max(0, q mod (L - 1) - (C - 1)) times.
+#[test]
+fn the_closed_form_for_loops_under_mru_holds() {
+    for (blocks, passes, frames) in [(50_u64, 4, 10), (50, 4, 49), (7, 30, 3), (100, 101, 60), (13, 2, 1)] {
+        let again = (passes - 1) * blocks;
+        let rest = again % (blocks - 1);
+        let expected = blocks + again / (blocks - 1) * (blocks - frames) + rest.saturating_sub(frames - 1);
+        let set = [format!("blocks={blocks}"), format!("passes={passes}")];
+        let trace = trace("cs1", &[&set[0], &set[1]], Advice::Smart);
+        assert_eq!(misses(&trace, LRU_SP, frames as u32), expected, "L {blocks}, P {passes}, C {frames}");
+    }
+}
+
+#[test]
+fn read_n_is_protected_to_the_last_miss() {
+    for (n, oblivious, unprotected) in
+        [("n=390", 1170, 1170), ("n=400", 1170, 1170), ("n=490", 1170, 1170), ("n=500", 1833, 3345)]
+    {
+        let (plain, foolish) = (trace("readn", &[n], Advice::None), trace("readn", &[n], Advice::Foolish));
+        assert_eq!(both(&plain, LRU_SP, false)[0].misses(), oblivious, "{n}, oblivious");
+        assert_eq!(both(&plain, LRU, false)[0].misses(), oblivious, "{n}, plain LRU");
+        assert_eq!(both(&foolish, LRU_S, false)[0].misses(), unprotected, "{n}, unprotected");
+        let [front, back] = both(&foolish, LRU_SP, false);
+        assert_eq!(front.misses(), oblivious, "{n}, protected");
+        assert!(
+            (3300..=3700).contains(&back.misses()),
+            "{n}: the fool pays for its folly, {}",
+            back.misses()
+        );
+        let wrong = back.mistakes as f64 / back.overrules as f64;
+        assert!((0.74..=0.81).contains(&wrong), "{n}: share of wrong overrules {wrong}");
+    }
+}
+
+/// A mistake marks the slot of its overrule only while that is among the last 256, so a fool is caught when blocks
+/// come back soon: with groups of 300 and every access a miss, most mistakes come too late (n = 490 and 500).
+#[test]
+fn a_fool_whose_mistakes_show_in_time_is_revoked_and_a_smart_program_never() {
+    let foolish = trace("readn", &["n=500", "background_n=200"], Advice::Foolish);
+    let setup = Setup { by: By::Tenant, revocation: true, ..Setup::frames(700) };
+    let outcome = simulate(&foolish, LRU_SP, &setup, None).expect("a simulation");
+    assert!(outcome.counts[&1].revocations >= 1, "{:?}", outcome.counts[&1]);
+    assert_eq!(outcome.counts[&0].revocations, 0);
+    for name in ["cs1", "cs2", "cs3", "din"] {
+        let advised = trace(name, &[], Advice::Smart);
+        let setup = Setup { revocation: true, ..Setup::frames(819) };
+        let counts = simulate(&advised, LRU_SP, &setup, None).expect("a simulation").total();
+        assert_eq!((counts.mistakes, counts.revocations), (0, 0), "{name}");
+        assert!(counts.overrules > 0, "{name}");
+    }
+}
