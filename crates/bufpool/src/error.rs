@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -12,14 +13,17 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// One pointer in size, so that results stay small; it allocates only when an error happens.
 pub struct Error(Box<Details>);
 
+#[derive(Clone)]
 struct Details {
     kind: ErrorKind,
     operation: &'static str,
     file: Option<String>,
     page: Option<u64>,
     message: String,
-    source: Option<io::Error>,
+    source: Option<Source>,
 }
+
+type Source = Arc<dyn std::error::Error + Send + Sync>;
 
 /// The kinds of [`Error`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -124,8 +128,17 @@ impl Error {
             io::ErrorKind::UnexpectedEof => ErrorKind::UnexpectedEof,
             _ => ErrorKind::Io,
         };
+        Self::with_source(kind, operation, source)
+    }
+
+    /// An error with the error below it, whose message it repeats.
+    pub(crate) fn with_source(
+        kind: ErrorKind,
+        operation: &'static str,
+        source: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
         let mut error = Self::new(kind, operation, source.to_string());
-        error.0.source = Some(source);
+        error.0.source = Some(Arc::new(source));
         error
     }
 
@@ -139,21 +152,9 @@ impl Error {
         self
     }
 
-    /// The same error again, for a second caller. An operating-system error keeps its code.
+    /// The same error again, for a second caller.
     pub(crate) fn duplicate(&self) -> Self {
-        let details = &*self.0;
-        let source = details.source.as_ref().map(|source| match source.raw_os_error() {
-            Some(code) => io::Error::from_raw_os_error(code),
-            None => io::Error::new(source.kind(), source.to_string()),
-        });
-        Self(Box::new(Details {
-            kind: details.kind,
-            operation: details.operation,
-            file: details.file.clone(),
-            page: details.page,
-            message: details.message.clone(),
-            source,
-        }))
+        Self(Box::new((*self.0).clone()))
     }
 }
 
@@ -185,7 +186,6 @@ impl std::error::Error for Error {
 
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
-        let kind = error.0.source.as_ref().map_or(io::ErrorKind::Other, io::Error::kind);
-        io::Error::new(kind, error)
+        io::Error::other(error)
     }
 }

@@ -1,14 +1,30 @@
 //! Open files and names of pages.
 
-use std::ops::Range;
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 
 use bufpool_policies::{FileId, PageId};
+use parking_lot::{Mutex, RwLock};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::{Action, FileIdentity, FileOpen, IoError, IoFile};
+use crate::latch::Latch;
+use crate::page_table::PageTable;
+use crate::page_word::PageWord;
+use crate::pool::PoolShared;
 
 /// An open file of a pool. Cloning gives another handle to the same file.
-#[derive(Clone)]
-pub struct File {}
+///
+/// Dropping the last handle leaves the file open in the pool: its pages stay cached, dirty ones are still written by
+/// [`Pool::checkpoint`](crate::Pool::checkpoint) and [`Pool::close`](crate::Pool::close), and opening the same path again
+/// gives it back. [`File::close`] ends that.
+pub struct File {
+    pub(crate) pool: Arc<PoolShared>,
+    pub(crate) shared: Arc<FileShared>,
+}
 
 /// A page of a file: a handle and a number, free to copy.
 #[derive(Clone, Copy)]
@@ -17,81 +33,495 @@ pub struct Page<'f> {
     number: u64,
 }
 
+/// What all handles of a file share. It does not own the pool, which owns it.
+pub(crate) struct FileShared {
+    pub id: FileId,
+    pub name: String,
+    pub identity: FileIdentity,
+    /// How to open it again; only a file that was opened by path has one.
+    pub path: Option<(PathBuf, FileOpen)>,
+    pub block_device: bool,
+    pub table: PageTable,
+    /// Pages of the file.
+    pub pages: AtomicU64,
+    /// [`READ_ONLY`], [`POISONED`], [`CLOSED`].
+    flags: AtomicU8,
+    /// None once the file is closed.
+    io: RwLock<Option<Arc<IoFile>>>,
+    /// The first failure of a write or sync.
+    poison: Mutex<Option<Error>>,
+    /// Pages were written since the last sync. Set before a written page is let go of.
+    unsynced: AtomicBool,
+    /// Held during a sync, so that whoever finds nothing to sync has waited for those who did.
+    sync: Mutex<()>,
+    /// Held by what changes the file's length.
+    length: Mutex<()>,
+    /// Handles outside the pool.
+    handles: AtomicUsize,
+}
+
+const READ_ONLY: u8 = 1;
+const POISONED: u8 = 2;
+const CLOSED: u8 = 4;
+
+/// A page word reached through its file, for pages that nobody's stack refers to.
+#[derive(Clone)]
+pub(crate) struct OwnedWord {
+    file: Arc<FileShared>,
+    number: u64,
+}
+
+impl OwnedWord {
+    /// The word of a page whose chunk exists.
+    pub fn new(file: Arc<FileShared>, number: u64) -> Self {
+        Self { file, number }
+    }
+
+    /// The page's file.
+    pub fn file(&self) -> &Arc<FileShared> {
+        &self.file
+    }
+}
+
+impl Deref for OwnedWord {
+    type Target = PageWord;
+
+    fn deref(&self) -> &PageWord {
+        self.file.table.get(self.number).expect("chunks stay as long as their file")
+    }
+}
+
 impl<'f> Page<'f> {
     /// The file the page belongs to.
+    #[inline]
     pub fn file(self) -> &'f File {
         self.file
     }
 
     /// The page's number within its file, from 0.
+    #[inline]
     pub fn number(self) -> u64 {
         self.number
     }
 
     /// The page's name in traces and policies.
+    #[inline]
     pub fn id(self) -> PageId {
         PageId::in_file(self.file.id(), self.number)
     }
 }
 
+impl fmt::Debug for Page<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "page {} of {}", self.number, self.file.name())
+    }
+}
+
+impl Clone for File {
+    fn clone(&self) -> Self {
+        self.shared.handles.fetch_add(1, Ordering::Relaxed);
+        Self { pool: Arc::clone(&self.pool), shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        self.shared.handles.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "File({}, {} pages)", self.name(), self.pages())
+    }
+}
+
 impl File {
+    pub(crate) fn new(pool: Arc<PoolShared>, shared: Arc<FileShared>) -> Self {
+        shared.handles.fetch_add(1, Ordering::Relaxed);
+        Self { pool, shared }
+    }
+
     /// Names page `number`; nothing is checked or read yet.
+    #[inline]
     pub fn page(&self, number: u64) -> Page<'_> {
         Page { file: self, number }
     }
 
     /// How many pages the file has.
+    #[inline]
     pub fn pages(&self) -> u64 {
-        unreachable!()
+        self.shared.pages.load(Ordering::Acquire)
     }
 
     /// Bytes of a page of the file's pool.
+    #[inline]
     pub fn page_bytes(&self) -> usize {
-        unreachable!()
+        self.pool.page_bytes
     }
 
     /// The file's number in this pool.
+    #[inline]
     pub fn id(&self) -> FileId {
-        unreachable!()
+        self.shared.id
     }
 
-    /// The name given at opening.
+    /// The path given at opening, or a name made from the descriptor.
     pub fn name(&self) -> &str {
-        unreachable!()
+        &self.shared.name
     }
 
-    /// Adds `pages` pages of zeros at the end and returns their numbers. Space is really allocated.
-    pub fn extend(&self, _pages: u64) -> Result<Range<u64>> {
-        unreachable!()
+    /// Adds `pages` pages of zeros at the end and returns their numbers. The space is really allocated, never a hole,
+    /// so writing these pages later cannot fail for lack of space; the new length is durable after the next flush.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NoSpace`] if the device is full, and the file is as before; [`ErrorKind::ReadOnly`],
+    /// [`ErrorKind::FilePoisoned`], [`ErrorKind::FileClosed`]; [`ErrorKind::FileLength`] beyond 2^40 pages;
+    /// [`ErrorKind::Unsupported`] for a block device.
+    pub fn extend(&self, pages: u64) -> Result<Range<u64>> {
+        const OPERATION: &str = "extend file";
+        let file = &*self.shared;
+        file.check_writable(OPERATION)?;
+        if file.block_device {
+            return Err(file.error(
+                ErrorKind::Unsupported,
+                OPERATION,
+                "a block device has the length it has",
+            ));
+        }
+        let _length = file.length.lock();
+        let before = self.pages();
+        let after = before.checked_add(pages).filter(|&after| after <= 1 << PageId::NUMBER_BITS);
+        let Some(after) = after else {
+            let message =
+                format!("{before} pages and {pages} more, expected at most 2^{}", PageId::NUMBER_BITS);
+            return Err(file.error(ErrorKind::FileLength, OPERATION, message));
+        };
+        if pages > 0 {
+            let page_bytes = self.page_bytes() as u64;
+            let allocate = Action::Allocate { offset: before * page_bytes, bytes: pages * page_bytes };
+            let io = file.io(OPERATION)?;
+            self.pool.backend.run(&io, allocate).map_err(|error| file.io_error(OPERATION, error))?;
+            file.set_unsynced();
+            file.pages.store(after, Ordering::Release);
+        }
+        Ok(before..after)
     }
 
-    /// Shortens the file to `pages` pages; what it drops is not written.
-    pub fn truncate(&self, _pages: u64) -> Result<()> {
-        unreachable!()
+    /// Shortens the file to `pages` pages. Dirty pages beyond are dropped unwritten.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Range`] if the file is shorter; [`ErrorKind::PageBusy`] if a page beyond is pinned,
+    /// [`ErrorKind::LatchTimeout`] or [`ErrorKind::SelfDeadlock`] if one stays latched; those of [`File::extend`]. Nothing has changed then.
+    pub fn truncate(&self, pages: u64) -> Result<()> {
+        const OPERATION: &str = "truncate file";
+        let file = &self.shared;
+        file.check_writable(OPERATION)?;
+        if file.block_device {
+            return Err(file.error(
+                ErrorKind::Unsupported,
+                OPERATION,
+                "a block device has the length it has",
+            ));
+        }
+        let _length = file.length.lock();
+        let before = self.pages();
+        if pages > before {
+            let message = format!("to {pages} pages, expected at most the {before} it has");
+            return Err(file.error(ErrorKind::Range, OPERATION, message));
+        }
+        file.set_pages_fenced(pages);
+        let shorten = || {
+            let seized = self.pool.seize(file, pages..before, OPERATION)?;
+            let io = file.io(OPERATION)?;
+            let bytes = pages * self.page_bytes() as u64;
+            io.truncate(bytes).map_err(|error| Error::from_io(OPERATION, error).in_file(&file.name))?;
+            Ok(seized)
+        };
+        match shorten() {
+            Ok(seized) => {
+                file.set_unsynced();
+                self.pool.drop_pages(seized);
+                self.pool.forget(file.id, pages..before);
+                Ok(())
+            }
+            Err(error) => {
+                file.pages.store(before, Ordering::Release);
+                Err(error)
+            }
+        }
     }
 
-    /// Drops the pages of a range from memory, dirty ones unwritten.
-    pub fn discard(&self, _pages: Range<u64>) -> Result<()> {
-        unreachable!()
+    /// Drops the pages of a range from memory, dirty ones unwritten: the engine has no use for their contents. The file
+    /// keeps its length, and reading such a page again gives whatever was last written to it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Range`] if the range is inverted or ends beyond the file; [`ErrorKind::PageBusy`],
+    /// [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`] if a page stays in use; [`ErrorKind::FileClosed`]. Nothing has changed then.
+    pub fn discard(&self, pages: Range<u64>) -> Result<()> {
+        const OPERATION: &str = "discard pages";
+        let file = &self.shared;
+        file.check_open(OPERATION)?;
+        file.check_range(&pages, OPERATION)?;
+        let seized = self.pool.seize(file, pages, OPERATION)?;
+        self.pool.drop_pages(seized);
+        Ok(())
     }
 
-    /// Drops all pages and removes the file.
+    /// Drops all pages unwritten and removes the file; other handles find it closed.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] if the file was not opened by path; [`ErrorKind::PageBusy`],
+    /// [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`] if a page stays in use; [`ErrorKind::Io`]. Nothing has changed then.
     pub fn remove(self) -> Result<()> {
-        unreachable!()
+        const OPERATION: &str = "remove file";
+        let file = &self.shared;
+        file.check_writable_or_poisoned(OPERATION)?;
+        let Some((path, _)) = &file.path else {
+            return Err(file.error(ErrorKind::Unsupported, OPERATION, "it was not opened by path"));
+        };
+        self.pool.shut(file, OPERATION, |_| {
+            let removed = self.pool.backend.remove(path);
+            removed.map_err(|error| Error::from_io(OPERATION, error).in_file(&file.name))
+        })
     }
 
-    /// Writes every dirty page of the file and makes the file durable.
+    /// Writes every page of the file that is dirty when the call begins, and makes the file durable. Waits for latches
+    /// one at a time, holding nothing else; concurrent writers go on.
+    ///
+    /// # Errors
+    ///
+    /// The first failure: [`ErrorKind::Io`] or [`ErrorKind::NoSpace`], after which the file is poisoned,
+    /// [`ErrorKind::FilePoisoned`] if it was, [`ErrorKind::LatchTimeout`] or [`ErrorKind::SelfDeadlock`] if a dirty page stays latched. Pages not
+    /// written stay dirty.
     pub fn flush(&self) -> Result<()> {
-        unreachable!()
+        self.shared.check_open("flush file")?;
+        self.pool.flush_file(&self.shared)
     }
 
-    /// Writes one page, if it is dirty, and makes it durable.
-    pub fn flush_page(&self, _number: u64) -> Result<()> {
-        unreachable!()
+    /// Writes one page, if it is dirty, and makes the file durable.
+    ///
+    /// # Errors
+    ///
+    /// As [`File::flush`], and [`ErrorKind::PageBeyondEnd`].
+    pub fn flush_page(&self, number: u64) -> Result<()> {
+        const OPERATION: &str = "flush page";
+        self.shared.check_open(OPERATION)?;
+        self.shared.check_page(number, OPERATION)?;
+        self.pool.flush_page(&self.shared, number)
     }
 
-    /// Flushes the file, drops its pages and gives up its lock.
+    /// Flushes the file, drops its pages and gives up its lock; other handles find it closed.
+    ///
+    /// # Errors
+    ///
+    /// As [`File::flush`]; [`ErrorKind::PageBusy`] if a page is pinned or latched. The file stays open then, except that a
+    /// poisoned file is closed, its dirty pages are lost, and the error says why.
     pub fn close(self) -> Result<()> {
-        unreachable!()
+        self.shared.check_open("close file")?;
+        self.pool.close_file(&self.shared)
     }
+
+    /// Opens a poisoned file again: drops its cached pages, returns how many of them were dirty and are lost, and
+    /// takes writes again. The engine recovers the lost changes from its log.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::PageBusy`], [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`] if a page stays in use, and the file stays
+    /// poisoned; [`ErrorKind::Io`] if it cannot be opened, and it is closed.
+    pub fn reopen(&self) -> Result<u64> {
+        self.shared.check_open("reopen file")?;
+        self.pool.reopen_file(&self.shared)
+    }
+}
+
+/// What a [`FileShared`] is made of.
+pub(crate) struct FileParts {
+    pub id: FileId,
+    pub name: String,
+    pub identity: FileIdentity,
+    pub path: Option<(PathBuf, FileOpen)>,
+    pub block_device: bool,
+    pub read_only: bool,
+    pub pages: u64,
+    pub io: Arc<IoFile>,
+}
+
+impl FileShared {
+    pub fn new(parts: FileParts) -> Self {
+        Self {
+            id: parts.id,
+            name: parts.name,
+            identity: parts.identity,
+            path: parts.path,
+            block_device: parts.block_device,
+            table: PageTable::new(),
+            pages: AtomicU64::new(parts.pages),
+            flags: AtomicU8::new(if parts.read_only { READ_ONLY } else { 0 }),
+            io: RwLock::new(Some(parts.io)),
+            poison: Mutex::new(None),
+            unsynced: AtomicBool::new(false),
+            sync: Mutex::new(()),
+            length: Mutex::new(()),
+            handles: AtomicUsize::new(0),
+        }
+    }
+
+    pub fn is_poisoned(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & POISONED != 0
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & READ_ONLY != 0
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// Neither read-only, poisoned nor closed.
+    #[inline]
+    pub fn takes_writes(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) == 0
+    }
+
+    pub fn has_handles(&self) -> bool {
+        self.handles.load(Ordering::Acquire) != 0
+    }
+
+    /// Nobody begins to load a page from here on; a load that has begun is seen by whoever looks at the words next.
+    pub fn set_closed_fenced(&self, closed: bool) {
+        if closed {
+            self.flags.fetch_or(CLOSED, Ordering::Relaxed);
+        } else {
+            self.flags.fetch_and(!CLOSED, Ordering::Relaxed);
+        }
+        // Pairs with the fence in `check_loadable`: either the loader sees the flag, or we see its word.
+        fence(Ordering::SeqCst);
+    }
+
+    /// As [`set_closed_fenced`](Self::set_closed_fenced), for pages from `pages` on.
+    fn set_pages_fenced(&self, pages: u64) {
+        self.pages.store(pages, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// For a thread that has just won the right to load page `number`: may it?
+    pub fn check_loadable(&self, number: u64, operation: &'static str) -> Result<()> {
+        fence(Ordering::SeqCst);
+        self.check_open(operation)?;
+        self.check_page(number, operation)
+    }
+
+    /// The file as the backend knows it.
+    pub fn io(&self, operation: &'static str) -> Result<Arc<IoFile>> {
+        self.io.read().clone().ok_or_else(|| self.closed_error(operation))
+    }
+
+    /// The backend's file is given up: once nothing is in flight, lock and descriptor go.
+    pub fn take_io(&self) -> Option<Arc<IoFile>> {
+        self.io.write().take()
+    }
+
+    pub fn set_io(&self, io: Arc<IoFile>) {
+        *self.io.write() = Some(io);
+    }
+
+    pub fn set_unsynced(&self) {
+        self.unsynced.store(true, Ordering::Release);
+    }
+
+    /// Makes durable what was written, if anything was since the last time.
+    pub fn sync_with(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        let _one_at_a_time = self.sync.lock();
+        if self.unsynced.swap(false, Ordering::AcqRel) { sync() } else { Ok(()) }
+    }
+
+    /// A write or sync has failed: no more of them until the file is reopened. Returns the error for the caller.
+    pub fn poison(&self, error: Error) -> Error {
+        let mut poison = self.poison.lock();
+        if poison.is_none() {
+            *poison = Some(error.duplicate());
+        }
+        self.flags.fetch_or(POISONED, Ordering::AcqRel);
+        error
+    }
+
+    pub fn heal(&self) {
+        *self.poison.lock() = None;
+        self.unsynced.store(false, Ordering::Release);
+        self.flags.fetch_and(!POISONED, Ordering::AcqRel);
+    }
+
+    pub fn error(&self, kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Error {
+        Error::new(kind, operation, message).in_file(&self.name)
+    }
+
+    pub fn io_error(&self, operation: &'static str, error: IoError) -> Error {
+        let kind = match error {
+            error if error.is_no_space() => ErrorKind::NoSpace,
+            error if error.is_end_of_file() => ErrorKind::UnexpectedEof,
+            _ => ErrorKind::Io,
+        };
+        Error::with_source(kind, operation, error).in_file(&self.name)
+    }
+
+    fn closed_error(&self, operation: &'static str) -> Error {
+        self.error(ErrorKind::FileClosed, operation, "the file was closed or removed")
+    }
+
+    pub fn poisoned_error(&self, operation: &'static str) -> Error {
+        let cause = self.poison.lock().as_ref().map_or_else(String::new, ToString::to_string);
+        let message =
+            format!("the file takes no writes until it is reopened, because of an earlier failure: {cause}");
+        self.error(ErrorKind::FilePoisoned, operation, message)
+    }
+
+    pub fn check_open(&self, operation: &'static str) -> Result<()> {
+        if self.is_closed() { Err(self.closed_error(operation)) } else { Ok(()) }
+    }
+
+    pub fn check_writable(&self, operation: &'static str) -> Result<()> {
+        self.check_writable_or_poisoned(operation)?;
+        if self.is_poisoned() { Err(self.poisoned_error(operation)) } else { Ok(()) }
+    }
+
+    fn check_writable_or_poisoned(&self, operation: &'static str) -> Result<()> {
+        self.check_open(operation)?;
+        if self.is_read_only() {
+            return Err(self.error(ErrorKind::ReadOnly, operation, "the file was opened for reading only"));
+        }
+        Ok(())
+    }
+
+    pub fn check_page(&self, number: u64, operation: &'static str) -> Result<()> {
+        let pages = self.pages.load(Ordering::Acquire);
+        if number < pages {
+            return Ok(());
+        }
+        let message = format!("expected a page below the file's {pages} pages");
+        Err(self.error(ErrorKind::PageBeyondEnd, operation, message).at_page(number))
+    }
+
+    pub fn check_range(&self, pages: &Range<u64>, operation: &'static str) -> Result<()> {
+        let length = self.pages.load(Ordering::Acquire);
+        if pages.start <= pages.end && pages.end <= length {
+            return Ok(());
+        }
+        let message = format!(
+            "pages {}..{}, expected a range within the file's {length} pages",
+            pages.start, pages.end
+        );
+        Err(self.error(ErrorKind::Range, operation, message))
+    }
+}
+
+/// A page that its holder is about to drop or write: number and exclusive latch.
+pub(crate) struct Seized {
+    pub number: u64,
+    pub latch: Latch<OwnedWord>,
 }

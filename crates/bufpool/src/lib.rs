@@ -19,21 +19,34 @@
 //! # }
 //! ```
 
+mod access;
+mod access_log;
+mod arena;
 mod call_site;
+mod checkpoint;
 mod error;
 mod file;
+mod frame;
 mod guard;
 #[allow(dead_code, unused_imports)]
 mod io;
+mod latch;
+mod miss;
 mod options;
+mod page_table;
+mod page_word;
+mod policy;
 mod pool;
 mod recorder;
 mod stats;
+mod sync;
 #[allow(dead_code)]
 mod sys;
 mod tenant;
+mod write_back;
 
-pub use bufpool_policies::{FileId, PageId};
+pub use bufpool_policies::classic::PolicyKind as Policy;
+pub use bufpool_policies::{Allocation, FileId, PageId};
 pub use call_site::Site;
 pub use error::{Error, ErrorKind, Result};
 pub use file::{File, Page};
@@ -48,25 +61,3 @@ pub use pool::Pool;
 pub use recorder::{Event, Recorder};
 pub use stats::{Report, SiteStats, Stats, TenantStats};
 pub use tenant::{At, Tenant, TenantOptions};
-
-/// How frames are divided between tenants; re-exported from the policies crate once it lands there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Allocation {
-    /// One list for everybody.
-    GlobalLru,
-    /// Swapping and placeholders.
-    LruSp,
-    /// Neither swapping nor placeholders.
-    AllocLru,
-    /// Swapping without placeholders.
-    LruS,
-}
-
-/// The policy of a priority level; re-exported from the policies crate once it lands there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Policy {
-    /// Least recently used.
-    Lru,
-    /// Most recently used.
-    Mru,
-}

@@ -1,76 +1,537 @@
 //! The pool: frames shared by files and tenants.
 
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
-use crate::error::Result;
-use crate::io::IoReport;
-use crate::options::{FileOptions, PoolOptions};
-use crate::stats::{Report, Stats};
-use crate::tenant::TenantOptions;
-use crate::{File, Tenant};
+use bufpool_policies::{DEFAULT_TENANT, Directory, DirectoryOptions, FileId, PageId, TenantId};
+use parking_lot::{Condvar, Mutex};
+
+use crate::Event;
+use crate::access_log::Ring;
+use crate::arena::Arena;
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::{File, FileParts, FileShared};
+use crate::frame::FrameTable;
+use crate::guard::HOLDS_SLOTS;
+use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport, OpenError};
+use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions};
+use crate::page_table::PageTableBudget;
+use crate::policy::{PolicyState, TenantEntry};
+use crate::stats::{Report, SiteStats, Stats, TenantStats};
+use crate::tenant::{Tenant, TenantOptions};
+use crate::write_back::{Reserve, WriteBack};
 
 /// A pool of page frames. Cloning gives another handle to the same pool.
+///
+/// Files and tenants keep their pool alive too. When the last of all handles is dropped without [`close`](Pool::close), dirty pages are
+/// written as by a checkpoint, but nobody hears of errors; a thread that is panicking writes nothing.
 #[derive(Clone)]
-pub struct Pool {}
+pub struct Pool {
+    shared: Arc<PoolShared>,
+}
+
+/// What all handles of a pool share.
+pub(crate) struct PoolShared {
+    // What each access looks at comes first.
+    /// Tells pools apart in the lifetime of the process.
+    pub serial: u64,
+    /// Where threads count their guards and pins in this pool.
+    pub holds_slot: usize,
+    pub page_bytes: usize,
+    /// Hits are applied at once: deterministic mode.
+    pub is_immediate: bool,
+    pub is_recording: bool,
+    pub arena: Arena,
+    pub frames: FrameTable,
+    pub policy: Mutex<PolicyState>,
+    /// The hits of all threads. Locked after `policy`, if both.
+    pub logs: Mutex<Vec<Arc<Ring>>>,
+
+    pub frames_count: u32,
+    pub reserve: Reserve,
+    pub backend: Arc<dyn Backend>,
+    pub write_back: Arc<WriteBack>,
+    pub page_table_budget: PageTableBudget,
+    pub counters: Counters,
+    pub latch_wait: Duration,
+    pub frame_wait: Duration,
+    /// Dirty frames above which the background writer does not rest.
+    pub dirty_limit: u64,
+    threads_max: u32,
+    direct: Direct,
+    closed: AtomicBool,
+
+    /// Misses that wait for a frame; see [`PoolShared::frame_may_be_free`].
+    pub frame_waiters: AtomicU32,
+    pub frame_lock: Mutex<()>,
+    pub frame_freed: Condvar,
+    /// Signalled when writes of resident pages are over.
+    pub write_ended_lock: Mutex<()>,
+    pub write_ended: Condvar,
+}
+
+/// Counts that the directory does not keep.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub reads: AtomicU64,
+    pub writes: AtomicU64,
+    pub creations: AtomicU64,
+    pub waited: AtomicU64,
+    pub write_failures: AtomicU64,
+    pub dirty_frames: AtomicU64,
+}
 
 impl Pool {
-    pub(crate) fn open(_options: PoolOptions) -> Result<Self> {
-        unreachable!()
+    pub(crate) fn open(options: PoolOptions) -> Result<Self> {
+        let io = IoOptions { io: options.io, ..IoOptions::default() };
+        let backend = io::start(&io)
+            .map_err(|error| Error::with_source(ErrorKind::IoUnavailable, "open pool", error))?;
+        Self::open_on(options, backend)
     }
 
-    /// Opens the file at `path`.
-    pub fn open_file(&self, _path: impl AsRef<Path>, _options: FileOptions) -> Result<File> {
-        unreachable!()
+    /// A pool whose files are those of `backend`.
+    pub(crate) fn open_on(options: PoolOptions, backend: Arc<dyn Backend>) -> Result<Self> {
+        const OPERATION: &str = "open pool";
+        let (frames, reserve) = options.split_memory()?;
+        let mapped = Arena::new(frames + reserve, options.page_bytes);
+        let (arena, mut free) = mapped.map_err(|error| Error::from_io(OPERATION, error))?;
+        arena.register(&*backend);
+        let reserve = Reserve::new(free.split_off(frames as usize));
+        let directory = Directory::new(DirectoryOptions {
+            frames,
+            allocation: options.allocation,
+            revocation: options.revocation,
+            shared_pages: options.shared_pages,
+        });
+        let directory =
+            directory.map_err(|error| Error::new(ErrorKind::Memory, OPERATION, error.to_string()))?;
+        let is_recording = options.recorder.is_some();
+        let mut policy = PolicyState::new(directory, free, options.recorder);
+        policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::new(PoolShared {
+            serial,
+            holds_slot: serial as usize % HOLDS_SLOTS,
+            page_bytes: options.page_bytes,
+            is_immediate: options.deterministic.is_some(),
+            is_recording,
+            arena,
+            frames: FrameTable::new(frames + reserve.frames() as u32),
+            policy: Mutex::new(policy),
+            logs: Mutex::default(),
+            frames_count: frames,
+            reserve,
+            backend,
+            write_back: Arc::default(),
+            page_table_budget: PageTableBudget::new(options.page_tables_bytes_max),
+            counters: Counters::default(),
+            latch_wait: Duration::from_millis(options.latch_wait_ms),
+            frame_wait: Duration::from_millis(options.frame_wait_ms),
+            dirty_limit: u64::from(frames) * u64::from(options.dirty_limit_percent) / 100,
+            threads_max: options.threads_max,
+            direct: options.direct,
+            closed: AtomicBool::new(false),
+            frame_waiters: AtomicU32::new(0),
+            frame_lock: Mutex::new(()),
+            frame_freed: Condvar::new(),
+            write_ended_lock: Mutex::new(()),
+            write_ended: Condvar::new(),
+        });
+        if options.deterministic.is_none() {
+            let started = shared.write_back.start(Arc::downgrade(&shared));
+            started.map_err(|error| Error::from_io(OPERATION, error))?;
+        }
+        Ok(Self { shared })
     }
 
-    /// Takes over an open file.
-    pub fn open_fd(&self, _fd: OwnedFd, _options: FileOptions) -> Result<File> {
-        unreachable!()
+    /// Opens the file at `path`, a regular file or a block device, and locks it: exclusively for writing, shared for
+    /// reading. A file whose handles were all dropped is still open in the pool, and given back with its cached pages.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::FileAlreadyOpen`] if the same inode is open in this pool; [`ErrorKind::FileLocked`] if somebody else, in this
+    /// process or another, has a lock in the way; [`ErrorKind::FileLength`] if the length is not a multiple of the page size;
+    /// [`ErrorKind::Alignment`] if direct I/O on the file needs larger pages; [`ErrorKind::IoUnavailable`] if direct I/O is
+    /// required and impossible; [`ErrorKind::PoolClosed`], [`ErrorKind::Io`].
+    pub fn open_file(&self, path: impl AsRef<Path>, options: FileOptions) -> Result<File> {
+        const OPERATION: &str = "open file";
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        self.shared.check_open(OPERATION)?;
+        if let Some(file) = self.open_already(path, &options, &name)? {
+            return Ok(file);
+        }
+        let how = self.shared.how_to_open(&options);
+        let io = self.shared.backend.open(path, &how);
+        let io = io.map_err(|error| self.shared.open_error(error, OPERATION, &name))?;
+        self.register(io, name, Some((path.to_owned(), how)), &options)
     }
 
-    /// A tenant to be opened.
-    pub fn tenant(&self, _name: impl Into<String>) -> TenantOptions {
-        unreachable!()
+    /// Takes over an open file, as [`open_file`](Self::open_file). The descriptor must allow reading, and writing unless the
+    /// options say read-only.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_file`](Self::open_file).
+    pub fn open_fd(&self, fd: OwnedFd, options: FileOptions) -> Result<File> {
+        const OPERATION: &str = "open file";
+        self.shared.check_open(OPERATION)?;
+        let name = format!("fd {}", std::os::fd::AsRawFd::as_raw_fd(&fd));
+        let how = self.shared.how_to_open(&options);
+        let io = self.shared.backend.adopt(fd, &how);
+        let io = io.map_err(|error| self.shared.open_error(error, OPERATION, &name))?;
+        self.register(io, name, None, &options)
+    }
+
+    /// A tenant to be opened under a name for reports.
+    pub fn tenant(&self, name: impl Into<String>) -> TenantOptions {
+        TenantOptions::new(Arc::clone(&self.shared), name.into())
     }
 
     /// The tenant of those who do not care: number 0, without floor, cap or manager.
     pub fn default_tenant(&self) -> Tenant {
-        unreachable!()
+        Tenant::new(Arc::clone(&self.shared), DEFAULT_TENANT, "default".into())
     }
 
-    /// Makes durable what was dirty when the call began.
+    /// Makes durable what was dirty, in all files, when the call began; concurrent writers go on, and what they change meanwhile may or may
+    /// not be written.
+    ///
+    /// # Errors
+    ///
+    /// The first failure; other files are written all the same. As [`File::flush`].
     pub fn checkpoint(&self) -> Result<()> {
-        unreachable!()
+        self.shared.check_open("checkpoint")?;
+        self.shared.checkpoint()
     }
 
-    /// Writes everything, makes it durable, stops the pool's threads.
+    /// Writes everything, makes it durable, closes all files and stops the pool's threads. Other handles find the pool closed.
+    ///
+    /// # Errors
+    ///
+    /// The first failure. A poisoned file is closed all the same; a file with latched or pinned pages stays open, and so does the
+    /// pool.
     pub fn close(self) -> Result<()> {
-        unreachable!()
+        self.shared.close()
     }
 
-    /// Counts, as data.
+    /// Counts, as data. Takes the policy lock, and as long as there are frames.
     pub fn stats(&self) -> Stats {
-        unreachable!()
+        self.shared.stats()
     }
 
     /// Counts, as text.
     pub fn report(&self) -> Report {
-        unreachable!()
+        Report { stats: self.shared.stats() }
     }
 
-    /// The I/O backend, its flags, and the reason for each step down.
+    /// The I/O backend, its flags, and the reason for each step down; and how each open file is accessed.
     pub fn io(&self) -> IoReport {
-        unreachable!()
+        let mut report = self.shared.backend.report();
+        for file in self.shared.policy.lock().files.iter().flatten() {
+            if let Ok(io) = file.io("report") {
+                let alignment = io.alignment();
+                report.features.push(format!(
+                    "file {}: {}, offsets in multiples of {} bytes, memory of {}",
+                    file.name,
+                    io.note(),
+                    alignment.offset_bytes,
+                    alignment.memory_bytes
+                ));
+            }
+        }
+        report
     }
 
     /// How many frames policies fill.
     pub fn frames(&self) -> u32 {
-        unreachable!()
+        self.shared.frames_count
     }
 
     /// Bytes of a page.
     pub fn page_bytes(&self) -> usize {
-        unreachable!()
+        self.shared.page_bytes
+    }
+
+    /// Recounts the pool's state and panics where it contradicts itself. For tests, while no other thread uses the pool.
+    #[doc(hidden)]
+    pub fn check_invariants(&self) {
+        self.shared.check_invariants();
+    }
+
+    /// The file at `path`, if it is open in this pool without handles.
+    fn open_already(&self, path: &Path, options: &FileOptions, name: &str) -> Result<Option<File>> {
+        let Ok(metadata) = std::fs::metadata(path) else { return Ok(None) };
+        let identity = FileIdentity::of(&metadata);
+        let policy = self.shared.policy.lock();
+        let Some(open) = policy.files.iter().flatten().find(|file| file.identity == identity) else {
+            return Ok(None);
+        };
+        if open.has_handles() || open.is_read_only() != options.read_only {
+            return Err(already_open(name, &open.name));
+        }
+        Ok(Some(File::new(Arc::clone(&self.shared), Arc::clone(open))))
+    }
+
+    fn register(
+        &self,
+        io: Arc<IoFile>,
+        name: String,
+        path: Option<(std::path::PathBuf, FileOpen)>,
+        options: &FileOptions,
+    ) -> Result<File> {
+        let pages = self.shared.check_file(&io, &name)?;
+        let mut policy = self.shared.policy.lock();
+        let identity = io.identity();
+        if let Some(open) = policy.files.iter().flatten().find(|file| file.identity == identity) {
+            return Err(already_open(&name, &open.name));
+        }
+        let id = policy.files.len() as u32;
+        if id >= FILES_MAX {
+            let message = format!("{FILES_MAX} files were opened in the life of this pool, expected no more");
+            return Err(Error::new(ErrorKind::Unsupported, "open file", message).in_file(&name));
+        }
+        let shared = Arc::new(FileShared::new(FileParts {
+            id: FileId(id),
+            name,
+            identity,
+            path,
+            block_device: io.is_block_device(),
+            read_only: options.read_only,
+            pages,
+            io,
+        }));
+        policy.record(Event::File { id: shared.id, name: &shared.name });
+        policy.files.push(Some(Arc::clone(&shared)));
+        drop(policy);
+        Ok(File::new(Arc::clone(&self.shared), shared))
+    }
+}
+
+fn already_open(name: &str, open_as: &str) -> Error {
+    let message = format!("the same file is open in this pool as {open_as}");
+    Error::new(ErrorKind::FileAlreadyOpen, "open file", message).in_file(name)
+}
+
+impl PoolShared {
+    fn how_to_open(&self, options: &FileOptions) -> FileOpen {
+        FileOpen {
+            read_only: options.read_only,
+            create: options.create,
+            direct: options.direct.unwrap_or(self.direct),
+        }
+    }
+
+    pub(crate) fn open_error(&self, error: OpenError, operation: &'static str, name: &str) -> Error {
+        let kind = match &error {
+            OpenError::Os { .. } => ErrorKind::Io,
+            OpenError::Locked => ErrorKind::FileLocked,
+            OpenError::DirectImpossible { .. } => ErrorKind::IoUnavailable,
+            OpenError::NotAFile => ErrorKind::Unsupported,
+        };
+        Error::with_source(kind, operation, error).in_file(name)
+    }
+
+    /// Checks a file against the page size. Returns its number of pages.
+    fn check_file(&self, io: &IoFile, name: &str) -> Result<u64> {
+        const OPERATION: &str = "open file";
+        let page_bytes = self.page_bytes as u64;
+        let alignment = io.alignment();
+        let needed = u64::from(alignment.offset_bytes.max(alignment.memory_bytes));
+        if !page_bytes.is_multiple_of(needed) {
+            let message = format!(
+                "direct I/O on this file needs pages of a multiple of {needed} bytes, and the pool's have {page_bytes}; open it with Direct::Off or use larger pages"
+            );
+            return Err(Error::new(ErrorKind::Alignment, OPERATION, message).in_file(name));
+        }
+        let bytes = io.len_bytes().map_err(|error| Error::from_io(OPERATION, error).in_file(name))?;
+        if !bytes.is_multiple_of(page_bytes) && !io.is_block_device() {
+            let message =
+                format!("its length is {bytes} bytes, expected a multiple of the page size {page_bytes}");
+            return Err(Error::new(ErrorKind::FileLength, OPERATION, message).in_file(name));
+        }
+        let pages = bytes / page_bytes;
+        if pages > 1 << PageId::NUMBER_BITS {
+            let message = format!("it has {pages} pages, expected at most 2^{}", PageId::NUMBER_BITS);
+            return Err(Error::new(ErrorKind::FileLength, OPERATION, message).in_file(name));
+        }
+        Ok(pages)
+    }
+
+    pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::PoolClosed, operation, "the pool was closed"));
+        }
+        Ok(())
+    }
+
+    /// Whether a floor of `before` may become `floor_frames`.
+    pub(crate) fn check_floors(
+        &self,
+        policy: &PolicyState,
+        before: u32,
+        floor_frames: u32,
+        operation: &'static str,
+    ) -> Result<()> {
+        let floors: u64 = policy.tenants.iter().map(|entry| u64::from(entry.floor_frames)).sum();
+        let floors = floors - u64::from(before) + u64::from(floor_frames);
+        let needed = 2 * u64::from(self.threads_max) + u64::from(FRAMES_SPARE);
+        let limit = u64::from(self.frames_count) - needed;
+        if floors <= limit {
+            return Ok(());
+        }
+        let message = format!(
+            "all floors together would be {floors} frames, expected at most {limit}: {} frames without 2 for each of threads_max = {} and {FRAMES_SPARE} more",
+            self.frames_count, self.threads_max
+        );
+        Err(Error::new(ErrorKind::Floor, operation, message))
+    }
+
+    /// The log is durable up to here. Without a log, everything is.
+    pub(crate) fn durable_lsn(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Err(Error::new(ErrorKind::PoolClosed, "close pool", "the pool was closed"));
+        }
+        let files: Vec<_> = self.policy.lock().files.iter().flatten().cloned().collect();
+        let mut outcome = Ok(());
+        for file in files {
+            outcome = outcome.and(self.close_file(&file));
+        }
+        if self.policy.lock().files.iter().any(Option::is_some) {
+            self.closed.store(false, Ordering::Release);
+            return outcome;
+        }
+        self.write_back.stop();
+        self.backend.drain();
+        outcome
+    }
+
+    fn stats(&self) -> Stats {
+        let mut policy = self.policy.lock();
+        self.drain_logs(&mut policy);
+        let unlisted: u64 = policy.tenants.iter().map(|entry| entry.hits_unlisted).sum();
+        let directory = &policy.directory;
+        let total = directory.stats();
+        let counters = &self.counters;
+        let tenants: Vec<TenantStats> =
+            (0..policy.tenants.len()).map(|id| tenant_stats(&policy, TenantId(id as u32))).collect();
+        let metadata_bytes = self.frames.metadata_bytes() + directory.metadata_bytes();
+        Stats {
+            accesses: total.accesses + unlisted,
+            hits: total.hits + unlisted,
+            misses: total.misses,
+            reads: counters.reads.load(Ordering::Relaxed),
+            writes: counters.writes.load(Ordering::Relaxed),
+            creations: counters.creations.load(Ordering::Relaxed),
+            waited: counters.waited.load(Ordering::Relaxed),
+            prefetch_used: 0,
+            evictions: total.evictions,
+            write_failures: counters.write_failures.load(Ordering::Relaxed),
+            frames: self.frames_count,
+            reserve_frames: self.reserve.frames() as u32,
+            dirty_frames: counters.dirty_frames.load(Ordering::Relaxed),
+            page_bytes: self.page_bytes,
+            page_tables_bytes: self.page_table_budget.bytes(),
+            metadata_bytes: metadata_bytes as u64,
+            tenants,
+            sites: site_stats(&policy),
+        }
+    }
+
+    fn check_invariants(&self) {
+        let mut policy = self.policy.lock();
+        self.drain_logs(&mut policy);
+        policy.directory.check_invariants();
+        let mut dirty = 0;
+        for (frame, entry) in self.frames.iter() {
+            dirty += u64::from(entry.is_dirty());
+            assert!(!entry.is_writing(), "a write of frame {} is in flight", frame.0);
+            let listed =
+                if frame.0 < self.frames_count { policy.directory.page(frame) } else { entry.page() };
+            assert_eq!(entry.page(), listed, "frame {}", frame.0);
+            let Some(page) = listed else {
+                assert!(!entry.is_dirty(), "frame {} is dirty and empty", frame.0);
+                continue;
+            };
+            let file = policy.file(page.file()).expect("pages of closed files have left");
+            let state = file.table.get(page.number()).expect("a resident page has a word").state();
+            assert_eq!(state.resident_frame(), Some(frame), "{page:?} is {state:?}");
+        }
+        assert_eq!(dirty, self.counters.dirty_frames.load(Ordering::Relaxed));
+        for file in policy.files.iter().flatten() {
+            for (number, word) in file.table.words(0, u64::MAX) {
+                if let Some(frame) = word.state().resident_frame() {
+                    assert_eq!(self.frames.get(frame).page(), Some(PageId::in_file(file.id, number)));
+                }
+            }
+        }
+    }
+}
+
+fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
+    let entry = &policy.tenants[id.index()];
+    let stats = policy.directory.tenant_stats(id);
+    TenantStats {
+        id: id.0,
+        name: entry.name.to_string(),
+        closed: entry.closed,
+        floor_frames: entry.floor_frames,
+        cap_frames: entry.cap_frames,
+        resident_frames: policy.directory.resident(id),
+        accesses: stats.accesses + entry.hits_unlisted,
+        hits: stats.hits + entry.hits_unlisted,
+        misses: stats.misses,
+        decisions: stats.decisions,
+        overrules: stats.overrules,
+        mistakes: stats.mistakes,
+        vindications: stats.vindications,
+        revocations: stats.revocations,
+    }
+}
+
+fn site_stats(policy: &PolicyState) -> Vec<SiteStats> {
+    let site = |(index, counts): (usize, &crate::policy::SiteCounts)| {
+        let id = index as u32 + 1;
+        let key = policy.sites.key(id);
+        SiteStats {
+            id,
+            name: key.name.map(str::to_owned),
+            file: key.file.to_owned(),
+            line: key.line,
+            column: key.column,
+            accesses: counts.accesses,
+            misses: counts.misses,
+            mistakes: counts.mistakes,
+        }
+    };
+    let mut sites: Vec<SiteStats> = policy.site_counts.iter().enumerate().map(site).collect();
+    sites.sort_by_key(|site| std::cmp::Reverse(site.accesses));
+    sites
+}
+
+impl Drop for PoolShared {
+    /// See [`Pool`].
+    fn drop(&mut self) {
+        self.write_back.stop();
+        if !self.closed.load(Ordering::Acquire) && !std::thread::panicking() {
+            self.write_departures();
+            // Nobody is left to hear of a failure; engines that care close their pool.
+            let _ = self.checkpoint();
+        }
+        self.backend.drain();
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool({} frames of {} bytes)", self.frames(), self.page_bytes())
     }
 }

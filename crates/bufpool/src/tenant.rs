@@ -1,172 +1,402 @@
 //! Tenants: who accesses pages, on what terms.
+//!
+//! A tenant is whatever the engine wants to isolate. One for each table, each query, each thread or each customer are all
+//! natural; `examples/tenants.rs` shows them.
 
+use std::fmt;
 use std::ops::Range;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::error::Result;
+use bufpool_policies::{DirectiveError, DirectoryError, FrameId, PageId, TenantId};
+
+use crate::access::Limit;
+use crate::call_site::SiteRef;
+use crate::error::{Error, ErrorKind, Result};
 use crate::file::{File, Page};
 use crate::guard::{Pin, ReadGuard, WriteGuard};
-use crate::{Policy, Site};
+use crate::policy::{PolicyState, TenantEntry};
+use crate::pool::PoolShared;
+use crate::{Event, Policy, Site};
 
 /// Whatever the engine isolates: a table, a query, a thread, a customer. Cloning gives another handle.
+///
+/// Access functions are `#[track_caller]`: the caller's source line is the call site in statistics, and a wrapper that
+/// wants its own callers counted repeats the attribute. Each granted guard is one access.
+///
+/// A `try_` form gives `None` instead of waiting for a latch or for another thread's load, a `_timeout` form waits at most
+/// the time given. A miss waits for the device in all forms.
+///
+/// # Errors
+///
+/// All access functions: [`ErrorKind::PageBeyondEnd`], [`ErrorKind::FileClosed`], [`ErrorKind::TenantClosed`],
+/// [`ErrorKind::WrongPool`] for the arguments; [`ErrorKind::LatchTimeout`] after `latch_wait_ms`, or
+/// [`ErrorKind::SelfDeadlock`] at once where that is checked; [`ErrorKind::Exhausted`] if every frame the tenant may take is pinned;
+/// [`ErrorKind::Io`], [`ErrorKind::UnexpectedEof`] if the page could not be read, or a page that had to make room could not be
+/// written. `write` and `create` also [`ErrorKind::ReadOnly`] and [`ErrorKind::FilePoisoned`].
 #[derive(Clone)]
-pub struct Tenant {}
+pub struct Tenant {
+    pub(crate) pool: Arc<PoolShared>,
+    shared: Arc<TenantShared>,
+}
 
-/// A tenant about to be opened.
-pub struct TenantOptions {}
+struct TenantShared {
+    id: TenantId,
+    closed: AtomicBool,
+    name: Arc<str>,
+}
 
-/// A tenant at a call site named by the engine.
+/// A tenant about to be opened; see [`Pool::tenant`](crate::Pool::tenant).
+#[must_use = "a tenant exists once it is opened"]
+pub struct TenantOptions {
+    pool: Arc<PoolShared>,
+    name: String,
+    floor_frames: u32,
+    cap_frames: Option<u32>,
+}
+
+/// A tenant at a call site named by the engine; see [`Tenant::at`].
+#[derive(Clone, Copy)]
 pub struct At<'t> {
     tenant: &'t Tenant,
     site: &'static Site,
 }
 
 impl TenantOptions {
+    pub(crate) fn new(pool: Arc<PoolShared>, name: String) -> Self {
+        Self { pool, name, floor_frames: 0, cap_frames: None }
+    }
+
     /// Frames that no other tenant can take from it. Default 0.
-    pub fn floor_frames(self, _frames: u32) -> Self {
+    pub fn floor_frames(mut self, frames: u32) -> Self {
+        self.floor_frames = frames;
         self
     }
 
-    /// The most frames it may own. Default: all.
-    pub fn cap_frames(self, _frames: u32) -> Self {
+    /// The most frames it may own, at least 1 and at least its floor. Default: all.
+    pub fn cap_frames(mut self, frames: u32) -> Self {
+        self.cap_frames = Some(frames);
         self
     }
 
     /// Opens the tenant.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Floor`] if all floors together leave less than `2 * threads_max + 8` frames, or the cap is below the floor;
+    /// [`ErrorKind::PoolClosed`].
     pub fn open(self) -> Result<Tenant> {
-        unreachable!()
+        const OPERATION: &str = "open tenant";
+        self.pool.check_open(OPERATION)?;
+        let mut policy = self.pool.policy.lock();
+        let cap_frames = self.cap_frames.unwrap_or(policy.directory.frames());
+        self.pool.check_floors(&policy, 0, self.floor_frames, OPERATION)?;
+        let opened = policy.directory.open_tenant(self.floor_frames, cap_frames);
+        let id = opened.map_err(|error| share_error(OPERATION, error))?;
+        let name: Arc<str> = self.name.into();
+        let entry = TenantEntry::new(Arc::clone(&name), self.floor_frames, cap_frames);
+        policy.add_tenant(id, entry);
+        drop(policy);
+        Ok(Tenant::new(self.pool, id, name))
     }
 }
 
 /// The access functions, once for [`Tenant`] and once for [`At`].
 macro_rules! access_functions {
-    ($life:lifetime) => {
+    ([$($receiver:tt)*] [$($bound:tt)*] $tenant:expr, $site:expr) => {
         /// Shared access to `page`.
         #[track_caller]
-        pub fn read<'g>(&'g self, _page: Page<'g>) -> Result<ReadGuard<'g>> {
-            unreachable!()
+        #[inline]
+        pub fn read<'g>($($receiver)*, page: Page<'g>) -> Result<ReadGuard<'g>> $($bound)* {
+            $tenant.guard_shared(page, $site, Limit::Default)
         }
+
         /// Exclusive access to `page`.
         #[track_caller]
-        pub fn write<'g>(&'g self, _page: Page<'g>) -> Result<WriteGuard<'g>> {
-            unreachable!()
+        #[inline]
+        pub fn write<'g>($($receiver)*, page: Page<'g>) -> Result<WriteGuard<'g>> $($bound)* {
+            $tenant.guard_exclusive(page, $site, Limit::Default)
         }
-        /// Exclusive access to `page`, filled with zeros, without reading it.
+
+        /// Exclusive access to `page`, filled with zeros. A page that is not resident is not read.
         #[track_caller]
-        pub fn create<'g>(&'g self, _page: Page<'g>) -> Result<WriteGuard<'g>> {
-            unreachable!()
+        pub fn create<'g>($($receiver)*, page: Page<'g>) -> Result<WriteGuard<'g>> $($bound)* {
+            $tenant.guard_created(page, $site, Limit::Default)
         }
-        /// As `read`, but `None` instead of waiting for another's latch or load.
+
+        /// As [`read`](Self::read), but `None` instead of waiting for another's latch or load.
         #[track_caller]
-        pub fn try_read<'g>(&'g self, _page: Page<'g>) -> Result<Option<ReadGuard<'g>>> {
-            unreachable!()
+        pub fn try_read<'g>($($receiver)*, page: Page<'g>) -> Result<Option<ReadGuard<'g>>> $($bound)* {
+            or_none($tenant.guard_shared(page, $site, Limit::Now))
         }
-        /// As `write`, but `None` instead of waiting for another's latch or load.
+
+        /// As [`write`](Self::write), but `None` instead of waiting for another's latch or load.
         #[track_caller]
-        pub fn try_write<'g>(&'g self, _page: Page<'g>) -> Result<Option<WriteGuard<'g>>> {
-            unreachable!()
+        pub fn try_write<'g>($($receiver)*, page: Page<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
+            or_none($tenant.guard_exclusive(page, $site, Limit::Now))
         }
-        /// As `create`, but `None` instead of waiting for another's latch or load.
+
+        /// As [`create`](Self::create), but `None` instead of waiting for another's latch or load.
         #[track_caller]
-        pub fn try_create<'g>(&'g self, _page: Page<'g>) -> Result<Option<WriteGuard<'g>>> {
-            unreachable!()
+        pub fn try_create<'g>($($receiver)*, page: Page<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
+            or_none($tenant.guard_created(page, $site, Limit::Now))
         }
-        /// As `read`, but `None` after waiting for `limit`.
+
+        /// As [`read`](Self::read), but `None` after waiting for `limit`.
         #[track_caller]
         pub fn read_timeout<'g>(
-            &'g self,
-            _page: Page<'g>,
-            _limit: Duration,
-        ) -> Result<Option<ReadGuard<'g>>> {
-            unreachable!()
+            $($receiver)*,
+            page: Page<'g>,
+            limit: Duration,
+        ) -> Result<Option<ReadGuard<'g>>> $($bound)* {
+            or_none($tenant.guard_shared(page, $site, Limit::Within(limit)))
         }
-        /// As `write`, but `None` after waiting for `limit`.
+
+        /// As [`write`](Self::write), but `None` after waiting for `limit`.
         #[track_caller]
         pub fn write_timeout<'g>(
-            &'g self,
-            _page: Page<'g>,
-            _limit: Duration,
-        ) -> Result<Option<WriteGuard<'g>>> {
-            unreachable!()
+            $($receiver)*,
+            page: Page<'g>,
+            limit: Duration,
+        ) -> Result<Option<WriteGuard<'g>>> $($bound)* {
+            or_none($tenant.guard_exclusive(page, $site, Limit::Within(limit)))
         }
-        /// As `create`, but `None` after waiting for `limit`.
+
+        /// As [`create`](Self::create), but `None` after waiting for `limit`.
         #[track_caller]
         pub fn create_timeout<'g>(
-            &'g self,
-            _page: Page<'g>,
-            _limit: Duration,
-        ) -> Result<Option<WriteGuard<'g>>> {
-            unreachable!()
+            $($receiver)*,
+            page: Page<'g>,
+            limit: Duration,
+        ) -> Result<Option<WriteGuard<'g>>> $($bound)* {
+            or_none($tenant.guard_created(page, $site, Limit::Within(limit)))
         }
-        /// Brings `page` in and keeps it there, without a latch.
+
+        /// Brings `page` in and keeps it in its frame, without a latch. One access.
         #[track_caller]
-        pub fn pin<'g>(&'g self, _page: Page<'g>) -> Result<Pin<'g>> {
-            unreachable!()
+        pub fn pin<'g>($($receiver)*, page: Page<'g>) -> Result<Pin<'g>> $($bound)* {
+            Ok($tenant.guard_shared(page, $site, Limit::Default)?.pin())
         }
     };
 }
 
-impl Tenant {
-    access_functions!('t);
+/// A wait that was too long for the caller is no error in a `try_` or `_timeout` form.
+fn or_none<G>(granted: Result<G>) -> Result<Option<G>> {
+    match granted {
+        Ok(guard) => Ok(Some(guard)),
+        Err(error) if error.kind() == ErrorKind::LatchTimeout => Ok(None),
+        Err(error) => Err(error),
+    }
+}
 
-    /// This tenant at a call site named by the engine: `tenant.at(site!("inner scan")).read(page)`.
+impl Tenant {
+    access_functions!([&'g self] [] self, SiteRef::Caller(Location::caller()));
+
+    pub(crate) fn new(pool: Arc<PoolShared>, id: TenantId, name: Arc<str>) -> Self {
+        Self { pool, shared: Arc::new(TenantShared { id, closed: AtomicBool::new(false), name }) }
+    }
+
+    /// This tenant at a call site named by the engine: `tenant.at(site!("inner scan")).read(page)`. For engines with one
+    /// central fetch function, whose own source line would say nothing.
+    #[inline]
     pub fn at(&self, site: &'static Site) -> At<'_> {
         At { tenant: self, site }
     }
 
-    /// The number of the tenant, as in statistics and traces.
+    /// The number of the tenant, as in statistics and traces. Used again after the tenant was closed and its pages are gone.
     pub fn id(&self) -> u32 {
-        unreachable!()
+        self.shared.id.0
+    }
+
+    #[inline]
+    pub(crate) fn tenant_id(&self) -> TenantId {
+        self.shared.id
+    }
+
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.shared.closed.load(Ordering::Relaxed)
     }
 
     /// The name given at opening.
     pub fn name(&self) -> &str {
-        unreachable!()
+        &self.shared.name
     }
 
-    /// Sets the policy of one priority level.
-    pub fn set_policy(&self, _priority: i32, _policy: Policy) -> Result<()> {
-        unreachable!()
+    /// Sets which of the pages of one priority goes first. Changes no order: with [`Policy::Mru`] the other end of the same
+    /// list is taken. The tenant is managed from its first directive on.
+    ///
+    /// # Errors
+    ///
+    /// All directives: [`ErrorKind::Directive`] for a priority outside −32..=31 and for a tenant with a manager of its own,
+    /// [`ErrorKind::DirectiveLimit`] beyond a limit, [`ErrorKind::TenantClosed`]. Nothing has changed then.
+    pub fn set_policy(&self, priority: i32, policy: Policy) -> Result<()> {
+        const OPERATION: &str = "set policy";
+        let id = self.shared.id;
+        self.directive(OPERATION, |state| {
+            state.directory.set_policy(id, priority, policy)?;
+            state.record(Event::Policy { tenant: id.0, priority, policy });
+            Ok(())
+        })
     }
 
-    /// The policy of one priority level.
-    pub fn policy(&self, _priority: i32) -> Result<Policy> {
-        unreachable!()
+    /// The policy of one priority; [`Policy::Lru`] where none was set.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tenant::set_policy`].
+    pub fn policy(&self, priority: i32) -> Result<Policy> {
+        self.directive("get policy", |state| state.directory.policy(self.shared.id, priority))
     }
 
-    /// Sets the long-term priority of a file's pages; returns how many resident pages changed level.
-    pub fn set_priority(&self, _file: &File, _priority: i32) -> Result<usize> {
-        unreachable!()
+    /// Sets the long-term priority of a file's pages, now and later; pages of the lowest priority go first. Returns how many resident pages
+    /// changed level.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tenant::set_policy`]; [`ErrorKind::WrongPool`].
+    pub fn set_priority(&self, file: &File, priority: i32) -> Result<usize> {
+        const OPERATION: &str = "set priority";
+        self.check_file(file, OPERATION)?;
+        let id = self.shared.id;
+        let first = PageId::in_file(file.id(), 0);
+        let last = PageId::in_file(file.id(), (1 << PageId::NUMBER_BITS) - 1);
+        self.directive(OPERATION, |state| {
+            let PolicyState { directory, files, .. } = state;
+            let moved = directory.set_priority(id, first..=last, priority, |page| frame_of(files, page))?;
+            state.record(Event::Priority { tenant: id.0, first, last, priority });
+            Ok(moved)
+        })
     }
 
     /// The long-term priority of a file's pages.
-    pub fn priority(&self, _file: &File) -> Result<i32> {
-        unreachable!()
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::WrongPool`], [`ErrorKind::TenantClosed`].
+    pub fn priority(&self, file: &File) -> Result<i32> {
+        const OPERATION: &str = "get priority";
+        self.check_file(file, OPERATION)?;
+        let page = PageId::in_file(file.id(), 0);
+        self.directive(OPERATION, |state| Ok(state.directory.priority(self.shared.id, page)))
     }
 
-    /// Sets the priority of those pages of a range that are resident now, until their next reference; returns how many.
-    pub fn set_temporary_priority(&self, _file: &File, _pages: Range<u64>, _priority: i32) -> Result<usize> {
-        unreachable!()
+    /// Gives those pages of a range that are resident now, and the tenant's own, a priority until their next reference or
+    /// replacement. Returns how many. An empty range affects none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tenant::set_policy`]; [`ErrorKind::Range`] for an inverted range or one that ends beyond the file;
+    /// [`ErrorKind::WrongPool`].
+    pub fn set_temporary_priority(&self, file: &File, pages: Range<u64>, priority: i32) -> Result<usize> {
+        const OPERATION: &str = "set temporary priority";
+        self.check_file(file, OPERATION)?;
+        file.shared.check_range(&pages, OPERATION)?;
+        let id = self.shared.id;
+        if pages.is_empty() {
+            // Checks the priority all the same.
+            return self.directive(OPERATION, |state| state.directory.policy(id, priority)).map(|_| 0);
+        }
+        let first = PageId::in_file(file.id(), pages.start);
+        let last = PageId::in_file(file.id(), pages.end - 1);
+        self.directive(OPERATION, |state| {
+            let PolicyState { directory, files, .. } = state;
+            let moved =
+                directory.set_temporary_priority(id, first..=last, priority, |page| frame_of(files, page))?;
+            state.record(Event::TemporaryPriority { tenant: id.0, first, last, priority });
+            Ok(moved)
+        })
     }
 
     /// Changes the floor.
-    pub fn set_floor_frames(&self, _frames: u32) -> Result<()> {
-        unreachable!()
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Floor`] as in [`TenantOptions::open`]; [`ErrorKind::TenantClosed`].
+    pub fn set_floor_frames(&self, frames: u32) -> Result<()> {
+        const OPERATION: &str = "set floor";
+        self.check_open(OPERATION)?;
+        let mut policy = self.pool.policy.lock();
+        let before = policy.tenants[self.shared.id.index()].floor_frames;
+        self.pool.check_floors(&policy, before, frames, OPERATION)?;
+        let set = policy.directory.set_floor(self.shared.id, frames);
+        set.map_err(|error| share_error(OPERATION, error))?;
+        policy.tenants[self.shared.id.index()].floor_frames = frames;
+        Ok(())
     }
 
-    /// Changes the cap; what the tenant has above it is evicted at once.
-    pub fn set_cap_frames(&self, _frames: u32) -> Result<()> {
-        unreachable!()
+    /// Changes the cap. What the tenant has above it is evicted before the call returns, dirty pages written; pages that are pinned or
+    /// latched stay, and go when the tenant next needs a frame.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Floor`] if the cap is 0 or below the floor; [`ErrorKind::TenantClosed`]; [`ErrorKind::Io`] if a dirty
+    /// page could not be written, and it stays.
+    pub fn set_cap_frames(&self, frames: u32) -> Result<()> {
+        const OPERATION: &str = "set cap";
+        self.check_open(OPERATION)?;
+        {
+            let mut policy = self.pool.policy.lock();
+            let set = policy.directory.set_cap(self.shared.id, frames);
+            set.map_err(|error| share_error(OPERATION, error))?;
+            policy.tenants[self.shared.id.index()].cap_frames = frames;
+        }
+        self.pool.shrink_to_cap(self.shared.id)
     }
 
-    /// Closes the tenant; its pages stay, as nobody's in particular.
+    /// Closes the tenant: its pages stay where they are, without a manager. Other handles find it closed.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for the default tenant; [`ErrorKind::TenantClosed`] if it was closed already.
     pub fn close(self) -> Result<()> {
-        unreachable!()
+        const OPERATION: &str = "close tenant";
+        self.check_open(OPERATION)?;
+        let mut policy = self.pool.policy.lock();
+        self.pool.drain_logs(&mut policy);
+        let closed = policy.directory.close_tenant(self.shared.id);
+        closed.map_err(|error| share_error(OPERATION, error))?;
+        let entry = &mut policy.tenants[self.shared.id.index()];
+        entry.closed = true;
+        entry.floor_frames = 0;
+        self.shared.closed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn directive<R>(
+        &self,
+        operation: &'static str,
+        give: impl FnOnce(&mut PolicyState) -> Result<R, DirectiveError>,
+    ) -> Result<R> {
+        self.check_open(operation)?;
+        let mut policy = self.pool.policy.lock();
+        // A directive acts on the order of references, so those that are still on their way come first.
+        self.pool.drain_logs(&mut policy);
+        give(&mut policy).map_err(|error| directive_error(operation, &error))
+    }
+
+    pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
+        self.pool.check_open(operation)?;
+        if self.is_closed() {
+            let message = format!("tenant {} was closed", self.shared.name);
+            return Err(Error::new(ErrorKind::TenantClosed, operation, message));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_file(&self, file: &File, operation: &'static str) -> Result<()> {
+        if Arc::ptr_eq(&self.pool, &file.pool) {
+            return Ok(());
+        }
+        let message = format!("tenant {} belongs to another pool than the file", self.shared.name);
+        Err(Error::new(ErrorKind::WrongPool, operation, message).in_file(file.name()))
     }
 }
 
 impl<'t> At<'t> {
-    access_functions!('t);
+    access_functions!([&self] [where 't: 'g] self.tenant, SiteRef::Named(self.site));
 
     /// The tenant.
     pub fn tenant(&self) -> &'t Tenant {
@@ -177,4 +407,35 @@ impl<'t> At<'t> {
     pub fn site(&self) -> &'static Site {
         self.site
     }
+}
+
+impl fmt::Debug for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tenant({}, {})", self.shared.id.0, self.shared.name)
+    }
+}
+
+/// Where a page is, for directives over ranges.
+fn frame_of(files: &[Option<Arc<crate::file::FileShared>>], page: PageId) -> Option<FrameId> {
+    let file = files.get(page.file().index())?.as_ref()?;
+    file.table.get(page.number())?.state().resident_frame()
+}
+
+fn directive_error(operation: &'static str, error: &DirectiveError) -> Error {
+    let kind = match error {
+        DirectiveError::UnknownTenant { .. } => ErrorKind::TenantClosed,
+        DirectiveError::TooManyRanges { .. } => ErrorKind::DirectiveLimit,
+        DirectiveError::InvertedRange { .. } => ErrorKind::Range,
+        _ => ErrorKind::Directive,
+    };
+    Error::new(kind, operation, error.to_string())
+}
+
+fn share_error(operation: &'static str, error: DirectoryError) -> Error {
+    let kind = match error {
+        DirectoryError::UnknownTenant { .. } => ErrorKind::TenantClosed,
+        DirectoryError::DefaultTenant => ErrorKind::Unsupported,
+        _ => ErrorKind::Floor,
+    };
+    Error::new(kind, operation, error.to_string())
 }

@@ -2,7 +2,7 @@
 //!
 //! An [`IoFile`] is a descriptor of the kernel's, or, on the simulated device, a file of that device.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -48,6 +48,17 @@ impl Alignment {
 pub(crate) struct FileIdentity {
     pub(super) device: u64,
     pub(super) inode: u64,
+}
+
+impl FileIdentity {
+    /// The file that `metadata` describes.
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        if metadata.file_type().is_block_device() {
+            Self { device: metadata.rdev(), inode: 0 }
+        } else {
+            Self { device: metadata.dev(), inode: metadata.ino() }
+        }
+    }
 }
 
 /// Why a file could not be opened.
@@ -140,11 +151,7 @@ impl IoFile {
         if !block_device && !metadata.file_type().is_file() {
             return Err(OpenError::NotAFile);
         }
-        let identity = if block_device {
-            FileIdentity { device: metadata.rdev(), inode: 0 }
-        } else {
-            FileIdentity { device: metadata.dev(), inode: metadata.ino() }
-        };
+        let identity = FileIdentity::of(&metadata);
         let (alignment, note) = settle_alignment(file.as_fd(), block_device, how.direct, refusal)?;
         let direct = sys::is_direct(file.as_fd()).map_err(OpenError::os("fcntl"))?;
         lock(file.as_fd(), !how.read_only)?;
@@ -193,6 +200,11 @@ impl IoFile {
     /// Which file it is.
     pub(crate) fn identity(&self) -> FileIdentity {
         self.identity
+    }
+
+    /// True for a block device, which has a fixed length.
+    pub(crate) fn is_block_device(&self) -> bool {
+        matches!(self.medium, Medium::Kernel { block_device: true, .. })
     }
 
     /// True if I/O on it bypasses the page cache.

@@ -1,0 +1,269 @@
+//! From a page's name to a latch on it: the path of every access.
+//!
+//! A hit is two loads to find the page word, one compare-and-swap to latch it, and one entry in the thread's access log. Everything
+//! else is in `#[cold]` functions.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bufpool_policies::{FrameId, PageId, TenantId};
+
+use crate::access_log::{Hit, Level, with_ring};
+use crate::call_site::SiteRef;
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::Page;
+use crate::guard::{ReadGuard, WriteGuard};
+use crate::latch::{Hold, Latch, Patience, Refusal, acquire, acquire_resident};
+use crate::page_word::{PageWord, Want};
+use crate::policy::PolicyState;
+use crate::pool::PoolShared;
+use crate::tenant::Tenant;
+
+/// How long an access may wait for others.
+#[derive(Clone, Copy)]
+pub(crate) enum Limit {
+    /// As the pool's options say; longer is an error.
+    Default,
+    /// Not at all.
+    Now,
+    /// This long.
+    Within(Duration),
+}
+
+/// What an access is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Read,
+    Write,
+    /// Contents do not matter: they are overwritten at once.
+    Create,
+}
+
+impl Purpose {
+    fn operation(self) -> &'static str {
+        match self {
+            Self::Read => "read page",
+            Self::Write => "write page",
+            Self::Create => "create page",
+        }
+    }
+
+    pub fn want(self) -> Want {
+        if self == Self::Read { Want::Shared } else { Want::Exclusive }
+    }
+}
+
+impl Tenant {
+    #[inline]
+    pub(crate) fn guard_shared<'g>(
+        &'g self,
+        page: Page<'g>,
+        site: SiteRef,
+        limit: Limit,
+    ) -> Result<ReadGuard<'g>> {
+        let latch = self.latch(page, Purpose::Read, site, limit)?;
+        Ok(ReadGuard::new(self, page, latch))
+    }
+
+    #[inline]
+    pub(crate) fn guard_exclusive<'g>(
+        &'g self,
+        page: Page<'g>,
+        site: SiteRef,
+        limit: Limit,
+    ) -> Result<WriteGuard<'g>> {
+        let latch = self.latch(page, Purpose::Write, site, limit)?;
+        Ok(WriteGuard::new(self, page, latch))
+    }
+
+    pub(crate) fn guard_created<'g>(
+        &'g self,
+        page: Page<'g>,
+        site: SiteRef,
+        limit: Limit,
+    ) -> Result<WriteGuard<'g>> {
+        let latch = self.latch(page, Purpose::Create, site, limit)?;
+        let mut guard = WriteGuard::new(self, page, latch);
+        // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
+        guard.fill(0);
+        Ok(guard)
+    }
+
+    /// The hit path.
+    #[inline]
+    fn latch<'g>(
+        &'g self,
+        page: Page<'g>,
+        purpose: Purpose,
+        site: SiteRef,
+        limit: Limit,
+    ) -> Result<Latch<&'g PageWord>> {
+        let file = page.file();
+        let allowed = std::ptr::eq(&*file.pool, &*self.pool)
+            && !self.is_closed()
+            && (purpose == Purpose::Read || file.shared.takes_writes());
+        if allowed
+            && let Some(word) = file.shared.table.get(page.number())
+            && let Ok(latch) = Latch::try_new(word, purpose.want())
+        {
+            let creation = purpose == Purpose::Create;
+            self.pool.note_hit(page.id(), latch.frame(), self.tenant_id(), site, creation);
+            return Ok(latch);
+        }
+        self.latch_slowly(page, purpose, site, limit)
+    }
+
+    /// Waits, loads, or finds out what is wrong.
+    #[cold]
+    fn latch_slowly<'g>(
+        &'g self,
+        page: Page<'g>,
+        purpose: Purpose,
+        site: SiteRef,
+        limit: Limit,
+    ) -> Result<Latch<&'g PageWord>> {
+        let operation = purpose.operation();
+        let (file, pool) = (page.file(), &*self.pool);
+        self.check_open(operation)?;
+        self.check_file(file, operation)?;
+        file.shared.check_open(operation)?;
+        if purpose != Purpose::Read {
+            file.shared.check_writable(operation)?;
+        }
+        file.shared.check_page(page.number(), operation)?;
+        let word = file.shared.table.get_or_allocate(page.number(), &pool.page_table_budget);
+        let word = word.ok_or_else(|| pool.page_tables_full(page, operation))?;
+        match acquire(word, purpose.want(), pool.patience(limit)) {
+            Err(refusal) => Err(pool.latch_error(page, refusal, limit, operation)),
+            Ok((Hold::Load(loading), _)) => pool.bring_in(self, page, loading, purpose, site, operation),
+            Ok((Hold::Latched(latch), waited)) => {
+                pool.counters.waited.fetch_add(u64::from(waited), Ordering::Relaxed);
+                let creation = purpose == Purpose::Create;
+                pool.note_hit(page.id(), latch.frame(), self.tenant_id(), site, creation);
+                Ok(latch)
+            }
+        }
+    }
+}
+
+impl PoolShared {
+    /// Latches a page that the caller has pinned.
+    pub(crate) fn latch_pinned<'g>(
+        &self,
+        page: Page<'g>,
+        word: &'g PageWord,
+        purpose: Purpose,
+        limit: Limit,
+    ) -> Result<Latch<&'g PageWord>> {
+        let operation = purpose.operation();
+        if purpose != Purpose::Read {
+            page.file().shared.check_writable(operation)?;
+        }
+        match acquire_resident(word, purpose.want(), self.patience(limit)) {
+            Ok(latch) => Ok(latch.expect("a pinned page stays resident")),
+            Err(refusal) => Err(self.latch_error(page, refusal, limit, operation)),
+        }
+    }
+
+    /// Notes a hit: in deterministic mode at once, otherwise in the thread's log.
+    #[inline]
+    pub(crate) fn note_hit(
+        &self,
+        page: PageId,
+        frame: FrameId,
+        tenant: TenantId,
+        site: SiteRef,
+        creation: bool,
+    ) {
+        let hit = Hit { page, frame, tenant, site };
+        if self.is_immediate {
+            return self.apply_at_once(&hit, creation);
+        }
+        let register = |ring: &_| self.logs.lock().push(std::sync::Arc::clone(ring));
+        match with_ring(self.serial, register, |ring| ring.push(hit)) {
+            Some(Level::Low) => {}
+            Some(level) => self.drain_own_log(level),
+            None => self.apply_at_once(&hit, creation),
+        }
+    }
+
+    #[cold]
+    fn apply_at_once(&self, hit: &Hit, creation: bool) {
+        self.policy.lock().hit(hit, creation);
+    }
+
+    #[cold]
+    fn drain_own_log(&self, level: Level) {
+        let policy = if level == Level::Full { Some(self.policy.lock()) } else { self.policy.try_lock() };
+        if let Some(mut policy) = policy {
+            self.drain_own_log_into(&mut policy);
+        }
+    }
+
+    /// Applies the calling thread's hits, for a caller that holds the policy lock.
+    pub(crate) fn drain_own_log_into(&self, policy: &mut PolicyState) {
+        if !self.is_immediate {
+            // A thread without a ring has no hits to drain, and the lock order forbids registering one here.
+            crate::access_log::with_existing_ring(self.serial, |ring| {
+                ring.drain(|hit| policy.hit(&hit, false));
+            });
+        }
+    }
+
+    /// Applies all threads' hits, and forgets the logs of threads that have ended.
+    pub(crate) fn drain_logs(&self, policy: &mut PolicyState) {
+        self.logs.lock().retain(|ring| {
+            ring.drain(|hit| policy.hit(&hit, false));
+            !ring.is_finished()
+        });
+    }
+
+    pub(crate) fn patience(&self, limit: Limit) -> Patience {
+        match limit {
+            Limit::Default => Patience::Limit(self.latch_wait),
+            Limit::Now => Patience::None,
+            Limit::Within(limit) => Patience::Limit(limit),
+        }
+    }
+
+    /// Why there is no latch on `page`.
+    #[cold]
+    pub(crate) fn latch_error(
+        &self,
+        page: Page<'_>,
+        refusal: Refusal,
+        limit: Limit,
+        operation: &'static str,
+    ) -> Error {
+        let error = match (refusal, limit) {
+            (Refusal::Own, _) => Error::new(
+                ErrorKind::SelfDeadlock,
+                operation,
+                "the calling thread holds a latch on this page itself, and would wait for it",
+            ),
+            (Refusal::TimedOut, Limit::Default) => Error::new(
+                ErrorKind::LatchTimeout,
+                operation,
+                format!(
+                    "the page was latched by others for longer than latch_wait_ms = {}",
+                    self.latch_wait.as_millis()
+                ),
+            ),
+            // Never seen: the caller turns it into "none".
+            (Refusal::TimedOut, _) => return Error::new(ErrorKind::LatchTimeout, operation, ""),
+        };
+        error.in_file(page.file().name()).at_page(page.number())
+    }
+
+    fn page_tables_full(&self, page: Page<'_>, operation: &'static str) -> Error {
+        let budget = &self.page_table_budget;
+        let message = format!(
+            "page tables take {} bytes, expected no more than page_tables_bytes_max = {}",
+            budget.bytes(),
+            budget.bytes_max()
+        );
+        Error::new(ErrorKind::FileLength, operation, message)
+            .in_file(page.file().name())
+            .at_page(page.number())
+    }
+}

@@ -1,0 +1,194 @@
+//! The memory of all page frames, and the right to use it as a value.
+//!
+//! The arena is one anonymous mapping: aligned for direct I/O, huge pages advised, not inherited by a fork. A frame's
+//! bytes belong to whoever has its [`FrameLease`], of which there is exactly one for each frame. A lease lies in one of four
+//! places: with the list of free frames, with a thread that fills or empties the frame, with an operation in flight, or in
+//! a page word (turned into a latch by [`latch`](crate::latch)); so none of these can touch the bytes of another.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use bufpool_policies::FrameId;
+
+use crate::io::{Action, Backend, Buffer, Buffers, Group, IoError, IoFile, Request};
+use crate::page_word::PageWord;
+use crate::sys::Mapping;
+
+/// The memory of a pool's frames.
+pub(crate) struct Arena {
+    memory: Mapping,
+    page_bytes: usize,
+    frames: u32,
+}
+
+/// The right to a frame's bytes. Neither cloned nor made twice; dropping it loses the frame for good.
+#[derive(Debug)]
+#[must_use = "a lost lease is a lost frame"]
+pub(crate) struct FrameLease {
+    frame: FrameId,
+}
+
+impl FrameLease {
+    /// The frame.
+    pub fn frame(&self) -> FrameId {
+        self.frame
+    }
+
+    /// The frame is handed to a page word.
+    pub fn into_word(self) -> FrameId {
+        let Self { frame } = self;
+        frame
+    }
+
+    /// The lease of a frame that a page word held.
+    ///
+    /// # Safety
+    ///
+    /// The caller has taken the frame out of the word, or holds the word exclusively and gives up its other ways to the bytes.
+    pub unsafe fn from_word(frame: FrameId) -> Self {
+        Self { frame }
+    }
+}
+
+/// A write from memory that nobody changes while the value is borrowed.
+pub(crate) struct WriteFrom<'a> {
+    /// The file.
+    pub file: &'a Arc<IoFile>,
+    /// Page number of the first page.
+    pub number: u64,
+    /// Neighbouring pages of the file, in file order; at most [`Buffers::PIECES_MAX`].
+    pub frames: Vec<&'a FrameLease>,
+}
+
+impl Arena {
+    /// Maps memory for `frames` frames and hands out their leases, in order.
+    pub fn new(frames: u32, page_bytes: usize) -> io::Result<(Self, Vec<FrameLease>)> {
+        let bytes = (frames as usize).checked_mul(page_bytes).ok_or(io::ErrorKind::OutOfMemory)?;
+        let arena = Self { memory: Mapping::new(bytes)?, page_bytes, frames };
+        let leases = (0..frames).map(|frame| FrameLease { frame: FrameId(frame) }).collect();
+        Ok((arena, leases))
+    }
+
+    /// Lets the backend register the memory with the kernel.
+    pub fn register(&self, backend: &dyn Backend) {
+        backend.register_memory(self.memory.start(), self.memory.len());
+    }
+
+    /// The bytes of a frame. What may be done with them depends on who holds the frame's lease or latch.
+    #[inline]
+    pub fn frame(&self, frame: FrameId) -> NonNull<[u8]> {
+        assert!(frame.0 < self.frames);
+        // SAFETY: the frame's number is below `frames`, and the mapping holds that many pages.
+        let start = unsafe { self.memory.start().add(frame.index() * self.page_bytes) };
+        NonNull::slice_from_raw_parts(start, self.page_bytes)
+    }
+
+    /// The bytes of a leased frame.
+    #[cfg(test)]
+    pub fn bytes<'a>(&'a self, lease: &'a FrameLease) -> &'a [u8] {
+        // SAFETY: valid and initialized (mappings are zeroed); the borrowed lease keeps all others from writing.
+        unsafe { self.frame(lease.frame).as_ref() }
+    }
+
+    /// The bytes of a leased frame, to be changed.
+    pub fn bytes_mut<'a>(&'a self, lease: &'a mut FrameLease) -> &'a mut [u8] {
+        // SAFETY: as in `bytes`; the lease is borrowed exclusively, and there is one for each frame.
+        unsafe { self.frame(lease.frame).as_mut() }
+    }
+
+    /// Fills a frame with page `number` of `file` and waits for it.
+    pub fn read(
+        &self,
+        backend: &dyn Backend,
+        file: &Arc<IoFile>,
+        number: u64,
+        lease: &mut FrameLease,
+    ) -> Result<(), IoError> {
+        // SAFETY: the lease is ours alone until `run` has returned.
+        let buffer = unsafe { self.buffer(lease.frame) };
+        backend.run(file, Action::Read { offset: number * self.page_bytes as u64, buffers: buffer.into() })
+    }
+
+    /// Writes one page from a frame and waits for it.
+    pub fn write(
+        &self,
+        backend: &dyn Backend,
+        file: &Arc<IoFile>,
+        number: u64,
+        lease: &FrameLease,
+    ) -> Result<(), IoError> {
+        // SAFETY: nobody changes the frame while its lease is borrowed, and `run` returns after the write.
+        let buffer = unsafe { self.buffer(lease.frame) };
+        backend.run(file, Action::Write { offset: number * self.page_bytes as u64, buffers: buffer.into() })
+    }
+
+    /// Does all `writes` and waits for them. Returns the failures with the index of their write, in no order.
+    pub fn write_all(&self, backend: &dyn Backend, writes: &[WriteFrom<'_>]) -> Vec<(u64, IoError)> {
+        let group = Group::new(writes.len());
+        let request = |(token, write): (usize, &WriteFrom<'_>)| Request {
+            file: Arc::clone(write.file),
+            action: Action::Write {
+                offset: write.number * self.page_bytes as u64,
+                buffers: self.buffers(&write.frames),
+            },
+            token: token as u64,
+            completion: Arc::clone(&group) as _,
+        };
+        let mut requests: Vec<Request> = writes.iter().enumerate().map(request).collect();
+        backend.submit_and_wait(&mut requests, &group);
+        group.take_failures()
+    }
+
+    /// For the span of a call that borrows the leases and returns after the operation is complete.
+    fn buffers(&self, leases: &[&FrameLease]) -> Buffers {
+        // SAFETY: `write_all` borrows the leases until its group is done.
+        let buffer = |lease: &&FrameLease| unsafe { self.buffer(lease.frame) };
+        match leases {
+            [one] => buffer(one).into(),
+            many => Buffers::Many(many.iter().map(buffer).collect()),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Buffer::new`].
+    unsafe fn buffer(&self, frame: FrameId) -> Buffer {
+        // SAFETY: the range is a frame of ours, mapped as long as the arena; the rest is our caller's duty.
+        unsafe { Buffer::new(self.frame(frame).cast(), self.page_bytes as u32) }
+    }
+}
+
+/// `count` (not 0) page words of absent pages, as zeroed memory that costs nothing until it is touched.
+pub(crate) fn zeroed_page_words(count: usize) -> Box<[PageWord]> {
+    let layout = std::alloc::Layout::array::<PageWord>(count).expect("page tables fit the address space");
+    assert!(layout.size() > 0);
+    // SAFETY: the layout's size is not 0.
+    let start = unsafe { std::alloc::alloc_zeroed(layout) };
+    let Some(start) = NonNull::new(start.cast::<PageWord>()) else { std::alloc::handle_alloc_error(layout) };
+    let words = NonNull::slice_from_raw_parts(start, count);
+    // SAFETY: allocated just now with this layout by the allocator that Box uses; a page word is one atomic integer,
+    // for which zero bytes are a value.
+    unsafe { Box::from_raw(words.as_ptr()) }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_zeroed_aligned_and_apart() {
+        let (arena, mut leases) = Arena::new(5, 4096).unwrap();
+        for lease in &mut leases {
+            let fill = lease.frame().0 as u8 + 1;
+            let bytes = arena.bytes_mut(lease);
+            assert_eq!(bytes.as_ptr().align_offset(4096), 0);
+            assert!(bytes.iter().all(|&byte| byte == 0));
+            bytes.fill(fill);
+        }
+        for lease in &leases {
+            let fill = lease.frame().0 as u8 + 1;
+            assert!(arena.bytes(lease).iter().all(|&byte| byte == fill));
+        }
+    }
+}

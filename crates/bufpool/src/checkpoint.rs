@@ -1,0 +1,280 @@
+//! Flush, checkpoint, and pages that leave by request.
+//!
+//! A flush writes what is dirty when it begins: pages dirtied later may or may not be written, and writers go on. Latches that
+//! are not free are waited for one at a time, after everything taken so far is written, so that a flush holds nothing while it waits
+//! and cannot be part of a deadlock; a thread that holds a latch may miss, evict and wait for frames meanwhile.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bufpool_policies::{FileId, PageId};
+
+use crate::access::Limit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::{FileShared, OwnedWord, Seized};
+use crate::io::Action;
+use crate::latch::{Departing, Patience, Refusal, acquire_resident};
+use crate::page_word::Want;
+use crate::pool::PoolShared;
+use crate::write_back::{BATCH_PAGES, Taken, Via};
+
+/// Frames given back under one hold of the policy lock.
+const DROP_BATCH: usize = 1024;
+
+impl PoolShared {
+    /// Makes durable what is dirty now, in all files. Goes on after a failure, and returns the first.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        let files: Vec<_> = self.policy.lock().files.iter().flatten().cloned().collect();
+        let mut outcome = self.write_dirty(&self.dirty_pages(None), "checkpoint");
+        for file in files {
+            outcome = outcome.and(self.sync_file(&file, "checkpoint"));
+        }
+        outcome
+    }
+
+    pub(crate) fn flush_file(&self, file: &Arc<FileShared>) -> Result<()> {
+        const OPERATION: &str = "flush file";
+        let written = self.write_dirty(&self.dirty_pages(Some(file.id)), OPERATION);
+        written.and(self.sync_file(file, OPERATION))
+    }
+
+    pub(crate) fn flush_page(&self, file: &Arc<FileShared>, number: u64) -> Result<()> {
+        const OPERATION: &str = "flush page";
+        self.write_dirty(&[(Arc::clone(file), number)], OPERATION)?;
+        self.sync_file(file, OPERATION)
+    }
+
+    /// Pages that are dirty now, of one file or of all, by file and number.
+    ///
+    /// Frames of the reserve come last in the frame table, and a dirty victim is entered there before it leaves its frame, so
+    /// none is overlooked on the way.
+    fn dirty_pages(&self, only: Option<FileId>) -> Vec<(Arc<FileShared>, u64)> {
+        let dirty = self.frames.iter().filter(|(_, frame)| frame.is_dirty());
+        let mut pages: Vec<PageId> = dirty.filter_map(|(_, frame)| frame.page()).collect();
+        pages.retain(|page| only.is_none_or(|file| page.file() == file));
+        pages.sort_unstable();
+        pages.dedup();
+        let policy = self.policy.lock();
+        let with_file = |page: PageId| Some((Arc::clone(policy.file(page.file())?), page.number()));
+        pages.into_iter().filter_map(with_file).collect()
+    }
+
+    /// Writes pages sorted by file and number. Goes on after a failure, and returns the first.
+    fn write_dirty(&self, pages: &[(Arc<FileShared>, u64)], operation: &'static str) -> Result<()> {
+        let via = if self.reserve.frames() == 0 { Via::Place } else { Via::Copy };
+        let mut outcome = Ok(());
+        for chunk in pages.chunks(BATCH_PAGES) {
+            let mut batch = Vec::with_capacity(chunk.len());
+            let mut later = Vec::new();
+            for (file, number) in chunk {
+                let mut taken = self.take_for_write(file, *number, Patience::None, via);
+                if matches!(taken, Taken::NoRoom) && !batch.is_empty() {
+                    self.write_outgoing(std::mem::take(&mut batch));
+                    taken = self.take_for_write(file, *number, Patience::None, via);
+                }
+                match taken {
+                    Taken::Outgoing(page) => batch.push(page),
+                    Taken::Clean => {}
+                    Taken::InFlight | Taken::NoRoom | Taken::Refused(_) => later.push((file, *number)),
+                }
+            }
+            self.write_outgoing(batch);
+            for (file, number) in later {
+                outcome = outcome.and(self.write_waiting(file, number, operation));
+            }
+            if let Some((file, _)) = chunk.iter().find(|(file, _)| file.is_poisoned()) {
+                outcome = outcome.and_then(|()| Err(file.poisoned_error(operation)));
+            }
+        }
+        outcome
+    }
+
+    /// Writes one page, waiting for its latch and for a write in flight. Holds nothing else meanwhile.
+    fn write_waiting(&self, file: &Arc<FileShared>, number: u64, operation: &'static str) -> Result<()> {
+        let mut via = Via::Copy;
+        while !file.is_poisoned() {
+            match self.take_for_write(file, number, self.patience(Limit::Default), via) {
+                Taken::Clean => return Ok(()),
+                Taken::Outgoing(page) => {
+                    self.write_outgoing(vec![page]);
+                    return if file.is_poisoned() { Err(file.poisoned_error(operation)) } else { Ok(()) };
+                }
+                Taken::NoRoom => via = Via::Place,
+                Taken::InFlight => {
+                    let frame = file.table.get(number).and_then(|word| word.state().resident_frame());
+                    if let Some(frame) = frame {
+                        self.wait_for_write(self.frames.get(frame));
+                    }
+                }
+                Taken::Refused(refusal) => return Err(self.refused(file, number, refusal, operation)),
+            }
+        }
+        Err(file.poisoned_error(operation).at_page(number))
+    }
+
+    /// Makes durable what was written to the file.
+    pub(crate) fn sync_file(&self, file: &Arc<FileShared>, operation: &'static str) -> Result<()> {
+        if file.is_poisoned() {
+            return Err(file.poisoned_error(operation));
+        }
+        file.sync_with(|| {
+            let io = file.io(operation)?;
+            self.backend.run(&io, Action::Sync { all_metadata: false }).map_err(|error| {
+                self.counters.write_failures.fetch_add(1, Ordering::Relaxed);
+                file.poison(file.io_error(operation, error))
+            })
+        })
+    }
+
+    /// Takes exclusive latches on all resident pages of a range, none of them pinned or being written. On failure none is held.
+    pub(crate) fn seize(
+        &self,
+        file: &Arc<FileShared>,
+        pages: Range<u64>,
+        operation: &'static str,
+    ) -> Result<Vec<Seized>> {
+        let mut seized = Vec::new();
+        for (number, _) in
+            file.table.words(pages.start, pages.end).filter(|(_, word)| !word.state().is_absent())
+        {
+            let word = OwnedWord::new(Arc::clone(file), number);
+            let latch = acquire_resident(word, Want::Exclusive, self.patience(Limit::Default))
+                .map_err(|refusal| self.refused(file, number, refusal, operation))?;
+            let Some(latch) = latch else { continue };
+            let entry = self.frames.get(latch.frame());
+            if entry.pins() > 0 {
+                return Err(file.error(ErrorKind::PageBusy, operation, "the page is pinned").at_page(number));
+            }
+            self.wait_for_write(entry);
+            seized.push(Seized { number, latch });
+        }
+        Ok(seized)
+    }
+
+    /// Drops seized pages unwritten. Returns how many of them were dirty.
+    pub(crate) fn drop_pages(&self, seized: Vec<Seized>) -> u64 {
+        let mut dirty = 0;
+        let mut seized = seized.into_iter().peekable();
+        while seized.peek().is_some() {
+            let mut departing = Vec::with_capacity(DROP_BATCH);
+            let mut policy = self.policy.lock();
+            for Seized { number, latch } in seized.by_ref().take(DROP_BATCH) {
+                let page = PageId::in_file(latch.word().file().id, number);
+                let frame = latch.frame();
+                let entry = self.frames.get(frame);
+                dirty += u64::from(entry.mark_dropped());
+                entry.vacate();
+                let (word, lease) = latch.depart();
+                if frame.0 < policy.directory.frames() {
+                    debug_assert_eq!(policy.directory.page(frame), Some(page));
+                    policy.directory.discard(frame);
+                    policy.free[frame.index()] = Some(lease);
+                } else {
+                    self.reserve.give_back(lease);
+                }
+                departing.push(word);
+            }
+            drop(policy);
+            // After the directory has let go of them: whoever finds them absent may bring them in again.
+            departing.into_iter().for_each(Departing::finish);
+        }
+        self.counters.dirty_frames.fetch_sub(dirty, Ordering::Relaxed);
+        self.frame_may_be_free();
+        dirty
+    }
+
+    /// Ends the identity of absent pages.
+    pub(crate) fn forget(&self, file: FileId, pages: Range<u64>) {
+        if !pages.is_empty() {
+            let range = PageId::in_file(file, pages.start)..=PageId::in_file(file, pages.end - 1);
+            self.policy.lock().directory.forget(&range);
+        }
+    }
+
+    /// Closes a file for good: no page of it is loaded any more, `last_step` runs while all its pages are latched, then they
+    /// are dropped. If something fails the file is as before.
+    pub(crate) fn shut(
+        &self,
+        file: &Arc<FileShared>,
+        operation: &'static str,
+        last_step: impl FnOnce(&[Seized]) -> Result<()>,
+    ) -> Result<()> {
+        file.set_closed_fenced(true);
+        let seized = self.seize(file, 0..u64::MAX, operation).and_then(|seized| {
+            last_step(&seized)?;
+            Ok(seized)
+        });
+        let seized = seized.inspect_err(|_| file.set_closed_fenced(false))?;
+        self.drop_pages(seized);
+        self.forget(file.id, 0..1 << PageId::NUMBER_BITS);
+        file.take_io();
+        self.policy.lock().files[file.id.index()] = None;
+        file.table.release(&self.page_table_budget);
+        Ok(())
+    }
+
+    pub(crate) fn close_file(&self, file: &Arc<FileShared>) -> Result<()> {
+        const OPERATION: &str = "close file";
+        let flushed = self.flush_file(file);
+        if flushed.is_err() && !file.is_poisoned() {
+            return flushed;
+        }
+        self.shut(file, OPERATION, |seized| {
+            if file.is_poisoned() {
+                return Ok(());
+            }
+            // Changes that came after the flush; few.
+            for Seized { number, latch } in seized {
+                let entry = self.frames.get(latch.frame());
+                if entry.is_dirty() {
+                    self.write_leased(file, *number, &latch.lease(), entry.mark())?;
+                }
+            }
+            self.sync_file(file, OPERATION)
+        })?;
+        flushed
+    }
+
+    pub(crate) fn reopen_file(&self, file: &Arc<FileShared>) -> Result<u64> {
+        const OPERATION: &str = "reopen file";
+        file.set_closed_fenced(true);
+        let seized = self.seize(file, 0..u64::MAX, OPERATION);
+        let seized = seized.inspect_err(|_| file.set_closed_fenced(false))?;
+        if let Some((path, how)) = &file.path {
+            // The lock goes with the old descriptor, so there is no way back from here.
+            file.take_io();
+            let io = self
+                .backend
+                .open(path, how)
+                .map_err(|error| self.open_error(error, OPERATION, &file.name))?;
+            file.set_io(io);
+        }
+        let dirty = self.drop_pages(seized);
+        file.heal();
+        file.set_closed_fenced(false);
+        Ok(dirty)
+    }
+
+    fn refused(
+        &self,
+        file: &Arc<FileShared>,
+        number: u64,
+        refusal: Refusal,
+        operation: &'static str,
+    ) -> Error {
+        let (kind, message) = match refusal {
+            Refusal::Own => {
+                (ErrorKind::SelfDeadlock, "the calling thread holds a latch on this page itself".into())
+            }
+            Refusal::TimedOut => {
+                let limit = self.latch_wait.as_millis();
+                (
+                    ErrorKind::LatchTimeout,
+                    format!("the page was latched by others for longer than latch_wait_ms = {limit}"),
+                )
+            }
+        };
+        file.error(kind, operation, message).at_page(number)
+    }
+}

@@ -1,0 +1,190 @@
+//! The frame table: what is known of each frame besides its bytes.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use bufpool_policies::{FrameId, PageId};
+
+/// Stands for "no page" in [`Frame::page`]; page ids never reach it.
+const NO_PAGE: u64 = u64::MAX;
+
+/// What is known of one frame.
+///
+/// Invariants, while a page is resident in the frame:
+/// 1. `page` is that page; it changes only while the page's word is held exclusively (or loading).
+/// 2. The page is dirty if and only if the two halves of `marks` differ.
+/// 3. At most one write of the page is in flight, and then `writing` is set; it is set under a latch and keeps the page from departing.
+/// 4. `pins` rises only under a latch, so whoever holds the word exclusively and sees 0 may let the page depart.
+pub(crate) struct Frame {
+    page: AtomicU64,
+    /// Upper half: how often the page was marked dirty. Lower half: that number when it was last written out.
+    /// Both start at 0 for a page just read. 32 bits each: a page would have to be marked 2^32 times during one write to look clean.
+    marks: AtomicU64,
+    rec_lsn: AtomicU64,
+    page_lsn: AtomicU64,
+    pins: AtomicU32,
+    writing: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Frame>() <= 64);
+
+/// The number of a page's last mark, noted when it is copied for writing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mark(u32);
+
+impl Frame {
+    fn empty() -> Self {
+        Self {
+            page: AtomicU64::new(NO_PAGE),
+            marks: AtomicU64::new(0),
+            rec_lsn: AtomicU64::new(0),
+            page_lsn: AtomicU64::new(0),
+            pins: AtomicU32::new(0),
+            writing: AtomicU32::new(0),
+        }
+    }
+
+    /// The page in the frame. May be out of date unless its word is held.
+    pub fn page(&self) -> Option<PageId> {
+        let page = self.page.load(Ordering::Acquire);
+        (page != NO_PAGE).then_some(PageId(page))
+    }
+
+    /// A page has come in, clean. Only the holder of its word calls this.
+    pub fn occupy(&self, page: PageId) {
+        debug_assert_eq!(self.pins.load(Ordering::Relaxed), 0);
+        self.marks.store(0, Ordering::Relaxed);
+        self.page_lsn.store(0, Ordering::Relaxed);
+        self.rec_lsn.store(0, Ordering::Relaxed);
+        self.page.store(page.0, Ordering::Release);
+    }
+
+    /// A page moves in from `from` with its dirtiness and log sequence numbers. Only the holder of its word calls this.
+    pub fn occupy_from(&self, from: &Frame, page: PageId) {
+        self.marks.store(from.marks.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.page_lsn.store(from.page_lsn.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.rec_lsn.store(from.rec_lsn.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.page.store(page.0, Ordering::Release);
+    }
+
+    /// The page has left.
+    pub fn vacate(&self) {
+        self.marks.store(0, Ordering::Relaxed);
+        self.page.store(NO_PAGE, Ordering::Release);
+    }
+
+    /// Contents differ from the file.
+    pub fn is_dirty(&self) -> bool {
+        let marks = self.marks.load(Ordering::Acquire);
+        (marks >> 32) as u32 != marks as u32
+    }
+
+    /// Marks the page dirty; the caller holds it exclusively and has not written yet. True if it was clean.
+    pub fn mark_dirty(&self) -> bool {
+        let before = self.marks.fetch_add(1 << 32, Ordering::AcqRel);
+        (before >> 32) as u32 == before as u32
+    }
+
+    /// The last mark, for a caller that holds a latch and is about to copy the contents.
+    pub fn mark(&self) -> Mark {
+        Mark((self.marks.load(Ordering::Acquire) >> 32) as u32)
+    }
+
+    /// The contents as of `mark` are in the file. True if the page is clean now, false if it was marked meanwhile.
+    pub fn mark_written(&self, mark: Mark) -> bool {
+        let written = |marks: u64| Some((marks >> 32 << 32) | u64::from(mark.0));
+        let before = self.marks.fetch_update(Ordering::AcqRel, Ordering::Acquire, written);
+        before.is_ok_and(|marks| (marks >> 32) as u32 == mark.0)
+    }
+
+    /// Contents are dropped: whatever was dirty no longer counts. True if the page was dirty. Needs the exclusive latch.
+    pub fn mark_dropped(&self) -> bool {
+        let marks = self.marks.swap(0, Ordering::AcqRel);
+        (marks >> 32) as u32 != marks as u32
+    }
+
+    /// Takes the right to write the page out. Needs a latch; false if a write is in flight.
+    pub fn begin_write(&self) -> bool {
+        self.writing.swap(1, Ordering::Acquire) == 0
+    }
+
+    /// The write is over.
+    pub fn end_write(&self) {
+        self.writing.store(0, Ordering::Release);
+    }
+
+    /// A write of the page is in flight.
+    pub fn is_writing(&self) -> bool {
+        self.writing.load(Ordering::Acquire) != 0
+    }
+
+    /// Adds a pin. Needs a latch, or another pin.
+    pub fn pin(&self) {
+        self.pins.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Drops a pin. Release, so that what was done under it is over when an evictor sees 0.
+    pub fn unpin(&self) {
+        let before = self.pins.fetch_sub(1, Ordering::Release);
+        debug_assert!(before > 0);
+    }
+
+    pub fn pins(&self) -> u32 {
+        self.pins.load(Ordering::Acquire)
+    }
+
+    /// The log sequence number of the last change.
+    pub fn page_lsn(&self) -> u64 {
+        self.page_lsn.load(Ordering::Acquire)
+    }
+
+    /// Notes a change's log sequence number; it never falls.
+    pub fn raise_page_lsn(&self, lsn: u64) {
+        self.page_lsn.fetch_max(lsn, Ordering::AcqRel);
+    }
+}
+
+/// All frames: first those that policies fill, then the reserve.
+pub(crate) struct FrameTable {
+    frames: Box<[Frame]>,
+}
+
+impl FrameTable {
+    pub fn new(frames: u32) -> Self {
+        Self { frames: (0..frames).map(|_| Frame::empty()).collect() }
+    }
+
+    #[inline]
+    pub fn get(&self, frame: FrameId) -> &Frame {
+        &self.frames[frame.index()]
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (FrameId, &Frame)> {
+        (0..).map(FrameId).zip(self.frames.iter())
+    }
+
+    pub fn metadata_bytes(&self) -> usize {
+        size_of_val(&*self.frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_during_a_write_keeps_the_page_dirty() {
+        let frame = Frame::empty();
+        frame.occupy(PageId(7));
+        assert!(!frame.is_dirty());
+        assert!(frame.mark_dirty());
+        let copied = frame.mark();
+        assert!(!frame.mark_dirty());
+        assert!(!frame.mark_written(copied));
+        assert!(frame.is_dirty());
+        assert!(frame.mark_written(frame.mark()));
+        assert!(!frame.is_dirty());
+        assert!(frame.mark_dirty());
+        assert!(frame.mark_dropped());
+        assert!(!frame.is_dirty());
+    }
+}

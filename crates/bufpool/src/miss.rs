@@ -1,0 +1,282 @@
+//! A page that is not in memory: a frame is found, its victim leaves, the page comes in.
+//!
+//! The calling thread has won the right to load the page (its word says *loading*), and others wait for it. Then:
+//!
+//! 1. *Under the policy lock*: the thread's own hits are applied, and the directory names a frame. If that holds a
+//!    page, the page's word is now held exclusively; it is *departing*.
+//! 2. A clean victim is simply gone. A dirty one is copied into a frame of the clean reserve, its word stays held, and the
+//!    background writer writes the copy; so the miss does not wait for a write, and nobody reads the victim from the file before it is
+//!    there. Without a free reserve frame (and in deterministic mode, where there is no reserve) the thread writes the victim
+//!    itself and waits. If that fails, the victim is put back, its file is poisoned, and the miss returns the error: nothing is lost.
+//! 3. The page is read straight into the frame (unless it is created), and published with the latch that was asked for.
+//!
+//! No lock is held during I/O. A reserve frame whose write fails keeps the page: it stays readable there, outside the
+//! directory, until its file is reopened or closed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bufpool_policies::{FrameId, TenantId};
+
+use crate::access::Purpose;
+use crate::arena::FrameLease;
+use crate::call_site::SiteRef;
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::Page;
+use crate::guard::own_holds;
+use crate::latch::{Latch, Loading};
+use crate::page_word::PageWord;
+use crate::policy::{Admitted, ClaimRules, PolicyState, Victim};
+use crate::pool::PoolShared;
+use crate::tenant::Tenant;
+use crate::write_back::Departure;
+
+/// Looks for a frame while others may let one go; a signal ends the wait earlier.
+const FRAME_POLL: Duration = Duration::from_millis(1);
+
+impl PoolShared {
+    /// Brings `page` in for `tenant` and latches it.
+    pub(crate) fn bring_in<'g>(
+        &self,
+        tenant: &Tenant,
+        page: Page<'g>,
+        loading: Loading<&'g PageWord>,
+        purpose: Purpose,
+        site: SiteRef,
+        operation: &'static str,
+    ) -> Result<Latch<&'g PageWord>> {
+        let file = &page.file().shared;
+        file.check_loadable(page.number(), operation)?;
+        let mut lease = self.find_frame(tenant, page, purpose, site, operation)?;
+        if purpose != Purpose::Create {
+            let read = file.io(operation).and_then(|io| {
+                let read = self.arena.read(&*self.backend, &io, page.number(), &mut lease);
+                read.map_err(|error| file.io_error(operation, error).at_page(page.number()))
+            });
+            if let Err(error) = read {
+                self.give_up_frame(lease, tenant.tenant_id());
+                return Err(error);
+            }
+            self.counters.reads.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.counters.creations.fetch_add(1, Ordering::Relaxed);
+        }
+        self.frames.get(lease.frame()).occupy(page.id());
+        self.policy.lock().directory.loaded(lease.frame());
+        Ok(loading.publish(lease, purpose.want()))
+    }
+
+    /// The page does not come in: its frame is free.
+    fn give_up_frame(&self, lease: FrameLease, tenant: TenantId) {
+        let mut policy = self.policy.lock();
+        policy.directory.failed(lease.frame(), tenant);
+        let frame = lease.frame().index();
+        policy.free[frame] = Some(lease);
+        drop(policy);
+        self.frame_may_be_free();
+    }
+
+    /// An empty frame for `page`, which the directory takes to be on its way.
+    fn find_frame(
+        &self,
+        tenant: &Tenant,
+        page: Page<'_>,
+        purpose: Purpose,
+        site: SiteRef,
+        operation: &'static str,
+    ) -> Result<FrameLease> {
+        let mut deadline = None;
+        loop {
+            let admitted = {
+                let mut policy = self.policy.lock();
+                self.drain_own_log_into(&mut policy);
+                let creation = purpose == Purpose::Create;
+                policy.admit(page.id(), tenant.tenant_id(), site, creation, &self.claim_rules())
+            };
+            match admitted {
+                Some(Admitted::Free(lease)) => return Ok(lease),
+                Some(Admitted::Evict(victim)) => {
+                    if let Some(lease) = self.evict(victim, tenant.tenant_id())? {
+                        return Ok(lease);
+                    }
+                }
+                None => {}
+            }
+            self.wait_for_frame(page, &mut deadline, operation)?;
+        }
+    }
+
+    pub(crate) fn claim_rules(&self) -> ClaimRules<'_> {
+        ClaimRules {
+            frames: &self.frames,
+            has_reserve: self.reserve.has_free(),
+            durable_lsn: self.durable_lsn(),
+        }
+    }
+
+    /// Empties the victim's frame. None if the victim had to be put back: its log records are not durable yet, and the
+    /// reserve frame that could have taken it went to somebody else.
+    fn evict(&self, victim: Victim, tenant: TenantId) -> Result<Option<FrameLease>> {
+        let frame = self.frames.get(victim.latch.frame());
+        if !frame.is_dirty() {
+            frame.vacate();
+            let (departing, lease) = victim.latch.depart();
+            departing.finish();
+            return Ok(Some(lease));
+        }
+        if let Some(buffer) = self.reserve.take() {
+            return Ok(Some(self.depart_by_copy(victim, buffer)));
+        }
+        if frame.page_lsn() > self.durable_lsn() {
+            self.put_back(victim, tenant);
+            return Ok(None);
+        }
+        self.depart_by_write(victim, tenant).map(Some)
+    }
+
+    fn put_back(&self, victim: Victim, tenant: TenantId) {
+        let Victim { latch, page, owner } = victim;
+        self.policy.lock().directory.restore(latch.frame(), page, page.file(), owner, tenant);
+    }
+
+    /// The dirty victim moves to a reserve frame, from where the background writer writes it.
+    fn depart_by_copy(&self, victim: Victim, mut buffer: FrameLease) -> FrameLease {
+        let page = victim.page;
+        self.arena.bytes_mut(&mut buffer).copy_from_slice(victim.latch.bytes(&self.arena));
+        let file = Arc::clone(victim.latch.word().file());
+        let from = self.frames.get(victim.latch.frame());
+        // In this order, so that a flush that looks at all frames, reserve last, sees the page in one of them.
+        self.frames.get(buffer.frame()).occupy_from(from, page);
+        from.vacate();
+        let (departing, lease) = victim.latch.depart();
+        self.write_back.enqueue(Departure { file, number: page.number(), departing, lease: buffer });
+        lease
+    }
+
+    /// The calling thread writes the dirty victim and waits.
+    fn depart_by_write(&self, victim: Victim, tenant: TenantId) -> Result<FrameLease> {
+        let Victim { latch, page, owner } = victim;
+        let file = Arc::clone(latch.word().file());
+        let frame = self.frames.get(latch.frame());
+        let (departing, lease) = latch.depart();
+        match self.write_leased(&file, page.number(), &lease, frame.mark()) {
+            Ok(()) => {
+                frame.vacate();
+                departing.finish();
+                Ok(lease)
+            }
+            Err(error) => {
+                self.policy.lock().directory.restore(lease.frame(), page, page.file(), owner, tenant);
+                departing.restore(lease);
+                Err(error)
+            }
+        }
+    }
+
+    /// Evicts what a tenant has above its cap.
+    pub(crate) fn shrink_to_cap(&self, tenant: TenantId) -> Result<()> {
+        loop {
+            let victim = {
+                let mut policy = self.policy.lock();
+                self.drain_logs(&mut policy);
+                policy.shrink(tenant, &self.claim_rules())
+            };
+            let Some(victim) = victim else { return Ok(()) };
+            // A page that cannot be written yet stays for now.
+            let Some(lease) = self.evict(victim, tenant)? else { return Ok(()) };
+            let mut policy = self.policy.lock();
+            policy.directory.release(lease.frame());
+            let frame = lease.frame().index();
+            policy.free[frame] = Some(lease);
+        }
+    }
+
+    /// Every frame that the tenant may take is busy: waits until that may have changed.
+    #[cold]
+    fn wait_for_frame(
+        &self,
+        page: Page<'_>,
+        deadline: &mut Option<Instant>,
+        operation: &'static str,
+    ) -> Result<()> {
+        let now = Instant::now();
+        let deadline = *deadline.get_or_insert(now + self.frame_wait);
+        let census = Census::take(self, &self.policy.lock());
+        if !census.others_may_let_go || now >= deadline {
+            let message = census.message(self.frame_wait);
+            let error = Error::new(ErrorKind::Exhausted, operation, message);
+            return Err(error.in_file(page.file().name()).at_page(page.number()));
+        }
+        let mut guard = self.frame_lock.lock();
+        self.frame_waiters.fetch_add(1, Ordering::Relaxed);
+        self.frame_freed.wait_until(&mut guard, deadline.min(now + FRAME_POLL));
+        self.frame_waiters.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// A frame may have become free that a waiting miss could take.
+    pub(crate) fn frame_may_be_free(&self) {
+        if self.frame_waiters.load(Ordering::Relaxed) > 0 {
+            self.frame_freed.notify_all();
+        }
+    }
+}
+
+/// Who holds the frames, counted when there is none left.
+struct Census {
+    /// Guards and pins on pages of each tenant that has any.
+    holds: Vec<(String, u32)>,
+    /// Frames on their way in or out.
+    in_flight: u32,
+    /// Dirty pages of poisoned files.
+    poisoned: u32,
+    /// Somebody other than the caller holds a frame, so waiting may help.
+    others_may_let_go: bool,
+}
+
+impl Census {
+    fn take(pool: &PoolShared, policy: &PolicyState) -> Self {
+        let mut by_tenant = vec![0_u32; policy.tenants.len()];
+        let mut census = Self { holds: Vec::new(), in_flight: 0, poisoned: 0, others_may_let_go: false };
+        for frame in (0..policy.directory.frames()).map(FrameId) {
+            if policy.free[frame.index()].is_some() {
+                continue;
+            }
+            let entry = pool.frames.get(frame);
+            let (Some(page), Some(owner)) = (entry.page(), policy.directory.owner(frame)) else {
+                census.in_flight += 1;
+                continue;
+            };
+            let Some(file) = policy.file(page.file()) else { continue };
+            let holders = file.table.get(page.number()).map_or(0, |word| word.state().holders());
+            by_tenant[owner.index()] += holders + entry.pins();
+            census.in_flight += u32::from(entry.is_writing());
+            census.poisoned += u32::from(entry.is_dirty() && file.is_poisoned());
+        }
+        let holds: u32 = by_tenant.iter().sum();
+        // Without holds and poisoned pages there is nobody to wait for, and no reason not to look again.
+        census.others_may_let_go =
+            census.in_flight > 0 || holds > own_holds(pool.holds_slot) || holds == 0 && census.poisoned == 0;
+        let named = policy.tenants.iter().map(|entry| entry.name.to_string()).zip(by_tenant);
+        census.holds = named.filter(|(_, holds)| *holds > 0).collect();
+        census
+    }
+
+    fn message(&self, frame_wait: Duration) -> String {
+        let mut message = String::from("every frame that could be taken is in use: ");
+        for (tenant, holds) in &self.holds {
+            message += &format!("{holds} guards and pins on pages of tenant {tenant}, ");
+        }
+        message += &format!(
+            "{} frames in flight, {} dirty pages of poisoned files; ",
+            self.in_flight, self.poisoned
+        );
+        if self.others_may_let_go {
+            message += &format!("none came free within frame_wait_ms = {}", frame_wait.as_millis());
+        } else {
+            message += "the calling thread holds them all itself, so waiting would not help";
+        }
+        message
+    }
+}

@@ -1,0 +1,169 @@
+//! A file's page words, in chunks of doubling sizes.
+//!
+//! Chunk 0 has [`CHUNK_FIRST`] words, chunk c has `CHUNK_FIRST << (c - 1)`, so 32 chunks reach beyond every
+//! page number, and the directory of chunks is a small array that stays in the first-level cache. A chunk is allocated when one
+//! of its pages is first touched, as zeroed memory that the operating system backs only where it is used, and never
+//! moves: a word is reached with two loads and no lock, and may be pointed to as long as the file is open.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bufpool_policies::PageId;
+
+use crate::arena::zeroed_page_words;
+use crate::page_word::PageWord;
+
+/// Words in chunk 0; a power of two.
+const CHUNK_FIRST: u64 = 512;
+/// Chunks that cover every page number.
+const CHUNKS: usize = (PageId::NUMBER_BITS - CHUNK_FIRST.ilog2()) as usize + 1;
+
+/// The page words of one file.
+pub(crate) struct PageTable {
+    chunks: [OnceLock<Box<[PageWord]>>; CHUNKS],
+}
+
+/// Memory for page tables, shared by all files of a pool.
+pub(crate) struct PageTableBudget {
+    bytes_max: u64,
+    bytes: AtomicU64,
+}
+
+impl PageTableBudget {
+    pub fn new(bytes_max: u64) -> Self {
+        Self { bytes_max, bytes: AtomicU64::new(0) }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    fn take(&self, bytes: u64) -> bool {
+        let within = |now: u64| now.checked_add(bytes).filter(|&then| then <= self.bytes_max);
+        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Chunk, and index within it, of a page number.
+#[inline]
+fn place(number: u64) -> (usize, usize) {
+    let shifted = number / CHUNK_FIRST;
+    let chunk = (u64::BITS - shifted.leading_zeros()) as usize;
+    let first = if chunk == 0 { 0 } else { CHUNK_FIRST << (chunk - 1) };
+    (chunk, (number - first) as usize)
+}
+
+fn words_in(chunk: usize) -> u64 {
+    if chunk == 0 { CHUNK_FIRST } else { CHUNK_FIRST << (chunk - 1) }
+}
+
+const fn bytes_of(words: u64) -> u64 {
+    words * size_of::<PageWord>() as u64
+}
+
+impl PageTable {
+    pub fn new() -> Self {
+        Self { chunks: [const { OnceLock::new() }; CHUNKS] }
+    }
+
+    /// The word of page `number`, if its chunk exists.
+    #[inline]
+    pub fn get(&self, number: u64) -> Option<&PageWord> {
+        let (chunk, index) = place(number);
+        self.chunks.get(chunk)?.get()?.get(index)
+    }
+
+    /// The word of page `number` (below 2^40), whose chunk is allocated if need be; `None` if that would pass the budget.
+    #[cold]
+    pub fn get_or_allocate(&self, number: u64, budget: &PageTableBudget) -> Option<&PageWord> {
+        let (chunk, index) = place(number);
+        let slot = &self.chunks[chunk];
+        if slot.get().is_none() {
+            let bytes = bytes_of(words_in(chunk));
+            if !budget.take(bytes) {
+                return None;
+            }
+            if slot.set(zeroed_page_words(words_in(chunk) as usize)).is_err() {
+                budget.give_back(bytes);
+            }
+        }
+        slot.get()?.get(index)
+    }
+
+    /// All words of pages from `from` to below `to` whose chunks exist, with their numbers, in ascending order.
+    pub fn words(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &PageWord)> {
+        self.chunks.iter().enumerate().flat_map(move |(chunk, slot)| {
+            let first = if chunk == 0 { 0 } else { words_in(chunk) };
+            let words = slot.get().map_or(&[][..], |words| words);
+            let begin = from.saturating_sub(first).min(words.len() as u64);
+            let end = to.saturating_sub(first).min(words.len() as u64).max(begin);
+            (first + begin..).zip(&words[begin as usize..end as usize])
+        })
+    }
+
+    /// Bytes of all chunks, given back to `budget` when the file is closed.
+    pub fn release(&self, budget: &PageTableBudget) {
+        let allocated = self.chunks.iter().filter_map(OnceLock::get);
+        budget.give_back(allocated.map(|words| bytes_of(words.len() as u64)).sum());
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_dense_and_distinct() {
+        let mut expected = (0, 0);
+        for number in 0..20 * CHUNK_FIRST {
+            assert_eq!(place(number), expected);
+            expected.1 += 1;
+            if expected.1 as u64 == words_in(expected.0) {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        assert!(place((1 << PageId::NUMBER_BITS) - 1).0 < CHUNKS);
+    }
+
+    #[test]
+    fn words_of_a_range_are_those_reached_one_by_one() {
+        let table = PageTable::new();
+        let budget = PageTableBudget::new(1 << 20);
+        for number in [3, 700, 5000] {
+            assert!(table.get(number).is_none());
+            let word = table.get_or_allocate(number, &budget).unwrap();
+            assert!(word.state().is_absent());
+            assert!(std::ptr::eq(word, table.get(number).unwrap()));
+        }
+        for (from, to) in [(0, 10_000), (500, 701), (700, 700), (4999, 5001), (9, 4)] {
+            let found: Vec<u64> = table
+                .words(from, to)
+                .map(|(number, word)| {
+                    assert!(std::ptr::eq(word, table.get(number).unwrap()));
+                    number
+                })
+                .collect();
+            let expected: Vec<u64> = (from..to).filter(|&number| table.get(number).is_some()).collect();
+            assert_eq!(found, expected, "{from}..{to}");
+        }
+    }
+
+    #[test]
+    fn the_budget_is_kept_and_given_back() {
+        let budget = PageTableBudget::new(bytes_of(CHUNK_FIRST) + 1);
+        let table = PageTable::new();
+        assert!(table.get_or_allocate(0, &budget).is_some());
+        assert!(table.get_or_allocate(CHUNK_FIRST, &budget).is_none());
+        assert_eq!(budget.bytes(), bytes_of(CHUNK_FIRST));
+        table.release(&budget);
+        assert_eq!(budget.bytes(), 0);
+    }
+}

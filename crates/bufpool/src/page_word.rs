@@ -1,0 +1,331 @@
+//! The page word: where a page is, who holds it, and how often it changed, in 64 bits.
+//!
+//! ```text
+//!  63                             34  33      32     31      24 23                    0
+//! +---------------------------------+-------+-------+----------+-----------------------+
+//! |             version             | waits | write |   code   |         frame         |
+//! +---------------------------------+-------+-------+----------+-----------------------+
+//! ```
+//!
+//! | code | frame | state |
+//! | --- | --- | --- |
+//! | 0 | 0 | **absent**: not in memory |
+//! | 1 | f | **resident** in frame f, unlatched |
+//! | 2..=253 | f | resident, latched shared by `code - 1` holders |
+//! | 254 | 0 | **loading**: one thread brings the page in; everybody else waits for it |
+//! | 255 | f | latched exclusively by a guard; or **departing**: held by whoever evicts the page until the file has it |
+//!
+//! `write` (a writer waits) keeps new shared latches away, so that writers are not starved; `waits` (somebody is
+//! parked) makes whoever lets go wake them. Both may be set in every state but absent. Waking clears `waits`, and those
+//! woken set it again if they must; `write` stays until a writer has the latch or gives up, except that an exclusive
+//! holder clears it when it lets go, so that readers are not starved either. A chunk of zeroed words is a chunk of absent pages.
+//!
+//! | transition | from | to | version | by |
+//! | --- | --- | --- | --- | --- |
+//! | [`PageWord::try_shared`] | 1..=252 without `write` | code + 1 | | anyone |
+//! | [`PageWord::release_shared`] | 2..=253 | code − 1 | | a holder |
+//! | [`PageWord::try_exclusive`] | 1 | 255, `write` cleared | | anyone |
+//! | [`PageWord::release_exclusive`] | 255 | 1 | + 1 if changed | the holder |
+//! | [`PageWord::downgrade`] | 255 | 2 | + 1 if changed | the holder |
+//! | [`PageWord::begin_load`] | 0 | 254 | | anyone |
+//! | [`PageWord::publish_shared`], [`publish_exclusive`](PageWord::publish_exclusive) | 254 or 255 | 2 or 255, frame set | | the holder |
+//! | [`PageWord::publish_unlatched`] | 254 or 255 | 1, frame set | | the holder |
+//! | [`PageWord::depart`] | 254 or 255 | 0, frame and flags cleared | + 1 | the holder |
+//! | [`PageWord::announce`] | not what the caller needs | `waits` and perhaps `write` set | | a thread about to park |
+//!
+//! The version changes whenever contents may have: at each exclusive unlock that wrote, and at each departure.
+//! It has 30 bits, so a reader that looks twice is fooled only if exactly a multiple of 2^30 changes of that one page happen
+//! between its two looks: more than ten seconds of nothing else at ten nanoseconds a change.
+
+use std::fmt;
+
+use bufpool_policies::FrameId;
+
+use crate::sync::{AtomicU64, Ordering};
+
+const FRAME_MASK: u64 = (1 << 24) - 1;
+const CODE_SHIFT: u32 = 24;
+const CODE_ONE: u64 = 1 << CODE_SHIFT;
+const CODE_MASK: u64 = 0xff << CODE_SHIFT;
+/// A writer waits.
+const WRITE: u64 = 1 << 32;
+/// Somebody is parked.
+const WAITS: u64 = 1 << 33;
+const VERSION_SHIFT: u32 = 34;
+const VERSION_ONE: u64 = 1 << VERSION_SHIFT;
+
+const ABSENT: u64 = 0;
+const UNLATCHED: u64 = 1;
+const SHARED_MAX: u64 = 253;
+const LOADING: u64 = 254;
+const EXCLUSIVE: u64 = 255;
+
+/// One value of a [`PageWord`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct State(u64);
+
+impl State {
+    fn code(self) -> u64 {
+        (self.0 & CODE_MASK) >> CODE_SHIFT
+    }
+
+    fn frame(self) -> FrameId {
+        FrameId((self.0 & FRAME_MASK) as u32)
+    }
+
+    /// The version, which only grows (and wraps).
+    pub fn version(self) -> u32 {
+        (self.0 >> VERSION_SHIFT) as u32
+    }
+
+    pub fn is_absent(self) -> bool {
+        self.code() == ABSENT
+    }
+
+    pub fn is_loading(self) -> bool {
+        self.code() == LOADING
+    }
+
+    pub fn is_exclusive(self) -> bool {
+        self.code() == EXCLUSIVE
+    }
+
+    /// Resident and held by nobody.
+    pub fn is_unlatched(self) -> bool {
+        self.code() == UNLATCHED
+    }
+
+    /// How many latches are held on it.
+    pub fn holders(self) -> u32 {
+        match self.code() {
+            ABSENT | UNLATCHED | LOADING => 0,
+            EXCLUSIVE => 1,
+            shared => (shared - UNLATCHED) as u32,
+        }
+    }
+
+    /// The frame, if the page has one: resident, or departing.
+    pub fn resident_frame(self) -> Option<FrameId> {
+        (!matches!(self.code(), ABSENT | LOADING)).then(|| self.frame())
+    }
+
+    /// A shared latch could be had now.
+    pub fn allows_shared(self) -> bool {
+        // One comparison for three conditions: `write` lies just above the code, so it makes the number too
+        // large, and an absent page's 0 wraps around.
+        ((self.0 >> CODE_SHIFT) & 0x1ff).wrapping_sub(UNLATCHED) < SHARED_MAX - UNLATCHED
+    }
+
+    fn with_code(self, code: u64) -> u64 {
+        (self.0 & !CODE_MASK) | (code << CODE_SHIFT)
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code() {
+            ABSENT => f.write_str("absent")?,
+            UNLATCHED => write!(f, "in frame {}", self.frame().0)?,
+            LOADING => f.write_str("loading")?,
+            EXCLUSIVE => write!(f, "in frame {}, exclusive", self.frame().0)?,
+            shared => write!(f, "in frame {}, shared by {}", self.frame().0, shared - UNLATCHED)?,
+        }
+        if self.0 & WRITE != 0 {
+            f.write_str(", a writer waits")?;
+        }
+        if self.0 & WAITS != 0 {
+            f.write_str(", waited for")?;
+        }
+        write!(f, ", version {}", self.version())
+    }
+}
+
+/// What a releasing thread has to do afterwards.
+#[must_use = "threads stay parked unless they are woken"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wake {
+    /// Nobody is parked.
+    Nobody,
+    /// Wake all that are parked on this word.
+    All,
+}
+
+impl Wake {
+    fn from(before: u64) -> Self {
+        if before & WAITS == 0 { Self::Nobody } else { Self::All }
+    }
+}
+
+/// What a waiting thread is after.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Want {
+    /// A shared latch.
+    Shared,
+    /// An exclusive latch.
+    Exclusive,
+}
+
+/// The word. All transitions are here; see the table in the module documentation.
+pub(crate) struct PageWord(AtomicU64);
+
+impl PageWord {
+    /// An absent page that never was present. Words of a page table are made as zeroed memory instead.
+    #[cfg(any(test, bufpool_loom))]
+    pub fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// The value now. Acquire, so that what the last holder did is visible to whoever decides on it.
+    #[inline]
+    pub fn state(&self) -> State {
+        State(self.0.load(Ordering::Acquire))
+    }
+
+    /// Takes a shared latch if that is possible at once.
+    #[inline]
+    pub fn try_shared(&self) -> Result<FrameId, State> {
+        let mut state = State(self.0.load(Ordering::Relaxed));
+        while state.allows_shared() {
+            // Acquire pairs with the release of the last exclusive holder.
+            match self.0.compare_exchange_weak(
+                state.0,
+                state.0 + CODE_ONE,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Ok(state.frame()),
+                Err(now) => state = State(now),
+            }
+        }
+        Err(state)
+    }
+
+    /// Gives up a shared latch.
+    #[inline]
+    pub fn release_shared(&self) -> Wake {
+        // Release pairs with the acquire of the next exclusive holder: it must not write before we have read.
+        let before = self.0.fetch_sub(CODE_ONE, Ordering::Release);
+        debug_assert!((UNLATCHED + 1..=SHARED_MAX).contains(&State(before).code()), "{:?}", State(before));
+        if before & WAITS == 0 { Wake::Nobody } else { self.wake_after_shared(State(before)) }
+    }
+
+    /// The last holder wakes, and the one that makes room where all shared places were taken.
+    #[cold]
+    fn wake_after_shared(&self, before: State) -> Wake {
+        if before.code() != SHARED_MAX && before.code() > UNLATCHED + 1 {
+            return Wake::Nobody;
+        }
+        self.0.fetch_and(!WAITS, Ordering::Relaxed);
+        Wake::All
+    }
+
+    /// Takes the exclusive latch if that is possible at once.
+    #[inline]
+    pub fn try_exclusive(&self) -> Result<FrameId, State> {
+        let mut state = State(self.0.load(Ordering::Relaxed));
+        while state.is_unlatched() {
+            let taken = state.with_code(EXCLUSIVE) & !WRITE;
+            // Acquire pairs with the releases of all earlier holders.
+            match self.0.compare_exchange_weak(state.0, taken, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Ok(state.frame()),
+                Err(now) => state = State(now),
+            }
+        }
+        Err(state)
+    }
+
+    /// Gives up the exclusive latch; `changed` if the contents may have been.
+    #[inline]
+    pub fn release_exclusive(&self, changed: bool) -> Wake {
+        self.leave_exclusive(UNLATCHED, changed)
+    }
+
+    /// Turns the exclusive latch into a shared one.
+    pub fn downgrade(&self, changed: bool) -> Wake {
+        self.leave_exclusive(UNLATCHED + 1, changed)
+    }
+
+    #[inline]
+    fn leave_exclusive(&self, code: u64, changed: bool) -> Wake {
+        // Nobody else touches code, frame or version now, so one addition does it, without a loop.
+        let mut step = (code << CODE_SHIFT).wrapping_sub(EXCLUSIVE << CODE_SHIFT);
+        if changed {
+            step = step.wrapping_add(VERSION_ONE);
+        }
+        let before = self.0.fetch_add(step, Ordering::Release);
+        debug_assert!(State(before).is_exclusive(), "{:?}", State(before));
+        if before & (WAITS | WRITE) == 0 { Wake::Nobody } else { self.withdraw_writer() }
+    }
+
+    /// Wins the right to bring the page in, if it is absent.
+    pub fn begin_load(&self) -> Result<(), State> {
+        let mut state = State(self.0.load(Ordering::Relaxed));
+        while state.is_absent() {
+            let loading = state.with_code(LOADING);
+            match self.0.compare_exchange_weak(state.0, loading, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(now) => state = State(now),
+            }
+        }
+        Err(state)
+    }
+
+    /// The page is in `frame`; the caller keeps a shared latch.
+    pub fn publish_shared(&self, frame: FrameId) -> Wake {
+        self.publish(frame, UNLATCHED + 1)
+    }
+
+    /// The page is in `frame`; the caller keeps the exclusive latch.
+    pub fn publish_exclusive(&self, frame: FrameId) -> Wake {
+        self.publish(frame, EXCLUSIVE)
+    }
+
+    /// The page is in `frame`; the caller keeps nothing.
+    pub fn publish_unlatched(&self, frame: FrameId) -> Wake {
+        self.publish(frame, UNLATCHED)
+    }
+
+    fn publish(&self, frame: FrameId, code: u64) -> Wake {
+        self.replace(|state| {
+            let version = state.0 & !(FRAME_MASK | CODE_MASK | WRITE | WAITS);
+            version | (code << CODE_SHIFT) | u64::from(frame.0)
+        })
+    }
+
+    /// The page is in memory no more.
+    pub fn depart(&self) -> Wake {
+        self.replace(|state| (state.0 & !(VERSION_ONE - 1)).wrapping_add(VERSION_ONE))
+    }
+
+    /// Replaces everything. For the holder of 254 or 255; others can only set flags meanwhile.
+    fn replace(&self, next: impl Fn(State) -> u64) -> Wake {
+        let mut before = self.0.load(Ordering::Relaxed);
+        debug_assert!(matches!(State(before).code(), LOADING | EXCLUSIVE), "{:?}", State(before));
+        while let Err(now) =
+            self.0.compare_exchange_weak(before, next(State(before)), Ordering::Release, Ordering::Relaxed)
+        {
+            before = now;
+        }
+        Wake::from(before)
+    }
+
+    /// Tells holders that the caller is about to park, unless `state` is out of date. The caller holds the lock of
+    /// the place it parks at, and parks only on `true`.
+    pub fn announce(&self, state: State, want: Want) -> bool {
+        let flags = if want == Want::Exclusive { WAITS | WRITE } else { WAITS };
+        self.0.compare_exchange(state.0, state.0 | flags, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Nobody stands back for a writer any more: one gave up waiting, or had the latch. Waiting writers announce
+    /// themselves again.
+    #[cold]
+    pub fn withdraw_writer(&self) -> Wake {
+        Wake::from(self.0.fetch_and(!(WRITE | WAITS), Ordering::Relaxed))
+    }
+}
+
+impl fmt::Debug for PageWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state().fmt(f)
+    }
+}

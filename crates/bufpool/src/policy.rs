@@ -1,0 +1,293 @@
+//! Everything under the policy lock: the directory, the leases of free frames, and what statistics and recordings need.
+//!
+//! The lock is held for a decision or a batch of hits, never across I/O, and no latch is waited for under it; so a
+//! thread may take it while it holds latches.
+
+use std::sync::Arc;
+
+use bufpool_policies::{
+    Access, Admission, Claims, ContextId, Decision, Directory, FileId, FrameId, PageId, TenantId,
+};
+
+use crate::access_log::Hit;
+use crate::arena::FrameLease;
+use crate::call_site::{SiteRef, SiteTable};
+use crate::file::{FileShared, OwnedWord};
+use crate::frame::{Frame, FrameTable};
+use crate::latch::Latch;
+use crate::page_word::Want;
+use crate::{Event, Recorder};
+
+/// What the policy lock protects.
+pub(crate) struct PolicyState {
+    pub directory: Directory,
+    /// The lease of each frame that holds no page and is not on its way to one.
+    pub free: Vec<Option<FrameLease>>,
+    /// Open files by number.
+    pub files: Vec<Option<Arc<FileShared>>>,
+    /// Tenants by number, closed ones until their number is used again.
+    pub tenants: Vec<TenantEntry>,
+    pub sites: SiteTable,
+    /// Counts of each site; number n is at n − 1.
+    pub site_counts: Vec<SiteCounts>,
+    recording: Option<Recording>,
+}
+
+/// What the pool adds to the directory's knowledge of a tenant.
+pub(crate) struct TenantEntry {
+    pub name: Arc<str>,
+    pub floor_frames: u32,
+    pub cap_frames: u32,
+    pub closed: bool,
+    /// Hits on pages that had moved on, or were outside the directory, when the hit was applied.
+    pub hits_unlisted: u64,
+}
+
+impl TenantEntry {
+    pub fn new(name: Arc<str>, floor_frames: u32, cap_frames: u32) -> Self {
+        Self { name, floor_frames, cap_frames, closed: false, hits_unlisted: 0 }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SiteCounts {
+    pub accesses: u64,
+    pub misses: u64,
+    pub mistakes: u64,
+}
+
+/// A page that must leave its frame.
+pub(crate) struct Victim {
+    /// Its word, held exclusively.
+    pub latch: Latch<OwnedWord>,
+    pub page: PageId,
+    pub owner: TenantId,
+}
+
+/// A frame for a page that must come in.
+pub(crate) enum Admitted {
+    /// It was free.
+    Free(FrameLease),
+    /// This page must leave it first.
+    Evict(Victim),
+}
+
+impl PolicyState {
+    pub fn new(directory: Directory, free: Vec<FrameLease>, recorder: Option<Box<dyn Recorder>>) -> Self {
+        Self {
+            directory,
+            free: free.into_iter().map(Some).collect(),
+            files: Vec::new(),
+            tenants: Vec::new(),
+            sites: SiteTable::default(),
+            site_counts: Vec::new(),
+            recording: recorder.map(|recorder| Recording { recorder, held: Vec::new() }),
+        }
+    }
+
+    /// A tenant was opened; its number may have been another's.
+    pub fn add_tenant(&mut self, id: TenantId, entry: TenantEntry) {
+        if id.index() < self.tenants.len() {
+            self.tenants[id.index()] = entry;
+        } else {
+            self.tenants.push(entry);
+        }
+    }
+
+    /// The file of a page, if it is open.
+    pub fn file(&self, id: FileId) -> Option<&Arc<FileShared>> {
+        self.files.get(id.index())?.as_ref()
+    }
+
+    /// Applies a hit, unless its page has left the frame meanwhile.
+    pub fn hit(&mut self, hit: &Hit, creation: bool) {
+        let site = self.site(hit.site);
+        self.site_counts[site as usize - 1].accesses += 1;
+        self.record_access(hit.page, site, hit.tenant, creation);
+        let listed =
+            hit.frame.0 < self.directory.frames() && self.directory.page(hit.frame) == Some(hit.page);
+        if listed {
+            self.directory.hit(hit.frame, &access(hit.page, hit.tenant, site));
+        } else {
+            self.tenants[hit.tenant.index()].hits_unlisted += 1;
+        }
+    }
+
+    /// Finds a frame for `page`. None if every frame that the tenant may take is busy.
+    pub fn admit(
+        &mut self,
+        page: PageId,
+        tenant: TenantId,
+        site: SiteRef,
+        creation: bool,
+        claims: &ClaimRules<'_>,
+    ) -> Option<Admitted> {
+        let site = self.site(site);
+        let mut claims = PoolClaims { rules: claims, files: &self.files, taken: None };
+        let admission = self.directory.admit(&access(page, tenant, site), &mut claims);
+        let taken = claims.taken;
+        let (admitted, decision) = match admission {
+            Admission::Exhausted { .. } => return None,
+            Admission::Free { frame, decision } => {
+                let lease =
+                    self.free[frame.index()].take().expect("the directory hands out free frames only");
+                (Admitted::Free(lease), decision)
+            }
+            Admission::Evict { frame, page, tenant: owner, decision } => {
+                let latch = taken.expect("the directory evicts what it has claimed");
+                assert_eq!(latch.frame(), frame, "the directory evicts the frame it claimed last");
+                (Admitted::Evict(Victim { latch, page, owner }), decision)
+            }
+        };
+        self.record_access(page, site, tenant, creation);
+        self.count_miss(site, &decision);
+        Some(admitted)
+    }
+
+    fn count_miss(&mut self, site: u32, decision: &Decision) {
+        let counts = &mut self.site_counts[site as usize - 1];
+        counts.accesses += 1;
+        counts.misses += 1;
+        counts.mistakes += u64::from(decision.mistake.is_some());
+    }
+
+    /// A page that must go because its tenant's cap fell.
+    pub fn shrink(&mut self, tenant: TenantId, claims: &ClaimRules<'_>) -> Option<Victim> {
+        let mut claims = PoolClaims { rules: claims, files: &self.files, taken: None };
+        let eviction = self.directory.shrink(tenant, &mut claims)?;
+        let latch = claims.taken.expect("the directory evicts what it has claimed");
+        Some(Victim { latch, page: eviction.page, owner: tenant })
+    }
+
+    /// The number of a call site.
+    pub fn site(&mut self, site: SiteRef) -> u32 {
+        let (id, new) = self.sites.intern(site);
+        if new {
+            self.site_counts.push(SiteCounts::default());
+            let key = self.sites.key(id);
+            self.record(Event::Site { id, name: key.name, file: key.file, line: key.line });
+        }
+        id
+    }
+
+    /// Tells the recorder, if there is one.
+    pub fn record(&mut self, event: Event<'_>) {
+        if let Some(recording) = &mut self.recording {
+            recording.recorder.record(event);
+        }
+    }
+
+    fn record_access(&mut self, page: PageId, site: u32, tenant: TenantId, creation: bool) {
+        if let Some(recording) = &mut self.recording {
+            recording.access(Event::Access { page, site, tenant: tenant.0, creation });
+        }
+    }
+
+    /// A guard or pin on `page` begins.
+    pub fn hold(&mut self, page: PageId) {
+        if let Some(recording) = &mut self.recording {
+            recording.hold(page);
+        }
+    }
+
+    /// A guard or pin on `page` ends.
+    pub fn let_go(&mut self, page: PageId) {
+        if let Some(recording) = &mut self.recording {
+            recording.let_go(page);
+        }
+    }
+}
+
+/// The context of an access is its call site until scopes are combined with it.
+fn access(page: PageId, tenant: TenantId, site: u32) -> Access {
+    Access { page, file: page.file(), tenant, context: ContextId(site) }
+}
+
+/// Turns held guards into pin events, only where another access happens meanwhile.
+struct Recording {
+    recorder: Box<dyn Recorder>,
+    /// Pages held now: how often, and whether the recorder knows.
+    held: Vec<(PageId, u32, bool)>,
+}
+
+impl Recording {
+    fn access(&mut self, event: Event<'_>) {
+        for (page, _, told) in &mut self.held {
+            if !std::mem::replace(told, true) {
+                self.recorder.record(Event::Pin(*page));
+            }
+        }
+        self.recorder.record(event);
+    }
+
+    fn hold(&mut self, page: PageId) {
+        match self.held.iter_mut().find(|(held, ..)| *held == page) {
+            Some((_, times, _)) => *times += 1,
+            None => self.held.push((page, 1, false)),
+        }
+    }
+
+    fn let_go(&mut self, page: PageId) {
+        let Some(at) = self.held.iter().position(|(held, ..)| *held == page) else { return };
+        self.held[at].1 -= 1;
+        if self.held[at].1 == 0 && self.held.remove(at).2 {
+            self.recorder.record(Event::Unpin(page));
+        }
+    }
+}
+
+/// What decides whether a page may be taken from its frame.
+pub(crate) struct ClaimRules<'a> {
+    pub frames: &'a FrameTable,
+    /// A dirty victim can be copied away, to be written by someone who may advance the log first.
+    pub has_reserve: bool,
+    /// The log is durable up to here.
+    pub durable_lsn: u64,
+}
+
+impl ClaimRules<'_> {
+    /// The page in `frame` could be evicted as far as everything but its latch is concerned.
+    ///
+    /// A page whose write is in flight could not: the write's outcome belongs to the frame. That departs from an exact
+    /// ledger order, for the time of one write and only where a background writer or a flush runs.
+    fn allows(&self, frame: &Frame, file: &FileShared) -> bool {
+        frame.pins() == 0
+            && !frame.is_writing()
+            && (!frame.is_dirty()
+                || !file.is_poisoned() && (self.has_reserve || frame.page_lsn() <= self.durable_lsn))
+    }
+}
+
+/// The directory's questions, answered from page words and the frame table. Never waits.
+struct PoolClaims<'a> {
+    rules: &'a ClaimRules<'a>,
+    files: &'a [Option<Arc<FileShared>>],
+    taken: Option<Latch<OwnedWord>>,
+}
+
+impl PoolClaims<'_> {
+    fn page_and_file(&self, frame: FrameId) -> Option<(PageId, &Arc<FileShared>)> {
+        let page = self.rules.frames.get(frame).page()?;
+        Some((page, self.files.get(page.file().index())?.as_ref()?))
+    }
+}
+
+impl Claims for PoolClaims<'_> {
+    fn is_busy(&mut self, frame: FrameId) -> bool {
+        let Some((page, file)) = self.page_and_file(frame) else { return true };
+        let unlatched = file.table.get(page.number()).is_some_and(|word| word.state().is_unlatched());
+        !unlatched || !self.rules.allows(self.rules.frames.get(frame), file)
+    }
+
+    fn claim(&mut self, frame: FrameId) -> bool {
+        let Some((page, file)) = self.page_and_file(frame) else { return false };
+        let word = OwnedWord::new(Arc::clone(file), page.number());
+        let Ok(latch) = Latch::try_new(word, Want::Exclusive) else { return false };
+        // Pins, dirtiness and the right to write change only under a latch, so what holds now goes on holding.
+        if latch.frame() != frame || !self.rules.allows(self.rules.frames.get(frame), file) {
+            return false;
+        }
+        self.taken = Some(latch);
+        true
+    }
+}

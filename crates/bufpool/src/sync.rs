@@ -1,0 +1,102 @@
+//! The one switch between the real primitives and loom's (`--cfg bufpool_loom`).
+//!
+//! Only what the page word, the latches and the access log use: everything else is not explored by the model
+//! checker and uses std and parking_lot directly. Loom knows no time, so waits have no deadline there.
+
+use std::time::Instant;
+
+#[cfg(not(bufpool_loom))]
+pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+
+#[cfg(bufpool_loom)]
+pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+
+#[cfg(not(bufpool_loom))]
+mod lock {
+    use super::Instant;
+
+    pub(crate) type MutexGuard<'a, T> = parking_lot::MutexGuard<'a, T>;
+
+    /// A mutex without poisoning.
+    #[derive(Default)]
+    pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock()
+        }
+    }
+
+    #[derive(Default)]
+    pub(crate) struct Condvar(parking_lot::Condvar);
+
+    impl Condvar {
+        /// Waits for a notification, the deadline, or nothing at all: callers look again.
+        pub fn wait<'a, T>(
+            &self,
+            mut guard: MutexGuard<'a, T>,
+            deadline: Option<Instant>,
+        ) -> MutexGuard<'a, T> {
+            match deadline {
+                Some(deadline) => drop(self.0.wait_until(&mut guard, deadline)),
+                None => self.0.wait(&mut guard),
+            }
+            guard
+        }
+
+        pub fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+
+    /// A bounded pause in a loop that looks at a word again.
+    pub(crate) fn relax() {
+        std::hint::spin_loop();
+    }
+}
+
+#[cfg(bufpool_loom)]
+mod lock {
+    use super::Instant;
+
+    pub(crate) type MutexGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
+
+    /// A mutex without poisoning.
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T: Default> Default for Mutex<T> {
+        fn default() -> Self {
+            Self(loom::sync::Mutex::new(T::default()))
+        }
+    }
+
+    impl<T> Mutex<T> {
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap()
+        }
+    }
+
+    pub(crate) struct Condvar(loom::sync::Condvar);
+
+    impl Default for Condvar {
+        fn default() -> Self {
+            Self(loom::sync::Condvar::new())
+        }
+    }
+
+    impl Condvar {
+        pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>, _: Option<Instant>) -> MutexGuard<'a, T> {
+            self.0.wait(guard).unwrap()
+        }
+
+        pub fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+
+    pub(crate) fn relax() {
+        loom::thread::yield_now();
+    }
+}
+
+pub(crate) use lock::{Condvar, Mutex, relax};

@@ -1,0 +1,61 @@
+//! Goal: pages come back as they were written, through eviction, flush, close and a second opening.
+//! Method: small pools on real files, every backend.
+
+mod common;
+
+use bufpool::{FileOptions, Pool};
+use common::{PAGE_BYTES, deterministic, directory, new_file, on_each_backend, small, stamp, version};
+
+const PAGES: u64 = 200;
+
+#[test]
+fn pages_survive_eviction_and_reopening() {
+    on_each_backend(|io| {
+        for options in [small(), deterministic()] {
+            let directory = directory();
+            let pool = options.io(io).open().unwrap();
+            let file = new_file(&pool, directory.path(), "data", PAGES);
+            let tenant = pool.default_tenant();
+            for number in 0..PAGES {
+                stamp(&mut tenant.create(file.page(number)).unwrap(), number, 1);
+            }
+            for number in 0..PAGES {
+                assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 1);
+            }
+            for number in (0..PAGES).step_by(3) {
+                stamp(&mut tenant.write(file.page(number)).unwrap(), number, 2);
+            }
+            pool.check_invariants_when_idle();
+            pool.close().unwrap();
+            verify_from_disk(&directory.path().join("data"));
+            let pool = small().io(io).open().unwrap();
+            let file = pool.open_file(directory.path().join("data"), FileOptions::new()).unwrap();
+            assert_eq!(file.pages(), PAGES);
+            for number in 0..PAGES {
+                let page = pool.default_tenant();
+                let page = page.read(file.page(number)).unwrap();
+                assert_eq!(version(&page, number), if number % 3 == 0 { 2 } else { 1 });
+            }
+        }
+    });
+}
+
+fn verify_from_disk(path: &std::path::Path) {
+    let bytes = std::fs::read(path).unwrap();
+    assert_eq!(bytes.len(), PAGES as usize * PAGE_BYTES);
+    for (number, page) in (0..).zip(bytes.chunks(PAGE_BYTES)) {
+        assert_eq!(version(page, number), if number % 3 == 0 { 2 } else { 1 });
+    }
+}
+
+trait WhenIdle {
+    fn check_invariants_when_idle(&self);
+}
+
+impl WhenIdle for Pool {
+    /// The background writer may be at work; after a checkpoint there is nothing for it to do.
+    fn check_invariants_when_idle(&self) {
+        self.checkpoint().unwrap();
+        self.check_invariants();
+    }
+}

@@ -1,0 +1,78 @@
+//! What the tests share: pools and files in a temporary directory, on each backend.
+#![allow(dead_code)]
+
+use std::path::Path;
+
+use bufpool::{File, FileOptions, Io, IoBackend, Pool, PoolOptions};
+use tempfile::TempDir;
+
+pub const PAGE_BYTES: usize = 4096;
+
+/// A place for files on a real file system, so that direct I/O is tried.
+pub fn directory() -> TempDir {
+    tempfile::Builder::new().prefix("bufpool-test").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// Runs `test` on every backend that this machine allows. `threads` is always one of them.
+pub fn on_each_backend(test: impl Fn(Io)) {
+    test(Io::Require(IoBackend::Threads));
+    match small().io(Io::Require(IoBackend::Uring)).open() {
+        Ok(pool) => {
+            pool.close().unwrap();
+            test(Io::Require(IoBackend::Uring));
+        }
+        Err(error) => println!("skipped on io_uring: {error}"),
+    }
+    test(Io::Auto);
+}
+
+/// Options of a small pool: 32 frames of 4 KiB, for at most 8 threads.
+pub fn small() -> PoolOptions {
+    PoolOptions::new().frames(32).page_bytes(PAGE_BYTES).threads_max(8)
+}
+
+/// Options of a small pool in deterministic mode.
+pub fn deterministic() -> PoolOptions {
+    small().deterministic(1)
+}
+
+/// A new file of `pages` zeroed pages.
+pub fn new_file(pool: &Pool, directory: &Path, name: &str, pages: u64) -> File {
+    let file = pool.open_file(directory.join(name), FileOptions::new().create(true)).unwrap();
+    assert_eq!(file.extend(pages).unwrap(), 0..pages);
+    file
+}
+
+/// Bytes that tell a page and a version of it apart from all others.
+pub fn pattern(number: u64, version: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    bytes[8..].copy_from_slice(&version.to_le_bytes());
+    bytes
+}
+
+/// Fills a page with its pattern.
+pub fn stamp(page: &mut [u8], number: u64, version: u64) {
+    for part in page.chunks_exact_mut(16) {
+        part.copy_from_slice(&pattern(number, version));
+    }
+}
+
+/// The version of a stamped page, all of which must be of that version.
+#[track_caller]
+pub fn version(page: &[u8], number: u64) -> u64 {
+    let version = u64::from_le_bytes(page[8..16].try_into().unwrap());
+    for (at, part) in page.chunks_exact(16).enumerate() {
+        assert_eq!(part, pattern(number, version), "page {number}, part {at}");
+    }
+    version
+}
+
+/// The kind of an error.
+#[track_caller]
+pub fn kind<T>(result: bufpool::Result<T>) -> bufpool::ErrorKind {
+    match result {
+        Ok(_) => panic!("expected an error"),
+        Err(error) => error.kind(),
+    }
+}
