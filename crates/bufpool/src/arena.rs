@@ -155,7 +155,7 @@ impl Arena {
     /// As for [`Buffer::new`].
     unsafe fn buffer(&self, frame: FrameId) -> Buffer {
         // SAFETY: the range is a frame of ours, mapped as long as the arena; the rest is our caller's duty.
-        unsafe { Buffer::new(self.frame(frame).cast(), self.page_bytes as u32) }
+        unsafe { Buffer::new(self.frame(frame).cast(), self.page_bytes) }
     }
 }
 
