@@ -54,6 +54,12 @@ impl Buffer {
         Self { start, bytes: self.bytes - bytes }
     }
 
+    /// The first `bytes` bytes of the buffer (at most its length).
+    pub(crate) fn first(self, bytes: usize) -> Self {
+        assert!(bytes <= self.len());
+        Self { start: self.start, bytes }
+    }
+
     /// The buffers as the kernel wants them.
     pub(crate) fn iovecs(buffers: &[Self]) -> &[libc::iovec] {
         // SAFETY: both types are a pointer and a `size_t`, in this order (`repr(C)`), so a slice of one

@@ -25,6 +25,15 @@ const PAGE_BYTES: usize = 4096;
 /// Fewer than the pages of the larger tests, so that batches exceed the queue.
 const DEPTH: u32 = 8;
 
+/// A folder for one test. Not in the system's folder for temporary files, which may be in memory and
+/// without direct I/O; `BUFPOOL_TEST_DIR` names another place.
+pub(super) fn directory() -> tempfile::TempDir {
+    let place = std::env::var_os("BUFPOOL_TEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp"), PathBuf::from);
+    std::fs::create_dir_all(&place).unwrap();
+    tempfile::tempdir_in(place).unwrap()
+}
+
 /// Aligned memory in pages.
 struct Pages(Mapping);
 
@@ -45,10 +54,10 @@ impl Pages {
     /// Page `index`, to be lent to one operation at a time.
     fn buffer(&self, index: usize) -> Buffer {
         assert!((index + 1) * PAGE_BYTES <= self.0.len());
-        // SAFETY: within the mapping. Tests keep the mapping until the operation is complete, and leave
-        // the page alone meanwhile.
-        let all = unsafe { Buffer::new(self.0.start(), (index + 1) * PAGE_BYTES) };
-        all.skip(index * PAGE_BYTES)
+        // SAFETY: the whole mapping. Tests keep it until the operation is complete, and leave the page
+        // alone meanwhile.
+        let all = unsafe { Buffer::new(self.0.start(), self.0.len()) };
+        all.skip(index * PAGE_BYTES).first(PAGE_BYTES)
     }
 }
 
@@ -80,9 +89,7 @@ struct Bench {
 
 impl Bench {
     fn new(backend: Arc<dyn Backend>) -> Self {
-        // Not the system's folder for temporary files: that may be in memory, without direct I/O.
-        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        Self { backend, directory }
+        Self { backend, directory: directory() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -492,8 +499,7 @@ fn a_completion_may_own_the_backend(bench: &Bench) {
         "threads" => Arc::new(Threads::new(2, Vec::new())),
         _ => super::start_sim(&SimDevice::new(2)),
     };
-    let bench =
-        Bench { backend: fresh, directory: tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap() };
+    let bench = Bench { backend: fresh, directory: directory() };
     let file = bench.file("a", 32);
     let memory = Pages::new(32);
     let tally = Tally::new(32);

@@ -348,7 +348,7 @@ impl From<IoError> for std::io::Error {
 pub(crate) struct IoOptions {
     /// Which one.
     pub(crate) io: Io,
-    /// Most operations in flight in the kernel; a power of two from 1 to 4,096.
+    /// Most operations in flight per ring; from 1 to 4,096.
     pub(crate) depth: u32,
     /// Let a kernel thread pick up submissions; it sleeps after this many idle milliseconds.
     pub(crate) sqpoll_idle_ms: Option<u32>,

@@ -752,3 +752,6 @@ impl Drop for Sim {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

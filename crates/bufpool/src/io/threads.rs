@@ -34,6 +34,8 @@ struct Shared {
 
 struct State {
     queue: VecDeque<Request>,
+    /// Requests that have ever been queued.
+    queued: u64,
     /// Requests that a worker, or a caller in [`Threads::submit_and_wait`], is doing now.
     running: usize,
     /// Workers waiting for work.
@@ -45,8 +47,14 @@ struct State {
 impl Threads {
     /// A backend with at most `threads_max` (at least 1) threads. `steps_down` goes into its report.
     pub(crate) fn new(threads_max: usize, steps_down: Vec<String>) -> Self {
-        let state =
-            State { queue: VecDeque::new(), running: 0, waiting: 0, closing: false, workers: Vec::new() };
+        let state = State {
+            queue: VecDeque::new(),
+            queued: 0,
+            running: 0,
+            waiting: 0,
+            closing: false,
+            workers: Vec::new(),
+        };
         let shared = Shared {
             threads_max: threads_max.max(1),
             state: Mutex::new(state),
@@ -54,6 +62,11 @@ impl Threads {
             idle: Condvar::new(),
         };
         Self { shared: Arc::new(shared), steps_down }
+    }
+
+    /// How many requests have ever been left to its threads.
+    pub(super) fn queued(&self) -> u64 {
+        self.shared.state.lock().queued
     }
 }
 
@@ -73,7 +86,9 @@ impl Backend for Threads {
     fn register_memory(&self, _start: NonNull<u8>, _bytes: usize) {}
 
     fn submit(&self, requests: &mut Vec<Request>) {
-        self.shared.enqueue(requests);
+        if !requests.is_empty() {
+            self.shared.enqueue(requests);
+        }
     }
 
     /// The caller does the last request itself, so one request needs no other thread.
@@ -113,6 +128,7 @@ impl Backend for Threads {
 impl Shared {
     fn enqueue(self: &Arc<Self>, requests: &mut Vec<Request>) {
         let mut state = self.state.lock();
+        state.queued += requests.len() as u64;
         state.queue.extend(requests.drain(..));
         let wanted = state.queue.len().saturating_sub(state.waiting);
         for _ in 0..wanted.min(self.threads_max - state.workers.len()) {

@@ -172,7 +172,12 @@ impl Backend for Uring {
     }
 
     fn report(&self) -> IoReport {
-        let Notes { mut features, steps_down } = self.notes.lock().clone();
+        let Notes { mut features, mut steps_down } = self.notes.lock().clone();
+        let by_threads = self.shared.helper.queued();
+        if by_threads > 0 {
+            steps_down
+                .push(format!("io_uring for {by_threads} operations: allocations, or refused by the ring"));
+        }
         features.push(format!("at most {LEASES_MAX} rings for batches"));
         IoReport { backend: "uring", features, steps_down }
     }
@@ -234,8 +239,9 @@ impl<'shared> Lease<'shared> {
 
     /// Does all `requests`, completing each as it is done.
     ///
-    /// Waits for half of what is in flight each time: a system call per halving instead of one per
-    /// operation, and pages that others may wait for are not held back until the last is there.
+    /// While more are waiting than the ring takes, it is filled up again when a quarter is done, so the
+    /// device stays busy for a system call every few operations. Then it waits for half of what is left
+    /// each time: pages that others may wait for are not held back until the last is there.
     fn run(&mut self, requests: &mut Vec<Request>) {
         let Some(ring) = &mut self.ring else { return };
         let mut refused = Vec::new();
@@ -253,7 +259,8 @@ impl<'shared> Lease<'shared> {
             if ring.in_flight() == 0 {
                 return;
             }
-            if ring.enter(ring.in_flight().div_ceil(2)).is_err() {
+            let share = if waiting.len() > 0 { 4 } else { 2 };
+            if ring.enter(ring.in_flight().div_ceil(share)).is_err() {
                 // Nothing is known about what is in flight, so nothing may be given back; try again.
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
@@ -293,3 +300,6 @@ fn refused_registration(bytes: usize, error: &io::Error) -> String {
     };
     format!("registered buffers: {error} ({} KiB wanted, memlock limit {limit})", bytes >> 10)
 }
+
+#[cfg(test)]
+mod tests;

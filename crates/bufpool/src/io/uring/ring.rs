@@ -105,10 +105,11 @@ const SHORTAGE_PAUSE: Duration = Duration::from_micros(100);
 const WAKE: u64 = u64::MAX;
 
 impl Ring {
-    /// Wraps a fresh ring. One entry of its submission queue is kept free for [`Ring::listen`].
-    pub(super) fn new(ring: IoUring) -> Self {
-        let slots = ring.params().sq_entries() - 1;
-        debug_assert!(ring.params().cq_entries() > slots, "invariant 2");
+    /// Wraps a fresh ring, for at most `slots` operations in flight. [`Ring::listen`] needs one entry of
+    /// the submission queue on top.
+    pub(super) fn new(ring: IoUring, slots: u32) -> Self {
+        assert!(slots <= ring.params().sq_entries(), "invariant 2");
+        assert!(slots < ring.params().cq_entries(), "invariant 2");
         Self {
             ring,
             slots: (0..slots).map(|_| Slot::default()).collect(),
@@ -166,6 +167,7 @@ impl Ring {
 
     /// Asks for an answer to [`Ring::enter`] when `eventfd` is written. Asks again by itself.
     pub(super) fn listen(&mut self, eventfd: RawFd) {
+        assert!(self.slots.len() < self.ring.params().sq_entries() as usize, "invariant 2");
         self.wake = Some(Wake { eventfd, count: Box::new(0), armed: false });
     }
 
@@ -247,7 +249,7 @@ impl Ring {
         let count: *mut u64 = &raw mut *wake.count;
         let entry = opcode::Read::new(types::Fd(wake.eventfd), count.cast(), 8).build().user_data(WAKE);
         // SAFETY: `count` is a box of our own that is not touched while `armed`, and the owner of the ring
-        // keeps the eventfd open as long as the ring. One entry is reserved for this (`Ring::new`).
+        // keeps the eventfd open as long as the ring. There is an entry for this (`Ring::listen`).
         let pushed = unsafe { self.ring.submission().push(&entry) };
         wake.armed = pushed.is_ok();
     }

@@ -73,7 +73,7 @@ pub(super) fn driver_ring(options: &IoOptions) -> io::Result<(Ring, Notes)> {
     let mut notes = Notes::default();
     let ring = step_down(options, ladder, None, Some(&mut notes))?;
     check_operations(&ring)?;
-    let mut ring = Ring::new(ring);
+    let mut ring = Ring::new(ring, options.depth);
     match ring.register_file_table(file_places()) {
         Ok(()) => notes.features.push(format!("registered files (at most {})", file_places())),
         Err(error) => notes.steps_down.push(format!("registered files: {error}")),
@@ -84,7 +84,8 @@ pub(super) fn driver_ring(options: &IoOptions) -> io::Result<(Ring, Notes)> {
 /// A ring to be leased. With SQPOLL it shares the kernel thread of the ring `driver`.
 pub(super) fn lease_ring(options: &IoOptions, driver: RawFd) -> io::Result<Ring> {
     let ladder: &[Flags] = if options.sqpoll_idle_ms.is_some() { &FOR_SQPOLL } else { &FOR_LEASE };
-    let mut ring = step_down(options, ladder, Some(driver), None).map(Ring::new)?;
+    let ring = step_down(options, ladder, Some(driver), None)?;
+    let mut ring = Ring::new(ring, options.depth);
     // Without it this ring only costs a little more; the driver's ring has noted the reason.
     let _ = ring.register_file_table(file_places());
     Ok(ring)
@@ -98,6 +99,8 @@ fn step_down(
     attach: Option<RawFd>,
     mut notes: Option<&mut Notes>,
 ) -> io::Result<IoUring> {
+    // The I/O thread's ring needs an entry for its wake-up on top.
+    let entries = if attach.is_none() { options.depth + 1 } else { options.depth };
     let mut last = io::Error::from(io::ErrorKind::Unsupported);
     // IOPOLL and SQPOLL are wishes: each step is tried with them first.
     for wishes in [true, false] {
@@ -114,7 +117,7 @@ fn step_down(
             } else {
                 flags.name.into()
             };
-            match builder.build(options.depth.next_power_of_two().max(2)).and_then(tried_out) {
+            match builder.build(entries.next_power_of_two()).and_then(tried_out) {
                 Ok(ring) => {
                     if let Some(notes) = notes {
                         notes

@@ -1,0 +1,148 @@
+//! What only this backend can be asked: flags, registrations, refusals. The rest is in `conformance`.
+
+use std::os::fd::AsFd;
+
+use super::super::conformance::directory;
+use super::super::{Buffer, IoBackend, start};
+use super::*;
+use crate::options::{Direct, Io};
+use crate::sys::Mapping;
+
+/// A backend, or a printed notice where the kernel refuses io_uring.
+fn started(options: &IoOptions) -> Option<Uring> {
+    match Uring::new(options) {
+        Ok(backend) => Some(backend),
+        Err(error) => {
+            println!("skipped: no io_uring here: {error}");
+            None
+        }
+    }
+}
+
+fn open(backend: &Uring, directory: &tempfile::TempDir, direct: Direct) -> Arc<IoFile> {
+    let how = FileOpen { read_only: false, create: true, direct };
+    backend.open(&directory.path().join("file"), &how).unwrap()
+}
+
+/// Page `number` of `memory`.
+fn page(memory: &Mapping, number: usize) -> Buffer {
+    assert!((number + 1) * 4096 <= memory.len());
+    // SAFETY: within the mapping, which tests keep, and leave alone, while operations run.
+    let all = unsafe { Buffer::new(memory.start(), memory.len()) };
+    all.skip(number * 4096).first(4096)
+}
+
+/// Writes pages 0 to 8 from the first half of 16 pages of memory and reads them into the second, as batches.
+fn round_trip(backend: &Uring, file: &Arc<IoFile>, memory: &Mapping) {
+    // SAFETY: nothing is in flight, and the mapping is that long.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(memory.start().as_ptr(), memory.len()) };
+    bytes.iter_mut().enumerate().for_each(|(index, byte)| *byte = (index / 4096 * 3 + 1) as u8);
+    for reading in [false, true] {
+        let group = Group::new(8);
+        let action = |number: usize| {
+            let offset = number as u64 * 4096;
+            if reading {
+                Action::Read { offset, buffers: page(memory, 8 + number).into() }
+            } else {
+                Action::Write { offset, buffers: page(memory, number).into() }
+            }
+        };
+        let request = |number| Request {
+            file: Arc::clone(file),
+            action: action(number),
+            token: number as u64,
+            completion: group.clone(),
+        };
+        backend.submit_and_wait(&mut (0..4).map(request).collect(), &Group::new(0));
+        backend.submit(&mut (4..8).map(request).collect());
+        group.wait();
+        assert_eq!(group.take_failures(), []);
+    }
+    let (written, read) = bytes[..16 * 4096].split_at(8 * 4096);
+    assert!(written == read);
+}
+
+#[test]
+fn uses_registered_buffers_and_others() {
+    let Some(backend) = started(&IoOptions { depth: 4, ..IoOptions::default() }) else { return };
+    let directory = directory();
+    let file = open(&backend, &directory, Direct::Prefer);
+    let (registered, other) = (Mapping::new(16 * 4096).unwrap(), Mapping::new(16 * 4096).unwrap());
+    backend.register_memory(registered.start(), registered.len());
+    let report = backend.report();
+    let told = report
+        .features
+        .iter()
+        .chain(&report.steps_down)
+        .filter(|line| line.starts_with("registered buffers"));
+    assert_eq!(told.count(), 1, "{report}");
+    round_trip(&backend, &file, &registered);
+    round_trip(&backend, &file, &other);
+}
+
+/// An ordinary user may lock little memory; that is a line in the report, not an error. As root, who has
+/// no limit, nothing is refused.
+#[test]
+fn goes_on_without_registered_buffers_where_memlock_is_small() {
+    let Some(backend) = started(&IoOptions { depth: 4, ..IoOptions::default() }) else { return };
+    let directory = directory();
+    let file = open(&backend, &directory, Direct::Prefer);
+    let memory = Mapping::new(64 << 20).unwrap();
+    backend.register_memory(memory.start(), memory.len());
+    let report = backend.report();
+    println!("{report}");
+    let refused = report.steps_down.iter().find(|line| line.starts_with("registered buffers"));
+    assert!(refused.is_none_or(|line| line.contains("memlock limit")), "{report}");
+    round_trip(&backend, &file, &memory);
+}
+
+/// A ring that polls does direct transfers only; all else, and everything on devices without polling, is
+/// done by ordinary calls.
+#[test]
+fn polling_falls_back_where_files_or_devices_do_not_poll() {
+    let Some(backend) = started(&IoOptions { depth: 4, iopoll: true, ..IoOptions::default() }) else {
+        return;
+    };
+    println!("{}", backend.report());
+    let memory = Mapping::new(16 * 4096).unwrap();
+    for direct in [Direct::Prefer, Direct::Off] {
+        let directory = directory();
+        let file = open(&backend, &directory, direct);
+        round_trip(&backend, &file, &memory);
+        let group = Group::new(1);
+        let action = Action::Sync { all_metadata: false };
+        backend.submit(&mut vec![Request { file, action, token: 0, completion: group.clone() }]);
+        group.wait();
+        assert_eq!(group.take_failures(), []);
+    }
+    backend.drain();
+}
+
+#[test]
+fn a_refusal_is_a_step_down_or_an_error() {
+    let refusing = IoOptions { refuse_uring: true, ..IoOptions::default() };
+    let report = start(&refusing).unwrap().report();
+    assert_eq!(report.backend, "threads");
+    assert_eq!(report.steps_down.len(), 1, "{report}");
+    assert!(report.to_string().contains("without io_uring: refused"), "{report}");
+    let required = IoOptions { io: Io::Require(IoBackend::Uring), ..refusing.clone() };
+    assert_eq!(start(&required).unwrap_err().kind(), io::ErrorKind::Unsupported);
+    let threads = IoOptions { io: Io::Require(IoBackend::Threads), ..refusing };
+    assert_eq!(start(&threads).unwrap().report().steps_down, Vec::<String>::new());
+}
+
+/// The lock and the space of a file are free when it is dropped, though rings had it registered.
+#[test]
+fn a_dropped_file_is_let_go_by_all_rings() {
+    let Some(backend) = started(&IoOptions { depth: 4, ..IoOptions::default() }) else { return };
+    let directory = directory();
+    let memory = Mapping::new(16 * 4096).unwrap();
+    for _ in 0..4 {
+        let file = open(&backend, &directory, Direct::Prefer);
+        round_trip(&backend, &file, &memory);
+        drop(file);
+        let again = std::fs::File::open(directory.path().join("file")).unwrap();
+        assert!(sys::try_lock(again.as_fd(), true).unwrap());
+    }
+    assert_eq!(backend.shared.places.lock().len(), setup::file_places() as usize);
+}
