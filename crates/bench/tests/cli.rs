@@ -1,0 +1,228 @@
+//! The program as its users and their scripts see it: columns, digits, exit status, messages.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+fn bufbench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bufbench")).args(arguments).output().expect("the program starts")
+}
+
+/// Standard output of a run that succeeds.
+fn stdout(arguments: &[&str]) -> String {
+    let output = bufbench(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The message of a run that fails as a whole: status 1, nothing on standard output.
+fn failure(arguments: &[&str]) -> String {
+    let output = bufbench(arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn write(dir: &TempDir, name: &str, text: &str) -> PathBuf {
+    let path = dir.path().join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+const HEADER: &str = "trace,policy,frames,accesses,distinct,hits,misses,miss_ratio,evictions,decisions,overrules,\
+                      mistakes,vindications,revocations,ns_per_access";
+
+#[test]
+fn sim_prints_every_column_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = write(&dir, "tiny.first.txt", "# two loops\n1\n2\n3\n1\n2\n3\n");
+    let csv = stdout(&[
+        "sim",
+        "--trace",
+        text(&trace),
+        "--policy",
+        "lru,mru",
+        "--frames",
+        "2,100%,1%",
+        "--format",
+        "csv",
+    ]);
+    let expected = [
+        HEADER,
+        "tiny,lru,2,6,3,0,6,1.000000,4,0,0,0,0,0,",
+        "tiny,lru,3,6,3,3,3,0.500000,0,0,0,0,0,0,",
+        "tiny,lru,1,6,3,0,6,1.000000,5,0,0,0,0,0,",
+        "tiny,mru,2,6,3,2,4,0.666667,2,0,0,0,0,0,",
+        "tiny,mru,3,6,3,3,3,0.500000,0,0,0,0,0,0,",
+        "tiny,mru,1,6,3,0,6,1.000000,5,0,0,0,0,0,",
+    ];
+    assert_eq!(csv.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn times_are_given_with_one_job_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = write(&dir, "t.txt", "1\n2\n1\n");
+    let csv = |jobs: &str| {
+        stdout(&[
+            "sim",
+            "--trace",
+            text(&trace),
+            "--policy",
+            "lru",
+            "--frames",
+            "2",
+            "--format",
+            "csv",
+            "--jobs",
+            jobs,
+        ])
+    };
+    let nanoseconds = csv("1").lines().nth(1).unwrap().rsplit(',').next().unwrap().parse::<f64>();
+    assert!(nanoseconds.unwrap() > 0.0);
+    assert!(csv("2").lines().nth(1).unwrap().ends_with(",0,"));
+}
+
+#[test]
+fn the_number_of_jobs_and_streaming_make_no_difference() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("readn.txt.zst");
+    stdout(&["gen", "readn", "--advice", "foolish", "--out", text(&trace)]);
+    let sim = |extra: &[&str]| {
+        let policies = "lru,opt,clock,lru-sp,lru-s,alloc-lru";
+        let mut arguments =
+            vec!["sim", "--trace", text(&trace), "--policy", policies, "--frames", "100,10%,819"];
+        arguments.extend(["--format", "csv"]);
+        arguments.extend(extra);
+        stdout(&arguments)
+    };
+    let expected = sim(&["--jobs", "3"]);
+    assert_eq!(sim(&["--jobs", "2"]), expected);
+    let scratch = text(dir.path());
+    assert_eq!(sim(&["--jobs", "2", "--trace-memory", "0", "--scratch", scratch]), expected);
+}
+
+#[test]
+fn counts_by_tenant_have_a_key_and_no_total() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = write(&dir, "t.txt", "1 5 7\n2 5 7\n3 6 2\n1 5 7\n");
+    let rows = |by: &str| -> Vec<String> {
+        let arguments = ["sim", "--trace", text(&trace), "--policy", "lru-sp", "--frames", "2", "--by", by];
+        let csv = stdout(&[&arguments[..], &["--format", "csv"]].concat());
+        csv.lines().map(str::to_owned).collect()
+    };
+    assert_eq!(
+        rows("tenant"),
+        [
+            &format!("key,{HEADER}"),
+            "2,t,lru-sp,2,1,3,0,1,1.000000,0,0,0,0,0,0,",
+            "7,t,lru-sp,2,3,3,0,3,1.000000,2,0,0,0,0,0,",
+        ]
+    );
+    assert_eq!(
+        rows("site")[1..],
+        ["5,t,lru-sp,2,3,3,0,3,1.000000,2,0,0,0,0,0,", "6,t,lru-sp,2,1,3,0,1,1.000000,0,0,0,0,0,0,",]
+    );
+}
+
+#[test]
+fn json_has_the_same_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = write(&dir, "t.txt", "1\n2\n1\n");
+    let json =
+        stdout(&["sim", "--trace", text(&trace), "--policy", "opt", "--frames", "1", "--format", "json"]);
+    let rows: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(rows.as_array().unwrap().len(), 1);
+    assert_eq!(rows[0]["policy"], "opt");
+    assert_eq!(rows[0]["misses"], 3);
+    assert_eq!(rows[0].as_object().unwrap().len(), HEADER.split(',').count());
+}
+
+#[test]
+fn malformed_input_is_an_error_that_names_file_line_and_expectation() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, trace, expected) in [
+        ("word.txt", "1\n2\nx\n", "word.txt: line 3: expected `block [site [tenant]]`"),
+        (
+            "policy.txt",
+            "!policy 0 0 opt\n",
+            "policy.txt: line 1: expected `!policy TENANT PRIO NAME` with a known NAME",
+        ),
+        ("unpin.txt", "1\n!unpin 1\n", "unpin.txt: line 2: expected a block that is pinned"),
+        ("pins.txt", "1\n!pin 1\n# all pinned\n2\n", "pins.txt: line 4: block 2 needs a frame"),
+        ("half.oracleGeneral", "not a record", "half.oracleGeneral: byte 0: expected a record of 24 bytes"),
+        ("bad.txt.gz", "no gzip", "bad.txt.gz: "),
+    ] {
+        let trace = write(&dir, name, trace);
+        let message = failure(&["sim", "--trace", text(&trace), "--policy", "lru-sp", "--frames", "1"]);
+        assert!(message.contains(expected), "{name}: {message}");
+    }
+    let message = failure(&["sim", "--trace", "no/such/file.txt", "--policy", "lru", "--frames", "1"]);
+    assert!(message.contains("no/such/file.txt: cannot be opened"), "{message}");
+}
+
+#[test]
+fn a_tenant_has_at_most_4096_ranges_and_the_line_of_the_next_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    // Disjoint ranges of alternating priority, so that none replaces or extends another.
+    let ranges = |count: u64| -> String {
+        (0..count).map(|at| format!("!priority 0 {} {} {}\n", 10 * at, 10 * at, 1 + at % 2)).collect()
+    };
+    let trace = write(&dir, "fits.txt", &(ranges(4096) + "1\n"));
+    let sim = |trace: &Path| {
+        vec![
+            "sim".to_owned(),
+            "--trace".into(),
+            text(trace).into(),
+            "--policy".into(),
+            "lru-sp".into(),
+            "--frames".into(),
+            "9".into(),
+        ]
+    };
+    let words = sim(&trace);
+    stdout(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let words = sim(&write(&dir, "over.txt", &(ranges(4097) + "1\n")));
+    let message = failure(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(message.contains("over.txt: line 4097: "), "{message}");
+}
+
+#[test]
+fn wrong_arguments_end_with_status_one_and_say_what_was_expected() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = write(&dir, "t.txt", "1\n2\n");
+    let sim = |policy: &str, frames: &str, extra: &[&str]| {
+        let arguments = ["sim", "--trace", text(&trace), "--policy", policy, "--frames", frames];
+        failure(&[&arguments[..], extra].concat())
+    };
+    for (message, expected) in [
+        (sim("lruu", "1", &[]), "expected one of the policies lru"),
+        (sim("lru", "0", &[]), "expected a number of frames"),
+        (sim("lru", "5x", &[]), "expected a number of frames"),
+        (sim("lru-sp", "5", &["--floor", "1"]), "expected TENANT=FRAMES"),
+        (sim("lru-sp", "5", &["--floor", "3=1"]), "expected a tenant of trace t, found 3"),
+        (sim("opt", "5", &["--trace-memory", "0"]), "expected --scratch DIR"),
+        (failure(&["gen", "cs9"]), "expected one of the streams cs1"),
+        (failure(&["gen", "cs1", "--set", "n=3"]), "one of the keys blocks, passes, references"),
+        (failure(&["no-such-command"]), "no-such-command"),
+    ] {
+        assert!(message.contains(expected), "{expected:?} is missing in: {message}");
+    }
+}
+
+#[test]
+fn gen_writes_the_same_trace_for_the_same_seed() {
+    let zipf = |seed: &str| stdout(&["gen", "zipf", "--set", "accesses=500", "--seed", seed]);
+    assert_eq!(zipf("4"), zipf("4"));
+    assert_ne!(zipf("4"), zipf("5"));
+    assert_eq!(zipf("4").lines().count(), 500);
+    let smart = stdout(&["gen", "din", "--advice", "smart"]);
+    let head: Vec<&str> = smart.lines().take(4).collect();
+    assert_eq!(head, ["!file 0 1023 data", "!priority 0 0 1023 0", "!policy 0 0 mru", "0\t1"]);
+}
