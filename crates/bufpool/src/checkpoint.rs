@@ -208,8 +208,9 @@ impl PoolShared {
         let seized = seized.inspect_err(|_| file.set_closed_fenced(false))?;
         self.drop_pages(seized);
         self.forget(file.id, 0..1 << PageId::NUMBER_BITS);
-        file.take_io();
+        // In this order: once the descriptor is closed, a new file may have this one's inode.
         self.policy.lock().files[file.id.index()] = None;
+        file.take_io();
         file.table.release(&self.page_table_budget);
         Ok(())
     }

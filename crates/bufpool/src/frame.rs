@@ -89,11 +89,11 @@ impl Frame {
         Mark((self.marks.load(Ordering::Acquire) >> 32) as u32)
     }
 
-    /// The contents as of `mark` are in the file. True if the page is clean now, false if it was marked meanwhile.
+    /// The contents as of `mark` are in the file. True if that makes a dirty page clean; false if it was marked meanwhile.
     pub fn mark_written(&self, mark: Mark) -> bool {
         let written = |marks: u64| Some((marks >> 32 << 32) | u64::from(mark.0));
         let before = self.marks.fetch_update(Ordering::AcqRel, Ordering::Acquire, written);
-        before.is_ok_and(|marks| (marks >> 32) as u32 == mark.0)
+        before.is_ok_and(|marks| (marks >> 32) as u32 == mark.0 && marks as u32 != mark.0)
     }
 
     /// Contents are dropped: whatever was dirty no longer counts. True if the page was dirty. Needs the exclusive latch.
@@ -183,6 +183,7 @@ mod tests {
         assert!(frame.is_dirty());
         assert!(frame.mark_written(frame.mark()));
         assert!(!frame.is_dirty());
+        assert!(!frame.mark_written(frame.mark()), "it was clean already");
         assert!(frame.mark_dirty());
         assert!(frame.mark_dropped());
         assert!(!frame.is_dirty());

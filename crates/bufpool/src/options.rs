@@ -218,6 +218,17 @@ impl PoolOptions {
         Pool::open(self)
     }
 
+    /// Opens the pool on a simulated device: paths name files of that device.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    #[cfg(feature = "sim")]
+    pub fn open_on_sim(self, device: &crate::sim::SimDevice) -> Result<Pool> {
+        self.check()?;
+        Pool::open_on(self, crate::io::start_sim(device))
+    }
+
     fn check(&self) -> Result<()> {
         let page_bytes = self.page_bytes;
         if !page_bytes.is_power_of_two() || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes) {

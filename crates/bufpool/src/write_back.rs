@@ -325,6 +325,9 @@ impl PoolShared {
         if !entry.is_dirty() {
             return Taken::Clean;
         }
+        if entry.is_writing() {
+            return Taken::InFlight;
+        }
         let copy = match via {
             Via::Place => None,
             Via::Copy => match self.reserve.take_leaving(self.reserve.frames() / 2) {
@@ -335,6 +338,13 @@ impl PoolShared {
         if !entry.begin_write() {
             copy.into_iter().for_each(|copy| self.reserve.give_back(copy));
             return Taken::InFlight;
+        }
+        if !entry.is_dirty() {
+            // Another write ended between the two looks.
+            entry.end_write();
+            self.writes_ended();
+            copy.into_iter().for_each(|copy| self.reserve.give_back(copy));
+            return Taken::Clean;
         }
         let mark = entry.mark();
         let source = match copy {
@@ -363,9 +373,14 @@ impl PoolShared {
                 self.reserve.give_back(copy);
             }
         }
+        self.writes_ended();
+        self.frame_may_be_free();
+    }
+
+    /// Wakes those in [`wait_for_write`](Self::wait_for_write).
+    fn writes_ended(&self) {
         drop(self.write_ended_lock.lock());
         self.write_ended.notify_all();
-        self.frame_may_be_free();
     }
 
     /// Waits until the write of a page that was in flight is over.

@@ -1,0 +1,401 @@
+//! Goal: bad input gets an error of the right kind that names what was wrong, and changes nothing.
+//! Method: one case each; after it, the pool still works.
+
+mod common;
+
+use std::fs;
+use std::os::fd::OwnedFd;
+
+use bufpool::{Direct, ErrorKind, FileOptions, Policy, PoolOptions};
+use common::{PAGE_BYTES, deterministic, directory, kind, new_file, on_each_backend, small, stamp, version};
+
+#[test]
+fn page_sizes_are_powers_of_two_in_range() {
+    for bytes in [0, 1, 256, 4095, 5000, 12_288, 1 << 21] {
+        assert_eq!(kind(small().page_bytes(bytes).open()), ErrorKind::PageSize, "{bytes}");
+    }
+    for bytes in [512, 4096, 65_536] {
+        small().page_bytes(bytes).open().unwrap().close().unwrap();
+    }
+}
+
+#[test]
+fn memory_is_enough_for_the_threads_and_not_beyond_all_bounds() {
+    assert_eq!(kind(small().frames(23).open()), ErrorKind::Memory);
+    small().frames(24).open().unwrap();
+    assert_eq!(kind(small().memory_bytes(0).open()), ErrorKind::Memory);
+    assert_eq!(kind(small().memory_bytes(20 * PAGE_BYTES as u64).open()), ErrorKind::Memory);
+    assert_eq!(kind(small().frames(u32::MAX).open()), ErrorKind::Memory);
+    assert_eq!(kind(small().memory_bytes(u64::MAX).open()), ErrorKind::Memory);
+    assert_eq!(kind(small().threads_max(u32::MAX).open()), ErrorKind::Memory);
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    struct Deaf;
+    impl bufpool::Recorder for Deaf {
+        fn record(&mut self, _: bufpool::Event<'_>) {}
+    }
+    assert_eq!(kind(small().threads_max(0).open()), ErrorKind::InvalidOptions);
+    assert_eq!(kind(small().dirty_limit_percent(0).open()), ErrorKind::InvalidOptions);
+    assert_eq!(kind(small().dirty_limit_percent(101).open()), ErrorKind::InvalidOptions);
+    assert_eq!(kind(small().recorder(Box::new(Deaf)).open()), ErrorKind::InvalidOptions);
+}
+
+#[test]
+fn a_file_of_odd_length_is_refused() {
+    on_each_backend(|io| {
+        let directory = directory();
+        let path = directory.path().join("odd");
+        fs::write(&path, vec![1; PAGE_BYTES + 100]).unwrap();
+        let pool = small().io(io).open().unwrap();
+        let error = pool.open_file(&path, FileOptions::new()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileLength);
+        assert!(error.to_string().contains("odd"), "{error}");
+        fs::write(&path, vec![1; PAGE_BYTES]).unwrap();
+        assert_eq!(pool.open_file(&path, FileOptions::new()).unwrap().pages(), 1);
+    });
+}
+
+#[test]
+fn files_that_are_not_there_or_not_files_are_refused() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    assert_eq!(kind(pool.open_file(directory.path().join("none"), FileOptions::new())), ErrorKind::Io);
+    assert!(matches!(
+        kind(pool.open_file(directory.path(), FileOptions::new())),
+        ErrorKind::Io | ErrorKind::Unsupported
+    ));
+    let none = FileOptions::new().create(true).read_only(true);
+    assert_eq!(kind(pool.open_file(directory.path().join("none"), none)), ErrorKind::Io);
+    assert!(!directory.path().join("none").exists());
+}
+
+#[test]
+fn pages_smaller_than_direct_io_allows_are_refused() {
+    let directory = directory();
+    let path = directory.path().join("data");
+    fs::write(&path, vec![0; 512 * 8]).unwrap();
+    let pool = small().page_bytes(512).open().unwrap();
+    match pool.open_file(&path, FileOptions::new().direct(Direct::Require)) {
+        // A device with sectors of 512 bytes, or no direct I/O at all.
+        Ok(file) => assert_eq!(file.pages(), 8),
+        Err(error) => {
+            assert!(matches!(error.kind(), ErrorKind::Alignment | ErrorKind::IoUnavailable), "{error}");
+        }
+    }
+    let file = pool.open_file(&path, FileOptions::new().direct(Direct::Off));
+    assert!(file.is_ok() || kind(file) == ErrorKind::FileAlreadyOpen);
+}
+
+#[test]
+fn pages_and_ranges_beyond_the_end_are_refused() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 3);
+    let tenant = pool.default_tenant();
+    for number in [3, 4, 1 << 40, u64::MAX] {
+        let error = tenant.read(file.page(number)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PageBeyondEnd);
+        assert_eq!(error.page(), Some(number));
+        assert!(error.file().unwrap().ends_with("data"));
+        assert_eq!(kind(tenant.write(file.page(number))), ErrorKind::PageBeyondEnd);
+        assert_eq!(kind(tenant.create(file.page(number))), ErrorKind::PageBeyondEnd);
+        assert_eq!(kind(tenant.pin(file.page(number))), ErrorKind::PageBeyondEnd);
+        assert_eq!(kind(file.flush_page(number)), ErrorKind::PageBeyondEnd);
+    }
+    assert_eq!(kind(file.truncate(4)), ErrorKind::Range);
+    assert_eq!(kind(file.discard(2..4)), ErrorKind::Range);
+    #[allow(clippy::reversed_empty_ranges)]
+    let inverted = 2..1;
+    assert_eq!(kind(file.discard(inverted.clone())), ErrorKind::Range);
+    assert_eq!(kind(tenant.set_temporary_priority(&file, inverted, -1)), ErrorKind::Range);
+    assert_eq!(kind(tenant.set_temporary_priority(&file, 0..4, -1)), ErrorKind::Range);
+    assert_eq!(kind(file.extend(u64::MAX)), ErrorKind::FileLength);
+    assert_eq!(kind(file.extend(1 << 40)), ErrorKind::FileLength);
+    assert_eq!(file.pages(), 3);
+    assert_eq!(pool.stats().accesses, 0);
+}
+
+#[test]
+fn directives_out_of_range_or_beyond_their_limit_are_refused() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let tenant = pool.tenant("t").open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 3);
+    for priority in [-33, 32, i32::MIN, i32::MAX] {
+        assert_eq!(kind(tenant.set_policy(priority, Policy::Mru)), ErrorKind::Directive);
+        assert_eq!(kind(tenant.policy(priority)), ErrorKind::Directive);
+        assert_eq!(kind(tenant.set_priority(&file, priority)), ErrorKind::Directive);
+        assert_eq!(kind(tenant.set_temporary_priority(&file, 0..3, priority)), ErrorKind::Directive);
+        assert_eq!(kind(tenant.set_temporary_priority(&file, 1..1, priority)), ErrorKind::Directive);
+    }
+    tenant.set_policy(31, Policy::Mru).unwrap();
+    assert_eq!(tenant.policy(31).unwrap(), Policy::Mru);
+    assert_eq!(tenant.policy(30).unwrap(), Policy::Lru);
+    assert_eq!(tenant.priority(&file).unwrap(), 0);
+}
+
+#[test]
+fn ranges_with_a_priority_are_limited() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let tenant = pool.tenant("t").open().unwrap();
+    let mut refused = None;
+    for number in 0..5000 {
+        let file = pool.open_file(directory.path().join(number.to_string()), FileOptions::new().create(true));
+        let file = file.unwrap();
+        match tenant.set_priority(&file, 1) {
+            Ok(_) => file.close().unwrap(),
+            Err(error) => {
+                refused = Some((number, error.kind()));
+                assert_eq!(tenant.priority(&file).unwrap(), 0);
+                break;
+            }
+        }
+    }
+    assert_eq!(refused, Some((4096, ErrorKind::DirectiveLimit)));
+}
+
+#[test]
+fn floors_leave_room_for_everybody() {
+    let pool = small().open().unwrap();
+    // 32 frames, 8 threads: 8 frames may be promised.
+    let first = pool.tenant("first").floor_frames(6).open().unwrap();
+    assert_eq!(kind(pool.tenant("second").floor_frames(3).open()), ErrorKind::Floor);
+    let second = pool.tenant("second").floor_frames(2).open().unwrap();
+    assert_eq!(kind(first.set_floor_frames(7)), ErrorKind::Floor);
+    assert_eq!(kind(pool.tenant("third").floor_frames(u32::MAX).open()), ErrorKind::Floor);
+    assert_eq!(kind(pool.tenant("third").cap_frames(0).open()), ErrorKind::Floor);
+    assert_eq!(kind(first.set_cap_frames(5)), ErrorKind::Floor);
+    second.close().unwrap();
+    first.set_floor_frames(8).unwrap();
+}
+
+#[test]
+fn the_same_file_is_open_once() {
+    on_each_backend(|io| {
+        let directory = directory();
+        let pool = small().io(io).open().unwrap();
+        let file = new_file(&pool, directory.path(), "data", 1);
+        let path = directory.path().join("data");
+        assert_eq!(kind(pool.open_file(&path, FileOptions::new())), ErrorKind::FileAlreadyOpen);
+        assert_eq!(
+            kind(pool.open_file(&path, FileOptions::new().read_only(true))),
+            ErrorKind::FileAlreadyOpen
+        );
+        fs::hard_link(&path, directory.path().join("link")).unwrap();
+        assert_eq!(
+            kind(pool.open_file(directory.path().join("link"), FileOptions::new())),
+            ErrorKind::FileAlreadyOpen
+        );
+        let other = small().io(io).open().unwrap();
+        assert_eq!(kind(other.open_file(&path, FileOptions::new())), ErrorKind::FileLocked);
+        assert_eq!(kind(other.open_file(&path, FileOptions::new().read_only(true))), ErrorKind::FileLocked);
+        file.close().unwrap();
+        let reader = other.open_file(&path, FileOptions::new().read_only(true)).unwrap();
+        assert_eq!(kind(pool.open_file(&path, FileOptions::new())), ErrorKind::FileLocked);
+        let second = pool.open_file(&path, FileOptions::new().read_only(true)).unwrap();
+        assert_eq!((reader.pages(), second.pages()), (1, 1));
+    });
+}
+
+#[test]
+fn a_descriptor_can_be_handed_over_but_not_removed() {
+    on_each_backend(|io| {
+        let directory = directory();
+        let path = directory.path().join("data");
+        let open = fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        let pool = small().io(io).open().unwrap();
+        let file = pool.open_fd(OwnedFd::from(open), FileOptions::new()).unwrap();
+        file.extend(2).unwrap();
+        let tenant = pool.default_tenant();
+        stamp(&mut tenant.write(file.page(1)).unwrap(), 1, 9);
+        assert_eq!(kind(file.clone().remove()), ErrorKind::Unsupported);
+        assert_eq!(version(&tenant.read(file.page(1)).unwrap(), 1), 9);
+        file.close().unwrap();
+        assert_eq!(version(&fs::read(&path).unwrap()[PAGE_BYTES..], 1), 9);
+    });
+}
+
+#[test]
+fn a_read_only_file_takes_no_changes() {
+    on_each_backend(|io| {
+        let directory = directory();
+        let path = directory.path().join("data");
+        fs::write(&path, vec![7; 2 * PAGE_BYTES]).unwrap();
+        let pool = small().io(io).open().unwrap();
+        let file = pool.open_file(&path, FileOptions::new().read_only(true)).unwrap();
+        let tenant = pool.default_tenant();
+        assert!(tenant.read(file.page(1)).unwrap().iter().all(|&byte| byte == 7));
+        assert_eq!(kind(tenant.write(file.page(1))), ErrorKind::ReadOnly);
+        assert_eq!(kind(tenant.create(file.page(1))), ErrorKind::ReadOnly);
+        assert_eq!(kind(file.extend(1)), ErrorKind::ReadOnly);
+        assert_eq!(kind(file.truncate(1)), ErrorKind::ReadOnly);
+        assert_eq!(kind(file.clone().remove()), ErrorKind::ReadOnly);
+        file.flush().unwrap();
+        pool.close().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), vec![7; 2 * PAGE_BYTES]);
+    });
+}
+
+#[test]
+fn a_thread_that_holds_every_frame_is_told_at_once() {
+    let directory = directory();
+    // Long enough that a test that waited for it would be noticed.
+    let pool = small().frame_wait_ms(600_000).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 40);
+    let tenant = pool.tenant("hoarder").open().unwrap();
+    let guards: Vec<_> = (0..16).map(|number| tenant.read(file.page(number)).unwrap()).collect();
+    let pins: Vec<_> = (16..32).map(|number| tenant.pin(file.page(number)).unwrap()).collect();
+    let error = tenant.read(file.page(32)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted);
+    assert!(error.to_string().contains("32 guards and pins on pages of tenant hoarder"), "{error}");
+    drop(pins);
+    tenant.read(file.page(32)).unwrap();
+    drop(guards);
+}
+
+#[test]
+fn a_miss_waits_for_frames_of_other_threads_and_then_gives_up() {
+    let directory = directory();
+    let pool = small().frame_wait_ms(50).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 40);
+    let tenant = pool.default_tenant();
+    let (held, release) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let pins: Vec<_> = (0..32).map(|number| tenant.pin(file.page(number)).unwrap()).collect();
+            held.wait();
+            release.wait();
+            drop(pins);
+        });
+        held.wait();
+        assert_eq!(kind(tenant.read(file.page(32))), ErrorKind::Exhausted);
+        release.wait();
+    });
+    tenant.read(file.page(32)).unwrap();
+    assert_eq!(pool.stats().misses, 33);
+}
+
+#[test]
+fn a_latch_wait_ends_and_names_the_page() {
+    let directory = directory();
+    let pool = small().latch_wait_ms(30).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 4);
+    let tenant = pool.default_tenant();
+    let guard = tenant.write(file.page(2)).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let error = tenant.read(file.page(2)).unwrap_err();
+            assert_eq!((error.kind(), error.page()), (ErrorKind::LatchTimeout, Some(2)));
+            assert_eq!(kind(file.flush_page(2)), ErrorKind::LatchTimeout);
+            assert_eq!(kind(file.truncate(0)), ErrorKind::LatchTimeout);
+            assert!(tenant.try_write(file.page(2)).unwrap().is_none());
+            assert!(
+                tenant.read_timeout(file.page(2), std::time::Duration::from_millis(1)).unwrap().is_none()
+            );
+        });
+    });
+    assert_eq!(file.pages(), 4);
+    drop(guard);
+    tenant.read(file.page(2)).unwrap();
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_thread_that_would_wait_for_itself_is_told_at_once() {
+    let directory = directory();
+    let pool = small().latch_wait_ms(600_000).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 2);
+    let tenant = pool.default_tenant();
+    let mut guard = tenant.write(file.page(0)).unwrap();
+    guard[0] = 1;
+    assert_eq!(kind(tenant.read(file.page(0))), ErrorKind::SelfDeadlock);
+    assert_eq!(kind(tenant.write(file.page(0))), ErrorKind::SelfDeadlock);
+    assert_eq!(kind(file.flush()), ErrorKind::SelfDeadlock);
+    assert_eq!(kind(file.discard(0..2)), ErrorKind::SelfDeadlock);
+    assert_eq!(kind(pool.clone().close()), ErrorKind::SelfDeadlock);
+    drop(guard);
+    let shared = tenant.read(file.page(0)).unwrap();
+    assert_eq!(kind(tenant.write(file.page(0))), ErrorKind::SelfDeadlock);
+    drop(shared);
+    pool.close().unwrap();
+}
+
+#[test]
+fn pinned_pages_cannot_be_dropped() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 4);
+    let tenant = pool.default_tenant();
+    stamp(&mut tenant.write(file.page(1)).unwrap(), 1, 5);
+    let pin = tenant.pin(file.page(2)).unwrap();
+    assert_eq!(kind(file.truncate(1)), ErrorKind::PageBusy);
+    assert_eq!(kind(file.discard(0..4)), ErrorKind::PageBusy);
+    assert_eq!(kind(file.clone().remove()), ErrorKind::PageBusy);
+    assert_eq!(kind(file.clone().close()), ErrorKind::PageBusy);
+    assert_eq!(file.pages(), 4);
+    assert_eq!(version(&tenant.read(file.page(1)).unwrap(), 1), 5);
+    drop(pin);
+    file.truncate(1).unwrap();
+    assert_eq!(file.pages(), 1);
+}
+
+#[test]
+fn what_was_closed_stays_closed() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 4);
+    let tenant = pool.tenant("t").open().unwrap();
+    tenant.clone().close().unwrap();
+    assert_eq!(kind(tenant.read(file.page(0))), ErrorKind::TenantClosed);
+    assert_eq!(kind(tenant.set_policy(0, Policy::Mru)), ErrorKind::TenantClosed);
+    assert_eq!(kind(tenant.close()), ErrorKind::TenantClosed);
+    let default = pool.default_tenant();
+    assert_eq!(kind(default.clone().close()), ErrorKind::Unsupported);
+    file.clone().close().unwrap();
+    assert_eq!(kind(default.read(file.page(0))), ErrorKind::FileClosed);
+    assert_eq!(kind(file.extend(1)), ErrorKind::FileClosed);
+    assert_eq!(kind(file.flush()), ErrorKind::FileClosed);
+    let second = new_file(&pool, directory.path(), "second", 1);
+    pool.clone().close().unwrap();
+    assert_eq!(kind(default.read(second.page(0))), ErrorKind::PoolClosed);
+    assert_eq!(kind(pool.tenant("late").open()), ErrorKind::PoolClosed);
+    assert_eq!(
+        kind(pool.open_file(directory.path().join("data"), FileOptions::new())),
+        ErrorKind::PoolClosed
+    );
+    assert_eq!(kind(pool.checkpoint()), ErrorKind::PoolClosed);
+    assert_eq!(kind(pool.close()), ErrorKind::PoolClosed);
+}
+
+#[test]
+fn tenants_and_files_of_two_pools_do_not_mix() {
+    let directory = directory();
+    let (one, two) = (small().open().unwrap(), deterministic().open().unwrap());
+    let file = new_file(&one, directory.path(), "data", 1);
+    assert_eq!(kind(two.default_tenant().read(file.page(0))), ErrorKind::WrongPool);
+    assert_eq!(kind(two.default_tenant().set_priority(&file, 1)), ErrorKind::WrongPool);
+}
+
+#[test]
+fn page_tables_have_a_limit() {
+    let directory = directory();
+    let pool = small().page_tables_bytes_max(4096).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 1000);
+    let tenant = pool.default_tenant();
+    tenant.read(file.page(0)).unwrap();
+    assert_eq!(kind(tenant.read(file.page(999))), ErrorKind::FileLength);
+    assert_eq!(pool.stats().page_tables_bytes, 4096);
+    file.close().unwrap();
+    assert_eq!(pool.stats().page_tables_bytes, 0);
+}
+
+#[test]
+fn a_required_backend_that_cannot_be_had_is_an_error() {
+    match PoolOptions::new().io(bufpool::Io::Require(bufpool::IoBackend::Uring)).open() {
+        Ok(pool) => assert_eq!(pool.io().backend, "uring"),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::IoUnavailable),
+    }
+}

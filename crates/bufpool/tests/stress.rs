@@ -1,0 +1,204 @@
+//! Goal: no thread ever sees a stale, torn or lost page, whatever the others do.
+//! Method: more threads than cores and far fewer frames than pages; each page carries its number and version all over, and a
+//! table outside the pool says which version it must have whenever it is latched. At the end the file on disk is compared too.
+
+mod common;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bufpool::{Allocation, ErrorKind, FileOptions, Io, IoBackend, Policy, PoolOptions, Tenant};
+use common::{PAGE_BYTES, directory, new_file, on_each_backend, small, stamp, version};
+
+const PAGES: u64 = 150;
+const THREADS: u64 = 8;
+const STEPS: u64 = 3_000;
+
+/// A small generator; each thread has its own seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+struct World {
+    file: bufpool::File,
+    versions: Vec<AtomicU64>,
+}
+
+impl World {
+    fn check(&self, number: u64, bytes: &[u8]) {
+        let expected = self.versions[number as usize].load(Ordering::Acquire);
+        assert_eq!(version(bytes, number), expected, "page {number}");
+    }
+
+    /// Under the exclusive latch.
+    fn change(&self, number: u64, bytes: &mut [u8]) {
+        let next = self.versions[number as usize].load(Ordering::Acquire) + 1;
+        stamp(bytes, number, next);
+        self.versions[number as usize].store(next, Ordering::Release);
+    }
+
+    fn step(&self, tenant: &Tenant, random: &mut Random) -> bufpool::Result<()> {
+        // Some pages are hot, so that threads meet.
+        let number = if random.below(3) == 0 { random.below(4) } else { random.below(PAGES) };
+        let page = self.file.page(number);
+        match random.below(100) {
+            0..50 => self.check(number, &tenant.read(page)?),
+            50..75 => {
+                let mut guard = tenant.write(page)?;
+                self.check(number, &guard);
+                self.change(number, &mut guard);
+            }
+            75..80 => {
+                let mut guard = tenant.create(page)?;
+                assert!(guard.iter().all(|&byte| byte == 0));
+                self.change(number, &mut guard);
+                self.check(number, &guard.downgrade());
+            }
+            80..85 => {
+                let pin = tenant.pin(page)?;
+                self.check(number, &pin.read()?);
+                let mut guard = pin.write()?;
+                self.check(number, &guard);
+                self.change(number, &mut guard);
+            }
+            85..90 => {
+                if let Some(mut guard) = tenant.try_write(page)? {
+                    self.check(number, &guard);
+                    self.change(number, &mut guard);
+                }
+            }
+            90..93 => {
+                // Two pages at once, in ascending order.
+                let other = random.below(PAGES);
+                if other > number {
+                    let first = tenant.read(page)?;
+                    let mut second = tenant.write(self.file.page(other))?;
+                    self.check(number, &first);
+                    self.check(other, &second);
+                    self.change(other, &mut second);
+                }
+            }
+            93..96 => self.file.flush_page(number)?,
+            96 => self.file.flush()?,
+            97 => drop(tenant.set_temporary_priority(&self.file, number..number + 1, -1)?),
+            98 => tenant.set_policy(0, if random.below(2) == 0 { Policy::Mru } else { Policy::Lru })?,
+            _ => {
+                let guard = tenant.try_read(page)?;
+                if let Some(guard) = guard {
+                    self.check(number, &guard);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stress(options: PoolOptions, seed: u64) {
+    let directory = directory();
+    let pool = options.open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", PAGES);
+    let versions = (0..PAGES).map(|_| AtomicU64::new(0)).collect();
+    let world = World { file, versions };
+    let tenant = pool.default_tenant();
+    for number in 0..PAGES {
+        world.change(number, &mut tenant.create(world.file.page(number)).unwrap());
+    }
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (pool, world) = (&pool, &world);
+            scope.spawn(move || {
+                let tenant = pool.tenant(format!("thread {thread}")).open().unwrap();
+                let mut random = Random(seed * 1000 + thread + 1);
+                for _ in 0..STEPS {
+                    match world.step(&tenant, &mut random) {
+                        Ok(()) => {}
+                        // All frames may be in use for a while by seven others.
+                        Err(error) if error.kind() == ErrorKind::Exhausted => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+    });
+    pool.checkpoint().unwrap();
+    pool.check_invariants();
+    let stats = pool.stats();
+    let of_sites: u64 = stats.sites.iter().map(|site| site.accesses).sum();
+    let of_tenants: u64 = stats.tenants.iter().map(|tenant| tenant.accesses).sum();
+    assert_eq!(stats.accesses, stats.hits + stats.misses);
+    assert_eq!((of_sites, of_tenants), (stats.accesses, stats.accesses));
+    assert_eq!(stats.reads, stats.misses - stats.creations);
+    println!("{}", pool.io());
+    println!("{}", pool.report());
+    pool.close().unwrap();
+    let bytes = std::fs::read(directory.path().join("data")).unwrap();
+    for (number, page) in (0..).zip(bytes.chunks(PAGE_BYTES)) {
+        world.check(number, page);
+    }
+}
+
+#[test]
+fn all_operations_mixed_on_each_backend() {
+    on_each_backend(|io| stress(small().io(io), 1));
+}
+
+#[test]
+fn with_a_minimum_of_frames() {
+    let threads = Io::Require(IoBackend::Threads);
+    for seed in 2..4 {
+        stress(small().io(threads).frames(24).dirty_limit_percent(1), seed);
+    }
+}
+
+#[test]
+fn with_other_allocations() {
+    for allocation in [Allocation::GlobalLru, Allocation::LruS, Allocation::AllocLru] {
+        stress(small().allocation(allocation), 5);
+    }
+}
+
+#[test]
+fn in_deterministic_mode_too() {
+    stress(small().deterministic(7), 7);
+}
+
+#[test]
+fn temporary_files_come_and_go_beside_other_work() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let (pool, directory) = (&pool, directory.path());
+            scope.spawn(move || {
+                let tenant = pool.tenant(format!("sorter {thread}")).open().unwrap();
+                for round in 0..30 {
+                    let path = directory.join(format!("run {thread} {round}"));
+                    let file = pool.open_file(&path, FileOptions::new().create(true)).unwrap();
+                    file.extend(20).unwrap();
+                    for number in 0..20 {
+                        stamp(&mut tenant.create(file.page(number)).unwrap(), number, round);
+                    }
+                    file.truncate(15).unwrap();
+                    for number in 0..15 {
+                        assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), round);
+                    }
+                    file.discard(0..5).unwrap();
+                    assert_eq!(file.extend(3).unwrap(), 15..18);
+                    assert!(tenant.read(file.page(17)).unwrap().iter().all(|&byte| byte == 0));
+                    file.remove().unwrap();
+                    assert!(!path.exists());
+                }
+                tenant.close().unwrap();
+            });
+        }
+    });
+    pool.checkpoint().unwrap();
+    pool.check_invariants();
+    assert_eq!(pool.stats().dirty_frames, 0);
+}
