@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::check_baselines::CheckBaselinesArgs;
 use crate::commands::r#gen::GenArgs;
 use crate::commands::sim::SimArgs;
 use crate::output::Format;
@@ -71,4 +72,6 @@ pub enum Command {
     Gen(GenArgs),
     /// Play traces to replacement policies
     Sim(SimArgs),
+    /// Compare miss ratios with those of independent implementations
+    CheckBaselines(CheckBaselinesArgs),
 }

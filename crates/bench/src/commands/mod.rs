@@ -1,5 +1,6 @@
 //! One sub-command a file; this one only tells which.
 
+pub mod check_baselines;
 pub mod r#gen;
 pub mod sim;
 
@@ -17,5 +18,6 @@ pub fn run(cli: &Cli) -> Result<()> {
         None => bail!("expected a sub-command; see --help"),
         Some(Command::Gen(args)) => r#gen::run(args, &cli.common),
         Some(Command::Sim(args)) => sim::run(args, &cli.common),
+        Some(Command::CheckBaselines(args)) => check_baselines::run(args, &cli.common),
     }
 }

@@ -1,0 +1,68 @@
+//! How many accesses a second does the simulator play, on one core?
+//!
+//! `oltp` is the trace OLTP of the shared traces (`BUFPOOL_TRACES`, default `../shared/traces`), ten times over; without it,
+//! a Zipf stream takes its place. `resident` is a loop that fits: hits only, all metadata in the processor's caches.
+
+#![expect(missing_docs, reason = "criterion_group! makes a function without any")]
+
+use std::path::{Path, PathBuf};
+
+use bufpool_bench::simulate::{NextUses, Scheme, Setup, simulate};
+use bufpool_bench::streams::{Advice, Settings, find};
+use bufpool_bench::trace::{Item, Reader, Trace};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use indicatif::ProgressBar;
+
+const REPEATS: usize = 10;
+
+fn traces_dir() -> PathBuf {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    std::env::var_os("BUFPOOL_TRACES").map_or(beside, PathBuf::from)
+}
+
+fn items_of(path: &Path) -> Vec<Item> {
+    let mut reader = Reader::open(path, None, &ProgressBar::hidden()).expect("a trace");
+    std::iter::from_fn(|| reader.next_item().expect("a well-formed trace")).collect()
+}
+
+fn stream(name: &str, set: &[&str]) -> Vec<Item> {
+    let stream = find(name).expect("a known stream");
+    let mut settings = Settings::of(stream);
+    set.iter().for_each(|assignment| settings.set(assignment).expect("a valid setting"));
+    stream.items(&settings, Advice::None, 1)
+}
+
+fn oltp() -> Trace {
+    let path = traces_dir().join("OLTP.txt.gz");
+    let items = if path.exists() {
+        items_of(&path)
+    } else {
+        eprintln!("{} is absent: a Zipf stream takes its place", path.display());
+        stream("zipf", &["blocks=200000", "accesses=1000000", "alpha=0.8"])
+    };
+    let steps = items.len() * REPEATS;
+    Trace::of("oltp", items.into_iter().cycle().take(steps))
+}
+
+fn resident() -> Trace {
+    Trace::of("resident", stream("loop", &["blocks=1000", "passes=1000"]))
+}
+
+fn policies(criterion: &mut Criterion) {
+    for (trace, frames) in [(oltp(), 18_688), (resident(), 1000)] {
+        let next_uses = NextUses::in_memory(&trace).expect("a trace in memory");
+        let mut group = criterion.benchmark_group(trace.name());
+        group.throughput(Throughput::Elements(trace.accesses())).sample_size(10);
+        for name in ["lru", "clock", "lru-sp", "opt"] {
+            let scheme: Scheme = name.parse().expect("a known policy");
+            group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+                let setup = Setup::frames(frames);
+                bencher.iter(|| simulate(&trace, scheme, &setup, Some(&next_uses)).expect("a simulation"));
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, policies);
+criterion_main!(benches);
