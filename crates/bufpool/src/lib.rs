@@ -28,7 +28,6 @@ mod error;
 mod file;
 mod frame;
 mod guard;
-#[allow(dead_code, unused_imports)]
 mod io;
 mod latch;
 mod miss;
@@ -40,7 +39,6 @@ mod pool;
 mod recorder;
 mod stats;
 mod sync;
-#[allow(dead_code)]
 mod sys;
 mod tenant;
 mod write_back;

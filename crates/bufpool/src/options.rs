@@ -66,6 +66,9 @@ pub struct PoolOptions {
     pub(crate) shared_pages: bool,
     pub(crate) deterministic: Option<u64>,
     pub(crate) io: Io,
+    pub(crate) io_depth: u32,
+    pub(crate) sqpoll_idle_ms: Option<u32>,
+    pub(crate) iopoll: bool,
     pub(crate) direct: Direct,
     pub(crate) recorder: Option<Box<dyn Recorder>>,
     pub(crate) latch_wait_ms: u64,
@@ -94,6 +97,9 @@ impl Default for PoolOptions {
             shared_pages: true,
             deterministic: None,
             io: Io::Auto,
+            io_depth: 256,
+            sqpoll_idle_ms: None,
+            iopoll: false,
             direct: Direct::Prefer,
             recorder: None,
             latch_wait_ms: 10_000,
@@ -169,6 +175,26 @@ impl PoolOptions {
         self
     }
 
+    /// Most operations in flight in the kernel, per ring, from 1 to 4,096; more are queued. Default 256.
+    pub fn io_depth(mut self, operations: u32) -> Self {
+        self.io_depth = operations;
+        self
+    }
+
+    /// With io_uring, lets a kernel thread pick up submissions, which saves system calls and costs a core
+    /// while there is I/O; it sleeps after this many idle milliseconds. Off by default.
+    pub fn sqpoll_idle_ms(mut self, idle_ms: u32) -> Self {
+        self.sqpoll_idle_ms = Some(idle_ms);
+        self
+    }
+
+    /// With io_uring, polls the device for completions instead of taking interrupts, where files are direct
+    /// and the device's driver has queues for it. Default false.
+    pub fn iopoll(mut self, polls: bool) -> Self {
+        self.iopoll = polls;
+        self
+    }
+
     /// Direct I/O for files that do not choose themselves. Default [`Direct::Prefer`].
     pub fn direct(mut self, direct: Direct) -> Self {
         self.direct = direct;
@@ -218,13 +244,21 @@ impl PoolOptions {
         Pool::open(self)
     }
 
+    /// As [`open`](Self::open), on a simulated device: files are the device's, and [`io`](Self::io) means nothing.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn open_on(self, device: &crate::io::sim::SimDevice) -> Result<Pool> {
+        self.check()?;
+        Pool::open_on(self, crate::io::start_sim(device))
+    }
+
     /// Opens the pool on a simulated device: paths name files of that device.
     ///
     /// # Errors
     ///
     /// As [`open`](Self::open).
     #[cfg(feature = "sim")]
-    pub fn open_on_sim(self, device: &crate::sim::SimDevice) -> Result<Pool> {
+    pub fn open_on_sim(self, device: &crate::io::sim::SimDevice) -> Result<Pool> {
+        self.check()?;
         self.check()?;
         Pool::open_on(self, crate::io::start_sim(device))
     }

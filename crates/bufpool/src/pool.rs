@@ -87,7 +87,13 @@ pub(crate) struct Counters {
 
 impl Pool {
     pub(crate) fn open(options: PoolOptions) -> Result<Self> {
-        let io = IoOptions { io: options.io, ..IoOptions::default() };
+        let io = IoOptions {
+            io: options.io,
+            depth: options.io_depth,
+            sqpoll_idle_ms: options.sqpoll_idle_ms,
+            iopoll: options.iopoll,
+            ..IoOptions::default()
+        };
         let backend = io::start(&io)
             .map_err(|error| Error::with_source(ErrorKind::IoUnavailable, "open pool", error))?;
         Self::open_on(options, backend)

@@ -55,6 +55,7 @@ impl Buffer {
     }
 
     /// The first `bytes` bytes of the buffer (at most its length).
+    #[cfg(test)]
     pub(crate) fn first(self, bytes: usize) -> Self {
         assert!(bytes <= self.len());
         Self { start: self.start, bytes }

@@ -51,7 +51,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::options::{Io, IoBackend};
 
 pub(crate) use buffer::{Buffer, Buffers};
-pub(crate) use file::{Alignment, FileIdentity, FileOpen, IoFile, OpenError};
+pub(crate) use file::{FileIdentity, FileOpen, IoFile, OpenError};
 
 /// How often one operation is tried again without a byte of progress before it fails.
 pub(crate) const RETRIES_MAX: u32 = 64;
@@ -192,18 +192,17 @@ pub(crate) struct Group {
 struct GroupState {
     pending: usize,
     failures: Vec<(u64, IoError)>,
-    /// The waiting thread is asked to look after the backend's completions (see `uring`).
-    promoted: bool,
 }
 
 impl Group {
     /// A group that is done when `requests` of its requests are.
     pub(crate) fn new(requests: usize) -> Arc<Self> {
-        let state = GroupState { pending: requests, failures: Vec::new(), promoted: false };
+        let state = GroupState { pending: requests, failures: Vec::new() };
         Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
     }
 
     /// True if nothing is pending.
+    #[cfg(test)]
     pub(crate) fn is_done(&self) -> bool {
         self.state.lock().pending == 0
     }
@@ -383,8 +382,13 @@ pub(crate) fn refused(name: &str) -> bool {
 ///
 /// # Errors
 ///
-/// The reason, if the required backend is impossible. With [`Io::Auto`] there is always one.
+/// The reason, if the required backend is impossible; with [`Io::Auto`] there is always one. `InvalidInput`
+/// if the depth is out of range.
 pub(crate) fn start(options: &IoOptions) -> std::io::Result<Arc<dyn Backend>> {
+    if !(1..=4096).contains(&options.depth) {
+        let message = format!("the I/O depth has to be from 1 to 4,096, not {}", options.depth);
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
+    }
     let threads = |steps_down| Arc::new(threads::Threads::new(options.threads_max, steps_down));
     match options.io {
         Io::Require(IoBackend::Threads) => Ok(threads(Vec::new())),

@@ -31,10 +31,11 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::file::Alignment;
 use super::transfer::{Next, Progress};
 use super::{
-    Action, Alignment, Backend, Buffer, FileIdentity, FileOpen, Group, IoError, IoFile, IoOperation,
-    IoReport, OpenError, Request,
+    Action, Backend, Buffer, FileIdentity, FileOpen, Group, IoError, IoFile, IoOperation, IoReport,
+    OpenError, Request,
 };
 
 /// The unit in which a torn write is torn, unless set otherwise: what devices write atomically.

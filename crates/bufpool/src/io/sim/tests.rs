@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::super::start_sim;
 use super::*;
 use crate::options::Direct;
+use crate::{FileOptions, PoolOptions};
 
 const READ_WRITE: FileOpen = FileOpen { read_only: false, create: true, direct: Direct::Prefer };
 
@@ -175,6 +176,54 @@ fn unsynced_writes_survive_in_every_way() {
     let sectors = || images.iter().flat_map(|image| image.chunks(512));
     assert!(sectors().all(|sector| sector == [1; 512] || sector == [2; 512]));
     assert_eq!(image(4), image(4));
+}
+
+/// With sectors as large as pages, a page is never torn.
+#[test]
+fn writes_up_to_a_sector_are_atomic() {
+    let device = SimDevice::new(1);
+    device.set_sector_bytes(4096);
+    let (backend, file) = open(&device);
+    write_at(&*backend, &file, 0, &mut [1; 8192]).unwrap();
+    sync(&*backend, &file).unwrap();
+    write_at(&*backend, &file, 0, &mut [2; 8192]).unwrap();
+    device.cut_power();
+    let images: Vec<_> = (0..50).map(|seed| device.crash_image(seed).contents("file").unwrap()).collect();
+    let pages = || images.iter().flat_map(|image| image.chunks(4096));
+    assert!(pages().all(|page| page == [1; 4096] || page == [2; 4096]));
+    assert!(images.iter().any(|image| image[0] != image[4096]));
+}
+
+/// What a pool acknowledged with a checkpoint is in every image; a failing device makes errors, not losses.
+#[test]
+fn a_pool_on_the_device_keeps_what_it_acknowledged() {
+    let open = |device: &SimDevice| {
+        let pool = PoolOptions::new().frames(64).page_bytes(512).threads_max(1).open_on(device).unwrap();
+        let file = pool.open_file("data", FileOptions::new().create(true)).unwrap();
+        (pool, file)
+    };
+    let device = SimDevice::new(1);
+    let (pool, file) = open(&device);
+    let tenant = pool.default_tenant();
+    for number in file.extend(200).unwrap() {
+        tenant.create(file.page(number)).unwrap().fill(number as u8 + 1);
+    }
+    pool.checkpoint().unwrap();
+    for number in 0..50 {
+        tenant.write(file.page(number)).unwrap().fill(0);
+    }
+    device.cut_power();
+    assert!(pool.checkpoint().is_err());
+    for seed in 0..10 {
+        let (pool, file) = open(&device.crash_image(seed));
+        let tenant = pool.default_tenant();
+        for number in 0..200 {
+            let page = tenant.read(file.page(number)).unwrap();
+            let old = page.iter().all(|&byte| byte == number as u8 + 1);
+            let new = number < 50 && page.iter().all(|&byte| byte == 0);
+            assert!(old || new, "page {number} of image {seed}");
+        }
+    }
 }
 
 /// A step of a random history on one file of sectors.
