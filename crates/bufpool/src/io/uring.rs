@@ -21,7 +21,7 @@
 //! # Why not one shared ring, or the I/O thread for everything
 //!
 //! Random 4 KiB direct reads on a virtio disk, Linux 6.18, 2 cores that had other work as well, medians of
-//! 7 to 11 alternating rounds. CPU per read against a bare loop (registered buffer and file, sliding window),
+//! 7 alternating rounds (5 with several threads). CPU per read against a bare loop (registered buffer and file, sliding window),
 //! and for several threads in microseconds:
 //!
 //! | depth | bare loop | this, waited for | all on the I/O thread | one shared ring, whoever waits reaps |
