@@ -86,7 +86,9 @@ impl World {
             }
             93..96 => self.file.flush_page(number)?,
             96 => self.file.flush()?,
-            97 => drop(tenant.set_temporary_priority(&self.file, number..number + 1, -1)?),
+            97 => {
+                tenant.set_temporary_priority(&self.file, number..number + 1, -1)?;
+            }
             98 => tenant.set_policy(0, if random.below(2) == 0 { Policy::Mru } else { Policy::Lru })?,
             _ => {
                 let guard = tenant.try_read(page)?;

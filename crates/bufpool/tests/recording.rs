@@ -1,0 +1,328 @@
+//! Goal: a recorded run, replayed on the bare directory, has the same misses, access by access.
+//! Method: random work in deterministic mode with several tenants, directives in mid-stream, guards held across misses and pins;
+//! then the events alone drive a directory of the same size, as the simulator does.
+
+mod common;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use bufpool::{Allocation, Event, FileOptions, PageId, Policy, Recorder};
+use bufpool_policies::{
+    Access, Admission, Claims, ContextId, Directory, DirectoryOptions, FrameId, TenantId,
+};
+use common::{deterministic, directory, new_file};
+use proptest::prelude::*;
+
+/// An owned [`Event`].
+#[derive(Clone, Debug)]
+enum Step {
+    Access { page: PageId, site: u32, tenant: u32 },
+    Pin(PageId),
+    Unpin(PageId),
+    Policy { tenant: u32, priority: i32, policy: Policy },
+    Priority { tenant: u32, first: PageId, last: PageId, priority: i32 },
+    TemporaryPriority { tenant: u32, first: PageId, last: PageId, priority: i32 },
+}
+
+#[derive(Clone, Default)]
+struct Log {
+    steps: Arc<Mutex<Vec<Step>>>,
+    names: Arc<Mutex<Vec<String>>>,
+}
+
+impl Recorder for Log {
+    fn record(&mut self, event: Event<'_>) {
+        let step = match event {
+            Event::Access { page, site, tenant, .. } => Step::Access { page, site, tenant },
+            Event::Pin(page) => Step::Pin(page),
+            Event::Unpin(page) => Step::Unpin(page),
+            Event::Policy { tenant, priority, policy } => Step::Policy { tenant, priority, policy },
+            Event::Priority { tenant, first, last, priority } => {
+                Step::Priority { tenant, first, last, priority }
+            }
+            Event::TemporaryPriority { tenant, first, last, priority } => {
+                Step::TemporaryPriority { tenant, first, last, priority }
+            }
+            Event::File { name, .. } => return self.names.lock().unwrap().push(name.to_owned()),
+            Event::Site { file, .. } => return assert!(file.ends_with("recording.rs"), "{file}"),
+            _ => panic!("an event this test does not know: {event:?}"),
+        };
+        self.steps.lock().unwrap().push(step);
+    }
+}
+
+/// The directory and where pages are: a simulator in twenty lines.
+struct Replay {
+    directory: Directory,
+    frame_of: HashMap<PageId, FrameId>,
+    page_of: HashMap<FrameId, PageId>,
+    pinned: HashSet<PageId>,
+    misses: u64,
+}
+
+struct Pins<'a>(&'a HashMap<FrameId, PageId>, &'a HashSet<PageId>);
+
+impl Claims for Pins<'_> {
+    fn is_busy(&mut self, frame: FrameId) -> bool {
+        self.1.contains(&self.0[&frame])
+    }
+
+    fn claim(&mut self, frame: FrameId) -> bool {
+        !self.is_busy(frame)
+    }
+}
+
+impl Replay {
+    fn step(&mut self, step: &Step) {
+        let frame_of = &self.frame_of;
+        let find = |page: PageId| frame_of.get(&page).copied();
+        match *step {
+            Step::Pin(page) => assert!(self.pinned.insert(page)),
+            Step::Unpin(page) => assert!(self.pinned.remove(&page)),
+            Step::Policy { tenant, priority, policy } => {
+                self.directory.set_policy(TenantId(tenant), priority, policy).unwrap();
+            }
+            Step::Priority { tenant, first, last, priority } => {
+                self.directory.set_priority(TenantId(tenant), first..=last, priority, find).unwrap();
+            }
+            Step::TemporaryPriority { tenant, first, last, priority } => {
+                self.directory
+                    .set_temporary_priority(TenantId(tenant), first..=last, priority, find)
+                    .unwrap();
+            }
+            Step::Access { page, site, tenant } => {
+                let access =
+                    Access { page, file: page.file(), tenant: TenantId(tenant), context: ContextId(site) };
+                match find(page) {
+                    Some(frame) => {
+                        self.directory.hit(frame, &access);
+                    }
+                    None => self.miss(&access),
+                }
+            }
+        }
+    }
+
+    fn miss(&mut self, access: &Access) {
+        self.misses += 1;
+        let frame = match self.directory.admit(access, &mut Pins(&self.page_of, &self.pinned)) {
+            Admission::Free { frame, .. } => frame,
+            Admission::Evict { frame, page, .. } => {
+                assert_eq!(self.frame_of.remove(&page), Some(frame));
+                frame
+            }
+            Admission::Exhausted { .. } => panic!("the live run found a frame"),
+        };
+        self.directory.loaded(frame);
+        self.frame_of.insert(access.page, frame);
+        self.page_of.insert(frame, access.page);
+    }
+}
+
+/// What the engine does.
+#[derive(Clone, Debug)]
+enum Operation {
+    Read {
+        tenant: usize,
+        file: usize,
+        number: u64,
+    },
+    Write {
+        tenant: usize,
+        file: usize,
+        number: u64,
+    },
+    Create {
+        tenant: usize,
+        file: usize,
+        number: u64,
+    },
+    /// A page is held while a few others are accessed.
+    Hold {
+        tenant: usize,
+        number: u64,
+        others: Vec<u64>,
+        pin: bool,
+    },
+    Policy {
+        tenant: usize,
+        priority: i32,
+        policy: Policy,
+    },
+    Priority {
+        tenant: usize,
+        file: usize,
+        priority: i32,
+    },
+    TemporaryPriority {
+        tenant: usize,
+        file: usize,
+        first: u64,
+        count: u64,
+        priority: i32,
+    },
+    Flush,
+}
+
+const PAGES: u64 = 60;
+
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let (tenant, file, number, priority) = (0..3_usize, 0..2_usize, 0..PAGES, -2..2_i32);
+    let operation = prop_oneof![
+        8 => (tenant.clone(), file.clone(), number.clone())
+            .prop_map(|(tenant, file, number)| Operation::Read { tenant, file, number }),
+        4 => (tenant.clone(), file.clone(), number.clone())
+            .prop_map(|(tenant, file, number)| Operation::Write { tenant, file, number }),
+        1 => (tenant.clone(), file.clone(), number.clone())
+            .prop_map(|(tenant, file, number)| Operation::Create { tenant, file, number }),
+        2 => (tenant.clone(), number.clone(), prop::collection::vec(0..PAGES, 1..6), any::<bool>())
+            .prop_map(|(tenant, number, others, pin)| Operation::Hold { tenant, number, others, pin }),
+        1 => (1..3_usize, priority.clone(), prop::sample::select(Policy::ALL.to_vec()))
+            .prop_map(|(tenant, priority, policy)| Operation::Policy { tenant, priority, policy }),
+        1 => (1..3_usize, file.clone(), priority.clone())
+            .prop_map(|(tenant, file, priority)| Operation::Priority { tenant, file, priority }),
+        1 => (1..3_usize, file, 0..PAGES, 0..20_u64, priority).prop_map(
+            |(tenant, file, first, count, priority)| Operation::TemporaryPriority { tenant, file, first, count, priority }
+        ),
+        1 => Just(Operation::Flush),
+    ];
+    prop::collection::vec(operation, 1..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn a_replay_has_the_same_misses(
+        operations in operations(),
+        allocation in prop::sample::select(vec![
+            Allocation::LruSp, Allocation::LruS, Allocation::AllocLru, Allocation::GlobalLru,
+        ]),
+    ) {
+        let directory = directory();
+        let log = Log::default();
+        let options = deterministic().threads_max(1).frames(20).allocation(allocation).shared_pages(false);
+        let pool = options.recorder(Box::new(log.clone())).open().unwrap();
+        let files = ["one", "two"].map(|name| new_file(&pool, directory.path(), name, PAGES));
+        let tenants = [
+            pool.default_tenant(),
+            pool.tenant("a").open().unwrap(),
+            pool.tenant("b").open().unwrap(),
+        ];
+        for operation in &operations {
+            match *operation {
+                Operation::Read { tenant, file, number } => {
+                    drop(tenants[tenant].read(files[file].page(number)).unwrap());
+                }
+                Operation::Write { tenant, file, number } => {
+                    tenants[tenant].write(files[file].page(number)).unwrap()[0] = 1;
+                }
+                Operation::Create { tenant, file, number } => {
+                    drop(tenants[tenant].create(files[file].page(number)).unwrap());
+                }
+                Operation::Hold { tenant, number, ref others, pin } => {
+                    let guard = tenants[tenant].read(files[0].page(number)).unwrap();
+                    let pin = pin.then(|| guard.pin());
+                    let guard = if pin.is_some() { drop(guard); None } else { Some(guard) };
+                    for &other in others {
+                        drop(tenants[tenant].read(files[1].page(other)).unwrap());
+                    }
+                    drop((pin, guard));
+                }
+                Operation::Policy { tenant, priority, policy } => {
+                    tenants[tenant].set_policy(priority, policy).unwrap();
+                }
+                Operation::Priority { tenant, file, priority } => {
+                    tenants[tenant].set_priority(&files[file], priority).unwrap();
+                }
+                Operation::TemporaryPriority { tenant, file, first, count, priority } => {
+                    let last = (first + count).min(PAGES);
+                    tenants[tenant].set_temporary_priority(&files[file], first..last, priority).unwrap();
+                }
+                Operation::Flush => files[0].flush().unwrap(),
+            }
+            pool.check_invariants();
+        }
+        let stats = pool.stats();
+        let mut replay = Replay {
+            directory: Directory::new(DirectoryOptions {
+                frames: 20,
+                allocation,
+                revocation: true,
+                shared_pages: false,
+            }).unwrap(),
+            frame_of: HashMap::new(),
+            page_of: HashMap::new(),
+            pinned: HashSet::new(),
+            misses: 0,
+        };
+        replay.directory.open_tenant(0, 20).unwrap();
+        replay.directory.open_tenant(0, 20).unwrap();
+        for step in log.steps.lock().unwrap().iter() {
+            replay.step(step);
+        }
+        prop_assert_eq!(replay.misses, stats.misses);
+        for tenant in &stats.tenants {
+            let replayed = replay.directory.tenant_stats(TenantId(tenant.id));
+            prop_assert_eq!(
+                (tenant.accesses, tenant.misses, tenant.overrules, tenant.mistakes, tenant.vindications),
+                (replayed.accesses, replayed.misses, replayed.overrules, replayed.mistakes, replayed.vindications)
+            );
+        }
+        prop_assert_eq!(log.names.lock().unwrap().len(), 2);
+        pool.close().unwrap();
+    }
+}
+
+#[test]
+fn sites_and_files_are_announced_before_their_first_use() {
+    #[derive(Clone, Default)]
+    struct Order(Arc<Mutex<Vec<String>>>);
+    impl Recorder for Order {
+        fn record(&mut self, event: Event<'_>) {
+            let word = match event {
+                Event::File { id, .. } => format!("file {}", id.0),
+                Event::Site { id, name, .. } => format!("site {id} {}", name.unwrap_or("-")),
+                Event::Access { page, site, creation, .. } => {
+                    format!(
+                        "access {}.{} from {site}{}",
+                        page.file().0,
+                        page.number(),
+                        if creation { " new" } else { "" }
+                    )
+                }
+                Event::Pin(page) => format!("pin {}", page.number()),
+                Event::Unpin(page) => format!("unpin {}", page.number()),
+                _ => panic!("{event:?}"),
+            };
+            self.0.lock().unwrap().push(word);
+        }
+    }
+    let directory = directory();
+    let order = Order::default();
+    let pool = deterministic().recorder(Box::new(order.clone())).open().unwrap();
+    let file = pool.open_file(directory.path().join("data"), FileOptions::new().create(true)).unwrap();
+    file.extend(3).unwrap();
+    let tenant = pool.default_tenant();
+    drop(tenant.create(file.page(0)).unwrap());
+    let held = tenant.at(bufpool::site!("scan")).read(file.page(1)).unwrap();
+    let again = tenant.read(file.page(1)).unwrap();
+    drop(again);
+    drop(tenant.at(bufpool::site!("scan")).read(file.page(2)).unwrap());
+    drop(held);
+    let expected = [
+        "file 0",
+        "site 1 -",
+        "access 0.0 from 1 new",
+        "site 2 scan",
+        "access 0.1 from 2",
+        "site 3 -",
+        "pin 1",
+        "access 0.1 from 3",
+        "site 4 scan",
+        "access 0.2 from 4",
+        "unpin 1",
+    ];
+    assert_eq!(*order.0.lock().unwrap(), expected);
+}

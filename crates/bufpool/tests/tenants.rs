@@ -1,0 +1,173 @@
+//! Goal: tenants get what they were promised, directives act, and statistics say who did what.
+//! Method: small cases worked out by hand, in deterministic mode where counts are compared.
+
+mod common;
+
+use bufpool::{Allocation, File, Policy, Pool, Tenant, site};
+use common::{deterministic, directory, new_file, small};
+
+fn scan(tenant: &Tenant, file: &File, pages: std::ops::Range<u64>) {
+    for number in pages {
+        drop(tenant.read(file.page(number)).unwrap());
+    }
+}
+
+fn misses(pool: &Pool, tenant: &Tenant) -> u64 {
+    pool.stats().tenants[tenant.id() as usize].misses
+}
+
+#[test]
+fn mru_keeps_most_of_a_loop() {
+    for (allocation, expected) in [(Allocation::LruSp, 40 + 2 * 8), (Allocation::GlobalLru, 3 * 40)] {
+        let directory = directory();
+        let pool = deterministic().allocation(allocation).open().unwrap();
+        let file = new_file(&pool, directory.path(), "data", 40);
+        let tenant = pool.tenant("loop").open().unwrap();
+        tenant.set_policy(0, Policy::Mru).unwrap();
+        (0..3).for_each(|_| scan(&tenant, &file, 0..40));
+        // A loop of L pages over C frames misses L + (P - 1)(L - C) times under MRU.
+        assert_eq!(misses(&pool, &tenant), expected, "{allocation:?}");
+        assert_eq!(pool.stats().reads, expected);
+    }
+}
+
+#[test]
+fn priorities_keep_a_file_through_a_scan() {
+    let directory = directory();
+    let pool = deterministic().open().unwrap();
+    let index = new_file(&pool, directory.path(), "index", 10);
+    let heap = new_file(&pool, directory.path(), "heap", 100);
+    let tenant = pool.tenant("t").open().unwrap();
+    scan(&tenant, &index, 0..10);
+    assert_eq!(tenant.set_priority(&index, 1).unwrap(), 10);
+    assert_eq!((tenant.priority(&index).unwrap(), tenant.priority(&heap).unwrap()), (1, 0));
+    scan(&tenant, &heap, 0..100);
+    let before = misses(&pool, &tenant);
+    scan(&tenant, &index, 0..10);
+    assert_eq!(misses(&pool, &tenant), before);
+}
+
+#[test]
+fn a_temporary_priority_sends_pages_away_first() {
+    let directory = directory();
+    let pool = deterministic().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 64);
+    let tenant = pool.tenant("t").open().unwrap();
+    scan(&tenant, &file, 0..32);
+    assert_eq!(tenant.set_temporary_priority(&file, 20..30, -1).unwrap(), 10);
+    assert_eq!(tenant.set_temporary_priority(&file, 40..50, -1).unwrap(), 0);
+    scan(&tenant, &file, 32..42);
+    let before = misses(&pool, &tenant);
+    scan(&tenant, &file, 0..20);
+    scan(&tenant, &file, 30..32);
+    assert_eq!(misses(&pool, &tenant), before);
+    scan(&tenant, &file, 20..21);
+    assert_eq!(misses(&pool, &tenant), before + 1);
+}
+
+#[test]
+fn a_floor_is_kept_against_a_flood() {
+    let directory = directory();
+    let pool = deterministic().open().unwrap();
+    let (mine, flood) =
+        (new_file(&pool, directory.path(), "mine", 8), new_file(&pool, directory.path(), "flood", 500));
+    let quiet = pool.tenant("quiet").floor_frames(8).open().unwrap();
+    let loud = pool.tenant("loud").open().unwrap();
+    scan(&quiet, &mine, 0..8);
+    scan(&loud, &flood, 0..500);
+    scan(&quiet, &mine, 0..8);
+    assert_eq!(misses(&pool, &quiet), 8);
+}
+
+#[test]
+fn a_cap_is_kept_and_lowering_it_evicts_at_once() {
+    let directory = directory();
+    let pool = deterministic().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 100);
+    let tenant = pool.tenant("capped").cap_frames(10).open().unwrap();
+    for number in 0..30 {
+        tenant.write(file.page(number)).unwrap()[0] = 1;
+    }
+    let resident = |pool: &Pool| pool.stats().tenants[1].resident_frames;
+    assert_eq!(resident(&pool), 10);
+    let pin = tenant.pin(file.page(29)).unwrap();
+    tenant.set_cap_frames(4).unwrap();
+    assert_eq!(resident(&pool), 4);
+    pool.check_invariants();
+    drop(pin);
+    tenant.set_cap_frames(20).unwrap();
+    scan(&tenant, &file, 0..40);
+    assert_eq!(resident(&pool), 20);
+    // Every page written came back from the file.
+    for number in 0..30 {
+        assert_eq!(tenant.read(file.page(number)).unwrap()[0], 1);
+    }
+}
+
+#[test]
+fn a_closed_tenants_pages_stay_and_its_floor_goes() {
+    let directory = directory();
+    let pool = deterministic().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 64);
+    let closing = pool.tenant("closing").floor_frames(8).open().unwrap();
+    scan(&closing, &file, 0..8);
+    closing.close().unwrap();
+    let other = pool.tenant("other").open().unwrap();
+    scan(&other, &file, 0..8);
+    assert_eq!(misses(&pool, &other), 0);
+    scan(&other, &file, 8..64);
+    let stats = pool.stats();
+    assert!(stats.tenants[1].closed && stats.tenants[1].resident_frames == 0);
+    // The number is free again.
+    assert_eq!(pool.tenant("third").open().unwrap().id(), 1);
+}
+
+#[track_caller]
+fn wrapper(tenant: &Tenant, file: &File, number: u64) {
+    drop(tenant.read(file.page(number)).unwrap());
+}
+
+#[test]
+fn call_sites_are_told_apart() {
+    for options in [deterministic(), small()] {
+        let directory = directory();
+        let pool = options.open().unwrap();
+        let file = new_file(&pool, directory.path(), "data", 10);
+        let tenant = pool.tenant("t").open().unwrap();
+        for number in 0..10 {
+            wrapper(&tenant, &file, number);
+        }
+        for _ in 0..5 {
+            let inner = tenant.at(site!("inner scan"));
+            drop(inner.read(file.page(3)).unwrap());
+            drop(inner.write(file.page(3)).unwrap());
+            drop(inner.try_read(file.page(3)).unwrap().unwrap());
+        }
+        let stats = pool.stats();
+        assert_eq!(stats.sites.len(), 2, "{:?}", stats.sites);
+        let named = stats.sites.iter().find(|site| site.name.as_deref() == Some("inner scan")).unwrap();
+        assert_eq!((named.accesses, named.misses), (15, 0));
+        let wrapped = stats.sites.iter().find(|site| site.name.is_none()).unwrap();
+        assert_eq!((wrapped.accesses, wrapped.misses), (10, 10));
+        assert!(wrapped.file.ends_with("tenants.rs"));
+        let report = pool.report().to_string();
+        assert!(report.contains("inner scan") && report.contains("tenants.rs"), "{report}");
+        assert_eq!((stats.accesses, stats.hits, stats.misses), (25, 15, 10));
+    }
+}
+
+#[test]
+fn mistakes_of_a_foolish_tenant_are_counted_and_it_is_revoked() {
+    let directory = directory();
+    let pool = deterministic().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 2_000);
+    let tenant = pool.tenant("fool").open().unwrap();
+    tenant.set_policy(0, Policy::Mru).unwrap();
+    // Groups read five times each: MRU keeps the groups that never come back.
+    for group in 0..100 {
+        (0..5).for_each(|_| scan(&tenant, &file, group * 16..group * 16 + 16));
+    }
+    let stats = pool.stats().tenants[1].clone();
+    assert!(stats.mistakes > 0 && stats.mistakes <= stats.overrules, "{stats:?}");
+    assert!(stats.revocations > 0, "{stats:?}");
+}

@@ -1,0 +1,273 @@
+//! Goal: what was changed reaches the file, once, and nothing that was not acknowledged as failed is lost.
+//! Method: counts of writes in small cases; failures of the simulated device at chosen calls.
+
+mod common;
+
+use std::path::Path;
+
+use bufpool::sim::{SimDevice, SimFailure, SimFault};
+use bufpool::{ErrorKind, File, FileOptions, IoOperation, Pool, PoolOptions};
+use common::{PAGE_BYTES, deterministic, directory, kind, new_file, on_each_backend, small, stamp, version};
+
+#[test]
+fn only_dirty_pages_are_written_and_each_once() {
+    for options in [deterministic(), small().dirty_limit_percent(100)] {
+        let directory = directory();
+        let pool = options.open().unwrap();
+        let file = new_file(&pool, directory.path(), "data", 20);
+        let tenant = pool.default_tenant();
+        for number in 0..20 {
+            drop(tenant.read(file.page(number)).unwrap());
+            // Exclusive, but never written through.
+            assert_eq!(tenant.write(file.page(number)).unwrap()[0], 0);
+        }
+        file.flush().unwrap();
+        assert_eq!(pool.stats().writes, 0);
+        for _ in 0..3 {
+            for number in 5..10 {
+                stamp(&mut tenant.write(file.page(number)).unwrap(), number, 1);
+            }
+        }
+        assert_eq!(pool.stats().dirty_frames, 5);
+        file.flush_page(5).unwrap();
+        file.flush_page(5).unwrap();
+        assert_eq!((pool.stats().writes, pool.stats().dirty_frames), (1, 4));
+        pool.checkpoint().unwrap();
+        pool.checkpoint().unwrap();
+        assert_eq!((pool.stats().writes, pool.stats().dirty_frames), (5, 0));
+        pool.check_invariants();
+    }
+}
+
+#[test]
+fn dirty_victims_come_back_as_they_left() {
+    on_each_backend(|io| {
+        let options = [(small(), false), (small().dirty_limit_percent(1), false), (deterministic(), true)];
+        for (options, is_deterministic) in options {
+            let directory = directory();
+            let pool = options.io(io).open().unwrap();
+            let file = new_file(&pool, directory.path(), "data", 300);
+            let tenant = pool.default_tenant();
+            for round in 1..4 {
+                for number in 0..300 {
+                    let mut page = tenant.write(file.page(number)).unwrap();
+                    if round > 1 {
+                        assert_eq!(version(&page, number), round - 1);
+                    }
+                    stamp(&mut page, number, round);
+                }
+            }
+            pool.checkpoint().unwrap();
+            pool.check_invariants();
+            let stats = pool.stats();
+            assert_eq!(stats.reads, stats.misses);
+            if is_deterministic {
+                assert_eq!((stats.misses, stats.writes), (900, 900), "each change is written once");
+            }
+        }
+    });
+}
+
+#[test]
+fn dropped_pages_are_not_written() {
+    let directory = directory();
+    let pool = deterministic().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 20);
+    let tenant = pool.default_tenant();
+    for number in 0..20 {
+        stamp(&mut tenant.create(file.page(number)).unwrap(), number, 1);
+    }
+    file.flush().unwrap();
+    for number in 0..20 {
+        stamp(&mut tenant.write(file.page(number)).unwrap(), number, 2);
+    }
+    file.discard(0..5).unwrap();
+    file.truncate(15).unwrap();
+    assert_eq!(pool.stats().dirty_frames, 10);
+    for number in 0..15 {
+        let expected = if number < 5 { 1 } else { 2 };
+        assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), expected);
+    }
+    // Pages beyond a truncation begin again as zeros.
+    assert_eq!(file.extend(2).unwrap(), 15..17);
+    assert!(tenant.read(file.page(15)).unwrap().iter().all(|&byte| byte == 0));
+    pool.check_invariants();
+    pool.close().unwrap();
+    assert_eq!(std::fs::metadata(directory.path().join("data")).unwrap().len(), 17 * PAGE_BYTES as u64);
+}
+
+#[test]
+fn space_is_allocated_not_a_hole() {
+    use std::os::unix::fs::MetadataExt;
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let _file = new_file(&pool, directory.path(), "data", 64);
+    let metadata = std::fs::metadata(directory.path().join("data")).unwrap();
+    assert_eq!(metadata.len(), 64 * PAGE_BYTES as u64);
+    assert!(metadata.blocks() * 512 >= metadata.len());
+}
+
+#[test]
+fn dropping_every_handle_writes_what_is_dirty() {
+    let directory = directory();
+    {
+        let pool = small().open().unwrap();
+        let file = new_file(&pool, directory.path(), "data", 4);
+        stamp(&mut pool.default_tenant().write(file.page(2)).unwrap(), 2, 8);
+        let tenant = pool.default_tenant();
+        drop(pool);
+        // Files and tenants keep the pool alive.
+        assert_eq!(version(&tenant.read(file.page(2)).unwrap(), 2), 8);
+    }
+    let bytes = std::fs::read(directory.path().join("data")).unwrap();
+    assert_eq!(version(&bytes[2 * PAGE_BYTES..][..PAGE_BYTES], 2), 8);
+}
+
+#[test]
+fn a_file_without_handles_is_given_back_with_its_pages() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 4);
+    stamp(&mut pool.default_tenant().write(file.page(1)).unwrap(), 1, 3);
+    drop(file);
+    let path = directory.path().join("data");
+    assert_eq!(kind(pool.open_file(&path, FileOptions::new().read_only(true))), ErrorKind::FileAlreadyOpen);
+    let file = pool.open_file(&path, FileOptions::new()).unwrap();
+    assert_eq!(version(&pool.default_tenant().read(file.page(1)).unwrap(), 1), 3);
+    assert_eq!(pool.stats().reads, 1);
+}
+
+fn sim_pool(device: &SimDevice, options: PoolOptions) -> (Pool, File) {
+    let pool = options.open_on_sim(device).unwrap();
+    let file = new_file(&pool, Path::new(""), "data", 100);
+    (pool, file)
+}
+
+fn fail(device: &SimDevice, operation: IoOperation, after: u64) {
+    let nth = device.calls(operation) + after;
+    device.fail(SimFault { operation, nth, failure: SimFailure::Io });
+}
+
+#[test]
+fn a_victim_that_cannot_be_written_stays() {
+    let device = SimDevice::new(1);
+    let (pool, file) = sim_pool(&device, deterministic());
+    let tenant = pool.default_tenant();
+    for number in 0..32 {
+        stamp(&mut tenant.create(file.page(number)).unwrap(), number, 1);
+    }
+    fail(&device, IoOperation::Write, 1);
+    let error = tenant.read(file.page(50)).unwrap_err();
+    assert_eq!((error.kind(), error.page()), (ErrorKind::Io, Some(0)));
+    // Nothing is lost: every page is still there, and none was marked clean.
+    let stats = pool.stats();
+    assert_eq!((stats.dirty_frames, stats.write_failures), (32, 1));
+    for number in 0..32 {
+        assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 1);
+    }
+    pool.check_invariants();
+    // The file takes no more writes, and says why.
+    assert_eq!(kind(tenant.write(file.page(0))), ErrorKind::FilePoisoned);
+    assert_eq!(kind(file.extend(1)), ErrorKind::FilePoisoned);
+    assert_eq!(kind(file.flush()), ErrorKind::FilePoisoned);
+    assert!(pool.checkpoint().unwrap_err().to_string().contains("os error 5"));
+    assert_eq!(kind(tenant.read(file.page(51))), ErrorKind::Exhausted);
+    // Other files do.
+    let other = pool.open_file("other", FileOptions::new().create(true)).unwrap();
+    other.extend(1).unwrap();
+    other.flush().unwrap();
+    // Reopened, it begins with what the device has.
+    assert_eq!(file.reopen().unwrap(), 32);
+    assert!(tenant.read(file.page(0)).unwrap().iter().all(|&byte| byte == 0));
+    stamp(&mut tenant.write(file.page(0)).unwrap(), 0, 2);
+    pool.check_invariants();
+    pool.close().unwrap();
+    assert_eq!(version(&device.contents("data").unwrap()[..PAGE_BYTES], 0), 2);
+}
+
+#[test]
+fn a_page_whose_write_fails_in_the_background_stays_readable() {
+    let device = SimDevice::new(2);
+    let (pool, file) = sim_pool(&device, small().frame_wait_ms(1));
+    let tenant = pool.default_tenant();
+    for after in 1..2000 {
+        fail(&device, IoOperation::Write, after);
+    }
+    // Fewer than make the background writer begin by itself.
+    for number in 0..15 {
+        stamp(&mut tenant.create(file.page(number)).unwrap(), number, 1);
+    }
+    // Misses push dirty pages into the reserve, from where they cannot be written. One that finds the reserve full may
+    // have to write a page itself, and fail.
+    for number in 15..64 {
+        if let Err(error) = tenant.read(file.page(number)).map(drop) {
+            assert_eq!(error.kind(), ErrorKind::Io);
+        }
+    }
+    for number in 0..15 {
+        assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 1, "still in memory");
+    }
+    assert_eq!(kind(tenant.write(file.page(0))), ErrorKind::FilePoisoned);
+    assert_eq!(kind(pool.checkpoint()), ErrorKind::FilePoisoned);
+    pool.check_invariants();
+    assert_eq!(pool.stats().dirty_frames, 15);
+    assert_eq!(file.reopen().unwrap(), 15);
+    pool.check_invariants();
+    assert_eq!(pool.stats().dirty_frames, 0);
+}
+
+#[test]
+fn a_failed_sync_poisons_the_file() {
+    let device = SimDevice::new(3);
+    let (pool, file) = sim_pool(&device, deterministic());
+    let tenant = pool.default_tenant();
+    stamp(&mut tenant.write(file.page(3)).unwrap(), 3, 1);
+    fail(&device, IoOperation::Sync, 1);
+    assert_eq!(kind(file.flush()), ErrorKind::Io);
+    // A second try must not succeed: nobody knows what the first one lost.
+    assert_eq!(kind(file.flush()), ErrorKind::FilePoisoned);
+    assert_eq!(kind(file.flush_page(3)), ErrorKind::FilePoisoned);
+    assert_eq!(version(&tenant.read(file.page(3)).unwrap(), 3), 1);
+    assert_eq!(kind(pool.close()), ErrorKind::FilePoisoned);
+}
+
+#[test]
+fn a_failed_read_leaves_the_page_absent() {
+    let device = SimDevice::new(4);
+    let (pool, file) = sim_pool(&device, small());
+    let tenant = pool.default_tenant();
+    fail(&device, IoOperation::Read, 1);
+    let error = tenant.read(file.page(7)).unwrap_err();
+    assert_eq!((error.kind(), error.page()), (ErrorKind::Io, Some(7)));
+    pool.check_invariants();
+    assert_eq!((pool.stats().accesses, pool.stats().reads), (0, 0));
+    assert!(tenant.read(file.page(7)).unwrap().iter().all(|&byte| byte == 0));
+    tenant.write(file.page(7)).unwrap()[0] = 1;
+    pool.close().unwrap();
+}
+
+#[test]
+fn a_full_device_is_reported_before_anything_is_overwritten() {
+    let device = SimDevice::new(5);
+    let (pool, file) = sim_pool(&device, small());
+    device.set_capacity_bytes(110 * PAGE_BYTES as u64);
+    assert_eq!(kind(file.extend(20)), ErrorKind::NoSpace);
+    assert_eq!(file.pages(), 100);
+    assert_eq!(file.extend(5).unwrap(), 100..105);
+    stamp(&mut pool.default_tenant().write(file.page(104)).unwrap(), 104, 1);
+    pool.close().unwrap();
+}
+
+#[test]
+fn a_file_shortened_behind_our_back_is_an_error() {
+    on_each_backend(|io| {
+        let directory = directory();
+        let pool = small().io(io).open().unwrap();
+        let file = new_file(&pool, directory.path(), "data", 10);
+        let outside = std::fs::File::options().write(true).open(directory.path().join("data")).unwrap();
+        outside.set_len(5 * PAGE_BYTES as u64).unwrap();
+        let error = pool.default_tenant().read(file.page(7)).map(drop).unwrap_err();
+        assert_eq!((error.kind(), error.page()), (ErrorKind::UnexpectedEof, Some(7)));
+        drop(pool.default_tenant().read(file.page(4)).unwrap());
+    });
+}
