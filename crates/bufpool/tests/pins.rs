@@ -1,0 +1,145 @@
+//! Goal: what is held stays, what is let go of can leave, and the forms of access differ only in how long they wait.
+//! Method: one or two threads, pages worked out by hand.
+
+mod common;
+
+use std::time::Duration;
+
+use bufpool::{ReadGuard, WriteGuard};
+use common::{deterministic, directory, new_file, small, stamp, version};
+
+#[test]
+fn held_pages_are_never_victims() {
+    for options in [deterministic(), small()] {
+        let directory = directory();
+        let pool = options.open().unwrap();
+        let file = new_file(&pool, directory.path(), "data", 300);
+        let tenant = pool.default_tenant();
+        let guard = tenant.read(file.page(0)).unwrap();
+        let pin = tenant.pin(file.page(1)).unwrap();
+        let from_guard = guard.pin();
+        let mut exclusive = tenant.write(file.page(2)).unwrap();
+        exclusive[0] = 77;
+        for number in 3..300 {
+            drop(tenant.read(file.page(number)).unwrap());
+        }
+        let before = pool.stats().misses;
+        assert_eq!(exclusive[0], 77);
+        drop((guard, exclusive));
+        drop(from_guard.read().unwrap());
+        drop(pin.write().unwrap());
+        assert_eq!(tenant.read(file.page(2)).unwrap()[0], 77);
+        assert_eq!(pool.stats().misses, before, "all three stayed");
+        drop((pin, from_guard));
+        for number in 3..300 {
+            drop(tenant.read(file.page(number)).unwrap());
+        }
+        let before = pool.stats().misses;
+        (0..3).for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+        assert_eq!(pool.stats().misses, before + 3, "all three left");
+        assert_eq!(tenant.read(file.page(2)).unwrap()[0], 77);
+    }
+}
+
+#[test]
+fn a_downgrade_lets_readers_in_and_keeps_writers_out() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 1);
+    let tenant = pool.default_tenant();
+    let mut guard = tenant.write(file.page(0)).unwrap();
+    stamp(&mut guard, 0, 5);
+    let try_read = || tenant.try_read(file.page(0)).unwrap().map(|guard| version(&guard, 0));
+    let try_write = || tenant.try_write(file.page(0)).unwrap().map(drop);
+    std::thread::scope(|scope| {
+        assert_eq!(scope.spawn(try_read).join().unwrap(), None);
+        let guard = guard.downgrade();
+        assert_eq!(scope.spawn(try_read).join().unwrap(), Some(5));
+        assert!(scope.spawn(try_write).join().unwrap().is_none());
+        assert_eq!(version(&guard, 0), 5);
+        drop(guard);
+        assert!(scope.spawn(try_write).join().unwrap().is_some());
+    });
+}
+
+#[test]
+fn a_waiting_access_gets_its_turn() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 1);
+    let tenant = pool.default_tenant();
+    let mut guard = tenant.write(file.page(0)).unwrap();
+    std::thread::scope(|scope| {
+        let readers: Vec<_> =
+            (0..3).map(|_| scope.spawn(|| version(&tenant.read(file.page(0)).unwrap(), 0))).collect();
+        let patient = scope.spawn(|| {
+            let guard = tenant.write_timeout(file.page(0), Duration::from_secs(60)).unwrap();
+            version(&guard.unwrap(), 0)
+        });
+        stamp(&mut guard, 0, 9);
+        drop(guard);
+        for thread in readers.into_iter().chain([patient]) {
+            assert_eq!(thread.join().unwrap(), 9);
+        }
+    });
+    assert_eq!(pool.stats().accesses, 5);
+}
+
+#[test]
+fn try_forms_load_what_nobody_holds() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 4);
+    let tenant = pool.default_tenant();
+    assert!(tenant.try_read(file.page(0)).unwrap().is_some());
+    assert!(tenant.try_write(file.page(1)).unwrap().is_some());
+    let mut created = tenant.try_create(file.page(2)).unwrap().unwrap();
+    created[0] = 1;
+    drop(created);
+    let mut again = tenant.create_timeout(file.page(2), Duration::ZERO).unwrap().unwrap();
+    assert_eq!(again[0], 0, "created again, and zeroed again");
+    again[0] = 2;
+    drop(again);
+    assert_eq!(tenant.read_timeout(file.page(2), Duration::ZERO).unwrap().unwrap()[0], 2);
+    let stats = pool.stats();
+    assert_eq!((stats.accesses, stats.misses, stats.creations, stats.reads), (5, 3, 1, 2));
+}
+
+#[test]
+fn two_threads_that_miss_the_same_page_read_it_once() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 64);
+    let tenant = pool.default_tenant();
+    for number in 0..64 {
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    start.wait();
+                    drop(tenant.read(file.page(number)).unwrap());
+                });
+            }
+        });
+    }
+    let stats = pool.stats();
+    assert_eq!((stats.accesses, stats.misses, stats.reads), (256, 64, 64));
+    assert!(stats.waited <= stats.hits, "{stats:?}");
+}
+
+/// Guards keep file and tenant borrowed, and tenant and file may come from different places.
+#[test]
+fn guards_can_be_returned_from_functions() {
+    fn read<'g>(tenant: &'g bufpool::Tenant, file: &'g bufpool::File) -> bufpool::Result<ReadGuard<'g>> {
+        tenant.at(bufpool::site!("helper")).read(file.page(0))
+    }
+    fn write<'g>(tenant: &'g bufpool::Tenant, file: &'g bufpool::File) -> bufpool::Result<WriteGuard<'g>> {
+        tenant.write(file.page(0))
+    }
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 1);
+    let tenant = pool.default_tenant();
+    write(&tenant, &file).unwrap()[3] = 4;
+    assert_eq!(read(&tenant, &file).unwrap()[3], 4);
+}
