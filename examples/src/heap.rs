@@ -72,6 +72,11 @@ impl HeapFile {
         &self.file
     }
 
+    /// The file below, for removing or closing it.
+    pub fn into_file(self) -> File {
+        self.file
+    }
+
     /// Pages of the file.
     pub fn pages(&self) -> u64 {
         self.file.pages()
