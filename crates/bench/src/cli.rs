@@ -6,6 +6,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::check_baselines::CheckBaselinesArgs;
 use crate::commands::r#gen::GenArgs;
+use crate::commands::live::LiveArgs;
+use crate::commands::main_job::MainJobArgs;
+use crate::commands::record::RecordArgs;
 use crate::commands::sim::SimArgs;
 use crate::output::Format;
 
@@ -16,6 +19,9 @@ pub struct Cli {
     /// Flags that every command understands.
     #[command(flatten)]
     pub common: Common,
+    /// Flags of the main job.
+    #[command(flatten)]
+    pub main_job: MainJobArgs,
     /// What to do; without a sub-command, the main job.
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -68,6 +74,10 @@ pub enum Direct {
 /// The sub-commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    /// Run workloads on a live pool
+    Live(LiveArgs),
+    /// Run one workload and write the trace of its accesses
+    Record(RecordArgs),
     /// Write a synthetic stream as a trace
     Gen(GenArgs),
     /// Play traces to replacement policies

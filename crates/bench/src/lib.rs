@@ -6,12 +6,15 @@
 
 pub mod cli;
 pub mod commands;
+pub mod cpu_time;
 pub mod machine;
 pub mod output;
 pub mod parallel;
 pub mod progress;
 pub mod random;
+pub mod recording;
 pub mod simulate;
 pub mod sizes;
 pub mod streams;
 pub mod trace;
+pub mod workload;

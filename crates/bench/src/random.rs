@@ -69,7 +69,13 @@ impl Random {
 
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
+    mix(*state)
+}
+
+/// Scrambles the bits of a number: a bijection in which every input bit reaches every output bit (the last step of SplitMix64).
+#[inline]
+pub fn mix(number: u64) -> u64 {
+    let mut mixed = number;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)

@@ -1,7 +1,11 @@
 //! One sub-command a file; this one only tells which.
 
 pub mod check_baselines;
+mod data_folder;
 pub mod r#gen;
+pub mod live;
+pub mod main_job;
+pub mod record;
 pub mod sim;
 
 use anyhow::{Result, bail};
@@ -15,7 +19,10 @@ use crate::cli::{Cli, Command};
 /// Whatever the command reports; the message says what was expected.
 pub fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
-        None => bail!("expected a sub-command; see --help"),
+        None => main_job::run(&cli.main_job, &cli.common),
+        Some(_) if cli.main_job.any() => bail!("{}", main_job::NOT_WITH_A_SUB_COMMAND),
+        Some(Command::Live(args)) => live::run(args, &cli.common),
+        Some(Command::Record(args)) => record::run(args, &cli.common),
         Some(Command::Gen(args)) => r#gen::run(args, &cli.common),
         Some(Command::Sim(args)) => sim::run(args, &cli.common),
         Some(Command::CheckBaselines(args)) => check_baselines::run(args, &cli.common),

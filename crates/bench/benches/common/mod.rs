@@ -1,0 +1,34 @@
+//! Workloads under the schemes of the main job, cold in every iteration.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bufpool::{Direct, Io};
+use bufpool_bench::workload::{self, Database, Memory, RunOptions, SCHEMES, Sizes};
+use criterion::{BenchmarkId, Criterion};
+
+/// Small enough for ten iterations in seconds, large enough that memory holds only a part.
+const SIZES: Sizes = Sizes { tuples: 8_000 };
+const SEED: u64 = 1;
+
+/// Measures each workload under each scheme. Only the workload itself counts, not opening and closing its pool.
+pub fn compare(criterion: &mut Criterion, workloads: &[&str]) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for data files");
+    let database = Database::new(PathBuf::from(folder.path()), SIZES, SEED, Direct::Prefer, Io::Auto);
+    let options = RunOptions { memory: Memory::Default, threads: 1, deterministic: false, seed: SEED };
+    for name in workloads {
+        let workload = workload::find(name).expect("a workload of this crate");
+        let mut group = criterion.benchmark_group(*name);
+        group.sample_size(10);
+        for scheme in SCHEMES.iter().filter(|scheme| scheme.in_main_job) {
+            group.bench_function(BenchmarkId::from_parameter(scheme.name), |bencher| {
+                bencher.iter_custom(|iterations| {
+                    let run = |_| workload::run(workload, scheme, &database, &options, None);
+                    let elapsed = (0..iterations).map(|n| run(n).expect("the workload runs").elapsed);
+                    elapsed.sum::<Duration>()
+                });
+            });
+        }
+        group.finish();
+    }
+}

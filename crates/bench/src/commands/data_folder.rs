@@ -1,0 +1,61 @@
+//! The folder that data files are made in, gone when the command is.
+
+use std::env;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::cli::{Common, Direct};
+use crate::workload::{Database, Sizes};
+
+/// A new folder below `--dir`, or below the current folder. Removed when dropped, unless `--keep` was given.
+pub struct DataFolder {
+    folder: TempDir,
+    direct: bufpool::Direct,
+    seed: u64,
+}
+
+impl DataFolder {
+    /// Makes the folder.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn new(common: &Common) -> Result<Self> {
+        let parent = match &common.dir {
+            Some(dir) => dir.clone(),
+            None => env::current_dir().context("the current folder")?,
+        };
+        let folder = tempfile::Builder::new()
+            .prefix("bufbench-data-")
+            .disable_cleanup(common.keep)
+            .tempdir_in(&parent)
+            .with_context(|| {
+                format!("make a folder for data files in {}: expected a writable folder", parent.display())
+            })?;
+        if common.keep {
+            eprintln!("data files stay in {}", folder.path().display());
+        }
+        let direct = match common.direct {
+            Direct::Prefer => bufpool::Direct::Prefer,
+            Direct::Require => bufpool::Direct::Require,
+            Direct::Off => bufpool::Direct::Off,
+        };
+        Ok(Self { folder, direct, seed: common.seed })
+    }
+
+    /// An empty database in a folder of its own in this one.
+    ///
+    /// # Errors
+    /// If the folder cannot be made.
+    pub fn database(&self, name: &str, sizes: Sizes, io: bufpool::Io) -> Result<Database> {
+        let path: PathBuf = self.folder.path().join(name);
+        std::fs::create_dir(&path).with_context(|| format!("make the folder {}", path.display()))?;
+        Ok(Database::new(path, sizes, self.seed, self.direct, io))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+}

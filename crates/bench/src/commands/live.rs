@@ -1,0 +1,166 @@
+//! `bufbench live`: workloads on a live pool, one row for each workload and scheme.
+
+use anyhow::{Result, ensure};
+use bufpool::{Io, IoBackend, Recorder};
+use clap::{Args, ValueEnum};
+
+use super::data_folder::DataFolder;
+use crate::cli::Common;
+use crate::output::{Cell, Table};
+use crate::workload::{self, Measurement, Memory, RunOptions, Scheme, Sizes, Workload};
+
+const COLUMNS: &[&str] = &[
+    "workload",
+    "scheme",
+    "backend",
+    "threads",
+    "frames",
+    "accesses",
+    "hits",
+    "misses",
+    "reads",
+    "writes",
+    "elapsed_s",
+    "cpu_s",
+    "lookups_per_s",
+];
+
+/// Arguments of `bufbench live`.
+#[derive(Args, Clone, Debug)]
+pub struct LiveArgs {
+    /// Workloads, separated by commas; each starts with a cold pool
+    #[arg(long = "workload", value_name = "NAME", value_delimiter = ',', required = true)]
+    pub workloads: Vec<String>,
+    /// Schemes, separated by commas
+    #[arg(long = "scheme", value_name = "NAME", value_delimiter = ',', default_value = "lru-sp")]
+    pub schemes: Vec<String>,
+    /// Flags about the pool
+    #[command(flatten)]
+    pub pool: PoolArgs,
+    /// Tuples of the large relation, or of the tree
+    #[arg(long, value_parser = clap::value_parser!(u64).range(100..=1 << 31))]
+    pub tuples: Option<u64>,
+    /// Threads that share the work
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: u32,
+    /// Lookups handed to the pool in one call; so far the pool takes pages one by one
+    #[arg(long, default_value_t = 1)]
+    pub batch: u32,
+    /// Print what the pool says about tenants and call sites, on standard error
+    #[arg(long)]
+    pub report: bool,
+}
+
+/// Flags about the pool that a workload runs in.
+#[derive(Args, Clone, Debug)]
+pub struct PoolArgs {
+    /// Frames of the pool [default: what the workload asks for]
+    #[arg(long, conflicts_with = "memory")]
+    pub frames: Option<u32>,
+    /// Memory of the pool in bytes, instead of its frames
+    #[arg(long, value_name = "BYTES")]
+    pub memory: Option<u64>,
+    /// I/O backend
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
+    /// Apply every access to the policy at once, with nothing in the background
+    #[arg(long)]
+    pub deterministic: bool,
+}
+
+impl PoolArgs {
+    fn memory(&self) -> Memory {
+        match (self.frames, self.memory) {
+            (Some(frames), _) => Memory::Frames(frames),
+            (None, Some(bytes)) => Memory::Bytes(bytes),
+            (None, None) => Memory::Default,
+        }
+    }
+}
+
+/// I/O backends, as on the command line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Backend {
+    /// io_uring where the kernel allows it, else threads
+    Auto,
+    /// io_uring, or an error
+    Uring,
+    /// Positioned reads and writes on threads
+    Threads,
+}
+
+impl Backend {
+    /// The pool's option for it.
+    pub fn io(self) -> Io {
+        match self {
+            Self::Auto => Io::Auto,
+            Self::Uring => Io::Require(IoBackend::Uring),
+            Self::Threads => Io::Require(IoBackend::Threads),
+        }
+    }
+}
+
+/// Runs the workloads and prints the table.
+///
+/// # Errors
+/// If a name is unknown, the data files cannot be made, the pool fails, or an answer is wrong.
+pub fn run(args: &LiveArgs, common: &Common) -> Result<()> {
+    run_recorded(args, common, None)
+}
+
+/// As [`run`], telling `recorder` what happens; it can follow one workload under one scheme.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn run_recorded(
+    args: &LiveArgs,
+    common: &Common,
+    mut recorder: Option<Box<dyn Recorder>>,
+) -> Result<()> {
+    let workloads: Vec<&dyn Workload> =
+        args.workloads.iter().map(|name| workload::find(name)).collect::<Result<_>>()?;
+    let schemes: Vec<&Scheme> = args.schemes.iter().map(|name| Scheme::find(name)).collect::<Result<_>>()?;
+    ensure!(
+        recorder.is_none() || workloads.len() * schemes.len() == 1,
+        "a trace is of one run: expected one workload and one scheme"
+    );
+    ensure!(args.batch == 1, "--batch {}: expected 1, as the pool takes pages one by one", args.batch);
+    let options = RunOptions {
+        memory: args.pool.memory(),
+        threads: args.threads,
+        deterministic: args.pool.deterministic,
+        seed: common.seed,
+    };
+    let folder = DataFolder::new(common)?;
+    let mut table = Table::new(COLUMNS);
+    for workload in workloads {
+        let sizes = Sizes { tuples: args.tuples.unwrap_or(workload.tuples()) };
+        let database = folder.database(workload.name(), sizes, args.pool.backend.io())?;
+        for scheme in &schemes {
+            let measured = workload::run(workload, scheme, &database, &options, recorder.take())?;
+            if args.report {
+                eprintln!("{}", measured.report);
+            }
+            table.push(row(workload, scheme, args.threads, &measured));
+        }
+    }
+    Ok(table.print(common.format)?)
+}
+
+fn row(workload: &dyn Workload, scheme: &Scheme, threads: u32, measured: &Measurement) -> Vec<Cell> {
+    vec![
+        workload.name().into(),
+        scheme.name.into(),
+        Cell::text(&measured.backend),
+        u64::from(threads).into(),
+        u64::from(measured.frames).into(),
+        measured.accesses.into(),
+        measured.hits.into(),
+        measured.misses.into(),
+        measured.reads.into(),
+        measured.writes.into(),
+        Cell::real(measured.elapsed.as_secs_f64(), 6),
+        Cell::real(measured.cpu.as_secs_f64(), 6),
+        measured.lookups_per_s().map_or(Cell::Empty, |rate| Cell::real(rate, 0)),
+    ]
+}

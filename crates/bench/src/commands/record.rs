@@ -1,0 +1,35 @@
+//! `bufbench record`: the trace of a live run.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::live::{self, LiveArgs};
+use crate::cli::Common;
+use crate::recording::Recording;
+
+/// Arguments of `bufbench record`.
+#[derive(Args, Debug)]
+pub struct RecordArgs {
+    #[command(flatten)]
+    live: LiveArgs,
+    /// File to write, compressed if it ends in .gz or .zst
+    #[arg(long)]
+    out: PathBuf,
+}
+
+/// Runs one workload in deterministic mode, writes its trace, and prints the table of `live`.
+///
+/// Replayed by `sim` with the same frames and policy, the trace gives the same misses.
+///
+/// # Errors
+/// As those of `live`, and if the trace cannot be written.
+pub fn run(args: &RecordArgs, common: &Common) -> Result<()> {
+    let mut live = args.live.clone();
+    live.pool.deterministic = true;
+    let recording = Recording::to_file(&args.out)?;
+    live::run_recorded(&live, common, Some(recording.recorder()))?;
+    let (writer, _) = recording.finish()?;
+    Ok(writer.finish()?)
+}

@@ -1,0 +1,156 @@
+//! The trace of a live run, as the pool tells it.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use bufpool::{Event, PageId, Recorder};
+
+use crate::trace::{Directive, Item, Reference, Writer};
+
+/// Where a recording goes; the pool gets its [`recorder`](Self::recorder).
+///
+/// A page's block number is its packed id: the file's number in the upper 24 bits, the page's in the lower 40.
+pub struct Recording<S> {
+    shared: Arc<Mutex<State<S>>>,
+}
+
+struct State<S> {
+    sink: S,
+    creations: u64,
+    failed: Option<io::Error>,
+}
+
+/// What takes the steps of a recording.
+pub trait Sink: Send + 'static {
+    /// Takes one step.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn item(&mut self, item: Item) -> io::Result<()>;
+
+    /// Takes a remark for people.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn remark(&mut self, text: &str) -> io::Result<()>;
+}
+
+impl Sink for Writer<'static> {
+    fn item(&mut self, item: Item) -> io::Result<()> {
+        self.write(&item)
+    }
+
+    fn remark(&mut self, text: &str) -> io::Result<()> {
+        self.comment(text)
+    }
+}
+
+impl Sink for Vec<Item> {
+    fn item(&mut self, item: Item) -> io::Result<()> {
+        self.push(item);
+        Ok(())
+    }
+
+    fn remark(&mut self, _text: &str) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Recording<Writer<'static>> {
+    /// A recording into a file, in the trace text format.
+    ///
+    /// # Errors
+    /// If the file cannot be made.
+    pub fn to_file(path: &Path) -> Result<Self> {
+        let writer = Writer::create(path).with_context(|| format!("create {}", path.display()))?;
+        Ok(Self::new(writer))
+    }
+}
+
+impl Recording<Vec<Item>> {
+    /// A recording in memory.
+    pub fn in_memory() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+impl<S: Sink> Recording<S> {
+    fn new(sink: S) -> Self {
+        Self { shared: Arc::new(Mutex::new(State { sink, creations: 0, failed: None })) }
+    }
+
+    /// What the pool is given.
+    pub fn recorder(&self) -> Box<dyn Recorder> {
+        Box::new(Listener { shared: Arc::clone(&self.shared) })
+    }
+
+    /// Ends the recording and returns it with the number of creations in it. The pool must be closed.
+    ///
+    /// # Errors
+    /// If a step could not be written.
+    ///
+    /// # Panics
+    /// If a recorder is still alive.
+    pub fn finish(self) -> Result<(S, u64)> {
+        let shared = Arc::into_inner(self.shared).expect("the pool, and with it the recorder, is gone");
+        let state = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match state.failed {
+            Some(error) => Err(error).context("write the recorded trace"),
+            None => Ok((state.sink, state.creations)),
+        }
+    }
+}
+
+struct Listener<S> {
+    shared: Arc<Mutex<State<S>>>,
+}
+
+impl<S: Sink> Recorder for Listener<S> {
+    fn record(&mut self, event: Event<'_>) {
+        let mut state = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.failed.is_none() {
+            state.failed = state.take(event).err();
+        }
+    }
+}
+
+impl<S: Sink> State<S> {
+    fn take(&mut self, event: Event<'_>) -> io::Result<()> {
+        let item = match event {
+            Event::Access { page, site, tenant, creation } => {
+                self.creations += u64::from(creation);
+                Item::Access(Reference { block: page.0, site, tenant })
+            }
+            Event::Site { id, name, file, line } => {
+                let name = name.map_or(String::new(), |name| format!(" ({name})"));
+                return self.sink.remark(&format!("site {id} is {file}:{line}{name}"));
+            }
+            Event::File { id, name } => {
+                let first = PageId::in_file(id, 0).0;
+                let last = first | ((1 << PageId::NUMBER_BITS) - 1);
+                Item::Directive(Directive::File { first, last, name: name.to_owned() })
+            }
+            Event::Pin(page) => Item::Directive(Directive::Pin(page.0)),
+            Event::Unpin(page) => Item::Directive(Directive::Unpin(page.0)),
+            Event::Policy { tenant, priority, policy } => {
+                Item::Directive(Directive::Policy { tenant, prio: priority, policy })
+            }
+            Event::Priority { tenant, first, last, priority } => {
+                Item::Directive(Directive::Priority { tenant, first: first.0, last: last.0, prio: priority })
+            }
+            Event::TemporaryPriority { tenant, first, last, priority } => {
+                Item::Directive(Directive::TemporaryPriority {
+                    tenant,
+                    first: first.0,
+                    last: last.0,
+                    prio: priority,
+                })
+            }
+            // The pool may learn to tell more than a trace can say.
+            _ => return Ok(()),
+        };
+        self.sink.item(item)
+    }
+}

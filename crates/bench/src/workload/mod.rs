@@ -1,0 +1,95 @@
+//! Workloads on real pages: Wisconsin relations joined, scanned, looked up and sorted through a live pool.
+//!
+//! A workload says which files it needs, how much memory makes it interesting, which directives the papers give for it,
+//! and what its answer has to be. [`run`] runs one under a [`Scheme`], cold, in a pool of its own, and measures it. A new
+//! workload is one file with one type, and one line in [`WORKLOADS`].
+
+mod answer;
+mod block_nested_loop_join;
+mod btree_lookup;
+mod database;
+mod external_sort;
+mod index_join;
+mod lookup;
+mod neighbours;
+mod permutation;
+mod range_scan;
+mod read_n;
+mod run;
+mod scan_and_lookup;
+mod scheme;
+mod session;
+pub mod wisconsin;
+
+use anyhow::{Result, anyhow};
+
+pub use self::answer::Answer;
+pub use self::database::{Database, Index, IndexTree, PAGE_BYTES, Sizes, Table};
+pub use self::permutation::Permutation;
+pub use self::run::{Measurement, Memory, RunOptions, run};
+pub use self::scheme::{Manager, SCHEMES, Scheme};
+pub use self::session::Session;
+
+/// Something that an engine does all day.
+pub trait Workload: Sync {
+    /// Its name in tables and on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Tuples of the large relation if nothing else is asked for.
+    fn tuples(&self) -> u64 {
+        Sizes::DEFAULT.tuples
+    }
+
+    /// Makes the files it needs, unless they are there.
+    ///
+    /// # Errors
+    /// As the pool's.
+    fn build(&self, database: &Database) -> Result<()>;
+
+    /// The number of frames it is run with if none is given; asked after `build`.
+    ///
+    /// # Errors
+    /// If a file that was built is gone.
+    fn frames(&self, database: &Database) -> Result<u64>;
+
+    /// How many lookups it makes, where counting them makes sense.
+    fn lookups(&self, _database: &Database) -> Option<u64> {
+        None
+    }
+
+    /// Runs it and returns what it found.
+    ///
+    /// # Errors
+    /// As the pool's.
+    fn run(&self, session: &Session<'_>) -> Result<Answer>;
+
+    /// What it has to find, computed without the pool.
+    fn expected(&self, database: &Database, seed: u64) -> Answer;
+}
+
+/// The workloads of the main job, in the order of its table.
+pub const WORKLOADS: &[&dyn Workload] = &[
+    &block_nested_loop_join::BlockNestedLoopJoin,
+    &index_join::IndexJoin,
+    &scan_and_lookup::ScanAndLookup,
+    &lookup::Lookup::UNIFORM,
+    &lookup::Lookup::ZIPF,
+    &range_scan::RangeScan,
+    &external_sort::ExternalSort,
+];
+
+/// Workloads that `live` knows besides.
+pub const EXTRA_WORKLOADS: &[&dyn Workload] =
+    &[&btree_lookup::BTreeLookup, &read_n::ReadN, &neighbours::Neighbours];
+
+/// The workload of that name.
+///
+/// # Errors
+/// If there is none; the message names all.
+pub fn find(name: &str) -> Result<&'static dyn Workload> {
+    let mut all = WORKLOADS.iter().chain(EXTRA_WORKLOADS);
+    all.find(|workload| workload.name() == name).copied().ok_or_else(|| {
+        let names: Vec<_> = WORKLOADS.iter().chain(EXTRA_WORKLOADS).map(|workload| workload.name()).collect();
+        anyhow!("no workload is named {name:?}: expected one of {}", names.join(", "))
+    })
+}

@@ -1,0 +1,132 @@
+//! The ReadN experiment of the LRU-SP paper: a program beside another one that manages its cache foolishly.
+
+use anyhow::{Result, ensure};
+use bufpool::{File, Policy, Tenant};
+
+use super::{Answer, Database, Session, Workload};
+
+/// The paper's cache of 6.4 MB.
+const FRAMES: u64 = 819;
+
+/// Passes over a group before the next one.
+const PASSES: u64 = 5;
+
+const FOREGROUND: Groups = Groups { file: "read-foreground.pages", pages: 1170, group: 390 };
+/// The background program, which other workloads use as a bad neighbour.
+pub(super) const BACKGROUND: Groups = Groups { file: "read-background.pages", pages: 1310, group: 300 };
+
+/// Read390 in the foreground and Read300 in the background, three accesses to two.
+///
+/// Directive: the background replaces its most recently used page first, which is foolish, as it comes back to its
+/// groups. The foreground is oblivious. LRU-SP makes the background alone pay.
+pub struct ReadN;
+
+impl Workload for ReadN {
+    fn name(&self) -> &'static str {
+        "readn"
+    }
+
+    fn build(&self, database: &Database) -> Result<()> {
+        FOREGROUND.build(database)?;
+        BACKGROUND.build(database)
+    }
+
+    fn frames(&self, _database: &Database) -> Result<u64> {
+        Ok(FRAMES)
+    }
+
+    fn run(&self, session: &Session<'_>) -> Result<Answer> {
+        let foreground = FOREGROUND.open(session, session.tenant("foreground", |_| Ok(()))?)?;
+        let background = BACKGROUND.open(session, foolish_tenant(session)?)?;
+        // The longer of the two runs on alone.
+        let rounds = (FOREGROUND.accesses().div_ceil(3)).max(BACKGROUND.accesses().div_ceil(2));
+        session.share(rounds, |round, answer| {
+            for at in 3 * round..(3 * round + 3).min(FOREGROUND.accesses()) {
+                answer.add(0, foreground.read(at)?);
+            }
+            for at in 2 * round..(2 * round + 2).min(BACKGROUND.accesses()) {
+                answer.add(1, background.read(at)?);
+            }
+            Ok(())
+        })
+    }
+
+    fn expected(&self, _database: &Database, _seed: u64) -> Answer {
+        let pages = |groups: Groups| (0..groups.accesses()).map(move |at| groups.page(at));
+        pages(FOREGROUND).map(|page| (0, page)).chain(pages(BACKGROUND).map(|page| (1, page))).collect()
+    }
+}
+
+/// A tenant that throws away what it needs next, if the scheme takes its advice.
+pub(super) fn foolish_tenant(session: &Session<'_>) -> Result<Tenant> {
+    session.tenant("background", |background| background.set_policy(0, Policy::Mru))
+}
+
+/// A file read in groups of pages, each group several times before the next; the last one may be smaller.
+#[derive(Clone, Copy)]
+pub(super) struct Groups {
+    file: &'static str,
+    pages: u64,
+    group: u64,
+}
+
+impl Groups {
+    /// Accesses of one pass through the file.
+    pub fn accesses(&self) -> u64 {
+        PASSES * self.pages
+    }
+
+    /// The page of access number `at`.
+    pub fn page(&self, at: u64) -> u64 {
+        let first = at / (PASSES * self.group) * self.group;
+        let group = self.group.min(self.pages - first);
+        first + at % (PASSES * self.group) % group
+    }
+
+    /// Makes the file: each page holds its number.
+    pub fn build(&self, database: &Database) -> Result<()> {
+        database.build(self.file, |file, tenant, _| {
+            for number in file.extend(self.pages)? {
+                tenant.create(file.page(number))?[..8].copy_from_slice(&number.to_le_bytes());
+            }
+            Ok(())
+        })
+    }
+
+    /// Opens the file for `tenant`.
+    pub fn open(self, session: &Session<'_>, tenant: Tenant) -> Result<Reader> {
+        let file = session.database.open(session.pool, self.file, false)?;
+        Ok(Reader { groups: self, file, tenant })
+    }
+}
+
+/// Reads a file in groups.
+pub(super) struct Reader {
+    groups: Groups,
+    file: File,
+    tenant: Tenant,
+}
+
+impl Reader {
+    /// Makes access number `at` and returns the number found on the page.
+    pub fn read(&self, at: u64) -> Result<u64> {
+        let number = self.groups.page(at);
+        let page = self.tenant.read(self.file.page(number))?;
+        let found = u64::from_le_bytes(page[..8].try_into()?);
+        ensure!(found == number, "page {number} of {} holds number {found}", self.groups.file);
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_group_is_read_five_times_in_order() {
+        let groups = Groups { file: "", pages: 5, group: 2 };
+        let pages: Vec<u64> = (0..groups.accesses()).map(|at| groups.page(at)).collect();
+        let expected = [[0, 1].repeat(5), [2, 3].repeat(5), [4].repeat(5)].concat();
+        assert_eq!(pages, expected);
+    }
+}

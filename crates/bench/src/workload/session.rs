@@ -1,0 +1,101 @@
+//! One run of a workload: its pool, its data, and the threads that share the work.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::Result;
+use bufpool::{Pool, Tenant};
+use indicatif::ProgressBar;
+
+use super::run::Start;
+use super::{Answer, Database, Manager, Scheme};
+use crate::random::{Random, mix};
+
+/// What a workload runs with.
+#[derive(Clone, Copy)]
+pub struct Session<'a> {
+    /// A pool that has just been opened.
+    pub pool: &'a Pool,
+    /// The files that the workload built.
+    pub database: &'a Database,
+    /// What decides which pages go.
+    pub scheme: &'a Scheme,
+    /// Threads that share the work.
+    pub threads: u32,
+    /// Seed of everything drawn at random.
+    pub seed: u64,
+    /// Whether the run has to be the same each time: cold, and nothing before it.
+    pub deterministic: bool,
+    /// Advances with the work.
+    pub progress: &'a ProgressBar,
+    /// Where measuring started.
+    pub(super) start: &'a Mutex<Start>,
+}
+
+impl Session<'_> {
+    /// Opens a tenant and gives it the advice that the scheme lets it have.
+    ///
+    /// # Errors
+    /// As the pool's.
+    pub fn tenant(&self, name: &str, advise: impl FnOnce(&Tenant) -> bufpool::Result<()>) -> Result<Tenant> {
+        let tenant = self.pool.tenant(name).open()?;
+        if self.takes_advice() {
+            advise(&tenant)?;
+        }
+        Ok(tenant)
+    }
+
+    /// Whether tenants give directives under this scheme.
+    pub fn takes_advice(&self) -> bool {
+        self.scheme.manager == Manager::Directives
+    }
+
+    /// Measures from here on: what was done before prepared the run.
+    pub fn start_measuring(&self) {
+        *self.start.lock().unwrap_or_else(PoisonError::into_inner) = Start::now(self.pool);
+    }
+
+    /// Does `work` for each of the items `0..items` and sums up the answers: in order on one thread, otherwise each thread
+    /// takes the next item that nobody has.
+    ///
+    /// # Errors
+    /// The first error of an item; the rest is then left undone.
+    pub fn share(&self, items: u64, work: impl Fn(u64, &mut Answer) -> Result<()> + Sync) -> Result<Answer> {
+        self.progress.set_position(0);
+        self.progress.set_length(items);
+        let next = AtomicU64::new(0);
+        let worker = || {
+            let mut answer = Answer::default();
+            loop {
+                // Relaxed: the counter hands out numbers, and publishes nothing.
+                let item = next.fetch_add(1, Ordering::Relaxed);
+                if item >= items {
+                    return Ok(answer);
+                }
+                work(item, &mut answer).inspect_err(|_| next.store(items, Ordering::Relaxed))?;
+                self.progress.inc(1);
+            }
+        };
+        if self.threads == 1 {
+            return worker();
+        }
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.threads).map(|_| scope.spawn(worker)).collect();
+            let mut answer = Answer::default();
+            let mut failed = None;
+            for worker in workers {
+                match worker.join() {
+                    Ok(Ok(part)) => answer.merge(part),
+                    Ok(Err(error)) => failed = failed.or(Some(error)),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            failed.map_or(Ok(answer), Err)
+        })
+    }
+}
+
+/// Random numbers of one item, the same whichever thread does it.
+pub(super) fn random_of(seed: u64, item: u64) -> Random {
+    Random::new(mix(seed).wrapping_add(item))
+}

@@ -1,0 +1,105 @@
+//! `bufbench` without a sub-command, `live` and `record`, as a user runs them: columns, exit status, what goes where.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+fn folder() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn bufbench(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bufbench"));
+    command.current_dir(folder).args(["--format", "csv", "--direct", "prefer"]).args(arguments);
+    command.output().unwrap()
+}
+
+/// Rows of a CSV result, each as its cells; the first one is the header.
+fn rows(output: &Output) -> Vec<Vec<String>> {
+    let problems = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{problems}");
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
+}
+
+fn refusal(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty(), "nothing but results on standard output");
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn the_main_job_prints_each_workload_under_each_scheme() {
+    let folder = folder();
+    let rows = rows(&bufbench(folder.path(), &["--quick", "--deterministic"]));
+    let header = "workload,scheme,frames,accesses,misses,reads,writes,hit_ratio,elapsed_s,cpu_s,opt_reads";
+    assert_eq!(rows[0].join(","), header);
+    let workloads = [
+        "block-nested-loop-join",
+        "index-join",
+        "scan-and-lookup",
+        "lookup-uniform",
+        "lookup-zipf",
+        "range-scan",
+        "external-sort",
+    ];
+    let expected = workloads.iter().flat_map(|workload| ["lru", "lru-sp"].map(|scheme| [*workload, scheme]));
+    assert!(rows[1..].iter().map(|row| [row[0].as_str(), row[1].as_str()]).eq(expected));
+    for row in &rows[1..] {
+        let [accesses, misses, reads, opt_reads] =
+            [3, 4, 5, 10].map(|column| row[column].parse::<u64>().unwrap());
+        assert!(opt_reads <= reads && reads <= misses && misses <= accesses, "{row:?}");
+        let hit_ratio = format!("{:.6}", (accesses - misses) as f64 / accesses as f64);
+        assert_eq!(row[7], hit_ratio);
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the data files are gone");
+}
+
+#[test]
+fn a_recorded_run_simulates_to_the_same_misses() {
+    let folder = folder();
+    let flags = ["--workload", "external-sort", "--scheme", "lru-sp", "--tuples", "4000", "--frames", "40"];
+    let recorded = rows(&bufbench(folder.path(), &[&["record", "--out", "sort.gz"][..], &flags].concat()));
+    let live = rows(&bufbench(folder.path(), &[&["live", "--deterministic"][..], &flags].concat()));
+    assert_eq!(
+        live[0].join(","),
+        "workload,scheme,backend,threads,frames,accesses,hits,misses,reads,writes,elapsed_s,cpu_s,lookups_per_s"
+    );
+    assert_eq!(live[1][4..10], recorded[1][4..10], "frames to writes are the same each time");
+    assert_eq!(live[1][12], "", "a sort makes no lookups");
+
+    let simulated = rows(&bufbench(
+        folder.path(),
+        &["sim", "--trace", "sort.gz", "--policy", "lru-sp", "--frames", "40", "--jobs", "1"],
+    ));
+    let column = |name: &str| simulated[0].iter().position(|column| column == name).unwrap();
+    assert_eq!(simulated[1][column("misses")], live[1][7]);
+    assert_eq!(simulated[1][column("hits")], live[1][6]);
+}
+
+#[test]
+fn data_files_are_kept_on_request() {
+    let folder = folder();
+    let flags = ["--keep", "live", "--workload", "readn", "--scheme", "lru"];
+    assert_eq!(rows(&bufbench(folder.path(), &flags)).len(), 2);
+    let kept: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(kept.len() == 1 && kept[0].to_str().unwrap().starts_with("bufbench-data-"), "{kept:?}");
+}
+
+#[test]
+fn mistakes_are_refused_with_what_was_expected() {
+    let folder = folder();
+    let refused = |arguments: &[&str]| refusal(&bufbench(folder.path(), arguments));
+    assert!(refused(&["live", "--workload", "hash-join"]).contains("expected one of block-nested-loop-join"));
+    let two_threads = ["live", "--workload", "readn", "--deterministic", "--threads", "2"];
+    assert!(refused(&two_threads).contains("deterministic mode takes 1"));
+    assert!(
+        refused(&["live", "--workload", "readn", "--scheme", "best"]).contains("expected one of lru, lru-sp")
+    );
+    assert!(refused(&["live", "--workload", "readn", "--frames", "3"]).contains("expected from"));
+    assert!(refused(&["--dir", "missing", "live", "--workload", "readn"]).contains("missing"));
+    assert!(refused(&["--quick", "live", "--workload", "readn"]).contains("main job"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+}

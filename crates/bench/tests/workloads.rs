@@ -1,0 +1,109 @@
+//! The workloads on real files, small: right answers under every scheme, recordings that the simulator replays to the
+//! last miss, and what directives are worth. Nothing here depends on time.
+
+use std::path::PathBuf;
+
+use bufpool::{Direct, Io, IoBackend};
+use bufpool_bench::recording::Recording;
+use bufpool_bench::simulate::{self, Setup, simulate};
+use bufpool_bench::trace::Trace;
+use bufpool_bench::workload::{
+    self, Database, EXTRA_WORKLOADS, Measurement, Memory, RunOptions, SCHEMES, Scheme, Sizes, WORKLOADS,
+    Workload,
+};
+use tempfile::TempDir;
+
+const SEED: u64 = 1;
+
+struct Fixture {
+    database: Database,
+    _folder: TempDir,
+}
+
+impl Fixture {
+    fn new(tuples: u64, io: Io) -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let path = PathBuf::from(folder.path());
+        Self { database: Database::new(path, Sizes { tuples }, SEED, Direct::Prefer, io), _folder: folder }
+    }
+
+    fn run(
+        &self,
+        workload: &dyn Workload,
+        scheme: &Scheme,
+        threads: u32,
+        deterministic: bool,
+    ) -> Measurement {
+        let options = RunOptions { memory: Memory::Default, threads, deterministic, seed: SEED };
+        workload::run(workload, scheme, &self.database, &options, None).unwrap()
+    }
+}
+
+fn all_workloads() -> impl Iterator<Item = &'static dyn Workload> {
+    WORKLOADS.iter().chain(EXTRA_WORKLOADS).copied()
+}
+
+#[test]
+fn a_recording_replayed_with_the_same_frames_gives_the_same_misses() {
+    let fixture = Fixture::new(4_000, Io::Auto);
+    for workload in all_workloads() {
+        for scheme in SCHEMES {
+            let recording = Recording::in_memory();
+            let options = RunOptions { memory: Memory::Default, threads: 1, deterministic: true, seed: SEED };
+            let live =
+                workload::run(workload, scheme, &fixture.database, &options, Some(recording.recorder()))
+                    .unwrap();
+            let (items, creations) = recording.finish().unwrap();
+            let trace = Trace::of(workload.name(), items);
+            let setup = Setup { revocation: true, ..Setup::frames(live.frames) };
+            let replayed =
+                simulate(&trace, simulate::Scheme::TwoLevel(scheme.allocation), &setup, None).unwrap();
+            let counts = replayed.total();
+            assert_eq!(
+                (live.accesses, live.hits, live.misses, live.creations),
+                (counts.accesses, counts.hits, counts.misses(), creations),
+                "{} under {}",
+                workload.name(),
+                scheme.name
+            );
+            assert_eq!(live.reads, live.misses - live.creations, "{}: a read for each miss", workload.name());
+        }
+    }
+}
+
+#[test]
+fn directives_never_cost_reads_and_save_four_in_ten_of_a_nested_loop_join() {
+    let fixture = Fixture::new(Sizes::QUICK.tuples, Io::Auto);
+    let [lru, lru_sp] = ["lru", "lru-sp"].map(|name| Scheme::find(name).unwrap());
+    for &workload in WORKLOADS {
+        let [lru, lru_sp] = [lru, lru_sp].map(|scheme| fixture.run(workload, scheme, 1, true).reads);
+        assert!(lru_sp <= lru, "{}: {lru_sp} reads under lru-sp, {lru} under lru", workload.name());
+        if workload.name() == "block-nested-loop-join" {
+            assert!(lru_sp as f64 <= 0.60 * lru as f64, "{lru_sp} of {lru} reads");
+        }
+    }
+}
+
+#[test]
+fn answers_are_right_on_several_threads_and_on_both_backends() {
+    for io in [Io::Auto, Io::Require(IoBackend::Threads)] {
+        let fixture = Fixture::new(4_000, io);
+        let scheme = Scheme::find("lru-sp").unwrap();
+        for workload in all_workloads() {
+            let measured = fixture.run(workload, scheme, 3, false);
+            assert_eq!(measured.accesses, measured.hits + measured.misses, "{}", workload.name());
+        }
+    }
+}
+
+#[test]
+fn a_deterministic_run_is_the_same_each_time() {
+    let fixture = Fixture::new(4_000, Io::Auto);
+    let scheme = Scheme::find("lru-sp").unwrap();
+    for &workload in WORKLOADS {
+        let counts =
+            |measured: Measurement| (measured.accesses, measured.misses, measured.reads, measured.writes);
+        let runs = [(); 2].map(|()| counts(fixture.run(workload, scheme, 1, true)));
+        assert_eq!(runs[0], runs[1], "{}", workload.name());
+    }
+}
