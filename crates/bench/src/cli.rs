@@ -8,6 +8,7 @@ use crate::commands::check_baselines::CheckBaselinesArgs;
 use crate::commands::r#gen::GenArgs;
 use crate::commands::live::LiveArgs;
 use crate::commands::main_job::MainJobArgs;
+use crate::commands::paper::PaperArgs;
 use crate::commands::record::RecordArgs;
 use crate::commands::sim::SimArgs;
 use crate::output::Format;
@@ -82,6 +83,8 @@ pub enum Command {
     Gen(GenArgs),
     /// Play traces to replacement policies
     Sim(SimArgs),
+    /// Run published experiments
+    Paper(PaperArgs),
     /// Compare miss ratios with those of independent implementations
     CheckBaselines(CheckBaselinesArgs),
 }

@@ -7,12 +7,15 @@
 pub mod cli;
 pub mod commands;
 pub mod cpu_time;
+pub mod experiments;
 pub mod machine;
 pub mod output;
 pub mod parallel;
+pub mod plot;
 pub mod progress;
 pub mod random;
 pub mod recording;
+pub mod report;
 pub mod simulate;
 pub mod sizes;
 pub mod streams;

@@ -5,6 +5,7 @@ mod data_folder;
 pub mod r#gen;
 pub mod live;
 pub mod main_job;
+pub mod paper;
 pub mod record;
 pub mod sim;
 
@@ -25,6 +26,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Some(Command::Record(args)) => record::run(args, &cli.common),
         Some(Command::Gen(args)) => r#gen::run(args, &cli.common),
         Some(Command::Sim(args)) => sim::run(args, &cli.common),
+        Some(Command::Paper(args)) => paper::run(args, &cli.common),
         Some(Command::CheckBaselines(args)) => check_baselines::run(args, &cli.common),
     }
 }

@@ -11,6 +11,7 @@ use indicatif::ProgressBar;
 
 use crate::cli::Common;
 use crate::output::{Cell, Table};
+use crate::plot::{self, Curves, Series};
 use crate::simulate::{self, By, Counts, NextUses, Outcome, Scheme, Setup, SimError};
 use crate::sizes::Size;
 use crate::trace::{Input, LoadOptions, Trace};
@@ -46,6 +47,9 @@ pub struct SimArgs {
     /// One row for each tenant or site
     #[arg(long, value_enum)]
     pub by: Option<By>,
+    /// Also draw miss ratios over sizes, OPT included, as SVG
+    #[arg(long, value_name = "OUT.svg")]
+    pub plot: Option<PathBuf>,
     /// Where OPT's next uses are written, 8 bytes an access [default: in memory]
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
@@ -86,6 +90,8 @@ impl FromStr for Share {
 struct Run {
     scheme: Scheme,
     setup: Setup,
+    /// Whether it has rows in the table; others are only drawn.
+    is_listed: bool,
 }
 
 const COLUMNS: [&str; 15] = [
@@ -114,14 +120,22 @@ const COLUMNS: [&str; 15] = [
 pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
     let columns: Vec<&str> = args.by.map(|_| "key").into_iter().chain(COLUMNS).collect();
     let mut table = Table::new(&columns);
+    let mut charts = Vec::new();
     for path in &args.traces {
         let trace = load(path, args)?;
         let runs = runs(args, &trace);
         let outcomes = simulate_all(args, common, &trace, &runs)?;
-        for (run, outcome) in runs.iter().zip(&outcomes) {
+        for (run, outcome) in runs.iter().zip(&outcomes).filter(|(run, _)| run.is_listed) {
             let timed = common.jobs == Some(1);
             push_rows(&mut table, args.by.is_some(), &trace, run, outcome, timed);
         }
+        if args.plot.is_some() {
+            charts.push(chart(&trace, &runs, &outcomes));
+        }
+    }
+    if let Some(path) = &args.plot {
+        fs::write(path, plot::stacked(&charts))
+            .with_context(|| format!("{}: cannot be written", path.display()))?;
     }
     table.print(common.format)?;
     Ok(())
@@ -149,12 +163,15 @@ fn runs(args: &SimArgs, trace: &Trace) -> Vec<Run> {
         caps: shares(&args.caps),
         by: args.by.unwrap_or(By::Trace),
     };
-    let sized = |size: &Size| Setup { frames: size.frames(trace.distinct()), ..setup.clone() };
-    let with = |scheme: &Scheme| {
-        let scheme = *scheme;
-        args.frames.iter().map(move |size| (scheme, size))
+    let sized = &|size: &Size| Setup { frames: size.frames(trace.distinct()), ..setup.clone() };
+    let with = |scheme: Scheme, is_listed: bool| {
+        args.frames.iter().map(move |size| Run { scheme, setup: sized(size), is_listed }).collect::<Vec<_>>()
     };
-    args.policy.iter().flat_map(with).map(|(scheme, size)| Run { scheme, setup: sized(size) }).collect()
+    let mut runs: Vec<Run> = args.policy.iter().flat_map(|&scheme| with(scheme, true)).collect();
+    if args.plot.is_some() && !args.policy.contains(&Scheme::Opt) {
+        runs.extend(with(Scheme::Opt, false));
+    }
+    runs
 }
 
 fn simulate_all(args: &SimArgs, common: &Common, trace: &Trace, runs: &[Run]) -> Result<Vec<Outcome>> {
@@ -162,7 +179,7 @@ fn simulate_all(args: &SimArgs, common: &Common, trace: &Trace, runs: &[Run]) ->
     let next_uses = if needs_opt { Some(next_uses(args, trace)?) } else { None };
     let bar = progress::bar(format!("simulating {}", trace.name()), runs.len() as u64, "runs");
     let outcomes = parallel::map(runs.len(), common.jobs(), |number| {
-        let Run { scheme, setup } = &runs[number];
+        let Run { scheme, setup, .. } = &runs[number];
         let outcome = simulate::simulate(trace, *scheme, setup, next_uses.as_ref());
         bar.inc(1);
         outcome.with_context(|| format!("policy {}, {} frames", scheme.name(), setup.frames))
@@ -185,6 +202,26 @@ fn next_uses(args: &SimArgs, trace: &Trace) -> Result<NextUses> {
     };
     spinner.finish_and_clear();
     Ok(uses?)
+}
+
+/// Miss ratio over size, one curve a policy.
+fn chart(trace: &Trace, runs: &[Run], outcomes: &[Outcome]) -> Curves {
+    let mut series: Vec<Series> = Vec::new();
+    for (run, outcome) in runs.iter().zip(outcomes) {
+        let name = run.scheme.name();
+        let at = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
+            let is_bound = run.scheme == Scheme::Opt;
+            series.push(Series { name: name.to_owned(), points: Vec::new(), is_bound });
+            series.len() - 1
+        });
+        let ratio = outcome.total().misses() as f64 / trace.accesses().max(1) as f64;
+        series[at].points.push((f64::from(run.setup.frames), ratio));
+    }
+    for series in &mut series {
+        series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    let title = format!("{}: {} accesses, {} blocks", trace.name(), trace.accesses(), trace.distinct());
+    Curves { title, x: "frames".to_owned(), y: "miss ratio".to_owned(), series }
 }
 
 fn push_rows(table: &mut Table, keyed: bool, trace: &Trace, run: &Run, outcome: &Outcome, timed: bool) {

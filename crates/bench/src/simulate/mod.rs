@@ -6,6 +6,7 @@
 mod next_uses;
 mod one_level;
 mod pins;
+mod stepper;
 mod tally;
 mod two_level;
 
@@ -20,6 +21,7 @@ use bufpool_policies::{Allocation, DirectoryError};
 use crate::trace::{Place, Replay, Trace, TraceError};
 
 pub use next_uses::NextUses;
+pub use stepper::Stepper;
 pub use tally::{By, Counts};
 
 use one_level::OneLevelRun;

@@ -130,6 +130,11 @@ impl Tally {
         }
     }
 
+    /// The counts of a key so far.
+    pub fn counts(&self, key: u32) -> Counts {
+        self.counts[key as usize]
+    }
+
     /// The counts of every key that made an access, by the trace's own numbers.
     pub fn finish(self, trace: &Trace) -> BTreeMap<u64, Counts> {
         let name = |number: usize| match self.by {

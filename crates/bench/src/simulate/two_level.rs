@@ -7,7 +7,7 @@ use bufpool_policies::{
 
 use super::one_level::ABSENT;
 use super::pins::Pins;
-use super::tally::{By, Tally};
+use super::tally::{By, Counts, Tally};
 use super::{Setup, SimError};
 use crate::trace::{Act, Batch, Directive, FileRanges, Place, Replay, Trace, TraceError};
 
@@ -49,6 +49,19 @@ impl<'a> TwoLevelRun<'a> {
     ///
     /// If frames, floors and caps contradict each other, or name a tenant that the trace does not have.
     pub fn new(trace: &'a Trace, setup: &Setup, allocation: Allocation) -> Result<Self, SimError> {
+        Self::build(trace, setup, allocation, trace.has_pins())
+    }
+
+    /// The same, for a driver that pins blocks of its own accord.
+    ///
+    /// # Errors
+    ///
+    /// As [`TwoLevelRun::new`].
+    pub fn with_pins(trace: &'a Trace, setup: &Setup, allocation: Allocation) -> Result<Self, SimError> {
+        Self::build(trace, setup, allocation, true)
+    }
+
+    fn build(trace: &'a Trace, setup: &Setup, allocation: Allocation, pins: bool) -> Result<Self, SimError> {
         let Setup { frames, revocation, shared_pages, .. } = *setup;
         let mut directory =
             Directory::new(DirectoryOptions { frames, allocation, revocation, shared_pages })?;
@@ -65,7 +78,7 @@ impl<'a> TwoLevelRun<'a> {
             tenant_numbers,
             frame_of: vec![ABSENT; trace.blocks().len()],
             block_in: vec![ABSENT; frames as usize],
-            pins: Pins::new(trace.has_pins(), frames),
+            pins: Pins::new(pins, frames),
             ranges: FileRanges::new(),
             files: Vec::new(),
             tally: Tally::new(trace, setup.by, frames),
@@ -75,6 +88,16 @@ impl<'a> TwoLevelRun<'a> {
     /// What was counted.
     pub fn into_tally(self) -> Tally {
         self.tally
+    }
+
+    /// Whether the block with this number is resident.
+    pub fn is_resident(&self, block: u32) -> bool {
+        self.frame_of[block as usize] != ABSENT
+    }
+
+    /// The counts of a key so far.
+    pub fn counts(&self, key: u32) -> Counts {
+        self.tally.counts(key)
     }
 
     fn hit(&mut self, frame: u32, access: &Access) {

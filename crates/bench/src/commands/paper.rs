@@ -1,0 +1,92 @@
+//! `bufbench paper`: published experiments, published values beside ours.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+
+use crate::cli::Common;
+use crate::experiments::{self, Context, Experiment, Finding, Verdict};
+use crate::output::{Cell, Table};
+use crate::progress;
+use crate::report::Report;
+
+/// Arguments of `bufbench paper`.
+#[derive(Args, Debug)]
+pub struct PaperArgs {
+    /// One experiment, such as A7, or a part, such as A [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub experiment: Option<String>,
+    /// Also write an HTML page with tables and charts
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// Runs the experiments and prints the findings.
+///
+/// # Errors
+///
+/// If there is no such experiment, a simulation cannot be carried out, or the report cannot be written.
+pub fn run(args: &PaperArgs, common: &Common) -> Result<()> {
+    let chosen = choose(args.experiment.as_deref())?;
+    let context = Context { seed: common.seed, jobs: common.jobs() };
+    let bar = progress::bar("experiments", chosen.len() as u64, "done");
+    let mut findings = Vec::new();
+    for experiment in &chosen {
+        bar.set_message(format!("{} {}", experiment.id, experiment.title));
+        findings.extend(experiment.run(&context).with_context(|| format!("experiment {}", experiment.id))?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let table = table(&findings);
+    table.print(common.format)?;
+    eprintln!("bufbench: {}", tally(&findings));
+    if let Some(path) = &args.report {
+        let mut report = Report::new("Published experiments");
+        report.paragraph(&tally(&findings));
+        report.table(&table);
+        report
+            .write(path, Path::new("."))
+            .with_context(|| format!("{}: cannot be written", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The experiments of that name, or of the part of that name.
+fn choose(name: Option<&str>) -> Result<Vec<&'static Experiment>> {
+    let Some(name) = name else { return Ok(experiments::all().collect()) };
+    let is_chosen =
+        |id: &str| id.eq_ignore_ascii_case(name) || (name.len() == 1 && id[..1].eq_ignore_ascii_case(name));
+    let chosen: Vec<_> = experiments::all().filter(|experiment| is_chosen(experiment.id)).collect();
+    if chosen.is_empty() {
+        let ids: Vec<&str> = experiments::all().map(|experiment| experiment.id).collect();
+        bail!("expected one of the experiments {}, or a part, found `{name}`", ids.join(" "));
+    }
+    Ok(chosen)
+}
+
+fn table(findings: &[Finding]) -> Table {
+    let mut table = Table::new(&["id", "what", "published", "ours", "tolerance", "verdict"]);
+    for finding in findings {
+        table.push(vec![
+            finding.id.into(),
+            Cell::text(&finding.what),
+            Cell::text(&finding.published),
+            Cell::text(&finding.ours),
+            Cell::text(&finding.tolerance),
+            Cell::text(finding.verdict.to_string()),
+        ]);
+    }
+    table
+}
+
+fn tally(findings: &[Finding]) -> String {
+    let count = |is: fn(&Verdict) -> bool| findings.iter().filter(|finding| is(&finding.verdict)).count();
+    format!(
+        "{} reproduced, {} of the same order, {} not reproduced, {} not yet built",
+        count(|verdict| *verdict == Verdict::Reproduced),
+        count(|verdict| *verdict == Verdict::SameOrder),
+        count(|verdict| matches!(verdict, Verdict::NotReproduced(_))),
+        count(|verdict| *verdict == Verdict::NotYetBuilt),
+    )
+}

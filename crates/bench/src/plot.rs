@@ -1,0 +1,354 @@
+//! Charts as SVG: curves over a size, and grouped bars.
+//!
+//! Colours are those of Okabe and Ito, which people with any common colour blindness tell apart; curves differ in
+//! dashes and marks too, and bars carry their numbers, so that charts survive a black-and-white printer.
+
+use plotters::chart::{ChartBuilder, ChartContext};
+use plotters::coord::Shift;
+use plotters::coord::combinators::IntoLogRange;
+use plotters::coord::ranged1d::{Ranged, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
+use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
+use plotters::element::{DashedPathElement, PathElement, Polygon, Rectangle, Text};
+use plotters::prelude::{Cartesian2d, Circle, Color, IntoFont, RGBColor, SVGBackend, ShapeStyle};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{BLACK, TextStyle, WHITE};
+
+/// Okabe and Ito's colours without yellow, which is too light for lines on white.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(110, 110, 110),
+];
+
+/// Lengths of dashes and of the gaps between them, in pixels; no dash is an unbroken line.
+const DASHES: [Option<(u32, u32)>; 4] = [None, Some((9, 4)), Some((2, 3)), Some((14, 5))];
+
+const WIDTH: u32 = 860;
+const HEIGHT: u32 = 460;
+const LEGEND_WIDTH: u32 = 150;
+const TEXT_PIXELS: i32 = 13;
+
+/// A named curve.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// Its points, by ascending x.
+    pub points: Vec<(f64, f64)>,
+    /// Whether it is a bound that no other can cross: drawn in black.
+    pub is_bound: bool,
+}
+
+/// Curves over a size; y starts at 0.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Curves {
+    /// Title.
+    pub title: String,
+    /// What x is.
+    pub x: String,
+    /// What y is.
+    pub y: String,
+    /// The curves.
+    pub series: Vec<Series>,
+}
+
+/// Groups of bars.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bars {
+    /// Title.
+    pub title: String,
+    /// What the height is.
+    pub y: String,
+    /// Names of the bars of each group.
+    pub names: Vec<String>,
+    /// Groups, each with a value for every name.
+    pub groups: Vec<(String, Vec<f64>)>,
+}
+
+type Drawing = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// A chart of curves.
+pub fn curves(chart: &Curves) -> String {
+    svg(HEIGHT, |root| draw_curves(chart, root))
+}
+
+/// Charts of curves below each other.
+pub fn stacked(charts: &[Curves]) -> String {
+    svg(HEIGHT * charts.len().max(1) as u32, |root| {
+        let panels = root.split_evenly((charts.len().max(1), 1));
+        charts.iter().zip(&panels).try_for_each(|(chart, panel)| draw_curves(chart, panel))
+    })
+}
+
+/// A chart of grouped bars.
+pub fn bars(chart: &Bars) -> String {
+    svg(HEIGHT, |root| draw_bars(chart, root))
+}
+
+fn svg(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawing) -> String {
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
+        let drawn = root.fill(&WHITE).and_then(|()| draw(&root)).and_then(|()| root.present());
+        drawn.expect("drawing into memory does not fail");
+    }
+    text
+}
+
+fn text_style(pixels: i32) -> TextStyle<'static> {
+    ("sans-serif", pixels).into_font().color(&BLACK)
+}
+
+fn draw_curves(chart: &Curves, area: &Area<'_>) -> Drawing {
+    let (width, _) = area.dim_in_pixel();
+    let (plot, legend) = area.split_horizontally(width - LEGEND_WIDTH);
+    let points = || chart.series.iter().flat_map(|series| &series.points);
+    let most = |pick: fn(&(f64, f64)) -> f64| points().map(pick).fold(0.0, f64::max);
+    let least_x = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
+    let (x_max, y_max) = (most(|point| point.0).max(1.0), most(|point| point.1).max(1e-9) * 1.05);
+    let least_x = if least_x.is_finite() { least_x } else { 0.0 };
+    let mut builder = ChartBuilder::on(&plot);
+    builder
+        .caption(&chart.title, text_style(TEXT_PIXELS + 4))
+        .margin(12)
+        .x_label_area_size(42)
+        .y_label_area_size(62);
+    // Sizes that span more than a decade are told apart on a logarithmic axis only.
+    if x_max > 10.0 * least_x && least_x > 0.0 {
+        let x = (least_x * 0.9..x_max * 1.1).log_scale();
+        draw_in(chart, builder.build_cartesian_2d(x, 0.0..y_max)?)?;
+    } else {
+        let margin = (x_max - least_x).max(x_max * 0.1) * 0.04;
+        let x = (least_x - margin).max(0.0)..x_max + margin;
+        draw_in(chart, builder.build_cartesian_2d(x, 0.0..y_max)?)?;
+    }
+    draw_legend(chart, &legend)
+}
+
+fn draw_in<X>(
+    chart: &Curves,
+    mut context: ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, RangedCoordf64>>,
+) -> Drawing
+where
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    context
+        .configure_mesh()
+        .light_line_style(WHITE)
+        .bold_line_style(BLACK.mix(0.12))
+        .x_desc(&chart.x)
+        .y_desc(&chart.y)
+        .axis_desc_style(text_style(TEXT_PIXELS))
+        .label_style(text_style(TEXT_PIXELS))
+        .x_label_formatter(&|x| format!("{x:.0}"))
+        .y_label_formatter(&|y| format!("{y:.2}"))
+        .draw()?;
+    let area = context.plotting_area();
+    for (number, series) in chart.series.iter().enumerate() {
+        let style = Style::of(number, series);
+        match style.dash {
+            None => area.draw(&PathElement::new(series.points.clone(), style.line()))?,
+            Some((dash, gap)) => {
+                area.draw(&DashedPathElement::new(series.points.iter().copied(), dash, gap, style.line()))?;
+            }
+        }
+        // Marks have their size in pixels, so they are drawn on the area without coordinates.
+        let pixels = area.strip_coord_spec();
+        let (left, top) = area.get_base_pixel();
+        for point in &series.points {
+            let (x, y) = area.map_coordinate(point);
+            draw_mark(&pixels, style, (x - left, y - top))?;
+        }
+    }
+    Ok(())
+}
+
+/// How a curve is drawn.
+#[derive(Clone, Copy)]
+struct Style {
+    colour: RGBColor,
+    dash: Option<(u32, u32)>,
+    mark: usize,
+}
+
+impl Style {
+    fn of(number: usize, series: &Series) -> Self {
+        if series.is_bound {
+            return Self { colour: BLACK, dash: None, mark: 0 };
+        }
+        // Neighbours differ in all three; the combination repeats after 140 curves.
+        Self { colour: COLOURS[number % 7], dash: DASHES[number % 4], mark: 1 + number % 5 }
+    }
+
+    fn line(self) -> ShapeStyle {
+        self.colour.stroke_width(2)
+    }
+}
+
+fn draw_mark(area: &Area<'_>, style: Style, (x, y): (i32, i32)) -> Drawing {
+    const R: i32 = 4;
+    let (filled, line) = (style.colour.filled(), style.colour.stroke_width(2));
+    match style.mark {
+        0 => Ok(()),
+        1 => area.draw(&Circle::new((x, y), R, filled)),
+        2 => area.draw(&Rectangle::new([(x - R, y - R), (x + R, y + R)], filled)),
+        3 => area.draw(&Polygon::new([(x, y - R - 1), (x + R + 1, y + R), (x - R - 1, y + R)], filled)),
+        4 => {
+            area.draw(&PathElement::new([(x - R, y - R), (x + R, y + R)], line))?;
+            area.draw(&PathElement::new([(x - R, y + R), (x + R, y - R)], line))
+        }
+        _ => {
+            area.draw(&Polygon::new([(x, y - R - 1), (x + R + 1, y), (x, y + R + 1), (x - R - 1, y)], filled))
+        }
+    }
+}
+
+/// Names in the order in which the curves end, from above.
+fn draw_legend(chart: &Curves, area: &Area<'_>) -> Drawing {
+    const ROW_PIXELS: i32 = 22;
+    const TOP_PIXELS: i32 = 48;
+    let mut order: Vec<usize> = (0..chart.series.len()).collect();
+    let height = |number: &usize| chart.series[*number].points.iter().map(|point| point.1).sum::<f64>();
+    order.sort_by(|a, b| height(b).total_cmp(&height(a)));
+    for (row, number) in (0..).zip(order) {
+        let (series, y) = (&chart.series[number], TOP_PIXELS + ROW_PIXELS * row);
+        let style = Style::of(number, series);
+        let line = [(4, y), (44, y)];
+        match style.dash {
+            None => area.draw(&PathElement::new(line, style.line()))?,
+            Some((dash, gap)) => area.draw(&DashedPathElement::new(line, dash, gap, style.line()))?,
+        }
+        draw_mark(area, style, (24, y))?;
+        let beside = text_style(TEXT_PIXELS).pos(Pos::new(HPos::Left, VPos::Center));
+        area.draw(&Text::new(series.name.clone(), (52, y), beside))?;
+    }
+    Ok(())
+}
+
+fn draw_bars(chart: &Bars, area: &Area<'_>) -> Drawing {
+    const BOTTOM_PIXELS: i32 = 64;
+    const TOP_PIXELS: i32 = 70;
+    const SIDE_PIXELS: i32 = 30;
+    let (width, height) = area.dim_in_pixel();
+    let (width, height) = (width as i32, height as i32);
+    let centred = |pixels, vertical| text_style(pixels).pos(Pos::new(HPos::Center, vertical));
+    area.draw(&Text::new(chart.title.clone(), (width / 2, 10), centred(TEXT_PIXELS + 4, VPos::Top)))?;
+    let left = text_style(TEXT_PIXELS).pos(Pos::new(HPos::Left, VPos::Top));
+    area.draw(&Text::new(chart.y.clone(), (SIDE_PIXELS, 34), left.clone()))?;
+    for (at, name) in (0..).zip(&chart.names) {
+        let x = width / 3 + at * 110;
+        area.draw(&Rectangle::new([(x, 34), (x + 14, 48)], COLOURS[at as usize % 7].filled()))?;
+        area.draw(&Text::new(name.clone(), (x + 20, 34), left.clone()))?;
+    }
+    let most = chart.groups.iter().flat_map(|(_, values)| values).copied().fold(1e-9, f64::max);
+    let base = height - BOTTOM_PIXELS;
+    let group_width = (width - 2 * SIDE_PIXELS) / chart.groups.len().max(1) as i32;
+    let bar_width = (group_width * 4 / 5) / chart.names.len().max(1) as i32;
+    for (group, (name, values)) in (0..).zip(&chart.groups) {
+        let begin = SIDE_PIXELS + group * group_width + group_width / 10;
+        for (bar, value) in (0..).zip(values) {
+            let x = begin + bar * bar_width;
+            let top = base - (value / most * f64::from(base - TOP_PIXELS - 16)) as i32;
+            let colour = COLOURS[bar as usize % 7];
+            area.draw(&Rectangle::new([(x, top), (x + bar_width - 2, base)], colour.filled()))?;
+            let number = Text::new(short(*value), (x + bar_width / 2, top - 2), centred(10, VPos::Bottom));
+            area.draw(&number)?;
+        }
+        // Long names take two lines, cut at the hyphen nearest the middle.
+        let middle = begin + group_width * 2 / 5;
+        for (line, part) in (0..).zip(two_lines(name)) {
+            area.draw(&Text::new(part, (middle, base + 6 + 15 * line), centred(11, VPos::Top)))?;
+        }
+    }
+    area.draw(&PathElement::new([(SIDE_PIXELS, base), (width - SIDE_PIXELS, base)], BLACK.stroke_width(1)))
+}
+
+/// A number as it fits on a bar.
+fn short(value: f64) -> String {
+    match value {
+        v if v >= 1e6 => format!("{:.1}M", v / 1e6),
+        v if v >= 1e4 => format!("{:.0}k", v / 1e3),
+        v if v >= 100.0 || v.fract() == 0.0 => format!("{v:.0}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+fn two_lines(name: &str) -> Vec<String> {
+    let middle = name.len() / 2;
+    let cut = name.match_indices('-').map(|(at, _)| at + 1).min_by_key(|at| at.abs_diff(middle));
+    match cut {
+        Some(cut) if name.len() > 12 => vec![name[..cut].to_owned(), name[cut..].to_owned()],
+        _ => vec![name.to_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(x: [f64; 3]) -> Curves {
+        let series = |name: &str, y: f64, is_bound| Series {
+            name: name.to_owned(),
+            points: x.iter().map(|&x| (x, y / x)).collect(),
+            is_bound,
+        };
+        Curves {
+            title: "a trace".to_owned(),
+            x: "frames".to_owned(),
+            y: "miss ratio".to_owned(),
+            series: vec![series("lru", 9.0, false), series("2q", 8.0, false), series("opt", 5.0, true)],
+        }
+    }
+
+    #[test]
+    fn a_chart_names_axes_and_curves_and_needs_nothing_from_outside() {
+        for sizes in [[10.0, 20.0, 40.0], [10.0, 100.0, 1000.0]] {
+            let text = curves(&chart(sizes));
+            for word in ["a trace", "frames", "miss ratio", "lru", "2q", "opt", "</svg>"] {
+                assert!(text.contains(word), "{word} is missing");
+            }
+            assert!(!text.contains("href"), "a link to something outside");
+        }
+    }
+
+    #[test]
+    fn charts_are_stacked() {
+        let text = stacked(&[chart([1.0, 2.0, 3.0]), chart([4.0, 5.0, 6.0])]);
+        assert_eq!(text.matches("a trace").count(), 2);
+        assert!(text.contains(&format!("height=\"{}\"", 2 * HEIGHT)));
+    }
+
+    #[test]
+    fn curves_side_by_side_differ_in_colour_dashes_and_mark() {
+        let series = Series { name: String::new(), points: Vec::new(), is_bound: false };
+        for number in 0..20 {
+            let (a, b) = (Style::of(number, &series), Style::of(number + 1, &series));
+            assert!(a.colour != b.colour && a.dash != b.dash && a.mark != b.mark, "{number}");
+        }
+    }
+
+    #[test]
+    fn bars_carry_their_numbers_and_names() {
+        let text = bars(&Bars {
+            title: "reads".to_owned(),
+            y: "pages".to_owned(),
+            names: vec!["lru".to_owned(), "lru-sp".to_owned()],
+            groups: vec![("block-nested-loop-join".to_owned(), vec![123_456.0, 7.0])],
+        });
+        for word in ["reads", "pages", "lru-sp", "block-nested-", "loop-join", "123k", "7"] {
+            assert!(text.contains(word), "{word} is missing");
+        }
+    }
+
+    #[test]
+    fn empty_charts_are_drawn_too() {
+        let empty = Curves { series: Vec::new(), ..chart([1.0, 2.0, 3.0]) };
+        assert!(curves(&empty).contains("a trace"));
+    }
+}
