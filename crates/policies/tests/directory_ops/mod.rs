@@ -1,0 +1,312 @@
+//! Operations on a directory, and their execution beside the naive LRU-SP.
+//!
+//! The random tests and the fuzz target `directory_ops` draw from this one definition: the former by strategies, the
+//! latter from bytes.
+#![allow(dead_code, reason = "the tests and the fuzz target use a part each")]
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
+
+use arbitrary::{Arbitrary, Unstructured};
+use bufpool_policies::{
+    Access, Admission, Allocation, Claims, ContextId, Directory, DirectoryOptions, FileId, FrameId, PageId,
+    TenantId, classic::PolicyKind,
+};
+
+use super::naive::{Naive, Order, Outcome};
+
+pub const TENANTS: usize = 3;
+/// Pages of each tenant, or of all of them together when they are shared.
+pub const PAGES: u64 = 24;
+/// Frames of a directory are at most this many.
+pub const FRAMES_MAX: usize = 40;
+
+/// One run: a directory, and what happens to it.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub frames: usize,
+    pub allocation: Allocation,
+    /// The directory's rule for pages that several tenants use.
+    pub shared_pages: bool,
+    /// The tenants use the same pages; otherwise each has its own.
+    pub common: bool,
+    pub operations: Vec<Op>,
+}
+
+#[derive(Clone, Debug, Arbitrary)]
+pub enum Op {
+    Access {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = page)]
+        page: u64,
+    },
+    Pin {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = page)]
+        page: u64,
+    },
+    /// Of the least pinned page.
+    Unpin,
+    Policy {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = priority)]
+        priority: i32,
+        mru: bool,
+    },
+    Priority {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = page)]
+        first: u64,
+        #[arbitrary(with = page)]
+        more: u64,
+        #[arbitrary(with = priority)]
+        priority: i32,
+    },
+    Temporary {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = page)]
+        first: u64,
+        #[arbitrary(with = page)]
+        more: u64,
+        #[arbitrary(with = priority)]
+        priority: i32,
+    },
+    Floor {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = |u: &mut Unstructured| u.int_in_range(0..=FRAMES_MAX))]
+        frames: usize,
+    },
+    Cap {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = |u: &mut Unstructured| u.int_in_range(1..=FRAMES_MAX))]
+        frames: usize,
+    },
+    /// The page's identity ends, whether it is resident or not.
+    End {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = page)]
+        page: u64,
+    },
+}
+
+fn tenant(u: &mut Unstructured<'_>) -> arbitrary::Result<usize> {
+    u.int_in_range(0..=TENANTS - 1)
+}
+
+fn page(u: &mut Unstructured<'_>) -> arbitrary::Result<u64> {
+    u.int_in_range(0..=PAGES - 1)
+}
+
+fn priority(u: &mut Unstructured<'_>) -> arbitrary::Result<i32> {
+    u.int_in_range(-2..=2)
+}
+
+impl Case {
+    /// The case that a fuzzer's input stands for.
+    ///
+    /// # Errors
+    ///
+    /// If the input is too short to be one.
+    pub fn from_bytes(bytes: &[u8]) -> arbitrary::Result<Self> {
+        let mut u = Unstructured::new(bytes);
+        let allocations = [Allocation::LruSp, Allocation::LruS, Allocation::AllocLru, Allocation::GlobalLru];
+        let mut case = Self {
+            frames: u.int_in_range(1..=FRAMES_MAX)?,
+            allocation: *u.choose(&allocations)?,
+            shared_pages: u.arbitrary()?,
+            common: u.arbitrary()?,
+            operations: Vec::new(),
+        };
+        while !u.is_empty() {
+            case.operations.push(u.arbitrary()?);
+        }
+        Ok(case)
+    }
+
+    /// Runs it on a directory and on the naive one, and panics where they differ.
+    pub fn run(&self) -> (Driver, Naive) {
+        let mut driver = Driver::new(self.frames, self.allocation, self.shared_pages);
+        let mut naive = Naive::new(self.frames, TENANTS, self.allocation, self.shared_pages);
+        for (step, op) in self.operations.iter().enumerate() {
+            self.apply(&mut driver, &mut naive, op);
+            driver.directory.check_invariants();
+            let ledger: Vec<u64> = naive.ledger.iter().map(|block| block.page).collect();
+            assert_eq!(driver.ledger(), ledger, "ledger after step {step} {op:?}");
+            for tenant in 0..TENANTS {
+                let mut ours = driver.directory.tenant_stats(TenantId(tenant as u32));
+                ours.outstanding = 0;
+                assert_eq!(ours, naive.stats[tenant], "tenant {tenant} after step {step} {op:?}");
+            }
+            assert_eq!(driver.directory.stats().outstanding, naive.placeholders.len() as u64);
+        }
+        (driver, naive)
+    }
+
+    /// The name of a tenant's page.
+    fn page(&self, tenant: usize, page: u64) -> u64 {
+        if self.common { page } else { tenant as u64 * 1000 + page }
+    }
+
+    fn range(&self, tenant: usize, first: u64, more: u64) -> RangeInclusive<PageId> {
+        let first = self.page(tenant, first);
+        PageId(first)..=PageId(first + more)
+    }
+
+    /// One step on both; what it returns must be the same.
+    fn apply(&self, driver: &mut Driver, naive: &mut Naive, op: &Op) {
+        let id = |tenant: usize| TenantId(tenant as u32);
+        match *op {
+            Op::Access { tenant, page } => {
+                let page = self.page(tenant, page);
+                assert_eq!(driver.access(tenant, page), naive.access(tenant, page), "{op:?}");
+            }
+            Op::Pin { tenant, page } => {
+                let page = self.page(tenant, page);
+                if naive.position(page).is_some() {
+                    driver.pinned.insert(page);
+                    naive.pinned.insert(page);
+                }
+            }
+            Op::Unpin => {
+                driver.pinned.pop_first();
+                naive.pinned.pop_first();
+            }
+            Op::Policy { tenant, priority, mru } => {
+                let (kind, order) =
+                    if mru { (PolicyKind::Mru, Order::Mru) } else { (PolicyKind::Lru, Order::Lru) };
+                driver.directory.set_policy(id(tenant), priority, kind).unwrap();
+                naive.set_policy(tenant, priority, order);
+            }
+            Op::Priority { tenant, first, more, priority } => {
+                let range = self.range(tenant, first, more);
+                let frame_of = |page: PageId| driver.frame_of.get(&page.0).copied();
+                let moved =
+                    driver.directory.set_priority(id(tenant), range.clone(), priority, frame_of).unwrap();
+                assert_eq!(moved, naive.set_priority(tenant, range.start().0, range.end().0, priority));
+            }
+            Op::Temporary { tenant, first, more, priority } => {
+                let range = self.range(tenant, first, more);
+                let frame_of = |page: PageId| driver.frame_of.get(&page.0).copied();
+                let marked = driver
+                    .directory
+                    .set_temporary_priority(id(tenant), range.clone(), priority, frame_of)
+                    .unwrap();
+                assert_eq!(marked, naive.set_temporary(tenant, range.start().0, range.end().0, priority));
+            }
+            Op::Floor { tenant, frames } => {
+                let others: usize = (0..TENANTS).filter(|t| *t != tenant).map(|t| naive.floors[t]).sum();
+                let legal = frames <= naive.caps[tenant] && others + frames <= naive.frames;
+                let result = driver.directory.set_floor(id(tenant), frames as u32);
+                assert_eq!(result.is_ok(), legal);
+                if legal {
+                    naive.floors[tenant] = frames;
+                }
+            }
+            Op::Cap { tenant, frames } => {
+                let frames = frames.min(naive.frames).max(naive.floors[tenant]).max(1);
+                assert_eq!(driver.set_cap(tenant, frames), naive.set_cap(tenant, frames));
+            }
+            Op::End { tenant, page } => {
+                let page = self.page(tenant, page);
+                if !naive.pinned.contains(&page) {
+                    driver.end(page);
+                    match naive.position(page) {
+                        Some(_) => naive.discard(page),
+                        None => naive.forget(page),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A driver of the directory: page to frame, and pins.
+pub struct Driver {
+    pub directory: Directory,
+    frame_of: HashMap<u64, FrameId>,
+    page_in: HashMap<FrameId, u64>,
+    pinned: BTreeSet<u64>,
+}
+
+struct Pins<'a>(&'a HashMap<FrameId, u64>, &'a BTreeSet<u64>);
+
+impl Claims for Pins<'_> {
+    fn is_busy(&mut self, frame: FrameId) -> bool {
+        self.1.contains(&self.0[&frame])
+    }
+    fn claim(&mut self, frame: FrameId) -> bool {
+        !self.is_busy(frame)
+    }
+}
+
+fn access_of(tenant: usize, page: u64) -> Access {
+    Access { page: PageId(page), file: FileId(0), tenant: TenantId(tenant as u32), context: ContextId(0) }
+}
+
+impl Driver {
+    fn new(frames: usize, allocation: Allocation, shared_pages: bool) -> Self {
+        let options = DirectoryOptions { frames: frames as u32, allocation, revocation: false, shared_pages };
+        let mut directory = Directory::new(options).unwrap();
+        for tenant in 1..TENANTS {
+            assert_eq!(directory.open_tenant(0, frames as u32).unwrap(), TenantId(tenant as u32));
+        }
+        Self { directory, frame_of: HashMap::new(), page_in: HashMap::new(), pinned: BTreeSet::new() }
+    }
+
+    fn access(&mut self, tenant: usize, page: u64) -> Outcome {
+        let access = access_of(tenant, page);
+        if let Some(frame) = self.frame_of.get(&page) {
+            self.directory.hit(*frame, &access);
+            return Outcome::Hit;
+        }
+        let (frame, evicted) = match self.directory.admit(&access, &mut Pins(&self.page_in, &self.pinned)) {
+            Admission::Free { frame, .. } => (frame, None),
+            Admission::Evict { frame, page, .. } => (frame, Some(page.0)),
+            Admission::Exhausted { .. } => return Outcome::Exhausted,
+        };
+        if let Some(gone) = evicted {
+            assert_eq!(self.frame_of.remove(&gone), Some(frame));
+        }
+        self.frame_of.insert(page, frame);
+        self.page_in.insert(frame, page);
+        self.directory.loaded(frame);
+        Outcome::Loaded { evicted }
+    }
+
+    fn set_cap(&mut self, tenant: usize, cap: usize) -> Vec<u64> {
+        let tenant = TenantId(tenant as u32);
+        self.directory.set_cap(tenant, cap as u32).unwrap();
+        let mut gone = Vec::new();
+        while let Some(out) = self.directory.shrink(tenant, &mut Pins(&self.page_in, &self.pinned)) {
+            self.frame_of.remove(&out.page.0);
+            self.page_in.remove(&out.frame);
+            self.directory.release(out.frame);
+            gone.push(out.page.0);
+        }
+        gone
+    }
+
+    fn end(&mut self, page: u64) {
+        match self.frame_of.remove(&page) {
+            Some(frame) => {
+                self.page_in.remove(&frame);
+                self.directory.discard(frame);
+            }
+            None => self.directory.forget(&(PageId(page)..=PageId(page))),
+        }
+    }
+
+    fn ledger(&self) -> Vec<u64> {
+        let mut frames = Vec::new();
+        self.directory.coldest(usize::MAX / 2, &mut frames);
+        frames.into_iter().map(|frame| self.page_in[&frame]).collect()
+    }
+}
