@@ -14,6 +14,7 @@ pub mod directory;
 mod error;
 mod frame_table;
 mod ghost;
+mod history;
 mod ids;
 mod list;
 mod manager;

@@ -24,14 +24,18 @@
 //! | 2Q | O(1), moves a list node if hot | O(1) | 21 |
 //! | ARC | O(1), moves a list node | O(1) | 33 |
 //! | S3-FIFO | increments a byte | O(1) amortised | 31 |
+//! | LIRS | O(1), moves a list node | O(1) | 54 to 61 |
+//! | CLOCK-Pro | sets a bit | O(1) amortised | 59 to 63 |
 //! | OPT | O(log n) | O(log n) | 16 |
 //!
 //! With k busy frames in the way, `victim` asks about each of them once more than without.
 
 mod arc;
 mod clock;
+mod clock_pro;
 mod fifo;
 mod lfu;
+mod lirs;
 mod local_frames;
 mod lru;
 mod mru;
@@ -42,8 +46,10 @@ mod two_queue;
 
 pub use arc::Arc;
 pub use clock::Clock;
+pub use clock_pro::{ClockPro, ClockProParameters};
 pub use fifo::Fifo;
 pub use lfu::Lfu;
+pub use lirs::{Lirs, LirsParameters};
 pub use lru::Lru;
 pub use mru::Mru;
 pub use opt::Opt;
@@ -131,6 +137,10 @@ pub enum PolicyKind {
     TwoQueue,
     /// Adaptive replacement cache.
     Arc,
+    /// Low inter-reference recency set.
+    Lirs,
+    /// LIRS with reference bits, on one ring.
+    ClockPro,
     /// FIFO with lazy promotion and a moving hand.
     Sieve,
     /// Three FIFO queues.
@@ -139,7 +149,7 @@ pub enum PolicyKind {
 
 impl PolicyKind {
     /// All of them.
-    pub const ALL: [PolicyKind; 9] = [
+    pub const ALL: [PolicyKind; 11] = [
         Self::Lru,
         Self::Mru,
         Self::Fifo,
@@ -147,6 +157,8 @@ impl PolicyKind {
         Self::Lfu,
         Self::TwoQueue,
         Self::Arc,
+        Self::Lirs,
+        Self::ClockPro,
         Self::Sieve,
         Self::S3Fifo,
     ];
@@ -161,6 +173,8 @@ impl PolicyKind {
             Self::Lfu => "lfu",
             Self::TwoQueue => "2q",
             Self::Arc => "arc",
+            Self::Lirs => "lirs",
+            Self::ClockPro => "clock-pro",
             Self::Sieve => "sieve",
             Self::S3Fifo => "s3-fifo",
         }
@@ -208,6 +222,8 @@ pub fn build(kind: PolicyKind, capacity: u32) -> Box<dyn OneLevel> {
         PolicyKind::Lfu => Box::new(Lfu::new(capacity)),
         PolicyKind::TwoQueue => Box::new(TwoQueue::new(capacity)),
         PolicyKind::Arc => Box::new(Arc::new(capacity)),
+        PolicyKind::Lirs => Box::new(Lirs::new(capacity)),
+        PolicyKind::ClockPro => Box::new(ClockPro::new(capacity)),
         PolicyKind::Sieve => Box::new(Sieve::new(capacity)),
         PolicyKind::S3Fifo => Box::new(S3Fifo::new(capacity)),
     }

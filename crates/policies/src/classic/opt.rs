@@ -57,10 +57,12 @@ impl Opt {
         }
     }
 
-    /// Notes the frame's next use, which replaces one that is over: the frame can only move up.
+    /// Notes the frame's next use. It is later than the one that is over if the stream is aligned, so that the frame
+    /// moves up; with any other stream the heap stays a heap.
     fn reference(&mut self, frame: u32) {
         self.next_use[frame as usize] = self.next_uses.next().unwrap_or(Self::NEVER);
         self.sift_up(self.position[frame as usize] as usize);
+        self.sift_down(self.position[frame as usize] as usize);
     }
 
     fn key(&self, at: usize) -> u64 {

@@ -183,7 +183,9 @@ impl OneLevel for S3Fifo {
                 return found;
             }
         }
-        self.victim_in_main(busy).or_else(|| self.victim_in_small(busy))
+        // What the small queue moves on instead of giving it up is found in the main queue then.
+        let found = self.victim_in_main(busy).or_else(|| self.victim_in_small(busy));
+        found.or_else(|| self.victim_in_main(busy))
     }
 
     fn remove(&mut self, frame: FrameId, page: PageId, why: Departure) {

@@ -1,0 +1,50 @@
+//! The policies once more, as plainly as possible: vectors, linear searches, nothing kept that can be counted.
+//!
+//! Frames stand in vectors from cold to hot. Nothing here is shared with the policies but the trait.
+
+mod adaptive;
+mod clock_pro;
+mod clocks;
+mod lirs;
+mod ordered;
+mod queues;
+
+pub use adaptive::Arc;
+pub use clock_pro::ClockPro;
+pub use clocks::{Clock, Sieve};
+pub use lirs::Lirs;
+pub use ordered::{Lfu, Opt, Ordered};
+pub use queues::{S3Fifo, TwoQueue};
+
+use bufpool_policies::FrameId;
+
+/// Removes the first item that `is` true of.
+fn take<T>(items: &mut Vec<T>, is: impl Fn(&T) -> bool) -> Option<T> {
+    let at = items.iter().position(is)?;
+    Some(items.remove(at))
+}
+
+/// Forgets the oldest items until there are at most `max`.
+fn keep_newest<T>(items: &mut Vec<T>, max: usize) {
+    items.drain(..items.len().saturating_sub(max));
+}
+
+fn percent(percent: u32, capacity: u32) -> usize {
+    (percent * capacity / 100) as usize
+}
+
+/// The events a twin of a policy that has no use for them leaves out.
+macro_rules! nothing_to_report {
+    ($name:literal) => {
+        fn name(&self) -> &'static str {
+            $name
+        }
+        fn check_invariants(&self) {}
+        fn metadata_bytes(&self) -> usize {
+            0
+        }
+    };
+}
+use nothing_to_report;
+
+type Busy<'a> = &'a mut dyn FnMut(FrameId) -> bool;
