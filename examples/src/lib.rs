@@ -13,3 +13,8 @@ pub mod heap;
 mod space;
 
 pub use error::{Error, Result};
+
+/// The example of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
