@@ -74,7 +74,7 @@ fn check(device: &SimDevice, told: &Acknowledged) -> (u64, u64) {
         let (least, last) = (told.least[number as usize], told.last[number as usize]);
         match found(page, number) {
             Some(version) => {
-                assert!((least..=last).contains(&version), "page {number}: {version}, not {least}..={last}")
+                assert!((least..=last).contains(&version), "page {number}: {version}, not {least}..={last}");
             }
             // A page may be torn only while a newer version than the acknowledged one is on its way.
             None if least < last => torn += 1,
