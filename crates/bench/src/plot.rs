@@ -31,7 +31,7 @@ const DASHES: [Option<(u32, u32)>; 4] = [None, Some((9, 4)), Some((2, 3)), Some(
 const WIDTH: u32 = 860;
 const HEIGHT: u32 = 460;
 const LEGEND_WIDTH: u32 = 150;
-const TEXT_PIXELS: i32 = 13;
+const TEXT_PIXELS: i32 = 16;
 
 /// A named curve.
 #[derive(Clone, PartialEq, Debug)]
@@ -62,8 +62,6 @@ pub struct Curves {
 pub struct Bars {
     /// Title.
     pub title: String,
-    /// What the height is.
-    pub y: String,
     /// Names of the bars of each group.
     pub names: Vec<String>,
     /// Groups, each with a value for every name.
@@ -122,22 +120,24 @@ fn draw_curves(chart: &Curves, area: &Area<'_>) -> Drawing {
     // Sizes that span more than a decade are told apart on a logarithmic axis only.
     if x_max > 10.0 * least_x && least_x > 0.0 {
         let x = (least_x * 0.9..x_max * 1.1).log_scale();
-        draw_in(chart, builder.build_cartesian_2d(x, 0.0..y_max)?)?;
+        draw_in(chart, true, builder.build_cartesian_2d(x, 0.0..y_max)?)?;
     } else {
         let margin = (x_max - least_x).max(x_max * 0.1) * 0.04;
         let x = (least_x - margin).max(0.0)..x_max + margin;
-        draw_in(chart, builder.build_cartesian_2d(x, 0.0..y_max)?)?;
+        draw_in(chart, false, builder.build_cartesian_2d(x, 0.0..y_max)?)?;
     }
     draw_legend(chart, &legend)
 }
 
 fn draw_in<X>(
     chart: &Curves,
+    is_logarithmic: bool,
     mut context: ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, RangedCoordf64>>,
 ) -> Drawing
 where
     X: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
+    let y_max = context.as_coord_spec().get_y_range().end;
     context
         .configure_mesh()
         .light_line_style(WHITE)
@@ -146,8 +146,9 @@ where
         .y_desc(&chart.y)
         .axis_desc_style(text_style(TEXT_PIXELS))
         .label_style(text_style(TEXT_PIXELS))
-        .x_label_formatter(&|x| format!("{x:.0}"))
-        .y_label_formatter(&|y| format!("{y:.2}"))
+        .x_labels(if is_logarithmic { 40 } else { 10 })
+        .x_label_formatter(&|x| x_label(*x, is_logarithmic))
+        .y_label_formatter(&|y| if y_max > 10.0 { format!("{y:.0}") } else { format!("{y:.2}") })
         .draw()?;
     let area = context.plotting_area();
     for (number, series) in chart.series.iter().enumerate() {
@@ -167,6 +168,13 @@ where
         }
     }
     Ok(())
+}
+
+/// The label of a tick. On a logarithmic axis only those of 1, 2 and 5 times a power of ten have room.
+fn x_label(x: f64, is_logarithmic: bool) -> String {
+    let leading = x / 10_f64.powf(x.log10().floor());
+    let has_room = [1.0, 2.0, 5.0].iter().any(|digit| (leading - digit).abs() < 1e-6);
+    if is_logarithmic && !has_room { String::new() } else { format!("{x:.0}") }
 }
 
 /// How a curve is drawn.
@@ -233,18 +241,19 @@ fn draw_legend(chart: &Curves, area: &Area<'_>) -> Drawing {
 
 fn draw_bars(chart: &Bars, area: &Area<'_>) -> Drawing {
     const BOTTOM_PIXELS: i32 = 64;
-    const TOP_PIXELS: i32 = 70;
+    const TOP_PIXELS: i32 = 84;
     const SIDE_PIXELS: i32 = 30;
     let (width, height) = area.dim_in_pixel();
     let (width, height) = (width as i32, height as i32);
     let centred = |pixels, vertical| text_style(pixels).pos(Pos::new(HPos::Center, vertical));
     area.draw(&Text::new(chart.title.clone(), (width / 2, 10), centred(TEXT_PIXELS + 4, VPos::Top)))?;
-    let left = text_style(TEXT_PIXELS).pos(Pos::new(HPos::Left, VPos::Top));
-    area.draw(&Text::new(chart.y.clone(), (SIDE_PIXELS, 34), left.clone()))?;
+    let left = text_style(TEXT_PIXELS - 2).pos(Pos::new(HPos::Left, VPos::Top));
+    // Names in rows of four.
+    let step = ((width - 2 * SIDE_PIXELS) / chart.names.len().clamp(1, 4) as i32).min(200);
     for (at, name) in (0..).zip(&chart.names) {
-        let x = width / 3 + at * 110;
-        area.draw(&Rectangle::new([(x, 34), (x + 14, 48)], COLOURS[at as usize % 7].filled()))?;
-        area.draw(&Text::new(name.clone(), (x + 20, 34), left.clone()))?;
+        let (x, y) = (SIDE_PIXELS + at % 4 * step, 38 + at / 4 * 20);
+        area.draw(&Rectangle::new([(x, y), (x + 12, y + 12)], bar_colour(at).filled()))?;
+        area.draw(&Text::new(name.clone(), (x + 18, y), left.clone()))?;
     }
     let most = chart.groups.iter().flat_map(|(_, values)| values).copied().fold(1e-9, f64::max);
     let base = height - BOTTOM_PIXELS;
@@ -255,8 +264,7 @@ fn draw_bars(chart: &Bars, area: &Area<'_>) -> Drawing {
         for (bar, value) in (0..).zip(values) {
             let x = begin + bar * bar_width;
             let top = base - (value / most * f64::from(base - TOP_PIXELS - 16)) as i32;
-            let colour = COLOURS[bar as usize % 7];
-            area.draw(&Rectangle::new([(x, top), (x + bar_width - 2, base)], colour.filled()))?;
+            area.draw(&Rectangle::new([(x, top), (x + bar_width - 2, base)], bar_colour(bar).filled()))?;
             let number = Text::new(short(*value), (x + bar_width / 2, top - 2), centred(10, VPos::Bottom));
             area.draw(&number)?;
         }
@@ -267,6 +275,12 @@ fn draw_bars(chart: &Bars, area: &Area<'_>) -> Drawing {
         }
     }
     area.draw(&PathElement::new([(SIDE_PIXELS, base), (width - SIDE_PIXELS, base)], BLACK.stroke_width(1)))
+}
+
+/// Neighbours differ in lightness too, so that a printer without colours keeps them apart.
+fn bar_colour(bar: i32) -> RGBColor {
+    const ORDER: [usize; 7] = [0, 4, 2, 5, 1, 3, 6];
+    COLOURS[ORDER[bar as usize % ORDER.len()]]
 }
 
 /// A number as it fits on a bar.
@@ -318,6 +332,14 @@ mod tests {
     }
 
     #[test]
+    fn a_logarithmic_axis_labels_ones_twos_and_fives() {
+        let labelled = |x: f64| !x_label(x, true).is_empty();
+        assert_eq!([100.0, 2000.0, 0.5, 5e6].map(labelled), [true; 4]);
+        assert_eq!([300.0, 4000.0, 9e6].map(labelled), [false; 3]);
+        assert_eq!(x_label(300.0, false), "300");
+    }
+
+    #[test]
     fn charts_are_stacked() {
         let text = stacked(&[chart([1.0, 2.0, 3.0]), chart([4.0, 5.0, 6.0])]);
         assert_eq!(text.matches("a trace").count(), 2);
@@ -337,11 +359,10 @@ mod tests {
     fn bars_carry_their_numbers_and_names() {
         let text = bars(&Bars {
             title: "reads".to_owned(),
-            y: "pages".to_owned(),
             names: vec!["lru".to_owned(), "lru-sp".to_owned()],
             groups: vec![("block-nested-loop-join".to_owned(), vec![123_456.0, 7.0])],
         });
-        for word in ["reads", "pages", "lru-sp", "block-nested-", "loop-join", "123k", "7"] {
+        for word in ["reads", "lru-sp", "block-nested-", "loop-join", "123k", "7"] {
             assert!(text.contains(word), "{word} is missing");
         }
     }

@@ -1,6 +1,8 @@
 //! The main job: every workload on real files, under each scheme, beside what the best possible policy would read.
 
-use anyhow::Result;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
 use clap::Args;
 
 use super::data_folder::DataFolder;
@@ -8,7 +10,9 @@ use super::live::Backend;
 use crate::cli::Common;
 use crate::machine::Machine;
 use crate::output::{Cell, Table};
+use crate::plot::{self, Bars};
 use crate::recording::Recording;
+use crate::report::Report;
 use crate::simulate::{self, NextUses, Setup, simulate};
 use crate::trace::Trace;
 use crate::workload::{
@@ -47,16 +51,19 @@ pub struct MainJobArgs {
     /// I/O backend
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
+    /// HTML page with tables and charts [default: bufbench-report.html in --dir, or in the current folder]
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
 }
 
 /// Why a sub-command is refused after one of these flags.
-pub(super) const NOT_WITH_A_SUB_COMMAND: &str = "--quick, --all, --deterministic and --backend before a sub-command belong to the main job: \
+pub(super) const NOT_WITH_A_SUB_COMMAND: &str = "--quick, --all, --deterministic, --backend and --report before a sub-command belong to the main job: \
      expected no sub-command, or flags behind it";
 
 impl MainJobArgs {
     /// Whether any of the flags is given.
     pub(super) fn any(&self) -> bool {
-        self.quick || self.all || self.deterministic || self.backend != Backend::Auto
+        self.quick || self.all || self.deterministic || self.backend != Backend::Auto || self.report.is_some()
     }
 }
 
@@ -88,7 +95,44 @@ pub fn run(args: &MainJobArgs, common: &Common) -> Result<()> {
             table.push(row(workload, scheme, measured, bound.reads(measured.frames)?));
         }
     }
-    Ok(table.print(common.format)?)
+    table.print(common.format)?;
+    write_report(&table, args, common, folder.path())
+}
+
+/// The table and its charts as a page.
+fn write_report(table: &Table, args: &MainJobArgs, common: &Common, data: &Path) -> Result<()> {
+    let beside = || common.dir.clone().unwrap_or_default().join("bufbench-report.html");
+    let path = args.report.clone().unwrap_or_else(beside);
+    let mut report = Report::new("Workloads on real pages");
+    report.paragraph(
+        "Each workload runs cold, with the same memory, under each scheme. Reads are pages read from the device; opt is \
+         what the best possible policy would read with as many frames.",
+    );
+    report.chart(&plot::bars(&bars(table, "Pages read", "reads", Some("opt_reads"))));
+    report.chart(&plot::bars(&bars(table, "Elapsed time in seconds", "elapsed_s", None)));
+    report.table(table);
+    report.write(&path, data).with_context(|| format!("{}: cannot be written", path.display()))?;
+    eprintln!("report: {}", path.display());
+    Ok(())
+}
+
+/// A group of bars a workload, a bar a scheme, and one more for the bound.
+fn bars(table: &Table, title: &str, column: &str, bound: Option<&str>) -> Bars {
+    let at = |name: &str| {
+        table.columns().iter().position(|column| *column == name).expect("a column of the table")
+    };
+    let text = |row: &[Cell], name: &str| Table::plain(&row[at(name)]);
+    let number = |row: &[Cell], name: &str| text(row, name).parse().expect("a number");
+    let mut names: Vec<String> = Vec::new();
+    let mut groups: Vec<(String, Vec<f64>)> = Vec::new();
+    for rows in table.rows().chunk_by(|a, b| text(a, "workload") == text(b, "workload")) {
+        names = rows.iter().map(|row| text(row, "scheme")).collect();
+        let mut values: Vec<f64> = rows.iter().map(|row| number(row, column)).collect();
+        values.extend(bound.map(|bound| number(&rows[0], bound)));
+        groups.push((text(&rows[0], "workload"), values));
+    }
+    names.extend(bound.map(|_| "opt".to_owned()));
+    Bars { title: title.to_owned(), names, groups }
 }
 
 /// What the best possible policy would read.

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 
 use crate::cli::Common;
-use crate::experiments::{self, Context, Experiment, Finding, Verdict};
+use crate::experiments::{self, Context, Experiment, Finding, Verdict, application_control};
 use crate::output::{Cell, Table};
 use crate::progress;
 use crate::report::Report;
@@ -44,6 +44,11 @@ pub fn run(args: &PaperArgs, common: &Common) -> Result<()> {
     if let Some(path) = &args.report {
         let mut report = Report::new("Published experiments");
         report.paragraph(&tally(&findings));
+        if chosen.iter().any(|experiment| experiment.id.starts_with('A')) {
+            report.heading("Application-controlled caching");
+            application_control::charts(&context)?.iter().for_each(|chart| report.chart(chart));
+        }
+        report.heading("Findings");
         report.table(&table);
         report
             .write(path, Path::new("."))

@@ -9,7 +9,8 @@ use bufpool_policies::classic::PolicyKind;
 use super::service::{self, Program, Ran};
 use super::{Context, Experiment, Finding, Verdict};
 use crate::parallel;
-use crate::simulate::{By, Counts, Outcome, Scheme, Setup, SimError, simulate};
+use crate::plot::{self, Bars, Curves, Series};
+use crate::simulate::{By, Counts, NextUses, Outcome, Scheme, Setup, SimError, simulate};
 use crate::streams::{self, Advice, Settings, find};
 use crate::trace::{Directive, Item, Reference, Trace};
 
@@ -126,6 +127,66 @@ fn least(changes: &[f64]) -> f64 {
 
 fn sizes() -> String {
     SIZES.map(|frames| frames.to_string()).join(", ")
+}
+
+// ---- charts
+
+/// Block I/Os of four programs over sizes, and the ReadN table beside the published one.
+///
+/// # Errors
+///
+/// If a simulation cannot be carried out.
+pub fn charts(context: &Context) -> Result<Vec<String>> {
+    let mut charts = Vec::new();
+    for name in ["cs1", "cs2", "gli", "sort"] {
+        charts.push(plot::curves(&curves_alone(name, context.seed)?));
+    }
+    charts.push(plot::bars(&read_n_bars()?));
+    Ok(charts)
+}
+
+fn curves_alone(name: &str, seed: u64) -> Result<Curves> {
+    const FRAMES: [u32; 9] = [256, 512, 819, 1024, 1280, 1536, 2048, 2560, 3072];
+    let oblivious = Trace::of(name, items(name, Advice::None, seed));
+    let smart = Trace::of(name, items(name, Advice::Smart, seed));
+    let next_uses = NextUses::in_memory(&oblivious)?;
+    let series = |name: &str, trace: &Trace, scheme: Scheme| -> Result<Series> {
+        let point = |&frames: &u32| -> Result<(f64, f64)> {
+            let outcome = simulate(trace, scheme, &Setup::frames(frames), Some(&next_uses))?;
+            Ok((f64::from(frames), outcome.total().misses() as f64))
+        };
+        let points = FRAMES.iter().map(point).collect::<Result<_>>()?;
+        Ok(Series { name: name.to_owned(), points, is_bound: scheme == Scheme::Opt })
+    };
+    Ok(Curves {
+        title: format!("{name}: block I/Os over cache size"),
+        x: "frames".to_owned(),
+        y: "block I/Os".to_owned(),
+        series: vec![
+            series("lru", &oblivious, LRU)?,
+            series("smart, lru-sp", &smart, LRU_SP)?,
+            series("opt", &oblivious, Scheme::Opt)?,
+        ],
+    })
+}
+
+fn read_n_bars() -> Result<Bars> {
+    let names = READ_N_ROWS
+        .iter()
+        .flat_map(|row| [format!("{} published", row.short), format!("{} ours", row.short)]);
+    let group = |(number, n): (usize, u64)| -> Result<(String, Vec<f64>)> {
+        let mut values = Vec::new();
+        for row in &READ_N_ROWS {
+            let ours = read_n_by_turns(n, row.advice, row.scheme, false)?.counts[&0].misses();
+            values.extend([row.reads[number], ours as f64]);
+        }
+        Ok((format!("Read{n}"), values))
+    };
+    Ok(Bars {
+        title: "ReadN next to Read300: block I/Os".to_owned(),
+        names: names.collect(),
+        groups: READ_N.into_iter().enumerate().map(group).collect::<Result<_>>()?,
+    })
 }
 
 // ---- A1 to A4: one program
@@ -371,6 +432,8 @@ fn ablation(context: &Context) -> Result<Vec<Finding>> {
 /// A row of the ReadN table, values by [`READ_N`].
 struct ReadNRow {
     what: &'static str,
+    /// The same in a word.
+    short: &'static str,
     /// Of the background.
     advice: Advice,
     scheme: Scheme,
@@ -381,6 +444,7 @@ struct ReadNRow {
 const READ_N_ROWS: [ReadNRow; 3] = [
     ReadNRow {
         what: "oblivious",
+        short: "oblivious",
         advice: Advice::None,
         scheme: LRU_SP,
         reads: [1172.0, 1181.0, 1176.0, 1481.0],
@@ -388,6 +452,7 @@ const READ_N_ROWS: [ReadNRow; 3] = [
     },
     ReadNRow {
         what: "foolish background, unprotected (LRU-S)",
+        short: "unprotected",
         advice: Advice::Foolish,
         scheme: LRU_S,
         reads: [1300.0, 1538.0, 1465.0, 2294.0],
@@ -395,6 +460,7 @@ const READ_N_ROWS: [ReadNRow; 3] = [
     },
     ReadNRow {
         what: "foolish background, protected (LRU-SP)",
+        short: "protected",
         advice: Advice::Foolish,
         scheme: LRU_SP,
         reads: [1170.0, 1170.0, 1199.0, 1580.0],
