@@ -85,6 +85,8 @@ pub(crate) struct SiteKey {
 /// Numbers for call sites, from 1 in order of first appearance; 0 means unknown.
 #[derive(Default)]
 pub(crate) struct SiteTable {
+    /// The site looked up last, which is often the next one too.
+    last: Option<(usize, u32)>,
     by_address: HashMap<usize, u32>,
     by_key: HashMap<SiteKey, u32>,
     keys: Vec<SiteKey>,
@@ -93,7 +95,12 @@ pub(crate) struct SiteTable {
 impl SiteTable {
     /// The site's number, and true if it is new.
     pub fn intern(&mut self, site: SiteRef) -> (u32, bool) {
-        if let Some(&id) = self.by_address.get(&site.address()) {
+        let address = site.address();
+        if let Some((_, id)) = self.last.filter(|(last, _)| *last == address) {
+            return (id, false);
+        }
+        if let Some(&id) = self.by_address.get(&address) {
+            self.last = Some((address, id));
             return (id, false);
         }
         let key = site.key();
@@ -102,7 +109,7 @@ impl SiteTable {
         if id == next {
             self.keys.push(key);
         }
-        self.by_address.insert(site.address(), id);
+        self.by_address.insert(address, id);
         (id, id == next)
     }
 

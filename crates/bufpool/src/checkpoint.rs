@@ -63,14 +63,17 @@ impl PoolShared {
     /// Writes pages sorted by file and number. Goes on after a failure, and returns the first.
     fn write_dirty(&self, pages: &[(Arc<FileShared>, u64)], operation: &'static str) -> Result<()> {
         let via = if self.reserve.frames() == 0 { Via::Place } else { Via::Copy };
-        let mut outcome = Ok(());
+        // Departing pages too wait for the log, and we may wait for them.
+        let greatest =
+            self.frames.iter().filter(|(_, frame)| frame.is_dirty()).map(|(_, frame)| frame.page_lsn());
+        let mut outcome = self.advance_log(greatest.max().unwrap_or(0), operation);
         for chunk in pages.chunks(BATCH_PAGES) {
             let mut batch = Vec::with_capacity(chunk.len());
             let mut later = Vec::new();
             for (file, number) in chunk {
                 let mut taken = self.take_for_write(file, *number, Patience::None, via);
                 if matches!(taken, Taken::NoRoom) && !batch.is_empty() {
-                    self.write_outgoing(std::mem::take(&mut batch));
+                    outcome = outcome.and(self.write_outgoing(std::mem::take(&mut batch), operation));
                     taken = self.take_for_write(file, *number, Patience::None, via);
                 }
                 match taken {
@@ -79,9 +82,11 @@ impl PoolShared {
                     Taken::InFlight | Taken::NoRoom | Taken::Refused(_) => later.push((file, *number)),
                 }
             }
-            self.write_outgoing(batch);
+            outcome = outcome.and(self.write_outgoing(batch, operation));
             for (file, number) in later {
-                outcome = outcome.and(self.write_waiting(file, number, operation));
+                // A page that waits for a log which cannot be advanced is not worth waiting for.
+                let patience = if outcome.is_ok() { self.patience(Limit::Default) } else { Patience::None };
+                outcome = outcome.and(self.write_waiting(file, number, patience, operation));
             }
             if let Some((file, _)) = chunk.iter().find(|(file, _)| file.is_poisoned()) {
                 outcome = outcome.and_then(|()| Err(file.poisoned_error(operation)));
@@ -91,13 +96,19 @@ impl PoolShared {
     }
 
     /// Writes one page, waiting for its latch and for a write in flight. Holds nothing else meanwhile.
-    fn write_waiting(&self, file: &Arc<FileShared>, number: u64, operation: &'static str) -> Result<()> {
+    fn write_waiting(
+        &self,
+        file: &Arc<FileShared>,
+        number: u64,
+        patience: Patience,
+        operation: &'static str,
+    ) -> Result<()> {
         let mut via = Via::Copy;
         while !file.is_poisoned() {
-            match self.take_for_write(file, number, self.patience(Limit::Default), via) {
+            match self.take_for_write(file, number, patience, via) {
                 Taken::Clean => return Ok(()),
                 Taken::Outgoing(page) => {
-                    self.write_outgoing(vec![page]);
+                    self.write_outgoing(vec![page], operation)?;
                     return if file.is_poisoned() { Err(file.poisoned_error(operation)) } else { Ok(()) };
                 }
                 Taken::NoRoom => via = Via::Place,

@@ -36,7 +36,7 @@ impl Frame {
         Self {
             page: AtomicU64::new(NO_PAGE),
             marks: AtomicU64::new(0),
-            rec_lsn: AtomicU64::new(0),
+            rec_lsn: AtomicU64::new(u64::MAX),
             page_lsn: AtomicU64::new(0),
             pins: AtomicU32::new(0),
             writing: AtomicU32::new(0),
@@ -54,7 +54,7 @@ impl Frame {
         debug_assert_eq!(self.pins.load(Ordering::Relaxed), 0);
         self.marks.store(0, Ordering::Relaxed);
         self.page_lsn.store(0, Ordering::Relaxed);
-        self.rec_lsn.store(0, Ordering::Relaxed);
+        self.rec_lsn.store(u64::MAX, Ordering::Relaxed);
         self.page.store(page.0, Ordering::Release);
     }
 
@@ -135,6 +135,16 @@ impl Frame {
     /// The log sequence number of the last change.
     pub fn page_lsn(&self) -> u64 {
         self.page_lsn.load(Ordering::Acquire)
+    }
+
+    /// No change of the page that is not in its file was logged before this; meaningless while the page is clean and nobody
+    /// has it exclusively.
+    pub fn rec_lsn(&self) -> u64 {
+        self.rec_lsn.load(Ordering::Acquire)
+    }
+
+    pub fn set_rec_lsn(&self, lsn: u64) {
+        self.rec_lsn.store(lsn, Ordering::Release);
     }
 
     /// Notes a change's log sequence number; it never falls.

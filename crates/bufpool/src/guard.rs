@@ -41,6 +41,8 @@ pub struct WriteGuard<'g> {
     held: Held<'g>,
     /// Marked dirty through this guard.
     written: bool,
+    /// Where the log ended when the guard was granted.
+    granted_lsn: u64,
 }
 
 /// Keeps a page in its frame without latching it, so that it can be latched again without I/O.
@@ -172,7 +174,10 @@ impl fmt::Debug for ReadGuard<'_> {
 impl<'g> WriteGuard<'g> {
     #[inline]
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
-        Self { held: Held::new(tenant, page, latch), written: false }
+        let held = Held::new(tenant, page, latch);
+        let pool = &*page.file().pool;
+        let granted_lsn = if pool.log.is_some() { pool.note_grant(held.frame()) } else { 0 };
+        Self { held, written: false, granted_lsn }
     }
 
     /// The page.
@@ -210,7 +215,7 @@ impl<'g> WriteGuard<'g> {
     fn mark_dirty_first(&mut self) {
         self.written = true;
         self.held.latch.set_changed();
-        self.held.page.file().pool.mark_dirty(self.held.frame());
+        self.held.page.file().pool.mark_dirty(self.held.frame(), self.granted_lsn);
     }
 }
 

@@ -30,6 +30,7 @@ mod frame;
 mod guard;
 mod io;
 mod latch;
+mod log;
 mod miss;
 mod options;
 mod page_table;
@@ -52,6 +53,7 @@ pub use guard::{Pin, ReadGuard, WriteGuard};
 #[cfg(feature = "sim")]
 pub use io::sim;
 pub use io::{IoError, IoOperation, IoReport};
+pub use log::Log;
 pub use options::{
     Direct, FRAMES_MAX, FileOptions, Io, IoBackend, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PoolOptions,
 };

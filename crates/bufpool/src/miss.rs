@@ -88,11 +88,12 @@ impl PoolShared {
     ) -> Result<FrameLease> {
         let mut deadline = None;
         loop {
+            let rules = self.claim_rules();
             let admitted = {
                 let mut policy = self.policy.lock();
                 self.drain_own_log_into(&mut policy);
                 let creation = purpose == Purpose::Create;
-                policy.admit(page.id(), tenant.tenant_id(), site, creation, &self.claim_rules())
+                policy.admit(page.id(), tenant.tenant_id(), site, creation, &rules)
             };
             match admitted {
                 Some(Admitted::Free(lease)) => return Ok(lease),
@@ -107,11 +108,12 @@ impl PoolShared {
         }
     }
 
-    pub(crate) fn claim_rules(&self) -> ClaimRules<'_> {
+    /// Asks the engine's log, so not under the policy lock.
+    fn claim_rules(&self) -> ClaimRules<'_> {
         ClaimRules {
             frames: &self.frames,
             has_reserve: self.reserve.has_free(),
-            durable_lsn: self.durable_lsn(),
+            durable_lsn: self.log.durable(),
         }
     }
 
@@ -128,7 +130,7 @@ impl PoolShared {
         if let Some(buffer) = self.reserve.take() {
             return Ok(Some(self.depart_by_copy(victim, buffer)));
         }
-        if frame.page_lsn() > self.durable_lsn() {
+        if frame.page_lsn() > self.log.durable() {
             self.put_back(victim, tenant);
             return Ok(None);
         }
@@ -177,10 +179,11 @@ impl PoolShared {
     /// Evicts what a tenant has above its cap.
     pub(crate) fn shrink_to_cap(&self, tenant: TenantId) -> Result<()> {
         loop {
+            let rules = self.claim_rules();
             let victim = {
                 let mut policy = self.policy.lock();
                 self.drain_logs(&mut policy);
-                policy.shrink(tenant, &self.claim_rules())
+                policy.shrink(tenant, &rules)
             };
             let Some(victim) = victim else { return Ok(()) };
             // A page that cannot be written yet stays for now.
@@ -202,7 +205,10 @@ impl PoolShared {
     ) -> Result<()> {
         let now = Instant::now();
         let deadline = *deadline.get_or_insert(now + self.frame_wait);
-        let census = Census::take(self, &self.policy.lock());
+        // Pages may wait for nothing but the log.
+        self.write_back.kick();
+        let durable_lsn = self.log.durable();
+        let census = Census::take(self, &self.policy.lock(), durable_lsn);
         if !census.others_may_let_go || now >= deadline {
             let message = census.message(self.frame_wait);
             let error = Error::new(ErrorKind::Exhausted, operation, message);
@@ -231,14 +237,17 @@ struct Census {
     in_flight: u32,
     /// Dirty pages of poisoned files.
     poisoned: u32,
+    /// Dirty pages whose log records are not durable.
+    unlogged: u32,
     /// Somebody other than the caller holds a frame, so waiting may help.
     others_may_let_go: bool,
 }
 
 impl Census {
-    fn take(pool: &PoolShared, policy: &PolicyState) -> Self {
+    fn take(pool: &PoolShared, policy: &PolicyState, durable_lsn: u64) -> Self {
         let mut by_tenant = vec![0_u32; policy.tenants.len()];
-        let mut census = Self { holds: Vec::new(), in_flight: 0, poisoned: 0, others_may_let_go: false };
+        let mut census =
+            Self { holds: Vec::new(), in_flight: 0, poisoned: 0, unlogged: 0, others_may_let_go: false };
         for frame in (0..policy.directory.frames()).map(FrameId) {
             if policy.free[frame.index()].is_some() {
                 continue;
@@ -253,11 +262,14 @@ impl Census {
             by_tenant[owner.index()] += holders + entry.pins();
             census.in_flight += u32::from(entry.is_writing());
             census.poisoned += u32::from(entry.is_dirty() && file.is_poisoned());
+            census.unlogged += u32::from(entry.is_dirty() && entry.page_lsn() > durable_lsn);
         }
         let holds: u32 = by_tenant.iter().sum();
         // Without holds and poisoned pages there is nobody to wait for, and no reason not to look again.
-        census.others_may_let_go =
-            census.in_flight > 0 || holds > own_holds(pool.holds_slot) || holds == 0 && census.poisoned == 0;
+        census.others_may_let_go = census.in_flight > 0
+            || census.unlogged > 0
+            || holds > own_holds(pool.holds_slot)
+            || holds == 0 && census.poisoned == 0;
         let named = policy.tenants.iter().map(|entry| entry.name.to_string()).zip(by_tenant);
         census.holds = named.filter(|(_, holds)| *holds > 0).collect();
         census
@@ -269,8 +281,8 @@ impl Census {
             message += &format!("{holds} guards and pins on pages of tenant {tenant}, ");
         }
         message += &format!(
-            "{} frames in flight, {} dirty pages of poisoned files; ",
-            self.in_flight, self.poisoned
+            "{} frames in flight, {} dirty pages of poisoned files, {} dirty pages ahead of the durable log; ",
+            self.in_flight, self.poisoned, self.unlogged
         );
         if self.others_may_let_go {
             message += &format!("none came free within frame_wait_ms = {}", frame_wait.as_millis());

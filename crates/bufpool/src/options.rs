@@ -3,7 +3,7 @@
 use bufpool_policies::FileId;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::{Allocation, Pool, Recorder};
+use crate::{Allocation, Log, Pool, Recorder};
 
 /// The smallest page size, in bytes.
 pub const PAGE_BYTES_MIN: usize = 512;
@@ -71,6 +71,7 @@ pub struct PoolOptions {
     pub(crate) iopoll: bool,
     pub(crate) direct: Direct,
     pub(crate) recorder: Option<Box<dyn Recorder>>,
+    pub(crate) log: Option<Box<dyn Log>>,
     pub(crate) latch_wait_ms: u64,
     pub(crate) frame_wait_ms: u64,
     pub(crate) dirty_limit_percent: u8,
@@ -102,6 +103,7 @@ impl Default for PoolOptions {
             iopoll: false,
             direct: Direct::Prefer,
             recorder: None,
+            log: None,
             latch_wait_ms: 10_000,
             frame_wait_ms: 1_000,
             dirty_limit_percent: 50,
@@ -207,6 +209,12 @@ impl PoolOptions {
         self
     }
 
+    /// The engine's log: no page is written before its log records are durable. Default none.
+    pub fn log(mut self, log: Box<dyn Log>) -> Self {
+        self.log = Some(log);
+        self
+    }
+
     /// The longest wait for a latch before it becomes an error, in milliseconds. Default 10,000.
     pub fn latch_wait_ms(mut self, ms: u64) -> Self {
         self.latch_wait_ms = ms;
@@ -247,18 +255,6 @@ impl PoolOptions {
     /// As [`open`](Self::open), on a simulated device: files are the device's, and [`io`](Self::io) means nothing.
     #[cfg(any(test, feature = "sim"))]
     pub fn open_on(self, device: &crate::io::sim::SimDevice) -> Result<Pool> {
-        self.check()?;
-        Pool::open_on(self, crate::io::start_sim(device))
-    }
-
-    /// Opens the pool on a simulated device: paths name files of that device.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    #[cfg(feature = "sim")]
-    pub fn open_on_sim(self, device: &crate::io::sim::SimDevice) -> Result<Pool> {
-        self.check()?;
         self.check()?;
         Pool::open_on(self, crate::io::start_sim(device))
     }

@@ -18,6 +18,7 @@ use crate::file::{File, FileParts, FileShared};
 use crate::frame::FrameTable;
 use crate::guard::HOLDS_SLOTS;
 use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport, OpenError};
+use crate::log::LogLink;
 use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions};
 use crate::page_table::PageTableBudget;
 use crate::policy::{PolicyState, TenantEntry};
@@ -53,6 +54,7 @@ pub(crate) struct PoolShared {
 
     pub frames_count: u32,
     pub reserve: Reserve,
+    pub log: LogLink,
     pub backend: Arc<dyn Backend>,
     pub write_back: Arc<WriteBack>,
     pub page_table_budget: PageTableBudget,
@@ -82,6 +84,7 @@ pub(crate) struct Counters {
     pub creations: AtomicU64,
     pub waited: AtomicU64,
     pub write_failures: AtomicU64,
+    pub log_failures: AtomicU64,
     pub dirty_frames: AtomicU64,
 }
 
@@ -132,6 +135,7 @@ impl Pool {
             logs: Mutex::default(),
             frames_count: frames,
             reserve,
+            log: LogLink::new(options.log),
             backend,
             write_back: Arc::default(),
             page_table_budget: PageTableBudget::new(options.page_tables_bytes_max),
@@ -213,6 +217,14 @@ impl Pool {
     pub fn checkpoint(&self) -> Result<()> {
         self.shared.check_open("checkpoint")?;
         self.shared.checkpoint()
+    }
+
+    /// The least log sequence number at which a change may have been logged that is not in its file: where the engine's redo must begin,
+    /// unless its log ends before. None if nothing is dirty, and without a log. Costs a look at each frame.
+    ///
+    /// Pages that are latched exclusively count, because their record may have been appended already.
+    pub fn min_dirty_lsn(&self) -> Option<u64> {
+        self.shared.min_dirty_lsn()
     }
 
     /// Writes everything, makes it durable, closes all files and stops the pool's threads. Other handles find the pool closed.
@@ -397,11 +409,6 @@ impl PoolShared {
         Err(Error::new(ErrorKind::Floor, operation, message))
     }
 
-    /// The log is durable up to here. Without a log, everything is.
-    pub(crate) fn durable_lsn(&self) -> u64 {
-        u64::MAX
-    }
-
     fn close(&self) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Err(Error::new(ErrorKind::PoolClosed, "close pool", "the pool was closed"));
@@ -441,6 +448,7 @@ impl PoolShared {
             prefetch_used: 0,
             evictions: total.evictions,
             write_failures: counters.write_failures.load(Ordering::Relaxed),
+            log_failures: counters.log_failures.load(Ordering::Relaxed),
             frames: self.frames_count,
             reserve_frames: self.reserve.frames() as u32,
             dirty_frames: counters.dirty_frames.load(Ordering::Relaxed),

@@ -26,6 +26,8 @@ pub struct Stats {
     pub evictions: u64,
     /// Writes and fsyncs that failed.
     pub write_failures: u64,
+    /// Times the engine's log could not be advanced.
+    pub log_failures: u64,
     /// Frames that policies fill.
     pub frames: u32,
     /// Frames of the clean reserve, on top of `frames`.

@@ -18,6 +18,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bufpool_policies::FrameId;
 use parking_lot::{Condvar, Mutex};
@@ -33,6 +34,9 @@ use crate::pool::PoolShared;
 
 /// Pages handed to the device together.
 pub(crate) const BATCH_PAGES: usize = 64;
+
+/// Pause before the background writer asks again a log that could not be advanced.
+const LOG_RETRY: Duration = Duration::from_millis(10);
 
 const OPERATION: &str = "write page";
 
@@ -98,6 +102,8 @@ pub(crate) struct WriteBack {
 struct Queue {
     departures: Vec<Departure>,
     look_ahead: bool,
+    /// The log did not allow the departures to be written.
+    is_held_up: bool,
     stop: bool,
 }
 
@@ -108,6 +114,13 @@ impl WriteBack {
         queue.departures.push(departure);
         queue.look_ahead = true;
         self.work.notify_one();
+    }
+
+    /// Puts back what the log does not allow to be written yet.
+    fn hold_up(&self, departures: Vec<Departure>) {
+        let mut queue = self.queue.lock();
+        queue.is_held_up = !departures.is_empty();
+        queue.departures.extend(departures);
     }
 
     /// There may be pages worth writing ahead of their eviction.
@@ -142,8 +155,12 @@ impl WriteBack {
         loop {
             {
                 let mut queue = self.queue.lock();
-                while !queue.stop && !queue.look_ahead && queue.departures.is_empty() {
-                    self.work.wait(&mut queue);
+                while !queue.stop && !queue.look_ahead && (queue.departures.is_empty() || queue.is_held_up) {
+                    if std::mem::take(&mut queue.is_held_up) {
+                        self.work.wait_for(&mut queue, LOG_RETRY);
+                    } else {
+                        self.work.wait(&mut queue);
+                    }
                 }
                 if queue.stop {
                     return;
@@ -169,6 +186,10 @@ pub(crate) struct Outgoing {
     number: u64,
     frame: FrameId,
     mark: Mark,
+    /// The page is not written before the log is durable up to here.
+    page_lsn: u64,
+    /// Where the log ended when the page was copied: no later change was logged before.
+    log_end: u64,
     source: Source,
 }
 
@@ -204,14 +225,43 @@ pub(crate) enum Via {
 
 impl PoolShared {
     /// A clean page is about to be changed; called under its exclusive latch.
-    pub(crate) fn mark_dirty(&self, frame: &Frame) {
+    ///
+    /// `granted_lsn` is where the log ended when the latch was granted.
+    pub(crate) fn mark_dirty(&self, frame: &Frame, granted_lsn: u64) {
         if frame.mark_dirty() {
+            frame.set_rec_lsn(granted_lsn);
             let dirty = self.counters.dirty_frames.fetch_add(1, Ordering::Relaxed) + 1;
             // Once at the limit, and once in a while above it.
             if dirty >= self.dirty_limit && (dirty - self.dirty_limit).is_multiple_of(BATCH_PAGES as u64) {
                 self.write_back.kick();
             }
         }
+    }
+
+    /// Notes where the log ends, for a page just latched exclusively. Returns it.
+    pub(crate) fn note_grant(&self, frame: &Frame) -> u64 {
+        let end = self.log.end();
+        // From here on the engine may log a change; until it makes the page dirty, the latch makes this number count.
+        if !frame.is_dirty() {
+            frame.set_rec_lsn(end);
+        }
+        end
+    }
+
+    /// See [`Pool::min_dirty_lsn`](crate::Pool::min_dirty_lsn).
+    pub(crate) fn min_dirty_lsn(&self) -> Option<u64> {
+        if !self.log.is_some() {
+            return None;
+        }
+        let policy = self.policy.lock();
+        let rec_lsn = |frame: &Frame| {
+            let page = frame.page()?;
+            let word = policy.file(page.file())?.table.get(page.number())?;
+            let counts = frame.is_dirty() || word.state().is_exclusive();
+            Some(frame.rec_lsn()).filter(|lsn| counts && *lsn != u64::MAX)
+        };
+        // Reserve frames come last, and a departing page is entered there before it leaves its frame.
+        self.frames.iter().filter_map(|(_, frame)| rec_lsn(frame)).min()
     }
 
     /// One round of the background writer.
@@ -224,12 +274,32 @@ impl PoolShared {
 
     /// Writes what misses have left in the reserve.
     pub(crate) fn write_departures(&self) {
-        let mut departures = self.write_back.take_departures();
+        let mut departures = self.allowed_by_log(self.write_back.take_departures());
         departures.sort_by_key(|departure| (departure.file.id, departure.number));
         while !departures.is_empty() {
             let rest = departures.split_off(departures.len().min(BATCH_PAGES));
             self.write_departure_batch(std::mem::replace(&mut departures, rest));
         }
+    }
+
+    /// Advances the log for the departures. Those that it holds up wait in the queue for a later round.
+    fn allowed_by_log(&self, departures: Vec<Departure>) -> Vec<Departure> {
+        let lsn = |departure: &Departure| self.frames.get(departure.lease.frame()).page_lsn();
+        let greatest = departures.iter().map(lsn).max().unwrap_or(0);
+        if self.advance_log(greatest, OPERATION).is_ok() {
+            return departures;
+        }
+        let durable = self.log.durable();
+        let (allowed, held_up) = departures.into_iter().partition(|departure| lsn(departure) <= durable);
+        self.write_back.hold_up(held_up);
+        allowed
+    }
+
+    /// For the background writer and explicit flushes only.
+    pub(crate) fn advance_log(&self, lsn: u64, operation: &'static str) -> Result<()> {
+        self.log.advance(lsn, operation).inspect_err(|_| {
+            self.counters.log_failures.fetch_add(1, Ordering::Relaxed);
+        })
     }
 
     fn write_departure_batch(&self, batch: Vec<Departure>) {
@@ -299,8 +369,11 @@ impl PoolShared {
             }
         }
         let count = batch.len();
-        self.write_outgoing(batch);
-        count
+        match self.write_outgoing(batch, OPERATION) {
+            Ok(()) => count,
+            // Counted; there is no use in going on now.
+            Err(_) => 0,
+        }
     }
 
     /// Latches a page shared and prepares it for writing.
@@ -346,7 +419,7 @@ impl PoolShared {
             copy.into_iter().for_each(|copy| self.reserve.give_back(copy));
             return Taken::Clean;
         }
-        let mark = entry.mark();
+        let (mark, page_lsn, log_end) = (entry.mark(), entry.page_lsn(), self.log.end());
         let source = match copy {
             Some(mut copy) => {
                 self.arena.bytes_mut(&mut copy).copy_from_slice(latch.bytes(&self.arena));
@@ -354,11 +427,20 @@ impl PoolShared {
             }
             None => Source::Latched(latch),
         };
-        Taken::Outgoing(Outgoing { file: Arc::clone(file), number, frame, mark, source })
+        let file = Arc::clone(file);
+        Taken::Outgoing(Outgoing { file, number, frame, mark, page_lsn, log_end, source })
     }
 
-    /// Writes pages sorted by file and number, and waits. What could not be written stays dirty, and its file is poisoned.
-    pub(crate) fn write_outgoing(&self, batch: Vec<Outgoing>) {
+    /// Writes pages sorted by file and number, and waits. What could not be written stays dirty: because of its file,
+    /// which is poisoned then, or because of the log, which is the error returned.
+    pub(crate) fn write_outgoing(&self, mut batch: Vec<Outgoing>, operation: &'static str) -> Result<()> {
+        let greatest = batch.iter().map(|page| page.page_lsn).max().unwrap_or(0);
+        let advanced = self.advance_log(greatest, operation);
+        if advanced.is_err() {
+            let durable = self.log.durable();
+            let held_up = batch.extract_if(.., |page| page.page_lsn > durable);
+            held_up.for_each(|page| self.end_write(page));
+        }
         let views: Vec<_> = batch.iter().map(|page| page.source.view()).collect();
         let pages = batch.iter().zip(&views).map(|(page, view)| (&page.file, page.number, view.lease()));
         let results = self.write_pages(&pages.collect::<Vec<_>>());
@@ -367,14 +449,22 @@ impl PoolShared {
             let entry = self.frames.get(page.frame);
             if written && entry.mark_written(page.mark) {
                 self.counters.dirty_frames.fetch_sub(1, Ordering::Relaxed);
+            } else if written && self.log.is_some() {
+                // Changed since it was copied, so after this.
+                entry.set_rec_lsn(page.log_end);
             }
-            entry.end_write();
-            if let Source::Copy(copy) = page.source {
-                self.reserve.give_back(copy);
-            }
+            self.end_write(page);
         }
         self.writes_ended();
         self.frame_may_be_free();
+        advanced
+    }
+
+    fn end_write(&self, page: Outgoing) {
+        self.frames.get(page.frame).end_write();
+        if let Source::Copy(copy) = page.source {
+            self.reserve.give_back(copy);
+        }
     }
 
     /// Wakes those in [`wait_for_write`](Self::wait_for_write).

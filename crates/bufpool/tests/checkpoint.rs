@@ -23,7 +23,7 @@ struct Acknowledged {
 
 /// A scripted workload. Stops at the first error; what was acknowledged before counts.
 fn script(options: PoolOptions, device: &SimDevice, told: &mut Acknowledged) -> bufpool::Result<()> {
-    let pool = options.open_on_sim(device)?;
+    let pool = options.open_on(device)?;
     let file = pool.open_file("data", FileOptions::new().create(true))?;
     file.extend(PAGES)?;
     file.flush()?;
@@ -137,7 +137,7 @@ fn nothing_acknowledged_is_lost_by_a_failure_of_any_call() {
 #[test]
 fn a_checkpoint_goes_on_after_a_failing_file() {
     let device = SimDevice::new(1);
-    let pool = deterministic().open_on_sim(&device).unwrap();
+    let pool = deterministic().open_on(&device).unwrap();
     let files = ["a", "b", "c"].map(|name| new_file(&pool, Path::new(""), name, 2));
     let tenant = pool.default_tenant();
     for file in &files {

@@ -131,7 +131,7 @@ fn is_fault(error: &bufpool::Error) -> bool {
 impl World {
     fn new(options: PoolOptions, device: Option<SimDevice>, directory: &Path) -> Self {
         let pool = match &device {
-            Some(device) => options.open_on_sim(device).unwrap(),
+            Some(device) => options.open_on(device).unwrap(),
             None => options.open().unwrap(),
         };
         let tenants = vec![

@@ -138,7 +138,7 @@ fn a_file_without_handles_is_given_back_with_its_pages() {
 }
 
 fn sim_pool(device: &SimDevice, options: PoolOptions) -> (Pool, File) {
-    let pool = options.open_on_sim(device).unwrap();
+    let pool = options.open_on(device).unwrap();
     let file = new_file(&pool, Path::new(""), "data", 100);
     (pool, file)
 }

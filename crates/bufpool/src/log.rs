@@ -1,0 +1,93 @@
+//! The write-ahead rule: no page reaches its file before the log records that describe its changes are durable.
+//!
+//! The engine gives the pool a [`Log`]. For each frame the pool keeps two log sequence numbers: `page_lsn`, what the engine
+//! last passed to [`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn), above which the page is not written; and `rec_lsn`, where the log
+//! ended when the guard under which the clean page was first changed had been granted, so that no record of a change that
+//! is not in the file lies before it. An engine therefore appends the record of a change *while it holds the guard*.
+//!
+//! | call-back | called from |
+//! | --- | --- |
+//! | [`Log::end`] | every grant of a [`WriteGuard`](crate::WriteGuard), and every copy for writing |
+//! | [`Log::durable`] | misses, the background writer, explicit flushes |
+//! | [`Log::advance`] | the background writer and explicit flushes; never a miss |
+//!
+//! A call-back that fails or panics leaves the pages that depend on it dirty and in memory, and the flush reports [`ErrorKind::Log`].
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The engine's log, as far as the pool needs to know it.
+///
+/// Call-backs may be called by any thread, also one that holds latches, but never under the pool's locks. They must not call into the pool.
+pub trait Log: Send + Sync {
+    /// The log sequence number that the next record will have, or any number above that of the last record. Cheap.
+    fn end(&self) -> u64;
+
+    /// All records with numbers up to this one are durable. Cheap; never falls.
+    fn durable(&self) -> u64;
+
+    /// Makes the records up to `lsn` durable, and waits until they are.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the engine likes; the message is repeated in the pool's error.
+    fn advance(&self, lsn: u64) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>;
+}
+
+/// The log of a pool, or none.
+pub(crate) struct LogLink {
+    log: Option<Box<dyn Log>>,
+    /// The greatest durable number seen.
+    durable: AtomicU64,
+}
+
+impl LogLink {
+    pub fn new(log: Option<Box<dyn Log>>) -> Self {
+        let durable = if log.is_some() { 0 } else { u64::MAX };
+        Self { log, durable: AtomicU64::new(durable) }
+    }
+
+    #[inline]
+    pub fn is_some(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Where the log ends now; 0 without a log, and if the call-back panics, which is safe because it is too low.
+    pub fn end(&self) -> u64 {
+        let end = |log: &dyn Log| catch_unwind(AssertUnwindSafe(|| log.end())).unwrap_or(0);
+        self.log.as_deref().map_or(0, end)
+    }
+
+    /// The log is durable up to here; everything is without a log.
+    pub fn durable(&self) -> u64 {
+        if let Some(log) = &self.log
+            && let Ok(now) = catch_unwind(AssertUnwindSafe(|| log.durable()))
+        {
+            self.durable.fetch_max(now, Ordering::Relaxed);
+        }
+        self.durable.load(Ordering::Relaxed)
+    }
+
+    /// Makes the log durable up to `lsn`, if it is not yet.
+    pub fn advance(&self, lsn: u64, operation: &'static str) -> Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        if self.durable() >= lsn {
+            return Ok(());
+        }
+        let message = match catch_unwind(AssertUnwindSafe(|| log.advance(lsn))) {
+            Ok(Ok(())) if self.durable() >= lsn => return Ok(()),
+            Ok(Ok(())) => {
+                format!("it says it was advanced to {lsn} and is durable only up to {}", self.durable())
+            }
+            Ok(Err(error)) => format!("it could not be advanced to {lsn}: {error}"),
+            Err(_) => format!("it panicked when it was to be advanced to {lsn}"),
+        };
+        Err(Error::new(
+            ErrorKind::Log,
+            operation,
+            format!("the engine's log: {message}; its pages stay dirty"),
+        ))
+    }
+}

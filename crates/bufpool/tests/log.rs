@@ -1,0 +1,250 @@
+//! Goal: the write-ahead rule. No page reaches its file before its log records are durable, the log is never advanced inside a
+//! miss, and no change that is missing from the files was logged before `min_dirty_lsn`.
+//! Method: pages carry the number of their last change; after each random step the simulated device's contents are held against the log.
+
+mod common;
+
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bufpool::sim::SimDevice;
+use bufpool::{ErrorKind, File, Log, Pool, PoolOptions, Tenant};
+use common::{PAGE_BYTES, deterministic, kind, new_file, small, stamp, version};
+use proptest::prelude::*;
+
+/// A log in memory: numbers are handed out, and durable when somebody says so.
+#[derive(Default)]
+struct Records {
+    last: AtomicU64,
+    durable: AtomicU64,
+    fails: AtomicBool,
+    panics: AtomicBool,
+    advances: AtomicU64,
+}
+
+struct Handle(Arc<Records>);
+
+thread_local! {
+    /// The thread is in an access, which may miss.
+    static IN_ACCESS: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Log for Handle {
+    fn end(&self) -> u64 {
+        self.0.last.load(Ordering::SeqCst) + 1
+    }
+
+    fn durable(&self) -> u64 {
+        self.0.durable.load(Ordering::SeqCst)
+    }
+
+    fn advance(&self, lsn: u64) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        assert!(!IN_ACCESS.get(), "advanced inside a miss");
+        assert!(lsn <= self.0.last.load(Ordering::SeqCst));
+        self.0.advances.fetch_add(1, Ordering::SeqCst);
+        assert!(!self.0.panics.load(Ordering::SeqCst), "as the test wants it");
+        if self.0.fails.load(Ordering::SeqCst) {
+            return Err("the log device is gone".into());
+        }
+        self.0.durable.fetch_max(lsn, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+const PAGES: u64 = 80;
+
+struct World {
+    pool: Pool,
+    file: File,
+    tenant: Tenant,
+    device: SimDevice,
+    log: Arc<Records>,
+    /// Log numbers of each page's changes, ascending.
+    changes: Vec<Vec<u64>>,
+}
+
+fn access<T>(body: impl FnOnce() -> T) -> T {
+    IN_ACCESS.set(true);
+    let result = body();
+    IN_ACCESS.set(false);
+    result
+}
+
+impl World {
+    fn new(options: PoolOptions) -> Self {
+        let (device, log) = (SimDevice::new(1), Arc::new(Records::default()));
+        let pool = options.log(Box::new(Handle(Arc::clone(&log)))).open_on(&device).unwrap();
+        let file = new_file(&pool, Path::new(""), "data", PAGES);
+        let tenant = pool.default_tenant();
+        Self { pool, file, tenant, device, log, changes: vec![Vec::new(); PAGES as usize] }
+    }
+
+    /// Changes a page as engines do: the record is appended while the guard is held.
+    fn change(&mut self, number: u64) -> bufpool::Result<()> {
+        access(|| {
+            let mut guard = self.tenant.write(self.file.page(number))?;
+            let lsn = self.log.last.fetch_add(1, Ordering::SeqCst) + 1;
+            stamp(&mut guard, number, lsn);
+            guard.set_lsn(lsn);
+            self.changes[number as usize].push(lsn);
+            Ok(())
+        })
+    }
+
+    fn read(&self, number: u64) -> bufpool::Result<()> {
+        access(|| {
+            let guard = self.tenant.read(self.file.page(number))?;
+            let last = self.changes[number as usize].last().copied().unwrap_or(0);
+            assert_eq!(found(&guard, number), last);
+            Ok(())
+        })
+    }
+
+    /// Nothing in the file is ahead of the log, and nothing that is missing from it lies before the redo point.
+    fn check(&self) {
+        let redo = self.pool.min_dirty_lsn().unwrap_or(u64::MAX);
+        let bytes = self.device.contents("data").unwrap();
+        let durable = self.log.durable.load(Ordering::SeqCst);
+        for (number, page) in (0..).zip(bytes.chunks(PAGE_BYTES)) {
+            let in_file = found(page, number);
+            assert!(in_file <= durable, "page {number} is in its file with {in_file}, durable is {durable}");
+            let missing = self.changes[number as usize].iter().find(|&&lsn| lsn > in_file);
+            if let Some(&missing) = missing {
+                assert!(redo <= missing, "page {number} lacks {missing}, redo begins at {redo}");
+            }
+        }
+    }
+}
+
+fn found(bytes: &[u8], number: u64) -> u64 {
+    if bytes.iter().all(|&byte| byte == 0) { 0 } else { version(bytes, number) }
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Read(u64),
+    Change(u64),
+    FlushPage(u64),
+    Flush,
+    Checkpoint,
+    /// The engine commits.
+    Commit,
+    /// The log fails, or works again.
+    Fail(bool),
+}
+
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let operation = prop_oneof![
+        10 => (0..PAGES).prop_map(Operation::Read),
+        20 => (0..PAGES).prop_map(Operation::Change),
+        2 => (0..PAGES).prop_map(Operation::FlushPage),
+        1 => Just(Operation::Flush),
+        1 => Just(Operation::Checkpoint),
+        3 => Just(Operation::Commit),
+        1 => any::<bool>().prop_map(Operation::Fail),
+    ];
+    prop::collection::vec(operation, 1..200)
+}
+
+fn run(options: PoolOptions, operations: &[Operation]) {
+    let mut world = World::new(options.frame_wait_ms(5));
+    for operation in operations {
+        let outcome = match *operation {
+            Operation::Read(number) => world.read(number),
+            Operation::Change(number) => world.change(number),
+            Operation::FlushPage(number) => world.file.flush_page(number),
+            Operation::Flush => world.file.flush(),
+            Operation::Checkpoint => world.pool.checkpoint(),
+            Operation::Commit => {
+                let last = world.log.last.load(Ordering::SeqCst);
+                world.log.durable.fetch_max(last, Ordering::SeqCst);
+                Ok(())
+            }
+            Operation::Fail(fails) => {
+                world.log.fails.store(fails, Ordering::SeqCst);
+                Ok(())
+            }
+        };
+        if let Err(error) = outcome {
+            // Misses may find that nothing can be evicted, flushes that the log is gone, and a page may be stuck
+            // on its way out.
+            let expected = [ErrorKind::Exhausted, ErrorKind::Log, ErrorKind::LatchTimeout];
+            assert!(expected.contains(&error.kind()), "{error}");
+        }
+        world.check();
+    }
+    world.log.fails.store(false, Ordering::SeqCst);
+    world.pool.checkpoint().unwrap();
+    world.check();
+    assert_eq!(world.pool.min_dirty_lsn(), None);
+    world.pool.check_invariants();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn the_rule_holds_in_deterministic_mode(operations in operations()) {
+        run(deterministic(), &operations);
+    }
+
+    #[test]
+    fn the_rule_holds_with_the_background_writer(operations in operations(), dirty_limit_percent in 1..60_u8) {
+        run(small().dirty_limit_percent(dirty_limit_percent).latch_wait_ms(40), &operations);
+    }
+}
+
+#[test]
+fn a_log_that_fails_or_panics_leaves_pages_dirty() {
+    for options in [deterministic(), small()] {
+        let mut world = World::new(options);
+        world.change(3).unwrap();
+        world.log.fails.store(true, Ordering::SeqCst);
+        let error = world.file.flush().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Log);
+        assert!(error.to_string().contains("the log device is gone"), "{error}");
+        world.log.panics.store(true, Ordering::SeqCst);
+        assert_eq!(kind(world.file.flush_page(3)), ErrorKind::Log);
+        let stats = world.pool.stats();
+        assert_eq!((stats.dirty_frames, stats.writes), (1, 0));
+        assert!(stats.log_failures >= 2);
+        world.log.fails.store(false, Ordering::SeqCst);
+        world.log.panics.store(false, Ordering::SeqCst);
+        // Nothing is poisoned: the file had no part in it.
+        world.file.flush().unwrap();
+        assert_eq!(world.pool.stats().dirty_frames, 0);
+        world.check();
+    }
+}
+
+#[test]
+fn the_log_is_not_advanced_for_what_is_durable() {
+    let mut world = World::new(deterministic());
+    world.change(1).unwrap();
+    world.log.durable.store(1, Ordering::SeqCst);
+    world.file.flush().unwrap();
+    assert_eq!(world.log.advances.load(Ordering::SeqCst), 0);
+    world.change(1).unwrap();
+    world.file.flush().unwrap();
+    assert_eq!(world.log.advances.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn the_redo_point_moves_on_though_a_page_is_never_clean() {
+    let mut world = World::new(deterministic());
+    for round in 0..5 {
+        world.change(1).unwrap();
+        assert_eq!(world.pool.min_dirty_lsn(), Some(2 * round + 1));
+        world.change(2).unwrap();
+        assert_eq!(world.pool.min_dirty_lsn(), Some(2 * round + 1));
+        world.pool.checkpoint().unwrap();
+        assert_eq!(world.pool.min_dirty_lsn(), None);
+    }
+    // A guard that has not changed anything yet counts: its record may be in the log already.
+    let guard = world.tenant.write(world.file.page(7)).unwrap();
+    assert_eq!(world.pool.min_dirty_lsn(), Some(11));
+    drop(guard);
+    assert_eq!(world.pool.min_dirty_lsn(), None);
+}
