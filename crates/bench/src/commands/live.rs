@@ -38,7 +38,7 @@ pub struct LiveArgs {
     #[command(flatten)]
     pub pool: PoolArgs,
     /// Tuples of the large relation, or of the tree
-    #[arg(long, value_parser = clap::value_parser!(u64).range(100..=1 << 31))]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(100..=1 << 29))]
     pub tuples: Option<u64>,
     /// Threads that share the work
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]

@@ -1,5 +1,6 @@
 //! `bufbench record`: the trace of a live run.
 
+use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -29,7 +30,10 @@ pub fn run(args: &RecordArgs, common: &Common) -> Result<()> {
     let mut live = args.live.clone();
     live.pool.deterministic = true;
     let recording = Recording::to_file(&args.out)?;
-    live::run_recorded(&live, common, Some(recording.recorder()))?;
+    live::run_recorded(&live, common, Some(recording.recorder())).inspect_err(|_| {
+        // Half a trace is worse than none; that it cannot be removed is no news beside the error.
+        let _ = fs::remove_file(&args.out);
+    })?;
     let (writer, _) = recording.finish()?;
     Ok(writer.finish()?)
 }

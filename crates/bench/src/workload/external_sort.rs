@@ -124,6 +124,8 @@ impl Sort<'_> {
         mut consume: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let mut readers: Vec<RunReader<'_>> = runs.map(|run| RunReader::new(self, run)).collect();
+        self.session.progress.set_position(0);
+        self.session.progress.set_length(readers.iter().map(|reader| reader.run.pages()).sum());
         let mut heads = BinaryHeap::with_capacity(readers.len());
         for (at, reader) in readers.iter_mut().enumerate() {
             heads.extend(reader.head()?.map(|tuple| Reverse((unique1(tuple), at))));
@@ -169,6 +171,7 @@ impl<'a> RunReader<'a> {
 
     /// The page will not be read again.
     fn done_with(&self, number: u64) -> Result<()> {
+        self.sort.session.progress.inc(1);
         if self.sort.session.takes_advice() {
             self.sort.tenant.set_temporary_priority(self.run.file(), number..number + 1, -1)?;
         }
