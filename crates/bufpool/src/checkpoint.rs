@@ -209,11 +209,11 @@ impl PoolShared {
         &self,
         file: &Arc<FileShared>,
         operation: &'static str,
-        last_step: impl FnOnce(&[Seized]) -> Result<()>,
+        last_step: impl FnOnce(&mut [Seized]) -> Result<()>,
     ) -> Result<()> {
         file.set_closed_fenced(true);
-        let seized = self.seize(file, 0..u64::MAX, operation).and_then(|seized| {
-            last_step(&seized)?;
+        let seized = self.seize(file, 0..u64::MAX, operation).and_then(|mut seized| {
+            last_step(&mut seized)?;
             Ok(seized)
         });
         let seized = seized.inspect_err(|_| file.set_closed_fenced(false))?;
@@ -240,6 +240,8 @@ impl PoolShared {
             for Seized { number, latch } in seized {
                 let entry = self.frames.get(latch.frame());
                 if entry.is_dirty() {
+                    self.advance_log(entry.page_lsn(), OPERATION)?;
+                    self.prepare_for_write(file, *number, latch.bytes_mut(&self.arena));
                     self.write_leased(file, *number, &latch.lease(), entry.mark())?;
                 }
             }

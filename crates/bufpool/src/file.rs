@@ -41,6 +41,7 @@ pub(crate) struct FileShared {
     /// How to open it again; only a file that was opened by path has one.
     pub path: Option<(PathBuf, FileOpen)>,
     pub block_device: bool,
+    pub tag: u64,
     pub table: PageTable,
     /// Pages of the file.
     pub pages: AtomicU64,
@@ -347,6 +348,7 @@ pub(crate) struct FileParts {
     pub path: Option<(PathBuf, FileOpen)>,
     pub block_device: bool,
     pub read_only: bool,
+    pub tag: u64,
     pub pages: u64,
     pub io: Arc<IoFile>,
 }
@@ -359,6 +361,7 @@ impl FileShared {
             identity: parts.identity,
             path: parts.path,
             block_device: parts.block_device,
+            tag: parts.tag,
             table: PageTable::new(),
             pages: AtomicU64::new(parts.pages),
             flags: AtomicU8::new(if parts.read_only { READ_ONLY } else { 0 }),

@@ -103,6 +103,15 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
         unsafe { arena.frame(self.frame).as_ref() }
     }
 
+    /// The page's bytes, to be changed in place; the latch is exclusive.
+    pub fn bytes_mut<'a>(&'a mut self, arena: &'a Arena) -> &'a mut [u8] {
+        assert_eq!(self.want, Want::Exclusive);
+        self.changed = true;
+        // SAFETY: the frame holds the page as long as the word is latched exclusively, and this value, the only way to the
+        // bytes then, is borrowed exclusively.
+        unsafe { arena.frame(self.frame).as_mut() }
+    }
+
     /// Shared instead of exclusive, without letting go.
     pub fn downgrade(mut self) -> Self {
         debug_assert_eq!(self.want, Want::Exclusive);

@@ -24,10 +24,13 @@ mod access_log;
 mod arena;
 mod call_site;
 mod checkpoint;
+#[cfg(feature = "checksum")]
+mod checksum;
 mod error;
 mod file;
 mod frame;
 mod guard;
+mod hooks;
 mod io;
 mod latch;
 mod log;
@@ -47,9 +50,12 @@ mod write_back;
 pub use bufpool_policies::classic::PolicyKind as Policy;
 pub use bufpool_policies::{Allocation, FileId, PageId};
 pub use call_site::Site;
+#[cfg(feature = "checksum")]
+pub use checksum::{Checksum, ChecksumStore};
 pub use error::{Error, ErrorKind, Result};
 pub use file::{File, Page};
 pub use guard::{Pin, ReadGuard, WriteGuard};
+pub use hooks::{PageHooks, PageName};
 #[cfg(feature = "sim")]
 pub use io::sim;
 pub use io::{IoError, IoOperation, IoReport};

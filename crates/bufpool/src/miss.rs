@@ -50,15 +50,11 @@ impl PoolShared {
         file.check_loadable(page.number(), operation)?;
         let mut lease = self.find_frame(tenant, page, purpose, site, operation)?;
         if purpose != Purpose::Create {
-            let read = file.io(operation).and_then(|io| {
-                let read = self.arena.read(&*self.backend, &io, page.number(), &mut lease);
-                read.map_err(|error| file.io_error(operation, error).at_page(page.number()))
-            });
+            let read = self.read_verified(file, page.number(), &mut lease, operation);
             if let Err(error) = read {
                 self.give_up_frame(lease, tenant.tenant_id());
                 return Err(error);
             }
-            self.counters.reads.fetch_add(1, Ordering::Relaxed);
         } else {
             self.counters.creations.fetch_add(1, Ordering::Relaxed);
         }
@@ -161,7 +157,8 @@ impl PoolShared {
         let Victim { latch, page, owner } = victim;
         let file = Arc::clone(latch.word().file());
         let frame = self.frames.get(latch.frame());
-        let (departing, lease) = latch.depart();
+        let (departing, mut lease) = latch.depart();
+        self.prepare_for_write(&file, page.number(), self.arena.bytes_mut(&mut lease));
         match self.write_leased(&file, page.number(), &lease, frame.mark()) {
             Ok(()) => {
                 frame.vacate();

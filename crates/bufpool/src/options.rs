@@ -3,7 +3,7 @@
 use bufpool_policies::FileId;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::{Allocation, Log, Pool, Recorder};
+use crate::{Allocation, Log, PageHooks, Pool, Recorder};
 
 /// The smallest page size, in bytes.
 pub const PAGE_BYTES_MIN: usize = 512;
@@ -72,6 +72,7 @@ pub struct PoolOptions {
     pub(crate) direct: Direct,
     pub(crate) recorder: Option<Box<dyn Recorder>>,
     pub(crate) log: Option<Box<dyn Log>>,
+    pub(crate) hooks: Option<Box<dyn PageHooks>>,
     pub(crate) latch_wait_ms: u64,
     pub(crate) frame_wait_ms: u64,
     pub(crate) dirty_limit_percent: u8,
@@ -104,6 +105,7 @@ impl Default for PoolOptions {
             direct: Direct::Prefer,
             recorder: None,
             log: None,
+            hooks: None,
             latch_wait_ms: 10_000,
             frame_wait_ms: 1_000,
             dirty_limit_percent: 50,
@@ -212,6 +214,12 @@ impl PoolOptions {
     /// The engine's log: no page is written before its log records are durable. Default none.
     pub fn log(mut self, log: Box<dyn Log>) -> Self {
         self.log = Some(log);
+        self
+    }
+
+    /// What is done to pages when they are read and before they are written. Default nothing.
+    pub fn hooks(mut self, hooks: Box<dyn PageHooks>) -> Self {
+        self.hooks = Some(hooks);
         self
     }
 
@@ -324,6 +332,7 @@ pub struct FileOptions {
     pub(crate) read_only: bool,
     pub(crate) create: bool,
     pub(crate) direct: Option<Direct>,
+    pub(crate) tag: u64,
 }
 
 impl FileOptions {
@@ -341,6 +350,12 @@ impl FileOptions {
     /// Makes an empty file if there is none. Default false.
     pub fn create(mut self, on: bool) -> Self {
         self.create = on;
+        self
+    }
+
+    /// The engine's own number for the file, which [`PageHooks`] are told. Default 0.
+    pub fn tag(mut self, tag: u64) -> Self {
+        self.tag = tag;
         self
     }
 

@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::{File, FileParts, FileShared};
 use crate::frame::FrameTable;
 use crate::guard::HOLDS_SLOTS;
+use crate::hooks::PageHooks;
 use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport, OpenError};
 use crate::log::LogLink;
 use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions};
@@ -55,6 +56,7 @@ pub(crate) struct PoolShared {
     pub frames_count: u32,
     pub reserve: Reserve,
     pub log: LogLink,
+    pub hooks: Option<Box<dyn PageHooks>>,
     pub backend: Arc<dyn Backend>,
     pub write_back: Arc<WriteBack>,
     pub page_table_budget: PageTableBudget,
@@ -136,6 +138,7 @@ impl Pool {
             frames_count: frames,
             reserve,
             log: LogLink::new(options.log),
+            hooks: options.hooks,
             backend,
             write_back: Arc::default(),
             page_table_budget: PageTableBudget::new(options.page_tables_bytes_max),
@@ -320,6 +323,7 @@ impl Pool {
             path,
             block_device: io.is_block_device(),
             read_only: options.read_only,
+            tag: options.tag,
             pages,
             io,
         }));
@@ -461,6 +465,7 @@ impl PoolShared {
     }
 
     fn check_invariants(&self) {
+        self.write_back.wait_until_idle();
         let mut policy = self.policy.lock();
         self.drain_logs(&mut policy);
         policy.directory.check_invariants();

@@ -95,6 +95,8 @@ pub(crate) struct Departure {
 pub(crate) struct WriteBack {
     queue: Mutex<Queue>,
     work: Condvar,
+    /// The background writer has nothing to do; for tests.
+    idle: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -104,6 +106,7 @@ struct Queue {
     look_ahead: bool,
     /// The log did not allow the departures to be written.
     is_held_up: bool,
+    is_working: bool,
     stop: bool,
 }
 
@@ -151,10 +154,23 @@ impl WriteBack {
         }
     }
 
+    /// Waits until the background writer, if there is one, has nothing to do.
+    pub fn wait_until_idle(&self) {
+        if self.thread.lock().is_none() {
+            return;
+        }
+        let mut queue = self.queue.lock();
+        while queue.is_working || queue.look_ahead || !queue.departures.is_empty() && !queue.is_held_up {
+            self.idle.wait(&mut queue);
+        }
+    }
+
     fn run(&self, pool: &Weak<PoolShared>) {
         loop {
             {
                 let mut queue = self.queue.lock();
+                queue.is_working = false;
+                self.idle.notify_all();
                 while !queue.stop && !queue.look_ahead && (queue.departures.is_empty() || queue.is_held_up) {
                     if std::mem::take(&mut queue.is_held_up) {
                         self.work.wait_for(&mut queue, LOG_RETRY);
@@ -165,6 +181,7 @@ impl WriteBack {
                 if queue.stop {
                     return;
                 }
+                queue.is_working = true;
             }
             let Some(pool) = pool.upgrade() else { return };
             pool.write_back_round();
@@ -302,7 +319,10 @@ impl PoolShared {
         })
     }
 
-    fn write_departure_batch(&self, batch: Vec<Departure>) {
+    fn write_departure_batch(&self, mut batch: Vec<Departure>) {
+        for Departure { file, number, lease, .. } in &mut batch {
+            self.prepare_for_write(file, *number, self.arena.bytes_mut(lease));
+        }
         let pages = batch.iter().map(|departure| (&departure.file, departure.number, &departure.lease));
         let results = self.write_pages(&pages.collect::<Vec<_>>());
         for (departure, written) in batch.into_iter().zip(results) {
@@ -388,7 +408,10 @@ impl PoolShared {
             return Taken::Clean;
         }
         let word = OwnedWord::new(Arc::clone(file), number);
-        let latch = match acquire_resident(word, Want::Shared, patience) {
+        // Hooks may change what is written; in place that takes the exclusive latch.
+        let in_place = via == Via::Place && self.hooks.is_some();
+        let want = if in_place { Want::Exclusive } else { Want::Shared };
+        let mut latch = match acquire_resident(word, want, patience) {
             Ok(Some(latch)) => latch,
             Ok(None) => return Taken::Clean,
             Err(refusal) => return Taken::Refused(refusal),
@@ -422,10 +445,18 @@ impl PoolShared {
         let (mark, page_lsn, log_end) = (entry.mark(), entry.page_lsn(), self.log.end());
         let source = match copy {
             Some(mut copy) => {
-                self.arena.bytes_mut(&mut copy).copy_from_slice(latch.bytes(&self.arena));
+                let bytes = self.arena.bytes_mut(&mut copy);
+                bytes.copy_from_slice(latch.bytes(&self.arena));
+                drop(latch);
+                self.prepare_for_write(file, number, bytes);
                 Source::Copy(copy)
             }
-            None => Source::Latched(latch),
+            None => {
+                if in_place {
+                    self.prepare_for_write(file, number, latch.bytes_mut(&self.arena));
+                }
+                Source::Latched(latch)
+            }
         };
         let file = Arc::clone(file);
         Taken::Outgoing(Outgoing { file, number, frame, mark, page_lsn, log_end, source })

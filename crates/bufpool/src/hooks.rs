@@ -1,0 +1,86 @@
+//! What an engine does to pages on their way between memory and file: verification, checksums, encryption.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bufpool_policies::FileId;
+
+use crate::arena::FrameLease;
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::FileShared;
+use crate::pool::PoolShared;
+
+/// Which page it is, for [`PageHooks`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PageName {
+    /// The file's number in the pool, different after each opening.
+    pub file: FileId,
+    /// The engine's own number for the file, from [`FileOptions::tag`](crate::FileOptions::tag).
+    pub file_tag: u64,
+    /// The page's number within the file.
+    pub number: u64,
+}
+
+/// Called for every page read and every page written, of all files of a pool.
+///
+/// Called by any thread, without the pool's locks, with the page's own latch held or on a copy. Hooks must not call into the
+/// pool.
+pub trait PageHooks: Send + Sync {
+    /// A page has been read and nobody has seen it yet. An error makes the pool read it once more; a second one becomes
+    /// [`ErrorKind::Corrupt`] with this message, and the page stays absent. A panic counts as an error.
+    ///
+    /// # Errors
+    ///
+    /// Why the contents cannot be right.
+    fn on_read(&self, page: PageName, bytes: &mut [u8]) -> std::result::Result<(), String>;
+
+    /// A page is about to be written. A panic poisons the file, since the page cannot be written as it should be.
+    fn before_write(&self, page: PageName, bytes: &mut [u8]);
+}
+
+impl FileShared {
+    fn page_name(&self, number: u64) -> PageName {
+        PageName { file: self.id, file_tag: self.tag, number }
+    }
+}
+
+impl PoolShared {
+    /// Reads a page into a frame and lets the hooks verify it.
+    pub(crate) fn read_verified(
+        &self,
+        file: &FileShared,
+        number: u64,
+        lease: &mut FrameLease,
+        operation: &'static str,
+    ) -> Result<()> {
+        let io = file.io(operation)?;
+        let mut read = || {
+            let read = self.arena.read(&*self.backend, &io, number, lease);
+            read.map_err(|error| file.io_error(operation, error).at_page(number))?;
+            self.counters.reads.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok(self.hooks.as_ref().map_or(Ok(()), |hooks| {
+                let bytes = self.arena.bytes_mut(lease);
+                let checked = catch_unwind(AssertUnwindSafe(|| hooks.on_read(file.page_name(number), bytes)));
+                checked.unwrap_or_else(|_| Err("the hook panicked".into()))
+            }))
+        };
+        // A transfer may have gone wrong on the way; what is on the device is the same the second time.
+        if read()?.is_ok() {
+            return Ok(());
+        }
+        let message = match read()? {
+            Ok(()) => return Ok(()),
+            Err(message) => format!("contents failed verification twice: {message}"),
+        };
+        Err(file.error(ErrorKind::Corrupt, operation, message).at_page(number))
+    }
+
+    /// Lets the hooks prepare contents for writing.
+    pub(crate) fn prepare_for_write(&self, file: &FileShared, number: u64, bytes: &mut [u8]) {
+        let Some(hooks) = &self.hooks else { return };
+        let name = file.page_name(number);
+        if catch_unwind(AssertUnwindSafe(|| hooks.before_write(name, bytes))).is_err() {
+            let error = Error::new(ErrorKind::Corrupt, "write page", "the hook before_write panicked");
+            file.poison(error.in_file(&file.name).at_page(number));
+        }
+    }
+}

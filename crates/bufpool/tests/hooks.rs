@@ -1,0 +1,167 @@
+//! Goal: engines can verify pages on the way in and prepare them on the way out, and checksums show torn, changed and misdirected pages.
+//! Method: files are damaged between two openings.
+
+mod common;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bufpool::sim::SimDevice;
+use bufpool::{
+    Checksum, ChecksumStore, ErrorKind, File, FileOptions, PageHooks, PageName, Pool, PoolOptions,
+};
+use common::{PAGE_BYTES, deterministic, kind, small};
+
+const PAGES: u64 = 80;
+const FIELD: usize = 12;
+
+fn open(device: &SimDevice, options: PoolOptions, hooks: impl PageHooks + 'static, tag: u64) -> (Pool, File) {
+    let pool = options.hooks(Box::new(hooks)).open_on(device).unwrap();
+    let file = pool.open_file("data", FileOptions::new().create(true).tag(tag)).unwrap();
+    (pool, file)
+}
+
+/// Fills a file with checked pages; more than fit in memory, so that all ways of writing are used.
+fn fill(device: &SimDevice, options: PoolOptions, hooks: impl PageHooks + 'static) {
+    let (pool, file) = open(device, options, hooks, 9);
+    file.extend(PAGES + 1).unwrap();
+    let tenant = pool.default_tenant();
+    for round in 0..2 {
+        for number in 0..PAGES {
+            tenant.write(file.page(number)).unwrap()[100..108]
+                .copy_from_slice(&(number + round).to_le_bytes());
+        }
+        file.flush().unwrap();
+    }
+    for number in 0..PAGES {
+        let page = tenant.read(file.page(number)).unwrap();
+        assert_eq!(page[100..108], (number + 1).to_le_bytes());
+    }
+    pool.close().unwrap();
+}
+
+fn damage(device: &SimDevice, change: impl FnOnce(&mut [u8])) {
+    let mut bytes = device.contents("data").unwrap();
+    change(&mut bytes);
+    device.put("data", &bytes);
+}
+
+#[test]
+fn damaged_and_misdirected_pages_are_found() {
+    for options in [deterministic as fn() -> PoolOptions, small] {
+        let device = SimDevice::new(1);
+        fill(&device, options(), Checksum::in_page(FIELD));
+        damage(&device, |bytes| {
+            bytes[5 * PAGE_BYTES + 2000] ^= 1;
+            // Pages 7 and 8 changed places.
+            let (left, right) = bytes.split_at_mut(8 * PAGE_BYTES);
+            left[7 * PAGE_BYTES..].swap_with_slice(&mut right[..PAGE_BYTES]);
+        });
+        let (pool, file) = open(&device, options(), Checksum::in_page(FIELD), 9);
+        let tenant = pool.default_tenant();
+        for number in 0..PAGES {
+            let read = tenant.read(file.page(number)).map(drop);
+            if [5, 7, 8].contains(&number) {
+                let error = read.unwrap_err();
+                assert_eq!((error.kind(), error.page()), (ErrorKind::Corrupt, Some(number)));
+                // Read twice before anybody is told.
+                assert!(error.to_string().contains("twice"), "{error}");
+            } else {
+                read.unwrap();
+            }
+        }
+        // A page that was never written has no checksum.
+        drop(tenant.read(file.page(PAGES)).unwrap());
+        // Whoever knows better can make the page anew.
+        tenant.create(file.page(5)).unwrap()[0] = 1;
+        pool.check_invariants_when_quiet();
+        pool.close().unwrap();
+        // The file of another tag is another file.
+        let (pool, file) = open(&device, options(), Checksum::in_page(FIELD), 10);
+        assert_eq!(kind(pool.default_tenant().read(file.page(0))), ErrorKind::Corrupt);
+    }
+}
+
+trait WhenQuiet {
+    fn check_invariants_when_quiet(&self);
+}
+
+impl WhenQuiet for Pool {
+    fn check_invariants_when_quiet(&self) {
+        self.checkpoint().unwrap();
+        self.check_invariants();
+    }
+}
+
+#[derive(Default)]
+struct Sidecar(Mutex<HashMap<(u64, u64), u32>>);
+
+impl ChecksumStore for Sidecar {
+    fn load(&self, page: PageName) -> Option<u32> {
+        self.0.lock().unwrap().get(&(page.file_tag, page.number)).copied()
+    }
+
+    fn store(&self, page: PageName, checksum: u32) {
+        self.0.lock().unwrap().insert((page.file_tag, page.number), checksum);
+    }
+}
+
+#[test]
+fn checksums_may_lie_beside_the_pages() {
+    let device = SimDevice::new(2);
+    let sidecar = Arc::new(Sidecar::default());
+    fill(&device, small(), Checksum::beside(sidecar.clone()));
+    assert_eq!(sidecar.0.lock().unwrap().len() as u64, PAGES);
+    damage(&device, |bytes| bytes[3 * PAGE_BYTES + 1] ^= 0x80);
+    let (pool, file) = open(&device, small(), Checksum::beside(sidecar), 9);
+    assert_eq!(kind(pool.default_tenant().read(file.page(3))), ErrorKind::Corrupt);
+    drop(pool.default_tenant().read(file.page(4)).unwrap());
+}
+
+/// Complains about the first `.0` reads, and panics when it is to write page `.1`.
+struct Moody(AtomicU32, u64);
+
+impl PageHooks for Moody {
+    fn on_read(&self, _: PageName, _: &mut [u8]) -> Result<(), String> {
+        let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        left.map_or(Ok(()), |_| Err("not in the mood".into()))
+    }
+
+    fn before_write(&self, page: PageName, _: &mut [u8]) {
+        assert_ne!(page.number, self.1, "as the test wants it");
+    }
+}
+
+#[test]
+fn a_page_is_read_once_more_before_the_error() {
+    for (failures, is_read) in [(0, true), (1, true), (2, false), (3, false)] {
+        let device = SimDevice::new(3);
+        let (pool, file) = open(&device, small(), Moody(AtomicU32::new(failures), 99), 0);
+        file.extend(1).unwrap();
+        assert_eq!(pool.default_tenant().read(file.page(0)).is_ok(), is_read, "{failures} failures");
+        assert_eq!(pool.stats().reads, u64::from(failures.min(1)) + 1);
+        pool.check_invariants();
+    }
+}
+
+#[test]
+fn a_hook_that_panics_poisons_the_file_and_nothing_else() {
+    for options in [deterministic(), small()] {
+        let device = SimDevice::new(4);
+        let (pool, file) = open(&device, options, Moody(AtomicU32::new(0), 1), 0);
+        file.extend(4).unwrap();
+        let other = pool.open_file("other", FileOptions::new().create(true)).unwrap();
+        other.extend(1).unwrap();
+        let tenant = pool.default_tenant();
+        tenant.write(file.page(1)).unwrap()[0] = 1;
+        tenant.write(other.page(0)).unwrap()[0] = 1;
+        assert_eq!(kind(file.flush()), ErrorKind::FilePoisoned);
+        assert_eq!(tenant.read(file.page(1)).unwrap()[0], 1);
+        other.flush().unwrap();
+        assert_eq!(file.reopen().unwrap(), 1);
+        tenant.write(file.page(2)).unwrap()[0] = 1;
+        file.flush().unwrap();
+        pool.check_invariants();
+    }
+}
