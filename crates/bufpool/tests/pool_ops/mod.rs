@@ -1,0 +1,600 @@
+//! Operations on a pool, and their execution beside a model of it.
+//!
+//! The random tests and the fuzz target `pool_ops` draw from this one definition: the former by strategies, the latter
+//! from bytes.
+#![allow(dead_code, reason = "the tests and the fuzz target use a part each")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use arbitrary::{Arbitrary, Unstructured};
+use bufpool::sim::{SimDevice, SimFailure, SimFault};
+use bufpool::{ErrorKind, File, FileOptions, IoOperation, Policy, Pool, PoolOptions, Tenant};
+
+use super::common::{PAGE_BYTES, deterministic, kind, small, stamp, version};
+
+pub const TENANTS: usize = 3;
+/// Operations name pages below this, whether the file has them or not.
+pub const NUMBERS: u64 = 120;
+/// The file grows no further.
+const PAGES_MAX: u64 = 200;
+/// What calls of a simulated device may do instead of succeeding.
+pub const FAILURES: [SimFailure; 5] = [
+    SimFailure::Io,
+    SimFailure::Torn,
+    SimFailure::NoSpace,
+    SimFailure::Short(PAGE_BYTES),
+    SimFailure::Os(EINTR),
+];
+/// Interrupted system call; always tried again.
+const EINTR: i32 = 4;
+pub const FAILING: [IoOperation; 4] =
+    [IoOperation::Read, IoOperation::Write, IoOperation::Sync, IoOperation::Allocate];
+
+/// One run on a simulated device.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub mode: Mode,
+    pub seed: u64,
+    pub operations: Vec<Operation>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Mode {
+    Deterministic,
+    BackgroundWriter { dirty_limit_percent: u8 },
+}
+
+#[derive(Clone, Debug, Arbitrary)]
+pub enum Operation {
+    Read {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = number)]
+        number: u64,
+    },
+    Write {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = number)]
+        number: u64,
+    },
+    Create {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = number)]
+        number: u64,
+    },
+    /// Pinned, read, written and let go of.
+    Pin {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = number)]
+        number: u64,
+    },
+    FlushPage {
+        #[arbitrary(with = number)]
+        number: u64,
+    },
+    Flush,
+    Checkpoint,
+    Extend {
+        #[arbitrary(with = count)]
+        more: u64,
+    },
+    Truncate {
+        #[arbitrary(with = number)]
+        to: u64,
+    },
+    Discard {
+        #[arbitrary(with = number)]
+        first: u64,
+        #[arbitrary(with = count)]
+        count: u64,
+    },
+    Policy {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = priority)]
+        priority: i32,
+        #[arbitrary(with = policy)]
+        policy: Policy,
+    },
+    Priority {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = priority)]
+        priority: i32,
+    },
+    TemporaryPriority {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = number)]
+        first: u64,
+        #[arbitrary(with = count)]
+        count: u64,
+        #[arbitrary(with = priority)]
+        priority: i32,
+    },
+    Floor {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = floor)]
+        frames: u32,
+    },
+    Cap {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = cap)]
+        frames: u32,
+    },
+    /// The file is closed and opened again.
+    CloseFile,
+    /// A call of the device to come goes wrong; only where the device is simulated.
+    Fault {
+        #[arbitrary(with = failing)]
+        operation: IoOperation,
+        #[arbitrary(with = after)]
+        after: u64,
+        #[arbitrary(with = failure)]
+        failure: SimFailure,
+    },
+    /// The power is cut, and a new pool opened on what survived; only where the device is simulated.
+    PowerCut {
+        seed: u8,
+    },
+}
+
+fn tenant(u: &mut Unstructured<'_>) -> arbitrary::Result<usize> {
+    u.int_in_range(0..=TENANTS - 1)
+}
+
+fn number(u: &mut Unstructured<'_>) -> arbitrary::Result<u64> {
+    u.int_in_range(0..=NUMBERS - 1)
+}
+
+fn count(u: &mut Unstructured<'_>) -> arbitrary::Result<u64> {
+    u.int_in_range(0..=19)
+}
+
+fn priority(u: &mut Unstructured<'_>) -> arbitrary::Result<i32> {
+    u.int_in_range(-1..=1)
+}
+
+fn policy(u: &mut Unstructured<'_>) -> arbitrary::Result<Policy> {
+    u.choose(&Policy::ALL).copied()
+}
+
+fn floor(u: &mut Unstructured<'_>) -> arbitrary::Result<u32> {
+    u.int_in_range(0..=10)
+}
+
+fn cap(u: &mut Unstructured<'_>) -> arbitrary::Result<u32> {
+    u.int_in_range(1..=40)
+}
+
+fn after(u: &mut Unstructured<'_>) -> arbitrary::Result<u64> {
+    u.int_in_range(1..=20)
+}
+
+fn failing(u: &mut Unstructured<'_>) -> arbitrary::Result<IoOperation> {
+    u.choose(&FAILING).copied()
+}
+
+fn failure(u: &mut Unstructured<'_>) -> arbitrary::Result<SimFailure> {
+    u.choose(&FAILURES).copied()
+}
+
+impl Case {
+    /// The case that a fuzzer's input stands for.
+    ///
+    /// # Errors
+    ///
+    /// None for any bytes; the type is that of the generators.
+    pub fn from_bytes(bytes: &[u8]) -> arbitrary::Result<Self> {
+        let mut u = Unstructured::new(bytes);
+        let mode = if u.ratio(3, 4)? {
+            Mode::Deterministic
+        } else {
+            Mode::BackgroundWriter { dirty_limit_percent: u.int_in_range(1..=100)? }
+        };
+        let mut case = Self { mode, seed: u.arbitrary()?, operations: Vec::new() };
+        while !u.is_empty() {
+            case.operations.push(u.arbitrary()?);
+        }
+        Ok(case)
+    }
+
+    /// Runs it on a pool and on the model, and panics where they differ.
+    pub fn run(&self) {
+        let device = SimDevice::new(self.seed);
+        // A page that was being written when the power went is old or new, so that the model can tell.
+        device.set_sector_bytes(PAGE_BYTES);
+        let mode = self.mode;
+        let options = move || match mode {
+            Mode::Deterministic => deterministic(),
+            Mode::BackgroundWriter { dirty_limit_percent } => {
+                small().dirty_limit_percent(dirty_limit_percent).frame_wait_ms(20)
+            }
+        };
+        let is_quiet = matches!(mode, Mode::Deterministic);
+        run(World::new(options, Some(device), Path::new("")), &self.operations, is_quiet);
+    }
+}
+
+/// Runs operations; `is_quiet` says that nothing works in the background, so that invariants can be checked after each.
+pub fn run(mut world: World, operations: &[Operation], is_quiet: bool) {
+    for operation in operations {
+        world.step(operation);
+        if is_quiet {
+            world.pool.check_invariants();
+        }
+    }
+    world.pool.checkpoint().ok();
+    world.pool.check_invariants();
+    let stats: BTreeMap<u32, u64> =
+        world.pool.stats().tenants.iter().map(|tenant| (tenant.id, tenant.accesses)).collect();
+    assert_eq!(stats.values().sum::<u64>(), world.pool.stats().accesses);
+    world.finish();
+}
+
+/// A page as the model knows it.
+#[derive(Clone)]
+struct Known {
+    current: u64,
+    /// Versions that the file may have: the last one known to be there, and all later ones.
+    in_file: Vec<u64>,
+}
+
+struct Model {
+    /// Of every page the file may ever have.
+    pages: Vec<Known>,
+    /// Pages of the file.
+    len: u64,
+    /// Pages that the file may have after a power cut: those last known to be durable, and all later ones.
+    lengths: Vec<u64>,
+    /// The file was opened again after a failure. Its flushes are not counted on until the power was cut: see
+    /// `a_flush_after_a_failed_sync_syncs_again` among the tests.
+    was_poisoned: bool,
+    next_version: u64,
+    floors: [u32; TENANTS],
+    caps: [u32; TENANTS],
+}
+
+/// A pool with one file, and what is known of it.
+pub struct World {
+    options: Box<dyn Fn() -> PoolOptions>,
+    pool: Pool,
+    file: Option<File>,
+    tenants: Vec<Tenant>,
+    device: Option<SimDevice>,
+    path: PathBuf,
+    model: Model,
+}
+
+/// Failures that injected faults may cause anywhere.
+fn is_fault(error: &bufpool::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::FilePoisoned | ErrorKind::Exhausted
+    )
+}
+
+impl World {
+    /// An empty file `data` in `directory`, or on `device`.
+    pub fn new(
+        options: impl Fn() -> PoolOptions + 'static,
+        device: Option<SimDevice>,
+        directory: &Path,
+    ) -> Self {
+        let path = directory.join("data");
+        let (pool, tenants, file) = open(options(), device.as_ref(), &path);
+        let frames = pool.frames();
+        let model = Model {
+            pages: vec![Known { current: 0, in_file: vec![0] }; PAGES_MAX as usize],
+            len: 0,
+            lengths: vec![0],
+            was_poisoned: false,
+            next_version: 1,
+            floors: FLOORS,
+            caps: [frames; TENANTS],
+        };
+        Self { options: Box::new(options), pool, file: Some(file), tenants, device, path, model }
+    }
+
+    fn file(&self) -> &File {
+        self.file.as_ref().unwrap()
+    }
+
+    /// What a page of the file must look like now.
+    fn check(&mut self, number: u64, bytes: &[u8]) {
+        let known = &mut self.model.pages[number as usize];
+        let found = if bytes.iter().all(|&byte| byte == 0) { 0 } else { version(bytes, number) };
+        assert!(
+            found == known.current || known.current == UNKNOWN && known.in_file.contains(&found),
+            "page {number} has version {found}, expected {} or one of {:?}",
+            known.current,
+            known.in_file
+        );
+        known.current = found;
+    }
+
+    fn change(&mut self, number: u64, bytes: &mut [u8]) {
+        let next = self.model.next_version;
+        self.model.next_version += 1;
+        stamp(bytes, number, next);
+        let known = &mut self.model.pages[number as usize];
+        known.current = next;
+        known.in_file.push(next);
+    }
+
+    /// Everything is in the file.
+    fn flushed(&mut self, number: Option<u64>) {
+        if self.model.was_poisoned {
+            return;
+        }
+        self.model.lengths = vec![self.model.len];
+        let all = 0..self.model.len as usize;
+        for number in number.map_or(all, |number| number as usize..number as usize + 1) {
+            let known = &mut self.model.pages[number];
+            if known.current != UNKNOWN {
+                known.in_file = vec![known.current];
+            }
+        }
+    }
+
+    /// The result of an operation that may fail because of an injected fault; true if it succeeded.
+    fn may_fail<T>(&mut self, result: bufpool::Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) if self.device.is_some() && is_fault(&error) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn on_success<T>(&mut self, result: bufpool::Result<T>, then: impl FnOnce(&mut Self, T)) {
+        if let Some(value) = self.may_fail(result) {
+            then(self, value);
+        }
+    }
+
+    fn step(&mut self, operation: &Operation) {
+        let pages = self.model.len;
+        let file = self.file().clone();
+        let in_range = |number: u64| number < pages;
+        match *operation {
+            Operation::Read { tenant, number } => {
+                let tenant = self.tenants[tenant].clone();
+                let read = tenant.read(file.page(number));
+                if !in_range(number) {
+                    assert_eq!(kind(read), ErrorKind::PageBeyondEnd);
+                } else if let Some(guard) = self.may_fail(read) {
+                    self.check(number, &guard);
+                }
+            }
+            Operation::Write { tenant, number } => {
+                let tenant = self.tenants[tenant].clone();
+                let written = tenant.write(file.page(number));
+                if !in_range(number) {
+                    assert!(matches!(kind(written), ErrorKind::PageBeyondEnd | ErrorKind::FilePoisoned));
+                } else if let Some(mut guard) = self.may_fail(written) {
+                    self.check(number, &guard);
+                    self.change(number, &mut guard);
+                }
+            }
+            Operation::Create { tenant, number } => {
+                let tenant = self.tenants[tenant].clone();
+                let created = tenant.create(file.page(number));
+                if !in_range(number) {
+                    assert!(matches!(kind(created), ErrorKind::PageBeyondEnd | ErrorKind::FilePoisoned));
+                } else if let Some(mut guard) = self.may_fail(created) {
+                    assert!(guard.iter().all(|&byte| byte == 0));
+                    self.change(number, &mut guard);
+                    self.check(number, &guard.downgrade());
+                }
+            }
+            Operation::Pin { tenant, number } if in_range(number) => {
+                let tenant = self.tenants[tenant].clone();
+                if let Some(pin) = self.may_fail(tenant.pin(file.page(number))) {
+                    self.check(number, &pin.read().unwrap());
+                    assert_eq!(kind(file.discard(number..number + 1)), ErrorKind::PageBusy);
+                    if let Some(mut guard) = self.may_fail(pin.write()) {
+                        self.change(number, &mut guard);
+                    }
+                }
+            }
+            Operation::FlushPage { number } if in_range(number) => {
+                self.on_success(file.flush_page(number), |world, ()| world.flushed(Some(number)));
+            }
+            Operation::Flush => {
+                self.on_success(file.flush(), |world, ()| world.flushed(None));
+            }
+            Operation::Checkpoint => {
+                self.on_success(self.pool.checkpoint(), |world, ()| world.flushed(None));
+            }
+            Operation::Extend { more } if pages + more <= PAGES_MAX => {
+                self.on_success(file.extend(more), |world, range| {
+                    assert_eq!(range, pages..pages + more);
+                    world.model.set_len(pages + more);
+                });
+            }
+            Operation::Truncate { to } if to <= pages => {
+                self.on_success(file.truncate(to), |world, ()| world.model.set_len(to));
+            }
+            Operation::Discard { first, count } if first + count <= pages => {
+                file.discard(first..first + count).unwrap();
+                for known in &mut self.model.pages[first as usize..(first + count) as usize] {
+                    known.current = UNKNOWN;
+                }
+            }
+            Operation::Policy { tenant, priority, policy } => {
+                self.tenants[tenant].set_policy(priority, policy).unwrap();
+            }
+            Operation::Priority { tenant, priority } => {
+                self.tenants[tenant].set_priority(&file, priority).unwrap();
+            }
+            Operation::TemporaryPriority { tenant, first, count, priority } if first + count <= pages => {
+                self.tenants[tenant].set_temporary_priority(&file, first..first + count, priority).unwrap();
+            }
+            Operation::Floor { tenant, frames } => self.set_floor(tenant, frames),
+            Operation::Cap { tenant, frames } => self.set_cap(tenant, frames),
+            Operation::CloseFile => {
+                drop(file);
+                self.reopen();
+            }
+            Operation::Fault { operation, after, failure } => {
+                if let Some(device) = &self.device {
+                    // Short writes end between pages, so that no page is torn by a power cut.
+                    let failure = match (operation, failure) {
+                        (IoOperation::Read, SimFailure::Short(_)) => SimFailure::Short(512),
+                        _ => failure,
+                    };
+                    device.fail(SimFault { operation, nth: device.calls(operation) + after, failure });
+                }
+            }
+            Operation::PowerCut { seed } => {
+                drop(file);
+                if let Some(device) = self.device.take() {
+                    self.cut_power(&device, u64::from(seed));
+                }
+            }
+            _ => {}
+        }
+        self.heal();
+    }
+
+    fn set_floor(&mut self, tenant: usize, frames: u32) {
+        let Model { floors, caps, .. } = &mut self.model;
+        let others = floors.iter().sum::<u32>() - floors[tenant];
+        let is_legal = frames <= caps[tenant] && others + frames <= FLOORS_MAX;
+        match self.tenants[tenant].set_floor_frames(frames) {
+            Ok(()) => floors[tenant] = frames,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Floor),
+        }
+        assert_eq!(is_legal, floors[tenant] == frames);
+    }
+
+    fn set_cap(&mut self, tenant: usize, frames: u32) {
+        let set = self.tenants[tenant].set_cap_frames(frames);
+        if frames < self.model.floors[tenant] {
+            assert_eq!(kind(set), ErrorKind::Floor);
+            return;
+        }
+        // The cap holds even if a page above it could not be written.
+        self.model.caps[tenant] = frames;
+        self.may_fail(set);
+    }
+
+    /// Goes on with a new pool on what a power cut leaves of the device.
+    fn cut_power(&mut self, device: &SimDevice, seed: u64) {
+        let image = device.crash_image(seed);
+        device.cut_power();
+        let (pool, tenants, file) = open((self.options)(), Some(&image), &self.path);
+        let model = &mut self.model;
+        assert!(model.lengths.contains(&file.pages()), "{} pages, not {:?}", file.pages(), model.lengths);
+        model.was_poisoned = false;
+        (model.len, model.lengths) = (file.pages(), vec![file.pages()]);
+        (model.floors, model.caps) = (FLOORS, [pool.frames(); TENANTS]);
+        (self.pool, self.tenants, self.file, self.device) = (pool, tenants, Some(file), Some(image));
+        for number in 0..self.model.len {
+            self.model.pages[number as usize].current = UNKNOWN;
+            let tenant = self.tenants[0].clone();
+            let file = self.file().clone();
+            self.check(number, &tenant.read(file.page(number)).unwrap());
+        }
+        self.flushed(None);
+        for known in &mut self.model.pages[self.model.len as usize..] {
+            known.in_file = vec![0];
+        }
+    }
+
+    /// Closes the file and opens it again: clean, unless something failed.
+    fn reopen(&mut self) {
+        let file = self.file.take().unwrap();
+        let closed = file.close();
+        let opened = self.pool.open_file(&self.path, FileOptions::new());
+        match (closed, opened) {
+            (Ok(()), Ok(file)) => {
+                self.flushed(None);
+                self.file = Some(file);
+            }
+            (Err(error), Ok(file)) => {
+                assert!(self.device.is_some() && is_fault(&error), "{error}");
+                self.model.forget();
+                self.file = Some(file);
+            }
+            (_, Err(error)) => panic!("{error}"),
+        }
+    }
+
+    /// A poisoned file is reopened: what was not known to be written may be lost.
+    fn heal(&mut self) {
+        let poisoned = self.device.is_some() && self.file().extend(0).is_err();
+        if poisoned {
+            self.file().reopen().unwrap();
+            self.model.forget();
+        }
+    }
+
+    fn finish(mut self) {
+        for number in 0..self.model.len {
+            let tenant = self.tenants[0].clone();
+            let file = self.file().clone();
+            if let Some(guard) = self.may_fail(tenant.read(file.page(number))) {
+                self.check(number, &guard);
+            }
+            self.heal();
+        }
+        let closed = self.pool.clone().close();
+        if self.may_fail(closed).is_none() {
+            return;
+        }
+        let bytes = match &self.device {
+            Some(device) => device.contents(&self.path).unwrap(),
+            None => std::fs::read(&self.path).unwrap(),
+        };
+        for (number, page) in (0..).zip(bytes.chunks(PAGE_BYTES)) {
+            self.check(number, page);
+        }
+    }
+}
+
+impl Model {
+    fn set_len(&mut self, pages: u64) {
+        for known in &mut self.pages[self.len.min(pages) as usize..pages as usize] {
+            known.current = 0;
+            known.in_file.push(0);
+        }
+        self.len = pages;
+        self.lengths.push(pages);
+    }
+
+    /// What is in memory is dropped, since a write or a sync has failed.
+    fn forget(&mut self) {
+        self.was_poisoned = true;
+        self.pages.iter_mut().for_each(|known| known.current = UNKNOWN);
+    }
+}
+
+/// A pool with its tenants and the file.
+fn open(options: PoolOptions, device: Option<&SimDevice>, path: &Path) -> (Pool, Vec<Tenant>, File) {
+    let pool = match device {
+        Some(device) => options.open_on(device).unwrap(),
+        None => options.open().unwrap(),
+    };
+    let tenants = vec![
+        pool.default_tenant(),
+        pool.tenant("one").floor_frames(FLOORS[1]).open().unwrap(),
+        pool.tenant("two").floor_frames(FLOORS[2]).open().unwrap(),
+    ];
+    let file = pool.open_file(path, FileOptions::new().create(true)).unwrap();
+    (pool, tenants, file)
+}
+
+/// A version that will be known once the page is read.
+const UNKNOWN: u64 = u64::MAX;
+
+/// Floors at the beginning.
+const FLOORS: [u32; TENANTS] = [0, 0, 4];
+/// The most they may come to: 32 frames, less 2 for each of 8 threads and 8 more.
+const FLOORS_MAX: u32 = 8;
