@@ -55,7 +55,7 @@ impl fmt::Display for DirectiveError {
                 write!(f, "the range ends at page {} before it begins at page {}", last.0, first.0)
             }
             Self::TooManyRanges { limit } => {
-                write!(f, "a tenant may have {limit} ranges with a priority, and has them all")
+                write!(f, "expected at most {limit} ranges of pages with a priority for one tenant")
             }
         }
     }

@@ -10,6 +10,7 @@
 
 mod allocation;
 pub mod classic;
+pub mod detect;
 pub mod directory;
 mod error;
 mod frame_table;

@@ -151,12 +151,12 @@ impl Directory {
 
     /// Whether a floor of `before` may become `floor_frames` under `cap_frames`.
     fn check_share(&self, before: u32, floor_frames: u32, cap_frames: u32) -> Result<(), DirectoryError> {
-        if cap_frames == 0 || floor_frames > cap_frames {
-            return Err(DirectoryError::CapBelowFloor { floor_frames, cap_frames });
-        }
         let floors_frames = self.floors_frames - u64::from(before) + u64::from(floor_frames);
         if floors_frames > u64::from(self.frames()) {
             return Err(DirectoryError::FloorsTooLarge { floors_frames, limit_frames: self.frames() });
+        }
+        if cap_frames == 0 || floor_frames > cap_frames {
+            return Err(DirectoryError::CapBelowFloor { floor_frames, cap_frames });
         }
         Ok(())
     }

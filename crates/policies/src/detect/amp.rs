@@ -1,0 +1,183 @@
+//! AMP's access recency at constant cost: the list of the stream's blocks is kept for sampled blocks only.
+
+use super::{
+    Class, Detector,
+    amp_exact::{LOOP_BELOW, TEMPORAL_ABOVE},
+};
+use crate::{PageId, mix64};
+
+/// Entries of the sampled list: what a scan of one cache line's worth of hashes can afford, and enough that a position
+/// among them has a standard error of 0.06.
+const SAMPLES_MAX: usize = 64;
+/// The list is refilled when fewer entries than this are alive.
+const SAMPLES_MIN: usize = 16;
+/// A block is sampled if its hash is below the threshold, of this many.
+const HASHES: u64 = 1 << 24;
+/// Re-accesses of sampled blocks before a class is given.
+const EVIDENCE_MIN: u32 = 16;
+/// First accesses of sampled blocks, without a re-access, that make a stream one-shot.
+const FIRST_ACCESSES_MIN: u32 = 128;
+/// Re-accesses that are averaged plainly before the mean becomes a moving one, and the weight of that: 1/64.
+const PLAIN_MEAN: u32 = 64;
+/// How far the recency must pass a threshold to change a class.
+const HYSTERESIS: f64 = 0.05;
+/// Accesses between two looks at the class.
+const EVALUATE_EVERY: u64 = 256;
+/// Accesses between two sweeps for aged entries.
+const SWEEP_EVERY: u64 = 64;
+
+/// How a stream is watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AmpOptions {
+    /// A block that the stream has not used for so many of its accesses is forgotten, so that a loop that starts late is
+    /// seen: four times the frames that could hold it. A loop longer than that could not be held and looks one-shot.
+    pub forget_after: u64,
+    /// Whether the recency stays a plain mean, for comparison with the exact one.
+    pub plain_mean: bool,
+}
+
+impl AmpOptions {
+    /// For a pool of so many frames.
+    pub fn for_frames(frames: u32) -> Self {
+        Self { forget_after: 4 * u64::from(frames), plain_mean: false }
+    }
+}
+
+/// The sampled mean access recency of a stream.
+///
+/// Sampling is by hash with a falling threshold ("SHARDS", Waldspurger and others, FAST '15): a sampled block is always
+/// sampled, so order among the sampled blocks is order among all. When the list is full the threshold falls to its largest
+/// hash; when aged entries have emptied it, the threshold doubles. O(1) an access; a sampled one scans at most 64 entries.
+#[derive(Clone, Debug)]
+pub struct Amp {
+    options: AmpOptions,
+    /// Hash and last access of sampled blocks, oldest access first.
+    entries: Vec<Entry>,
+    /// Blocks whose hash is below this are sampled.
+    threshold: u64,
+    accesses: u64,
+    recency: f64,
+    /// Re-accesses of sampled blocks seen.
+    samples: u32,
+    /// First accesses of sampled blocks since the last re-access of one.
+    first_accesses: u32,
+    class: Class,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    page: PageId,
+    last_access: u64,
+}
+
+impl Amp {
+    /// A stream without accesses.
+    pub fn new(options: AmpOptions) -> Self {
+        Self {
+            options,
+            entries: Vec::with_capacity(SAMPLES_MAX + 1),
+            threshold: HASHES,
+            accesses: 0,
+            recency: 0.5,
+            samples: 0,
+            first_accesses: 0,
+            class: Class::Other,
+        }
+    }
+
+    /// The mean recency, and of how many re-accesses; none before the first.
+    pub fn recency(&self) -> Option<(f64, u32)> {
+        (self.samples > 0).then_some((self.recency, self.samples))
+    }
+
+    /// Bytes of memory held.
+    pub fn metadata_bytes(&self) -> usize {
+        size_of::<Self>() + self.entries.capacity() * size_of::<Entry>()
+    }
+
+    /// Panics unless the entries are sampled, distinct, and in order of access.
+    pub fn check_invariants(&self) {
+        assert!(self.entries.len() <= SAMPLES_MAX);
+        assert!(self.entries.iter().all(|entry| hash(entry.page) < self.threshold));
+        assert!(self.entries.windows(2).all(|pair| pair[0].last_access < pair[1].last_access));
+        let mut pages: Vec<PageId> = self.entries.iter().map(|entry| entry.page).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        assert_eq!(pages.len(), self.entries.len());
+        assert!((0.0..=1.0).contains(&self.recency));
+    }
+
+    fn sample(&mut self, page: PageId) {
+        let others = self.entries.len().saturating_sub(1);
+        match self.entries.iter().position(|entry| entry.page == page) {
+            Some(at) => {
+                self.entries.remove(at);
+                let recency = if others == 0 { 0.5 } else { at as f64 / others as f64 };
+                self.average(recency);
+                self.first_accesses = 0;
+            }
+            None => self.first_accesses = self.first_accesses.saturating_add(1),
+        }
+        self.entries.push(Entry { page, last_access: self.accesses });
+        if self.entries.len() > SAMPLES_MAX {
+            self.threshold = self.entries.iter().map(|entry| hash(entry.page)).max().expect("not empty");
+            self.entries.retain(|entry| hash(entry.page) < self.threshold);
+        }
+    }
+
+    fn average(&mut self, recency: f64) {
+        self.samples = self.samples.saturating_add(1);
+        let plain = self.options.plain_mean || self.samples <= PLAIN_MEAN;
+        let weight = 1.0 / f64::from(if plain { self.samples } else { PLAIN_MEAN });
+        self.recency += (recency - self.recency) * weight;
+    }
+
+    /// Drops entries that have not been used for long; samples more blocks if few are left.
+    fn sweep(&mut self) {
+        let oldest = self.accesses.saturating_sub(self.options.forget_after);
+        let aged = self.entries.iter().take_while(|entry| entry.last_access < oldest).count();
+        self.entries.drain(..aged);
+        if self.entries.len() < SAMPLES_MIN && self.threshold < HASHES {
+            self.threshold = (self.threshold * 2).min(HASHES);
+        }
+    }
+
+    fn evaluate(&mut self) {
+        if self.first_accesses >= FIRST_ACCESSES_MIN {
+            self.class = Class::OneShot;
+        } else if self.samples >= EVIDENCE_MIN {
+            // A class is left only when the recency is clearly beyond its threshold.
+            let slack = |class| if self.class == class { HYSTERESIS } else { 0.0 };
+            self.class = if self.recency < LOOP_BELOW + slack(Class::Looping) {
+                Class::Looping
+            } else if self.recency > TEMPORAL_ABOVE - slack(Class::Temporal) {
+                Class::Temporal
+            } else {
+                Class::Other
+            };
+        }
+    }
+}
+
+impl Detector for Amp {
+    fn access(&mut self, page: PageId) {
+        self.accesses += 1;
+        if hash(page) < self.threshold {
+            self.sample(page);
+        }
+        if self.accesses.is_multiple_of(SWEEP_EVERY) {
+            self.sweep();
+        }
+        if self.accesses.is_multiple_of(EVALUATE_EVERY) {
+            self.evaluate();
+        }
+    }
+
+    fn class(&self) -> Class {
+        self.class
+    }
+}
+
+fn hash(page: PageId) -> u64 {
+    mix64(page.0 ^ 0x5851_f42d_4c95_7f2d) % HASHES
+}

@@ -1,0 +1,51 @@
+//! What kind of stream is this? A detector watches the accesses of one stream and labels it, nothing else; what to make
+//! of the label is a manager's business.
+//!
+//! | detector | stream | looks at | cost an access | memory |
+//! | --- | --- | --- | --- | --- |
+//! | [`AmpExact`] | any | how recently a re-accessed block was used before, among the stream's blocks | O(log n) | 24 bytes a block |
+//! | [`Amp`] | any | the same on sampled blocks | O(1), at most 64 steps on a sampled block | 64 entries |
+//! | [`Pcc`] | a call site | first accesses against re-accesses | O(1) | 16 bytes a block |
+//! | [`Ubm`] | a file | runs of consecutive blocks, and their repetition | O(1) | one run at a time |
+//! | [`Dear`] | an application | what two orders of blocks say about the next use, a period at a time | O(1), O(n log n) a period | 40 bytes a block of a period |
+//!
+//! [`AmpExact`] is the oracle for [`Amp`]; the other three are there to compare with.
+
+mod amp;
+mod amp_exact;
+mod dear;
+mod pcc;
+mod ubm;
+
+pub use amp::{Amp, AmpOptions};
+pub use amp_exact::AmpExact;
+pub use dear::{Dear, DearOptions};
+pub use pcc::Pcc;
+pub use ubm::Ubm;
+
+use crate::PageId;
+
+/// What a stream looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Class {
+    /// Not enough evidence, or no class of these.
+    #[default]
+    Other,
+    /// Blocks are used once: nothing is gained by keeping them.
+    OneShot,
+    /// The same blocks come again in the same order: the one used last is needed last.
+    Looping,
+    /// What was used lately is used again soon.
+    Temporal,
+    /// Each block has a probability of its own.
+    Probabilistic,
+}
+
+/// Watches one stream.
+pub trait Detector {
+    /// The stream accesses `page`.
+    fn access(&mut self, page: PageId);
+
+    /// The label that the accesses so far deserve.
+    fn class(&self) -> Class;
+}
