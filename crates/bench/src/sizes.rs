@@ -34,7 +34,10 @@ impl FromStr for Size {
             None => text.parse().ok().filter(|&frames| frames > 0).map(Self::Frames),
         };
         size.ok_or_else(|| {
-            "expected a number of frames such as 100, or a share of the blocks such as 5%".to_owned()
+            format!(
+                "expected a number of frames from 1 to {} such as 100, or a share of the blocks such as 5%",
+                u32::MAX
+            )
         })
     }
 }

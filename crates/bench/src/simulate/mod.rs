@@ -131,6 +131,8 @@ pub fn simulate(
     setup: &Setup,
     next_uses: Option<&NextUses>,
 ) -> Result<Outcome, SimError> {
+    let fitted = fit(trace, setup);
+    let setup = &fitted;
     match scheme {
         Scheme::OneLevel(kind) => {
             let policy = classic::build(kind, setup.frames);
@@ -147,6 +149,15 @@ pub fn simulate(
             play(trace, TwoLevelRun::new(trace, setup, allocation)?, TwoLevelRun::into_tally)
         }
     }
+}
+
+/// The setup without frames that the trace cannot fill: they change no count and would only need memory. Floors and
+/// caps reckon with them, so they stay where there are any.
+fn fit(trace: &Trace, setup: &Setup) -> Setup {
+    let blocks = trace.blocks().len().clamp(1, u32::MAX as usize) as u32;
+    let is_free = setup.floors.is_empty() && setup.caps.is_empty();
+    let frames = if is_free { setup.frames.min(blocks) } else { setup.frames };
+    Setup { frames, ..setup.clone() }
 }
 
 fn play<R: Replay<Error = SimError>>(
@@ -184,8 +195,8 @@ impl SimError {
         let place = trace.place_of(access).unwrap_or(Place::File);
         let block = trace.blocks()[block as usize];
         let message = format!(
-            "block {block} needs a frame, and each of the {frames} frames that it could take is pinned; \
-             expected fewer pins or more frames"
+            "block {block} needs a frame, and each of the {frames} frames is pinned, protected by a floor or beyond \
+             its tenant's cap; expected fewer pins, lower floors or more frames"
         );
         Self::Trace(TraceError::refused(trace.path(), place, message))
     }

@@ -115,7 +115,8 @@ impl<'a> TwoLevelRun<'a> {
             Admission::Evict { frame, tenant, decision, .. } => {
                 self.count(&decision);
                 self.count_revocations(&decision, tenant);
-                self.tally.holder(frame.0).evictions += 1;
+                // Charged where the decision is, also when another block than the candidate went.
+                self.tally.holder(decision.candidate.unwrap_or(frame).0).evictions += 1;
                 self.frame_of[self.block_in[frame.index()] as usize] = ABSENT;
                 self.load(frame.0, block, site);
             }

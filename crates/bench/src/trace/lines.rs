@@ -62,7 +62,7 @@ impl<R: Read> Lines<R> {
         self.start = 0;
         if self.end == self.buffer.len() {
             if self.end > LINE_BYTES_MAX {
-                let message = format!("a line is longer than {LINE_BYTES_MAX} bytes");
+                let message = format!("expected lines of at most {LINE_BYTES_MAX} bytes");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
             self.buffer.resize(2 * self.end, 0);

@@ -122,7 +122,12 @@ impl Reader {
             Body::Oracle(input, offset) => next_oracle(input, offset, &mut self.place),
         };
         step.map_err(|wrong| match wrong {
-            Wrong::Io(error) => TraceError::io(&self.path, self.place, "cannot be read after this", error),
+            Wrong::Io(error) => TraceError::io(
+                &self.path,
+                self.place,
+                "cannot be read after this, expected an intact file",
+                error,
+            ),
             Wrong::Format(expected) => TraceError::malformed(&self.path, self.place, expected),
         })
     }
@@ -237,14 +242,29 @@ fn files_beside(path: &Path) -> Result<Vec<Directive>, TraceError> {
             Err(error) => return Err(TraceError::io(&beside, place, "cannot be read", error)),
         };
         // The header names the columns; their order is part of the format.
-        if place != Place::Line(1) {
+        if place == Place::Line(1) {
+            if line != FILES_HEADER {
+                return Err(TraceError::malformed(&beside, place, header_expected(line)));
+            }
+        } else {
             let directive =
                 file_row(line).map_err(|expected| TraceError::malformed(&beside, place, expected))?;
             directives.push(directive);
         }
     }
+    if lines.number() == 0 {
+        return Err(TraceError::malformed(&beside, Place::Line(1), header_expected(b"")));
+    }
     directives.reverse();
     Ok(directives)
+}
+
+/// The first line of a `NAME.files.tsv`.
+const FILES_HEADER: &[u8] = b"base\tblocks\tname\tgroup";
+
+fn header_expected(found: &[u8]) -> String {
+    let columns = "the header `base`, `blocks`, `name`, `group` separated by tabs";
+    format!("{columns}, found {}", text::quoted(found))
 }
 
 /// A row `base blocks name group`.
@@ -415,5 +435,11 @@ mod tests {
         fs::write(&beside, "base\tblocks\tname\tgroup\n0\t0\tcustomer\ttable\n").unwrap();
         let message = read(&path, None).unwrap_err().to_string();
         assert!(message.contains("pg.files.tsv: line 2: expected columns `base`"), "{message}");
+
+        for headless in ["", "0\t360\tcustomer\ttable\n"] {
+            fs::write(&beside, headless).unwrap();
+            let message = read(&path, None).unwrap_err().to_string();
+            assert!(message.contains("pg.files.tsv: line 1: expected the header `base`"), "{message}");
+        }
     }
 }
