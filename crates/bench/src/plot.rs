@@ -5,7 +5,7 @@
 
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
-use plotters::coord::combinators::IntoLogRange;
+use plotters::coord::combinators::{BindKeyPoints, IntoLogRange};
 use plotters::coord::ranged1d::{Ranged, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
@@ -119,19 +119,20 @@ fn draw_curves(chart: &Curves, area: &Area<'_>) -> Drawing {
         .y_label_area_size(62);
     // Sizes that span more than a decade are told apart on a logarithmic axis only.
     if x_max > 10.0 * least_x && least_x > 0.0 {
-        let x = (least_x * 0.9..x_max * 1.1).log_scale();
-        draw_in(chart, true, builder.build_cartesian_2d(x, 0.0..y_max)?)?;
+        let x = least_x * 0.9..x_max * 1.1;
+        let ticks = logarithmic_ticks(&x);
+        let x = x.log_scale().with_key_points(ticks);
+        draw_in(chart, builder.build_cartesian_2d(x, 0.0..y_max)?)?;
     } else {
         let margin = (x_max - least_x).max(x_max * 0.1) * 0.04;
         let x = (least_x - margin).max(0.0)..x_max + margin;
-        draw_in(chart, false, builder.build_cartesian_2d(x, 0.0..y_max)?)?;
+        draw_in(chart, builder.build_cartesian_2d(x, 0.0..y_max)?)?;
     }
     draw_legend(chart, &legend)
 }
 
 fn draw_in<X>(
     chart: &Curves,
-    is_logarithmic: bool,
     mut context: ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, RangedCoordf64>>,
 ) -> Drawing
 where
@@ -146,8 +147,7 @@ where
         .y_desc(&chart.y)
         .axis_desc_style(text_style(TEXT_PIXELS))
         .label_style(text_style(TEXT_PIXELS))
-        .x_labels(if is_logarithmic { 40 } else { 10 })
-        .x_label_formatter(&|x| x_label(*x, is_logarithmic))
+        .x_label_formatter(&|x| format!("{x:.0}"))
         .y_label_formatter(&|y| if y_max > 10.0 { format!("{y:.0}") } else { format!("{y:.2}") })
         .draw()?;
     let area = context.plotting_area();
@@ -170,11 +170,11 @@ where
     Ok(())
 }
 
-/// The label of a tick. On a logarithmic axis only those of 1, 2 and 5 times a power of ten have room.
-fn x_label(x: f64, is_logarithmic: bool) -> String {
-    let leading = x / 10_f64.powf(x.log10().floor());
-    let has_room = [1.0, 2.0, 5.0].iter().any(|digit| (leading - digit).abs() < 1e-6);
-    if is_logarithmic && !has_room { String::new() } else { format!("{x:.0}") }
+/// 1, 2 and 5 times each power of ten in the range.
+fn logarithmic_ticks(range: &std::ops::Range<f64>) -> Vec<f64> {
+    let decades = range.start.log10().floor() as i32..=range.end.log10().ceil() as i32;
+    let ticks = decades.flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(decade)));
+    ticks.filter(|tick| range.contains(tick)).collect()
 }
 
 /// How a curve is drawn.
@@ -332,11 +332,9 @@ mod tests {
     }
 
     #[test]
-    fn a_logarithmic_axis_labels_ones_twos_and_fives() {
-        let labelled = |x: f64| !x_label(x, true).is_empty();
-        assert_eq!([100.0, 2000.0, 0.5, 5e6].map(labelled), [true; 4]);
-        assert_eq!([300.0, 4000.0, 9e6].map(labelled), [false; 3]);
-        assert_eq!(x_label(300.0, false), "300");
+    fn a_logarithmic_axis_has_ticks_at_ones_twos_and_fives() {
+        assert_eq!(logarithmic_ticks(&(149.0..6_000.0)), [200.0, 500.0, 1_000.0, 2_000.0, 5_000.0]);
+        assert_eq!(logarithmic_ticks(&(0.9..22.0)), [1.0, 2.0, 5.0, 10.0, 20.0]);
     }
 
     #[test]

@@ -221,11 +221,11 @@ impl Replay for TwoLevelRun<'_> {
         if self.files.is_empty() && !self.ranges.is_empty() {
             self.find_files();
         }
-        let keys = self.tally.keys(&batch);
+        let (keys, blocks) = (self.tally.keys(&batch), self.trace.blocks());
         for (at, &block) in batch.blocks.iter().enumerate() {
             let number = |column: &[u32]| column.get(at).copied().unwrap_or(0);
             let access = Access {
-                page: PageId(self.trace.blocks()[block as usize]),
+                page: PageId(blocks[block as usize]),
                 file: self.files.get(block as usize).copied().unwrap_or(FileId(0)),
                 tenant: self.tenants[number(batch.tenants) as usize],
                 context: ContextId(number(batch.sites)),
