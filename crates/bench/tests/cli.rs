@@ -226,3 +226,60 @@ fn gen_writes_the_same_trace_for_the_same_seed() {
     let head: Vec<&str> = smart.lines().take(4).collect();
     assert_eq!(head, ["!file 0 1023 data", "!priority 0 0 1023 0", "!policy 0 0 mru", "0\t1"]);
 }
+
+#[test]
+fn plot_draws_every_policy_and_opt_and_leaves_the_table_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = write(&dir, "drawn.txt", "1\n2\n3\n1\n2\n3\n");
+    let plot = dir.path().join("out.svg");
+    let arguments =
+        ["sim", "--trace", text(&trace), "--policy", "lru,fifo", "--frames", "1,2,3", "--format", "csv"];
+    let plain = stdout(&arguments);
+    assert_eq!(stdout(&[&arguments[..], &["--plot", text(&plot)]].concat()), plain);
+    let svg = fs::read_to_string(plot).unwrap();
+    for word in ["drawn", "lru", "fifo", "opt", "miss ratio"] {
+        assert!(svg.contains(word), "{word} is missing");
+    }
+}
+
+#[test]
+fn paper_prints_findings_and_writes_a_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("paper.html");
+    let csv = stdout(&["paper", "--experiment", "a7", "--report", text(&page), "--format", "csv"]);
+    let mut lines = csv.lines();
+    assert_eq!(lines.next(), Some("id,what,published,ours,tolerance,verdict"));
+    let exact: Vec<&str> = lines.filter(|line| line.contains(",exact,")).collect();
+    assert_eq!(exact.len(), 4, "protection, for each size of the foreground's groups");
+    assert!(exact.iter().all(|line| line.ends_with(",reproduced")), "{exact:?}");
+    let html = fs::read_to_string(page).unwrap();
+    assert!(html.contains("</svg>") && html.contains("commit"));
+    // The namespace of SVG is a name; nothing is loaded from there.
+    assert!(!html.replace("http://www.w3.org/2000/svg", "").contains("http"));
+    for part in ["B", "D", "E"] {
+        assert!(stdout(&["paper", "--experiment", part]).contains("not yet built"), "{part}");
+    }
+    assert!(failure(&["paper", "--experiment", "Z9"]).contains("expected one of the experiments A1"));
+}
+
+#[test]
+fn check_baselines_fails_when_an_exact_policy_differs_and_only_then() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, "t.txt", "1\n2\n3\n1\n2\n3\n");
+    let csv = |rows: &str| write(&dir, "peers.csv", &format!("trace,capacity,policy,miss_ratio\n{rows}"));
+    let check = |expected: bool| {
+        let arguments =
+            ["check-baselines", text(dir.path()), "--traces", text(dir.path()), "--format", "csv"];
+        let output = bufbench(&arguments);
+        assert_eq!(output.status.success(), expected, "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    csv("t,2,LRU,1.000000\nt,2,OPT,0.666667\nt,2,LeCaR,0.5\n");
+    let rows = check(true);
+    assert!(rows.contains("LRU,1,1,1,0.000000,0.000000,t:2,ok"), "{rows}");
+    assert!(rows.contains("LeCaR,1,,,,,,skipped"), "{rows}");
+    csv("t,2,ARC,0.1\n");
+    assert!(check(true).contains("differs"), "a close policy is told and does not fail");
+    csv("t,2,OPT,0.666668\n");
+    assert!(check(false).contains("OPT,1,0,0"));
+}
