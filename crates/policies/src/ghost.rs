@@ -1,7 +1,7 @@
 //! Ghosts: pages that were evicted lately and are remembered by number only.
 //!
 //! One or more lists, oldest ghost at the head, over one pool of slots and one index. Lists have no bound of
-//! their own; a policy keeps them within its bound with [`Ghosts::pop_oldest`]. About 24 bytes a ghost, slots
+//! their own; a policy keeps them within its bound with [`Ghosts::pop_oldest`]. 22 to 26 bytes a ghost; slots
 //! are used again, so that memory follows the largest number of ghosts there ever was.
 
 use crate::PageId;
@@ -20,11 +20,12 @@ pub(crate) struct Ghosts<const LISTS: usize> {
 }
 
 impl<const LISTS: usize> Ghosts<LISTS> {
-    pub(crate) fn new() -> Self {
+    /// No ghosts, with room for `ghosts`.
+    pub(crate) fn with_capacity(ghosts: u32) -> Self {
         Self {
-            ghosts: Vec::new(),
-            list_of: Vec::new(),
-            links: Links::default(),
+            ghosts: Vec::with_capacity(ghosts as usize),
+            list_of: Vec::with_capacity(ghosts as usize),
+            links: Links::with_capacity(ghosts),
             lists: [const { List::new() }; LISTS],
             free: List::new(),
             index: SlotIndex::default(),

@@ -20,6 +20,7 @@ mod ids;
 mod list;
 mod manager;
 mod random;
+mod sketch;
 mod slot_index;
 mod tenant;
 

@@ -13,8 +13,8 @@
 //! **Refused proposal.** Changes nothing but a note of where p would move to: p moves when the missing page
 //! comes in.
 //!
-//! **Cost.** O(1) per access. 9 bytes a frame and 24 for each ghost, of which there are as many as resident
-//! pages in a full cache and never more than twice the capacity: 33 a frame.
+//! **Cost.** O(1) per access. 9 bytes a frame and 22 to 26 for each ghost, of which there are as many as resident
+//! pages in a full cache and never more than twice the capacity: 31 to 35 a frame.
 
 use super::{Departure, OneLevel, first_free, grow};
 use crate::ghost::Ghosts;
@@ -56,7 +56,7 @@ impl Arc {
             t1: List::new(),
             t2: List::new(),
             is_frequent: Vec::with_capacity(capacity as usize),
-            ghosts: Ghosts::new(),
+            ghosts: Ghosts::with_capacity(capacity.saturating_add(1)),
             planned: None,
         }
     }

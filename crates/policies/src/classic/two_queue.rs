@@ -12,7 +12,7 @@
 //!
 //! **Refused proposal.** Changes nothing: a busy frame keeps its place.
 //!
-//! **Cost.** O(1) per access. 9 bytes a frame, and 24 bytes for each of at most Kout ghosts: 21 a frame.
+//! **Cost.** O(1) per access. 9 bytes a frame, and 22 to 26 for each of at most Kout ghosts: 20 to 22 a frame.
 
 use super::{Departure, OneLevel, first_free, grow, percent_of};
 use crate::ghost::Ghosts;
@@ -67,7 +67,7 @@ impl TwoQueue {
             a1in: List::new(),
             am: List::new(),
             is_hot: Vec::with_capacity(capacity as usize),
-            a1out: Ghosts::new(),
+            a1out: Ghosts::with_capacity(percent_of(parameters.kout_percent, capacity).saturating_add(1)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use bufpool_policies::classic::{
     Arc, Clock, ClockPro, Fifo, Lfu, Lirs, LirsParameters, Lru, Mru, OneLevel, Opt, S3Fifo, S3FifoParameters,
-    Sieve, TwoQueue, TwoQueueParameters,
+    Sieve, TwoQueue, TwoQueueParameters, WTinyLfu, WTinyLfuParameters,
 };
 use proptest::prelude::*;
 
@@ -92,5 +92,18 @@ proptest! {
     #[test]
     fn clock_pro((frames, steps) in cases()) {
         in_step(frames, &steps, ClockPro::new(frames), naive::ClockPro::new(frames));
+    }
+
+    /// The policy begins with a sketch so large that no page shares a counter, and keeps it: then counts are exact.
+    #[test]
+    fn w_tinylfu(
+        (frames, steps) in cases(),
+        (window_percent, protected_percent) in (0..=100u32, 0..=100u32),
+        sample_factor in 1..20u32,
+    ) {
+        let parameters = WTinyLfuParameters { window_percent, protected_percent, sample_factor };
+        let mut policy = WTinyLfu::with_parameters(1 << 16, parameters);
+        policy.resize(frames);
+        in_step(frames, &steps, policy, naive::WTinyLfu::new(frames, parameters));
     }
 }

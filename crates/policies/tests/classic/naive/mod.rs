@@ -8,6 +8,7 @@ mod clocks;
 mod lirs;
 mod ordered;
 mod queues;
+mod w_tinylfu;
 
 pub use adaptive::Arc;
 pub use clock_pro::ClockPro;
@@ -15,6 +16,7 @@ pub use clocks::{Clock, Sieve};
 pub use lirs::Lirs;
 pub use ordered::{Lfu, Opt, Ordered};
 pub use queues::{S3Fifo, TwoQueue};
+pub use w_tinylfu::WTinyLfu;
 
 use bufpool_policies::FrameId;
 

@@ -1,0 +1,98 @@
+//! W-TinyLFU with exact counts.
+
+use std::collections::HashMap;
+
+use bufpool_policies::{
+    FrameId, PageId,
+    classic::{Departure, OneLevel, WTinyLfuParameters},
+};
+
+use super::{Busy, nothing_to_report, percent, take};
+
+type Frames = Vec<(FrameId, PageId)>;
+
+pub struct WTinyLfu {
+    capacity: u32,
+    parameters: WTinyLfuParameters,
+    window: Frames,
+    probation: Frames,
+    protected: Frames,
+    counts: HashMap<PageId, u32>,
+    references: u32,
+}
+
+impl WTinyLfu {
+    pub fn new(capacity: u32, parameters: WTinyLfuParameters) -> Self {
+        let (window, probation, protected) = (Vec::new(), Vec::new(), Vec::new());
+        Self { capacity, parameters, window, probation, protected, counts: HashMap::new(), references: 0 }
+    }
+
+    fn window_target(&self) -> usize {
+        percent(self.parameters.window_percent, self.capacity).max(1)
+    }
+
+    fn count(&mut self, page: PageId) {
+        let count = self.counts.entry(page).or_default();
+        *count = (*count + 1).min(15);
+        self.references += 1;
+        if self.references >= self.capacity.max(1) * self.parameters.sample_factor {
+            self.counts.values_mut().for_each(|count| *count /= 2);
+            self.references /= 2;
+        }
+    }
+
+    fn shrink(&mut self) {
+        while self.window.len() > self.window_target() {
+            self.probation.push(self.window.remove(0));
+        }
+        let main = self.capacity.saturating_sub(self.window_target() as u32);
+        while self.protected.len() > percent(self.parameters.protected_percent, main) {
+            self.probation.push(self.protected.remove(0));
+        }
+    }
+}
+
+impl OneLevel for WTinyLfu {
+    nothing_to_report!("naive W-TinyLFU");
+
+    fn resize(&mut self, capacity: u32) {
+        self.capacity = capacity;
+        self.shrink();
+    }
+
+    fn hit(&mut self, frame: FrameId, page: PageId) {
+        self.count(page);
+        if take(&mut self.window, |&(f, _)| f == frame).is_some() {
+            self.window.push((frame, page));
+        } else {
+            take(&mut self.probation, |&(f, _)| f == frame);
+            take(&mut self.protected, |&(f, _)| f == frame);
+            self.protected.push((frame, page));
+        }
+        self.shrink();
+    }
+
+    fn insert(&mut self, frame: FrameId, page: PageId) {
+        self.count(page);
+        self.window.push((frame, page));
+        self.shrink();
+    }
+
+    fn victim(&mut self, _missing: PageId, busy: Busy<'_>) -> Option<FrameId> {
+        let candidate = self.window.iter().copied().find(|&(frame, _)| !busy(frame));
+        let main = [&self.probation[..], &self.protected].concat();
+        let resident = main.into_iter().find(|&(frame, _)| !busy(frame));
+        let (Some((newcomer, new)), Some((incumbent, old))) = (candidate, resident) else {
+            return candidate.or(resident).map(|(frame, _)| frame);
+        };
+        let wins = self.counts.get(&new) > self.counts.get(&old);
+        let evict_main = wins || self.window.len() < self.window_target();
+        Some(if evict_main { incumbent } else { newcomer })
+    }
+
+    fn remove(&mut self, frame: FrameId, _page: PageId, _why: Departure) {
+        for frames in [&mut self.window, &mut self.probation, &mut self.protected] {
+            take(frames, |&(f, _)| f == frame);
+        }
+    }
+}
