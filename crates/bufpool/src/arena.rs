@@ -85,7 +85,7 @@ impl Arena {
     }
 
     /// The bytes of a leased frame.
-    #[cfg(test)]
+    #[cfg(all(test, not(bufpool_loom)))]
     pub fn bytes<'a>(&'a self, lease: &'a FrameLease) -> &'a [u8] {
         // SAFETY: valid and initialized (mappings are zeroed); the borrowed lease keeps all others from writing.
         unsafe { self.frame(lease.frame).as_ref() }
@@ -159,7 +159,14 @@ impl Arena {
     }
 }
 
+/// `count` page words of absent pages.
+#[cfg(bufpool_loom)]
+pub(crate) fn zeroed_page_words(count: usize) -> Box<[PageWord]> {
+    (0..count).map(|_| PageWord::new()).collect()
+}
+
 /// `count` (not 0) page words of absent pages, as zeroed memory that costs nothing until it is touched.
+#[cfg(not(bufpool_loom))]
 pub(crate) fn zeroed_page_words(count: usize) -> Box<[PageWord]> {
     let layout = std::alloc::Layout::array::<PageWord>(count).expect("page tables fit the address space");
     assert!(layout.size() > 0);

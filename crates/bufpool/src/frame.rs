@@ -1,8 +1,8 @@
 //! The frame table: what is known of each frame besides its bytes.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
 use bufpool_policies::{FrameId, PageId};
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Stands for "no page" in [`Frame::page`]; page ids never reach it.
 const NO_PAGE: u64 = u64::MAX;
@@ -25,6 +25,7 @@ pub(crate) struct Frame {
     writing: AtomicU32,
 }
 
+#[cfg(not(bufpool_loom))]
 const _: () = assert!(size_of::<Frame>() <= 64);
 
 /// The number of a page's last mark, noted when it is copied for writing.
@@ -32,7 +33,7 @@ const _: () = assert!(size_of::<Frame>() <= 64);
 pub(crate) struct Mark(u32);
 
 impl Frame {
-    fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self {
             page: AtomicU64::new(NO_PAGE),
             marks: AtomicU64::new(0),
@@ -177,7 +178,7 @@ impl FrameTable {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(bufpool_loom)))]
 mod tests {
     use super::*;
 

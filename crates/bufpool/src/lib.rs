@@ -34,6 +34,8 @@ mod hooks;
 mod io;
 mod latch;
 mod log;
+#[cfg(all(test, bufpool_loom))]
+mod loom_models;
 mod miss;
 mod options;
 mod page_table;

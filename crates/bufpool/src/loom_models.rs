@@ -1,0 +1,202 @@
+//! Every interleaving of a few steps of two or three threads, explored by loom.
+//!
+//! `RUSTFLAGS="--cfg bufpool_loom" cargo test -p bufpool --lib --release --target-dir target-loom loom_models`
+//!
+//! Loom reports a lost wake-up as a deadlock, and the checked cells report two threads in a page's bytes at once.
+
+use bufpool_policies::PageId;
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::access_log::{Hit, Level, RING_ENTRIES, Ring};
+use crate::arena::{Arena, FrameLease};
+use crate::call_site::SiteRef;
+use crate::frame::Frame;
+use crate::latch::{Hold, Latch, Patience, acquire, acquire_resident};
+use crate::page_word::{PageWord, Want};
+
+const PATIENT: Patience = Patience::Limit(std::time::Duration::MAX);
+
+/// Explores with at most two preemptions, which is where nearly all races show.
+fn model(body: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(body);
+}
+
+/// A page with one frame: the word, what the frame table knows, and the contents.
+struct Page {
+    word: PageWord,
+    frame: Frame,
+    contents: UnsafeCell<u32>,
+}
+
+// SAFETY: `contents` is only touched under the word's latches, which is what the models check.
+unsafe impl Sync for Page {}
+// SAFETY: as above.
+unsafe impl Send for Page {}
+
+fn lease() -> FrameLease {
+    Arena::new(1, 4096).expect("one page of memory").1.pop().expect("one frame")
+}
+
+fn latch(page: &Page, want: Want) -> Latch<&PageWord> {
+    acquire_resident(&page.word, want, PATIENT).ok().flatten().expect("the page is resident")
+}
+
+impl Page {
+    fn absent() -> Arc<Self> {
+        Arc::new(Self { word: PageWord::new(), frame: Frame::empty(), contents: UnsafeCell::new(0) })
+    }
+
+    fn resident() -> Arc<Self> {
+        let page = Self::absent();
+        page.frame.occupy(PageId(0));
+        let Ok((Hold::Load(loading), _)) = acquire(&page.word, Want::Shared, PATIENT) else { unreachable!() };
+        drop(loading.publish(lease(), Want::Shared));
+        page
+    }
+
+    fn read(&self) -> u32 {
+        // SAFETY: the caller holds a latch; loom fails the model if somebody writes meanwhile.
+        self.contents.with(|contents| unsafe { *contents })
+    }
+
+    fn write(&self, value: u32) {
+        // SAFETY: the caller holds the exclusive latch; loom fails the model if somebody else is here.
+        self.contents.with_mut(|contents| unsafe { *contents = value });
+    }
+}
+
+#[test]
+fn readers_and_writers_exclude_one_another_and_all_are_woken() {
+    model(|| {
+        let page = Page::resident();
+        let writers: Vec<_> = (0..2)
+            .map(|_| {
+                let page = Arc::clone(&page);
+                thread::spawn(move || {
+                    let mut held = latch(&page, Want::Exclusive);
+                    held.set_changed();
+                    page.write(page.read() + 1);
+                })
+            })
+            .collect();
+        let held = latch(&page, Want::Shared);
+        assert!(page.read() <= 2);
+        drop(held);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        assert_eq!((page.read(), page.word.state().version()), (2, 2));
+        assert!(page.word.state().is_unlatched());
+    });
+}
+
+#[test]
+fn two_loaders_of_one_page_load_it_once() {
+    model(|| {
+        let page = Page::absent();
+        let load = |page: &Page| match acquire(&page.word, Want::Shared, PATIENT).ok().expect("no deadlock").0
+        {
+            Hold::Latched(_held) => assert_eq!(page.read(), 7),
+            Hold::Load(loading) => {
+                assert_eq!(page.read(), 0, "loaded once");
+                page.write(7);
+                drop(loading.publish(lease(), Want::Shared));
+            }
+        };
+        let other = Arc::clone(&page);
+        let loader = thread::spawn(move || load(&other));
+        load(&page);
+        loader.join().unwrap();
+    });
+}
+
+/// The schedule that has broken an existing pool library: a change during a flush must not be marked clean.
+#[test]
+fn a_writer_that_arrives_during_a_flush_stays_dirty() {
+    model(|| {
+        let page = Page::resident();
+        page.frame.mark_dirty();
+        let writer = {
+            let page = Arc::clone(&page);
+            thread::spawn(move || {
+                let mut held = latch(&page, Want::Exclusive);
+                held.set_changed();
+                page.frame.mark_dirty();
+                page.write(1);
+            })
+        };
+        let held = latch(&page, Want::Shared);
+        assert!(page.frame.begin_write());
+        let (mark, in_file) = (page.frame.mark(), page.read());
+        drop(held);
+        page.frame.mark_written(mark);
+        page.frame.end_write();
+        writer.join().unwrap();
+        assert!(page.frame.is_dirty() || in_file == 1);
+    });
+}
+
+/// An evictor takes the frame away while a reader comes, and a pin stops it.
+#[test]
+fn eviction_against_a_reader_and_a_pin() {
+    model(|| {
+        let page = Page::resident();
+        let evictor = {
+            let page = Arc::clone(&page);
+            thread::spawn(move || {
+                let Ok(held) = Latch::try_new(&page.word, Want::Exclusive) else { return false };
+                if page.frame.pins() > 0 {
+                    return false;
+                }
+                let (departing, _lease) = held.depart();
+                page.write(99);
+                departing.finish();
+                true
+            })
+        };
+        let held = acquire_resident(&page.word, Want::Shared, PATIENT).ok().expect("no deadlock");
+        let was_resident = held.is_some();
+        if let Some(held) = held {
+            page.frame.pin();
+            drop(held);
+            assert_eq!(page.read(), 0, "pinned, so its frame is its own");
+            page.frame.unpin();
+        }
+        let evicted = evictor.join().unwrap();
+        assert!(was_resident || evicted);
+        assert_eq!(page.word.state().is_absent(), evicted);
+    });
+}
+
+#[test]
+fn the_access_log_loses_and_doubles_nothing() {
+    model(|| {
+        let ring = Arc::new(Ring::new());
+        let policy = Arc::new(loom::sync::Mutex::new(Vec::new()));
+        let drain = |ring: &Ring, policy: &loom::sync::Mutex<Vec<u64>>| {
+            let mut seen = policy.lock().unwrap();
+            ring.drain(|hit| seen.push(hit.page.0));
+        };
+        let drainer = {
+            let (ring, policy) = (Arc::clone(&ring), Arc::clone(&policy));
+            thread::spawn(move || drain(&ring, &policy))
+        };
+        let pushes = RING_ENTRIES as u64 + 1;
+        for page in 0..pushes {
+            let hit = Hit {
+                page: PageId(page),
+                frame: bufpool_policies::FrameId(0),
+                tenant: bufpool_policies::TenantId(0),
+                site: SiteRef::Caller(std::panic::Location::caller()),
+            };
+            if ring.push(hit) == Level::Full {
+                drain(&ring, &policy);
+            }
+        }
+        drainer.join().unwrap();
+        drain(&ring, &policy);
+        assert_eq!(*policy.lock().unwrap(), (0..pushes).collect::<Vec<_>>());
+    });
+}
