@@ -51,7 +51,8 @@ pub(crate) struct FileShared {
     io: RwLock<Option<Arc<IoFile>>>,
     /// The first failure of a write or sync.
     poison: Mutex<Option<Error>>,
-    /// Pages were written since the last sync. Set before a written page is let go of.
+    /// Pages were written since the last sync; set before a written page is let go of. Also set when the file is opened or
+    /// reopened, because what is found in it may be as little durable as what was written.
     unsynced: AtomicBool,
     /// Held during a sync, so that whoever finds nothing to sync has waited for those who did.
     sync: Mutex<()>,
@@ -367,7 +368,7 @@ impl FileShared {
             flags: AtomicU8::new(if parts.read_only { READ_ONLY } else { 0 }),
             io: RwLock::new(Some(parts.io)),
             poison: Mutex::new(None),
-            unsynced: AtomicBool::new(false),
+            unsynced: AtomicBool::new(!parts.read_only),
             sync: Mutex::new(()),
             length: Mutex::new(()),
             handles: AtomicUsize::new(0),
@@ -456,7 +457,7 @@ impl FileShared {
 
     pub fn heal(&self) {
         *self.poison.lock() = None;
-        self.unsynced.store(false, Ordering::Release);
+        self.unsynced.store(true, Ordering::Release);
         self.flags.fetch_and(!POISONED, Ordering::AcqRel);
     }
 

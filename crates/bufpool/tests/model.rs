@@ -110,7 +110,6 @@ fn regressions() {
 
 /// What a failed sync left on its way is not forgotten with the failure: the next flush that succeeds promises it.
 #[test]
-#[ignore = "a reopened file takes what it finds for durable"]
 fn a_flush_after_a_failed_sync_syncs_again() {
     let device = SimDevice::new(1);
     let pool = deterministic().open_on(&device).unwrap();
