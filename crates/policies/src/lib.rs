@@ -31,6 +31,10 @@ pub use directory::{
 };
 pub use error::{DirectiveError, DirectoryError};
 pub use ids::{Access, ContextId, FileId, FrameId, PageId, TenantId};
-pub use manager::{Block, Manager, priority_pools::PRIORITIES};
+pub use manager::{
+    Block, Manager,
+    automatic::{Automatic, Strategy},
+    priority_pools::PRIORITIES,
+};
 pub use random::{SplitMix64, mix64};
 pub use tenant::TenantStats;

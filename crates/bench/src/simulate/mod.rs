@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use std::{error, fmt, io};
 
 use bufpool_policies::classic::{self, Opt, PolicyKind};
-use bufpool_policies::{Allocation, DirectoryError};
+use bufpool_policies::{Allocation, DirectoryError, Strategy};
 
 use crate::trace::{Place, Replay, Trace, TraceError};
 
@@ -37,6 +37,8 @@ pub enum Scheme {
     Opt,
     /// A ledger over all tenants, and each tenant's priority levels below it.
     TwoLevel(Allocation),
+    /// LRU-SP over all tenants, and the automatic manager for each of them until it gives a directive.
+    Automatic(Strategy),
 }
 
 impl Scheme {
@@ -49,13 +51,15 @@ impl Scheme {
             Self::TwoLevel(Allocation::AllocLru) => "alloc-lru",
             Self::TwoLevel(Allocation::LruS) => "lru-s",
             Self::TwoLevel(Allocation::LruSp) => "lru-sp",
+            Self::Automatic(strategy) => strategy.name(),
         }
     }
 
     /// All schemes that users can name, in the order they are listed.
     pub fn all() -> impl Iterator<Item = Scheme> {
         let two_level = [Allocation::LruSp, Allocation::AllocLru, Allocation::LruS].map(Self::TwoLevel);
-        PolicyKind::ALL.into_iter().map(Self::OneLevel).chain([Self::Opt]).chain(two_level)
+        let automatic = Strategy::ALL.into_iter().map(Self::Automatic);
+        PolicyKind::ALL.into_iter().map(Self::OneLevel).chain([Self::Opt]).chain(two_level).chain(automatic)
     }
 }
 
@@ -147,6 +151,11 @@ pub fn simulate(
         }
         Scheme::TwoLevel(allocation) => {
             play(trace, TwoLevelRun::new(trace, setup, allocation)?, TwoLevelRun::into_tally)
+        }
+        Scheme::Automatic(strategy) => {
+            let mut run = TwoLevelRun::new(trace, setup, Allocation::LruSp)?;
+            run.manage(strategy)?;
+            play(trace, run, TwoLevelRun::into_tally)
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A trace against the directory: a ledger over all tenants, and their priority levels.
 
 use bufpool_policies::{
-    Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Decision, DirectiveError, Directory,
-    DirectoryOptions, FileId, FrameId, PageId, TenantId,
+    Access, Admission, Allocation, Automatic, Claims, ContextId, DEFAULT_TENANT, Decision, DirectiveError,
+    Directory, DirectoryOptions, FileId, FrameId, PageId, Strategy, TenantId,
 };
 
 use super::one_level::ABSENT;
@@ -83,6 +83,20 @@ impl<'a> TwoLevelRun<'a> {
             files: Vec::new(),
             tally: Tally::new(trace, setup.by, frames),
         })
+    }
+
+    /// Gives each tenant an automatic manager, which its first directive replaces. Seeds are the tenants' numbers.
+    ///
+    /// # Errors
+    ///
+    /// None as long as the tenants are open.
+    pub fn manage(&mut self, strategy: Strategy) -> Result<(), SimError> {
+        let frames = self.directory.frames();
+        for &tenant in &self.tenants {
+            let manager = Automatic::new(strategy, frames, u64::from(tenant.0));
+            self.directory.set_manager(tenant, Box::new(manager), true)?;
+        }
+        Ok(())
     }
 
     /// What was counted.

@@ -10,6 +10,7 @@ use crate::{
     ids::{Access, ContextId, FileId, FrameId, PageId},
 };
 
+pub(crate) mod automatic;
 pub(crate) mod priority_pools;
 mod ranges;
 
