@@ -11,6 +11,10 @@ pub fn oracle_block(record: &[u8; ORACLE_RECORD_BYTES]) -> u64 {
     u64::from_le_bytes(record[4..12].try_into().expect("eight bytes"))
 }
 
+/// The most blocks that one line of an ARC trace may stand for, 512 MiB of the 512-byte blocks that they count. So what a
+/// trace makes a reader do is bounded by its length.
+pub const ARC_BLOCKS_MAX: u64 = 1 << 20;
+
 /// First block and number of blocks of a line `start count ignore id` (the format of the ARC paper's traces).
 ///
 /// # Errors
@@ -21,12 +25,12 @@ pub fn arc_range(line: &[u8]) -> Result<(u64, u64), String> {
         line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty()).map(number).collect();
     match fields[..] {
         [Some(start), Some(count), Some(_), Some(_)]
-            if count > 0 && start.checked_add(count - 1).is_some() =>
+            if (1..=ARC_BLOCKS_MAX).contains(&count) && start.checked_add(count - 1).is_some() =>
         {
             Ok((start, count))
         }
         _ => Err(format!(
-            "`start count ignore id`, four unsigned decimals with count at least 1, found {}",
+            "`start count ignore id`, four unsigned decimals with count from 1 to {ARC_BLOCKS_MAX}, found {}",
             quoted(line)
         )),
     }
@@ -61,7 +65,9 @@ mod tests {
     fn arc_lines_are_ranges() {
         assert_eq!(arc_range(b"100 8 0 1"), Ok((100, 8)));
         assert_eq!(arc_range(b"18446744073709551615 1 0 1\r"), Ok((u64::MAX, 1)));
-        for line in ["", "1 2 3", "1 2 3 4 5", "1 0 0 1", "18446744073709551615 2 0 1", "a 1 0 1"] {
+        for line in
+            ["", "1 2 3", "1 2 3 4 5", "1 0 0 1", "18446744073709551615 2 0 1", "0 1048577 0 1", "a 1 0 1"]
+        {
             assert!(arc_range(line.as_bytes()).unwrap_err().contains("start count"), "{line}");
         }
     }

@@ -5,6 +5,21 @@ use std::io::{self, Read};
 /// Longest line that is accepted; longer ones mean that this is no text.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
+/// Why there is no next line.
+#[derive(Debug)]
+pub enum LineError {
+    /// It is longer than [`LINE_BYTES_MAX`].
+    TooLong,
+    /// The input cannot be read.
+    Io(io::Error),
+}
+
+impl From<io::Error> for LineError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
 /// Splits an input at `\n`. The last line may lack it.
 pub struct Lines<R> {
     input: R,
@@ -31,8 +46,8 @@ impl<R: Read> Lines<R> {
     ///
     /// # Errors
     ///
-    /// If the input cannot be read, or a line is longer than [`LINE_BYTES_MAX`] (`InvalidData`).
-    pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
+    /// If the input cannot be read, or a line is longer than [`LINE_BYTES_MAX`].
+    pub fn next_line(&mut self) -> Result<Option<&[u8]>, LineError> {
         let mut searched = 0;
         let length = loop {
             if let Some(found) = self.buffer[self.start + searched..self.end].iter().position(|&b| b == b'\n')
@@ -56,14 +71,13 @@ impl<R: Read> Lines<R> {
 
     /// Reads more behind what is not yet given out.
     #[cold]
-    fn fill(&mut self) -> io::Result<()> {
+    fn fill(&mut self) -> Result<(), LineError> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
         if self.end == self.buffer.len() {
             if self.end > LINE_BYTES_MAX {
-                let message = format!("expected lines of at most {LINE_BYTES_MAX} bytes");
-                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+                return Err(LineError::TooLong);
             }
             self.buffer.resize(2 * self.end, 0);
         }
@@ -72,7 +86,7 @@ impl<R: Read> Lines<R> {
                 Ok(0) => self.at_end = true,
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
+                Err(error) => return Err(LineError::Io(error)),
             }
             return Ok(());
         }
@@ -118,6 +132,6 @@ mod tests {
         let long = vec![b'x'; 300_000];
         assert_eq!(Lines::new(&long[..]).next_line().unwrap().map(<[u8]>::len), Some(300_000));
         let endless = io::repeat(b'x');
-        assert_eq!(Lines::new(endless).next_line().unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(matches!(Lines::new(endless).next_line(), Err(LineError::TooLong)));
     }
 }

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use indicatif::ProgressBar;
 
 use super::foreign::{self, ORACLE_RECORD_BYTES};
-use super::lines::Lines;
+use super::lines::{LINE_BYTES_MAX, LineError, Lines};
 use super::{Directive, Item, Place, Reference, TraceError, text};
 
 /// The format of a trace file, before compression.
@@ -84,16 +84,34 @@ impl Reader {
     /// If the file, or a file `NAME.files.tsv` beside it, cannot be opened or the latter is malformed.
     pub fn open(path: &Path, input: Option<Input>, progress: &ProgressBar) -> Result<Self, TraceError> {
         let input = input.unwrap_or_else(|| Input::of(path));
-        let decoder = decoder(path, progress)
-            .map_err(|error| TraceError::io(path, Place::File, "cannot be opened", error))?;
-        let files = if input == Input::Text { files_beside(path)? } else { Vec::new() };
+        let file =
+            File::open(path).map_err(|error| TraceError::io(path, Place::File, "cannot be opened", error))?;
+        let mut reader = Self::from_source(path, input, progress.wrap_read(file))?;
+        if input == Input::Text {
+            reader.files = files_beside(path)?;
+        }
+        Ok(reader)
+    }
+
+    /// Reads a trace from `source` as if it were the file `path`, whose name tells the compression.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for a decoder.
+    pub fn from_source(
+        path: &Path,
+        input: Input,
+        source: impl Read + Send + 'static,
+    ) -> Result<Self, TraceError> {
+        let decoder = decoder(path, source)
+            .map_err(|error| TraceError::io(path, Place::File, "cannot be decompressed", error))?;
         let body = match input {
             Input::Text => Body::Text(Lines::new(decoder)),
             Input::Lirs => Body::Lirs(Lines::new(decoder)),
             Input::Arc => Body::Arc(Lines::new(decoder), 0..0, None),
             Input::Oracle => Body::Oracle(BufReader::with_capacity(1 << 17, decoder), 0),
         };
-        Ok(Self { path: path.to_owned(), body, place: Place::File, files })
+        Ok(Self { path: path.to_owned(), body, place: Place::File, files: Vec::new() })
     }
 
     /// Where the step given out last stands in the file.
@@ -122,12 +140,9 @@ impl Reader {
             Body::Oracle(input, offset) => next_oracle(input, offset, &mut self.place),
         };
         step.map_err(|wrong| match wrong {
-            Wrong::Io(error) => TraceError::io(
-                &self.path,
-                self.place,
-                "cannot be read after this, expected an intact file",
-                error,
-            ),
+            Wrong::Io(error) => {
+                TraceError::io(&self.path, self.place, "cannot be read, expected an intact file", error)
+            }
             Wrong::Format(expected) => TraceError::malformed(&self.path, self.place, expected),
         })
     }
@@ -145,6 +160,29 @@ impl From<io::Error> for Wrong {
     }
 }
 
+impl From<LineError> for Wrong {
+    fn from(error: LineError) -> Self {
+        match error {
+            LineError::Io(error) => Self::Io(error),
+            LineError::TooLong => Self::Format(too_long()),
+        }
+    }
+}
+
+fn too_long() -> String {
+    format!("a line of at most {LINE_BYTES_MAX} bytes")
+}
+
+/// The next line; `place` is where it stands, even if it cannot be read.
+fn next_line<'a>(lines: &'a mut Lines<Decoder>, place: &mut Place) -> Result<Option<&'a [u8]>, Wrong> {
+    let number = lines.number() + 1;
+    let line = lines.next_line();
+    if !matches!(line, Ok(None)) {
+        *place = Place::Line(number);
+    }
+    Ok(line?)
+}
+
 /// An access with nothing known about who made it.
 fn anonymous(block: u64) -> Item {
     Item::Access(Reference { block, site: 0, tenant: 0 })
@@ -152,9 +190,7 @@ fn anonymous(block: u64) -> Item {
 
 fn next_text(lines: &mut Lines<Decoder>, place: &mut Place) -> Result<Option<Item>, Wrong> {
     loop {
-        let number = lines.number() + 1;
-        let Some(line) = lines.next_line()? else { return Ok(None) };
-        *place = Place::Line(number);
+        let Some(line) = next_line(lines, place)? else { return Ok(None) };
         if let Some(item) = text::parse(line).map_err(Wrong::Format)? {
             return Ok(Some(item));
         }
@@ -163,9 +199,7 @@ fn next_text(lines: &mut Lines<Decoder>, place: &mut Place) -> Result<Option<Ite
 
 fn next_lirs(lines: &mut Lines<Decoder>, place: &mut Place) -> Result<Option<Item>, Wrong> {
     loop {
-        let number = lines.number() + 1;
-        let Some(line) = lines.next_line()? else { return Ok(None) };
-        *place = Place::Line(number);
+        let Some(line) = next_line(lines, place)? else { return Ok(None) };
         if let Some(block) = foreign::lirs_block(line).map_err(Wrong::Format)? {
             return Ok(Some(anonymous(block)));
         }
@@ -181,9 +215,7 @@ fn next_arc(
     if let Some(block) = range.next().or_else(|| last.take()) {
         return Ok(Some(anonymous(block)));
     }
-    let number = lines.number() + 1;
-    let Some(line) = lines.next_line()? else { return Ok(None) };
-    *place = Place::Line(number);
+    let Some(line) = next_line(lines, place)? else { return Ok(None) };
     let (start, count) = foreign::arc_range(line).map_err(Wrong::Format)?;
     // The last block may be 2^64 - 1, which no exclusive range can hold.
     (*range, *last) = (start..start + (count - 1), Some(start + (count - 1)));
@@ -215,8 +247,7 @@ fn next_oracle(
 }
 
 /// The file's bytes after decompression.
-fn decoder(path: &Path, progress: &ProgressBar) -> io::Result<Decoder> {
-    let file = progress.wrap_read(File::open(path)?);
+fn decoder(path: &Path, file: impl Read + Send + 'static) -> io::Result<Decoder> {
     Ok(match compression(path) {
         Some("gz") => Box::new(flate2::read::MultiGzDecoder::new(BufReader::with_capacity(1 << 16, file))),
         Some("zst") => Box::new(zstd::Decoder::new(file)?),
@@ -239,7 +270,10 @@ fn files_beside(path: &Path) -> Result<Vec<Directive>, TraceError> {
         let line = match lines.next_line() {
             Ok(Some(line)) => line,
             Ok(None) => break,
-            Err(error) => return Err(TraceError::io(&beside, place, "cannot be read", error)),
+            Err(LineError::TooLong) => return Err(TraceError::malformed(&beside, place, too_long())),
+            Err(LineError::Io(error)) => {
+                return Err(TraceError::io(&beside, place, "cannot be read", error));
+            }
         };
         // The header names the columns; their order is part of the format.
         if place == Place::Line(1) {

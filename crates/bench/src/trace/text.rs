@@ -87,8 +87,11 @@ fn arguments(text: &str, words: &[&str]) -> Result<Directive, String> {
         ["!file", first, last, name, ..] => {
             let (first, last) = parse_range(first, last)?;
             // A name may contain blanks: it is the rest of the line, which `name` begins.
-            let rest = &text[name.as_ptr() as usize - text.as_ptr() as usize..];
-            Ok(Directive::File { first, last, name: rest.trim_end().to_owned() })
+            let rest = text[name.as_ptr() as usize - text.as_ptr() as usize..].trim_end();
+            if rest.is_empty() {
+                return Err("a NAME that is more than white space".to_owned());
+            }
+            Ok(Directive::File { first, last, name: rest.to_owned() })
         }
         ["!pin", block] => Ok(Directive::Pin(parse_block("BLOCK", block)?)),
         ["!unpin", block] => Ok(Directive::Unpin(parse_block("BLOCK", block)?)),
@@ -214,6 +217,7 @@ mod tests {
             ("!priority 0 9 5 1", "FIRST not above LAST"),
             ("!temp x 5 9 1", "TENANT"),
             ("!file 5 9", "exactly these arguments"),
+            ("!file 5 9 \u{b}", "a NAME"),
             ("!pin", "exactly these arguments"),
             ("!unpin 1 2", "exactly these arguments"),
         ] {

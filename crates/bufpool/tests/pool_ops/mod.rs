@@ -253,9 +253,6 @@ struct Model {
     len: u64,
     /// Pages that the file may have after a power cut: those last known to be durable, and all later ones.
     lengths: Vec<u64>,
-    /// The file was opened again after a failure. Its flushes are not counted on until the power was cut: see
-    /// `a_flush_after_a_failed_sync_syncs_again` among the tests.
-    was_poisoned: bool,
     next_version: u64,
     floors: [u32; TENANTS],
     caps: [u32; TENANTS],
@@ -294,7 +291,6 @@ impl World {
             pages: vec![Known { current: 0, in_file: vec![0] }; PAGES_MAX as usize],
             len: 0,
             lengths: vec![0],
-            was_poisoned: false,
             next_version: 1,
             floors: FLOORS,
             caps: [frames; TENANTS],
@@ -330,9 +326,6 @@ impl World {
 
     /// Everything is in the file.
     fn flushed(&mut self, number: Option<u64>) {
-        if self.model.was_poisoned {
-            return;
-        }
         self.model.lengths = vec![self.model.len];
         let all = 0..self.model.len as usize;
         for number in number.map_or(all, |number| number as usize..number as usize + 1) {
@@ -492,7 +485,6 @@ impl World {
         let (pool, tenants, file) = open((self.options)(), Some(&image), &self.path);
         let model = &mut self.model;
         assert!(model.lengths.contains(&file.pages()), "{} pages, not {:?}", file.pages(), model.lengths);
-        model.was_poisoned = false;
         (model.len, model.lengths) = (file.pages(), vec![file.pages()]);
         (model.floors, model.caps) = (FLOORS, [pool.frames(); TENANTS]);
         (self.pool, self.tenants, self.file, self.device) = (pool, tenants, Some(file), Some(image));
@@ -571,7 +563,6 @@ impl Model {
 
     /// What is in memory is dropped, since a write or a sync has failed.
     fn forget(&mut self) {
-        self.was_poisoned = true;
         self.pages.iter_mut().for_each(|known| known.current = UNKNOWN);
     }
 }
