@@ -75,8 +75,10 @@ struct Frame {
     hits: u8,
 }
 
-/// See the [module](self). 28 bytes a frame owned, about 22 a frame of the pool for samples from 4,096 frames on (44 from
-/// 2,048, 88 from 1,024, and 176 below, where every page is sampled), and what streams and classes need.
+/// The automatic manager. The module's documentation tells how it decides.
+///
+/// 28 bytes a frame owned, about 22 a frame of the pool for samples from 4,096 frames on (44 from 2,048, 88 from 1,024, and
+/// 176 below, where every page is sampled), and what streams and classes need.
 pub struct Automatic {
     strategy: Strategy,
     now: u32,
@@ -185,7 +187,7 @@ impl Manager for Automatic {
         self.use_block(frame.0, access.context, access.file);
     }
 
-    /// Looks at [`CANDIDATES`] blocks, and asks whether one is busy only if it is the worst so far.
+    /// Looks at 64 blocks, and asks whether one is busy only if it is the worst so far.
     fn replace_block(
         &mut self,
         candidate: FrameId,
