@@ -32,7 +32,7 @@ use crate::{
     error::DirectoryError,
     frame_table::{FrameTable, LEDGER, List, NONE, Origin, State},
     ids::{Access, ContextId, FileId, FrameId, PageId, TenantId},
-    manager::{Control, Panicked, drop_control},
+    manager::{Control, Panicked, StreamReport, drop_control},
     tenant::{Tenant, TenantStats},
 };
 
@@ -211,6 +211,11 @@ impl Directory {
     pub fn tenant_stats(&self, tenant: TenantId) -> TenantStats {
         let state = &self.tenants[tenant.index()];
         TenantStats { revocations: state.revocation.revocations(), ..state.stats }
+    }
+
+    /// Shows what the tenant's manager knows of each stream. A manager that panics meanwhile shows no more, and stays.
+    pub fn streams(&self, tenant: TenantId, show: &mut dyn FnMut(&StreamReport)) {
+        let _ = self.tenants[tenant.index()].control.streams(show);
     }
 
     /// Counts of all tenants, past ones included.

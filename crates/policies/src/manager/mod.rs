@@ -13,8 +13,10 @@ use crate::{
 pub(crate) mod automatic;
 pub(crate) mod priority_pools;
 mod ranges;
+mod stream_report;
 
 pub(crate) use priority_pools::PriorityPools;
+pub use stream_report::StreamReport;
 
 /// A block that came in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +63,10 @@ pub trait Manager: Send {
     /// `missing` was evicted by this manager's choice while the candidate, now in `placeholder`, stayed and was not
     /// used since: the overrule was a mistake. A question with `placeholder` as its candidate follows.
     fn placeholder_used(&mut self, missing: &Access, placeholder: FrameId);
+
+    /// Shows what the manager knows of each stream it remembers, in no particular order. A manager that does not tell
+    /// streams apart shows none.
+    fn streams(&self, _show: &mut dyn FnMut(&StreamReport)) {}
 
     /// Bytes of memory held.
     fn metadata_bytes(&self) -> usize {
@@ -163,6 +169,13 @@ impl Control {
             Control::Manager { manager, .. } => {
                 call(|| manager.placeholder_used(missing, FrameId(placeholder)))
             }
+        }
+    }
+
+    pub fn streams(&self, show: &mut dyn FnMut(&StreamReport)) -> Result<(), Panicked> {
+        match self {
+            Control::None | Control::Pools(_) => Ok(()),
+            Control::Manager { manager, .. } => call(|| manager.streams(show)),
         }
     }
 
