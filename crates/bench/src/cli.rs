@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::check_baselines::CheckBaselinesArgs;
 use crate::commands::r#gen::GenArgs;
+use crate::commands::io::IoArgs;
 use crate::commands::live::LiveArgs;
 use crate::commands::main_job::MainJobArgs;
 use crate::commands::paper::PaperArgs;
@@ -83,6 +84,8 @@ pub enum Command {
     Gen(GenArgs),
     /// Play traces to replacement policies
     Sim(SimArgs),
+    /// Random reads through a pool against a bare io_uring loop on the same file
+    Io(IoArgs),
     /// Run published experiments
     Paper(PaperArgs),
     /// Compare miss ratios with those of independent implementations

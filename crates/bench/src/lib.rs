@@ -4,6 +4,7 @@
 //! measurements; it decides nothing: every replacement decision is taken by `bufpool-policies`, and every
 //! page moves through `bufpool`.
 
+pub mod bare_loop;
 pub mod cli;
 pub mod commands;
 pub mod cpu_time;
@@ -14,6 +15,7 @@ pub mod parallel;
 pub mod plot;
 pub mod progress;
 pub mod random;
+pub mod random_reads;
 pub mod recording;
 pub mod report;
 pub mod simulate;

@@ -110,3 +110,23 @@ fn mistakes_are_refused_with_what_was_expected() {
     assert!(refused(&["--quick", "live", "--workload", "readn"]).contains("main job"));
     assert_eq!(names_in(folder.path()), [""; 0], "nothing is left behind");
 }
+
+#[test]
+fn io_compares_the_pool_with_a_bare_loop_at_each_depth() {
+    let folder = folder();
+    let output = bufbench(folder.path(), &["io", "--depth", "1,4", "--pages", "8192", "--reads", "64"]);
+    if String::from_utf8_lossy(&output.stderr).contains("a ring for the bare loop") {
+        println!("skipped: no io_uring here");
+        return;
+    }
+    let rows = rows(&output);
+    assert_eq!(rows[0].join(","), "depth,ours_iops,raw_iops,ratio,ours_cpu_us,raw_cpu_us");
+    assert_eq!(rows[1..].iter().map(|row| row[0].as_str()).collect::<Vec<_>>(), ["1", "4"]);
+    for row in &rows[1..] {
+        let [ours, raw, ratio] = [1, 2, 3].map(|column| row[column].parse::<f64>().unwrap());
+        assert!((ours / raw - ratio).abs() < 0.001 * ratio + 1.0 / raw, "{row:?}");
+    }
+    assert!(names_in(folder.path()).is_empty());
+    let small = refusal(&bufbench(folder.path(), &["io", "--depth", "1", "--pages", "1024"]));
+    assert!(small.contains("1024 pages: expected at least 4096"), "{small}");
+}

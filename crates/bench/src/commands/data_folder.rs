@@ -54,6 +54,11 @@ impl DataFolder {
         Ok(Database::new(path, sizes, self.seed, self.direct, io))
     }
 
+    /// How data files are opened.
+    pub fn direct(&self) -> bufpool::Direct {
+        self.direct
+    }
+
     /// Where it is.
     pub fn path(&self) -> &std::path::Path {
         self.folder.path()

@@ -3,6 +3,7 @@
 pub mod check_baselines;
 mod data_folder;
 pub mod r#gen;
+pub mod io;
 pub mod live;
 pub mod main_job;
 pub mod paper;
@@ -26,6 +27,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Some(Command::Record(args)) => record::run(args, &cli.common),
         Some(Command::Gen(args)) => r#gen::run(args, &cli.common),
         Some(Command::Sim(args)) => sim::run(args, &cli.common),
+        Some(Command::Io(args)) => io::run(args, &cli.common),
         Some(Command::Paper(args)) => paper::run(args, &cli.common),
         Some(Command::CheckBaselines(args)) => check_baselines::run(args, &cli.common),
     }

@@ -1,0 +1,252 @@
+//! A bare io_uring loop: what the device gives to a program that does nothing but transfer blocks.
+//!
+//! It is the yardstick of `bufbench io` and of every other comparison with the device: one thread, one ring with all the
+//! flags that help it, registered buffers and file where the memlock limit allows, direct I/O, and a window of operations
+//! that is filled up again with each completion.
+
+use std::alloc::Layout;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use io_uring::squeue::Entry;
+use io_uring::{IoUring, opcode, types};
+
+use crate::cpu_time::cpu_time;
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transfer {
+    /// From the file.
+    Read,
+    /// To the file: zeros.
+    Write,
+}
+
+/// What a run of the loop took.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LoopTime {
+    /// Blocks transferred.
+    pub operations: u64,
+    /// Time from the first submission to the last completion.
+    pub elapsed: Duration,
+    /// Processor time of the whole process meanwhile.
+    pub cpu: Duration,
+}
+
+impl LoopTime {
+    /// Operations a second.
+    pub fn operations_per_s(&self) -> f64 {
+        self.operations as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// Processor time of an operation, in microseconds.
+    pub fn cpu_us(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.operations as f64
+    }
+}
+
+/// A ring with its buffers, for one file.
+pub struct BareLoop {
+    // Before the memory that its operations refer to.
+    ring: IoUring,
+    file: File,
+    memory: Blocks,
+    depth: u32,
+    buffers_are_registered: bool,
+}
+
+impl BareLoop {
+    /// A loop over `file`, which is open for direct I/O or not as the caller wants, with `depth` blocks of `block_bytes`
+    /// (a multiple of 4,096) in flight.
+    ///
+    /// # Errors
+    /// If the kernel makes no ring, or the block size does not fit.
+    pub fn new(file: File, block_bytes: usize, depth: u32) -> Result<Self> {
+        ensure!(depth >= 1, "depth 0: expected at least 1");
+        ensure!(
+            block_bytes > 0 && block_bytes.is_multiple_of(4096),
+            "blocks of {block_bytes} bytes: expected a multiple of 4096"
+        );
+        let memory = Blocks::new(block_bytes, depth as usize)?;
+        let ring = ring(depth).context("a ring for the bare loop")?;
+        ring.submitter().register_files(&[file.as_raw_fd()]).context("registering the file")?;
+        // SAFETY: the memory is mapped as long as the ring, which is dropped first, and used by its operations only.
+        let registered = unsafe { ring.submitter().register_buffers(&[memory.iovec()]) };
+        Ok(Self { ring, file, memory, depth, buffers_are_registered: registered.is_ok() })
+    }
+
+    /// Transfers one block at each of the `offsets`, keeping `depth` of them in flight.
+    ///
+    /// # Errors
+    /// The first transfer that failed or was cut short.
+    pub fn run(&mut self, transfer: Transfer, offsets: impl IntoIterator<Item = u64>) -> Result<LoopTime> {
+        let mut offsets = offsets.into_iter();
+        let (start, cpu) = (Instant::now(), cpu_time());
+        let mut operations = 0;
+        let mut in_flight = 0;
+        let mut outcome = Ok(());
+        for slot in 0..self.depth {
+            in_flight += u32::from(self.push_next(transfer, slot, &mut offsets));
+        }
+        while in_flight > 0 {
+            // After a failure here nothing is known about what is in flight.
+            self.enter().inspect_err(|_| self.memory.is_in_flight = true)?;
+            let mut freed = Vec::with_capacity(self.depth as usize);
+            for answer in self.ring.completion() {
+                in_flight -= 1;
+                operations += 1;
+                if answer.result() == self.memory.block_bytes as i32 {
+                    freed.push(answer.user_data() as u32);
+                } else if outcome.is_ok() {
+                    outcome = Err(failure(answer.result(), self.memory.block_bytes));
+                }
+            }
+            for slot in freed.into_iter().take_while(|_| outcome.is_ok()) {
+                in_flight += u32::from(self.push_next(transfer, slot, &mut offsets));
+            }
+        }
+        outcome?;
+        Ok(LoopTime { operations, elapsed: start.elapsed(), cpu: cpu_time().saturating_sub(cpu) })
+    }
+
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    fn enter(&self) -> Result<()> {
+        match self.ring.submit_and_wait(1) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error).context("the bare loop"),
+            _ => Ok(()),
+        }
+    }
+
+    /// False if there is no offset left.
+    fn push_next(&mut self, transfer: Transfer, slot: u32, offsets: &mut impl Iterator<Item = u64>) -> bool {
+        let Some(offset) = offsets.next() else { return false };
+        let entry = self.entry(transfer, slot, offset).user_data(u64::from(slot));
+        // SAFETY: the slot's block is used by this operation alone until its completion, and outlives the ring.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        pushed.expect("the queue has an entry for each slot");
+        true
+    }
+
+    fn entry(&self, transfer: Transfer, slot: u32, offset: u64) -> Entry {
+        let (file, block, bytes) = (types::Fixed(0), self.memory.block(slot), self.memory.block_bytes as u32);
+        match (transfer, self.buffers_are_registered) {
+            (Transfer::Read, true) => opcode::ReadFixed::new(file, block, bytes, 0).offset(offset).build(),
+            (Transfer::Read, false) => opcode::Read::new(file, block, bytes).offset(offset).build(),
+            (Transfer::Write, true) => opcode::WriteFixed::new(file, block, bytes, 0).offset(offset).build(),
+            (Transfer::Write, false) => opcode::Write::new(file, block, bytes).offset(offset).build(),
+        }
+    }
+}
+
+fn ring(depth: u32) -> io::Result<IoUring> {
+    let mut best = IoUring::builder();
+    best.setup_submit_all().setup_single_issuer().setup_coop_taskrun().setup_defer_taskrun();
+    best.build(depth.next_power_of_two()).or_else(|_| IoUring::new(depth.next_power_of_two()))
+}
+
+fn failure(result: i32, block_bytes: usize) -> anyhow::Error {
+    match u32::try_from(-result) {
+        Ok(errno) if errno > 0 => {
+            anyhow::Error::new(io::Error::from_raw_os_error(-result)).context("the bare loop")
+        }
+        _ => anyhow::anyhow!("the bare loop: {result} bytes transferred, expected {block_bytes}"),
+    }
+}
+
+/// One zeroed block a slot.
+struct Blocks {
+    start: NonNull<u8>,
+    layout: Layout,
+    block_bytes: usize,
+    /// Operations may still use it, so it is never freed.
+    is_in_flight: bool,
+}
+
+impl Blocks {
+    fn new(block_bytes: usize, count: usize) -> Result<Self> {
+        let bytes = block_bytes.checked_mul(count).context("more buffer memory than there are addresses")?;
+        let layout = Layout::from_size_align(bytes, 4096)?;
+        // SAFETY: the size is not 0, as both factors are not.
+        let start = unsafe { std::alloc::alloc_zeroed(layout) };
+        let start = NonNull::new(start).context("no memory for the bare loop's buffers")?;
+        Ok(Self { start, layout, block_bytes, is_in_flight: false })
+    }
+
+    fn block(&self, slot: u32) -> *mut u8 {
+        assert!((slot as usize + 1) * self.block_bytes <= self.layout.size());
+        // SAFETY: within the allocation, by the line above.
+        unsafe { self.start.as_ptr().add(slot as usize * self.block_bytes) }
+    }
+
+    fn iovec(&self) -> libc::iovec {
+        libc::iovec { iov_base: self.start.as_ptr().cast(), iov_len: self.layout.size() }
+    }
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        if !self.is_in_flight {
+            // SAFETY: allocated with this layout; nothing that is in flight refers to it.
+            unsafe { std::alloc::dealloc(self.start.as_ptr(), self.layout) }
+        }
+    }
+}
+
+// SAFETY: the memory belongs to this value alone.
+unsafe impl Send for Blocks {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of 16 blocks; not on a file system in memory, which may lack direct I/O.
+    fn file() -> File {
+        let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.set_len(16 * 4096).unwrap();
+        file
+    }
+
+    fn bare_loop(depth: u32) -> Option<BareLoop> {
+        match BareLoop::new(file(), 4096, depth) {
+            Ok(bare) => Some(bare),
+            Err(error) => {
+                println!("skipped: {error:#}");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn transfers_each_block_once_whatever_the_depth() {
+        for depth in [1, 3, 64] {
+            let Some(mut bare) = bare_loop(depth) else { return };
+            for transfer in [Transfer::Write, Transfer::Read] {
+                let time = bare.run(transfer, (0..16).map(|block| block * 4096)).unwrap();
+                assert_eq!(time.operations, 16);
+            }
+            assert_eq!(bare.run(Transfer::Read, []).unwrap().operations, 0);
+        }
+    }
+
+    #[test]
+    fn a_read_beyond_the_end_is_an_error_and_leaves_nothing_in_flight() {
+        let Some(mut bare) = bare_loop(4) else { return };
+        let beyond = bare.run(Transfer::Read, (8..24).map(|block| block * 4096)).unwrap_err();
+        assert!(format!("{beyond:#}").contains("0 bytes transferred, expected 4096"), "{beyond:#}");
+        assert_eq!(bare.run(Transfer::Read, [0]).unwrap().operations, 1);
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit_are_refused() {
+        assert!(BareLoop::new(file(), 4096, 0).is_err());
+        assert!(BareLoop::new(file(), 1000, 1).is_err());
+    }
+}

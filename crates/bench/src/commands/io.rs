@@ -1,0 +1,103 @@
+//! `bufbench io`: what a pool makes of the device, against a bare io_uring loop in the same process.
+
+use anyhow::{Result, ensure};
+use clap::Args;
+
+use super::data_folder::DataFolder;
+use super::live::Backend;
+use crate::bare_loop::LoopTime;
+use crate::cli::Common;
+use crate::output::{Cell, Table};
+use crate::progress;
+use crate::random_reads::{self, RandomReads};
+
+const COLUMNS: &[&str] = &["depth", "ours_iops", "raw_iops", "ratio", "ours_cpu_us", "raw_cpu_us"];
+
+/// Rounds of each side; the middle one counts.
+const ROUNDS: usize = 7;
+
+/// Arguments of `bufbench io`.
+#[derive(Args, Clone, Debug)]
+pub struct IoArgs {
+    /// Operations in flight, separated by commas
+    #[arg(
+        long = "depth",
+        value_name = "N",
+        value_delimiter = ',',
+        default_value = "1,8,32,128",
+        value_parser = clap::value_parser!(u32).range(1..=1024)
+    )]
+    pub depths: Vec<u32>,
+    /// Pages of 4 KiB in the file
+    #[arg(long, default_value_t = 1 << 17, value_parser = clap::value_parser!(u64).range(1..=1 << 28))]
+    pub pages: u64,
+    /// Pages read in each round [default: 4,000 at depth 1, up to 32,000 at depth 8 and more]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1 << 28))]
+    pub reads: Option<u64>,
+    /// The pool's I/O backend
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
+}
+
+/// Measures and prints the table.
+///
+/// # Errors
+/// If the data file cannot be made, the kernel makes no ring for the bare loop, or the pool fails.
+pub fn run(args: &IoArgs, common: &Common) -> Result<()> {
+    ensure!(!args.depths.is_empty(), "--depth: expected at least one number");
+    let folder = DataFolder::new(common)?;
+    let path = folder.path().join("random-reads.pages");
+    random_reads::build(&path, args.pages, folder.direct())?;
+    let mut table = Table::new(COLUMNS);
+    for &depth in &args.depths {
+        let count = args.reads.unwrap_or(4_000 * u64::from(depth.min(8)));
+        let mut reads = RandomReads::new(&path, depth, folder.direct(), args.backend.io(), common.seed)?;
+        let (ours, bare) = alternate(&mut reads, count, &format!("depth {depth}"))?;
+        eprintln!("depth {depth}: backend {}, {}", reads.pool().io().backend, spread(&ours, &bare));
+        table.push(row(depth, &ours, &bare));
+    }
+    Ok(table.print(common.format)?)
+}
+
+/// Alternates the two sides; a first round of each warms up and is dropped.
+fn alternate(reads: &mut RandomReads, count: u64, what: &str) -> Result<(Vec<LoopTime>, Vec<LoopTime>)> {
+    let bar = progress::bar(what, ROUNDS as u64, "rounds");
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        let pair = (reads.pool_misses(count)?, reads.bare(count)?);
+        if round > 0 {
+            ours.push(pair.0);
+            bare.push(pair.1);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok((ours, bare))
+}
+
+fn row(depth: u32, ours: &[LoopTime], bare: &[LoopTime]) -> Vec<Cell> {
+    let [ours_iops, raw_iops] = [ours, bare].map(|side| median(side, LoopTime::operations_per_s));
+    vec![
+        u64::from(depth).into(),
+        Cell::real(ours_iops, 0),
+        Cell::real(raw_iops, 0),
+        Cell::Ratio(ours_iops / raw_iops),
+        Cell::real(median(ours, LoopTime::cpu_us), 3),
+        Cell::real(median(bare, LoopTime::cpu_us), 3),
+    ]
+}
+
+fn median(side: &[LoopTime], measure: fn(&LoopTime) -> f64) -> f64 {
+    let mut values: Vec<f64> = side.iter().map(measure).collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Least and greatest ratio of operations a second in one round.
+fn spread(ours: &[LoopTime], bare: &[LoopTime]) -> String {
+    let ratio = |(ours, bare): (&LoopTime, &LoopTime)| ours.operations_per_s() / bare.operations_per_s();
+    let ratios: Vec<f64> = ours.iter().zip(bare).map(ratio).collect();
+    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let greatest = ratios.iter().copied().fold(0.0, f64::max);
+    format!("ratio from {least:.3} to {greatest:.3} in {} rounds", ratios.len())
+}

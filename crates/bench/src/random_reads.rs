@@ -1,0 +1,139 @@
+//! Random reads of 4 KiB pages: through a pool in which none is resident, and by a bare loop on the same file.
+//!
+//! Both walk one random order of all pages, each from where the other stopped, so no page comes back before the pool
+//! has long forgotten it and every access is a miss.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use bufpool::{Direct, File, FileOptions, Io, Pool, PoolOptions, Tenant};
+
+use crate::bare_loop::{BareLoop, LoopTime, Transfer};
+use crate::cpu_time::cpu_time;
+use crate::workload::Permutation;
+
+/// Bytes of a page.
+pub const PAGE_BYTES: usize = 4096;
+/// Bytes of a write while the file is made.
+const BUILD_BYTES: usize = 256 << 10;
+/// Frames of the pool for each operation in flight, at least.
+const FRAMES_PER_OPERATION: u32 = 16;
+/// Fewest frames.
+const FRAMES_MIN: u32 = 1 << 10;
+
+/// A file of pages, a pool and a bare loop on it, for one depth.
+pub struct RandomReads {
+    pool: Pool,
+    tenant: Tenant,
+    file: File,
+    bare: BareLoop,
+    depth: u32,
+    order: Permutation,
+    pages: u64,
+    next: u64,
+}
+
+/// Writes a file of `pages` pages at `path`, each byte of it, so that reads meet neither holes nor unwritten extents.
+///
+/// # Errors
+/// As the file system's, or where direct I/O is required and impossible.
+pub fn build(path: &Path, pages: u64, direct: Direct) -> Result<()> {
+    let bytes = (pages * PAGE_BYTES as u64).next_multiple_of(BUILD_BYTES as u64);
+    let file = open(path, direct)?;
+    let mut writer = BareLoop::new(file, BUILD_BYTES, 8)?;
+    writer.run(Transfer::Write, (0..bytes).step_by(BUILD_BYTES))?;
+    writer.file().sync_all().with_context(|| format!("fsync {}", path.display()))
+}
+
+fn open(path: &Path, direct: Direct) -> Result<std::fs::File> {
+    let flags = if direct == Direct::Off { 0 } else { libc::O_DIRECT };
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).write(true).create(true).truncate(false).custom_flags(flags).open(path);
+    opened.with_context(|| format!("open {} for the bare loop", path.display()))
+}
+
+impl RandomReads {
+    /// A pool on `io` and a bare loop over the file that [`build`] made at `path`, with `depth` operations in flight.
+    ///
+    /// # Errors
+    /// As the pool's; if the file is too small for misses only.
+    pub fn new(path: &Path, depth: u32, direct: Direct, io: Io, seed: u64) -> Result<Self> {
+        let frames = FRAMES_MIN.max(depth * FRAMES_PER_OPERATION);
+        let pool = PoolOptions::new()
+            .frames(frames)
+            .page_bytes(PAGE_BYTES)
+            .threads_max(depth)
+            .io(io)
+            .io_depth(depth)
+            .open()?;
+        let file = pool.open_file(path, FileOptions::new().direct(direct))?;
+        let pages = file.pages();
+        ensure!(
+            pages >= 4 * u64::from(frames),
+            "{pages} pages: expected at least {}, four times the pool's frames",
+            4 * u64::from(frames)
+        );
+        let tenant = pool.tenant("reader").open()?;
+        let bare = BareLoop::new(open(path, direct)?, PAGE_BYTES, depth)?;
+        Ok(Self { pool, tenant, file, bare, depth, order: Permutation::new(pages, seed), pages, next: 0 })
+    }
+
+    /// The pool, for what it says about its backend.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Reads `count` pages with the bare loop.
+    ///
+    /// # Errors
+    /// As the loop's.
+    pub fn bare(&mut self, count: u64) -> Result<LoopTime> {
+        let offsets: Vec<u64> = self.next_pages(count).map(|page| page * PAGE_BYTES as u64).collect();
+        self.bare.run(Transfer::Read, offsets)
+    }
+
+    /// Reads `count` pages through the pool.
+    ///
+    /// # Errors
+    /// As the pool's; if an access was not a miss.
+    pub fn pool_misses(&mut self, count: u64) -> Result<LoopTime> {
+        let pages: Vec<u64> = self.next_pages(count).collect();
+        let before = self.pool.stats().reads;
+        let (start, cpu) = (Instant::now(), cpu_time());
+        if self.depth == 1 {
+            read_each(&self.tenant, &self.file, &pages)?;
+        } else {
+            self.read(&pages)?;
+        }
+        let (elapsed, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
+        let operations = self.pool.stats().reads - before;
+        ensure!(operations == count, "{operations} pages read for {count} accesses: expected a miss each");
+        Ok(LoopTime { operations, elapsed, cpu })
+    }
+
+    fn read(&self, pages: &[u64]) -> Result<()> {
+        let (tenant, file) = (&self.tenant, &self.file);
+        std::thread::scope(|scope| {
+            let shares = pages.chunks(pages.len().div_ceil(self.depth as usize));
+            let readers: Vec<_> =
+                shares.map(|pages| scope.spawn(|| read_each(tenant, file, pages))).collect();
+            readers.into_iter().try_for_each(|reader| reader.join().expect("a reader does not panic"))
+        })
+    }
+
+    fn next_pages(&mut self, count: u64) -> impl Iterator<Item = u64> {
+        let (first, pages, order) = (self.next, self.pages, self.order);
+        self.next += count;
+        (first..first + count).map(move |at| order.apply(at % pages))
+    }
+}
+
+fn read_each(tenant: &Tenant, file: &File, pages: &[u64]) -> Result<()> {
+    for &page in pages {
+        std::hint::black_box(tenant.read(file.page(page))?[0]);
+    }
+    Ok(())
+}
