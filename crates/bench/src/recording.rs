@@ -123,9 +123,10 @@ impl<S: Sink> State<S> {
                 self.creations += u64::from(creation);
                 Item::Access(Reference { block: page.0, site, tenant })
             }
-            Event::Site { id, name, file, line } => {
+            Event::Site { id, scopes, name, file, line } => {
                 let name = name.map_or(String::new(), |name| format!(" ({name})"));
-                return self.sink.remark(&format!("site {id} is {file}:{line}{name}"));
+                let scopes = if scopes.is_empty() { String::new() } else { format!(" in {scopes}") };
+                return self.sink.remark(&format!("site {id} is {file}:{line}{name}{scopes}"));
             }
             Event::File { id, name } => {
                 let first = PageId::in_file(id, 0).0;

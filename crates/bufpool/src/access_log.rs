@@ -16,7 +16,8 @@ use crossbeam::atomic::AtomicCell;
 use crossbeam::utils::CachePadded;
 
 use crate::Site;
-use crate::call_site::SiteRef;
+use crate::call_site::{Place, SiteRef};
+use crate::scope::ScopeId;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Entries of a ring; a power of two.
@@ -47,6 +48,7 @@ struct Entry {
     page: AtomicU64,
     /// Frame in the lower half, tenant in the upper.
     frame_and_tenant: AtomicU64,
+    scope: AtomicU64,
     /// At most one of the two is set.
     caller: AtomicCell<Option<&'static Location<'static>>>,
     named: AtomicCell<Option<&'static Site>>,
@@ -81,9 +83,10 @@ impl Ring {
         entry.page.store(hit.page.0, Ordering::Relaxed);
         let tenant = u64::from(hit.tenant.0) << 32;
         entry.frame_and_tenant.store(tenant | u64::from(hit.frame.0), Ordering::Relaxed);
-        match hit.site {
-            SiteRef::Caller(at) => entry.caller.store(Some(at)),
-            SiteRef::Named(site) => {
+        entry.scope.store(hit.site.scope.0, Ordering::Relaxed);
+        match hit.site.place {
+            Place::Caller(at) => entry.caller.store(Some(at)),
+            Place::Named(site) => {
                 entry.caller.store(None);
                 entry.named.store(Some(site));
             }
@@ -108,13 +111,14 @@ impl Ring {
         for at in taken..pushed {
             let entry = &self.entries[at as usize % RING_ENTRIES];
             let frame_and_tenant = entry.frame_and_tenant.load(Ordering::Relaxed);
-            let site =
-                entry.caller.load().map(SiteRef::Caller).or_else(|| entry.named.load().map(SiteRef::Named));
+            let place =
+                entry.caller.load().map(Place::Caller).or_else(|| entry.named.load().map(Place::Named));
+            let scope = ScopeId(entry.scope.load(Ordering::Relaxed));
             apply(Hit {
                 page: PageId(entry.page.load(Ordering::Relaxed)),
                 frame: FrameId(frame_and_tenant as u32),
                 tenant: TenantId((frame_and_tenant >> 32) as u32),
-                site: site.expect("every push sets a site"),
+                site: SiteRef { place: place.expect("every push sets a site"), scope },
             });
         }
         if taken != pushed {
@@ -199,12 +203,7 @@ mod tests {
 
     #[track_caller]
     fn hit(page: u64) -> Hit {
-        Hit {
-            page: PageId(page),
-            frame: FrameId(page as u32),
-            tenant: TenantId(3),
-            site: SiteRef::Caller(Location::caller()),
-        }
+        Hit { page: PageId(page), frame: FrameId(page as u32), tenant: TenantId(3), site: SiteRef::caller() }
     }
 
     #[test]

@@ -2,12 +2,15 @@
 //!
 //! Access functions are `#[track_caller]`, so the site is the caller's source location. An engine with one
 //! central fetch function names the real site itself with [`site!`](crate::site): `tenant.at(site!("inner scan")).read(page)`.
-//! A site is noted as a pointer on the hit path and interned by file, line and column when the access log is drained.
+//! A site is noted as a pointer on the hit path, with the [scope](crate::scope) around it, and both are interned when the access log
+//! is drained.
 //!
 //! `#[track_caller]` says nothing useful through closures, function values and trait objects; wrappers repeat the attribute.
 
 use std::collections::HashMap;
 use std::panic::Location;
+
+use crate::scope::{self, ScopeId};
 
 /// A call site named by the engine. Made by [`site!`](crate::site); costs nothing to pass around.
 #[derive(PartialEq, Eq, Hash, Debug)]
@@ -16,18 +19,38 @@ pub struct Site {
     file: &'static str,
     line: u32,
     column: u32,
+    hash: u64,
 }
 
 impl Site {
     /// A site at a source position. Use [`site!`](crate::site), which fills in the position.
     pub const fn new(name: &'static str, file: &'static str, line: u32, column: u32) -> Self {
-        Self { name, file, line, column }
+        let position = (line as u64) << 32 | column as u64;
+        Self { name, file, line, column, hash: fnv1a(fnv1a(position ^ FNV_OFFSET, file), name) }
     }
 
     /// The name the engine gave it.
     pub const fn name(&self) -> &'static str {
         self.name
     }
+
+    /// Equal for equal sites.
+    pub(crate) const fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// The hash of Fowler, Noll and Vo, which can be computed at compile time.
+const fn fnv1a(mut hash: u64, text: &str) -> u64 {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        hash = (hash ^ bytes[at] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        at += 1;
+    }
+    hash
 }
 
 /// A `&'static Site` for the place where the macro stands.
@@ -45,9 +68,16 @@ macro_rules! site {
     }};
 }
 
-/// A call site as an access carries it.
+/// A call site as an access carries it, with the scopes around it.
 #[derive(Clone, Copy)]
-pub(crate) enum SiteRef {
+pub(crate) struct SiteRef {
+    pub place: Place,
+    pub scope: ScopeId,
+}
+
+/// Where a call stands.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
     /// The source location of the call.
     Caller(&'static Location<'static>),
     /// The site the engine named.
@@ -55,6 +85,28 @@ pub(crate) enum SiteRef {
 }
 
 impl SiteRef {
+    /// The caller's source location, in the thread's current scope.
+    #[track_caller]
+    #[inline]
+    pub fn caller() -> Self {
+        Self { place: Place::caller(), scope: scope::current() }
+    }
+
+    /// A named site, in the thread's current scope.
+    #[cfg(test)]
+    pub fn named(site: &'static Site) -> Self {
+        Self { place: Place::Named(site), scope: scope::current() }
+    }
+}
+
+impl Place {
+    /// The caller's source location.
+    #[track_caller]
+    #[inline]
+    pub fn caller() -> Self {
+        Self::Caller(Location::caller())
+    }
+
     fn key(self) -> SiteKey {
         match self {
             Self::Caller(at) => SiteKey { name: None, file: at.file(), line: at.line(), column: at.column() },
@@ -65,7 +117,8 @@ impl SiteRef {
     }
 
     /// Where the site's description lies; equal addresses are equal sites, but not the other way round.
-    fn address(self) -> usize {
+    #[inline]
+    pub fn address(self) -> usize {
         match self {
             Self::Caller(at) => std::ptr::from_ref(at).addr(),
             Self::Named(site) => std::ptr::from_ref(site).addr(),
@@ -81,36 +134,29 @@ pub(crate) struct SiteKey {
     pub line: u32,
     pub column: u32,
 }
-
-/// Numbers for call sites, from 1 in order of first appearance; 0 means unknown.
+/// Numbers for call sites, from 1 in order of first appearance. There are as many as the program has places.
 #[derive(Default)]
 pub(crate) struct SiteTable {
-    /// The site looked up last, which is often the next one too.
-    last: Option<(usize, u32)>,
     by_address: HashMap<usize, u32>,
     by_key: HashMap<SiteKey, u32>,
     keys: Vec<SiteKey>,
 }
 
 impl SiteTable {
-    /// The site's number, and true if it is new.
-    pub fn intern(&mut self, site: SiteRef) -> (u32, bool) {
-        let address = site.address();
-        if let Some((_, id)) = self.last.filter(|(last, _)| *last == address) {
-            return (id, false);
-        }
+    /// The site's number.
+    pub fn intern(&mut self, site: SiteRef) -> u32 {
+        let address = site.place.address();
         if let Some(&id) = self.by_address.get(&address) {
-            self.last = Some((address, id));
-            return (id, false);
+            return id;
         }
-        let key = site.key();
+        let key = site.place.key();
         let next = self.keys.len() as u32 + 1;
         let id = *self.by_key.entry(key).or_insert(next);
         if id == next {
             self.keys.push(key);
         }
         self.by_address.insert(address, id);
-        (id, id == next)
+        id
     }
 
     /// The description of site `id`, which `intern` gave.
@@ -125,7 +171,7 @@ mod tests {
 
     #[track_caller]
     fn here() -> SiteRef {
-        SiteRef::Caller(Location::caller())
+        SiteRef::caller()
     }
 
     #[test]
@@ -133,13 +179,11 @@ mod tests {
         let mut table = SiteTable::default();
         let mut ids = Vec::new();
         for _ in 0..3 {
-            ids.push(table.intern(here()).0);
+            ids.push(table.intern(here()));
         }
         assert_eq!(ids, [1, 1, 1]);
-        let (other, new) = table.intern(here());
-        assert_eq!((other, new), (2, true));
-        let (named, new) = table.intern(SiteRef::Named(site!("probe")));
-        assert_eq!((named, new), (3, true));
+        assert_eq!(table.intern(here()), 2);
+        assert_eq!(table.intern(SiteRef::named(site!("probe"))), 3);
         assert_eq!(table.key(3).name, Some("probe"));
     }
 }

@@ -12,7 +12,6 @@
 use std::cell::Cell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::panic::Location;
 use std::ptr::NonNull;
 
 use crate::access::{Limit, Purpose};
@@ -264,7 +263,7 @@ impl<'g> Pin<'g> {
     /// [`ErrorKind::SelfDeadlock`](crate::ErrorKind::SelfDeadlock).
     #[track_caller]
     pub fn read(&self) -> Result<ReadGuard<'_>> {
-        let latch = self.latch(Purpose::Read, SiteRef::Caller(Location::caller()))?;
+        let latch = self.latch(Purpose::Read, SiteRef::caller())?;
         Ok(ReadGuard::new(self.tenant, self.page, latch))
     }
 
@@ -276,7 +275,7 @@ impl<'g> Pin<'g> {
     /// [`ErrorKind::FilePoisoned`](crate::ErrorKind::FilePoisoned) if the file takes no writes.
     #[track_caller]
     pub fn write(&self) -> Result<WriteGuard<'_>> {
-        let latch = self.latch(Purpose::Write, SiteRef::Caller(Location::caller()))?;
+        let latch = self.latch(Purpose::Write, SiteRef::caller())?;
         Ok(WriteGuard::new(self.tenant, self.page, latch))
     }
 

@@ -26,6 +26,7 @@ mod call_site;
 mod checkpoint;
 #[cfg(feature = "checksum")]
 mod checksum;
+mod contexts;
 mod error;
 mod file;
 mod frame;
@@ -43,6 +44,7 @@ mod page_word;
 mod policy;
 mod pool;
 mod recorder;
+mod scope;
 mod stats;
 mod sync;
 mod sys;
@@ -67,5 +69,6 @@ pub use options::{
 };
 pub use pool::Pool;
 pub use recorder::{Event, Recorder};
-pub use stats::{Report, SiteStats, Stats, TenantStats};
+pub use scope::{Context, Scope};
+pub use stats::{ContextStats, Report, Stats, TenantStats};
 pub use tenant::{At, Tenant, TenantOptions};

@@ -189,7 +189,7 @@ fn the_access_log_loses_and_doubles_nothing() {
                 page: PageId(page),
                 frame: bufpool_policies::FrameId(0),
                 tenant: bufpool_policies::TenantId(0),
-                site: SiteRef::Caller(std::panic::Location::caller()),
+                site: SiteRef::caller(),
             };
             if ring.push(hit) == Level::Full {
                 drain(&ring, &policy);

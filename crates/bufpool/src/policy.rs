@@ -11,7 +11,8 @@ use bufpool_policies::{
 
 use crate::access_log::Hit;
 use crate::arena::FrameLease;
-use crate::call_site::{SiteRef, SiteTable};
+use crate::call_site::SiteRef;
+use crate::contexts::{Contexts, Found};
 use crate::file::{FileShared, OwnedWord};
 use crate::frame::{Frame, FrameTable};
 use crate::latch::Latch;
@@ -27,9 +28,7 @@ pub(crate) struct PolicyState {
     pub files: Vec<Option<Arc<FileShared>>>,
     /// Tenants by number, closed ones until their number is used again.
     pub tenants: Vec<TenantEntry>,
-    pub sites: SiteTable,
-    /// Counts of each site; number n is at n − 1.
-    pub site_counts: Vec<SiteCounts>,
+    pub contexts: Contexts,
     recording: Option<Recording>,
 }
 
@@ -47,13 +46,6 @@ impl TenantEntry {
     pub fn new(name: Arc<str>, floor_frames: u32, cap_frames: u32) -> Self {
         Self { name, floor_frames, cap_frames, closed: false, hits_unlisted: 0 }
     }
-}
-
-#[derive(Clone, Copy, Default)]
-pub(crate) struct SiteCounts {
-    pub accesses: u64,
-    pub misses: u64,
-    pub mistakes: u64,
 }
 
 /// A page that must leave its frame.
@@ -79,14 +71,14 @@ impl PolicyState {
             free: free.into_iter().map(Some).collect(),
             files: Vec::new(),
             tenants: Vec::new(),
-            sites: SiteTable::default(),
-            site_counts: Vec::new(),
+            contexts: Contexts::new(),
             recording: recorder.map(|recorder| Recording { recorder, held: Vec::new() }),
         }
     }
 
     /// A tenant was opened; its number may have been another's.
     pub fn add_tenant(&mut self, id: TenantId, entry: TenantEntry) {
+        self.contexts.open_tenant(id);
         if id.index() < self.tenants.len() {
             self.tenants[id.index()] = entry;
         } else {
@@ -101,13 +93,13 @@ impl PolicyState {
 
     /// Applies a hit, unless its page has left the frame meanwhile.
     pub fn hit(&mut self, hit: &Hit, creation: bool) {
-        let site = self.site(hit.site);
-        self.site_counts[site as usize - 1].accesses += 1;
-        self.record_access(hit.page, site, hit.tenant, creation);
+        let context = self.context(hit.tenant, hit.site);
+        self.contexts.counts(hit.tenant, context).accesses += 1;
+        self.record_access(hit.page, context.id, hit.tenant, creation);
         let listed =
             hit.frame.0 < self.directory.frames() && self.directory.page(hit.frame) == Some(hit.page);
         if listed {
-            self.directory.hit(hit.frame, &access(hit.page, hit.tenant, site));
+            self.directory.hit(hit.frame, &access(hit.page, hit.tenant, context));
         } else {
             self.tenants[hit.tenant.index()].hits_unlisted += 1;
         }
@@ -122,9 +114,9 @@ impl PolicyState {
         creation: bool,
         claims: &ClaimRules<'_>,
     ) -> Option<Admitted> {
-        let site = self.site(site);
+        let context = self.context(tenant, site);
         let mut claims = PoolClaims { rules: claims, files: &self.files, taken: None };
-        let admission = self.directory.admit(&access(page, tenant, site), &mut claims);
+        let admission = self.directory.admit(&access(page, tenant, context), &mut claims);
         let taken = claims.taken;
         let (admitted, decision) = match admission {
             Admission::Exhausted { .. } => return None,
@@ -139,13 +131,13 @@ impl PolicyState {
                 (Admitted::Evict(Victim { latch, page, owner }), decision)
             }
         };
-        self.record_access(page, site, tenant, creation);
-        self.count_miss(site, &decision);
+        self.record_access(page, context.id, tenant, creation);
+        self.count_miss(tenant, context, &decision);
         Some(admitted)
     }
 
-    fn count_miss(&mut self, site: u32, decision: &Decision) {
-        let counts = &mut self.site_counts[site as usize - 1];
+    fn count_miss(&mut self, tenant: TenantId, context: Found, decision: &Decision) {
+        let counts = self.contexts.counts(tenant, context);
         counts.accesses += 1;
         counts.misses += 1;
         counts.mistakes += u64::from(decision.mistake.is_some());
@@ -159,15 +151,23 @@ impl PolicyState {
         Some(Victim { latch, page: eviction.page, owner: tenant })
     }
 
-    /// The number of a call site.
-    pub fn site(&mut self, site: SiteRef) -> u32 {
-        let (id, new) = self.sites.intern(site);
-        if new {
-            self.site_counts.push(SiteCounts::default());
-            let key = self.sites.key(id);
-            self.record(Event::Site { id, name: key.name, file: key.file, line: key.line });
+    /// The tenant's context at a call site.
+    #[inline]
+    fn context(&mut self, tenant: TenantId, site: SiteRef) -> Found {
+        let found = self.contexts.find(tenant, site);
+        if found.is_new
+            && let Some(recording) = &mut self.recording
+        {
+            let (scopes, site) = self.contexts.describe(tenant, found);
+            recording.recorder.record(Event::Site {
+                id: found.id,
+                scopes,
+                name: site.name,
+                file: site.file,
+                line: site.line,
+            });
         }
-        id
+        found
     }
 
     /// Tells the recorder, if there is one.
@@ -198,9 +198,8 @@ impl PolicyState {
     }
 }
 
-/// The context of an access is its call site until scopes are combined with it.
-fn access(page: PageId, tenant: TenantId, site: u32) -> Access {
-    Access { page, file: page.file(), tenant, context: ContextId(site) }
+fn access(page: PageId, tenant: TenantId, context: Found) -> Access {
+    Access { page, file: page.file(), tenant, context: ContextId(context.id) }
 }
 
 /// Turns held guards into pin events, only where another access happens meanwhile.

@@ -23,7 +23,7 @@ use crate::log::LogLink;
 use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions};
 use crate::page_table::PageTableBudget;
 use crate::policy::{PolicyState, TenantEntry};
-use crate::stats::{Report, SiteStats, Stats, TenantStats};
+use crate::stats::{ContextStats, Report, Stats, TenantStats};
 use crate::tenant::{Tenant, TenantOptions};
 use crate::write_back::{Reserve, WriteBack};
 
@@ -460,7 +460,7 @@ impl PoolShared {
             page_tables_bytes: self.page_table_budget.bytes(),
             metadata_bytes: metadata_bytes as u64,
             tenants,
-            sites: site_stats(&policy),
+            contexts: context_stats(&policy),
         }
     }
 
@@ -469,6 +469,7 @@ impl PoolShared {
         let mut policy = self.policy.lock();
         self.drain_logs(&mut policy);
         policy.directory.check_invariants();
+        policy.contexts.check_invariants();
         let mut dirty = 0;
         for (frame, entry) in self.frames.iter() {
             dirty += u64::from(entry.is_dirty());
@@ -498,6 +499,7 @@ impl PoolShared {
 fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
     let entry = &policy.tenants[id.index()];
     let stats = policy.directory.tenant_stats(id);
+    let (contexts_recycled, recycled_counts) = policy.contexts.recycled(id);
     TenantStats {
         id: id.0,
         name: entry.name.to_string(),
@@ -513,27 +515,32 @@ fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
         mistakes: stats.mistakes,
         vindications: stats.vindications,
         revocations: stats.revocations,
+        contexts_recycled,
+        recycled_accesses: recycled_counts.accesses,
+        recycled_misses: recycled_counts.misses,
     }
 }
 
-fn site_stats(policy: &PolicyState) -> Vec<SiteStats> {
-    let site = |(index, counts): (usize, &crate::policy::SiteCounts)| {
-        let id = index as u32 + 1;
-        let key = policy.sites.key(id);
-        SiteStats {
-            id,
-            name: key.name.map(str::to_owned),
-            file: key.file.to_owned(),
-            line: key.line,
-            column: key.column,
-            accesses: counts.accesses,
-            misses: counts.misses,
-            mistakes: counts.mistakes,
-        }
-    };
-    let mut sites: Vec<SiteStats> = policy.site_counts.iter().enumerate().map(site).collect();
-    sites.sort_by_key(|site| std::cmp::Reverse(site.accesses));
-    sites
+fn context_stats(policy: &PolicyState) -> Vec<ContextStats> {
+    let tenants = (0..policy.tenants.len()).map(|tenant| TenantId(tenant as u32));
+    let mut contexts: Vec<ContextStats> = tenants
+        .flat_map(|tenant| {
+            policy.contexts.of(tenant).map(move |(entry, site)| ContextStats {
+                id: entry.id,
+                tenant: tenant.0,
+                scopes: entry.scopes.to_string(),
+                name: site.name.map(str::to_owned),
+                file: site.file.to_owned(),
+                line: site.line,
+                column: site.column,
+                accesses: entry.counts.accesses,
+                misses: entry.counts.misses,
+                mistakes: entry.counts.mistakes,
+            })
+        })
+        .collect();
+    contexts.sort_by_key(|context| (std::cmp::Reverse(context.accesses), context.tenant, context.id));
+    contexts
 }
 
 impl Drop for PoolShared {

@@ -42,8 +42,8 @@ pub struct Stats {
     pub metadata_bytes: u64,
     /// Per tenant, in order of their ids; the default tenant is first.
     pub tenants: Vec<TenantStats>,
-    /// Per call site, most accesses first.
-    pub sites: Vec<SiteStats>,
+    /// Per context of each tenant, most accesses first.
+    pub contexts: Vec<ContextStats>,
 }
 
 impl Stats {
@@ -85,14 +85,24 @@ pub struct TenantStats {
     pub vindications: u64,
     /// Times its manager was revoked.
     pub revocations: u64,
+    /// Contexts that were recycled, because there were too many at a time.
+    pub contexts_recycled: u64,
+    /// Accesses from contexts that were recycled.
+    pub recycled_accesses: u64,
+    /// Of these, misses.
+    pub recycled_misses: u64,
 }
 
-/// One call site's part of [`Stats`].
+/// One context's part of [`Stats`]: a call site with the scopes around it, for one tenant.
 #[derive(Clone, Default, Debug)]
 #[non_exhaustive]
-pub struct SiteStats {
-    /// The site's number, as in recorded traces.
+pub struct ContextStats {
+    /// The context's number, as in recorded traces; the same for all tenants that have it.
     pub id: u32,
+    /// The number of the tenant that accesses from it.
+    pub tenant: u32,
+    /// Names of the scopes, outermost first, `Q6 > plan node 3`; empty if there are none.
+    pub scopes: String,
     /// Name given with `site!`, if any.
     pub name: Option<String>,
     /// Source file of the call.
@@ -109,14 +119,21 @@ pub struct SiteStats {
     pub mistakes: u64,
 }
 
-impl SiteStats {
+impl ContextStats {
     /// Hits per access.
     pub fn hit_ratio(&self) -> f64 {
         ratio(self.accesses - self.misses, self.accesses)
     }
+
+    /// Scopes, name and place in one line: `Q6 > plan node 3 > inner scan (scan.rs:12:9)`.
+    pub fn label(&self) -> String {
+        let place = format!("{}:{}:{}", self.file, self.line, self.column);
+        let site = self.name.as_ref().map_or(place.clone(), |name| format!("{name} ({place})"));
+        if self.scopes.is_empty() { site } else { format!("{} > {site}", self.scopes) }
+    }
 }
 
-/// [`Stats`] as a text for people, with one line for each tenant and call site.
+/// [`Stats`] as a text for people, with one line for each tenant and context.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub(crate) stats: Stats,
@@ -129,8 +146,8 @@ impl Report {
     }
 }
 
-/// Lines of call sites in a report; the rest is summed up.
-const SITES_SHOWN: usize = 40;
+/// Lines of contexts in a report; the rest is summed up.
+const CONTEXTS_SHOWN: usize = 40;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -160,7 +177,7 @@ impl fmt::Display for Report {
             stats.writes
         )?;
         self.fmt_tenants(f)?;
-        self.fmt_sites(f)
+        self.fmt_contexts(f)
     }
 }
 
@@ -197,28 +214,28 @@ impl Report {
         Ok(())
     }
 
-    fn fmt_sites(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_contexts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "{:<48} {:>12} {:>12} {:>9} {:>10}",
-            "call site", "accesses", "misses", "hit_ratio", "mistakes"
+            "context", "accesses", "misses", "hit_ratio", "mistakes"
         )?;
-        let (shown, rest) = self.stats.sites.split_at(self.stats.sites.len().min(SITES_SHOWN));
-        for site in shown {
-            let place = format!("{}:{}:{}", site.file, site.line, site.column);
-            let label = site.name.as_ref().map_or(place.clone(), |name| format!("{name} ({place})"));
+        let contexts = &self.stats.contexts;
+        let (shown, rest) = contexts.split_at(contexts.len().min(CONTEXTS_SHOWN));
+        for context in shown {
             writeln!(
                 f,
-                "{label:<48} {:>12} {:>12} {:>9.6} {:>10}",
-                site.accesses,
-                site.misses,
-                site.hit_ratio(),
-                site.mistakes
+                "{:<48} {:>12} {:>12} {:>9.6} {:>10}",
+                context.label(),
+                context.accesses,
+                context.misses,
+                context.hit_ratio(),
+                context.mistakes
             )?;
         }
         if !rest.is_empty() {
-            let accesses: u64 = rest.iter().map(|site| site.accesses).sum();
-            writeln!(f, "and {} more sites with {accesses} accesses", rest.len())?;
+            let accesses: u64 = rest.iter().map(|context| context.accesses).sum();
+            writeln!(f, "and {} more contexts with {accesses} accesses", rest.len())?;
         }
         Ok(())
     }

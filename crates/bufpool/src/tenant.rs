@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,13 +12,13 @@ use std::time::Duration;
 use bufpool_policies::{DirectiveError, DirectoryError, FrameId, PageId, TenantId};
 
 use crate::access::Limit;
-use crate::call_site::SiteRef;
+use crate::call_site::{Place, SiteRef};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{File, Page};
 use crate::guard::{Pin, ReadGuard, WriteGuard};
 use crate::policy::{PolicyState, TenantEntry};
 use crate::pool::PoolShared;
-use crate::{Event, Policy, Site};
+use crate::{Context, Event, Policy, Site};
 
 /// Whatever the engine isolates: a table, a query, a thread, a customer. Cloning gives another handle.
 ///
@@ -57,11 +56,14 @@ pub struct TenantOptions {
     cap_frames: Option<u32>,
 }
 
-/// A tenant at a call site named by the engine; see [`Tenant::at`].
+/// A tenant whose accesses come from where the engine says; see [`Tenant::at`] and [`Tenant::in_context`].
 #[derive(Clone, Copy)]
 pub struct At<'t> {
     tenant: &'t Tenant,
-    site: &'static Site,
+    /// None: the caller's source line.
+    site: Option<&'static Site>,
+    /// None: that of the thread.
+    context: Option<Context>,
 }
 
 impl TenantOptions {
@@ -192,7 +194,7 @@ fn or_none<G>(granted: Result<G>) -> Result<Option<G>> {
 }
 
 impl Tenant {
-    access_functions!([&'g self] [] self, SiteRef::Caller(Location::caller()));
+    access_functions!([&'g self] [] self, SiteRef::caller());
 
     pub(crate) fn new(pool: Arc<PoolShared>, id: TenantId, name: Arc<str>) -> Self {
         Self { pool, shared: Arc::new(TenantShared { id, closed: AtomicBool::new(false), name }) }
@@ -202,7 +204,22 @@ impl Tenant {
     /// central fetch function, whose own source line would say nothing.
     #[inline]
     pub fn at(&self, site: &'static Site) -> At<'_> {
-        At { tenant: self, site }
+        At { tenant: self, site: Some(site), context: None }
+    }
+
+    /// This tenant in a context that was taken elsewhere, instead of the thread's own: for tasks that move between threads, and
+    /// for threads that work for others.
+    ///
+    /// ```
+    /// # fn run(tenant: &bufpool::Tenant, page: bufpool::Page<'_>) -> bufpool::Result<()> {
+    /// let query = bufpool::context!("Q6").context();
+    /// tenant.in_context(query).read(page)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn in_context(&self, context: Context) -> At<'_> {
+        At { tenant: self, site: None, context: Some(context) }
     }
 
     /// The number of the tenant, as in statistics and traces. Used again after the tenant was closed and its pages are gone.
@@ -396,16 +413,30 @@ impl Tenant {
 }
 
 impl<'t> At<'t> {
-    access_functions!([&self] [where 't: 'g] self.tenant, SiteRef::Named(self.site));
+    access_functions!([&self] [where 't: 'g] self.tenant, self.site_ref());
 
     /// The tenant.
     pub fn tenant(&self) -> &'t Tenant {
         self.tenant
     }
 
-    /// The site.
-    pub fn site(&self) -> &'static Site {
-        self.site
+    /// The same at another call site.
+    #[inline]
+    pub fn at(self, site: &'static Site) -> Self {
+        Self { site: Some(site), ..self }
+    }
+
+    /// The same in another context.
+    #[inline]
+    pub fn in_context(self, context: Context) -> Self {
+        Self { context: Some(context), ..self }
+    }
+
+    #[track_caller]
+    #[inline]
+    fn site_ref(&self) -> SiteRef {
+        let place = self.site.map_or(Place::caller(), Place::Named);
+        SiteRef { place, scope: self.context.unwrap_or_else(Context::current).scope() }
     }
 }
 

@@ -131,7 +131,7 @@ fn stress(options: PoolOptions, seed: u64) {
     pool.checkpoint().unwrap();
     pool.check_invariants();
     let stats = pool.stats();
-    let of_sites: u64 = stats.sites.iter().map(|site| site.accesses).sum();
+    let of_sites: u64 = stats.contexts.iter().map(|site| site.accesses).sum();
     let of_tenants: u64 = stats.tenants.iter().map(|tenant| tenant.accesses).sum();
     assert_eq!(stats.accesses, stats.hits + stats.misses);
     assert_eq!((of_sites, of_tenants), (stats.accesses, stats.accesses));

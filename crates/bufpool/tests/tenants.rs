@@ -144,10 +144,10 @@ fn call_sites_are_told_apart() {
             drop(inner.try_read(file.page(3)).unwrap().unwrap());
         }
         let stats = pool.stats();
-        assert_eq!(stats.sites.len(), 2, "{:?}", stats.sites);
-        let named = stats.sites.iter().find(|site| site.name.as_deref() == Some("inner scan")).unwrap();
+        assert_eq!(stats.contexts.len(), 2, "{:?}", stats.contexts);
+        let named = stats.contexts.iter().find(|site| site.name.as_deref() == Some("inner scan")).unwrap();
         assert_eq!((named.accesses, named.misses), (15, 0));
-        let wrapped = stats.sites.iter().find(|site| site.name.is_none()).unwrap();
+        let wrapped = stats.contexts.iter().find(|site| site.name.is_none()).unwrap();
         assert_eq!((wrapped.accesses, wrapped.misses), (10, 10));
         assert!(wrapped.file.ends_with("tenants.rs"));
         let report = pool.report().to_string();

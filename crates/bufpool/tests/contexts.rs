@@ -1,0 +1,97 @@
+//! Goal: statistics tell accesses apart by call site and scopes, whichever thread makes them, and any number of contexts is
+//! taken.
+//! Method: a small pool in the background mode, where accesses go through the threads' logs.
+
+mod common;
+
+use bufpool::{Context, ContextStats, File, Pool, Tenant, context, site};
+use common::{directory, new_file, small};
+
+/// What was accessed from contexts with this label's beginning: accesses and misses.
+fn counts(pool: &Pool, label: &str) -> (u64, u64) {
+    let stats = pool.stats();
+    let found: Vec<&ContextStats> =
+        stats.contexts.iter().filter(|context| context.label().starts_with(label)).collect();
+    (found.iter().map(|context| context.accesses).sum(), found.iter().map(|context| context.misses).sum())
+}
+
+fn scan(tenant: &Tenant, file: &File) {
+    for number in 0..file.pages() {
+        drop(tenant.at(site!("scan")).read(file.page(number)).unwrap());
+    }
+}
+
+#[test]
+fn scopes_make_one_site_many_contexts() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 10);
+    let tenant = pool.tenant("t").open().unwrap();
+    scan(&tenant, &file);
+    {
+        let _query = context!("Q6");
+        scan(&tenant, &file);
+        for node in 1..3 {
+            let _node = context!("plan node", node);
+            scan(&tenant, &file);
+        }
+        scan(&tenant, &file);
+    }
+    scan(&tenant, &file);
+    assert_eq!(counts(&pool, "scan ("), (20, 10));
+    assert_eq!(counts(&pool, "Q6 > scan ("), (20, 0));
+    assert_eq!(counts(&pool, "Q6 > plan node 1 > scan ("), (10, 0));
+    assert_eq!(counts(&pool, "Q6 > plan node 2 > scan ("), (10, 0));
+    let report = pool.report().to_string();
+    assert!(report.contains("Q6 > plan node 2 > scan (") && report.contains("contexts.rs:"), "{report}");
+}
+
+#[test]
+fn a_context_is_taken_along_by_those_who_work_for_it() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 4);
+    let tenant = pool.tenant("t").open().unwrap();
+    let query = context!("Q7");
+    let context = query.context();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // As a task that is polled by a thread with a scope of its own.
+            let _other = context!("something else");
+            drop(tenant.in_context(context).read(file.page(0)).unwrap());
+            drop(tenant.at(site!("probe")).in_context(context).write(file.page(1)).unwrap());
+            drop(tenant.in_context(Context::NONE).at(site!("bare")).read(file.page(2)).unwrap());
+            let _entered = context.enter();
+            scan(&tenant, &file);
+        });
+    });
+    assert_eq!(counts(&pool, "something else"), (0, 0));
+    assert_eq!(counts(&pool, "bare ("), (1, 1));
+    assert_eq!(counts(&pool, "Q7 > probe ("), (1, 1));
+    assert_eq!(counts(&pool, "Q7 > scan ("), (4, 1));
+    assert_eq!(counts(&pool, "Q7 > "), (6, 3));
+}
+
+/// Contexts are recycled, never refused, and nothing that was counted gets lost.
+#[test]
+fn ten_thousand_contexts_pass() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 4);
+    let tenant = pool.tenant("t").open().unwrap();
+    for query in 0..10_000 {
+        let _query = context!("query", query);
+        drop(tenant.read(file.page(query % 4)).unwrap());
+    }
+    let stats = pool.stats();
+    let own = &stats.tenants[tenant.id() as usize];
+    assert_eq!((own.accesses, own.misses), (10_000, 4));
+    let contexts: Vec<_> = stats.contexts.iter().filter(|context| context.tenant == tenant.id()).collect();
+    assert!(contexts.len() <= 4096);
+    assert_eq!(contexts.len() as u64 + own.contexts_recycled, 10_000);
+    let live: u64 = contexts.iter().map(|context| context.accesses).sum();
+    assert_eq!(live + own.recycled_accesses, 10_000);
+    assert_eq!(own.recycled_misses + contexts.iter().map(|context| context.misses).sum::<u64>(), 4);
+    assert_eq!(counts(&pool, "query 9999 > "), (1, 0));
+    pool.check_invariants();
+}
