@@ -3,7 +3,6 @@
 //! A hit is two loads to find the page word, one compare-and-swap to latch it, and one entry in the thread's access log. Everything
 //! else is in `#[cold]` functions.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bufpool_policies::{FrameId, PageId, TenantId};
@@ -40,7 +39,7 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    fn operation(self) -> &'static str {
+    pub fn operation(self) -> &'static str {
         match self {
             Self::Read => "read page",
             Self::Write => "write page",
@@ -123,7 +122,30 @@ impl Tenant {
         limit: Limit,
     ) -> Result<Latch<&'g PageWord>> {
         let operation = purpose.operation();
-        let (file, pool) = (page.file(), &*self.pool);
+        let pool = &*self.pool;
+        let word = self.checked_word(page, purpose, operation)?;
+        match acquire(word, purpose.want(), pool.patience(limit)) {
+            Err(refusal) => Err(pool.latch_error(page, refusal, limit, operation)),
+            Ok((Hold::Load(loading), _)) => pool.bring_in(self, page, loading, purpose, site, operation),
+            Ok((Hold::Latched(latch), waited)) => {
+                pool.count_waited(waited);
+                let creation = purpose == Purpose::Create;
+                pool.note_hit(page.id(), latch.frame(), self.tenant_id(), site, creation);
+                Ok(latch)
+            }
+        }
+    }
+}
+
+impl Tenant {
+    /// The word of a page that the tenant may access like this.
+    pub(crate) fn checked_word<'g>(
+        &self,
+        page: Page<'g>,
+        purpose: Purpose,
+        operation: &'static str,
+    ) -> Result<&'g PageWord> {
+        let file = page.file();
         self.check_open(operation)?;
         self.check_file(file, operation)?;
         file.shared.check_open(operation)?;
@@ -131,18 +153,8 @@ impl Tenant {
             file.shared.check_writable(operation)?;
         }
         file.shared.check_page(page.number(), operation)?;
-        let word = file.shared.table.get_or_allocate(page.number(), &pool.page_table_budget);
-        let word = word.ok_or_else(|| pool.page_tables_full(page, operation))?;
-        match acquire(word, purpose.want(), pool.patience(limit)) {
-            Err(refusal) => Err(pool.latch_error(page, refusal, limit, operation)),
-            Ok((Hold::Load(loading), _)) => pool.bring_in(self, page, loading, purpose, site, operation),
-            Ok((Hold::Latched(latch), waited)) => {
-                pool.counters.waited.fetch_add(u64::from(waited), Ordering::Relaxed);
-                let creation = purpose == Purpose::Create;
-                pool.note_hit(page.id(), latch.frame(), self.tenant_id(), site, creation);
-                Ok(latch)
-            }
-        }
+        let word = file.shared.table.get_or_allocate(page.number(), &self.pool.page_table_budget);
+        word.ok_or_else(|| self.pool.page_tables_full(page, operation))
     }
 }
 

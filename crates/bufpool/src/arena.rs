@@ -61,6 +61,16 @@ pub(crate) struct WriteFrom<'a> {
     pub frames: Vec<&'a FrameLease>,
 }
 
+/// A read into frames that are the caller's alone while the value is borrowed.
+pub(crate) struct ReadInto<'a> {
+    /// The file.
+    pub file: Arc<IoFile>,
+    /// Page number of the first page.
+    pub number: u64,
+    /// For neighbouring pages of the file, in file order; at most [`Buffers::PIECES_MAX`].
+    pub leases: &'a mut [FrameLease],
+}
+
 impl Arena {
     /// Maps memory for `frames` frames and hands out their leases, in order.
     pub fn new(frames: u32, page_bytes: usize) -> io::Result<(Self, Vec<FrameLease>)> {
@@ -110,6 +120,24 @@ impl Arena {
         backend.run(file, Action::Read { offset: number * self.page_bytes as u64, buffers: buffer.into() })
     }
 
+    /// Does all `reads` and waits for them. Returns the failures with the index of their read, in no order.
+    pub fn read_all(&self, backend: &dyn Backend, reads: &mut [ReadInto<'_>]) -> Vec<(u64, IoError)> {
+        let group = Group::new(reads.len());
+        let request = |(token, read): (usize, &mut ReadInto<'_>)| Request {
+            file: Arc::clone(&read.file),
+            action: Action::Read {
+                offset: read.number * self.page_bytes as u64,
+                // SAFETY: the leases are borrowed exclusively until the group is done.
+                buffers: unsafe { self.buffers(read.leases.iter().map(FrameLease::frame)) },
+            },
+            token: token as u64,
+            completion: Arc::clone(&group) as _,
+        };
+        let mut requests: Vec<Request> = reads.iter_mut().enumerate().map(request).collect();
+        backend.submit_and_wait(&mut requests, &group);
+        group.take_failures()
+    }
+
     /// Writes one page from a frame and waits for it.
     pub fn write(
         &self,
@@ -130,7 +158,8 @@ impl Arena {
             file: Arc::clone(write.file),
             action: Action::Write {
                 offset: write.number * self.page_bytes as u64,
-                buffers: self.buffers(&write.frames),
+                // SAFETY: the leases are borrowed until the group is done.
+                buffers: unsafe { self.buffers(write.frames.iter().map(|lease| lease.frame())) },
             },
             token: token as u64,
             completion: Arc::clone(&group) as _,
@@ -140,13 +169,25 @@ impl Arena {
         group.take_failures()
     }
 
-    /// For the span of a call that borrows the leases and returns after the operation is complete.
-    fn buffers(&self, leases: &[&FrameLease]) -> Buffers {
-        // SAFETY: `write_all` borrows the leases until its group is done.
-        let buffer = |lease: &&FrameLease| unsafe { self.buffer(lease.frame) };
-        match leases {
-            [one] => buffer(one).into(),
-            many => Buffers::Many(many.iter().map(buffer).collect()),
+    /// The bytes of frames in this order; frames that are neighbours in memory become one piece, which costs the kernel
+    /// less.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Buffer::new`], for each of the frames.
+    unsafe fn buffers(&self, frames: impl Iterator<Item = FrameId>) -> Buffers {
+        let mut pieces: Vec<Buffer> = Vec::new();
+        for frame in frames {
+            // SAFETY: our caller's duty.
+            let next = unsafe { self.buffer(frame) };
+            match pieces.last_mut().and_then(|last| last.joined(next)) {
+                Some(both) => *pieces.last_mut().expect("it was just looked at") = both,
+                None => pieces.push(next),
+            }
+        }
+        match *pieces {
+            [one] => one.into(),
+            _ => Buffers::Many(pieces.into()),
         }
     }
 

@@ -52,26 +52,52 @@ impl PoolShared {
         lease: &mut FrameLease,
         operation: &'static str,
     ) -> Result<()> {
-        let io = file.io(operation)?;
-        let mut read = || {
-            let read = self.arena.read(&*self.backend, &io, number, lease);
-            read.map_err(|error| file.io_error(operation, error).at_page(number))?;
-            self.counters.reads.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            Ok(self.hooks.as_ref().map_or(Ok(()), |hooks| {
-                let bytes = self.arena.bytes_mut(lease);
-                let checked = catch_unwind(AssertUnwindSafe(|| hooks.on_read(file.page_name(number), bytes)));
-                checked.unwrap_or_else(|_| Err("the hook panicked".into()))
-            }))
-        };
-        // A transfer may have gone wrong on the way; what is on the device is the same the second time.
-        if read()?.is_ok() {
+        self.read_unverified(file, number, lease, operation)?;
+        self.verify_or_read_again(file, number, lease, operation)
+    }
+
+    /// Lets the hooks verify a page that was read into a frame. A transfer may have gone wrong on the way, so what they reject
+    /// is read once more; what is on the device is the same the second time.
+    pub(crate) fn verify_or_read_again(
+        &self,
+        file: &FileShared,
+        number: u64,
+        lease: &mut FrameLease,
+        operation: &'static str,
+    ) -> Result<()> {
+        if self.verify(file, number, lease).is_ok() {
             return Ok(());
         }
-        let message = match read()? {
-            Ok(()) => return Ok(()),
-            Err(message) => format!("contents failed verification twice: {message}"),
-        };
-        Err(file.error(ErrorKind::Corrupt, operation, message).at_page(number))
+        self.read_unverified(file, number, lease, operation)?;
+        self.verify(file, number, lease).map_err(|message| {
+            let message = format!("contents failed verification twice: {message}");
+            file.error(ErrorKind::Corrupt, operation, message).at_page(number)
+        })
+    }
+
+    fn read_unverified(
+        &self,
+        file: &FileShared,
+        number: u64,
+        lease: &mut FrameLease,
+        operation: &'static str,
+    ) -> Result<()> {
+        let read = self.arena.read(&*self.backend, &file.io(operation)?, number, lease);
+        read.map_err(|error| file.io_error(operation, error).at_page(number))?;
+        self.count_reads(1);
+        Ok(())
+    }
+
+    fn verify(
+        &self,
+        file: &FileShared,
+        number: u64,
+        lease: &mut FrameLease,
+    ) -> std::result::Result<(), String> {
+        let Some(hooks) = &self.hooks else { return Ok(()) };
+        let bytes = self.arena.bytes_mut(lease);
+        let checked = catch_unwind(AssertUnwindSafe(|| hooks.on_read(file.page_name(number), bytes)));
+        checked.unwrap_or_else(|_| Err("the hook panicked".into()))
     }
 
     /// Lets the hooks prepare contents for writing.

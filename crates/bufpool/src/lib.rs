@@ -43,6 +43,7 @@ mod page_table;
 mod page_word;
 mod policy;
 mod pool;
+mod read_many;
 mod recorder;
 mod scope;
 mod stats;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bufpool_policies::{FrameId, TenantId};
+use bufpool_policies::{FrameId, PageId, TenantId};
 
 use crate::access::Purpose;
 use crate::arena::FrameLease;
@@ -63,8 +63,30 @@ impl PoolShared {
         Ok(loading.publish(lease, purpose.want()))
     }
 
+    /// Asks for a frame for each of `pages`, all to be read, under one hold of the policy lock. The answers are for the
+    /// first pages of the list; the rest found every frame busy.
+    pub(crate) fn admit_all(
+        &self,
+        tenant: TenantId,
+        pages: impl Iterator<Item = PageId>,
+        site: SiteRef,
+    ) -> Vec<Admitted> {
+        let rules = self.claim_rules();
+        let mut policy = self.policy.lock();
+        self.drain_own_log_into(&mut policy);
+        pages.map_while(|page| policy.admit(page, tenant, site, false, &rules)).collect()
+    }
+
+    /// Empties the frame of an answer. None, and the access was none, if that was not possible without waiting for the log.
+    pub(crate) fn vacate(&self, admitted: Admitted, tenant: TenantId) -> Result<Option<FrameLease>> {
+        match admitted {
+            Admitted::Free(lease) => Ok(Some(lease)),
+            Admitted::Evict(victim) => self.evict(victim, tenant),
+        }
+    }
+
     /// The page does not come in: its frame is free.
-    fn give_up_frame(&self, lease: FrameLease, tenant: TenantId) {
+    pub(crate) fn give_up_frame(&self, lease: FrameLease, tenant: TenantId) {
         let mut policy = self.policy.lock();
         policy.directory.failed(lease.frame(), tenant);
         let frame = lease.frame().index();
@@ -91,14 +113,10 @@ impl PoolShared {
                 let creation = purpose == Purpose::Create;
                 policy.admit(page.id(), tenant.tenant_id(), site, creation, &rules)
             };
-            match admitted {
-                Some(Admitted::Free(lease)) => return Ok(lease),
-                Some(Admitted::Evict(victim)) => {
-                    if let Some(lease) = self.evict(victim, tenant.tenant_id())? {
-                        return Ok(lease);
-                    }
-                }
-                None => {}
+            if let Some(admitted) = admitted
+                && let Some(lease) = self.vacate(admitted, tenant.tenant_id())?
+            {
+                return Ok(lease);
             }
             self.wait_for_frame(page, &mut deadline, operation)?;
         }

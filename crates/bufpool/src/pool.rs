@@ -413,6 +413,23 @@ impl PoolShared {
         Err(Error::new(ErrorKind::Floor, operation, message))
     }
 
+    /// Most pages that one call may hold at once: two frames for each other thread stay out of its reach.
+    pub(crate) fn batch_pages_max(&self) -> usize {
+        let others = 2 * (self.threads_max - 1);
+        self.frames_count.saturating_sub(others).max(2) as usize
+    }
+
+    pub(crate) fn count_reads(&self, pages: u64) {
+        self.counters.reads.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// Counts a hit that found its page being loaded by another thread.
+    pub(crate) fn count_waited(&self, waited: bool) {
+        if waited {
+            self.counters.waited.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     fn close(&self) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Err(Error::new(ErrorKind::PoolClosed, "close pool", "the pool was closed"));

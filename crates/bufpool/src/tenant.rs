@@ -176,6 +176,28 @@ macro_rules! access_functions {
             or_none($tenant.guard_created(page, $site, Limit::Within(limit)))
         }
 
+        /// Shared access to many pages: those that are not in memory are read together, neighbours of the list that are
+        /// neighbours in their file in one transfer of up to 256 KiB.
+        ///
+        /// The answers are in the order of `pages`: a guard, an error, or `None` for a page that could not be had without waiting
+        /// while others are held: it is latched exclusively or being loaded by somebody else, no frame was free, or the list is
+        /// longer than one call may hold (all frames but two for each further thread of `threads_max`). Ask for
+        /// those again once the guards are dropped. At least one page of a list is granted or fails, so asking again ends.
+        ///
+        /// One access for each guard granted; a page may be in the list more than once. With guards at hand a call waits
+        /// for the device only, so calls whose lists overlap, in whatever order, cannot deadlock; a caller that holds a latch
+        /// already is in the same position as one that calls [`read`](Self::read). In deterministic mode the pages are read one after
+        /// the other.
+        ///
+        /// A guard's own latch keeps writers of its page waiting, so the guards of a batch should be dropped soon.
+        #[track_caller]
+        pub fn read_many<'g>(
+            $($receiver)*,
+            pages: &[Page<'g>],
+        ) -> Vec<Result<Option<ReadGuard<'g>>>> $($bound)* {
+            $tenant.guard_many(pages, $site)
+        }
+
         /// Brings `page` in and keeps it in its frame, without a latch. One access.
         #[track_caller]
         pub fn pin<'g>($($receiver)*, page: Page<'g>) -> Result<Pin<'g>> $($bound)* {

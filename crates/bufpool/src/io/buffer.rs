@@ -46,6 +46,13 @@ impl Buffer {
         self.start
     }
 
+    /// This buffer and `next` as one, if they touch and belong to one mapping: both come from the same arena.
+    pub(crate) fn joined(self, next: Self) -> Option<Self> {
+        let end = self.start.as_ptr().wrapping_add(self.bytes);
+        std::ptr::eq(end, next.start.as_ptr())
+            .then_some(Self { start: self.start, bytes: self.bytes + next.bytes })
+    }
+
     /// The buffer without its first `bytes` bytes (at most its length).
     pub(crate) fn skip(self, bytes: usize) -> Self {
         assert!(bytes <= self.len());
