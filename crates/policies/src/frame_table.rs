@@ -20,8 +20,12 @@ pub(crate) enum State {
     Free,
     /// A page on its way in: in the ledger, in no pool, busy.
     InFlight,
+    /// As in flight, for a page that nobody asked for yet.
+    AheadInFlight,
     /// A page: in the ledger, and in a pool if its owner has priority pools.
     Resident,
+    /// A page that was brought in ahead of its first access: in the ledger, in no pool, unknown to its owner's manager.
+    Ahead,
     /// Evicted for a smaller cap and not yet given back: in no list.
     Limbo,
 }
@@ -108,8 +112,15 @@ impl FrameTable {
         self[frame].links[CHAIN][0]
     }
 
+    /// Whether a page is there that its owner's manager knows.
     pub fn is_resident(&self, frame: FrameId) -> bool {
         self.slots.get(frame.index()).is_some_and(|slot| slot.state == State::Resident)
+    }
+
+    /// Whether a page is there, known to its owner's manager or not.
+    pub fn is_present(&self, frame: FrameId) -> bool {
+        let state = self.slots.get(frame.index()).map(|slot| slot.state);
+        matches!(state, Some(State::Resident | State::Ahead))
     }
 
     pub fn metadata_bytes(&self) -> usize {

@@ -32,6 +32,12 @@ pub struct TenantStats {
     pub revocations: u64,
     /// Managers dropped because they panicked.
     pub manager_panics: u64,
+    /// Blocks that came in ahead of their first access.
+    pub prefetched: u64,
+    /// Of these, blocks that were accessed.
+    pub prefetch_used: u64,
+    /// Of these, blocks that left before anybody accessed them.
+    pub prefetch_wasted: u64,
 }
 
 impl TenantStats {
@@ -48,6 +54,9 @@ impl TenantStats {
         self.outstanding += other.outstanding;
         self.revocations += other.revocations;
         self.manager_panics += other.manager_panics;
+        self.prefetched += other.prefetched;
+        self.prefetch_used += other.prefetch_used;
+        self.prefetch_wasted += other.prefetch_wasted;
     }
 }
 

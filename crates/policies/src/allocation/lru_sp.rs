@@ -77,6 +77,11 @@ impl Directory {
         if self.drop_placeholder(frame).is_none() {
             return;
         }
+        self.move_to_head(frame);
+    }
+
+    /// The frame is the next to go.
+    pub(crate) fn move_to_head(&mut self, frame: u32) {
         let owner = self.frames[frame].owner;
         let ledger = &mut self.tenants[owner.index()].ledger;
         ledger.unlink(&mut self.frames, frame);

@@ -8,7 +8,7 @@
 //! * *events*: [`hit`](Directory::hit), [`loaded`](Directory::loaded), [`failed`](Directory::failed),
 //!   [`restore`](Directory::restore), [`discard`](Directory::discard), [`forget`](Directory::forget);
 //! * *questions*, answered with a decision that the driver carries out: [`admit`](Directory::admit),
-//!   [`shrink`](Directory::shrink);
+//!   [`admit_ahead`](Directory::admit_ahead), [`shrink`](Directory::shrink);
 //! * *tenants*: opening, closing, floors, caps, managers and directives;
 //! * *looking*, which changes nothing.
 //!
@@ -60,6 +60,8 @@ pub struct DirectoryOptions {
 pub struct HitOutcome {
     /// Whether the block stayed by an overrule that thereby turned out right.
     pub vindicated: bool,
+    /// Whether this was the first access to a page that came in ahead.
+    pub first: bool,
 }
 
 /// The state machine. See the [module](self).
@@ -68,7 +70,8 @@ pub struct HitOutcome {
 ///
 /// 1. Each frame is free, in flight, resident or in limbo; those in flight or resident are in exactly one ledger list,
 ///    their owner's, whose stamps increase from head to tail.
-/// 2. A resident block of a tenant with priority pools is in exactly one of its levels.
+/// 2. A resident block of a tenant with priority pools is in exactly one of its levels; a block that came in ahead and was
+///    not accessed yet is in none.
 /// 3. The placeholder index and the frames' claims are inverse maps; no resident page has a placeholder.
 /// 4. `all_heads` has the stamp of each tenant's ledger head; `open_heads` the same for tenants above their floor.
 pub struct Directory {
@@ -127,18 +130,25 @@ impl Directory {
 
     /// `access` found its page in `frame`, which is resident.
     pub fn hit(&mut self, frame: FrameId, access: &Access) -> HitOutcome {
-        debug_assert!(self.frames.is_resident(frame) && self.frames[frame.0].page == access.page);
+        debug_assert!(self.frames.is_present(frame) && self.frames[frame.0].page == access.page);
         let stats = &mut self.tenants[access.tenant.index()].stats;
         stats.accesses += 1;
         stats.hits += 1;
-        HitOutcome { vindicated: self.reference(frame.0, access) }
+        let first = self.frames[frame.0].state == State::Ahead;
+        HitOutcome { vindicated: self.reference(frame.0, access), first }
     }
 
     /// The page admitted to `frame` has been read.
     pub fn loaded(&mut self, frame: FrameId) {
+        let owner = self.frames[frame.0].owner;
+        if self.frames[frame.0].state == State::AheadInFlight {
+            self.frames[frame.0].state = State::Ahead;
+            self.tenants[owner.index()].stats.prefetched += 1;
+            return;
+        }
         debug_assert_eq!(self.frames[frame.0].state, State::InFlight);
         self.frames[frame.0].state = State::Resident;
-        self.tell(self.frames[frame.0].owner, |control, frames| control.new_block(frames, frame.0));
+        self.tell(owner, |control, frames| control.new_block(frames, frame.0));
     }
 
     /// The page admitted to `frame` for `tenant` could not be read: the frame is free, and the access was none.
@@ -150,7 +160,7 @@ impl Directory {
     /// The victim that [`admit`](Self::admit) named could not be written, so `frame` holds it again: `page` of
     /// `file`, owned by `owner` and referenced just now. The access by `tenant` was none.
     pub fn restore(&mut self, frame: FrameId, page: PageId, file: FileId, owner: TenantId, tenant: TenantId) {
-        if self.frames[frame.0].state == State::InFlight {
+        if matches!(self.frames[frame.0].state, State::InFlight | State::AheadInFlight) {
             self.withdraw(frame.0, tenant);
         }
         debug_assert_eq!(self.frames[frame.0].state, State::Limbo);
@@ -164,7 +174,7 @@ impl Directory {
 
     /// The resident page in `frame` ends: truncated, discarded, its file removed. The frame is free.
     pub fn discard(&mut self, frame: FrameId) {
-        debug_assert!(self.frames.is_resident(frame));
+        debug_assert!(self.frames.is_present(frame));
         self.drop_placeholder(frame.0);
         self.remove(frame.0, false);
         self.vacate(frame.0);
@@ -189,12 +199,31 @@ impl Directory {
 
     /// The resident page in `frame`.
     pub fn page(&self, frame: FrameId) -> Option<PageId> {
-        self.frames.is_resident(frame).then(|| self.frames[frame.0].page)
+        self.frames.is_present(frame).then(|| self.frames[frame.0].page)
     }
 
     /// Whose block is in `frame`.
     pub fn owner(&self, frame: FrameId) -> Option<TenantId> {
-        self.frames.is_resident(frame).then(|| self.frames[frame.0].owner)
+        self.frames.is_present(frame).then(|| self.frames[frame.0].owner)
+    }
+
+    /// Whether `frame` has `page`, brought in [ahead](Self::admit_ahead) and not accessed since.
+    pub fn is_ahead(&self, frame: FrameId, page: PageId) -> bool {
+        let slot = &self.frames[frame.0];
+        slot.page == page && slot.state == State::Ahead
+    }
+
+    /// As [`is_ahead`](Self::is_ahead), for a page that is still on its way.
+    pub fn is_ahead_in_flight(&self, frame: FrameId, page: PageId) -> bool {
+        let slot = &self.frames[frame.0];
+        slot.page == page && slot.state == State::AheadInFlight
+    }
+
+    /// A page that came in ahead will not be needed after all: it is the next to go. Does nothing to other pages.
+    pub fn demote(&mut self, frame: FrameId) {
+        if self.frames[frame.0].state == State::Ahead {
+            self.move_to_head(frame.0);
+        }
     }
 
     /// Frames that `tenant` owns, those in flight included.
@@ -268,11 +297,15 @@ impl Directory {
                 "stamps of tenant {number} do not increase"
             );
             let states = |state| list.iter().filter(|frame| self.frames[**frame].state == state).count();
+            let in_flight = states(State::InFlight) + states(State::AheadInFlight);
             assert_eq!(
-                states(State::InFlight) + states(State::Resident),
+                in_flight + states(State::Resident) + states(State::Ahead),
                 list.len(),
                 "states of tenant {number}"
             );
+            let stats = &tenant.stats;
+            let unused = stats.prefetched - stats.prefetch_used - stats.prefetch_wasted;
+            assert_eq!(states(State::Ahead) as u64, unused, "unused prefetched pages of tenant {number}");
             let claims = list.iter().filter(|frame| self.frames[**frame].has_claim).count();
             assert_eq!(claims as u64, tenant.stats.outstanding, "outstanding overrules of tenant {number}");
             match &tenant.control {
@@ -292,7 +325,7 @@ impl Directory {
         assert_eq!(in_state(State::Free), self.free.len as usize, "free frames");
         assert_eq!(listed + in_state(State::Free) + in_state(State::Limbo), self.frames() as usize, "frames");
         self.placeholders.check_invariants(&self.frames);
-        for frame in (0..self.frames()).filter(|frame| self.frames[*frame].state == State::Resident) {
+        for frame in (0..self.frames()).filter(|frame| self.frames.is_present(FrameId(*frame))) {
             let placeholder = self.placeholders.get(&self.frames, self.frames[frame].page);
             assert_eq!(placeholder, None, "the resident page of frame {frame} has a placeholder");
         }
@@ -319,17 +352,35 @@ impl Directory {
         }
         let vindicated = self.drop_placeholder(frame).is_some();
         self.tenants[owner.index()].stats.vindications += u64::from(vindicated);
-        self.tell(owner, |control, frames| control.block_accessed(frames, frame, access));
+        if self.frames[frame].state == State::Ahead {
+            self.first_access(frame, access);
+        } else {
+            self.tell(owner, |control, frames| control.block_accessed(frames, frame, access));
+        }
         vindicated
     }
 
-    /// The page of `access` comes in, owned by `heir`.
-    fn enter_for(&mut self, frame: u32, access: &Access, heir: TenantId) {
-        let stats = &mut self.tenants[access.tenant.index()].stats;
-        stats.accesses += 1;
-        stats.misses += 1;
+    /// A page that came in ahead is accessed: only now does it come in, as far as its owner's manager is concerned, and by
+    /// this access. So reading ahead changes nothing that a manager sees, but for the moment.
+    #[cold]
+    fn first_access(&mut self, frame: u32, access: &Access) {
+        let owner = self.frames[frame].owner;
+        self.frames[frame].state = State::Resident;
+        self.frames.set_origin(frame, Origin { file: access.file, context: access.context });
+        self.tenants[owner.index()].stats.prefetch_used += 1;
+        self.tell(owner, |control, frames| control.new_block(frames, frame));
+    }
+
+    /// The page of `access` comes in, owned by `heir`, in flight or in flight ahead as `state` says.
+    fn enter_for(&mut self, frame: u32, access: &Access, heir: TenantId, state: State) {
         self.enter(frame, access.page, Origin { file: access.file, context: access.context }, heir);
-        self.tenants[heir.index()].revocation.access();
+        self.frames[frame].state = state;
+        if state == State::InFlight {
+            let stats = &mut self.tenants[access.tenant.index()].stats;
+            stats.accesses += 1;
+            stats.misses += 1;
+            self.tenants[heir.index()].revocation.access();
+        }
         if let Some(foreign) = self.foreign.get_mut(frame as usize) {
             *foreign = if access.tenant == heir { i64::MIN } else { self.now };
         }
@@ -359,16 +410,21 @@ impl Directory {
     /// A resident page leaves; its frame is in limbo.
     fn remove(&mut self, frame: u32, evicted: bool) {
         let owner = self.frames[frame].owner;
-        self.tell(owner, |control, frames| control.block_gone(frames, frame, evicted));
+        if self.frames[frame].state == State::Ahead {
+            self.tenants[owner.index()].stats.prefetch_wasted += 1;
+        } else {
+            self.tell(owner, |control, frames| control.block_gone(frames, frame, evicted));
+        }
         self.unlink(frame);
     }
 
     /// The page in flight does not come in after all; its frame is in limbo.
     fn withdraw(&mut self, frame: u32, tenant: TenantId) {
-        debug_assert_eq!(self.frames[frame].state, State::InFlight);
-        let stats = &mut self.tenants[tenant.index()].stats;
-        stats.accesses -= 1;
-        stats.misses -= 1;
+        if self.frames[frame].state == State::InFlight {
+            let stats = &mut self.tenants[tenant.index()].stats;
+            stats.accesses -= 1;
+            stats.misses -= 1;
+        }
         self.unlink(frame);
     }
 

@@ -19,6 +19,11 @@ pub trait Claims {
 
     /// Takes the frame's page away from its users, or says no. After a yes the directory evicts that page.
     fn claim(&mut self, frame: FrameId) -> bool;
+
+    /// Whether the answer is no longer worth looking at another candidate. Never, unless the driver says so.
+    fn gives_up(&self) -> bool {
+        false
+    }
 }
 
 /// What led to an answer, for statistics finer than the directory's own.
@@ -86,6 +91,17 @@ impl Directory {
     /// say; then a free frame; then the ledger's first eligible frame that is not busy. The candidate's manager may
     /// overrule. A claim that fails makes its frame busy for this question.
     pub fn admit<C: Claims>(&mut self, access: &Access, claims: &mut C) -> Admission {
+        self.admit_as(State::InFlight, access, claims)
+    }
+
+    /// As [`admit`](Self::admit), for a page that `access` is expected to need soon. It is no access and counts as none; the
+    /// page's first [`hit`](Self::hit) is also its arrival at its owner's manager. Until then no manager can choose it, and
+    /// when the ledger names it, it goes without a question.
+    pub fn admit_ahead<C: Claims>(&mut self, access: &Access, claims: &mut C) -> Admission {
+        self.admit_as(State::AheadInFlight, access, claims)
+    }
+
+    fn admit_as<C: Claims>(&mut self, state: State, access: &Access, claims: &mut C) -> Admission {
         let mut decision = Decision::default();
         let mut victim = None;
         let mut heir = access.tenant;
@@ -99,7 +115,7 @@ impl Directory {
         } else if !self.tenants[access.tenant.index()].is_at_cap()
             && let Some(frame) = self.free.pop_head(&mut self.frames)
         {
-            self.enter_for(frame, access, access.tenant);
+            self.enter_for(frame, access, access.tenant, state);
             return Admission::Free { frame: FrameId(frame), decision };
         }
         let victim =
@@ -109,7 +125,7 @@ impl Directory {
         };
         let (page, tenant) = (self.frames[victim].page, self.frames[victim].owner);
         self.evict(victim);
-        self.enter_for(victim, access, heir);
+        self.enter_for(victim, access, heir, state);
         Admission::Evict { frame: FrameId(victim), page, tenant, decision }
     }
 
@@ -177,11 +193,11 @@ impl Directory {
         let mut own_next = self.tenants[tenant.index()].ledger.head;
         loop {
             let candidate = if only_own { own_next } else { self.next_candidate() };
-            if candidate == NONE {
+            if candidate == NONE || claims.gives_up() {
                 break;
             }
             decision.frames_tried += 1;
-            if self.frames[candidate].state == State::Resident && !claims.is_busy(FrameId(candidate)) {
+            if self.frames.is_present(FrameId(candidate)) && !claims.is_busy(FrameId(candidate)) {
                 victim = self.take(candidate, missing, claims, decision);
                 if victim.is_some() {
                     break;
@@ -259,7 +275,10 @@ impl Directory {
         decision: &mut Decision,
     ) -> u32 {
         let owner = self.frames[candidate].owner;
-        if !self.allocation.asks_managers() || !self.tenants[owner.index()].is_consulted() {
+        if !self.allocation.asks_managers()
+            || !self.tenants[owner.index()].is_consulted()
+            || self.frames[candidate].state == State::Ahead
+        {
             return candidate;
         }
         decision.decisions += 1;

@@ -1,0 +1,228 @@
+//! Goal: pages that come in ahead of their first access disturb nobody: a run in which each is accessed at once decides as one
+//! without reading ahead, and those that nobody accesses are known to no manager and go first.
+//! Method: random steps against a plain vector, and two directories side by side.
+
+use bufpool_policies::classic::PolicyKind;
+use bufpool_policies::{
+    Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions, FileId,
+    FrameId, PageId, SplitMix64, TenantId,
+};
+
+struct NothingBusy;
+
+impl Claims for NothingBusy {
+    fn is_busy(&mut self, _: FrameId) -> bool {
+        false
+    }
+
+    fn claim(&mut self, _: FrameId) -> bool {
+        true
+    }
+}
+
+/// A directory and where its pages are.
+struct Driver {
+    directory: Directory,
+    frames: std::collections::HashMap<PageId, FrameId>,
+    /// Pages that left, in order.
+    evicted: Vec<PageId>,
+}
+
+fn access(page: u64) -> Access {
+    Access { page: PageId(page), file: FileId(0), tenant: DEFAULT_TENANT, context: ContextId(1) }
+}
+
+impl Driver {
+    fn new(frames: u32) -> Self {
+        let options =
+            DirectoryOptions { frames, allocation: Allocation::LruSp, revocation: true, shared_pages: true };
+        let directory = Directory::new(options).unwrap();
+        Self { directory, frames: Default::default(), evicted: Vec::new() }
+    }
+
+    fn admitted(&mut self, page: u64, admission: Admission) -> FrameId {
+        let frame = match admission {
+            Admission::Free { frame, .. } => frame,
+            Admission::Evict { frame, page, .. } => {
+                self.frames.remove(&page).unwrap();
+                self.evicted.push(page);
+                frame
+            }
+            Admission::Exhausted { .. } => panic!("nothing is busy"),
+        };
+        self.frames.insert(PageId(page), frame);
+        frame
+    }
+
+    fn access(&mut self, page: u64) {
+        match self.frames.get(&PageId(page)) {
+            Some(&frame) => {
+                self.directory.hit(frame, &access(page));
+            }
+            None => {
+                let admission = self.directory.admit(&access(page), &mut NothingBusy);
+                let frame = self.admitted(page, admission);
+                self.directory.loaded(frame);
+            }
+        }
+    }
+
+    fn bring_ahead(&mut self, page: u64, arrives: bool) {
+        if self.frames.contains_key(&PageId(page)) {
+            return;
+        }
+        let admission = self.directory.admit_ahead(&access(page), &mut NothingBusy);
+        let frame = self.admitted(page, admission);
+        assert!(self.directory.is_ahead_in_flight(frame, PageId(page)));
+        if arrives {
+            self.directory.loaded(frame);
+        } else {
+            self.directory.failed(frame, DEFAULT_TENANT);
+            self.frames.remove(&PageId(page));
+        }
+    }
+}
+
+/// One LRU list, coldest first, with what came in ahead marked.
+#[derive(Default)]
+struct Naive {
+    pages: Vec<(u64, bool)>,
+    used: u64,
+    wasted: u64,
+}
+
+impl Naive {
+    fn make_room(&mut self, frames: usize) {
+        if self.pages.len() == frames {
+            self.wasted += u64::from(self.pages.remove(0).1);
+        }
+    }
+}
+
+#[test]
+fn agrees_with_a_plain_list() {
+    for seed in 0..30 {
+        let frames = 8;
+        let mut random = SplitMix64::new(seed);
+        let mut driver = Driver::new(frames);
+        let mut naive = Naive::default();
+        for _ in 0..2000 {
+            let page = random.below(20);
+            let at = naive.pages.iter().position(|(held, _)| *held == page);
+            match random.below(6) {
+                0..=2 => {
+                    driver.access(page);
+                    match at {
+                        Some(at) => naive.used += u64::from(naive.pages.remove(at).1),
+                        None => naive.make_room(frames as usize),
+                    }
+                    naive.pages.push((page, false));
+                }
+                3 | 4 => {
+                    let arrives = random.below(8) > 0;
+                    driver.bring_ahead(page, arrives);
+                    if at.is_none() {
+                        naive.make_room(frames as usize);
+                        if arrives {
+                            naive.pages.push((page, true));
+                        }
+                    }
+                }
+                _ => {
+                    if let Some(&frame) = driver.frames.get(&PageId(page)) {
+                        driver.directory.demote(frame);
+                    }
+                    if let Some(at) = at.filter(|at| naive.pages[*at].1) {
+                        let entry = naive.pages.remove(at);
+                        naive.pages.insert(0, entry);
+                    }
+                }
+            }
+            driver.directory.check_invariants();
+            let mut order = Vec::new();
+            driver.directory.coldest(frames as usize, &mut order);
+            let order: Vec<_> = order.iter().map(|frame| driver.directory.page(*frame).unwrap().0).collect();
+            let known = naive.pages.iter().filter(|(_, ahead)| !ahead).map(|(page, _)| *page);
+            assert_eq!(order, known.collect::<Vec<_>>());
+            assert_eq!(driver.frames.len(), naive.pages.len());
+            for (page, ahead) in &naive.pages {
+                assert_eq!(driver.directory.is_ahead(driver.frames[&PageId(*page)], PageId(*page)), *ahead);
+            }
+            let stats = driver.directory.stats();
+            assert_eq!((stats.prefetch_used, stats.prefetch_wasted), (naive.used, naive.wasted));
+        }
+        assert!(naive.used > 50 && naive.wasted > 50, "the steps reach what they are about");
+    }
+}
+
+/// With any policy of the tenant's own, and mistakes and vindications among its overrules.
+#[test]
+fn a_page_that_is_accessed_as_it_comes_in_changes_no_decision() {
+    for policy in [PolicyKind::Lru, PolicyKind::Mru, PolicyKind::Arc] {
+        let (mut plain, mut ahead) = (Driver::new(12), Driver::new(12));
+        for driver in [&mut plain, &mut ahead] {
+            driver.directory.set_policy(DEFAULT_TENANT, 0, policy).unwrap();
+        }
+        let mut random = SplitMix64::new(7);
+        for step in 0..4000 {
+            let page = if step % 3 == 0 { random.below(40) } else { step % 17 };
+            plain.access(page);
+            if random.below(2) == 0 {
+                ahead.bring_ahead(page, true);
+            }
+            ahead.access(page);
+            ahead.directory.check_invariants();
+            assert_eq!(plain.evicted, ahead.evicted, "{policy:?}, step {step}");
+        }
+        let (plain, ahead) = (plain.directory.stats(), ahead.directory.stats());
+        assert_eq!((plain.overrules, plain.mistakes), (ahead.overrules, ahead.mistakes));
+        assert!(policy == PolicyKind::Lru || plain.overrules > 100);
+        assert_eq!(ahead.accesses, plain.accesses);
+        assert_eq!(ahead.misses + ahead.prefetch_used, plain.misses);
+    }
+}
+
+/// MRU would give up the newest page: exactly those that are about to be needed.
+#[test]
+fn no_manager_gives_up_what_nobody_has_accessed_yet() {
+    let mut driver = Driver::new(16);
+    driver.directory.set_policy(DEFAULT_TENANT, 0, PolicyKind::Mru).unwrap();
+    (0..16).for_each(|page| driver.access(page));
+    for first in (100..200).step_by(4) {
+        (first..first + 4).for_each(|page| driver.bring_ahead(page, true));
+        (first..first + 4).for_each(|page| assert!(driver.frames.contains_key(&PageId(page)), "{page}"));
+        (first..first + 4).for_each(|page| driver.access(page));
+        driver.directory.check_invariants();
+    }
+    let stats = driver.directory.stats();
+    assert_eq!((stats.prefetched, stats.prefetch_used, stats.prefetch_wasted), (100, 100, 0));
+    assert!(stats.overrules > 50);
+}
+
+/// A driver that looks at a bounded number of frames gets an answer, and nothing has changed.
+#[test]
+fn a_question_can_be_given_up() {
+    struct Impatient(u32);
+    impl Claims for Impatient {
+        fn is_busy(&mut self, _: FrameId) -> bool {
+            self.0 += 1;
+            true
+        }
+        fn claim(&mut self, _: FrameId) -> bool {
+            unreachable!("every frame is busy")
+        }
+        fn gives_up(&self) -> bool {
+            self.0 == 5
+        }
+    }
+    let mut driver = Driver::new(16);
+    (0..16).for_each(|page| driver.access(page));
+    let mut claims = Impatient(0);
+    let answer = driver.directory.admit_ahead(&access(99), &mut claims);
+    assert!(matches!(answer, Admission::Exhausted { decision } if decision.frames_tried == 5));
+    driver.directory.check_invariants();
+    let other = driver.directory.open_tenant(0, 16).unwrap();
+    assert_eq!(other, TenantId(1));
+    driver.access(99);
+    assert_eq!(driver.evicted, [PageId(0)]);
+}
