@@ -3,7 +3,7 @@
 //! A hit is two loads to find the page word, one compare-and-swap to latch it, and one entry in the thread's access log. Everything
 //! else is in `#[cold]` functions.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bufpool_policies::{FrameId, PageId, TenantId};
 
@@ -12,7 +12,7 @@ use crate::call_site::SiteRef;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::Page;
 use crate::guard::{ReadGuard, WriteGuard};
-use crate::latch::{Hold, Latch, Patience, Refusal, acquire, acquire_resident};
+use crate::latch::{Hold, Latch, Patience, Refusal, acquire, acquire_resident, far_or_after};
 use crate::page_word::{PageWord, Want};
 use crate::policy::PolicyState;
 use crate::pool::PoolShared;
@@ -27,6 +27,17 @@ pub(crate) enum Limit {
     Now,
     /// This long.
     Within(Duration),
+}
+
+impl Limit {
+    /// When an access that begins now has waited long enough; none if that is up to the pool's options.
+    fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::Default => None,
+            Self::Now => Some(Instant::now()),
+            Self::Within(limit) => Some(far_or_after(limit)),
+        }
+    }
 }
 
 /// What an access is for.
@@ -124,9 +135,11 @@ impl Tenant {
         let operation = purpose.operation();
         let pool = &*self.pool;
         let word = self.checked_word(page, purpose, operation)?;
+        // The wait for a frame counts against the same limit as the wait for the latch.
+        let frame_deadline = limit.deadline();
         match acquire(word, purpose.want(), pool.patience(limit)) {
             Err(refusal) => Err(pool.latch_error(page, refusal, limit, operation)),
-            Ok((Hold::Load(loading), _)) => pool.bring_in(self, page, loading, purpose, site, operation),
+            Ok((Hold::Load(loading), _)) => pool.bring_in(self, page, loading, purpose, site, frame_deadline),
             Ok((Hold::Latched(latch), waited)) => {
                 pool.count_waited(waited);
                 let creation = purpose == Purpose::Create;

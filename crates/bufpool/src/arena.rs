@@ -94,8 +94,7 @@ impl Arena {
         NonNull::slice_from_raw_parts(start, self.page_bytes)
     }
 
-    /// The bytes of a leased frame.
-    #[cfg(all(test, not(bufpool_loom)))]
+    /// The bytes of a leased frame, or of one whose lease is lent by a latch.
     pub fn bytes<'a>(&'a self, lease: &'a FrameLease) -> &'a [u8] {
         // SAFETY: valid and initialized (mappings are zeroed); the borrowed lease keeps all others from writing.
         unsafe { self.frame(lease.frame).as_ref() }

@@ -15,9 +15,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::{FileShared, OwnedWord, Seized};
 use crate::io::Action;
 use crate::latch::{Departing, Patience, Refusal, acquire_resident};
+use crate::page_out::{Taken, Via};
 use crate::page_word::Want;
 use crate::pool::PoolShared;
-use crate::write_back::{BATCH_PAGES, Taken, Via};
+use crate::write_back::BATCH_PAGES;
 
 /// Frames given back under one hold of the policy lock.
 const DROP_BATCH: usize = 1024;
@@ -73,7 +74,7 @@ impl PoolShared {
             for (file, number) in chunk {
                 let mut taken = self.take_for_write(file, *number, Patience::None, via);
                 if matches!(taken, Taken::NoRoom) && !batch.is_empty() {
-                    outcome = outcome.and(self.write_outgoing(std::mem::take(&mut batch), operation));
+                    outcome = outcome.and(self.write_outgoing(std::mem::take(&mut batch), operation).1);
                     taken = self.take_for_write(file, *number, Patience::None, via);
                 }
                 match taken {
@@ -82,14 +83,12 @@ impl PoolShared {
                     Taken::InFlight | Taken::NoRoom | Taken::Refused(_) => later.push((file, *number)),
                 }
             }
-            outcome = outcome.and(self.write_outgoing(batch, operation));
+            outcome = outcome.and(self.write_outgoing(batch, operation).1);
             for (file, number) in later {
                 // A page that waits for a log which cannot be advanced is not worth waiting for.
-                let patience = if outcome.is_ok() { self.patience(Limit::Default) } else { Patience::None };
+                let log_fails = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Log);
+                let patience = if log_fails { Patience::None } else { self.patience(Limit::Default) };
                 outcome = outcome.and(self.write_waiting(file, number, patience, operation));
-            }
-            if let Some((file, _)) = chunk.iter().find(|(file, _)| file.is_poisoned()) {
-                outcome = outcome.and_then(|()| Err(file.poisoned_error(operation)));
             }
         }
         outcome
@@ -107,10 +106,7 @@ impl PoolShared {
         while !file.is_poisoned() {
             match self.take_for_write(file, number, patience, via) {
                 Taken::Clean => return Ok(()),
-                Taken::Outgoing(page) => {
-                    self.write_outgoing(vec![page], operation)?;
-                    return if file.is_poisoned() { Err(file.poisoned_error(operation)) } else { Ok(()) };
-                }
+                Taken::Outgoing(page) => return self.write_outgoing(vec![page], operation).1,
                 Taken::NoRoom => via = Via::Place,
                 Taken::InFlight => {
                     let frame = file.table.get(number).and_then(|word| word.state().resident_frame());
@@ -126,10 +122,7 @@ impl PoolShared {
 
     /// Makes durable what was written to the file.
     pub(crate) fn sync_file(&self, file: &Arc<FileShared>, operation: &'static str) -> Result<()> {
-        if file.is_poisoned() {
-            return Err(file.poisoned_error(operation));
-        }
-        file.sync_with(|| {
+        file.sync_with(operation, || {
             let io = file.io(operation)?;
             self.backend.run(&io, Action::Sync { all_metadata: false }).map_err(|error| {
                 self.counters.write_failures.fetch_add(1, Ordering::Relaxed);
@@ -241,8 +234,8 @@ impl PoolShared {
                 let entry = self.frames.get(latch.frame());
                 if entry.is_dirty() {
                     self.advance_log(entry.page_lsn(), OPERATION)?;
-                    self.prepare_for_write(file, *number, latch.bytes_mut(&self.arena));
-                    self.write_leased(file, *number, &latch.lease(), entry.mark())?;
+                    self.write_page((file, *number, &latch.lease()))?;
+                    self.mark_clean(entry, entry.mark());
                 }
             }
             self.sync_file(file, OPERATION)

@@ -439,9 +439,23 @@ impl FileShared {
         self.unsynced.store(true, Ordering::Release);
     }
 
+    /// The file as the backend knows it, for a write of page `number`; an error if it takes no more writes.
+    pub fn io_for_write(&self, number: u64) -> Result<Arc<IoFile>> {
+        const OPERATION: &str = crate::page_out::OPERATION;
+        if self.is_poisoned() {
+            return Err(self.poisoned_error(OPERATION).at_page(number));
+        }
+        self.io(OPERATION)
+    }
+
     /// Makes durable what was written, if anything was since the last time.
-    pub fn sync_with(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub fn sync_with(&self, operation: &'static str, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let _one_at_a_time = self.sync.lock();
+        // Looked at with the lock held: the sync that this call has waited for may have failed, and it was to cover this caller's
+        // writes too.
+        if self.is_poisoned() {
+            return Err(self.poisoned_error(operation));
+        }
         if self.unsynced.swap(false, Ordering::AcqRel) { sync() } else { Ok(()) }
     }
 

@@ -103,15 +103,6 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
         unsafe { arena.frame(self.frame).as_ref() }
     }
 
-    /// The page's bytes, to be changed in place; the latch is exclusive.
-    pub fn bytes_mut<'a>(&'a mut self, arena: &'a Arena) -> &'a mut [u8] {
-        assert_eq!(self.want, Want::Exclusive);
-        self.changed = true;
-        // SAFETY: the frame holds the page as long as the word is latched exclusively, and this value, the only way to the
-        // bytes then, is borrowed exclusively.
-        unsafe { arena.frame(self.frame).as_mut() }
-    }
-
     /// Shared instead of exclusive, without letting go.
     pub fn downgrade(mut self) -> Self {
         debug_assert_eq!(self.want, Want::Exclusive);
@@ -303,7 +294,8 @@ fn wait_for_change(
     Ok(())
 }
 
-fn far_or_after(limit: Duration) -> Instant {
+/// The time after `limit`, or a time that does not come if there is none.
+pub(crate) fn far_or_after(limit: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(limit).unwrap_or(now + Duration::from_secs(365 * 24 * 3600))
 }

@@ -6,8 +6,9 @@
 //!    page, the page's word is now held exclusively; it is *departing*.
 //! 2. A clean victim is simply gone. A dirty one is copied into a frame of the clean reserve, its word stays held, and the
 //!    background writer writes the copy; so the miss does not wait for a write, and nobody reads the victim from the file before it is
-//!    there. Without a free reserve frame (and in deterministic mode, where there is no reserve) the thread writes the victim
-//!    itself and waits. If that fails, the victim is put back, its file is poisoned, and the miss returns the error: nothing is lost.
+//!    there. Without a free reserve frame the thread helps to empty the reserve ([`write_back`](crate::write_back)), and if that does not help, and in
+//!    deterministic mode, where there is no reserve, it writes the victim itself and waits. If that fails, the victim is put
+//!    back, its file is poisoned, and another victim is looked for: nothing is lost. Only if there is none the miss returns the error.
 //! 3. The page is read straight into the frame (unless it is created), and published with the latch that was asked for.
 //!
 //! No lock is held during I/O. A reserve frame whose write fails keeps the page: it stays readable there, outside the
@@ -25,7 +26,7 @@ use crate::call_site::SiteRef;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::Page;
 use crate::guard::own_holds;
-use crate::latch::{Latch, Loading};
+use crate::latch::{Latch, Loading, far_or_after};
 use crate::page_word::PageWord;
 use crate::policy::{Admitted, ClaimRules, PolicyState, Victim};
 use crate::pool::PoolShared;
@@ -36,7 +37,8 @@ use crate::write_back::Departure;
 const FRAME_POLL: Duration = Duration::from_millis(1);
 
 impl PoolShared {
-    /// Brings `page` in for `tenant` and latches it.
+    /// Brings `page` in for `tenant` and latches it. A wait for a frame ends at the deadline, if there is one, with an error that the
+    /// caller turns into "none".
     pub(crate) fn bring_in<'g>(
         &self,
         tenant: &Tenant,
@@ -44,15 +46,16 @@ impl PoolShared {
         loading: Loading<&'g PageWord>,
         purpose: Purpose,
         site: SiteRef,
-        operation: &'static str,
+        frame_deadline: Option<Instant>,
     ) -> Result<Latch<&'g PageWord>> {
+        let operation = purpose.operation();
         let file = &page.file().shared;
         file.check_loadable(page.number(), operation)?;
-        let mut lease = self.find_frame(tenant, page, purpose, site, operation)?;
+        let mut lease = self.find_frame(tenant, page, purpose, site, frame_deadline)?;
         if purpose != Purpose::Create {
             let read = self.read_verified(file, page.number(), &mut lease, operation);
             if let Err(error) = read {
-                self.give_up_frame(lease, tenant.tenant_id());
+                self.give_up_frame(lease, tenant.tenant_id(), site);
                 return Err(error);
             }
         } else {
@@ -77,17 +80,30 @@ impl PoolShared {
         pages.map_while(|page| policy.admit(page, tenant, site, false, &rules)).collect()
     }
 
-    /// Empties the frame of an answer. None, and the access was none, if that was not possible without waiting for the log.
-    pub(crate) fn vacate(&self, admitted: Admitted, tenant: TenantId) -> Result<Option<FrameLease>> {
-        match admitted {
-            Admitted::Free(lease) => Ok(Some(lease)),
-            Admitted::Evict(victim) => self.evict(victim, tenant),
+    /// Empties the frame of an answer. If that is not possible, without waiting for the log (none) or at all, the access was none.
+    ///
+    /// After a failure, which is the affair of the victim's file, the next question passes that file's dirty pages over.
+    pub(crate) fn vacate(
+        &self,
+        admitted: Admitted,
+        tenant: TenantId,
+        site: SiteRef,
+    ) -> Result<Option<FrameLease>> {
+        let victim = match admitted {
+            Admitted::Free(lease) => return Ok(Some(lease)),
+            Admitted::Evict(victim) => victim,
+        };
+        let vacated = self.evict(victim, tenant);
+        if !matches!(vacated, Ok(Some(_))) {
+            self.policy.lock().take_back_miss(tenant, site);
         }
+        vacated
     }
 
     /// The page does not come in: its frame is free.
-    pub(crate) fn give_up_frame(&self, lease: FrameLease, tenant: TenantId) {
+    pub(crate) fn give_up_frame(&self, lease: FrameLease, tenant: TenantId, site: SiteRef) {
         let mut policy = self.policy.lock();
+        policy.take_back_miss(tenant, site);
         policy.directory.failed(lease.frame(), tenant);
         let frame = lease.frame().index();
         policy.free[frame] = Some(lease);
@@ -102,9 +118,11 @@ impl PoolShared {
         page: Page<'_>,
         purpose: Purpose,
         site: SiteRef,
-        operation: &'static str,
+        deadline: Option<Instant>,
     ) -> Result<FrameLease> {
-        let mut deadline = None;
+        let mut wait = FrameWait { deadline, until: None };
+        // Why a victim could not be written: that is its file's affair, unless no other frame can be had.
+        let mut failure = None;
         loop {
             let rules = self.claim_rules();
             let admitted = {
@@ -113,12 +131,16 @@ impl PoolShared {
                 let creation = purpose == Purpose::Create;
                 policy.admit(page.id(), tenant.tenant_id(), site, creation, &rules)
             };
-            if let Some(admitted) = admitted
-                && let Some(lease) = self.vacate(admitted, tenant.tenant_id())?
-            {
-                return Ok(lease);
+            match admitted.map(|admitted| self.vacate(admitted, tenant.tenant_id(), site)) {
+                Some(Ok(Some(lease))) => return Ok(lease),
+                Some(Err(error)) => {
+                    failure.get_or_insert(error);
+                    continue;
+                }
+                Some(Ok(None)) | None => {}
             }
-            self.wait_for_frame(page, &mut deadline, operation)?;
+            let waited = self.wait_for_frame(page, &mut wait, purpose.operation());
+            waited.map_err(|error| failure.take().unwrap_or(error))?;
         }
     }
 
@@ -141,7 +163,7 @@ impl PoolShared {
             departing.finish();
             return Ok(Some(lease));
         }
-        if let Some(buffer) = self.reserve.take() {
+        if let Some(buffer) = self.reserve.take().or_else(|| self.help_write_back()) {
             return Ok(Some(self.depart_by_copy(victim, buffer)));
         }
         if frame.page_lsn() > self.log.durable() {
@@ -175,10 +197,11 @@ impl PoolShared {
         let Victim { latch, page, owner } = victim;
         let file = Arc::clone(latch.word().file());
         let frame = self.frames.get(latch.frame());
-        let (departing, mut lease) = latch.depart();
-        self.prepare_for_write(&file, page.number(), self.arena.bytes_mut(&mut lease));
-        match self.write_leased(&file, page.number(), &lease, frame.mark()) {
+        let (departing, lease) = latch.depart();
+        match self.write_page((&file, page.number(), &lease)) {
             Ok(()) => {
+                self.counters.miss_writes.fetch_add(1, Ordering::Relaxed);
+                self.mark_clean(frame, frame.mark());
                 frame.vacate();
                 departing.finish();
                 Ok(lease)
@@ -212,26 +235,31 @@ impl PoolShared {
 
     /// Every frame that the tenant may take is busy: waits until that may have changed.
     #[cold]
-    fn wait_for_frame(
-        &self,
-        page: Page<'_>,
-        deadline: &mut Option<Instant>,
-        operation: &'static str,
-    ) -> Result<()> {
+    fn wait_for_frame(&self, page: Page<'_>, wait: &mut FrameWait, operation: &'static str) -> Result<()> {
         let now = Instant::now();
-        let deadline = *deadline.get_or_insert(now + self.frame_wait);
+        let is_first = wait.until.is_none();
+        let default = || far_or_after(self.frame_wait);
+        let until = *wait.until.get_or_insert_with(|| wait.deadline.unwrap_or_else(default));
         // Pages may wait for nothing but the log.
         self.write_back.kick();
-        let durable_lsn = self.log.durable();
-        let census = Census::take(self, &self.policy.lock(), durable_lsn);
-        if !census.others_may_let_go || now >= deadline {
-            let message = census.message(self.frame_wait);
-            let error = Error::new(ErrorKind::Exhausted, operation, message);
-            return Err(error.in_file(page.file().name()).at_page(page.number()));
+        // Counting takes a look at each frame, so not every time.
+        if is_first || now >= until {
+            let durable_lsn = self.log.durable();
+            let census = Census::take(self, &self.policy.lock(), durable_lsn);
+            let error = |kind, message| {
+                Err(Error::new(kind, operation, message).in_file(page.file().name()).at_page(page.number()))
+            };
+            match census.others_may_let_go {
+                false => return error(ErrorKind::Exhausted, census.message(self.frame_wait)),
+                true if now < until => {}
+                // Never seen: the caller turns it into "none".
+                true if wait.deadline.is_some() => return error(ErrorKind::LatchTimeout, String::new()),
+                true => return error(ErrorKind::Exhausted, census.message(self.frame_wait)),
+            }
         }
         let mut guard = self.frame_lock.lock();
         self.frame_waiters.fetch_add(1, Ordering::Relaxed);
-        self.frame_freed.wait_until(&mut guard, deadline.min(now + FRAME_POLL));
+        self.frame_freed.wait_until(&mut guard, until.min(now + FRAME_POLL));
         self.frame_waiters.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
@@ -242,6 +270,14 @@ impl PoolShared {
             self.frame_freed.notify_all();
         }
     }
+}
+
+/// A miss that waits for a frame.
+struct FrameWait {
+    /// The caller's own limit.
+    deadline: Option<Instant>,
+    /// When it ends; known from the first wait on.
+    until: Option<Instant>,
 }
 
 /// Who holds the frames, counted when there is none left.

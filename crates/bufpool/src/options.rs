@@ -3,6 +3,7 @@
 use bufpool_policies::FileId;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::write_back::BATCH_PAGES;
 use crate::{Allocation, Log, PageHooks, Pool, Recorder};
 
 /// The smallest page size, in bytes.
@@ -11,6 +12,8 @@ pub const PAGE_BYTES_MIN: usize = 512;
 pub const PAGE_BYTES_MAX: usize = 1 << 20;
 /// The largest number of frames of a pool; a page word holds 24 bits of frame number, one of which means "none".
 pub const FRAMES_MAX: u32 = (1 << 24) - (1 << 12);
+/// The largest clean reserve, in frames.
+const RESERVE_MAX: u32 = 1 << 20;
 /// Frames that belong to nobody's floor, whatever the options say.
 pub(crate) const FRAMES_SPARE: u32 = 8;
 /// The largest number of files opened in the life of a pool.
@@ -76,7 +79,22 @@ pub struct PoolOptions {
     pub(crate) latch_wait_ms: u64,
     pub(crate) frame_wait_ms: u64,
     pub(crate) dirty_limit_percent: u8,
+    pub(crate) reserve_high_frames: Option<u32>,
+    pub(crate) reserve_low_frames: Option<u32>,
     pub(crate) page_tables_bytes_max: u64,
+}
+
+/// What a pool's memory is divided into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shares {
+    /// For pages, as policies see them.
+    pub frames: u32,
+    /// The clean reserve.
+    pub reserve: u32,
+    /// The low mark of the reserve.
+    pub reserve_low: u32,
+    /// Where hooks prepare pages for their files.
+    pub hook_buffers: u32,
 }
 
 /// How the number of frames was given.
@@ -109,6 +127,8 @@ impl Default for PoolOptions {
             latch_wait_ms: 10_000,
             frame_wait_ms: 1_000,
             dirty_limit_percent: 50,
+            reserve_high_frames: None,
+            reserve_low_frames: None,
             page_tables_bytes_max: 4 << 30,
         }
     }
@@ -229,7 +249,8 @@ impl PoolOptions {
         self
     }
 
-    /// The longest wait for a frame when all are pinned, in milliseconds. Default 1,000.
+    /// The longest wait for a frame when all are pinned, in milliseconds; the `_timeout` forms of access bring their own limit, and the
+    /// `try_` forms do not wait. Default 1,000.
     pub fn frame_wait_ms(mut self, ms: u64) -> Self {
         self.frame_wait_ms = ms;
         self
@@ -239,6 +260,22 @@ impl PoolOptions {
     /// waiting for a reason. Lower: shorter checkpoints and evictions; higher: fewer writes of pages that change often. Default 50.
     pub fn dirty_limit_percent(mut self, percent: u8) -> Self {
         self.dirty_limit_percent = percent;
+        self
+    }
+
+    /// The size of the clean reserve: frames on top of [`frames`](Self::frames) to which dirty victims are copied, so that a miss does
+    /// not wait for their writes. The background writer does not rest before all of it is free again. From 1 to 2^20. Default: one
+    /// for 64 frames, at least 4 and at most 1,024. More: longer bursts of misses with dirty victims without a wait. Not in
+    /// deterministic mode, which has none.
+    pub fn reserve_high_frames(mut self, frames: u32) -> Self {
+        self.reserve_high_frames = Some(frames);
+        self
+    }
+
+    /// How many frames of the reserve are kept for victims: the background writer's copies of pages ahead of their eviction, and
+    /// those of flushes, take only what is free above it. Below [`reserve_high_frames`](Self::reserve_high_frames). Default: half of that.
+    pub fn reserve_low_frames(mut self, frames: u32) -> Self {
+        self.reserve_low_frames = Some(frames);
         self
     }
 
@@ -285,20 +322,32 @@ impl PoolOptions {
         if self.threads_max == 0 {
             return invalid("threads_max must be at least 1");
         }
+        if let Some(high) = self.reserve_high_frames
+            && !(1..=RESERVE_MAX).contains(&high)
+        {
+            return invalid(&format!("reserve_high_frames is {high}, expected from 1 to {RESERVE_MAX}"));
+        }
+        if self.deterministic.is_some() && self.reserve_high_frames.or(self.reserve_low_frames).is_some() {
+            return invalid("deterministic mode has no clean reserve, so its marks cannot be set");
+        }
         if self.recorder.is_some() && self.deterministic.is_none() {
             return invalid("a recorder needs deterministic mode, since only there accesses have one order");
         }
         Ok(())
     }
 
-    /// Frames and reserve frames for these options.
-    pub(crate) fn split_memory(&self) -> Result<(u32, u32)> {
-        let (frames, reserve) = match self.memory {
-            Memory::Frames(frames) => (u64::from(frames), self.reserve_for(u64::from(frames))),
+    /// How these options divide the pool's memory.
+    pub(crate) fn split_memory(&self) -> Result<Shares> {
+        let (frames, reserve, hook_buffers) = match self.memory {
+            Memory::Frames(frames) => {
+                let reserve = self.reserve_for(u64::from(frames));
+                (u64::from(frames), reserve, self.hook_buffers_for(reserve))
+            }
             Memory::Bytes(bytes) => {
                 let total = bytes / self.page_bytes as u64;
                 let reserve = self.reserve_for(total);
-                (total.saturating_sub(reserve), reserve)
+                let hook_buffers = self.hook_buffers_for(reserve);
+                (total.saturating_sub(reserve + hook_buffers), reserve, hook_buffers)
             }
         };
         let needed = u64::from(self.threads_max) * 2 + u64::from(FRAMES_SPARE);
@@ -312,12 +361,29 @@ impl PoolOptions {
                 ),
             ));
         }
-        Ok((frames as u32, reserve as u32))
+        let reserve = reserve as u32;
+        let reserve_low = self.reserve_low_frames.unwrap_or(reserve / 2);
+        if reserve_low > 0 && reserve_low >= reserve {
+            let message = format!(
+                "reserve_low_frames is {reserve_low}, expected less than reserve_high_frames = {reserve}"
+            );
+            return Err(Error::new(ErrorKind::InvalidOptions, "open pool", message));
+        }
+        Ok(Shares { frames: frames as u32, reserve, reserve_low, hook_buffers: hook_buffers as u32 })
     }
 
     /// One clean frame in 64, at least 4 and at most 1,024; none in deterministic mode.
     fn reserve_for(&self, frames: u64) -> u64 {
-        if self.deterministic.is_some() { 0 } else { (frames / 64).clamp(4, 1024) }
+        match self.reserve_high_frames {
+            _ if self.deterministic.is_some() => 0,
+            Some(high) => u64::from(high),
+            None => (frames / 64).clamp(4, 1024),
+        }
+    }
+
+    /// As many as are written together, if there are hooks.
+    fn hook_buffers_for(&self, reserve: u64) -> u64 {
+        if self.hooks.is_some() { reserve.clamp(4, BATCH_PAGES as u64) } else { 0 }
     }
 }
 

@@ -143,6 +143,15 @@ impl PolicyState {
         counts.mistakes += u64::from(decision.mistake.is_some());
     }
 
+    /// A miss that was counted for its context came to nothing; the directory is told by other ways.
+    pub fn take_back_miss(&mut self, tenant: TenantId, site: SiteRef) {
+        let context = self.context(tenant, site);
+        let counts = self.contexts.counts(tenant, context);
+        // The context may have been recycled since, and count from 0 again.
+        counts.accesses = counts.accesses.saturating_sub(1);
+        counts.misses = counts.misses.saturating_sub(1);
+    }
+
     /// A page that must go because its tenant's cap fell.
     pub fn shrink(&mut self, tenant: TenantId, claims: &ClaimRules<'_>) -> Option<Victim> {
         let mut claims = PoolClaims { rules: claims, files: &self.files, taken: None };

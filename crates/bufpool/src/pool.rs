@@ -20,12 +20,13 @@ use crate::guard::HOLDS_SLOTS;
 use crate::hooks::PageHooks;
 use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport, OpenError};
 use crate::log::LogLink;
-use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions};
+use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions, Shares};
 use crate::page_table::PageTableBudget;
 use crate::policy::{PolicyState, TenantEntry};
+use crate::reserve::{HookBuffers, Reserve};
 use crate::stats::{ContextStats, Report, Stats, TenantStats};
 use crate::tenant::{Tenant, TenantOptions};
-use crate::write_back::{Reserve, WriteBack};
+use crate::write_back::WriteBack;
 
 /// A pool of page frames. Cloning gives another handle to the same pool.
 ///
@@ -55,6 +56,7 @@ pub(crate) struct PoolShared {
 
     pub frames_count: u32,
     pub reserve: Reserve,
+    pub hook_buffers: HookBuffers,
     pub log: LogLink,
     pub hooks: Option<Box<dyn PageHooks>>,
     pub backend: Arc<dyn Backend>,
@@ -83,6 +85,7 @@ pub(crate) struct PoolShared {
 pub(crate) struct Counters {
     pub reads: AtomicU64,
     pub writes: AtomicU64,
+    pub miss_writes: AtomicU64,
     pub creations: AtomicU64,
     pub waited: AtomicU64,
     pub write_failures: AtomicU64,
@@ -107,11 +110,12 @@ impl Pool {
     /// A pool whose files are those of `backend`.
     pub(crate) fn open_on(options: PoolOptions, backend: Arc<dyn Backend>) -> Result<Self> {
         const OPERATION: &str = "open pool";
-        let (frames, reserve) = options.split_memory()?;
-        let mapped = Arena::new(frames + reserve, options.page_bytes);
+        let Shares { frames, reserve, reserve_low, hook_buffers } = options.split_memory()?;
+        let mapped = Arena::new(frames + reserve + hook_buffers, options.page_bytes);
         let (arena, mut free) = mapped.map_err(|error| Error::from_io(OPERATION, error))?;
         arena.register(&*backend);
-        let reserve = Reserve::new(free.split_off(frames as usize));
+        let hook_buffers = HookBuffers::new(free.split_off((frames + reserve) as usize));
+        let reserve = Reserve::new(free.split_off(frames as usize), reserve_low as usize);
         let directory = Directory::new(DirectoryOptions {
             frames,
             allocation: options.allocation,
@@ -137,6 +141,7 @@ impl Pool {
             logs: Mutex::default(),
             frames_count: frames,
             reserve,
+            hook_buffers,
             log: LogLink::new(options.log),
             hooks: options.hooks,
             backend,
@@ -464,6 +469,7 @@ impl PoolShared {
             misses: total.misses,
             reads: counters.reads.load(Ordering::Relaxed),
             writes: counters.writes.load(Ordering::Relaxed),
+            miss_writes: counters.miss_writes.load(Ordering::Relaxed),
             creations: counters.creations.load(Ordering::Relaxed),
             waited: counters.waited.load(Ordering::Relaxed),
             prefetch_used: 0,

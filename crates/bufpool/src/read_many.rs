@@ -181,13 +181,10 @@ impl<'g> Batch<'_, 'g> {
         let mut leases = Vec::with_capacity(admitted.len());
         let mut loads = std::mem::take(&mut self.loads).into_iter();
         for (admitted, load) in admitted.into_iter().zip(&mut loads) {
-            match pool.vacate(admitted, tenant) {
-                Ok(Some(lease)) => {
-                    leases.push(lease);
-                    self.loads.push(load);
-                }
-                Ok(None) => {}
-                Err(error) => self.granted[load.index] = Err(error),
+            // A page gets nothing because another could not make room; whoever reads it alone waits, or hears why.
+            if let Ok(Some(lease)) = pool.vacate(admitted, tenant, self.site) {
+                leases.push(lease);
+                self.loads.push(load);
             }
         }
         leases
@@ -268,7 +265,7 @@ impl<'g> Batch<'_, 'g> {
                     Ok(Some(ReadGuard::new(tenant, load.page, latch)))
                 }
                 Some(error) => {
-                    pool.give_up_frame(lease, tenant.tenant_id());
+                    pool.give_up_frame(lease, tenant.tenant_id(), self.site);
                     Err(error)
                 }
             };

@@ -16,6 +16,8 @@ pub struct Stats {
     pub reads: u64,
     /// Pages transferred to files.
     pub writes: u64,
+    /// Of these, pages that misses wrote themselves, because the clean reserve had run out (always in deterministic mode).
+    pub miss_writes: u64,
     /// Misses that made their page instead of reading it.
     pub creations: u64,
     /// Hits that waited for another thread's load of the page.

@@ -25,16 +25,16 @@ use crate::{Context, Event, Policy, Site};
 /// Access functions are `#[track_caller]`: the caller's source line is the call site in statistics, and a wrapper that
 /// wants its own callers counted repeats the attribute. Each granted guard is one access.
 ///
-/// A `try_` form gives `None` instead of waiting for a latch or for another thread's load, a `_timeout` form waits at most
-/// the time given. A miss waits for the device in all forms.
+/// A `try_` form gives `None` instead of waiting for a latch, for another thread's load or for a frame, a `_timeout` form waits for
+/// them at most the time given, whatever `latch_wait_ms` and `frame_wait_ms` say. A miss waits for the device in all forms.
 ///
 /// # Errors
 ///
 /// All access functions: [`ErrorKind::PageBeyondEnd`], [`ErrorKind::FileClosed`], [`ErrorKind::TenantClosed`],
 /// [`ErrorKind::WrongPool`] for the arguments; [`ErrorKind::LatchTimeout`] after `latch_wait_ms`, or
 /// [`ErrorKind::SelfDeadlock`] at once where that is checked; [`ErrorKind::Exhausted`] if every frame the tenant may take is pinned;
-/// [`ErrorKind::Io`], [`ErrorKind::UnexpectedEof`] if the page could not be read, or a page that had to make room could not be
-/// written. `write` and `create` also [`ErrorKind::ReadOnly`] and [`ErrorKind::FilePoisoned`].
+/// [`ErrorKind::Io`], [`ErrorKind::UnexpectedEof`] if the page could not be read, or if no frame is left but those of pages that
+/// could not be written. `write` and `create` also [`ErrorKind::ReadOnly`] and [`ErrorKind::FilePoisoned`].
 #[derive(Clone)]
 pub struct Tenant {
     pub(crate) pool: Arc<PoolShared>,
@@ -128,19 +128,19 @@ macro_rules! access_functions {
             $tenant.guard_created(page, $site, Limit::Default)
         }
 
-        /// As [`read`](Self::read), but `None` instead of waiting for another's latch or load.
+        /// As [`read`](Self::read), but `None` instead of waiting for others' latches, loads or frames.
         #[track_caller]
         pub fn try_read<'g>($($receiver)*, page: Page<'g>) -> Result<Option<ReadGuard<'g>>> $($bound)* {
             or_none($tenant.guard_shared(page, $site, Limit::Now))
         }
 
-        /// As [`write`](Self::write), but `None` instead of waiting for another's latch or load.
+        /// As [`write`](Self::write), but `None` instead of waiting for others' latches, loads or frames.
         #[track_caller]
         pub fn try_write<'g>($($receiver)*, page: Page<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
             or_none($tenant.guard_exclusive(page, $site, Limit::Now))
         }
 
-        /// As [`create`](Self::create), but `None` instead of waiting for another's latch or load.
+        /// As [`create`](Self::create), but `None` instead of waiting for others' latches, loads or frames.
         #[track_caller]
         pub fn try_create<'g>($($receiver)*, page: Page<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
             or_none($tenant.guard_created(page, $site, Limit::Now))

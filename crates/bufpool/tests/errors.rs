@@ -39,6 +39,13 @@ fn options_out_of_range_are_refused() {
     assert_eq!(kind(small().threads_max(0).open()), ErrorKind::InvalidOptions);
     assert_eq!(kind(small().dirty_limit_percent(0).open()), ErrorKind::InvalidOptions);
     assert_eq!(kind(small().dirty_limit_percent(101).open()), ErrorKind::InvalidOptions);
+    assert_eq!(kind(small().reserve_high_frames(0).open()), ErrorKind::InvalidOptions);
+    assert_eq!(kind(small().reserve_high_frames(u32::MAX).open()), ErrorKind::InvalidOptions);
+    assert_eq!(kind(small().reserve_high_frames(8).reserve_low_frames(8).open()), ErrorKind::InvalidOptions);
+    assert_eq!(kind(deterministic().reserve_high_frames(8).open()), ErrorKind::InvalidOptions);
+    assert_eq!(kind(deterministic().reserve_low_frames(1).open()), ErrorKind::InvalidOptions);
+    let pool = small().reserve_high_frames(9).reserve_low_frames(8).frame_wait_ms(u64::MAX).open().unwrap();
+    assert_eq!(pool.stats().reserve_frames, 9);
     assert_eq!(kind(small().recorder(Box::new(Deaf)).open()), ErrorKind::InvalidOptions);
 }
 
@@ -251,6 +258,10 @@ fn a_thread_that_holds_every_frame_is_told_at_once() {
     let error = tenant.read(file.page(32)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted);
     assert!(error.to_string().contains("32 guards and pins on pages of tenant hoarder"), "{error}");
+    // Waiting is of no use, so a limit of one's own makes no difference.
+    assert_eq!(kind(tenant.try_read(file.page(32))), ErrorKind::Exhausted);
+    let limit = std::time::Duration::from_secs(600);
+    assert_eq!(kind(tenant.write_timeout(file.page(32), limit)), ErrorKind::Exhausted);
     drop(pins);
     tenant.read(file.page(32)).unwrap();
     drop(guards);
@@ -272,6 +283,10 @@ fn a_miss_waits_for_frames_of_other_threads_and_then_gives_up() {
         });
         held.wait();
         assert_eq!(kind(tenant.read(file.page(32))), ErrorKind::Exhausted);
+        // Forms with a limit of their own end without an error.
+        assert!(tenant.try_read(file.page(32)).unwrap().is_none());
+        assert!(tenant.try_create(file.page(32)).unwrap().is_none());
+        assert!(tenant.write_timeout(file.page(32), std::time::Duration::from_millis(2)).unwrap().is_none());
         release.wait();
     });
     tenant.read(file.page(32)).unwrap();

@@ -7,11 +7,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bufpool::sim::SimDevice;
+use bufpool::sim::{SimDevice, SimFailure, SimFault};
 use bufpool::{
-    Checksum, ChecksumStore, ErrorKind, File, FileOptions, PageHooks, PageName, Pool, PoolOptions,
+    Checksum, ChecksumStore, ErrorKind, File, FileOptions, IoOperation, PageHooks, PageName, Pool,
+    PoolOptions,
 };
-use common::{PAGE_BYTES, deterministic, kind, small};
+use common::{PAGE_BYTES, deterministic, kind, small, stamp, version};
 
 const PAGES: u64 = 80;
 const FIELD: usize = 12;
@@ -162,6 +163,73 @@ fn a_hook_that_panics_poisons_the_file_and_nothing_else() {
         assert_eq!(file.reopen().unwrap(), 1);
         tenant.write(file.page(2)).unwrap()[0] = 1;
         file.flush().unwrap();
+        pool.check_invariants();
+    }
+}
+
+/// Encrypts, in a way that is easy to see through.
+struct Cipher;
+
+const KEY: u8 = 0xa5;
+
+impl PageHooks for Cipher {
+    fn on_read(&self, _: PageName, bytes: &mut [u8]) -> Result<(), String> {
+        // A page of zeros was never written.
+        if bytes.iter().any(|&byte| byte != 0) {
+            bytes.iter_mut().for_each(|byte| *byte ^= KEY);
+        }
+        Ok(())
+    }
+
+    fn before_write(&self, _: PageName, bytes: &mut [u8]) {
+        bytes.iter_mut().for_each(|byte| *byte ^= KEY);
+    }
+}
+
+/// What a hook does to a page for its file is not seen by readers: not after a write, and not after one that failed.
+#[test]
+fn hooks_change_what_is_written_and_not_what_is_in_memory() {
+    for options in [deterministic as fn() -> PoolOptions, small] {
+        let device = SimDevice::new(5);
+        let (pool, file) = open(&device, options().dirty_limit_percent(1), Cipher, 0);
+        file.extend(PAGES).unwrap();
+        let tenant = pool.default_tenant();
+        for round in 1..4 {
+            for number in 0..PAGES {
+                let mut page = tenant.write(file.page(number)).unwrap();
+                if round > 1 {
+                    assert_eq!(version(&page, number), round - 1);
+                }
+                stamp(&mut page, number, round);
+            }
+            if round == 2 {
+                file.flush().unwrap();
+            }
+            for number in 0..PAGES {
+                assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), round);
+            }
+        }
+        pool.checkpoint().unwrap();
+        for (number, page) in (0..).zip(device.contents("data").unwrap().chunks(PAGE_BYTES)) {
+            let plain: Vec<u8> = page.iter().map(|byte| byte ^ KEY).collect();
+            assert_eq!(version(&plain, number), 3);
+        }
+        for number in 0..10 {
+            stamp(&mut tenant.write(file.page(number)).unwrap(), number, 4);
+        }
+        for nth in 1..200 {
+            let nth = device.calls(IoOperation::Write) + nth;
+            device.fail(SimFault { operation: IoOperation::Write, nth, failure: SimFailure::Io });
+        }
+        assert!(file.flush().is_err());
+        for number in (0..PAGES).rev() {
+            if let Ok(page) = tenant.read(file.page(number)) {
+                assert_eq!(version(&page, number), if number < 10 { 4 } else { 3 });
+            }
+        }
+        for number in 0..10 {
+            assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 4, "still in memory");
+        }
         pool.check_invariants();
     }
 }

@@ -4,6 +4,7 @@
 mod common;
 
 use std::path::Path;
+use std::time::Duration;
 
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
 use bufpool::{ErrorKind, File, FileOptions, IoOperation, Pool, PoolOptions};
@@ -201,7 +202,7 @@ fn a_page_whose_write_fails_in_the_background_stays_readable() {
     // have to write a page itself, and fail.
     for number in 15..64 {
         if let Err(error) = tenant.read(file.page(number)).map(drop) {
-            assert_eq!(error.kind(), ErrorKind::Io);
+            assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::FilePoisoned), "{error}");
         }
     }
     for number in 0..15 {
@@ -229,6 +230,103 @@ fn a_failed_sync_poisons_the_file() {
     assert_eq!(kind(file.flush_page(3)), ErrorKind::FilePoisoned);
     assert_eq!(version(&tenant.read(file.page(3)).unwrap(), 3), 1);
     assert_eq!(kind(pool.close()), ErrorKind::FilePoisoned);
+}
+
+/// Two flushes that wait for one another: the one that finds nothing left to sync must not take the other's failure for a success.
+#[test]
+fn a_failed_sync_fails_everybody_who_waited_for_it() {
+    let device = SimDevice::new(3);
+    let (pool, file) = sim_pool(&device, small());
+    let tenant = pool.default_tenant();
+    stamp(&mut tenant.write(file.page(3)).unwrap(), 3, 1);
+    fail(&device, IoOperation::Sync, 1);
+    let before = device.calls(IoOperation::Sync);
+    // The failing sync lasts long enough for the other flush to begin.
+    device.set_latency(Duration::from_millis(100), Duration::from_millis(100));
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| kind(file.flush()));
+        while device.calls(IoOperation::Sync) == before {
+            std::thread::yield_now();
+        }
+        assert_eq!(kind(file.flush_page(3)), ErrorKind::FilePoisoned);
+        assert_eq!(first.join().unwrap(), ErrorKind::Io);
+    });
+}
+
+/// Everything fails from one moment on, as when a device is pulled out.
+#[test]
+fn a_vanished_device_is_an_error_everywhere_and_loses_nothing_in_memory() {
+    for options in [deterministic(), small()] {
+        let device = SimDevice::new(6);
+        let (pool, file) = sim_pool(&device, options.frame_wait_ms(1));
+        let tenant = pool.default_tenant();
+        for number in 0..15 {
+            stamp(&mut tenant.create(file.page(number)).unwrap(), number, 1);
+        }
+        device.cut_power();
+        assert_eq!(kind(tenant.read(file.page(80))), ErrorKind::Io);
+        assert_eq!(kind(file.extend(1)), ErrorKind::Io);
+        assert_eq!(kind(file.truncate(90)), ErrorKind::Io);
+        assert_eq!(kind(file.flush_page(3)), ErrorKind::Io);
+        assert_eq!(kind(file.flush()), ErrorKind::FilePoisoned);
+        assert_eq!(kind(pool.checkpoint()), ErrorKind::FilePoisoned);
+        assert_eq!(kind(pool.open_file("other", FileOptions::new().create(true))), ErrorKind::Io);
+        for number in 20..70 {
+            assert!(matches!(kind(tenant.read(file.page(number))), ErrorKind::Io | ErrorKind::Exhausted));
+        }
+        for number in 0..15 {
+            assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 1, "still in memory");
+        }
+        assert_eq!((file.pages(), pool.stats().dirty_frames), (100, 15));
+        pool.check_invariants();
+        assert_eq!(kind(file.reopen()), ErrorKind::Io);
+        assert!(pool.close().is_err());
+    }
+}
+
+/// A file that takes no writes, with every page of it dirty, beside one that is well.
+#[test]
+fn a_failing_file_harms_no_other() {
+    for options in [deterministic(), small()] {
+        let device = SimDevice::new(7);
+        let (pool, bad) = sim_pool(&device, options);
+        let good = new_file(&pool, Path::new(""), "good", 60);
+        let unlucky = pool.tenant("unlucky").cap_frames(20).open().unwrap();
+        let lucky = pool.tenant("lucky").open().unwrap();
+        for number in 0..60 {
+            stamp(&mut lucky.create(good.page(number)).unwrap(), number, 1);
+        }
+        good.flush().unwrap();
+        for number in 0..20 {
+            stamp(&mut unlucky.create(bad.page(number)).unwrap(), number, 1);
+        }
+        for nth in 1..=100 {
+            fail(&device, IoOperation::Write, nth);
+        }
+        // A miss that has to make room finds out, and takes another frame.
+        for number in 0..60 {
+            assert_eq!(version(&lucky.read(good.page(number)).unwrap(), number), 1);
+        }
+        device.forget_faults();
+        assert!(bad.flush().is_err());
+        let stats = pool.stats();
+        assert_eq!(stats.contexts.iter().map(|context| context.accesses).sum::<u64>(), stats.accesses);
+        for round in 2..5 {
+            for number in 0..60 {
+                let mut page = lucky.write(good.page(number)).unwrap();
+                assert_eq!(version(&page, number), round - 1);
+                stamp(&mut page, number, round);
+            }
+            good.flush().unwrap();
+            assert_eq!(kind(pool.checkpoint()), ErrorKind::FilePoisoned);
+            let survived = device.crash_image(round).contents("good").unwrap();
+            for (number, page) in (0..).zip(survived.chunks(PAGE_BYTES)) {
+                assert_eq!(version(page, number), round);
+            }
+        }
+        pool.check_invariants();
+        good.close().unwrap();
+    }
 }
 
 #[test]

@@ -157,6 +157,11 @@ impl SimDevice {
         self.state.lock().faults.push(fault);
     }
 
+    /// Lets calls to come succeed that were to [`fail`](Self::fail).
+    pub fn forget_faults(&self) {
+        self.state.lock().faults.clear();
+    }
+
     /// How many calls of this kind have been made, the failed ones included.
     pub fn calls(&self, operation: IoOperation) -> u64 {
         self.state.lock().calls.get(&operation).copied().unwrap_or(0)
