@@ -276,10 +276,13 @@ fn check_baselines_fails_when_an_exact_policy_differs_and_only_then() {
     };
     csv("t,2,LRU,1.000000\nt,2,OPT,0.666667\nt,2,LeCaR,0.5\n");
     let rows = check(true);
-    assert!(rows.contains("LRU,1,1,1,0.000000,0.000000,t:2,ok"), "{rows}");
-    assert!(rows.contains("LeCaR,1,,,,,,skipped"), "{rows}");
+    assert!(rows.contains("LRU,lru,1,1,1,0,0.000000,0.000000,t:2,ok"), "{rows}");
+    assert!(rows.contains("LeCaR,,1,,,,,,,skipped"), "{rows}");
     csv("t,2,ARC,0.1\n");
     assert!(check(true).contains("differs"), "a close policy is told and does not fail");
     csv("t,2,OPT,0.666668\n");
-    assert!(check(false).contains("OPT,1,0,0"));
+    assert!(check(false).contains("OPT,opt,1,0,0"));
+    csv("t,2,LIRS_author,0.833333\n");
+    let rows = check(true);
+    assert!(rows.contains("LIRS_author,lirs,1,") && rows.contains("LIRS_author,lirs:unbounded,1,"), "{rows}");
 }

@@ -9,6 +9,7 @@ mod pins;
 mod stepper;
 mod tally;
 mod two_level;
+mod variant;
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -23,6 +24,7 @@ use crate::trace::{Place, Replay, Trace, TraceError};
 pub use next_uses::NextUses;
 pub use stepper::Stepper;
 pub use tally::{By, Counts};
+pub use variant::Variant;
 
 use one_level::OneLevelRun;
 use tally::Tally;
@@ -33,6 +35,8 @@ use two_level::TwoLevelRun;
 pub enum Scheme {
     /// One policy over all frames; tenants and directives other than pins mean nothing to it.
     OneLevel(PolicyKind),
+    /// The same with the rules of another program.
+    Variant(Variant),
     /// Belady's optimum over all frames.
     Opt,
     /// A ledger over all tenants, and each tenant's priority levels below it.
@@ -46,6 +50,7 @@ impl Scheme {
     pub fn name(self) -> &'static str {
         match self {
             Self::OneLevel(kind) => kind.name(),
+            Self::Variant(variant) => variant.name(),
             Self::Opt => "opt",
             Self::TwoLevel(Allocation::GlobalLru) => "global-lru",
             Self::TwoLevel(Allocation::AllocLru) => "alloc-lru",
@@ -59,7 +64,9 @@ impl Scheme {
     pub fn all() -> impl Iterator<Item = Scheme> {
         let two_level = [Allocation::LruSp, Allocation::AllocLru, Allocation::LruS].map(Self::TwoLevel);
         let automatic = Strategy::ALL.into_iter().map(Self::Automatic);
-        PolicyKind::ALL.into_iter().map(Self::OneLevel).chain([Self::Opt]).chain(two_level).chain(automatic)
+        let variants = Variant::ALL.into_iter().map(Self::Variant);
+        let one_level = PolicyKind::ALL.into_iter().map(Self::OneLevel).chain([Self::Opt]).chain(variants);
+        one_level.chain(two_level).chain(automatic)
     }
 }
 
@@ -140,6 +147,10 @@ pub fn simulate(
     match scheme {
         Scheme::OneLevel(kind) => {
             let policy = classic::build(kind, setup.frames);
+            play(trace, OneLevelRun::new(trace, setup, policy), OneLevelRun::into_tally)
+        }
+        Scheme::Variant(variant) => {
+            let policy = variant.build(setup.frames);
             play(trace, OneLevelRun::new(trace, setup, policy), OneLevelRun::into_tally)
         }
         Scheme::Opt => {

@@ -141,6 +141,23 @@ impl Trace {
         self.tenants.values()
     }
 
+    /// Renames the blocks, for policies that hash their names. Directives keep the old names, so this is of use for
+    /// one-level policies only. Changes nothing if the accesses are not in memory.
+    ///
+    /// # Panics
+    ///
+    /// If the names were different and become equal.
+    pub fn rename_blocks(&mut self, rename: impl Fn(u64) -> u64) {
+        if self.steps.is_none() {
+            return;
+        }
+        let mut renamed = Numbering::new();
+        for (number, &block) in self.blocks.values().iter().enumerate() {
+            assert_eq!(renamed.number(rename(block)), Some(number as u32), "two blocks get one name");
+        }
+        self.blocks = renamed;
+    }
+
     /// The number of a block, if the trace has it. O(1) expected.
     pub fn block_number(&self, block: u64) -> Option<u32> {
         self.blocks.get(block)

@@ -46,6 +46,7 @@ mod s3_fifo;
 mod sieve;
 mod two_queue;
 mod w_tinylfu;
+mod w_tinylfu_libcachesim;
 
 pub use arc::Arc;
 pub use clock::Clock;
@@ -60,6 +61,7 @@ pub use s3_fifo::{S3Fifo, S3FifoParameters};
 pub use sieve::Sieve;
 pub use two_queue::{TwoQueue, TwoQueueParameters};
 pub use w_tinylfu::{WTinyLfu, WTinyLfuParameters};
+pub use w_tinylfu_libcachesim::LibCacheSimWTinyLfu;
 
 use crate::{FrameId, PageId};
 use local_frames::LocalFrames;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use bufpool_policies::classic::{Opt, PolicyKind, UnknownPolicy, build, build_for_level};
+use bufpool_policies::classic::{
+    LibCacheSimWTinyLfu, Opt, PolicyKind, UnknownPolicy, build, build_for_level,
+};
 use proptest::prelude::*;
 
 use crate::driver::{Driver, Step, cases};
@@ -15,6 +17,7 @@ proptest! {
         for kind in PolicyKind::ALL {
             keeps_the_contract(Driver::new(frames, vec![build(kind, frames)]), &steps);
         }
+        keeps_the_contract(Driver::new(frames, vec![Box::new(LibCacheSimWTinyLfu::new(frames))]), &steps);
         let next_uses = (0..u64::MAX).map(|access| access * 7919 % 101);
         keeps_the_contract(Driver::new(frames, vec![Box::new(Opt::new(Box::new(next_uses)))]), &steps);
     }

@@ -1,8 +1,8 @@
 //! Each policy in step with its naive twin.
 
 use bufpool_policies::classic::{
-    Arc, Clock, ClockPro, Fifo, Lfu, Lirs, LirsParameters, Lru, Mru, OneLevel, Opt, S3Fifo, S3FifoParameters,
-    Sieve, TwoQueue, TwoQueueParameters, WTinyLfu, WTinyLfuParameters,
+    Arc, Clock, ClockPro, Fifo, Lfu, LibCacheSimWTinyLfu, Lirs, LirsParameters, Lru, Mru, OneLevel, Opt,
+    S3Fifo, S3FifoParameters, Sieve, TwoQueue, TwoQueueParameters, WTinyLfu, WTinyLfuParameters,
 };
 use proptest::prelude::*;
 
@@ -105,5 +105,13 @@ proptest! {
         let mut policy = WTinyLfu::with_parameters(1 << 16, parameters);
         policy.resize(frames);
         in_step(frames, &steps, policy, naive::WTinyLfu::new(frames, parameters));
+    }
+
+    /// With counters for so many frames no page shares its counters with the others of the case.
+    #[test]
+    fn w_tinylfu_of_libcachesim((frames, steps) in cases()) {
+        let mut policy = LibCacheSimWTinyLfu::new(1 << 16);
+        policy.resize(frames);
+        in_step(frames, &steps, policy, naive::LibCacheSimWTinyLfu::new(frames));
     }
 }

@@ -16,7 +16,7 @@ pub use clocks::{Clock, Sieve};
 pub use lirs::Lirs;
 pub use ordered::{Lfu, Opt, Ordered};
 pub use queues::{S3Fifo, TwoQueue};
-pub use w_tinylfu::WTinyLfu;
+pub use w_tinylfu::{LibCacheSimWTinyLfu, WTinyLfu};
 
 use bufpool_policies::FrameId;
 
