@@ -49,7 +49,8 @@ fn the_main_job_prints_each_workload_under_each_scheme() {
         "range-scan",
         "external-sort",
     ];
-    let expected = workloads.iter().flat_map(|workload| ["lru", "lru-sp"].map(|scheme| [*workload, scheme]));
+    let expected =
+        workloads.iter().flat_map(|workload| ["lru", "lru-sp", "auto"].map(|scheme| [*workload, scheme]));
     assert!(rows[1..].iter().map(|row| [row[0].as_str(), row[1].as_str()]).eq(expected));
     for row in &rows[1..] {
         let [accesses, misses, reads, opt_reads] =
@@ -61,26 +62,36 @@ fn the_main_job_prints_each_workload_under_each_scheme() {
     assert_eq!(names_in(folder.path()), ["bufbench-report.html"], "the data files are gone");
 }
 
+/// With directives, and with a manager that draws at random and looks at contexts.
 #[test]
 fn a_recorded_run_simulates_to_the_same_misses() {
-    let folder = folder();
-    let flags = ["--workload", "external-sort", "--scheme", "lru-sp", "--tuples", "4000", "--frames", "40"];
-    let recorded = rows(&bufbench(folder.path(), &[&["record", "--out", "sort.gz"][..], &flags].concat()));
-    let live = rows(&bufbench(folder.path(), &[&["live", "--deterministic"][..], &flags].concat()));
-    assert_eq!(
-        live[0].join(","),
-        "workload,scheme,backend,threads,frames,accesses,hits,misses,reads,writes,elapsed_s,cpu_s,lookups_per_s"
-    );
-    assert_eq!(live[1][4..10], recorded[1][4..10], "frames to writes are the same each time");
-    assert_eq!(live[1][12], "", "a sort makes no lookups");
+    let (workload, tuples, frames) = ("external-sort", "4000", "40");
+    for scheme in ["lru-sp", "auto"] {
+        let folder = folder();
+        let flags = ["--workload", workload, "--scheme", scheme, "--tuples", tuples, "--frames", frames];
+        let record = ["record", "--out", "run.gz", "--seed", "7"];
+        let recorded = rows(&bufbench(folder.path(), &[&record[..], &flags].concat()));
+        let live = ["live", "--deterministic", "--seed", "7"];
+        let live = rows(&bufbench(folder.path(), &[&live[..], &flags].concat()));
+        assert_eq!(
+            live[0].join(","),
+            "workload,scheme,backend,threads,frames,accesses,hits,misses,reads,writes,elapsed_s,cpu_s,lookups_per_s"
+        );
+        assert_eq!(live[1][4..10], recorded[1][4..10], "frames to writes are the same each time");
+        assert_eq!(live[1][12], "", "{workload} makes no lookups");
 
-    let simulated = rows(&bufbench(
-        folder.path(),
-        &["sim", "--trace", "sort.gz", "--policy", "lru-sp", "--frames", "40", "--jobs", "1"],
-    ));
-    let column = |name: &str| simulated[0].iter().position(|column| column == name).unwrap();
-    assert_eq!(simulated[1][column("misses")], live[1][7]);
-    assert_eq!(simulated[1][column("hits")], live[1][6]);
+        let simulated = rows(&bufbench(
+            folder.path(),
+            &[
+                &["sim", "--trace", "run.gz", "--policy", scheme, "--frames", frames][..],
+                &["--shared-pages", "on", "--seed", "7", "--jobs", "1"],
+            ]
+            .concat(),
+        ));
+        let column = |name: &str| simulated[0].iter().position(|column| column == name).unwrap();
+        assert_eq!(simulated[1][column("misses")], live[1][7], "{workload} under {scheme}");
+        assert_eq!(simulated[1][column("hits")], live[1][6], "{workload} under {scheme}");
+    }
 }
 
 #[test]
@@ -100,7 +111,8 @@ fn mistakes_are_refused_with_what_was_expected() {
     let two_threads = ["live", "--workload", "readn", "--deterministic", "--threads", "2"];
     assert!(refused(&two_threads).contains("deterministic mode takes 1"));
     assert!(
-        refused(&["live", "--workload", "readn", "--scheme", "best"]).contains("expected one of lru, lru-sp")
+        refused(&["live", "--workload", "readn", "--scheme", "best"])
+            .contains("expected one of lru, lru-sp, auto")
     );
     assert!(refused(&["live", "--workload", "readn", "--frames", "3"]).contains("expected from"));
     assert!(refused(&["--dir", "missing", "live", "--workload", "readn"]).contains("missing"));

@@ -55,9 +55,13 @@ fn a_recording_replayed_with_the_same_frames_gives_the_same_misses() {
                     .unwrap();
             let (items, creations) = recording.finish().unwrap();
             let trace = Trace::of(workload.name(), items);
-            let setup = Setup { revocation: true, ..Setup::frames(live.frames) };
-            let replayed =
-                simulate(&trace, simulate::Scheme::TwoLevel(scheme.allocation), &setup, None).unwrap();
+            let frames = Setup::frames(live.frames);
+            let setup = Setup { revocation: true, shared_pages: true, seed: SEED, ..frames };
+            let policy = match scheme.manager.kind() {
+                Some(kind) => simulate::Scheme::Managed(kind),
+                None => simulate::Scheme::TwoLevel(scheme.allocation),
+            };
+            let replayed = simulate(&trace, policy, &setup, None).unwrap();
             let counts = replayed.total();
             assert_eq!(
                 (live.accesses, live.hits, live.misses, live.creations),

@@ -55,7 +55,9 @@ mod tenant;
 mod write_back;
 
 pub use bufpool_policies::classic::PolicyKind as Policy;
-pub use bufpool_policies::{Allocation, FileId, PageId};
+pub use bufpool_policies::{
+    Access, Allocation, Block, ContextId, FileId, FrameId, Manager, ManagerKind, PageId,
+};
 pub use call_site::Site;
 #[cfg(feature = "checksum")]
 pub use checksum::{Checksum, ChecksumStore};

@@ -4,7 +4,7 @@ use bufpool_policies::FileId;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::write_back::BATCH_PAGES;
-use crate::{Allocation, Log, PageHooks, Pool, Recorder};
+use crate::{Allocation, Log, ManagerKind, PageHooks, Pool, Recorder};
 
 /// The smallest page size, in bytes.
 pub const PAGE_BYTES_MIN: usize = 512;
@@ -65,6 +65,7 @@ pub struct PoolOptions {
     pub(crate) page_bytes: usize,
     pub(crate) threads_max: u32,
     pub(crate) allocation: Allocation,
+    pub(crate) manager: Option<ManagerKind>,
     pub(crate) revocation: bool,
     pub(crate) shared_pages: bool,
     pub(crate) deterministic: Option<u64>,
@@ -113,6 +114,7 @@ impl Default for PoolOptions {
             page_bytes: 8192,
             threads_max: 16,
             allocation: Allocation::LruSp,
+            manager: Some(ManagerKind::Auto),
             revocation: true,
             shared_pages: true,
             deterministic: None,
@@ -135,7 +137,7 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// The defaults: 128 MiB of memory, 8 KiB pages, 16 threads, LRU-SP, I/O chosen by probing.
+    /// The defaults: 128 MiB of memory, 8 KiB pages, 16 threads, LRU-SP, automatic managers, I/O chosen by probing.
     pub fn new() -> Self {
         Self::default()
     }
@@ -170,6 +172,13 @@ impl PoolOptions {
     /// How tenants share the frames. Default [`Allocation::LruSp`]; the others are for comparison.
     pub fn allocation(mut self, allocation: Allocation) -> Self {
         self.allocation = allocation;
+        self
+    }
+
+    /// What manages tenants that give no directives and say nothing else when they are opened, the default tenant included; none leaves them
+    /// to plain LRU order. Default [`ManagerKind::Auto`]; the others are for comparison.
+    pub fn manager(mut self, manager: Option<ManagerKind>) -> Self {
+        self.manager = manager;
         self
     }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bufpool_policies::{
-    Access, Admission, Claims, ContextId, Decision, Directory, FileId, FrameId, PageId, TenantId,
+    Access, Admission, Claims, ContextId, Decision, Directory, FileId, FrameId, ManagerKind, PageId, TenantId,
 };
 
 use crate::access_log::Hit;
@@ -29,6 +29,10 @@ pub(crate) struct PolicyState {
     /// Tenants by number, closed ones until their number is used again.
     pub tenants: Vec<TenantEntry>,
     pub contexts: Contexts,
+    /// What manages tenants that do not say.
+    pub default_manager: Option<ManagerKind>,
+    /// Seed of what managers draw at random.
+    pub seed: u64,
     recording: Option<Recording>,
 }
 
@@ -72,6 +76,8 @@ impl PolicyState {
             files: Vec::new(),
             tenants: Vec::new(),
             contexts: Contexts::new(),
+            default_manager: None,
+            seed: 0,
             recording: recorder.map(|recorder| Recording { recorder, held: Vec::new() }),
         }
     }
@@ -84,6 +90,12 @@ impl PolicyState {
         } else {
             self.tenants.push(entry);
         }
+    }
+
+    /// Gives an open tenant a manager that its first directive replaces.
+    pub fn manage(&mut self, id: TenantId, kind: ManagerKind) {
+        let manager = kind.build(self.directory.frames(), self.seed, id);
+        self.directory.set_manager(id, manager, true).expect("the tenant is open");
     }
 
     /// The file of a page, if it is open.

@@ -126,7 +126,12 @@ impl Pool {
             directory.map_err(|error| Error::new(ErrorKind::Memory, OPERATION, error.to_string()))?;
         let is_recording = options.recorder.is_some();
         let mut policy = PolicyState::new(directory, free, options.recorder);
+        policy.default_manager = options.manager;
+        policy.seed = options.deterministic.unwrap_or(0);
         policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
+        if let Some(kind) = options.manager {
+            policy.manage(DEFAULT_TENANT, kind);
+        }
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let shared = Arc::new(PoolShared {
@@ -211,7 +216,7 @@ impl Pool {
         TenantOptions::new(Arc::clone(&self.shared), name.into())
     }
 
-    /// The tenant of those who do not care: number 0, without floor, cap or manager.
+    /// The tenant of those who do not care: number 0, without floor or cap, managed as the pool's options say.
     pub fn default_tenant(&self) -> Tenant {
         Tenant::new(Arc::clone(&self.shared), DEFAULT_TENANT, "default".into())
     }

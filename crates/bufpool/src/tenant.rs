@@ -18,7 +18,7 @@ use crate::file::{File, Page};
 use crate::guard::{Pin, ReadGuard, WriteGuard};
 use crate::policy::{PolicyState, TenantEntry};
 use crate::pool::PoolShared;
-use crate::{Context, Event, Policy, Site};
+use crate::{Context, Event, Manager, ManagerKind, Policy, Site};
 
 /// Whatever the engine isolates: a table, a query, a thread, a customer. Cloning gives another handle.
 ///
@@ -54,6 +54,15 @@ pub struct TenantOptions {
     name: String,
     floor_frames: u32,
     cap_frames: Option<u32>,
+    management: Management,
+}
+
+/// What manages a tenant until it gives a directive.
+enum Management {
+    /// What the pool's options say.
+    Default,
+    Kind(Option<ManagerKind>),
+    Custom(Box<dyn Manager>),
 }
 
 /// A tenant whose accesses come from where the engine says; see [`Tenant::at`] and [`Tenant::in_context`].
@@ -68,7 +77,7 @@ pub struct At<'t> {
 
 impl TenantOptions {
     pub(crate) fn new(pool: Arc<PoolShared>, name: String) -> Self {
-        Self { pool, name, floor_frames: 0, cap_frames: None }
+        Self { pool, name, floor_frames: 0, cap_frames: None, management: Management::Default }
     }
 
     /// Frames that no other tenant can take from it. Default 0.
@@ -80,6 +89,19 @@ impl TenantOptions {
     /// The most frames it may own, at least 1 and at least its floor. Default: all.
     pub fn cap_frames(mut self, frames: u32) -> Self {
         self.cap_frames = Some(frames);
+        self
+    }
+
+    /// What manages it until its first directive; with none it gives up its pages in LRU order. Default: as
+    /// [`PoolOptions::manager`](crate::PoolOptions::manager) says.
+    pub fn manager(mut self, manager: Option<ManagerKind>) -> Self {
+        self.management = Management::Kind(manager);
+        self
+    }
+
+    /// A manager of the engine's own. Directives are refused then.
+    pub fn custom_manager(mut self, manager: Box<dyn Manager>) -> Self {
+        self.management = Management::Custom(manager);
         self
     }
 
@@ -100,6 +122,17 @@ impl TenantOptions {
         let name: Arc<str> = self.name.into();
         let entry = TenantEntry::new(Arc::clone(&name), self.floor_frames, cap_frames);
         policy.add_tenant(id, entry);
+        let kind = match self.management {
+            Management::Default => policy.default_manager,
+            Management::Kind(kind) => kind,
+            Management::Custom(manager) => {
+                policy.directory.set_manager(id, manager, false).expect("the tenant is open");
+                None
+            }
+        };
+        if let Some(kind) = kind {
+            policy.manage(id, kind);
+        }
         drop(policy);
         Ok(Tenant::new(self.pool, id, name))
     }

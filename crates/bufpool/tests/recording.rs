@@ -7,7 +7,7 @@ mod common;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use bufpool::{Allocation, Event, FileOptions, PageId, Policy, Recorder};
+use bufpool::{Allocation, Event, FileOptions, ManagerKind, PageId, Policy, Recorder, context};
 use bufpool_policies::{
     Access, Admission, Claims, ContextId, Directory, DirectoryOptions, FrameId, TenantId,
 };
@@ -199,10 +199,12 @@ proptest! {
         allocation in prop::sample::select(vec![
             Allocation::LruSp, Allocation::LruS, Allocation::AllocLru, Allocation::GlobalLru,
         ]),
+        manager in prop::option::of(prop::sample::select(ManagerKind::ALL.to_vec())),
     ) {
         let directory = directory();
         let log = Log::default();
-        let options = deterministic().threads_max(1).frames(20).allocation(allocation).shared_pages(false);
+        let options = deterministic().threads_max(1).frames(20).allocation(allocation);
+        let options = options.manager(manager).shared_pages(false);
         let pool = options.recorder(Box::new(log.clone())).open().unwrap();
         let files = ["one", "two"].map(|name| new_file(&pool, directory.path(), name, PAGES));
         let tenants = [
@@ -210,7 +212,8 @@ proptest! {
             pool.tenant("a").open().unwrap(),
             pool.tenant("b").open().unwrap(),
         ];
-        for operation in &operations {
+        for (at, operation) in operations.iter().enumerate() {
+            let _scope = context!("operation", at as u64 % 3);
             match *operation {
                 Operation::Read { tenant, file, number } => {
                     drop(tenants[tenant].read(files[file].page(number)).unwrap());
@@ -259,6 +262,11 @@ proptest! {
         };
         replay.directory.open_tenant(0, 20).unwrap();
         replay.directory.open_tenant(0, 20).unwrap();
+        if let Some(kind) = manager {
+            for tenant in (0..3).map(TenantId) {
+                replay.directory.set_manager(tenant, kind.build(20, 1, tenant), true).unwrap();
+            }
+        }
         for step in log.steps.lock().unwrap().iter() {
             replay.step(step);
         }

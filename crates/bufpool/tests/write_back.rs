@@ -46,7 +46,8 @@ fn dirty_victims_come_back_as_they_left() {
         let options = [(small(), false), (small().dirty_limit_percent(1), false), (deterministic(), true)];
         for (options, is_deterministic) in options {
             let directory = directory();
-            let pool = options.io(io).open().unwrap();
+            // LRU order, in which every round misses every page.
+            let pool = options.io(io).manager(None).open().unwrap();
             let file = new_file(&pool, directory.path(), "data", 300);
             let tenant = pool.default_tenant();
             for round in 1..4 {
@@ -152,7 +153,7 @@ fn fail(device: &SimDevice, operation: IoOperation, after: u64) {
 #[test]
 fn a_victim_that_cannot_be_written_stays() {
     let device = SimDevice::new(1);
-    let (pool, file) = sim_pool(&device, deterministic());
+    let (pool, file) = sim_pool(&device, deterministic().manager(None));
     let tenant = pool.default_tenant();
     for number in 0..32 {
         stamp(&mut tenant.create(file.page(number)).unwrap(), number, 1);
@@ -189,7 +190,7 @@ fn a_victim_that_cannot_be_written_stays() {
 #[test]
 fn a_page_whose_write_fails_in_the_background_stays_readable() {
     let device = SimDevice::new(2);
-    let (pool, file) = sim_pool(&device, small().frame_wait_ms(1));
+    let (pool, file) = sim_pool(&device, small().manager(None).frame_wait_ms(1));
     let tenant = pool.default_tenant();
     for after in 1..2000 {
         fail(&device, IoOperation::Write, after);

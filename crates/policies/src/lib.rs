@@ -32,7 +32,7 @@ pub use directory::{
 pub use error::{DirectiveError, DirectoryError};
 pub use ids::{Access, ContextId, FileId, FrameId, PageId, TenantId};
 pub use manager::{
-    Block, Manager, StreamReport,
+    Block, Manager, ManagerKind, StreamReport,
     automatic::{Automatic, Strategy},
     priority_pools::PRIORITIES,
 };

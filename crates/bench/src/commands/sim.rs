@@ -123,7 +123,7 @@ pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
     let mut charts = Vec::new();
     for path in &args.traces {
         let trace = load(path, args)?;
-        let runs = runs(args, &trace);
+        let runs = runs(args, common, &trace);
         let outcomes = simulate_all(args, common, &trace, &runs)?;
         for (run, outcome) in runs.iter().zip(&outcomes).filter(|(run, _)| run.is_listed) {
             let timed = common.jobs == Some(1);
@@ -151,7 +151,7 @@ fn load(path: &Path, args: &SimArgs) -> Result<Trace> {
 }
 
 /// Every policy with every size.
-fn runs(args: &SimArgs, trace: &Trace) -> Vec<Run> {
+fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Vec<Run> {
     let shares = |shares: &[Share]| -> BTreeMap<u32, u32> {
         shares.iter().map(|share| (share.tenant, share.frames)).collect()
     };
@@ -162,6 +162,7 @@ fn runs(args: &SimArgs, trace: &Trace) -> Vec<Run> {
         floors: shares(&args.floors),
         caps: shares(&args.caps),
         by: args.by.unwrap_or(By::Trace),
+        seed: common.seed,
     };
     let sized = &|size: &Size| Setup { frames: size.frames(trace.distinct()), ..setup.clone() };
     let with = |scheme: Scheme, is_listed: bool| {

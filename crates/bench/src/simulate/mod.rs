@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use std::{error, fmt, io};
 
 use bufpool_policies::classic::{self, Opt, PolicyKind};
-use bufpool_policies::{Allocation, DirectoryError, Strategy};
+use bufpool_policies::{Allocation, DirectoryError, ManagerKind};
 
 use crate::trace::{Place, Replay, Trace, TraceError};
 
@@ -41,8 +41,8 @@ pub enum Scheme {
     Opt,
     /// A ledger over all tenants, and each tenant's priority levels below it.
     TwoLevel(Allocation),
-    /// LRU-SP over all tenants, and the automatic manager for each of them until it gives a directive.
-    Automatic(Strategy),
+    /// LRU-SP over all tenants, and a manager that needs no directives for each of them until it gives one.
+    Managed(ManagerKind),
 }
 
 impl Scheme {
@@ -56,17 +56,17 @@ impl Scheme {
             Self::TwoLevel(Allocation::AllocLru) => "alloc-lru",
             Self::TwoLevel(Allocation::LruS) => "lru-s",
             Self::TwoLevel(Allocation::LruSp) => "lru-sp",
-            Self::Automatic(strategy) => strategy.name(),
+            Self::Managed(kind) => kind.name(),
         }
     }
 
     /// All schemes that users can name, in the order they are listed.
     pub fn all() -> impl Iterator<Item = Scheme> {
         let two_level = [Allocation::LruSp, Allocation::AllocLru, Allocation::LruS].map(Self::TwoLevel);
-        let automatic = Strategy::ALL.into_iter().map(Self::Automatic);
+        let managed = ManagerKind::ALL.into_iter().map(Self::Managed);
         let variants = Variant::ALL.into_iter().map(Self::Variant);
         let one_level = PolicyKind::ALL.into_iter().map(Self::OneLevel).chain([Self::Opt]).chain(variants);
-        one_level.chain(two_level).chain(automatic)
+        one_level.chain(two_level).chain(managed)
     }
 }
 
@@ -96,13 +96,15 @@ pub struct Setup {
     pub caps: BTreeMap<u32, u32>,
     /// Whether counts are kept apart, and how.
     pub by: By,
+    /// Seed of what managers draw at random.
+    pub seed: u64,
 }
 
 impl Setup {
     /// A cache of so many frames with everything else off.
     pub fn frames(frames: u32) -> Self {
         let (floors, caps) = (BTreeMap::new(), BTreeMap::new());
-        Self { frames, revocation: false, shared_pages: false, floors, caps, by: By::Trace }
+        Self { frames, revocation: false, shared_pages: false, floors, caps, by: By::Trace, seed: 1 }
     }
 }
 
@@ -163,9 +165,9 @@ pub fn simulate(
         Scheme::TwoLevel(allocation) => {
             play(trace, TwoLevelRun::new(trace, setup, allocation)?, TwoLevelRun::into_tally)
         }
-        Scheme::Automatic(strategy) => {
+        Scheme::Managed(kind) => {
             let mut run = TwoLevelRun::new(trace, setup, Allocation::LruSp)?;
-            run.manage(strategy)?;
+            run.manage(kind, setup.seed)?;
             play(trace, run, TwoLevelRun::into_tally)
         }
     }

@@ -1,8 +1,8 @@
 //! A trace against the directory: a ledger over all tenants, and their priority levels.
 
 use bufpool_policies::{
-    Access, Admission, Allocation, Automatic, Claims, ContextId, DEFAULT_TENANT, Decision, DirectiveError,
-    Directory, DirectoryOptions, FileId, FrameId, PageId, Strategy, TenantId,
+    Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Decision, DirectiveError, Directory,
+    DirectoryOptions, FileId, FrameId, ManagerKind, PageId, TenantId,
 };
 
 use super::one_level::ABSENT;
@@ -85,16 +85,16 @@ impl<'a> TwoLevelRun<'a> {
         })
     }
 
-    /// Gives each tenant an automatic manager, which its first directive replaces. Seeds are the tenants' numbers.
+    /// Gives each tenant a manager, which its first directive replaces.
     ///
     /// # Errors
     ///
     /// None as long as the tenants are open.
-    pub fn manage(&mut self, strategy: Strategy) -> Result<(), SimError> {
+    pub fn manage(&mut self, kind: ManagerKind, seed: u64) -> Result<(), SimError> {
         let frames = self.directory.frames();
-        for &tenant in &self.tenants {
-            let manager = Automatic::new(strategy, frames, u64::from(tenant.0));
-            self.directory.set_manager(tenant, Box::new(manager), true)?;
+        for (&tenant, &named) in self.tenants.iter().zip(self.trace.tenants()) {
+            let manager = kind.build(frames, seed, TenantId(named as u32));
+            self.directory.set_manager(tenant, manager, true)?;
         }
         Ok(())
     }

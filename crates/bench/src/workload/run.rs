@@ -141,6 +141,7 @@ fn open_pool(
         .page_bytes(PAGE_BYTES)
         .threads_max(threads_max)
         .allocation(scheme.allocation)
+        .manager(scheme.manager.kind())
         .io(database.io())
         .direct(database.direct());
     pool = match options.memory {

@@ -1,7 +1,7 @@
 //! The schemes that workloads are run under: how frames are divided, and what manages each tenant's.
 
 use anyhow::{Result, anyhow};
-use bufpool::Allocation;
+use bufpool::{Allocation, ManagerKind};
 
 /// What decides within a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,6 +10,18 @@ pub enum Manager {
     None,
     /// Priority pools, with the directives that the papers give for each workload.
     Directives,
+    /// A manager that finds out by itself.
+    Kind(ManagerKind),
+}
+
+impl Manager {
+    /// The pool's manager of tenants that give no directives.
+    pub fn kind(self) -> Option<ManagerKind> {
+        match self {
+            Self::None | Self::Directives => None,
+            Self::Kind(kind) => Some(kind),
+        }
+    }
 }
 
 /// A way to decide which page goes.
@@ -27,18 +39,27 @@ pub struct Scheme {
 
 /// All schemes, in the order of the tables.
 pub const SCHEMES: &[Scheme] = &[
-    Scheme { name: "lru", allocation: Allocation::GlobalLru, manager: Manager::None, in_main_job: true },
-    Scheme { name: "lru-sp", allocation: Allocation::LruSp, manager: Manager::Directives, in_main_job: true },
-    Scheme { name: "lru-s", allocation: Allocation::LruS, manager: Manager::Directives, in_main_job: false },
-    Scheme {
-        name: "alloc-lru",
-        allocation: Allocation::AllocLru,
-        manager: Manager::Directives,
-        in_main_job: false,
-    },
+    Scheme::new("lru", Allocation::GlobalLru, Manager::None).in_main_job(),
+    Scheme::new("lru-sp", Allocation::LruSp, Manager::Directives).in_main_job(),
+    Scheme::managed(ManagerKind::Auto).in_main_job(),
+    Scheme::managed(ManagerKind::Reuse),
+    Scheme::new("lru-s", Allocation::LruS, Manager::Directives),
+    Scheme::new("alloc-lru", Allocation::AllocLru, Manager::Directives),
 ];
 
 impl Scheme {
+    const fn new(name: &'static str, allocation: Allocation, manager: Manager) -> Self {
+        Self { name, allocation, manager, in_main_job: false }
+    }
+
+    const fn managed(kind: ManagerKind) -> Self {
+        Self::new(kind.name(), Allocation::LruSp, Manager::Kind(kind))
+    }
+
+    const fn in_main_job(self) -> Self {
+        Self { in_main_job: true, ..self }
+    }
+
     /// The scheme of that name.
     ///
     /// # Errors

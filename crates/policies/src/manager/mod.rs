@@ -11,10 +11,12 @@ use crate::{
 };
 
 pub(crate) mod automatic;
+mod kind;
 pub(crate) mod priority_pools;
 mod ranges;
 mod stream_report;
 
+pub use kind::ManagerKind;
 pub(crate) use priority_pools::PriorityPools;
 pub use stream_report::StreamReport;
 
