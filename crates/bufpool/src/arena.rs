@@ -9,7 +9,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use bufpool_policies::FrameId;
+use bufpool_policies::{FrameId, TenantId};
 
 use crate::io::{Action, Backend, Buffer, Buffers, Group, IoError, IoFile, Request};
 use crate::page_word::PageWord;
@@ -106,21 +106,28 @@ impl Arena {
         unsafe { self.frame(lease.frame).as_mut() }
     }
 
-    /// Fills a frame with page `number` of `file` and waits for it.
+    /// Fills a frame with page `number` of `file` for `tenant` and waits for it.
     pub fn read(
         &self,
         backend: &dyn Backend,
         file: &Arc<IoFile>,
         number: u64,
         lease: &mut FrameLease,
+        tenant: TenantId,
     ) -> Result<(), IoError> {
-        // SAFETY: the lease is ours alone until `run` has returned.
+        // SAFETY: the lease is ours alone until `read_for` has returned.
         let buffer = unsafe { self.buffer(lease.frame) };
-        backend.run(file, Action::Read { offset: number * self.page_bytes as u64, buffers: buffer.into() })
+        let read = Action::Read { offset: number * self.page_bytes as u64, buffers: buffer.into() };
+        backend.read_for(tenant, file, read)
     }
 
-    /// Does all `reads` and waits for them. Returns the failures with the index of their read, in no order.
-    pub fn read_all(&self, backend: &dyn Backend, reads: &mut [ReadInto<'_>]) -> Vec<(u64, IoError)> {
+    /// Does all `reads` for `tenant` and waits for them. Returns the failures with the index of their read, in no order.
+    pub fn read_all(
+        &self,
+        backend: &dyn Backend,
+        reads: &mut [ReadInto<'_>],
+        tenant: TenantId,
+    ) -> Vec<(u64, IoError)> {
         let group = Group::new(reads.len());
         let request = |(token, read): (usize, &mut ReadInto<'_>)| Request {
             file: Arc::clone(&read.file),
@@ -129,6 +136,7 @@ impl Arena {
                 // SAFETY: the leases are borrowed exclusively until the group is done.
                 buffers: unsafe { self.buffers(read.leases.iter().map(FrameLease::frame)) },
             },
+            tenant: Some(tenant),
             token: token as u64,
             completion: Arc::clone(&group) as _,
         };
@@ -160,6 +168,7 @@ impl Arena {
                 // SAFETY: the leases are borrowed until the group is done.
                 buffers: unsafe { self.buffers(write.frames.iter().map(|lease| lease.frame())) },
             },
+            tenant: None,
             token: token as u64,
             completion: Arc::clone(&group) as _,
         };

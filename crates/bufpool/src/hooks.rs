@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use bufpool_policies::FileId;
+use bufpool_policies::{FileId, TenantId};
 
 use crate::arena::FrameLease;
 use crate::error::{Error, ErrorKind, Result};
@@ -44,16 +44,17 @@ impl FileShared {
 }
 
 impl PoolShared {
-    /// Reads a page into a frame and lets the hooks verify it.
+    /// Reads a page into a frame for `tenant` and lets the hooks verify it.
     pub(crate) fn read_verified(
         &self,
         file: &FileShared,
         number: u64,
         lease: &mut FrameLease,
+        tenant: TenantId,
         operation: &'static str,
     ) -> Result<()> {
-        self.read_unverified(file, number, lease, operation)?;
-        self.verify_or_read_again(file, number, lease, operation)
+        self.read_unverified(file, number, lease, tenant, operation)?;
+        self.verify_or_read_again(file, number, lease, tenant, operation)
     }
 
     /// Lets the hooks verify a page that was read into a frame. A transfer may have gone wrong on the way, so what they reject
@@ -63,12 +64,13 @@ impl PoolShared {
         file: &FileShared,
         number: u64,
         lease: &mut FrameLease,
+        tenant: TenantId,
         operation: &'static str,
     ) -> Result<()> {
         if self.verify(file, number, lease).is_ok() {
             return Ok(());
         }
-        self.read_unverified(file, number, lease, operation)?;
+        self.read_unverified(file, number, lease, tenant, operation)?;
         self.verify(file, number, lease).map_err(|message| {
             let message = format!("contents failed verification twice: {message}");
             file.error(ErrorKind::Corrupt, operation, message).at_page(number)
@@ -80,9 +82,10 @@ impl PoolShared {
         file: &FileShared,
         number: u64,
         lease: &mut FrameLease,
+        tenant: TenantId,
         operation: &'static str,
     ) -> Result<()> {
-        let read = self.arena.read(&*self.backend, &file.io(operation)?, number, lease);
+        let read = self.arena.read(&*self.backend, &file.io(operation)?, number, lease, tenant);
         read.map_err(|error| file.io_error(operation, error).at_page(number))?;
         self.count_reads(1);
         Ok(())

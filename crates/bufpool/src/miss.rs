@@ -53,7 +53,7 @@ impl PoolShared {
         file.check_loadable(page.number(), operation)?;
         let mut lease = self.find_frame(tenant, page, purpose, site, frame_deadline)?;
         if purpose != Purpose::Create {
-            let read = self.read_verified(file, page.number(), &mut lease, operation);
+            let read = self.read_verified(file, page.number(), &mut lease, tenant.tenant_id(), operation);
             if let Err(error) = read {
                 self.give_up_frame(lease, tenant.tenant_id(), site);
                 return Err(error);

@@ -71,6 +71,7 @@ pub struct PoolOptions {
     pub(crate) deterministic: Option<u64>,
     pub(crate) io: Io,
     pub(crate) io_depth: u32,
+    pub(crate) saturation_depth: u32,
     pub(crate) sqpoll_idle_ms: Option<u32>,
     pub(crate) iopoll: bool,
     pub(crate) direct: Direct,
@@ -120,6 +121,7 @@ impl Default for PoolOptions {
             deterministic: None,
             io: Io::Auto,
             io_depth: 256,
+            saturation_depth: 32,
             sqpoll_idle_ms: None,
             iopoll: false,
             direct: Direct::Prefer,
@@ -211,6 +213,15 @@ impl PoolOptions {
     /// Most operations in flight in the kernel, per ring, from 1 to 4,096; more are queued. Default 256.
     pub fn io_depth(mut self, operations: u32) -> Self {
         self.io_depth = operations;
+        self
+    }
+
+    /// Reads in flight with which the device is taken to be saturated, from 1 to 4,096. While tenants compete, each may
+    /// have its share of so many, and further reads wait for their tenant's turn, so that one that reads a lot delays
+    /// itself. A tenant that reads alone is not limited. Lower: small readers wait less beside greedy ones; too low, and the device
+    /// does not reach its full speed: choose the depth from which more brings little (`bufbench io` shows it). Default 32.
+    pub fn saturation_depth(mut self, reads: u32) -> Self {
+        self.saturation_depth = reads;
         self
     }
 

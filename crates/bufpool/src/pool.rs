@@ -98,6 +98,7 @@ impl Pool {
         let io = IoOptions {
             io: options.io,
             depth: options.io_depth,
+            saturation_depth: options.saturation_depth,
             sqpoll_idle_ms: options.sqpoll_idle_ms,
             iopoll: options.iopoll,
             ..IoOptions::default()

@@ -193,7 +193,7 @@ impl<'g> Batch<'_, 'g> {
     /// Reads all pages into their frames. Returns what went wrong, by load.
     fn read(&self, leases: &mut [FrameLease]) -> Vec<Option<Error>> {
         const OPERATION: &str = "read page";
-        let pool = &*self.tenant.pool;
+        let (pool, tenant) = (&*self.tenant.pool, self.tenant.tenant_id());
         let mut errors: Vec<Option<Error>> = self.loads.iter().map(|_| None).collect();
         let mut reads = Vec::new();
         // The first load of each read.
@@ -217,7 +217,7 @@ impl<'g> Batch<'_, 'g> {
         }
         let mut again = Vec::new();
         let mut count = reads.iter().map(|read| read.leases.len()).sum::<usize>();
-        for (read, error) in pool.arena.read_all(&*pool.backend, &mut reads) {
+        for (read, error) in pool.arena.read_all(&*pool.backend, &mut reads, tenant) {
             let (first, pages) = (firsts[read as usize], reads[read as usize].leases.len());
             count -= pages;
             if pages == 1 {
@@ -235,9 +235,9 @@ impl<'g> Batch<'_, 'g> {
         for (at, (load, lease)) in self.loads.iter().zip(leases).enumerate() {
             let (file, number) = (&load.page.file().shared, load.page.number());
             let outcome = if again.binary_search(&at).is_ok() {
-                pool.read_verified(file, number, lease, OPERATION)
+                pool.read_verified(file, number, lease, tenant, OPERATION)
             } else if errors[at].is_none() {
-                pool.verify_or_read_again(file, number, lease, OPERATION)
+                pool.verify_or_read_again(file, number, lease, tenant, OPERATION)
             } else {
                 continue;
             };

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
+use bufpool_policies::TenantId;
 use parking_lot::Mutex;
 
 use super::sim::{SimDevice, SimFailure, SimFault};
@@ -24,6 +25,8 @@ use crate::sys::Mapping;
 const PAGE_BYTES: usize = 4096;
 /// Fewer than the pages of the larger tests, so that batches exceed the queue.
 const DEPTH: u32 = 8;
+/// Reads in flight from which on tenants take turns.
+const SATURATION: u32 = 2;
 
 /// A folder for one test. Not in the system's folder for temporary files, which may be in memory and
 /// without direct I/O; `BUFPOOL_TEST_DIR` names another place.
@@ -75,7 +78,7 @@ fn write(number: usize, buffer: Buffer) -> Action {
 }
 
 fn request(file: &Arc<IoFile>, action: Action, token: u64, completion: Arc<dyn Completion>) -> Request {
-    Request { file: Arc::clone(file), action, token, completion }
+    Request { file: Arc::clone(file), action, tenant: None, token, completion }
 }
 
 const READ_WRITE: FileOpen = FileOpen { read_only: false, create: true, direct: Direct::Prefer };
@@ -90,6 +93,16 @@ struct Bench {
 impl Bench {
     fn new(backend: Arc<dyn Backend>) -> Self {
         Self { backend, directory: directory() }
+    }
+
+    /// Another backend of the same kind, which nobody else refers to.
+    fn fresh(&self) -> Self {
+        let options = IoOptions { depth: DEPTH, saturation_depth: SATURATION, ..IoOptions::default() };
+        Self::new(match self.backend.report().backend {
+            "uring" => Arc::new(Uring::new(&options).unwrap()),
+            "threads" => Arc::new(Threads::new(&options, Vec::new())),
+            _ => super::start_sim(&SimDevice::new(2)),
+        })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -139,6 +152,10 @@ suite!(
     completes_each_request_of_a_large_batch_once,
     completes_without_anybody_waiting,
     a_completion_may_submit,
+    tenants_take_turns,
+    reads_of_many_tenants_are_done_once_each,
+    failed_reads_give_their_turn_back,
+    closing_finishes_reads_that_wait_for_their_turn,
     a_panicking_completion_harms_nobody,
     serves_many_threads,
     finishes_for_a_thread_that_has_ended,
@@ -156,11 +173,16 @@ mod start {
     use super::*;
 
     pub(super) fn uring() -> Option<Arc<dyn Backend>> {
-        start_uring(&IoOptions { depth: DEPTH, ..IoOptions::default() })
+        start_uring(&IoOptions { depth: DEPTH, saturation_depth: SATURATION, ..IoOptions::default() })
     }
 
     pub(super) fn uring_sqpoll() -> Option<Arc<dyn Backend>> {
-        start_uring(&IoOptions { depth: DEPTH, sqpoll_idle_ms: Some(10), ..IoOptions::default() })
+        start_uring(&IoOptions {
+            depth: DEPTH,
+            saturation_depth: SATURATION,
+            sqpoll_idle_ms: Some(10),
+            ..IoOptions::default()
+        })
     }
 
     fn start_uring(options: &IoOptions) -> Option<Arc<dyn Backend>> {
@@ -178,7 +200,10 @@ mod start {
     }
 
     pub(super) fn threads() -> Option<Arc<dyn Backend>> {
-        Some(Arc::new(Threads::new(3, Vec::new())))
+        Some(Arc::new(Threads::new(
+            &IoOptions { threads_max: 3, saturation_depth: SATURATION, ..IoOptions::default() },
+            Vec::new(),
+        )))
     }
 
     pub(super) fn sim() -> Option<Arc<dyn Backend>> {
@@ -368,6 +393,136 @@ fn a_completion_may_submit(bench: &Bench) {
     bench.backend.drain();
 }
 
+/// Notes the tokens of completions in their order.
+struct Order {
+    tokens: Mutex<Vec<u64>>,
+    group: Arc<Group>,
+}
+
+impl Completion for Order {
+    fn complete(&self, token: u64, result: Result<(), IoError>) {
+        self.tokens.lock().push(token);
+        self.group.complete(token, result);
+    }
+}
+
+fn read_of(tenant: u32, file: &Arc<IoFile>, action: Action, completion: Arc<dyn Completion>) -> Request {
+    Request { tenant: Some(TenantId(tenant)), ..request(file, action, u64::from(tenant), completion) }
+}
+
+/// A few reads behind many of another tenant, all queued at once, are not done last.
+fn tenants_take_turns(bench: &Bench) {
+    if bench.backend.report().backend == "sim" {
+        return; // It executes what it gets at once; nothing ever waits.
+    }
+    let (many, few) = (60, 4);
+    let file = bench.file("a", many + few);
+    let memory = Pages::new(many + few);
+    let order = Arc::new(Order { tokens: Mutex::default(), group: Group::new(many + few) });
+    let tenant = |number: usize| if number < many { 1 } else { 2 };
+    let mut batch: Vec<_> = (0..many + few)
+        .map(|number| read_of(tenant(number), &file, read(number, memory.buffer(number)), order.clone()))
+        .collect();
+    bench.backend.submit(&mut batch);
+    order.group.wait();
+    assert_eq!(order.group.take_failures(), []);
+    let tokens = order.tokens.lock().clone();
+    let last = tokens.iter().rposition(|token| *token == 2).unwrap();
+    // Every other read started is theirs; more than the slots can hardly overtake the last of them.
+    assert!(last < 2 * few + 4 * SATURATION as usize, "{tokens:?}");
+    assert!(bench.backend.report().to_string().contains("taking turns from 2 reads"));
+}
+
+/// Alone, in batches, and without waiting, by more threads than slots.
+fn reads_of_many_tenants_are_done_once_each(bench: &Bench) {
+    const THREADS: usize = 12;
+    const PAGES: usize = 20;
+    let file = bench.file("a", PAGES);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let file = &file;
+            scope.spawn(move || {
+                let tenant = thread as u32 % 3;
+                let mut memory = Pages::new(PAGES);
+                for way in 0..9 {
+                    memory.bytes().fill(0);
+                    let tally = Tally::new(PAGES);
+                    let one = |number: usize| Request {
+                        tenant: Some(TenantId(tenant)),
+                        ..request(file, read(number, memory.buffer(number)), number as u64, tally.clone())
+                    };
+                    match (thread + way) % 3 {
+                        0 => (0..PAGES).for_each(|number| {
+                            let action = read(number, memory.buffer(number));
+                            bench.backend.read_for(TenantId(tenant), file, action).unwrap();
+                        }),
+                        1 => bench.backend.submit_and_wait(&mut (0..PAGES).map(one).collect(), &tally.group),
+                        _ => {
+                            bench.backend.submit(&mut (0..PAGES).map(one).collect());
+                            tally.group.wait();
+                        }
+                    }
+                    if (thread + way) % 3 != 0 {
+                        tally.assert_each_once();
+                    }
+                    assert!((0..PAGES).all(|number| memory.page(number)[1] == pattern(number)));
+                }
+            });
+        }
+    });
+}
+
+/// More failures than slots; were one not given back, the reads after them would wait for ever.
+fn failed_reads_give_their_turn_back(bench: &Bench) {
+    let file = bench.file("a", 4);
+    let memory = Pages::new(24);
+    for tenant in 1..3 {
+        let beyond = read(9, memory.buffer(0));
+        assert!(bench.backend.read_for(TenantId(tenant), &file, beyond).unwrap_err().is_end_of_file());
+        let group = Group::new(1);
+        let beyond = read_of(tenant, &file, read(9, memory.buffer(0)), group.clone());
+        bench.backend.submit_and_wait(&mut vec![beyond], &group);
+        assert_eq!(group.take_failures().len(), 1);
+    }
+    for waited in [true, false, true, false] {
+        let group = Group::new(24);
+        let number = |index: usize| if index.is_multiple_of(2) { 9 } else { index % 4 };
+        let mut batch: Vec<_> = (0..24)
+            .map(|index| {
+                let action = read(number(index), memory.buffer(index));
+                read_of(index as u32 / 12, &file, action, group.clone())
+            })
+            .collect();
+        if waited {
+            bench.backend.submit_and_wait(&mut batch, &group);
+        } else {
+            bench.backend.submit(&mut batch);
+            group.wait();
+        }
+        assert_eq!(group.take_failures().len(), 12);
+    }
+    bench.backend.drain();
+}
+
+/// Nobody waits for them any more; they are done before the backend is gone.
+fn closing_finishes_reads_that_wait_for_their_turn(bench: &Bench) {
+    let fresh = bench.fresh();
+    let file = fresh.file("a", 40);
+    let mut memory = Pages::new(120);
+    let tally = Tally::new(120);
+    let mut batch: Vec<_> = (0..120)
+        .map(|index| Request {
+            tenant: Some(TenantId(index as u32 % 3)),
+            ..request(&file, read(index / 3, memory.buffer(index)), index as u64, tally.clone())
+        })
+        .collect();
+    fresh.backend.submit(&mut batch);
+    drop(fresh);
+    tally.group.wait();
+    tally.assert_each_once();
+    assert!((0..120).all(|index| memory.page(index)[3] == pattern(index / 3)));
+}
+
 struct Panicking;
 
 impl Completion for Panicking {
@@ -493,13 +648,7 @@ impl Completion for Owner {
 }
 
 fn a_completion_may_own_the_backend(bench: &Bench) {
-    // A backend of its own, because the bench holds a reference to the other.
-    let fresh: Arc<dyn Backend> = match bench.backend.report().backend {
-        "uring" => Arc::new(Uring::new(&IoOptions { depth: DEPTH, ..IoOptions::default() }).unwrap()),
-        "threads" => Arc::new(Threads::new(2, Vec::new())),
-        _ => super::start_sim(&SimDevice::new(2)),
-    };
-    let bench = Bench { backend: fresh, directory: directory() };
+    let bench = bench.fresh();
     let file = bench.file("a", 32);
     let memory = Pages::new(32);
     let tally = Tally::new(32);

@@ -32,6 +32,7 @@
 mod buffer;
 #[cfg(test)]
 mod conformance;
+mod fair;
 mod file;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
@@ -46,6 +47,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
+use bufpool_policies::TenantId;
 use parking_lot::{Condvar, Mutex};
 
 use crate::options::{Io, IoBackend};
@@ -82,6 +84,11 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
 
     /// Does one thing and waits for it.
     fn run(&self, file: &Arc<IoFile>, action: Action) -> Result<(), IoError>;
+
+    /// As [`Backend::run`] for a read of `tenant`, which waits for its turn where tenants compete for a busy device.
+    fn read_for(&self, _tenant: TenantId, file: &Arc<IoFile>, read: Action) -> Result<(), IoError> {
+        self.run(file, read)
+    }
 
     /// Waits until nothing is in flight. Requests submitted meanwhile may or may not be waited for.
     fn drain(&self);
@@ -146,6 +153,9 @@ pub(crate) struct Request {
     pub(crate) file: Arc<IoFile>,
     /// What to do.
     pub(crate) action: Action,
+    /// The tenant that a read is made for, which decides whose turn it is where reads have to queue. `None` for
+    /// all else, which does not queue.
+    pub(crate) tenant: Option<TenantId>,
     /// Given back to the completion; the backend does not look at it.
     pub(crate) token: u64,
     /// Told the result.
@@ -156,7 +166,7 @@ impl Request {
     /// Calls the completion. A panic in it is contained, because the thread it would unwind is
     /// working for others as well.
     pub(crate) fn complete(self, result: Result<(), IoError>) {
-        let Self { file, action, token, completion } = self;
+        let Self { file, action, token, completion, tenant: _ } = self;
         // The buffers go back to their owner before the owner hears of it.
         drop((file, action));
         let _ = catch_unwind(AssertUnwindSafe(move || completion.complete(token, result)));
@@ -355,6 +365,8 @@ pub(crate) struct IoOptions {
     pub(crate) iopoll: bool,
     /// Most threads of the `threads` backend.
     pub(crate) threads_max: usize,
+    /// Reads in flight with which the device is taken to be saturated, so that tenants take turns; from 1 to 4,096.
+    pub(crate) saturation_depth: u32,
     /// Behave as if the kernel refused io_uring. Also set by the environment variable
     /// `BUFPOOL_REFUSE_URING` (any value but `0`), for tests.
     pub(crate) refuse_uring: bool,
@@ -368,6 +380,7 @@ impl Default for IoOptions {
             sqpoll_idle_ms: None,
             iopoll: false,
             threads_max: 16,
+            saturation_depth: 32,
             refuse_uring: refused("BUFPOOL_REFUSE_URING"),
         }
     }
@@ -383,13 +396,15 @@ pub(crate) fn refused(name: &str) -> bool {
 /// # Errors
 ///
 /// The reason, if the required backend is impossible; with [`Io::Auto`] there is always one. `InvalidInput`
-/// if the depth is out of range.
+/// if a depth is out of range.
 pub(crate) fn start(options: &IoOptions) -> std::io::Result<Arc<dyn Backend>> {
-    if !(1..=4096).contains(&options.depth) {
-        let message = format!("the I/O depth has to be from 1 to 4,096, not {}", options.depth);
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
+    for (name, depth) in [("I/O depth", options.depth), ("saturation depth", options.saturation_depth)] {
+        if !(1..=4096).contains(&depth) {
+            let message = format!("the {name} has to be from 1 to 4,096, not {depth}");
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
+        }
     }
-    let threads = |steps_down| Arc::new(threads::Threads::new(options.threads_max, steps_down));
+    let threads = |steps_down| Arc::new(threads::Threads::new(options, steps_down));
     match options.io {
         Io::Require(IoBackend::Threads) => Ok(threads(Vec::new())),
         Io::Require(IoBackend::Uring) => start_uring(options),
@@ -397,6 +412,22 @@ pub(crate) fn start(options: &IoOptions) -> std::io::Result<Arc<dyn Backend>> {
             start_uring(options).or_else(|error| Ok(threads(vec![format!("io_uring: {error}")]) as _))
         }
     }
+}
+
+/// One read that has to queue, submitted and waited for.
+fn run_queued(
+    backend: &dyn Backend,
+    tenant: TenantId,
+    file: &Arc<IoFile>,
+    read: Action,
+) -> Result<(), IoError> {
+    let group = Group::new(1);
+    let completion = Arc::clone(&group) as Arc<dyn Completion>;
+    let request =
+        Request { file: Arc::clone(file), action: read, tenant: Some(tenant), token: 0, completion };
+    backend.submit(&mut vec![request]);
+    group.wait();
+    group.take_failures().pop().map_or(Ok(()), |(_, error)| Err(error))
 }
 
 fn start_uring(options: &IoOptions) -> std::io::Result<Arc<dyn Backend>> {

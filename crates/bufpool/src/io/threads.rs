@@ -11,10 +11,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use parking_lot::{Condvar, Mutex};
+use bufpool_policies::TenantId;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::fair::{FairQueue, cost_of};
 use super::transfer;
-use super::{Action, Backend, FileOpen, Group, IoError, IoFile, IoReport, OpenError, Request};
+use super::{Action, Backend, FileOpen, Group, IoError, IoFile, IoOptions, IoReport, OpenError, Request};
 
 /// See the [module](self).
 pub(crate) struct Threads {
@@ -33,7 +35,9 @@ struct Shared {
 }
 
 struct State {
+    /// Everything but reads of tenants, which comes first: there is never much of it at once.
     queue: VecDeque<Request>,
+    reads: FairQueue<Request>,
     /// Requests that have ever been queued.
     queued: u64,
     /// Requests that a worker, or a caller in [`Threads::submit_and_wait`], is doing now.
@@ -45,10 +49,12 @@ struct State {
 }
 
 impl Threads {
-    /// A backend with at most `threads_max` (at least 1) threads. `steps_down` goes into its report.
-    pub(crate) fn new(threads_max: usize, steps_down: Vec<String>) -> Self {
+    /// A backend with the number of threads (at least 1) and the saturation depth of `options`. `steps_down` goes into
+    /// its report.
+    pub(crate) fn new(options: &IoOptions, steps_down: Vec<String>) -> Self {
         let state = State {
             queue: VecDeque::new(),
+            reads: FairQueue::new(options.saturation_depth as usize),
             queued: 0,
             running: 0,
             waiting: 0,
@@ -56,7 +62,7 @@ impl Threads {
             workers: Vec::new(),
         };
         let shared = Shared {
-            threads_max: threads_max.max(1),
+            threads_max: options.threads_max.max(1),
             state: Mutex::new(state),
             work: Condvar::new(),
             idle: Condvar::new(),
@@ -91,16 +97,14 @@ impl Backend for Threads {
         }
     }
 
-    /// The caller does the last request itself, so one request needs no other thread.
+    /// The caller does the last request itself, unless it has to wait for its turn, so one request needs no other thread.
     fn submit_and_wait(&self, requests: &mut Vec<Request>, group: &Group) {
-        let last = requests.pop();
+        let own = requests.pop_if(|last| self.shared.state.lock().begin(last));
         if !requests.is_empty() {
             self.shared.enqueue(requests);
         }
-        if let Some(request) = last {
-            self.shared.state.lock().running += 1;
-            execute(request);
-            self.shared.finished(&mut self.shared.state.lock());
+        if let Some(request) = own {
+            self.shared.execute(&mut self.shared.state.lock(), request);
         }
         group.wait();
     }
@@ -109,17 +113,29 @@ impl Backend for Threads {
         transfer::run(file, &action)
     }
 
+    fn read_for(&self, tenant: TenantId, file: &Arc<IoFile>, read: Action) -> Result<(), IoError> {
+        if self.shared.state.lock().reads.start(tenant, 1) == 0 {
+            return super::run_queued(self, tenant, file, read);
+        }
+        let result = transfer::run(file, &read);
+        let mut state = self.shared.state.lock();
+        state.reads.finish(tenant, 1);
+        self.shared.go_on(&mut state);
+        result
+    }
+
     fn drain(&self) {
         let mut state = self.shared.state.lock();
-        while state.running > 0 || !state.queue.is_empty() {
+        while state.running > 0 || state.queued_now() > 0 {
             self.shared.idle.wait(&mut state);
         }
     }
 
     fn report(&self) -> IoReport {
+        let turns = self.shared.state.lock().reads.feature();
         IoReport {
             backend: "threads",
-            features: vec![format!("at most {} threads", self.shared.threads_max)],
+            features: vec![format!("at most {} threads", self.shared.threads_max), turns],
             steps_down: self.steps_down.clone(),
         }
     }
@@ -129,8 +145,13 @@ impl Shared {
     fn enqueue(self: &Arc<Self>, requests: &mut Vec<Request>) {
         let mut state = self.state.lock();
         state.queued += requests.len() as u64;
-        state.queue.extend(requests.drain(..));
-        let wanted = state.queue.len().saturating_sub(state.waiting);
+        for request in requests.drain(..) {
+            match request.tenant {
+                Some(tenant) => state.reads.push(tenant, cost_of(request.action.len()), request),
+                None => state.queue.push_back(request),
+            }
+        }
+        let wanted = state.queued_now().saturating_sub(state.waiting);
         for _ in 0..wanted.min(self.threads_max - state.workers.len()) {
             let shared = Arc::clone(self);
             let spawned = std::thread::Builder::new().name("bufpool-io".into()).spawn(move || shared.work());
@@ -139,12 +160,20 @@ impl Shared {
                 Err(_) => break,
             }
         }
-        if state.workers.is_empty() {
-            // Not one thread to be had: slow beats stuck.
-            while self.execute_next(&mut state) {}
-            return;
+        if wanted > 1 {
+            self.work.notify_all();
         }
-        self.work.notify_all();
+        self.go_on(&mut state);
+    }
+
+    /// Something may be started that could not be before.
+    fn go_on(&self, state: &mut MutexGuard<'_, State>) {
+        if !state.workers.is_empty() {
+            self.work.notify_one();
+        } else {
+            // Not one thread to be had: slow beats stuck.
+            while self.execute_next(state) {}
+        }
     }
 
     /// The life of a worker.
@@ -163,26 +192,48 @@ impl Shared {
         }
     }
 
-    /// Does the oldest request, unlocked. False if there is none.
-    fn execute_next(&self, state: &mut parking_lot::MutexGuard<'_, State>) -> bool {
-        let Some(request) = state.queue.pop_front() else { return false };
-        state.running += 1;
-        parking_lot::MutexGuard::unlocked(state, || execute(request));
-        self.finished(state);
+    /// Does the next request. False if none may be started.
+    fn execute_next(&self, state: &mut MutexGuard<'_, State>) -> bool {
+        let Some(request) = state.next() else { return false };
+        self.execute(state, request);
         true
     }
 
-    fn finished(&self, state: &mut State) {
+    /// Does a request that was begun, unlocked.
+    fn execute(&self, state: &mut MutexGuard<'_, State>, request: Request) {
+        let reader = request.tenant;
+        MutexGuard::unlocked(state, || {
+            let result = transfer::run(&request.file, &request.action);
+            request.complete(result);
+        });
+        if let Some(tenant) = reader {
+            state.reads.finish(tenant, 1);
+        }
         state.running -= 1;
-        if state.running == 0 && state.queue.is_empty() {
+        if state.running == 0 && state.queued_now() == 0 {
             self.idle.notify_all();
         }
     }
 }
 
-fn execute(request: Request) {
-    let result = transfer::run(&request.file, &request.action);
-    request.complete(result);
+impl State {
+    /// Begins a request that was not queued, if it need not be.
+    fn begin(&mut self, request: &Request) -> bool {
+        let begins = request.tenant.is_none_or(|tenant| self.reads.start(tenant, 1) == 1);
+        self.running += usize::from(begins);
+        begins
+    }
+
+    /// Begins the next request that may be started.
+    fn next(&mut self) -> Option<Request> {
+        let next = self.queue.pop_front().or_else(|| self.reads.pop().map(|(_, read)| read));
+        self.running += usize::from(next.is_some());
+        next
+    }
+
+    fn queued_now(&self) -> usize {
+        self.queue.len() + self.reads.queued()
+    }
 }
 
 impl Drop for Threads {

@@ -52,6 +52,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use bufpool_policies::TenantId;
 use parking_lot::{Condvar, Mutex};
 
 use self::driver::Driver;
@@ -107,7 +108,7 @@ impl Uring {
     ///
     /// Why there can be no ring.
     pub(crate) fn new(options: &IoOptions) -> io::Result<Self> {
-        let helper = Arc::new(Threads::new(options.threads_max, Vec::new()));
+        let helper = Arc::new(Threads::new(options, Vec::new()));
         let (driver, notes) = Driver::start(options, &helper)?;
         let shared = Shared {
             driver,
@@ -166,9 +167,13 @@ impl Backend for Uring {
 
     fn submit_and_wait(&self, requests: &mut Vec<Request>, group: &Group) {
         if requests.len() <= 1 {
-            if let Some(request) = requests.pop() {
-                let result = transfer::run(&request.file, &request.action);
-                request.complete(result);
+            match requests.pop_if(|request| self.shared.driver.begin(request)) {
+                Some(request) => {
+                    let (result, reader) = (transfer::run(&request.file, &request.action), request.tenant);
+                    self.shared.driver.finish(reader, 1);
+                    request.complete(result);
+                }
+                None => self.submit(requests),
             }
         } else if let Some(mut lease) = Lease::take(&self.shared, &self.options) {
             lease.run(requests);
@@ -180,6 +185,15 @@ impl Backend for Uring {
 
     fn run(&self, file: &Arc<IoFile>, action: Action) -> Result<(), IoError> {
         transfer::run(file, &action)
+    }
+
+    fn read_for(&self, tenant: TenantId, file: &Arc<IoFile>, read: Action) -> Result<(), IoError> {
+        if self.shared.driver.start_reads(tenant, 1) == 0 {
+            return super::run_queued(self, tenant, file, read);
+        }
+        let result = transfer::run(file, &read);
+        self.shared.driver.finish(Some(tenant), 1);
+        result
     }
 
     fn drain(&self) {
@@ -202,6 +216,7 @@ impl Backend for Uring {
                 .push(format!("io_uring for {by_threads} operations: allocations, or refused by the ring"));
         }
         features.push(format!("at most {LEASES_MAX} rings for batches"));
+        features.push(self.shared.driver.turns());
         IoReport { backend: "uring", features, steps_down }
     }
 }
@@ -266,19 +281,11 @@ impl<'shared> Lease<'shared> {
     /// device stays busy for a system call every few operations. Then it waits for half of what is left
     /// each time: pages that others may wait for are not held back until the last is there.
     fn run(&mut self, requests: &mut Vec<Request>) {
-        let Some(ring) = &mut self.ring else { return };
-        let mut refused = Vec::new();
+        let (shared, Some(ring)) = (self.shared, &mut self.ring) else { return };
         let mut outcomes = Vec::new();
         let mut waiting = requests.drain(..);
         loop {
-            while ring.has_room() {
-                match waiting.next() {
-                    None => break,
-                    Some(request) if ring.takes(&request) => ring.start(request),
-                    Some(request) => refused.push(request),
-                }
-            }
-            self.shared.helper.submit(&mut refused);
+            fill(ring, &mut waiting, shared);
             if ring.in_flight() == 0 {
                 return;
             }
@@ -288,12 +295,35 @@ impl<'shared> Lease<'shared> {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
             ring.reap(&mut outcomes);
+            shared.driver.finish_all(&outcomes);
             for outcome in outcomes.drain(..) {
                 match outcome {
                     Outcome::Finished(request, result) => request.complete(result),
-                    Outcome::Refused(request) => refused.push(request),
+                    Outcome::Refused(request) => shared.helper.submit(&mut vec![request]),
                 }
             }
+        }
+    }
+}
+
+/// Starts what the ring has room for. What it does not take goes to the helper, and the rest to the I/O thread as soon as
+/// reads have to wait for their tenant's turn.
+fn fill(ring: &mut Ring, waiting: &mut std::vec::Drain<'_, Request>, shared: &Shared) {
+    while ring.has_room() && !waiting.as_slice().is_empty() {
+        let reader = waiting.as_slice()[0].tenant;
+        let alike = waiting.as_slice().iter().take(ring.room()).take_while(|next| next.tenant == reader);
+        let alike = alike.count();
+        let started = reader.map_or(alike, |tenant| shared.driver.start_reads(tenant, alike));
+        for request in waiting.by_ref().take(started) {
+            if ring.takes(&request) {
+                ring.start(request);
+            } else {
+                shared.driver.finish(reader, 1);
+                shared.helper.submit(&mut vec![request]);
+            }
+        }
+        if started < alike {
+            shared.driver.submit(&mut waiting.by_ref().collect());
         }
     }
 }

@@ -12,8 +12,10 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bufpool_policies::TenantId;
 use parking_lot::{Condvar, Mutex};
 
+use super::super::fair::{FairQueue, cost_of};
 use super::super::threads::Threads;
 use super::super::{Backend, IoOptions, Request};
 use super::ring::{Outcome, Region, Ring};
@@ -29,6 +31,9 @@ pub(super) struct Driver {
 
 struct Shared {
     inbox: Mutex<Inbox>,
+    /// Reads of tenants: those in flight on any ring or by a system call, and those that wait for this thread to start
+    /// them. Locked after `inbox`, if both.
+    reads: Mutex<FairQueue<Request>>,
     /// Wakes the thread where it cannot wait in the kernel (a ring that polls).
     work: Condvar,
     /// Nothing submitted is unfinished.
@@ -43,6 +48,8 @@ struct Shared {
 struct Inbox {
     requests: VecDeque<Request>,
     commands: Vec<Command>,
+    /// A read that waits may be started.
+    has_turn: bool,
     /// Requests submitted and neither completed nor handed to the helper.
     unfinished: usize,
     /// The thread sleeps, or is about to, and has to be woken.
@@ -61,6 +68,7 @@ impl Driver {
     pub(super) fn start(options: &IoOptions, helper: &Arc<Threads>) -> io::Result<(Self, Notes)> {
         let shared = Arc::new(Shared {
             inbox: Mutex::default(),
+            reads: Mutex::new(FairQueue::new(options.saturation_depth as usize)),
             work: Condvar::new(),
             idle: Condvar::new(),
             eventfd: File::from(sys::eventfd()?),
@@ -77,7 +85,8 @@ impl Driver {
                         ring.listen(shared.eventfd.as_raw_fd());
                     }
                     let _ = tell.send(Ok((ring.fd(), notes)));
-                    Loop { ring, shared, backlog: VecDeque::new(), outcomes: Vec::new() }.run();
+                    let (backlog, next, outcomes) = Default::default();
+                    Loop { ring, shared, backlog, next, outcomes }.run();
                 }
                 Err(error) => {
                     let _ = tell.send(Err(error));
@@ -100,6 +109,41 @@ impl Driver {
             inbox.unfinished += requests.len();
             inbox.requests.extend(requests.drain(..));
         });
+    }
+
+    /// Starts up to `count` reads of `tenant`, wherever they are done; returns how many. The others have to be submitted.
+    pub(super) fn start_reads(&self, tenant: TenantId, count: usize) -> usize {
+        self.shared.reads.lock().start(tenant, count)
+    }
+
+    /// As [`Driver::start_reads`] for one request, which always starts if it is no tenant's read.
+    pub(super) fn begin(&self, request: &Request) -> bool {
+        request.tenant.is_none_or(|tenant| self.start_reads(tenant, 1) == 1)
+    }
+
+    /// `count` reads of `reader` that were started elsewhere are over.
+    pub(super) fn finish(&self, reader: Option<TenantId>, count: usize) {
+        let Some(tenant) = reader else { return };
+        let waiting = {
+            let mut reads = self.shared.reads.lock();
+            reads.finish(tenant, count);
+            reads.queued() > 0
+        };
+        if waiting {
+            self.leave(|inbox| inbox.has_turn = true);
+        }
+    }
+
+    /// What came out of another ring is over.
+    pub(super) fn finish_all(&self, outcomes: &[Outcome]) {
+        if finish_all(&mut self.shared.reads.lock(), outcomes) {
+            self.leave(|inbox| inbox.has_turn = true);
+        }
+    }
+
+    /// What a report says of the turns.
+    pub(super) fn turns(&self) -> String {
+        self.shared.reads.lock().feature()
     }
 
     /// Registers memory with the driver's ring.
@@ -152,8 +196,11 @@ impl Drop for Driver {
 struct Loop {
     ring: Ring,
     shared: Arc<Shared>,
-    /// Taken from the inbox, waiting for room in the ring.
+    /// Taken from the inbox, waiting for room in the ring; all but reads of tenants. It comes first, and there is never
+    /// much of it: writers wait for what they submit.
     backlog: VecDeque<Request>,
+    /// About to be started.
+    next: Vec<Request>,
     outcomes: Vec<Outcome>,
 }
 
@@ -162,7 +209,7 @@ impl Loop {
         loop {
             let closing = self.take_inbox();
             let refused = self.fill_ring();
-            if closing && refused == 0 && self.ring.in_flight() == 0 && self.backlog.is_empty() {
+            if closing && refused == 0 && self.ring.in_flight() == 0 && self.nothing_waits() {
                 return;
             }
             self.enter_or_sleep();
@@ -176,10 +223,12 @@ impl Loop {
     fn take_inbox(&mut self) -> bool {
         let mut inbox = self.shared.inbox.lock();
         inbox.asleep = false;
-        self.backlog.append(&mut inbox.requests);
+        inbox.has_turn = false;
+        let requests = std::mem::take(&mut inbox.requests);
         let closing = inbox.closing;
         let commands = std::mem::take(&mut inbox.commands);
         drop(inbox);
+        self.queue(requests);
         for command in commands {
             match command {
                 Command::RegisterRegion(region, tell) => {
@@ -191,17 +240,46 @@ impl Loop {
         closing
     }
 
-    /// Starts what there is room for. Returns how many requests went to the helper instead.
+    /// Lines up what came in.
+    fn queue(&mut self, requests: VecDeque<Request>) {
+        if requests.is_empty() {
+            return;
+        }
+        let mut reads = self.shared.reads.lock();
+        for request in requests {
+            match request.tenant {
+                Some(tenant) => reads.push(tenant, cost_of(request.action.len()), request),
+                None => self.backlog.push_back(request),
+            }
+        }
+    }
+
+    fn nothing_waits(&self) -> bool {
+        self.backlog.is_empty() && self.shared.reads.lock().queued() == 0
+    }
+
+    /// Starts what there is room for and whose turn it is. Returns how many requests went to the helper instead.
     fn fill_ring(&mut self) -> usize {
+        let room = self.ring.room();
+        let others = self.backlog.len().min(room);
+        self.next.extend(self.backlog.drain(..others));
+        if others < room {
+            let mut reads = self.shared.reads.lock();
+            self.next.extend(std::iter::from_fn(|| reads.pop()).map(|(_, read)| read).take(room - others));
+        }
         let mut refused = Vec::new();
-        while self.ring.has_room() {
-            match self.backlog.pop_front() {
-                None => break,
-                Some(request) if self.ring.takes(&request) => self.ring.start(request),
-                Some(request) => refused.push(request),
+        for request in self.next.drain(..) {
+            if self.ring.takes(&request) {
+                self.ring.start(request);
+            } else {
+                refused.push(request);
             }
         }
         let count = refused.len();
+        if count > 0 {
+            let mut reads = self.shared.reads.lock();
+            refused.iter().filter_map(|request| request.tenant).for_each(|tenant| reads.finish(tenant, 1));
+        }
         self.shared.helper.submit(&mut refused);
         count
     }
@@ -211,7 +289,7 @@ impl Loop {
     fn enter_or_sleep(&mut self) {
         let nothing_in_flight = self.ring.in_flight() == 0;
         let mut inbox = self.shared.inbox.lock();
-        let news = !inbox.requests.is_empty() || !inbox.commands.is_empty();
+        let news = inbox.has_turn || !inbox.requests.is_empty() || !inbox.commands.is_empty();
         let wait = !(news || inbox.closing && nothing_in_flight);
         inbox.asleep = wait;
         if self.ring.polls() && nothing_in_flight {
@@ -230,6 +308,8 @@ impl Loop {
     /// Completes what came out of the ring. Returns how many requests that were.
     fn complete(&mut self) -> usize {
         let count = self.outcomes.len();
+        // Before the completions, which may submit the next read.
+        finish_all(&mut self.shared.reads.lock(), &self.outcomes);
         for outcome in self.outcomes.drain(..) {
             match outcome {
                 Outcome::Finished(request, result) => request.complete(result),
@@ -248,4 +328,11 @@ impl Loop {
             }
         }
     }
+}
+
+/// Gives back the slots of what is over. True if reads wait for them.
+fn finish_all(reads: &mut FairQueue<Request>, outcomes: &[Outcome]) -> bool {
+    let readers = outcomes.iter().filter_map(|outcome| outcome.request().tenant);
+    readers.for_each(|tenant| reads.finish(tenant, 1));
+    reads.queued() > 0
 }

@@ -5,7 +5,8 @@
 //! 1. A slot holds its request, and with it file and buffers, from before its entry is pushed until
 //!    the completion that answers the entry is seen.
 //! 2. There are at most as many slots as the submission queue has entries, and the completion queue has
-//!    at least as many again, so neither can overflow.
+//!    at least as many again, so neither can overflow. With SQPOLL the kernel's thread may answer an entry shortly
+//!    before it frees its place in the submission queue; that is waited for.
 //! 3. A [`Ring`] with operations in flight is not dropped: its drop waits for them.
 //! 4. Every entry carries its slot's number and generation; an answer is believed only if both match.
 
@@ -26,6 +27,14 @@ pub(super) enum Outcome {
     Finished(Request, Result<(), IoError>),
     /// The ring cannot do this one; it has to be done with ordinary system calls.
     Refused(Request),
+}
+
+impl Outcome {
+    /// The request that came out.
+    pub(super) fn request(&self) -> &Request {
+        let (Self::Finished(request, _) | Self::Refused(request)) = self;
+        request
+    }
 }
 
 /// Memory that may be registered with rings.
@@ -131,6 +140,11 @@ impl Ring {
         self.slots.len() - self.free.len()
     }
 
+    /// How many more operations can be started.
+    pub(super) fn room(&self) -> usize {
+        self.free.len()
+    }
+
     /// True if one more operation can be started.
     pub(super) fn has_room(&self) -> bool {
         !self.free.is_empty()
@@ -208,8 +222,24 @@ impl Ring {
             None => rest.entry(types::Fd(request.file.fd().as_raw_fd()), &request.action),
         };
         // SAFETY: invariant 1: file, buffers and pieces stay as they are until the answer is seen.
-        let pushed = unsafe { self.ring.submission().push(&entry.user_data(user_data)) };
-        pushed.expect("invariant 2: the submission queue has room for all slots");
+        unsafe { self.push_entry(&entry.user_data(user_data)) }
+    }
+
+    /// Pushes an entry, for which there is a place (invariant 2).
+    ///
+    /// # Safety
+    ///
+    /// As for [`io_uring::SubmissionQueue::push`]: what the entry refers to stays valid until it is answered.
+    unsafe fn push_entry(&mut self, entry: &Entry) {
+        // SAFETY: the caller's promise.
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            assert!(self.ring.params().is_setup_sqpoll(), "invariant 2: there is a place for each slot");
+            // Wakes the kernel's thread if it sleeps; then waits until it has freed a place.
+            let freed = self.ring.submit().and_then(|_| self.ring.submitter().squeue_wait());
+            if freed.is_err() {
+                std::thread::sleep(SHORTAGE_PAUSE);
+            }
+        }
     }
 
     /// The place at which the file of slot `index` is registered with this ring, registering it first
@@ -248,10 +278,10 @@ impl Ring {
         let Some(wake) = self.wake.as_mut().filter(|wake| !wake.armed) else { return };
         let count: *mut u64 = &raw mut *wake.count;
         let entry = opcode::Read::new(types::Fd(wake.eventfd), count.cast(), 8).build().user_data(WAKE);
+        wake.armed = true;
         // SAFETY: `count` is a box of our own that is not touched while `armed`, and the owner of the ring
         // keeps the eventfd open as long as the ring. There is an entry for this (`Ring::listen`).
-        let pushed = unsafe { self.ring.submission().push(&entry) };
-        wake.armed = pushed.is_ok();
+        unsafe { self.push_entry(&entry) }
     }
 
     /// Takes all answers that are there. Operations that are not through go on by themselves, with the

@@ -50,6 +50,7 @@ fn round_trip(backend: &Uring, file: &Arc<IoFile>, memory: &Mapping) {
         let request = |number| Request {
             file: Arc::clone(file),
             action: action(number),
+            tenant: None,
             token: number as u64,
             completion: group.clone(),
         };
@@ -111,7 +112,13 @@ fn polling_falls_back_where_files_or_devices_do_not_poll() {
         round_trip(&backend, &file, &memory);
         let group = Group::new(1);
         let action = Action::Sync { all_metadata: false };
-        backend.submit(&mut vec![Request { file, action, token: 0, completion: group.clone() }]);
+        backend.submit(&mut vec![Request {
+            file,
+            action,
+            tenant: None,
+            token: 0,
+            completion: group.clone(),
+        }]);
         group.wait();
         assert_eq!(group.take_failures(), []);
     }
@@ -156,4 +163,33 @@ fn a_dropped_file_is_let_go_by_all_rings() {
         assert!(sys::try_lock(again.as_fd(), true).unwrap());
     }
     assert_eq!(backend.shared.places.lock().len(), setup::file_places() as usize);
+}
+
+/// The kernel's submitting thread may answer an operation before the operation's place in the submission queue is free.
+#[test]
+fn a_full_submission_queue_is_waited_for() {
+    let options = IoOptions { depth: 2, sqpoll_idle_ms: Some(10), ..IoOptions::default() };
+    let Some(backend) = started(&options) else { return };
+    let directory = directory();
+    let file = open(&backend, &directory, Direct::Prefer);
+    let memory = Mapping::new(4096).unwrap();
+    // Reads beyond the end are answered at once.
+    const READS: u64 = 2000;
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let group = Group::new(2 * READS as usize);
+                let request = |token| Request {
+                    file: Arc::clone(&file),
+                    action: Action::Read { offset: 4096, buffers: page(&memory, 0).into() },
+                    tenant: None,
+                    token,
+                    completion: group.clone(),
+                };
+                backend.submit(&mut (0..READS).map(request).collect());
+                backend.submit_and_wait(&mut (0..READS).map(request).collect(), &group);
+                assert_eq!(group.take_failures().len(), 2 * READS as usize);
+            });
+        }
+    });
 }

@@ -1,0 +1,213 @@
+//! Whose read is next: deficit round robin by tenant, over the operations in flight.
+//!
+//! A tenant that reads more than the others, because it throws away what it needs next or because it is greedy, must not
+//! fill the device's queue with its reads and make the others wait behind them. So the number of reads in flight is
+//! watched. While it is below [`FairQueue::slots`], every read starts at once. At that number the device is taken to be
+//! saturated: more reads in flight would only wait there, in an order that nobody chooses. From then on reads queue here by
+//! tenant, and each slot that comes free goes to the tenant whose turn it is (Shreedhar and Varghese, "Efficient Fair
+//! Queueing Using Deficit Round Robin", SIGCOMM 1995).
+//!
+//! Two rules keep it work-conserving and prompt:
+//!
+//! * A tenant with fewer reads in flight than its share, `slots` divided by the tenants that are reading, does not begin to
+//!   queue. So one that reads a page now and then is not held up by another's backlog at all.
+//! * A tenant that reads alone does not queue either; it may use the whole depth of the ring.
+//!
+//! So reads in flight are at most twice `slots` (and one for each tenant), or what a lone reader had started when another
+//! came. The queue is as long as the reads that wait, each of which owns a frame.
+
+use std::collections::VecDeque;
+
+use bufpool_policies::TenantId;
+
+/// What a turn adds to a tenant's deficit: enough for one small read, so that turns are short.
+const QUANTUM: u32 = 1;
+/// As many bytes more of a transfer cost a device about as much as one more operation.
+const BYTES_PER_COST: u64 = 16 << 10;
+/// The cost of a read of a mebibyte or more; bounds the turns that one read takes.
+const COST_MAX: u32 = 64;
+
+/// What a read of so many bytes takes from its tenant's deficit.
+pub(super) fn cost_of(bytes: u64) -> u32 {
+    (1 + bytes / BYTES_PER_COST).min(u64::from(COST_MAX)) as u32
+}
+
+/// Reads in flight and reads that wait. See the [module](self).
+#[derive(Debug)]
+pub(super) struct FairQueue<T> {
+    slots: usize,
+    /// By tenant number; numbers of closed tenants are used again, so there are as many as were ever open at once.
+    lanes: Vec<Lane<T>>,
+    /// Tenants with reads that wait, in the order of their turns.
+    turns: VecDeque<TenantId>,
+    in_flight: usize,
+    queued: usize,
+    /// Reads that have ever waited.
+    queued_ever: u64,
+    /// Tenants with reads in flight or waiting.
+    readers: usize,
+}
+
+/// One tenant's reads.
+#[derive(Debug)]
+struct Lane<T> {
+    in_flight: usize,
+    waiting: VecDeque<Waiting<T>>,
+    deficit: u32,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    cost: u32,
+    read: T,
+}
+
+impl<T> Lane<T> {
+    const EMPTY: Self = Self { in_flight: 0, waiting: VecDeque::new(), deficit: 0 };
+
+    fn is_reading(&self) -> bool {
+        self.in_flight > 0 || !self.waiting.is_empty()
+    }
+}
+
+impl<T> FairQueue<T> {
+    /// An empty queue before a device that is saturated with `slots` (at least 1) reads in flight.
+    pub fn new(slots: usize) -> Self {
+        assert!(slots > 0, "a device that takes no reads");
+        Self {
+            slots,
+            lanes: Vec::new(),
+            turns: VecDeque::new(),
+            in_flight: 0,
+            queued: 0,
+            queued_ever: 0,
+            readers: 0,
+        }
+    }
+
+    /// Reads that wait.
+    pub fn queued(&self) -> usize {
+        self.queued
+    }
+
+    /// What a report says of it.
+    pub fn feature(&self) -> String {
+        let Self { slots, queued_ever, .. } = self;
+        format!("tenants taking turns from {slots} reads in flight on ({queued_ever} reads have waited)")
+    }
+
+    /// Starts up to `count` reads of `tenant` and returns how many; the others have to queue. A tenant does not overtake
+    /// reads of its own that wait, and those of others only within its share.
+    pub fn start(&mut self, tenant: TenantId, count: usize) -> usize {
+        let mut limit = self.below_share(tenant);
+        if self.queued == 0 {
+            limit = limit.max(self.free_slots());
+        } else if !self.lane(tenant).waiting.is_empty() {
+            limit = 0;
+        }
+        let started = count.min(limit);
+        let lane = self.lane(tenant);
+        let begins = started > 0 && !lane.is_reading();
+        lane.in_flight += started;
+        self.readers += usize::from(begins);
+        self.in_flight += started;
+        started
+    }
+
+    /// Lets a read wait for its tenant's turn.
+    pub fn push(&mut self, tenant: TenantId, cost: u32, read: T) {
+        let lane = self.lane(tenant);
+        let (was_reading, was_waiting) = (lane.is_reading(), !lane.waiting.is_empty());
+        lane.waiting.push_back(Waiting { cost, read });
+        if !was_waiting {
+            lane.deficit = QUANTUM;
+            self.turns.push_back(tenant);
+        }
+        self.readers += usize::from(!was_reading);
+        self.queued += 1;
+        self.queued_ever += 1;
+    }
+
+    /// The next read to be started, with its tenant, if one may be. It is in flight then.
+    ///
+    /// Looks at each waiting tenant at most as often as the cheapest read at a head takes turns.
+    pub fn pop(&mut self) -> Option<(TenantId, T)> {
+        if self.free_slots() == 0 && self.readers > 1 {
+            return None;
+        }
+        while let Some(&tenant) = self.turns.front() {
+            let lane = self.lane(tenant);
+            let cost = lane.waiting.front().expect("a tenant has its turn because its reads wait").cost;
+            if lane.deficit >= cost {
+                return Some((tenant, self.take_first(tenant)));
+            }
+            lane.deficit += QUANTUM;
+            self.turns.rotate_left(1);
+        }
+        None
+    }
+
+    /// A read of `tenant` that had been started is over, however it ended.
+    pub fn finish(&mut self, tenant: TenantId, count: usize) {
+        let lane = self.lane(tenant);
+        lane.in_flight = lane.in_flight.checked_sub(count).expect("only what was started is finished");
+        let stopped = count > 0 && !lane.is_reading();
+        self.readers -= usize::from(stopped);
+        self.in_flight -= count;
+    }
+
+    /// Slots that the device has left before it is saturated.
+    fn free_slots(&self) -> usize {
+        self.slots.saturating_sub(self.in_flight)
+    }
+
+    /// How many reads `tenant` may start whatever the others do: up to its share, or without limit if it reads alone.
+    fn below_share(&mut self, tenant: TenantId) -> usize {
+        let (reading, slots) = (self.readers, self.slots);
+        let lane = self.lane(tenant);
+        let readers = reading + usize::from(!lane.is_reading());
+        if readers == 1 { usize::MAX } else { (slots / readers).max(1).saturating_sub(lane.in_flight) }
+    }
+
+    fn take_first(&mut self, tenant: TenantId) -> T {
+        let lane = self.lane(tenant);
+        let first = lane.waiting.pop_front().expect("the caller has seen it");
+        lane.deficit -= first.cost;
+        if lane.waiting.is_empty() {
+            lane.deficit = 0;
+            let left = self.turns.pop_front();
+            debug_assert_eq!(left, Some(tenant));
+        }
+        self.queued -= 1;
+        // It counts as reading before and after.
+        self.lane(tenant).in_flight += 1;
+        self.in_flight += 1;
+        first.read
+    }
+
+    fn lane(&mut self, tenant: TenantId) -> &mut Lane<T> {
+        if self.lanes.len() <= tenant.index() {
+            self.lanes.resize_with(tenant.index() + 1, || Lane::EMPTY);
+        }
+        &mut self.lanes[tenant.index()]
+    }
+}
+
+#[cfg(test)]
+impl<T> FairQueue<T> {
+    /// Recounts everything and panics where the counts contradict each other.
+    fn check_invariants(&self) {
+        let sum = |count: fn(&Lane<T>) -> usize| self.lanes.iter().map(count).sum::<usize>();
+        assert_eq!(self.in_flight, sum(|lane| lane.in_flight));
+        assert_eq!(self.queued, sum(|lane| lane.waiting.len()));
+        assert_eq!(self.readers, sum(|lane| usize::from(lane.is_reading())));
+        let mut turns: Vec<_> = self.turns.iter().map(|tenant| tenant.index()).collect();
+        turns.sort_unstable();
+        let waiting = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.waiting.is_empty());
+        assert_eq!(turns, waiting.map(|(index, _)| index).collect::<Vec<_>>(), "one turn for each who waits");
+        assert!(self.lanes.iter().all(|lane| lane.deficit == 0 || !lane.waiting.is_empty()));
+    }
+}
+
+#[cfg(test)]
+mod tests;
