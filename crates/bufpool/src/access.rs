@@ -137,6 +137,10 @@ impl Tenant {
         let word = self.checked_word(page, purpose, operation)?;
         // The wait for a frame counts against the same limit as the wait for the latch.
         let frame_deadline = limit.deadline();
+        if word.state().is_loading() && !pool.is_immediate {
+            // Perhaps the caller's own read-ahead, which it has caught up with: what it has used so far lets more be planned.
+            pool.drain_own_log(Level::Half);
+        }
         match acquire(word, purpose.want(), pool.patience(limit)) {
             Err(refusal) => Err(pool.latch_error(page, refusal, limit, operation)),
             Ok((Hold::Load(loading), _)) => pool.bring_in(self, page, loading, purpose, site, frame_deadline),
@@ -222,6 +226,9 @@ impl PoolShared {
         let policy = if level == Level::Full { Some(self.policy.lock()) } else { self.policy.try_lock() };
         if let Some(mut policy) = policy {
             self.drain_own_log_into(&mut policy);
+            self.note_plans(&policy);
+            drop(policy);
+            self.carry_out_plans();
         }
     }
 

@@ -10,8 +10,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use bufpool_policies::{FrameId, TenantId};
+use parking_lot::Mutex;
 
-use crate::io::{Action, Backend, Buffer, Buffers, Group, IoError, IoFile, Request};
+use crate::io::{Action, Backend, Buffer, Buffers, Completion, Group, IoError, IoFile, Request};
 use crate::page_word::PageWord;
 use crate::sys::Mapping;
 
@@ -69,6 +70,18 @@ pub(crate) struct ReadInto<'a> {
     pub number: u64,
     /// For neighbouring pages of the file, in file order; at most [`Buffers::PIECES_MAX`].
     pub leases: &'a mut [FrameLease],
+}
+
+/// Frames that are being filled, and what is done with them then.
+struct Fill<F>(Mutex<Option<(Vec<FrameLease>, F)>>);
+
+impl<F: FnOnce(Vec<FrameLease>, Result<(), IoError>) + Send + 'static> Completion for Fill<F> {
+    fn complete(&self, _: u64, result: Result<(), IoError>) {
+        let filled = self.0.lock().take();
+        if let Some((leases, then)) = filled {
+            then(leases, result);
+        }
+    }
 }
 
 impl Arena {
@@ -143,6 +156,29 @@ impl Arena {
         let mut requests: Vec<Request> = reads.iter_mut().enumerate().map(request).collect();
         backend.submit_and_wait(&mut requests, &group);
         group.take_failures()
+    }
+
+    /// A read for `tenant` of pages from `number` on into frames that belong to it until it is done; `then` gets them back with the result,
+    /// wherever the backend completes requests.
+    ///
+    /// Whoever submits it drains the backend before the arena goes.
+    pub fn fill_request(
+        &self,
+        file: Arc<IoFile>,
+        number: u64,
+        leases: Vec<FrameLease>,
+        tenant: TenantId,
+        then: impl FnOnce(Vec<FrameLease>, Result<(), IoError>) + Send + 'static,
+    ) -> Request {
+        // SAFETY: the leases lie in the completion, where nobody reaches them before it is called.
+        let buffers = unsafe { self.buffers(leases.iter().map(FrameLease::frame)) };
+        Request {
+            file,
+            action: Action::Read { offset: number * self.page_bytes as u64, buffers },
+            tenant: Some(tenant),
+            token: 0,
+            completion: Arc::new(Fill(Mutex::new(Some((leases, then))))),
+        }
     }
 
     /// Writes one page from a frame and waits for it.

@@ -91,7 +91,8 @@ impl PoolShared {
         Ok(())
     }
 
-    fn verify(
+    /// Lets the hooks verify what was read into a frame.
+    pub(crate) fn verify(
         &self,
         file: &FileShared,
         number: u64,

@@ -167,6 +167,19 @@ impl<W: Deref<Target = PageWord>> Loading<W> {
         Ok(Self { word: Some(word) })
     }
 
+    /// As [`try_new`](Self::try_new), for a load that another thread may end.
+    pub fn try_new_detached(word: W) -> Result<Self, State> {
+        word.begin_load()?;
+        Ok(Self { word: Some(word) })
+    }
+
+    /// The page is in the leased frame, and nobody holds it.
+    pub fn publish_unlatched(mut self, lease: FrameLease) {
+        let word = self.word.take().expect("published once");
+        held::remove(&word);
+        wake(&word, word.publish_unlatched(lease.into_word()));
+    }
+
     /// The page is in the leased frame; what the caller wants is held.
     pub fn publish(mut self, lease: FrameLease, want: Want) -> Latch<W> {
         let word = self.word.take().expect("published once");

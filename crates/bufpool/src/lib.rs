@@ -44,6 +44,8 @@ mod page_table;
 mod page_word;
 mod policy;
 mod pool;
+mod prefetch;
+mod read_ahead;
 mod read_many;
 mod recorder;
 mod reserve;

@@ -52,6 +52,7 @@ impl PoolShared {
         let file = &page.file().shared;
         file.check_loadable(page.number(), operation)?;
         let mut lease = self.find_frame(tenant, page, purpose, site, frame_deadline)?;
+        self.carry_out_plans();
         if purpose != Purpose::Create {
             let read = self.read_verified(file, page.number(), &mut lease, tenant.tenant_id(), operation);
             if let Err(error) = read {
@@ -77,7 +78,9 @@ impl PoolShared {
         let rules = self.claim_rules();
         let mut policy = self.policy.lock();
         self.drain_own_log_into(&mut policy);
-        pages.map_while(|page| policy.admit(page, tenant, site, false, &rules)).collect()
+        let admitted = pages.map_while(|page| policy.admit(page, tenant, site, false, &rules)).collect();
+        self.note_plans(&policy);
+        admitted
     }
 
     /// Empties the frame of an answer. If that is not possible, without waiting for the log (none) or at all, the access was none.
@@ -89,15 +92,19 @@ impl PoolShared {
         tenant: TenantId,
         site: SiteRef,
     ) -> Result<Option<FrameLease>> {
-        let victim = match admitted {
-            Admitted::Free(lease) => return Ok(Some(lease)),
-            Admitted::Evict(victim) => victim,
-        };
-        let vacated = self.evict(victim, tenant);
+        let vacated = self.empty(admitted, tenant);
         if !matches!(vacated, Ok(Some(_))) {
             self.policy.lock().take_back_miss(tenant, site);
         }
         vacated
+    }
+
+    /// As [`vacate`](Self::vacate), for a frame that no access asked for.
+    pub(crate) fn empty(&self, admitted: Admitted, tenant: TenantId) -> Result<Option<FrameLease>> {
+        match admitted {
+            Admitted::Free(lease) => Ok(Some(lease)),
+            Admitted::Evict(victim) => self.evict(victim, tenant),
+        }
     }
 
     /// The page does not come in: its frame is free.
@@ -129,7 +136,9 @@ impl PoolShared {
                 let mut policy = self.policy.lock();
                 self.drain_own_log_into(&mut policy);
                 let creation = purpose == Purpose::Create;
-                policy.admit(page.id(), tenant.tenant_id(), site, creation, &rules)
+                let admitted = policy.admit(page.id(), tenant.tenant_id(), site, creation, &rules);
+                self.note_plans(&policy);
+                admitted
             };
             match admitted.map(|admitted| self.vacate(admitted, tenant.tenant_id(), site)) {
                 Some(Ok(Some(lease))) => return Ok(lease),
@@ -150,6 +159,7 @@ impl PoolShared {
             frames: &self.frames,
             has_reserve: self.reserve.has_free(),
             durable_lsn: self.log.durable(),
+            clean_only: false,
         }
     }
 

@@ -83,6 +83,8 @@ pub struct PoolOptions {
     pub(crate) dirty_limit_percent: u8,
     pub(crate) reserve_high_frames: Option<u32>,
     pub(crate) reserve_low_frames: Option<u32>,
+    pub(crate) read_ahead: bool,
+    pub(crate) prefetch_limit_percent: u8,
     pub(crate) page_tables_bytes_max: u64,
 }
 
@@ -133,6 +135,8 @@ impl Default for PoolOptions {
             dirty_limit_percent: 50,
             reserve_high_frames: None,
             reserve_low_frames: None,
+            read_ahead: true,
+            prefetch_limit_percent: 12,
             page_tables_bytes_max: 4 << 30,
         }
     }
@@ -299,6 +303,21 @@ impl PoolOptions {
         self
     }
 
+    /// Whether sequential and strided reads are recognised, per context, tenant and file, and read ahead. Never in
+    /// deterministic mode. Default true.
+    pub fn read_ahead(mut self, on: bool) -> Self {
+        self.read_ahead = on;
+        self
+    }
+
+    /// The share of the frames a tenant may own, in per cent from 0 to 50, that pages may take which were brought in before
+    /// anybody asked for them and not accessed yet; 0 turns prefetching off. Higher: more and larger transfers in flight, and more to
+    /// lose where the expectation is wrong. Default 12.
+    pub fn prefetch_limit_percent(mut self, percent: u8) -> Self {
+        self.prefetch_limit_percent = percent;
+        self
+    }
+
     /// The most memory all page tables together may take, in bytes: 8 for each page of each file that is touched, in
     /// chunks. Default 4 GiB, which is enough for 4 TiB of 8 KiB pages.
     pub fn page_tables_bytes_max(mut self, bytes: u64) -> Self {
@@ -338,6 +357,9 @@ impl PoolOptions {
         let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidOptions, "open pool", message));
         if !(1..=100).contains(&self.dirty_limit_percent) {
             return invalid("dirty_limit_percent must be from 1 to 100");
+        }
+        if self.prefetch_limit_percent > 50 {
+            return invalid("prefetch_limit_percent must be from 0 to 50");
         }
         if self.threads_max == 0 {
             return invalid("threads_max must be at least 1");

@@ -4,6 +4,7 @@
 //! thread may take it while it holds latches.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bufpool_policies::{
     Access, Admission, Claims, ContextId, Decision, Directory, FileId, FrameId, ManagerKind, PageId, TenantId,
@@ -17,7 +18,12 @@ use crate::file::{FileShared, OwnedWord};
 use crate::frame::{Frame, FrameTable};
 use crate::latch::Latch;
 use crate::page_word::Want;
+use crate::prefetch::{Account, AheadPages, BUSY_MAX};
+use crate::read_ahead::{Advice, Plan, StreamCounts, StreamKey, Streams, Stretch};
 use crate::{Event, Recorder};
+
+/// Plans that wait to be carried out; more are not made.
+const PLANS_MAX: usize = 64;
 
 /// What the policy lock protects.
 pub(crate) struct PolicyState {
@@ -33,6 +39,11 @@ pub(crate) struct PolicyState {
     pub default_manager: Option<ManagerKind>,
     /// Seed of what managers draw at random.
     pub seed: u64,
+    /// None where nothing is read ahead.
+    pub streams: Option<Streams>,
+    pub prefetch_limit_percent: u8,
+    /// What [`PoolShared::carry_out_plans`](crate::pool::PoolShared::carry_out_plans) is to do.
+    pub plans: Vec<Plan>,
     recording: Option<Recording>,
 }
 
@@ -44,11 +55,13 @@ pub(crate) struct TenantEntry {
     pub closed: bool,
     /// Hits on pages that had moved on, or were outside the directory, when the hit was applied.
     pub hits_unlisted: u64,
+    /// Pages brought in ahead for it.
+    pub ahead: AheadPages,
 }
 
 impl TenantEntry {
     pub fn new(name: Arc<str>, floor_frames: u32, cap_frames: u32) -> Self {
-        Self { name, floor_frames, cap_frames, closed: false, hits_unlisted: 0 }
+        Self { name, floor_frames, cap_frames, closed: false, hits_unlisted: 0, ahead: AheadPages::default() }
     }
 }
 
@@ -68,6 +81,15 @@ pub(crate) enum Admitted {
     Evict(Victim),
 }
 
+impl Admitted {
+    fn frame(&self) -> FrameId {
+        match self {
+            Self::Free(lease) => lease.frame(),
+            Self::Evict(victim) => victim.latch.frame(),
+        }
+    }
+}
+
 impl PolicyState {
     pub fn new(directory: Directory, free: Vec<FrameLease>, recorder: Option<Box<dyn Recorder>>) -> Self {
         Self {
@@ -78,6 +100,9 @@ impl PolicyState {
             contexts: Contexts::new(),
             default_manager: None,
             seed: 0,
+            streams: None,
+            prefetch_limit_percent: 0,
+            plans: Vec::new(),
             recording: recorder.map(|recorder| Recording { recorder, held: Vec::new() }),
         }
     }
@@ -111,7 +136,10 @@ impl PolicyState {
         let listed =
             hit.frame.0 < self.directory.frames() && self.directory.page(hit.frame) == Some(hit.page);
         if listed {
-            self.directory.hit(hit.frame, &access(hit.page, hit.tenant, context));
+            let outcome = self.directory.hit(hit.frame, &access(hit.page, hit.tenant, context));
+            if outcome.first {
+                self.observe(hit.page, hit.tenant, context.id);
+            }
         } else {
             self.tenants[hit.tenant.index()].hits_unlisted += 1;
         }
@@ -127,25 +155,103 @@ impl PolicyState {
         claims: &ClaimRules<'_>,
     ) -> Option<Admitted> {
         let context = self.context(tenant, site);
-        let mut claims = PoolClaims { rules: claims, files: &self.files, taken: None };
+        let mut claims = PoolClaims::new(claims, &self.files);
         let admission = self.directory.admit(&access(page, tenant, context), &mut claims);
         let taken = claims.taken;
-        let (admitted, decision) = match admission {
-            Admission::Exhausted { .. } => return None,
+        let (admitted, decision) = self.carry_out(admission, taken)?;
+        self.record_access(page, context.id, tenant, creation);
+        self.count_miss(tenant, context, &decision);
+        if !creation {
+            self.observe(page, tenant, context.id);
+        }
+        Some(admitted)
+    }
+
+    /// Finds a frame for a page that nobody has asked for yet: a free one, or one whose page is clean. None if there is none
+    /// near the ledger's head.
+    pub fn admit_ahead(&mut self, page: PageId, account: Account, frames: &FrameTable) -> Option<Admitted> {
+        let rules = ClaimRules { frames, has_reserve: false, durable_lsn: 0, clean_only: true };
+        let mut claims = PoolClaims::new(&rules, &self.files);
+        let Account { tenant, context } = account;
+        let access = Access { page, file: page.file(), tenant, context };
+        let admission = self.directory.admit_ahead(&access, &mut claims);
+        let taken = claims.taken;
+        let (admitted, _) = self.carry_out(admission, taken)?;
+        self.tenants[tenant.index()].ahead.push(admitted.frame(), page);
+        Some(admitted)
+    }
+
+    /// How many pages may come in ahead for a tenant now.
+    pub fn room_ahead(&mut self, tenant: TenantId) -> usize {
+        let limit = self.limit_ahead(tenant);
+        self.tenants[tenant.index()].ahead.room(&mut self.directory, limit)
+    }
+
+    /// The most pages of a tenant that may be unused since they came in ahead.
+    fn limit_ahead(&self, tenant: TenantId) -> usize {
+        let frames = u64::from(self.tenants[tenant.index()].cap_frames.min(self.directory.frames()));
+        (frames * u64::from(self.prefetch_limit_percent) / 100) as usize
+    }
+
+    /// The directory's answer, with the lease or the claimed latch that goes with it.
+    fn carry_out(
+        &mut self,
+        admission: Admission,
+        taken: Option<Latch<OwnedWord>>,
+    ) -> Option<(Admitted, Decision)> {
+        match admission {
+            Admission::Exhausted { .. } => None,
             Admission::Free { frame, decision } => {
                 let lease =
                     self.free[frame.index()].take().expect("the directory hands out free frames only");
-                (Admitted::Free(lease), decision)
+                Some((Admitted::Free(lease), decision))
             }
             Admission::Evict { frame, page, tenant: owner, decision } => {
                 let latch = taken.expect("the directory evicts what it has claimed");
                 assert_eq!(latch.frame(), frame, "the directory evicts the frame it claimed last");
-                (Admitted::Evict(Victim { latch, page, owner }), decision)
+                Some((Admitted::Evict(Victim { latch, page, owner }), decision))
             }
-        };
-        self.record_access(page, context.id, tenant, creation);
-        self.count_miss(tenant, context, &decision);
-        Some(admitted)
+        }
+    }
+
+    /// A page was missed, or accessed for the first time since it came in ahead: what does that promise?
+    fn observe(&mut self, page: PageId, tenant: TenantId, context: u32) {
+        let limit = self.limit_ahead(tenant) as u64;
+        let Some(streams) = &mut self.streams else { return };
+        let Some(file) = self.files.get(page.file().index()).and_then(Option::as_ref) else { return };
+        let key = StreamKey { tenant, context: ContextId(context), file: page.file() };
+        let Advice { bring, demote } =
+            streams.observe(key, page.number(), file.pages.load(Ordering::Relaxed), limit);
+        if let Some(pages) = bring {
+            // A batch of hits makes many small plans that follow upon one another.
+            let joined = self.plans.last_mut().is_some_and(|last| last.key == key && last.pages.join(pages));
+            if !joined && self.plans.len() < PLANS_MAX {
+                self.plans.push(Plan { key, pages });
+            }
+        }
+        for number in demote.into_iter().flat_map(Stretch::numbers) {
+            if let Some(frame) = file.table.get(number).and_then(|word| word.state().resident_frame())
+                && self.directory.is_ahead(frame, PageId::in_file(file.id, number))
+            {
+                self.directory.demote(frame);
+            }
+        }
+    }
+
+    /// A plan could not be carried out from page `refused` on.
+    pub fn plan_fell_short(&mut self, plan: &Plan, refused: u64) {
+        if let Some(streams) = &mut self.streams {
+            streams.fell_short(plan, refused);
+        }
+    }
+
+    pub fn stream_counts(&self) -> StreamCounts {
+        self.streams.as_ref().map_or_else(StreamCounts::default, |streams| streams.counts)
+    }
+
+    /// The tenant's context at a call site, as managers know it.
+    pub fn context_of(&mut self, tenant: TenantId, site: SiteRef) -> ContextId {
+        ContextId(self.context(tenant, site).id)
     }
 
     fn count_miss(&mut self, tenant: TenantId, context: Found, decision: &Decision) {
@@ -166,7 +272,7 @@ impl PolicyState {
 
     /// A page that must go because its tenant's cap fell.
     pub fn shrink(&mut self, tenant: TenantId, claims: &ClaimRules<'_>) -> Option<Victim> {
-        let mut claims = PoolClaims { rules: claims, files: &self.files, taken: None };
+        let mut claims = PoolClaims::new(claims, &self.files);
         let eviction = self.directory.shrink(tenant, &mut claims)?;
         let latch = claims.taken.expect("the directory evicts what it has claimed");
         Some(Victim { latch, page: eviction.page, owner: tenant })
@@ -263,6 +369,8 @@ pub(crate) struct ClaimRules<'a> {
     pub has_reserve: bool,
     /// The log is durable up to here.
     pub durable_lsn: u64,
+    /// No dirty page may be taken, and after [`BUSY_MAX`] frames that cannot be taken the question ends.
+    pub clean_only: bool,
 }
 
 impl ClaimRules<'_> {
@@ -274,7 +382,9 @@ impl ClaimRules<'_> {
         frame.pins() == 0
             && !frame.is_writing()
             && (!frame.is_dirty()
-                || !file.is_poisoned() && (self.has_reserve || frame.page_lsn() <= self.durable_lsn))
+                || !self.clean_only
+                    && !file.is_poisoned()
+                    && (self.has_reserve || frame.page_lsn() <= self.durable_lsn))
     }
 }
 
@@ -283,9 +393,15 @@ struct PoolClaims<'a> {
     rules: &'a ClaimRules<'a>,
     files: &'a [Option<Arc<FileShared>>],
     taken: Option<Latch<OwnedWord>>,
+    /// Frames found busy.
+    busy: u32,
 }
 
-impl PoolClaims<'_> {
+impl<'a> PoolClaims<'a> {
+    fn new(rules: &'a ClaimRules<'a>, files: &'a [Option<Arc<FileShared>>]) -> Self {
+        Self { rules, files, taken: None, busy: 0 }
+    }
+
     fn page_and_file(&self, frame: FrameId) -> Option<(PageId, &Arc<FileShared>)> {
         let page = self.rules.frames.get(frame).page()?;
         Some((page, self.files.get(page.file().index())?.as_ref()?))
@@ -294,9 +410,16 @@ impl PoolClaims<'_> {
 
 impl Claims for PoolClaims<'_> {
     fn is_busy(&mut self, frame: FrameId) -> bool {
-        let Some((page, file)) = self.page_and_file(frame) else { return true };
-        let unlatched = file.table.get(page.number()).is_some_and(|word| word.state().is_unlatched());
-        !unlatched || !self.rules.allows(self.rules.frames.get(frame), file)
+        let could_be_taken = self.page_and_file(frame).is_some_and(|(page, file)| {
+            let unlatched = file.table.get(page.number()).is_some_and(|word| word.state().is_unlatched());
+            unlatched && self.rules.allows(self.rules.frames.get(frame), file)
+        });
+        self.busy += u32::from(!could_be_taken);
+        !could_be_taken
+    }
+
+    fn gives_up(&self) -> bool {
+        self.rules.clean_only && self.busy >= BUSY_MAX
     }
 
     fn claim(&mut self, frame: FrameId) -> bool {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bufpool_policies::{DEFAULT_TENANT, Directory, DirectoryOptions, FileId, PageId, TenantId};
@@ -23,6 +23,7 @@ use crate::log::LogLink;
 use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions, Shares};
 use crate::page_table::PageTableBudget;
 use crate::policy::{PolicyState, TenantEntry};
+use crate::read_ahead::Streams;
 use crate::reserve::{HookBuffers, Reserve};
 use crate::stats::{ContextStats, Report, Stats, TenantStats};
 use crate::tenant::{Tenant, TenantOptions};
@@ -39,6 +40,8 @@ pub struct Pool {
 
 /// What all handles of a pool share.
 pub(crate) struct PoolShared {
+    /// For operations that outlive the call that began them.
+    pub me: Weak<PoolShared>,
     // What each access looks at comes first.
     /// Tells pools apart in the lifetime of the process.
     pub serial: u64,
@@ -51,6 +54,8 @@ pub(crate) struct PoolShared {
     pub arena: Arena,
     pub frames: FrameTable,
     pub policy: Mutex<PolicyState>,
+    /// Something is to be read ahead.
+    pub plans_waiting: AtomicBool,
     /// The hits of all threads. Locked after `policy`, if both.
     pub logs: Mutex<Vec<Arc<Ring>>>,
 
@@ -91,6 +96,10 @@ pub(crate) struct Counters {
     pub write_failures: AtomicU64,
     pub log_failures: AtomicU64,
     pub dirty_frames: AtomicU64,
+    pub prefetch_issued: AtomicU64,
+    pub prefetch_failed: AtomicU64,
+    /// Prefetches that ended because clean frames were scarce.
+    pub prefetch_scarce: AtomicU64,
 }
 
 impl Pool {
@@ -129,13 +138,18 @@ impl Pool {
         let mut policy = PolicyState::new(directory, free, options.recorder);
         policy.default_manager = options.manager;
         policy.seed = options.deterministic.unwrap_or(0);
+        let reads_ahead =
+            options.read_ahead && options.prefetch_limit_percent > 0 && options.deterministic.is_none();
+        policy.streams = reads_ahead.then(|| Streams::new(options.page_bytes));
+        policy.prefetch_limit_percent = options.prefetch_limit_percent;
         policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
         if let Some(kind) = options.manager {
             policy.manage(DEFAULT_TENANT, kind);
         }
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let shared = Arc::new(PoolShared {
+        let shared = Arc::new_cyclic(|me| PoolShared {
+            me: Weak::clone(me),
             serial,
             holds_slot: serial as usize % HOLDS_SLOTS,
             page_bytes: options.page_bytes,
@@ -144,6 +158,7 @@ impl Pool {
             arena,
             frames: FrameTable::new(frames + reserve.frames() as u32),
             policy: Mutex::new(policy),
+            plans_waiting: AtomicBool::new(false),
             logs: Mutex::default(),
             frames_count: frames,
             reserve,
@@ -478,7 +493,13 @@ impl PoolShared {
             miss_writes: counters.miss_writes.load(Ordering::Relaxed),
             creations: counters.creations.load(Ordering::Relaxed),
             waited: counters.waited.load(Ordering::Relaxed),
-            prefetch_used: 0,
+            prefetch_issued: counters.prefetch_issued.load(Ordering::Relaxed),
+            prefetch_used: total.prefetch_used,
+            prefetch_wasted: total.prefetch_wasted,
+            prefetch_failed: counters.prefetch_failed.load(Ordering::Relaxed),
+            prefetch_scarce: counters.prefetch_scarce.load(Ordering::Relaxed),
+            read_ahead_streams: policy.stream_counts().opened,
+            read_ahead_wasteful: policy.stream_counts().wasteful,
             evictions: total.evictions,
             write_failures: counters.write_failures.load(Ordering::Relaxed),
             log_failures: counters.log_failures.load(Ordering::Relaxed),
@@ -494,6 +515,8 @@ impl PoolShared {
     }
 
     fn check_invariants(&self) {
+        // What comes in ahead is on its way in the backend.
+        self.backend.drain();
         self.write_back.wait_until_idle();
         let mut policy = self.policy.lock();
         self.drain_logs(&mut policy);
@@ -543,6 +566,9 @@ fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
         overrules: stats.overrules,
         mistakes: stats.mistakes,
         vindications: stats.vindications,
+        prefetched: stats.prefetched,
+        prefetch_used: stats.prefetch_used,
+        prefetch_wasted: stats.prefetch_wasted,
         revocations: stats.revocations,
         contexts_recycled,
         recycled_accesses: recycled_counts.accesses,

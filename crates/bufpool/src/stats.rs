@@ -22,8 +22,21 @@ pub struct Stats {
     pub creations: u64,
     /// Hits that waited for another thread's load of the page.
     pub waited: u64,
+    /// Pages whose read was begun before anybody asked for them, by [`Tenant::prefetch`](crate::Tenant::prefetch) or
+    /// by read-ahead.
+    pub prefetch_issued: u64,
     /// First accesses to prefetched pages.
     pub prefetch_used: u64,
+    /// Prefetched pages that left memory before anybody accessed them.
+    pub prefetch_wasted: u64,
+    /// Prefetched pages that could not be read.
+    pub prefetch_failed: u64,
+    /// Prefetches that ended early because clean frames were scarce.
+    pub prefetch_scarce: u64,
+    /// Positions in sequential or strided streams that were followed by reading ahead.
+    pub read_ahead_streams: u64,
+    /// Of these, given up with more than a quarter of their pages unused.
+    pub read_ahead_wasteful: u64,
     /// Pages evicted.
     pub evictions: u64,
     /// Writes and fsyncs that failed.
@@ -87,6 +100,12 @@ pub struct TenantStats {
     pub vindications: u64,
     /// Times its manager was revoked.
     pub revocations: u64,
+    /// Its pages that came in before anybody accessed them.
+    pub prefetched: u64,
+    /// Of these, pages accessed since.
+    pub prefetch_used: u64,
+    /// Of these, pages that left before anybody accessed them.
+    pub prefetch_wasted: u64,
     /// Contexts that were recycled, because there were too many at a time.
     pub contexts_recycled: u64,
     /// Accesses from contexts that were recycled.
@@ -178,6 +197,19 @@ impl fmt::Display for Report {
             stats.reads,
             stats.writes
         )?;
+        if stats.prefetch_issued > 0 {
+            writeln!(
+                f,
+                "prefetched {}  used {}  wasted {}  failed {}  clean frames scarce {}  streams {}  wasteful {}",
+                stats.prefetch_issued,
+                stats.prefetch_used,
+                stats.prefetch_wasted,
+                stats.prefetch_failed,
+                stats.prefetch_scarce,
+                stats.read_ahead_streams,
+                stats.read_ahead_wasteful
+            )?;
+        }
         self.fmt_tenants(f)?;
         self.fmt_contexts(f)
     }

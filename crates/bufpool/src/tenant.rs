@@ -231,6 +231,25 @@ macro_rules! access_functions {
             $tenant.guard_many(pages, $site)
         }
 
+        /// Begins to bring pages in that will be needed soon, and returns at once: how many reads were begun. Pages that are in
+        /// memory or on their way are passed over; so are wrong ones.
+        ///
+        /// Ends early where the tenant has `prefetch_limit_percent` of its frames full of pages that nobody has accessed yet,
+        /// where clean frames are scarce, and after 65,536 pages. No access; the first one to such a page is a hit, counted also in
+        /// [`prefetch_used`](crate::Stats::prefetch_used). A read that fails is counted, and whoever needs the page gets
+        /// the error. Does nothing in deterministic mode.
+        ///
+        /// ```
+        /// # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) {
+        /// tenant.prefetch((10..20).map(|number| file.page(number)));
+        /// tenant.prefetch([file.page(7), file.page(99)]);
+        /// # }
+        /// ```
+        #[track_caller]
+        pub fn prefetch<'g>($($receiver)*, pages: impl IntoIterator<Item = Page<'g>>) -> usize $($bound)* {
+            $tenant.prefetch_all(pages, $site)
+        }
+
         /// Brings `page` in and keeps it in its frame, without a latch. One access.
         #[track_caller]
         pub fn pin<'g>($($receiver)*, page: Page<'g>) -> Result<Pin<'g>> $($bound)* {

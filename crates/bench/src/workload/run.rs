@@ -142,6 +142,8 @@ fn open_pool(
         .threads_max(threads_max)
         .allocation(scheme.allocation)
         .manager(scheme.manager.kind())
+        // What is compared is which pages stay: each miss of a policy shall be seen.
+        .read_ahead(false)
         .io(database.io())
         .direct(database.direct());
     pool = match options.memory {

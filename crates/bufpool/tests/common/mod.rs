@@ -28,9 +28,9 @@ pub fn on_each_backend(test: impl Fn(Io)) {
     test(Io::Auto);
 }
 
-/// Options of a small pool: 32 frames of 4 KiB, for at most 8 threads.
+/// Options of a small pool: 32 frames of 4 KiB, for at most 8 threads, without read-ahead, so that misses can be counted.
 pub fn small() -> PoolOptions {
-    PoolOptions::new().frames(32).page_bytes(PAGE_BYTES).threads_max(8)
+    PoolOptions::new().frames(32).page_bytes(PAGE_BYTES).threads_max(8).read_ahead(false)
 }
 
 /// Options of a small pool in deterministic mode.

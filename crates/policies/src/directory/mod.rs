@@ -219,6 +219,11 @@ impl Directory {
         slot.page == page && slot.state == State::AheadInFlight
     }
 
+    /// References and loads since the page in `frame` was referenced or loaded.
+    pub fn age(&self, frame: FrameId) -> u64 {
+        self.now as u64 - self.frames[frame.0].last_reference
+    }
+
     /// A page that came in ahead will not be needed after all: it is the next to go. Does nothing to other pages.
     pub fn demote(&mut self, frame: FrameId) {
         if self.frames[frame.0].state == State::Ahead {

@@ -1,0 +1,249 @@
+//! Goal: prefetched pages are there when they are needed, within the tenant's limit, at nobody's expense; and whatever becomes of
+//! their reads, no frame and no change is lost.
+//! Method: counts and contents in small cases, on a simulated device with delays and with failures at every read.
+
+mod common;
+
+use std::time::Duration;
+
+use bufpool::sim::{SimDevice, SimFailure, SimFault};
+use bufpool::{File, FileOptions, IoOperation, Pool, PoolOptions, Stats};
+use common::{PAGE_BYTES, deterministic, directory, new_file, on_each_backend, small, stamp, version};
+
+/// A file of stamped pages (version 1) on a simulated device.
+fn device(pages: u64) -> SimDevice {
+    let device = SimDevice::new(1);
+    let mut contents = vec![0; pages as usize * PAGE_BYTES];
+    for (number, page) in contents.chunks_exact_mut(PAGE_BYTES).enumerate() {
+        stamp(page, number as u64, 1);
+    }
+    device.put("data", &contents);
+    device
+}
+
+fn open(options: PoolOptions, device: &SimDevice) -> (Pool, File) {
+    let pool = options.open_on(device).unwrap();
+    let file = pool.open_file("data", FileOptions::new()).unwrap();
+    (pool, file)
+}
+
+/// 100 frames, of which 50 may be prefetched pages; no read-ahead.
+fn half() -> PoolOptions {
+    small().frames(100).prefetch_limit_percent(50).read_ahead(false)
+}
+
+/// Waits for what is on its way, checks that every page is accounted for, and returns the counts.
+fn settled(pool: &Pool) -> Stats {
+    pool.check_invariants();
+    let stats = pool.stats();
+    let prefetched: u64 = stats.tenants.iter().map(|tenant| tenant.prefetched).sum();
+    assert_eq!(prefetched + stats.prefetch_failed, stats.prefetch_issued);
+    stats
+}
+
+#[test]
+fn the_first_access_to_a_prefetched_page_is_a_hit() {
+    on_each_backend(|io| {
+        let directory = directory();
+        let pool = half().io(io).open().unwrap();
+        let file = new_file(&pool, directory.path(), "data", 60);
+        let tenant = pool.default_tenant();
+        for number in 0..60 {
+            stamp(&mut tenant.write(file.page(number)).unwrap(), number, 1);
+        }
+        pool.checkpoint().unwrap();
+        file.discard(0..60).unwrap();
+        drop(tenant.read(file.page(7)).unwrap());
+        let before = settled(&pool);
+
+        // A range with a page in memory, and a list with a page twice and one beyond the end.
+        assert_eq!(tenant.prefetch((0..20).map(|number| file.page(number))), 19);
+        assert_eq!(tenant.prefetch([50, 30, 50, 60].map(|number| file.page(number))), 2);
+        let after = settled(&pool);
+        assert_eq!((after.accesses, after.prefetch_used), (before.accesses, 0));
+        assert_eq!((after.prefetch_issued, after.reads - before.reads), (21, 21));
+        for number in (0..20).chain([50, 30]) {
+            for _ in 0..2 {
+                assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 1);
+            }
+        }
+        let used = settled(&pool);
+        assert_eq!((used.hits - before.hits, used.misses), (44, before.misses));
+        assert_eq!((used.prefetch_used, used.prefetch_wasted), (21, 0));
+        assert_eq!(tenant.prefetch((0..20).map(|number| file.page(number))), 0);
+    });
+}
+
+#[test]
+fn neighbours_come_in_one_transfer() {
+    let device = device(100);
+    let (pool, file) = open(half().frames(200), &device);
+    let tenant = pool.default_tenant();
+    // 64 pages are 256 KiB.
+    assert_eq!(tenant.prefetch((0..90).filter(|number| *number != 80).map(|number| file.page(number))), 89);
+    settled(&pool);
+    assert_eq!(device.calls(IoOperation::Read), 3);
+}
+
+#[test]
+fn a_reader_waits_for_a_page_on_its_way() {
+    let device = device(20);
+    let (pool, file) = open(half(), &device);
+    let tenant = pool.default_tenant();
+    device.set_latency(Duration::from_millis(50), Duration::from_millis(50));
+    assert_eq!(tenant.prefetch([file.page(3)]), 1);
+    assert!(tenant.try_read(file.page(3)).unwrap().is_none(), "it is being loaded");
+    assert_eq!(version(&tenant.read(file.page(3)).unwrap(), 3), 1);
+    let stats = settled(&pool);
+    assert_eq!((stats.hits, stats.misses, stats.waited, stats.prefetch_used), (1, 0, 1, 1));
+}
+
+#[test]
+fn the_limit_holds_and_the_oldest_unused_pages_go_first() {
+    let device = device(400);
+    let (pool, file) = open(half(), &device);
+    let tenant = pool.default_tenant();
+    for number in 300..350 {
+        drop(tenant.read(file.page(number)).unwrap());
+    }
+    assert_eq!(tenant.prefetch((0..200).map(|number| file.page(number))), 50);
+    assert_eq!(settled(&pool).prefetch_wasted, 0);
+    assert_eq!(tenant.prefetch((200..300).map(|number| file.page(number))), 0);
+    for number in (0..20).chain(300..350).chain(300..350) {
+        drop(tenant.read(file.page(number)).unwrap());
+    }
+    // 20 of them have been used, and the others for more than 100 accesses not.
+    assert_eq!(tenant.prefetch((200..300).map(|number| file.page(number))), 50);
+    let stats = settled(&pool);
+    assert_eq!((stats.prefetch_issued, stats.prefetch_used, stats.prefetch_wasted), (100, 20, 30));
+    for number in (200..250).chain(300..350) {
+        drop(tenant.read(file.page(number)).unwrap());
+    }
+    let stats = settled(&pool);
+    assert_eq!((stats.misses, stats.prefetch_used), (50, 70), "nobody in use had to leave before them");
+
+    let off = half().prefetch_limit_percent(0);
+    let (pool, file) = open(off, &self::device(10));
+    assert_eq!(pool.default_tenant().prefetch([file.page(0)]), 0);
+    assert!(small().prefetch_limit_percent(51).open().is_err());
+}
+
+#[test]
+fn tenants_have_limits_of_their_own() {
+    let (pool, file) = open(half(), &device(400));
+    let small = pool.tenant("small").cap_frames(20).open().unwrap();
+    let other = pool.tenant("other").open().unwrap();
+    assert_eq!(small.prefetch((0..100).map(|number| file.page(number))), 10);
+    assert_eq!(other.prefetch((100..400).map(|number| file.page(number))), 50);
+    small.close().unwrap();
+    assert_eq!(settled(&pool).prefetch_issued, 60);
+}
+
+#[test]
+fn no_dirty_page_makes_room_for_a_prefetch() {
+    let device = device(200);
+    let (pool, file) = open(half().dirty_limit_percent(100), &device);
+    let tenant = pool.default_tenant();
+    // The last frame is pinned, so that the pages stay below the limit at which they are written.
+    let _pin = tenant.pin(file.page(199)).unwrap();
+    for number in 0..99 {
+        stamp(&mut tenant.write(file.page(number)).unwrap(), number, 2);
+    }
+    let before = pool.stats().evictions;
+    let begun = tenant.prefetch((100..150).map(|number| file.page(number)));
+    assert_eq!((begun, pool.stats().evictions), (0, before));
+    assert_eq!(pool.stats().prefetch_scarce, 1);
+    pool.checkpoint().unwrap();
+    assert_eq!(tenant.prefetch((100..150).map(|number| file.page(number))), 50);
+    settled(&pool);
+}
+
+#[test]
+fn nothing_is_prefetched_where_it_makes_no_sense() {
+    let (pool, file) = open(deterministic(), &device(20));
+    assert_eq!(pool.default_tenant().prefetch([file.page(0)]), 0);
+    let (pool, file) = open(half(), &device(20));
+    let (other, foreign) = open(half(), &device(20));
+    let tenant = pool.default_tenant();
+    assert_eq!(tenant.prefetch([foreign.page(0), file.page(1)]), 1);
+    let closing = pool.tenant("closing").open().unwrap();
+    let handle = closing.clone();
+    closing.close().unwrap();
+    assert_eq!(handle.prefetch([file.page(2)]), 0);
+    drop(other);
+    let unused = file.clone();
+    file.close().unwrap();
+    assert_eq!(tenant.prefetch([unused.page(3)]), 0);
+    pool.close().unwrap();
+    assert_eq!(tenant.prefetch([unused.page(3)]), 0);
+}
+
+#[test]
+fn files_and_pools_close_while_pages_are_on_their_way() {
+    let device = device(100);
+    device.set_latency(Duration::from_millis(1), Duration::from_millis(20));
+    let (pool, file) = open(half(), &device);
+    let tenant = pool.default_tenant();
+    let prefetch = |file: &File| tenant.prefetch((0..40).step_by(2).map(|number| file.page(number)));
+    assert_eq!(prefetch(&file), 20);
+    file.discard(0..100).unwrap();
+    assert_eq!(prefetch(&file), 20);
+    file.truncate(30).unwrap();
+    settled(&pool);
+    assert_eq!(prefetch(&file), 0, "the pages below 30 are still there");
+    file.discard(0..30).unwrap();
+    assert_eq!(prefetch(&file), 15);
+    file.close().unwrap();
+    let file = pool.open_file("data", FileOptions::new()).unwrap();
+    assert_eq!(prefetch(&file), 15);
+    pool.close().unwrap();
+
+    // All handles go, with reads in flight.
+    let (pool, file) = open(half(), &device);
+    let tenant = pool.default_tenant();
+    tenant.prefetch((0..30).step_by(2).map(|number| file.page(number)));
+    drop((pool, file, tenant));
+}
+
+/// Each read of a script fails in its turn.
+#[test]
+fn failures_at_every_read_lose_neither_frames_nor_changes() {
+    let script = |pool: &Pool, file: &File| {
+        let tenant = pool.default_tenant();
+        for first in [0_u64, 40, 20, 0, 60, 10] {
+            tenant.prefetch(
+                (first..first + 12).filter(|number| number % 5 != 0).map(|number| file.page(number)),
+            );
+            for number in first..first + 14 {
+                if let Ok(page) = tenant.read(file.page(number)) {
+                    assert!(version(&page, number) >= 1);
+                }
+            }
+            for number in first..first + 3 {
+                if let Ok(mut page) = tenant.write(file.page(number)) {
+                    stamp(&mut page, number, 2);
+                }
+            }
+        }
+    };
+    let options = || half().frames(32);
+    let device = device(100);
+    let (pool, file) = open(options(), &device);
+    script(&pool, &file);
+    let reads = device.calls(IoOperation::Read);
+    let mut failed = 0;
+    for nth in 1..=reads {
+        let device = self::device(100);
+        device.fail(SimFault { operation: IoOperation::Read, nth, failure: SimFailure::Io });
+        let (pool, file) = open(options(), &device);
+        script(&pool, &file);
+        failed += settled(&pool).prefetch_failed;
+        pool.checkpoint().unwrap();
+        // All frames are there: so many pages can be held at once.
+        let tenant = pool.default_tenant();
+        let guards: Vec<_> = (0..32).map(|number| tenant.read(file.page(number)).unwrap()).collect();
+        (0..).zip(&guards).for_each(|(number, guard)| assert!(version(guard, number) >= 1));
+    }
+    println!("{reads} reads failed one at a time, {failed} prefetched pages with them, no frame lost");
+    assert!(failed > 20);
+}
