@@ -27,9 +27,9 @@ fn open(options: PoolOptions, device: &SimDevice) -> (Pool, File) {
     (pool, file)
 }
 
-/// 100 frames, of which 50 may be prefetched pages; no read-ahead.
+/// 100 frames, of which 50 may be prefetched pages; no read-ahead, and plain LRU.
 fn half() -> PoolOptions {
-    small().frames(100).prefetch_limit_percent(50).read_ahead(false)
+    small().frames(100).manager(None).prefetch_limit_percent(50).read_ahead(false)
 }
 
 /// Waits for what is on its way, checks that every page is accounted for, and returns the counts.
