@@ -79,6 +79,14 @@ impl<const LISTS: usize> Ghosts<LISTS> {
         Some(page)
     }
 
+    /// Forgets the newest ghost of `list`.
+    pub(crate) fn pop_newest(&mut self, list: usize) -> Option<PageId> {
+        let slot = self.lists[list].iter_from_tail(&self.links).next()?;
+        let page = self.ghosts[slot as usize];
+        self.take(page);
+        Some(page)
+    }
+
     /// Bytes of memory held.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.ghosts.capacity() * size_of::<PageId>()

@@ -34,6 +34,7 @@ pub use ids::{Access, ContextId, FileId, FrameId, PageId, TenantId};
 pub use manager::{
     Block, Manager, ManagerKind, StreamReport,
     automatic::{Automatic, Strategy},
+    partitioned::Partitioned,
     priority_pools::PRIORITIES,
 };
 pub use random::{SplitMix64, mix64};

@@ -43,6 +43,10 @@ pub const SCHEMES: &[Scheme] = &[
     Scheme::new("lru-sp", Allocation::LruSp, Manager::Directives).in_main_job(),
     Scheme::managed(ManagerKind::Auto).in_main_job(),
     Scheme::managed(ManagerKind::Reuse),
+    Scheme::managed(ManagerKind::Amp),
+    Scheme::managed(ManagerKind::Pcc),
+    Scheme::managed(ManagerKind::Ubm),
+    Scheme::managed(ManagerKind::Dear),
     Scheme::new("lru-s", Allocation::LruS, Manager::Directives),
     Scheme::new("alloc-lru", Allocation::AllocLru, Manager::Directives),
 ];

@@ -1,7 +1,7 @@
 //! AMP's access recency at constant cost: the list of the stream's blocks is kept for sampled blocks only.
 
 use super::{
-    Class, Detector,
+    Class, Detector, Evidence,
     amp_exact::{LOOP_BELOW, TEMPORAL_ABOVE},
 };
 use crate::{PageId, mix64};
@@ -75,7 +75,7 @@ impl Amp {
     pub fn new(options: AmpOptions) -> Self {
         Self {
             options,
-            entries: Vec::with_capacity(SAMPLES_MAX + 1),
+            entries: Vec::new(),
             threshold: HASHES,
             accesses: 0,
             recency: 0.5,
@@ -88,11 +88,6 @@ impl Amp {
     /// The mean recency, and of how many re-accesses; none before the first.
     pub fn recency(&self) -> Option<(f64, u32)> {
         (self.samples > 0).then_some((self.recency, self.samples))
-    }
-
-    /// Bytes of memory held.
-    pub fn metadata_bytes(&self) -> usize {
-        size_of::<Self>() + self.entries.capacity() * size_of::<Entry>()
     }
 
     /// Panics unless the entries are sampled, distinct, and in order of access.
@@ -175,6 +170,15 @@ impl Detector for Amp {
 
     fn class(&self) -> Class {
         self.class
+    }
+
+    fn evidence(&self) -> Evidence {
+        let recency = self.recency().map(|(recency, _)| recency);
+        Evidence { samples: self.samples.max(self.first_accesses), recency }
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        size_of::<Self>() + self.entries.capacity() * size_of::<Entry>()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Class, Detector};
+use super::{Class, Detector, Evidence};
 use crate::PageId;
 
 /// Mean recency below which a stream loops.
@@ -96,6 +96,16 @@ impl Detector for AmpExact {
             Some(recency) if recency > TEMPORAL_ABOVE => Class::Temporal,
             Some(_) => Class::Other,
         }
+    }
+
+    fn evidence(&self) -> Evidence {
+        Evidence { samples: u32::try_from(self.samples).unwrap_or(u32::MAX), recency: self.recency() }
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.tree.capacity() * size_of::<u32>()
+            + self.last_access.capacity() * size_of::<(PageId, usize)>()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Class, Detector};
+use super::{Class, Detector, Evidence};
 use crate::PageId;
 
 /// How a stream is watched.
@@ -111,5 +111,14 @@ impl Detector for Dear {
 
     fn class(&self) -> Class {
         self.class
+    }
+
+    /// Accesses of the periods that the label rests on.
+    fn evidence(&self) -> Evidence {
+        Evidence { samples: u32::try_from(self.history.len()).unwrap_or(u32::MAX), recency: None }
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        size_of::<Self>() + self.history.capacity() * size_of::<PageId>()
     }
 }

@@ -14,12 +14,14 @@
 mod amp;
 mod amp_exact;
 mod dear;
+mod kind;
 mod pcc;
 mod ubm;
 
 pub use amp::{Amp, AmpOptions};
 pub use amp_exact::AmpExact;
 pub use dear::{Dear, DearOptions};
+pub use kind::DetectorKind;
 pub use pcc::Pcc;
 pub use ubm::Ubm;
 
@@ -48,4 +50,21 @@ pub trait Detector {
 
     /// The label that the accesses so far deserve.
     fn class(&self) -> Class;
+
+    /// What the label rests on.
+    fn evidence(&self) -> Evidence {
+        Evidence::default()
+    }
+
+    /// Bytes of memory held.
+    fn metadata_bytes(&self) -> usize;
+}
+
+/// What a label rests on.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Evidence {
+    /// Accesses that told something.
+    pub samples: u32,
+    /// AMP's mean access recency, from 0 (a loop) to 1; none where it is not measured, or nothing was accessed again.
+    pub recency: Option<f64>,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Class, Detector};
+use super::{Class, Detector, Evidence};
 use crate::PageId;
 
 /// By how much one count must exceed the other. The paper's number is not at hand; the misjudgement of small files that are
@@ -61,5 +61,13 @@ impl Detector for Pcc {
         } else {
             Class::Other
         }
+    }
+
+    fn evidence(&self) -> Evidence {
+        Evidence { samples: u32::try_from(self.accesses).unwrap_or(u32::MAX), recency: None }
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        size_of::<Self>() + self.last_access.capacity() * size_of::<(PageId, u64)>()
     }
 }

@@ -1,6 +1,6 @@
 //! UBM: a file is what its runs of consecutive blocks make it.
 
-use super::{Class, Detector};
+use super::{Class, Detector, Evidence};
 use crate::PageId;
 
 /// Consecutive blocks that make a run a sequence.
@@ -87,5 +87,13 @@ impl Detector for Ubm {
 
     fn class(&self) -> Class {
         self.class
+    }
+
+    fn evidence(&self) -> Evidence {
+        Evidence { samples: u32::try_from(self.accesses).unwrap_or(u32::MAX), recency: None }
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        size_of::<Self>()
     }
 }

@@ -12,6 +12,7 @@ use crate::{
 
 pub(crate) mod automatic;
 mod kind;
+pub(crate) mod partitioned;
 pub(crate) mod priority_pools;
 mod ranges;
 mod stream_report;

@@ -1,0 +1,74 @@
+//! A directory and the driver's map from page to frame: a cache in fifty lines.
+#![allow(dead_code)]
+
+use std::collections::HashMap;
+
+use bufpool_policies::{
+    Access, Admission, Allocation, Claims, ContextId, Directory, DirectoryOptions, FileId, FrameId,
+    ManagerKind, PageId, TenantId,
+};
+
+/// Every frame can be taken.
+struct Idle;
+
+impl Claims for Idle {
+    fn is_busy(&mut self, _frame: FrameId) -> bool {
+        false
+    }
+
+    fn claim(&mut self, _frame: FrameId) -> bool {
+        true
+    }
+}
+
+pub struct Cache {
+    pub directory: Directory,
+    pub frame_of: HashMap<PageId, FrameId>,
+}
+
+impl Cache {
+    /// Frames shared by LRU-SP.
+    pub fn new(frames: u32, revocation: bool) -> Self {
+        let options =
+            DirectoryOptions { frames, allocation: Allocation::LruSp, revocation, shared_pages: false };
+        Self { directory: Directory::new(options).unwrap(), frame_of: HashMap::new() }
+    }
+
+    /// The same, with a manager for the default tenant.
+    pub fn managed(frames: u32, kind: ManagerKind) -> Self {
+        let mut cache = Self::new(frames, false);
+        cache.manage(TenantId(0), kind, 1);
+        cache
+    }
+
+    pub fn manage(&mut self, tenant: TenantId, kind: ManagerKind, seed: u64) {
+        let manager = kind.build(self.directory.frames(), seed, tenant);
+        self.directory.set_manager(tenant, manager, true).unwrap();
+    }
+
+    /// Makes the access; true if it is a hit.
+    pub fn access(&mut self, tenant: TenantId, context: u32, file: u32, page: u64) -> bool {
+        let page = PageId(page);
+        let access = Access { page, file: FileId(file), tenant, context: ContextId(context) };
+        if let Some(frame) = self.frame_of.get(&page) {
+            self.directory.hit(*frame, &access);
+            return true;
+        }
+        let frame = match self.directory.admit(&access, &mut Idle) {
+            Admission::Free { frame, .. } => frame,
+            Admission::Evict { frame, page, .. } => {
+                self.frame_of.remove(&page);
+                frame
+            }
+            Admission::Exhausted { .. } => unreachable!("nothing is busy"),
+        };
+        self.directory.loaded(frame);
+        self.frame_of.insert(page, frame);
+        false
+    }
+
+    /// Misses of the default tenant from one context.
+    pub fn misses(&mut self, context: u32, pages: impl Iterator<Item = u64>) -> u64 {
+        pages.map(|page| u64::from(!self.access(TenantId(0), context, 0, page))).sum()
+    }
+}
