@@ -91,20 +91,25 @@ fn read_n_is_protected_to_the_last_miss() {
     }
 }
 
-/// A mistake marks the slot of its overrule only while that is among the last 256, so a fool is caught when blocks
-/// come back soon: with groups of 300 and every access a miss, most mistakes come too late (n = 490 and 500).
+/// Overrules are judged when they are settled, so a fool is found although some 300 of its overrules lie between one and its
+/// mistake, and having lost its say it misses little more than an oblivious program (1,310). Nobody else pays or is revoked.
 #[test]
-fn a_fool_whose_mistakes_show_in_time_is_revoked_and_a_smart_program_never() {
-    let foolish = trace("readn", &["n=500", "background_n=200"], Advice::Foolish);
-    let setup = Setup { by: By::Tenant, revocation: true, ..Setup::frames(700) };
-    let outcome = simulate(&foolish, LRU_SP, &setup, None).expect("a simulation");
-    assert!(outcome.counts[&1].revocations >= 1, "{:?}", outcome.counts[&1]);
-    assert_eq!(outcome.counts[&0].revocations, 0);
-    for name in ["cs1", "cs2", "cs3", "din"] {
+fn the_fool_is_revoked_and_a_smart_program_never() {
+    for n in [390, 400, 490, 500] {
+        let foolish = trace("readn", &[&format!("n={n}")], Advice::Foolish);
+        let [foreground, background] = both(&foolish, LRU_SP, true);
+        assert!((1..=2).contains(&background.revocations), "{n}: {background:?}");
+        assert!(background.misses() < 1800, "{n}: {background:?}");
+        assert_eq!(foreground.revocations, 0, "{n}");
+        let [protected, fool] = both(&foolish, LRU_SP, false);
+        assert_eq!(foreground.misses(), protected.misses(), "{n}");
+        assert!(background.misses() < fool.misses() * 6 / 10, "{n}: {background:?} {fool:?}");
+    }
+    for name in ["cs1", "cs2", "cs3", "din", "gli", "pjn", "sort"] {
         let advised = trace(name, &[], Advice::Smart);
         let setup = Setup { revocation: true, ..Setup::frames(819) };
         let counts = simulate(&advised, LRU_SP, &setup, None).expect("a simulation").total();
-        assert_eq!((counts.mistakes, counts.revocations), (0, 0), "{name}");
-        assert!(counts.overrules > 0, "{name}");
+        assert_eq!(counts.revocations, 0, "{name}");
+        assert!(counts.mistakes * 50 < counts.overrules, "{name}: {counts:?}");
     }
 }

@@ -1,7 +1,8 @@
 //! What the directory knows of each frame, and the lists threaded through it.
 //!
-//! One slot of 64 bytes a frame holds everything an access touches, so that a hit costs the slot, its list
-//! neighbours and the tenant, and nothing is allocated after construction.
+//! One slot of 48 bytes a frame holds everything that an access to an oblivious tenant's block touches, so that a hit
+//! costs the slot, its list neighbours and the tenant. 8 bytes more say where a page came from, and 8 more thread the
+//! levels of priority pools, from the first directive on. Nothing else is allocated after construction.
 
 use crate::ids::{ContextId, FileId, FrameId, PageId, TenantId};
 
@@ -12,6 +13,9 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) const LEDGER: usize = 0;
 /// See [`LEDGER`].
 pub(crate) const POOL: usize = 1;
+
+/// The frames before and after in a list, or [`NONE`].
+type Links = [u32; 2];
 
 /// What a frame holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,13 +43,12 @@ pub(crate) struct Slot {
     pub stamp: i64,
     /// When the page was last referenced or loaded, in references to the directory.
     pub last_reference: u64,
-    /// The absent page whose placeholder points here; meaningful while `overrule` is some.
+    /// The absent page whose placeholder points here; meaningful while `has_claim`.
     pub claimed_by: PageId,
-    links: [[u32; 2]; 2],
+    /// The frames before and after in the ledger, or in the list of free frames.
+    links: Links,
     /// Who loaded the page.
     pub owner: TenantId,
-    /// The overrule of the owner that made the placeholder, numbered modulo 2^32.
-    pub overrule: u32,
     /// Whether a placeholder points here.
     pub has_claim: bool,
     /// Whether `level` is temporary.
@@ -67,6 +70,8 @@ pub(crate) struct FrameTable {
     slots: Vec<Slot>,
     /// Where each page came from; outside the slot because hits do not read it.
     origins: Vec<Origin>,
+    /// Per frame: its place in a level of its owner's priority pools. Empty until there are such pools.
+    pool_links: Vec<Links>,
 }
 
 impl FrameTable {
@@ -76,16 +81,24 @@ impl FrameTable {
             stamp: 0,
             last_reference: 0,
             claimed_by: PageId(0),
-            links: [[NONE; 2]; 2],
+            links: [NONE; 2],
             owner: TenantId(0),
-            overrule: 0,
             has_claim: false,
             temporary: false,
             level: 0,
             state: State::Free,
         };
         let nowhere = Origin { file: FileId(0), context: ContextId(0) };
-        Self { slots: vec![empty; frames as usize], origins: vec![nowhere; frames as usize] }
+        Self {
+            slots: vec![empty; frames as usize],
+            origins: vec![nowhere; frames as usize],
+            pool_links: Vec::new(),
+        }
+    }
+
+    /// Makes room for the levels of priority pools, unless there is.
+    pub fn add_pool_links(&mut self) {
+        self.pool_links.resize(self.slots.len(), [NONE; 2]);
     }
 
     pub fn len(&self) -> u32 {
@@ -103,13 +116,23 @@ impl FrameTable {
     /// Where the frame after `frame` towards the tail of its `CHAIN` list is, or [`NONE`].
     #[inline]
     pub fn next<const CHAIN: usize>(&self, frame: u32) -> u32 {
-        self[frame].links[CHAIN][1]
+        self.links::<CHAIN>(frame)[1]
     }
 
     /// Where the frame before `frame` towards the head of its `CHAIN` list is, or [`NONE`].
     #[inline]
     pub fn previous<const CHAIN: usize>(&self, frame: u32) -> u32 {
-        self[frame].links[CHAIN][0]
+        self.links::<CHAIN>(frame)[0]
+    }
+
+    #[inline]
+    fn links<const CHAIN: usize>(&self, frame: u32) -> Links {
+        if CHAIN == LEDGER { self[frame].links } else { self.pool_links[frame as usize] }
+    }
+
+    #[inline]
+    fn links_mut<const CHAIN: usize>(&mut self, frame: u32) -> &mut Links {
+        if CHAIN == LEDGER { &mut self[frame].links } else { &mut self.pool_links[frame as usize] }
     }
 
     /// Whether a page is there that its owner's manager knows.
@@ -124,7 +147,9 @@ impl FrameTable {
     }
 
     pub fn metadata_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot>() + self.origins.capacity() * size_of::<Origin>()
+        self.slots.capacity() * size_of::<Slot>()
+            + self.origins.capacity() * size_of::<Origin>()
+            + self.pool_links.capacity() * size_of::<Links>()
     }
 }
 
@@ -161,20 +186,20 @@ impl<const CHAIN: usize> Default for List<CHAIN> {
 impl<const CHAIN: usize> List<CHAIN> {
     #[inline]
     pub fn push_tail(&mut self, frames: &mut FrameTable, frame: u32) {
-        frames[frame].links[CHAIN] = [self.tail, NONE];
+        *frames.links_mut::<CHAIN>(frame) = [self.tail, NONE];
         match self.tail {
             NONE => self.head = frame,
-            tail => frames[tail].links[CHAIN][1] = frame,
+            tail => frames.links_mut::<CHAIN>(tail)[1] = frame,
         }
         self.tail = frame;
         self.len += 1;
     }
 
     pub fn push_head(&mut self, frames: &mut FrameTable, frame: u32) {
-        frames[frame].links[CHAIN] = [NONE, self.head];
+        *frames.links_mut::<CHAIN>(frame) = [NONE, self.head];
         match self.head {
             NONE => self.tail = frame,
-            head => frames[head].links[CHAIN][0] = frame,
+            head => frames.links_mut::<CHAIN>(head)[0] = frame,
         }
         self.head = frame;
         self.len += 1;
@@ -190,14 +215,14 @@ impl<const CHAIN: usize> List<CHAIN> {
 
     #[inline]
     pub fn unlink(&mut self, frames: &mut FrameTable, frame: u32) {
-        let [previous, next] = frames[frame].links[CHAIN];
+        let [previous, next] = frames.links::<CHAIN>(frame);
         match previous {
             NONE => self.head = next,
-            previous => frames[previous].links[CHAIN][1] = next,
+            previous => frames.links_mut::<CHAIN>(previous)[1] = next,
         }
         match next {
             NONE => self.tail = previous,
-            next => frames[next].links[CHAIN][0] = previous,
+            next => frames.links_mut::<CHAIN>(next)[0] = previous,
         }
         self.len -= 1;
     }
@@ -231,11 +256,11 @@ impl<const CHAIN: usize> List<CHAIN> {
             return self.push_head(frames, frame);
         }
         let next = frames.next::<CHAIN>(before);
-        frames[frame].links[CHAIN] = [before, next];
-        frames[before].links[CHAIN][1] = frame;
+        *frames.links_mut::<CHAIN>(frame) = [before, next];
+        frames.links_mut::<CHAIN>(before)[1] = frame;
         match next {
             NONE => self.tail = frame,
-            next => frames[next].links[CHAIN][0] = frame,
+            next => frames.links_mut::<CHAIN>(next)[0] = frame,
         }
         self.len += 1;
     }
@@ -268,7 +293,7 @@ impl<const CHAIN: usize> List<CHAIN> {
     }
 }
 
-const _: () = assert!(size_of::<Slot>() <= 64, "a slot is what a hit touches");
+const _: () = assert!(size_of::<Slot>() == 48, "a slot is what a hit touches");
 
 #[cfg(test)]
 mod tests {

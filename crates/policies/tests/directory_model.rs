@@ -133,6 +133,32 @@ fn regressions() {
     }
 }
 
+/// A manager that keeps being wrong is revoked, restored on probation and revoked again, for longer each time. The
+/// random cases above are too short for that.
+#[test]
+fn revocation_and_restoration() {
+    let mut operations = vec![Op::Policy { tenant: 1, priority: 0, mru: true }];
+    // Groups of pages, each read several times before the next: what MRU is wrong about.
+    for round in 0..400_u64 {
+        for step in 0..30_u64 {
+            operations.push(Op::Access { tenant: 1, page: (round % 3) * 6 + step % 6 });
+            if step % 3 == 0 {
+                operations.push(Op::Access { tenant: 0, page: (step + 7 * round) % PAGES });
+            }
+        }
+        // A loop, which it is right about.
+        if round % 40 > 20 {
+            operations.extend((0..PAGES).map(|page| Op::Access { tenant: 1, page }));
+        }
+    }
+    let case =
+        Case { frames: 11, allocation: Allocation::LruSp, shared_pages: false, common: false, operations };
+    let (driver, _) = case.run();
+    let counts = driver.directory.stats();
+    assert!(counts.revocations >= 3, "{counts:?}");
+    assert!(counts.decisions < counts.evictions / 2, "most of the time it is not asked: {counts:?}");
+}
+
 /// A pool of one frame, and one whose frames are all pinned.
 #[test]
 fn edge_of_exhaustion() {

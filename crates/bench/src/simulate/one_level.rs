@@ -32,7 +32,7 @@ impl<'a, P: OneLevel + ?Sized> OneLevelRun<'a, P> {
             policy,
             frames: setup.frames,
             frame_of: vec![ABSENT; trace.blocks().len()],
-            block_in: Vec::new(),
+            block_in: Vec::with_capacity(setup.frames as usize),
             pins: Pins::new(trace.has_pins(), setup.frames),
             tally: Tally::new(trace, setup.by, setup.frames),
         }

@@ -22,7 +22,6 @@ impl Directory {
         let owner = self.frames[candidate].owner;
         let tenant = &mut self.tenants[owner.index()];
         tenant.stats.overrules += 1;
-        let overrule = tenant.revocation.overrule();
         if self.allocation == Allocation::AllocLru {
             return;
         }
@@ -31,13 +30,11 @@ impl Directory {
             return;
         }
         // The candidate's previous claim lapses; a new one is made.
-        self.drop_placeholder(candidate);
-        match self.drop_placeholder(victim) {
-            // Retarget: whoever has a claim on the victim's frame has it on the candidate's from now on. Making a
-            // placeholder for the victim instead broke the protection of others in a third of random runs.
-            Some((absent, made_by)) => self.make_placeholder(absent, candidate, made_by),
-            None => self.make_placeholder(self.frames[victim].page, candidate, overrule),
-        }
+        self.settle_claim(candidate, false);
+        // Retarget: whoever has a claim on the victim's frame has it on the candidate's from now on. Making a
+        // placeholder for the victim instead broke the protection of others in a third of random runs.
+        let absent = self.drop_placeholder(victim).unwrap_or(self.frames[victim].page);
+        self.make_placeholder(absent, candidate);
     }
 
     /// Exchanges the ledger positions of two blocks of `owner`.
@@ -49,13 +46,14 @@ impl Directory {
         self.ledger_changed(owner);
     }
 
-    fn make_placeholder(&mut self, absent: PageId, frame: u32, overrule: u32) {
-        self.placeholders.insert(&mut self.frames, absent, frame, overrule);
+    fn make_placeholder(&mut self, absent: PageId, frame: u32) {
+        self.placeholders.insert(&mut self.frames, absent, frame);
         self.tenants[self.frames[frame].owner.index()].stats.outstanding += 1;
     }
 
-    /// Deletes the placeholder that points to `frame`, if any: its page and the overrule that made it.
-    pub(crate) fn drop_placeholder(&mut self, frame: u32) -> Option<(PageId, u32)> {
+    /// Deletes the placeholder that points to `frame`, if any, and returns its page. The overrule that made it is
+    /// not judged.
+    pub(crate) fn drop_placeholder(&mut self, frame: u32) -> Option<PageId> {
         if !self.frames[frame].has_claim {
             return None;
         }
@@ -63,12 +61,14 @@ impl Directory {
         Some(self.placeholders.remove(&mut self.frames, frame))
     }
 
-    /// `missing` has a placeholder to `frame`: the overrule that made it was wrong.
-    pub(crate) fn use_placeholder(&mut self, frame: u32) {
-        let (_, overrule) = self.drop_placeholder(frame).expect("the placeholder in use points here");
-        let tenant = &mut self.tenants[self.frames[frame].owner.index()];
-        tenant.stats.mistakes += 1;
-        tenant.revocation.mistake(overrule);
+    /// Deletes the placeholder that points to `frame`, if any, as the overrule that made it has turned out wrong or
+    /// not. Returns whether there was one.
+    pub(crate) fn settle_claim(&mut self, frame: u32, is_wrong: bool) -> bool {
+        let is_settled = self.drop_placeholder(frame).is_some();
+        if is_settled {
+            self.tenants[self.frames[frame].owner.index()].revocation.settle(is_wrong);
+        }
+        is_settled
     }
 
     /// The identity of the absent page whose placeholder points to `frame` has ended: the claim dies, and the frame

@@ -23,23 +23,22 @@ impl Placeholders {
     }
 
     /// Makes the placeholder `page` -> `frame`. Neither has one.
-    pub fn insert(&mut self, frames: &mut FrameTable, page: PageId, frame: u32, overrule: u32) {
+    pub fn insert(&mut self, frames: &mut FrameTable, page: PageId, frame: u32) {
         let slot = &mut frames[frame];
         debug_assert!(!slot.has_claim);
         slot.claimed_by = page;
-        slot.overrule = overrule;
         slot.has_claim = true;
         self.index.insert(page.0, frame, claimant(frames));
     }
 
-    /// Deletes the placeholder that points to `frame`, which has one, and returns its page and overrule.
-    pub fn remove(&mut self, frames: &mut FrameTable, frame: u32) -> (PageId, u32) {
+    /// Deletes the placeholder that points to `frame`, which has one, and returns its page.
+    pub fn remove(&mut self, frames: &mut FrameTable, frame: u32) -> PageId {
         debug_assert!(frames[frame].has_claim);
         let page = frames[frame].claimed_by;
         let removed = self.index.remove(page.0, claimant(frames));
         debug_assert_eq!(removed, Some(frame));
         frames[frame].has_claim = false;
-        (page, frames[frame].overrule)
+        page
     }
 
     pub fn metadata_bytes(&self) -> usize {
@@ -82,11 +81,10 @@ mod tests {
                 let frame = random.below(u64::from(frames_count)) as u32;
                 let page = PageId(random.below(3 * u64::from(frames_count)));
                 if frames[frame].has_claim {
-                    let (page, overrule) = index.remove(&mut frames, frame);
+                    let page = index.remove(&mut frames, frame);
                     assert_eq!(model.remove(&page.0), Some(frame));
-                    assert_eq!(overrule, frame + 9);
                 } else if let Entry::Vacant(entry) = model.entry(page.0) {
-                    index.insert(&mut frames, page, frame, frame + 9);
+                    index.insert(&mut frames, page, frame);
                     entry.insert(frame);
                 }
                 index.check_invariants(&frames);

@@ -355,7 +355,7 @@ impl Directory {
         if !self.foreign.is_empty() && access.tenant != owner {
             self.foreign[frame as usize] = self.now;
         }
-        let vindicated = self.drop_placeholder(frame).is_some();
+        let vindicated = self.settle_claim(frame, false);
         self.tenants[owner.index()].stats.vindications += u64::from(vindicated);
         if self.frames[frame].state == State::Ahead {
             self.first_access(frame, access);

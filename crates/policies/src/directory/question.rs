@@ -169,7 +169,8 @@ impl Directory {
         }
         // The mistake stands even if the claim should fail in a race: the page that went was needed first.
         decision.mistake = Some(FrameId(candidate));
-        self.use_placeholder(candidate);
+        self.settle_claim(candidate, true);
+        self.tenants[self.frames[candidate].owner.index()].stats.mistakes += 1;
         self.tell(self.frames[candidate].owner, |control, _| control.placeholder_used(access, candidate));
         Some(candidate)
     }
@@ -260,7 +261,7 @@ impl Directory {
             decision.overruled = true;
             self.overrule(candidate, victim);
         } else {
-            self.drop_placeholder(candidate);
+            self.settle_claim(candidate, false);
         }
         Some(victim)
     }

@@ -216,6 +216,7 @@ impl Directory {
             }
             Control::None | Control::Manager { .. } => {
                 let before = std::mem::take(&mut self.tenants[tenant.index()].control);
+                self.frames.add_pool_links();
                 self.adopt(tenant, Control::Pools(Box::new(PriorityPools::new())));
                 Some(before)
             }

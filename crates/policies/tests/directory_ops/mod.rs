@@ -134,7 +134,7 @@ impl Case {
     /// Runs it on a directory and on the naive one, and panics where they differ.
     pub fn run(&self) -> (Driver, Naive) {
         let mut driver = Driver::new(self.frames, self.allocation, self.shared_pages);
-        let mut naive = Naive::new(self.frames, TENANTS, self.allocation, self.shared_pages);
+        let mut naive = Naive::new(self.frames, TENANTS, self.allocation, self.shared_pages).revoking();
         for (step, op) in self.operations.iter().enumerate() {
             self.apply(&mut driver, &mut naive, op);
             driver.directory.check_invariants();
@@ -253,7 +253,7 @@ fn access_of(tenant: usize, page: u64) -> Access {
 
 impl Driver {
     fn new(frames: usize, allocation: Allocation, shared_pages: bool) -> Self {
-        let options = DirectoryOptions { frames: frames as u32, allocation, revocation: false, shared_pages };
+        let options = DirectoryOptions { frames: frames as u32, allocation, revocation: true, shared_pages };
         let mut directory = Directory::new(options).unwrap();
         for tenant in 1..TENANTS {
             assert_eq!(directory.open_tenant(0, frames as u32).unwrap(), TenantId(tenant as u32));

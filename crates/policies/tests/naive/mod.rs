@@ -38,6 +38,16 @@ pub struct Pools {
     pub ranges: Vec<(u64, u64, i32)>,
 }
 
+/// What a tenant's overrules came to, and whether it still has a say.
+#[derive(Clone, Default, Debug)]
+pub struct Record {
+    /// Settled overrules since control was restored last: whether each was wrong.
+    verdicts: Vec<bool>,
+    on_probation: bool,
+    /// Accesses until control is restored.
+    sentence: usize,
+}
+
 pub struct Naive {
     pub frames: usize,
     pub allocation: Allocation,
@@ -53,6 +63,9 @@ pub struct Naive {
     pub caps: Vec<usize>,
     pub pinned: BTreeSet<u64>,
     pub stats: Vec<TenantStats>,
+    /// For each tenant; kept, and of no effect, when revocation is off.
+    records: Vec<Record>,
+    revocation: bool,
     pub now: u64,
     head_stamp: i64,
 }
@@ -79,9 +92,16 @@ impl Naive {
             caps: vec![frames; tenants],
             pinned: BTreeSet::new(),
             stats: vec![TenantStats::default(); tenants],
+            records: vec![Record::default(); tenants],
+            revocation: false,
             now: 0,
             head_stamp: 0,
         }
+    }
+
+    /// With revocation.
+    pub fn revoking(self) -> Self {
+        Self { revocation: true, ..self }
     }
 
     pub fn position(&self, page: u64) -> Option<usize> {
@@ -119,7 +139,8 @@ impl Naive {
             block.foreign = Some(self.now);
         }
         self.ledger.push(block);
-        if let Some(absent) = self.drop_placeholder_to(page) {
+        self.serve(owner);
+        if let Some(absent) = self.settle_placeholder_to(page, false) {
             self.stats[owner].vindications += 1;
             self.vindicated.insert(absent);
         }
@@ -146,7 +167,7 @@ impl Naive {
                 // The page that was just looked up is about to be referenced.
                 self.vindicated.remove(&page);
             } else {
-                self.drop_placeholder_to(holder);
+                self.settle_placeholder_to(holder, true);
                 self.stats[owner].mistakes += 1;
                 candidate = Some(holder);
                 by_placeholder = true;
@@ -177,12 +198,13 @@ impl Naive {
     /// The block that goes when the ledger names `candidate`, after the bookkeeping.
     fn decide(&mut self, owner: usize, candidate: u64) -> u64 {
         let mut victim = candidate;
-        if self.pools[owner].is_some() && self.allocation != Allocation::GlobalLru {
+        let has_say = self.pools[owner].is_some() && self.records[owner].sentence == 0;
+        if has_say && self.allocation != Allocation::GlobalLru {
             self.stats[owner].decisions += 1;
             victim = self.choose(owner, candidate);
         }
         if victim == candidate {
-            self.drop_placeholder_to(candidate);
+            self.settle_placeholder_to(candidate, false);
             return victim;
         }
         self.stats[owner].overrules += 1;
@@ -197,7 +219,7 @@ impl Naive {
         if self.allocation == Allocation::LruS {
             return victim;
         }
-        self.drop_placeholder_to(candidate);
+        self.settle_placeholder_to(candidate, false);
         match self.drop_placeholder_to(victim) {
             Some(absent) => self.placeholders.push((absent, candidate)),
             None => self.placeholders.push((victim, candidate)),
@@ -241,6 +263,7 @@ impl Naive {
         let foreign = (by != owner).then_some(self.now);
         let (last_reference, stamp) = (self.now, self.now as i64);
         self.ledger.push(Block { page, owner, last_reference, foreign, stamp, temporary: false });
+        self.serve(owner);
         if self.pools[owner].is_some() {
             let level = self.base(owner, page);
             self.level(owner, level).push(page);
@@ -341,6 +364,37 @@ impl Naive {
         let level = pools.levels.entry(priority).or_default();
         let at = if is_mru { 0 } else { level.len() };
         level.splice(at..at, group.iter().copied());
+    }
+
+    // ---- revocation
+
+    /// A block of the tenant was referenced or loaded.
+    fn serve(&mut self, tenant: usize) {
+        let record = &mut self.records[tenant];
+        if record.sentence > 0 {
+            record.sentence -= 1;
+            if record.sentence == 0 {
+                *record = Record { on_probation: true, ..Record::default() };
+            }
+        }
+    }
+
+    fn settle_placeholder_to(&mut self, holder: u64, is_wrong: bool) -> Option<u64> {
+        let absent = self.drop_placeholder_to(holder)?;
+        let owner = self.owner(holder);
+        let record = &mut self.records[owner];
+        record.verdicts.push(is_wrong);
+        let last = &record.verdicts[record.verdicts.len().saturating_sub(256)..];
+        let wrong = last.iter().filter(|wrong| **wrong).count();
+        let on_probation = record.on_probation && record.verdicts.len() < 256;
+        let limit_percent = if on_probation { 25 } else { 50 };
+        let is_foolish = is_wrong && last.len() >= 128 && 100 * wrong > limit_percent * last.len();
+        if self.revocation && is_foolish && record.sentence == 0 {
+            let revocations = &mut self.stats[owner].revocations;
+            record.sentence = (16 * self.frames) << (*revocations).min(6);
+            *revocations += 1;
+        }
+        Some(absent)
     }
 
     // ---- small things

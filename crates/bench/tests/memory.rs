@@ -1,0 +1,114 @@
+//! Memory of a simulation, counted by the allocator itself: bytes for each frame beyond the page index, which has 4 bytes
+//! for each distinct block of the trace.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use bufpool_bench::simulate::{NextUses, Scheme, Setup, simulate};
+use bufpool_bench::streams::{Advice, Settings, find};
+use bufpool_bench::trace::Trace;
+
+thread_local! {
+    /// Bytes that this thread holds, and the most it held.
+    static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+}
+
+fn book(bytes: isize) {
+    HELD.with(|held| {
+        let (now, most) = held.get();
+        held.set((now + bytes, most.max(now + bytes)));
+    });
+}
+
+struct Counting;
+
+// SAFETY: every call is passed on to the system allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        book(layout.size() as isize);
+        // SAFETY: the caller's duties are the system allocator's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        book(-(layout.size() as isize));
+        // SAFETY: the caller's duties are the system allocator's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The most bytes that `work` held at a time.
+fn peak_bytes(work: impl FnOnce()) -> usize {
+    let before = HELD.with(|held| {
+        let (now, _) = held.get();
+        held.set((now, now));
+        now
+    });
+    work();
+    HELD.with(|held| (held.get().1 - before) as usize)
+}
+
+const FRAMES: usize = 20_000;
+/// For what does not grow with frames: tenants, levels, results.
+const FIXED_BYTES: usize = 16 << 10;
+
+fn trace(name: &str, settings: &[&str], advice: Advice) -> Trace {
+    let stream = find(name).expect("a known stream");
+    let mut set = Settings::of(stream);
+    settings.iter().for_each(|assignment| set.set(assignment).expect("a valid setting"));
+    Trace::of(name, stream.items(&set, advice, 1))
+}
+
+/// Bytes for each frame of `FRAMES`, rounded up.
+fn frame_bytes(trace: &Trace, name: &str) -> usize {
+    let scheme: Scheme = name.parse().expect("a known policy");
+    let next_uses = NextUses::in_memory(trace).expect("a trace in memory");
+    let setup = Setup::frames(FRAMES as u32);
+    let mut evictions = 0;
+    let bytes = peak_bytes(|| {
+        evictions =
+            simulate(trace, scheme, &setup, Some(&next_uses)).expect("a simulation").total().evictions;
+    });
+    assert!(evictions > 2 * FRAMES as u64, "{name}: ghosts and frames must all be in use");
+    bytes.saturating_sub(4 * trace.blocks().len() + FIXED_BYTES).div_ceil(FRAMES)
+}
+
+/// What each policy's file says it needs, and 4 bytes for the block in a frame. An index of ghosts is held twice while it
+/// doubles.
+#[test]
+fn a_frame_costs_what_the_policies_say() {
+    let zipf = trace("zipf", &["blocks=100000", "accesses=600000", "alpha=0.7"], Advice::None);
+    for (name, policy_bytes, doubling_bytes) in [
+        ("lru", 8, 0),
+        ("mru", 8, 0),
+        ("fifo", 8, 0),
+        ("clock", 9, 0),
+        ("sieve", 9, 0),
+        ("lfu", 44, 0),
+        ("2q", 22, 4),
+        ("arc", 35, 4),
+        ("s3-fifo", 33, 4),
+        ("lirs", 61, 4),
+        ("clock-pro", 63, 4),
+        ("w-tinylfu", 33, 0),
+        ("w-tinylfu:libcachesim", 75, 0),
+        ("lru-sp", 56, 0),
+    ] {
+        let bytes = frame_bytes(&zipf, name);
+        println!("{name}: {bytes} bytes a frame, of which the policy may have {policy_bytes}");
+        assert!(bytes <= policy_bytes + doubling_bytes + 4, "{name}: {bytes} bytes a frame");
+    }
+}
+
+/// With directives a frame has its place in a level, and one with a placeholder an entry of their index: 10 bytes at most, 14
+/// while it doubles.
+#[test]
+fn directives_cost_their_levels_and_placeholders() {
+    let smart = trace("cs1", &["blocks=30000"], Advice::Smart);
+    let bytes = frame_bytes(&smart, "lru-sp");
+    println!("lru-sp with directives: {bytes} bytes a frame");
+    assert!(bytes <= 56 + 8 + 14 + 4, "{bytes} bytes a frame");
+}
