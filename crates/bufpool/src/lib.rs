@@ -48,6 +48,7 @@ mod prefetch;
 mod read_ahead;
 mod read_many;
 mod recorder;
+mod report;
 mod reserve;
 mod scope;
 mod stats;
@@ -57,6 +58,7 @@ mod tenant;
 mod write_back;
 
 pub use bufpool_policies::classic::PolicyKind as Policy;
+pub use bufpool_policies::detect::Class as Pattern;
 pub use bufpool_policies::{
     Access, Allocation, Block, ContextId, FileId, FrameId, Manager, ManagerKind, PageId,
 };
@@ -76,6 +78,7 @@ pub use options::{
 };
 pub use pool::Pool;
 pub use recorder::{Event, Recorder};
+pub use report::Report;
 pub use scope::{Context, Scope};
-pub use stats::{ContextStats, Report, Stats, TenantStats};
+pub use stats::{ContextStats, Stats, StreamStats, TenantStats};
 pub use tenant::{At, Tenant, TenantOptions};

@@ -53,6 +53,8 @@ pub(crate) struct TenantEntry {
     pub floor_frames: u32,
     pub cap_frames: u32,
     pub closed: bool,
+    /// What manages it until it gives a directive.
+    pub manager: &'static str,
     /// Hits on pages that had moved on, or were outside the directory, when the hit was applied.
     pub hits_unlisted: u64,
     /// Pages brought in ahead for it.
@@ -61,7 +63,15 @@ pub(crate) struct TenantEntry {
 
 impl TenantEntry {
     pub fn new(name: Arc<str>, floor_frames: u32, cap_frames: u32) -> Self {
-        Self { name, floor_frames, cap_frames, closed: false, hits_unlisted: 0, ahead: AheadPages::default() }
+        Self {
+            name,
+            floor_frames,
+            cap_frames,
+            manager: "none",
+            closed: false,
+            hits_unlisted: 0,
+            ahead: AheadPages::default(),
+        }
     }
 }
 
@@ -121,6 +131,16 @@ impl PolicyState {
     pub fn manage(&mut self, id: TenantId, kind: ManagerKind) {
         let manager = kind.build(self.directory.frames(), self.seed, id);
         self.directory.set_manager(id, manager, true).expect("the tenant is open");
+        self.tenants[id.index()].manager = kind.name();
+    }
+
+    /// What manages a tenant now, for reports.
+    pub fn manager_name(&self, id: TenantId) -> &'static str {
+        match (self.directory.is_managed(id), self.directory.has_directives(id)) {
+            (false, _) => "none",
+            (true, true) => "directives",
+            (true, false) => self.tenants[id.index()].manager,
+        }
     }
 
     /// The file of a page, if it is open.

@@ -24,8 +24,9 @@ use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions, 
 use crate::page_table::PageTableBudget;
 use crate::policy::{PolicyState, TenantEntry};
 use crate::read_ahead::Streams;
+use crate::report::Report;
 use crate::reserve::{HookBuffers, Reserve};
-use crate::stats::{ContextStats, Report, Stats, TenantStats};
+use crate::stats::{ContextStats, Stats, StreamStats, TenantStats};
 use crate::tenant::{Tenant, TenantOptions};
 use crate::write_back::WriteBack;
 
@@ -511,6 +512,7 @@ impl PoolShared {
             metadata_bytes: metadata_bytes as u64,
             tenants,
             contexts: context_stats(&policy),
+            streams: stream_stats(&policy),
         }
     }
 
@@ -558,6 +560,8 @@ fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
         closed: entry.closed,
         floor_frames: entry.floor_frames,
         cap_frames: entry.cap_frames,
+        manager: policy.manager_name(id),
+        revoked: policy.directory.is_managed(id) && policy.directory.is_revoked(id),
         resident_frames: policy.directory.resident(id),
         accesses: stats.accesses + entry.hits_unlisted,
         hits: stats.hits + entry.hits_unlisted,
@@ -596,6 +600,31 @@ fn context_stats(policy: &PolicyState) -> Vec<ContextStats> {
         .collect();
     contexts.sort_by_key(|context| (std::cmp::Reverse(context.accesses), context.tenant, context.id));
     contexts
+}
+
+fn stream_stats(policy: &PolicyState) -> Vec<StreamStats> {
+    let mut streams = Vec::new();
+    for tenant in 0..policy.tenants.len() as u32 {
+        policy.directory.streams(TenantId(tenant), &mut |stream| {
+            let file = policy.file(stream.file);
+            streams.push(StreamStats {
+                tenant,
+                context: stream.context.0,
+                file: file.map_or_else(|| format!("closed file {}", stream.file.0), |file| file.name.clone()),
+                pattern: stream.class,
+                samples: stream.samples,
+                recency: stream.recency,
+                mean_interval: stream.mean_interval,
+                frames: stream.frames,
+                hits: stream.hits,
+                misses: stream.misses,
+                mistakes: stream.mistakes,
+                revoked: stream.revoked,
+                unchanged: stream.unchanged,
+            });
+        });
+    }
+    streams
 }
 
 impl Drop for PoolShared {

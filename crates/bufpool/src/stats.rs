@@ -1,6 +1,6 @@
-//! What a pool can say about itself: [`Stats`] as data, [`Report`] as text.
+//! What a pool can say about itself, as data; as text it is a [`Report`](crate::Report).
 
-use std::fmt;
+use crate::Pattern;
 
 /// Counts since the pool was opened, taken at one moment.
 #[derive(Clone, Default, Debug)]
@@ -59,6 +59,8 @@ pub struct Stats {
     pub tenants: Vec<TenantStats>,
     /// Per context of each tenant, most accesses first.
     pub contexts: Vec<ContextStats>,
+    /// What managers know of the streams that they tell apart, by tenant.
+    pub streams: Vec<StreamStats>,
 }
 
 impl Stats {
@@ -82,6 +84,10 @@ pub struct TenantStats {
     pub floor_frames: u32,
     /// Its cap, in frames.
     pub cap_frames: u32,
+    /// What manages it: `none`, `directives`, `custom`, or the name of a [`ManagerKind`](crate::ManagerKind).
+    pub manager: &'static str,
+    /// Whether its manager is not asked for now, because it was wrong too often.
+    pub revoked: bool,
     /// Frames it owns.
     pub resident_frames: u32,
     /// Guards granted to it.
@@ -154,127 +160,39 @@ impl ContextStats {
     }
 }
 
-/// [`Stats`] as a text for people, with one line for each tenant and context.
+/// What a tenant's manager knows of one stream, that is one context's accesses to one file; part of [`Stats`]. Counts are since the
+/// manager began to remember the stream.
 #[derive(Clone, Debug)]
-pub struct Report {
-    pub(crate) stats: Stats,
+#[non_exhaustive]
+pub struct StreamStats {
+    /// The number of the tenant that the manager decides for.
+    pub tenant: u32,
+    /// The number of the context.
+    pub context: u32,
+    /// Name of the file.
+    pub file: String,
+    /// What the stream looks like.
+    pub pattern: Pattern,
+    /// What that rests on: accesses that told something.
+    pub samples: u32,
+    /// How recently pages were used when they were used again, 0 for a loop to 1; none if that is not measured.
+    pub recency: Option<f32>,
+    /// Mean number of accesses until a page is used again; none if that is not measured.
+    pub mean_interval: Option<f32>,
+    /// Frames it has.
+    pub frames: u32,
+    /// Accesses that found their page.
+    pub hits: u64,
+    /// Accesses that did not.
+    pub misses: u64,
+    /// Times that one of its pages was given up, and that was wrong.
+    pub mistakes: u64,
+    /// Whether it is treated like any other for now, because following its pattern was wrong too often.
+    pub revoked: bool,
+    /// Accesses since the pattern changed, or since the beginning.
+    pub unchanged: u64,
 }
 
-impl Report {
-    /// The numbers behind the text.
-    pub fn stats(&self) -> &Stats {
-        &self.stats
-    }
-}
-
-/// Lines of contexts in a report; the rest is summed up.
-const CONTEXTS_SHOWN: usize = 40;
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stats = &self.stats;
-        let mib = |pages: u64| (pages * stats.page_bytes as u64) as f64 / f64::from(1 << 20);
-        writeln!(
-            f,
-            "frames {} of {} bytes ({:.1} MiB), reserve {}, dirty {}, page tables {} bytes, metadata {} bytes",
-            stats.frames,
-            stats.page_bytes,
-            mib(u64::from(stats.frames)),
-            stats.reserve_frames,
-            stats.dirty_frames,
-            stats.page_tables_bytes,
-            stats.metadata_bytes
-        )?;
-        writeln!(
-            f,
-            "accesses {}  hits {} ({:.6})  misses {}  creations {}  waited {}  reads {}  writes {}",
-            stats.accesses,
-            stats.hits,
-            stats.hit_ratio(),
-            stats.misses,
-            stats.creations,
-            stats.waited,
-            stats.reads,
-            stats.writes
-        )?;
-        if stats.prefetch_issued > 0 {
-            writeln!(
-                f,
-                "prefetched {}  used {}  wasted {}  failed {}  clean frames scarce {}  streams {}  wasteful {}",
-                stats.prefetch_issued,
-                stats.prefetch_used,
-                stats.prefetch_wasted,
-                stats.prefetch_failed,
-                stats.prefetch_scarce,
-                stats.read_ahead_streams,
-                stats.read_ahead_wasteful
-            )?;
-        }
-        self.fmt_tenants(f)?;
-        self.fmt_contexts(f)
-    }
-}
-
-impl Report {
-    fn fmt_tenants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:<20} {:>8} {:>12} {:>12} {:>9} {:>10} {:>10} {:>10} {:>11}",
-            "tenant",
-            "frames",
-            "accesses",
-            "misses",
-            "hit_ratio",
-            "decisions",
-            "overrules",
-            "mistakes",
-            "revocations"
-        )?;
-        for tenant in &self.stats.tenants {
-            writeln!(
-                f,
-                "{:<20} {:>8} {:>12} {:>12} {:>9.6} {:>10} {:>10} {:>10} {:>11}",
-                tenant.name,
-                tenant.resident_frames,
-                tenant.accesses,
-                tenant.misses,
-                ratio(tenant.hits, tenant.accesses),
-                tenant.decisions,
-                tenant.overrules,
-                tenant.mistakes,
-                tenant.revocations
-            )?;
-        }
-        Ok(())
-    }
-
-    fn fmt_contexts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:<48} {:>12} {:>12} {:>9} {:>10}",
-            "context", "accesses", "misses", "hit_ratio", "mistakes"
-        )?;
-        let contexts = &self.stats.contexts;
-        let (shown, rest) = contexts.split_at(contexts.len().min(CONTEXTS_SHOWN));
-        for context in shown {
-            writeln!(
-                f,
-                "{:<48} {:>12} {:>12} {:>9.6} {:>10}",
-                context.label(),
-                context.accesses,
-                context.misses,
-                context.hit_ratio(),
-                context.mistakes
-            )?;
-        }
-        if !rest.is_empty() {
-            let accesses: u64 = rest.iter().map(|context| context.accesses).sum();
-            writeln!(f, "and {} more contexts with {accesses} accesses", rest.len())?;
-        }
-        Ok(())
-    }
-}
-
-fn ratio(part: u64, whole: u64) -> f64 {
+pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

@@ -127,6 +127,7 @@ impl TenantOptions {
             Management::Kind(kind) => kind,
             Management::Custom(manager) => {
                 policy.directory.set_manager(id, manager, false).expect("the tenant is open");
+                policy.tenants[id.index()].manager = "custom";
                 None
             }
         };

@@ -4,8 +4,8 @@
 
 mod common;
 
-use bufpool::{Context, ContextStats, File, Pool, Tenant, context, site};
-use common::{directory, new_file, small};
+use bufpool::{Context, ContextStats, File, ManagerKind, Pattern, Policy, Pool, Tenant, context, site};
+use common::{deterministic, directory, new_file, small};
 
 /// What was accessed from contexts with this label's beginning: accesses and misses.
 fn counts(pool: &Pool, label: &str) -> (u64, u64) {
@@ -70,6 +70,42 @@ fn a_context_is_taken_along_by_those_who_work_for_it() {
     assert_eq!(counts(&pool, "Q7 > probe ("), (1, 1));
     assert_eq!(counts(&pool, "Q7 > scan ("), (4, 1));
     assert_eq!(counts(&pool, "Q7 > "), (6, 3));
+}
+
+/// A loop and a scan through one function: the report says which is which, since when, and on what evidence.
+#[test]
+fn the_report_says_what_each_stream_looks_like() {
+    let directory = directory();
+    let pool = deterministic().frames(100).manager(Some(ManagerKind::Amp)).open().unwrap();
+    let inner = new_file(&pool, directory.path(), "inner", 150);
+    let log = new_file(&pool, directory.path(), "log", 6000);
+    let tenant = pool.tenant("report").open().unwrap();
+    let _query = context!("Q6");
+    for step in 0..6000 {
+        let file = if step % 2 == 0 { &inner } else { &log };
+        drop(tenant.at(site!("fetch")).read(file.page(step / 2 % file.pages())).unwrap());
+    }
+    let stats = pool.stats();
+    let stream = |file: &str| stats.streams.iter().find(|stream| stream.file.ends_with(file)).unwrap();
+    let (joined, scanned) = (stream("inner"), stream("log"));
+    assert_eq!((joined.pattern, scanned.pattern), (Pattern::Looping, Pattern::OneShot));
+    assert_eq!(joined.context, scanned.context, "one context, two files");
+    assert_eq!((joined.hits + joined.misses, scanned.hits + scanned.misses), (3000, 3000));
+    assert!(joined.recency.unwrap() < 0.1 && scanned.recency.is_none());
+    assert!(joined.unchanged > 1000 && joined.samples >= 16 && !joined.revoked);
+    assert_eq!(joined.frames + scanned.frames, 100);
+    assert!(joined.frames >= 90, "{stats:?}");
+    assert_eq!((stats.tenants[1].manager, stats.tenants[1].revoked), ("amp", false));
+    let report = pool.report().to_string();
+    let line = report.lines().find(|line| line.ends_with("/inner")).unwrap();
+    assert!(
+        line.contains(" loop ") && line.contains("report: Q6 > fetch (") && line.contains("R 0.0"),
+        "{report}"
+    );
+    tenant.set_policy(0, Policy::Mru).unwrap();
+    let stats = pool.stats();
+    assert_eq!(stats.tenants[1].manager, "directives");
+    assert!(stats.streams.is_empty(), "directives replace the manager");
 }
 
 /// Contexts are recycled, never refused, and nothing that was counted gets lost.

@@ -25,6 +25,8 @@ pub use kind::DetectorKind;
 pub use pcc::Pcc;
 pub use ubm::Ubm;
 
+use std::fmt;
+
 use crate::PageId;
 
 /// What a stream looks like.
@@ -41,6 +43,25 @@ pub enum Class {
     Temporal,
     /// Each block has a probability of its own.
     Probabilistic,
+}
+
+impl Class {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Other => "other",
+            Self::OneShot => "one-shot",
+            Self::Looping => "loop",
+            Self::Temporal => "clustered",
+            Self::Probabilistic => "by chance",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 /// Watches one stream.

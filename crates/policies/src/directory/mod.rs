@@ -241,6 +241,16 @@ impl Directory {
         self.tenants[tenant.index()].control.is_managed()
     }
 
+    /// Whether the tenant is managed by directives.
+    pub fn has_directives(&self, tenant: TenantId) -> bool {
+        matches!(self.tenants[tenant.index()].control, Control::Pools(_))
+    }
+
+    /// Whether the tenant's manager is not asked for now, because it was wrong too often.
+    pub fn is_revoked(&self, tenant: TenantId) -> bool {
+        self.tenants[tenant.index()].revocation.is_revoked()
+    }
+
     /// Counts of one tenant.
     pub fn tenant_stats(&self, tenant: TenantId) -> TenantStats {
         let state = &self.tenants[tenant.index()];
