@@ -1,138 +1,14 @@
-//! Goal: what was acknowledged by flush, checkpoint or close survives a power cut, and none of them deadlocks.
-//! Method: on the simulated device the power is cut after each call of a scripted workload in turn, and what survived is compared with what
-//! was acknowledged; schedules with threads that have broken other pools.
+//! Goal: flush and checkpoint leave nothing out and deadlock with nobody.
+//! Method: schedules with threads that have broken other pools, and a failing file among others. What survives power cuts and failing calls
+//! is in `sweeps.rs`.
 
 mod common;
 
 use std::path::Path;
 
+use bufpool::IoOperation;
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
-use bufpool::{FileOptions, IoOperation, PoolOptions};
 use common::{PAGE_BYTES, deterministic, directory, new_file, on_each_backend, small, stamp, version};
-
-const PAGES: u64 = 48;
-
-/// What a run has been told is durable: for each page the versions that may be found from now on.
-struct Acknowledged {
-    /// The least version that must survive.
-    least: Vec<u64>,
-    /// The last one given out.
-    last: Vec<u64>,
-    exists: bool,
-}
-
-/// A scripted workload. Stops at the first error; what was acknowledged before counts.
-fn script(options: PoolOptions, device: &SimDevice, told: &mut Acknowledged) -> bufpool::Result<()> {
-    let pool = options.open_on(device)?;
-    let file = pool.open_file("data", FileOptions::new().create(true))?;
-    file.extend(PAGES)?;
-    file.flush()?;
-    told.exists = true;
-    let tenant = pool.default_tenant();
-    for round in 1..4_u64 {
-        for number in (0..PAGES).filter(|number| number % round == 0) {
-            told.last[number as usize] = round;
-            stamp(&mut tenant.write(file.page(number))?, number, round);
-            if number % 11 == 3 {
-                file.flush_page(number)?;
-                told.least[number as usize] = round;
-            }
-        }
-        match round {
-            1 => pool.checkpoint()?,
-            2 => file.flush()?,
-            _ => file.clone().close()?,
-        }
-        told.least.clone_from(&told.last);
-    }
-    pool.close()
-}
-
-fn found(bytes: &[u8], number: u64) -> Option<u64> {
-    if bytes.iter().all(|&byte| byte == 0) {
-        return Some(0);
-    }
-    let first = u64::from_le_bytes(bytes[8..16].try_into().unwrap());
-    let whole = bytes.chunks_exact(16).all(|part| part == common::pattern(number, first));
-    whole.then_some(first)
-}
-
-fn fresh() -> Acknowledged {
-    let zeros = vec![0; PAGES as usize];
-    Acknowledged { least: zeros.clone(), last: zeros, exists: false }
-}
-
-/// Checks what survived on `device` against what was acknowledged. Returns pages checked, and pages found torn.
-fn check(device: &SimDevice, told: &Acknowledged) -> (u64, u64) {
-    if !told.exists {
-        return (0, 0);
-    }
-    let bytes = device.contents("data").expect("the file was acknowledged");
-    assert_eq!(bytes.len() as u64, PAGES * PAGE_BYTES as u64);
-    let mut torn = 0;
-    for (number, page) in (0..PAGES).zip(bytes.chunks(PAGE_BYTES)) {
-        let (least, last) = (told.least[number as usize], told.last[number as usize]);
-        match found(page, number) {
-            Some(version) => {
-                assert!((least..=last).contains(&version), "page {number}: {version}, not {least}..={last}");
-            }
-            // A page may be torn only while a newer version than the acknowledged one is on its way.
-            None if least < last => torn += 1,
-            None => panic!("page {number} was acknowledged as version {last} and is torn"),
-        }
-    }
-    (PAGES, torn)
-}
-
-#[test]
-fn nothing_acknowledged_is_lost_by_a_power_cut_at_any_call() {
-    for (name, options) in [("deterministic", deterministic as fn() -> _), ("background writer", small)] {
-        let device = SimDevice::new(1);
-        script(options(), &device, &mut fresh()).unwrap();
-        let calls = device.calls_total();
-        let (mut cuts, mut pages, mut torn) = (0, 0, 0);
-        for call in 1..=calls {
-            let device = SimDevice::new(call);
-            device.cut_power_at(call);
-            let mut told = fresh();
-            let outcome = script(options(), &device, &mut told);
-            if device.power_is_cut() {
-                cuts += 1;
-                assert!(outcome.is_err() || call == calls, "call {call} of {calls}");
-            }
-            for image in 0..3 {
-                let (checked, found_torn) = check(&device.crash_image(image), &told);
-                pages += checked;
-                torn += found_torn;
-            }
-        }
-        println!("{name}: {cuts} power cuts, {pages} pages checked, {torn} torn in flight, 0 lost");
-    }
-}
-
-#[test]
-fn nothing_acknowledged_is_lost_by_a_failure_of_any_call() {
-    for operation in [IoOperation::Read, IoOperation::Write, IoOperation::Sync, IoOperation::Allocate] {
-        let device = SimDevice::new(1);
-        script(deterministic(), &device, &mut fresh()).unwrap();
-        let calls = device.calls(operation);
-        let (mut failed, mut pages) = (0, 0);
-        for nth in 1..=calls {
-            for failure in [SimFailure::Io, SimFailure::NoSpace, SimFailure::Torn, SimFailure::Short(1000)] {
-                let device = SimDevice::new(nth);
-                device.fail(SimFault { operation, nth, failure });
-                let mut told = fresh();
-                let outcome = script(deterministic(), &device, &mut told);
-                failed += u64::from(outcome.is_err());
-                if matches!(failure, SimFailure::Short(_)) {
-                    outcome.unwrap();
-                }
-                pages += check(&device.crash_image(nth), &told).0;
-            }
-        }
-        println!("{operation}: {calls} calls, {failed} runs failed, {pages} pages checked, 0 lost");
-    }
-}
 
 #[test]
 fn a_checkpoint_goes_on_after_a_failing_file() {
@@ -147,7 +23,9 @@ fn a_checkpoint_goes_on_after_a_failing_file() {
     assert!(pool.checkpoint().is_err());
     let survived = device.crash_image(0);
     let written: Vec<bool> = ["a", "b", "c"]
-        .map(|name| survived.contents(name).is_some_and(|bytes| found(&bytes[PAGE_BYTES..], 1) == Some(4)))
+        .map(|name| {
+            survived.contents(name).is_some_and(|bytes| bytes[PAGE_BYTES..][..16] == common::pattern(1, 4))
+        })
         .into();
     assert_eq!(written.iter().filter(|&&written| written).count(), 2, "{written:?}");
 }
