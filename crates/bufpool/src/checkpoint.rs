@@ -111,7 +111,7 @@ impl PoolShared {
                 Taken::InFlight => {
                     let frame = file.table.get(number).and_then(|word| word.state().resident_frame());
                     if let Some(frame) = frame {
-                        self.wait_for_write(self.frames.get(frame));
+                        self.write_ends.wait(self.frames.get(frame));
                     }
                 }
                 Taken::Refused(refusal) => return Err(self.refused(file, number, refusal, operation)),
@@ -150,7 +150,7 @@ impl PoolShared {
             if entry.pins() > 0 {
                 return Err(file.error(ErrorKind::PageBusy, operation, "the page is pinned").at_page(number));
             }
-            self.wait_for_write(entry);
+            self.write_ends.wait(entry);
             seized.push(Seized { number, latch });
         }
         Ok(seized)
@@ -204,12 +204,12 @@ impl PoolShared {
         operation: &'static str,
         last_step: impl FnOnce(&mut [Seized]) -> Result<()>,
     ) -> Result<()> {
-        file.set_closed_fenced(true);
+        file.gate.set_closed_fenced(true);
         let seized = self.seize(file, 0..u64::MAX, operation).and_then(|mut seized| {
             last_step(&mut seized)?;
             Ok(seized)
         });
-        let seized = seized.inspect_err(|_| file.set_closed_fenced(false))?;
+        let seized = seized.inspect_err(|_| file.gate.set_closed_fenced(false))?;
         self.drop_pages(seized);
         self.forget(file.id, 0..1 << PageId::NUMBER_BITS);
         // In this order: once the descriptor is closed, a new file may have this one's inode.
@@ -245,9 +245,9 @@ impl PoolShared {
 
     pub(crate) fn reopen_file(&self, file: &Arc<FileShared>) -> Result<u64> {
         const OPERATION: &str = "reopen file";
-        file.set_closed_fenced(true);
+        file.gate.set_closed_fenced(true);
         let seized = self.seize(file, 0..u64::MAX, OPERATION);
-        let seized = seized.inspect_err(|_| file.set_closed_fenced(false))?;
+        let seized = seized.inspect_err(|_| file.gate.set_closed_fenced(false))?;
         if let Some((path, how)) = &file.path {
             // The lock goes with the old descriptor, so there is no way back from here.
             file.take_io();
@@ -259,7 +259,7 @@ impl PoolShared {
         }
         let dirty = self.drop_pages(seized);
         file.heal();
-        file.set_closed_fenced(false);
+        file.gate.set_closed_fenced(false);
         Ok(dirty)
     }
 

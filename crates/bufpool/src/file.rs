@@ -4,12 +4,13 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bufpool_policies::{FileId, PageId};
 use parking_lot::{Mutex, RwLock};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::gate::Gate;
 use crate::io::{Action, FileIdentity, FileOpen, IoError, IoFile};
 use crate::latch::Latch;
 use crate::page_table::PageTable;
@@ -43,10 +44,7 @@ pub(crate) struct FileShared {
     pub block_device: bool,
     pub tag: u64,
     pub table: PageTable,
-    /// Pages of the file.
-    pub pages: AtomicU64,
-    /// [`READ_ONLY`], [`POISONED`], [`CLOSED`].
-    flags: AtomicU8,
+    pub gate: Gate,
     /// None once the file is closed.
     io: RwLock<Option<Arc<IoFile>>>,
     /// The first failure of a write or sync.
@@ -61,10 +59,6 @@ pub(crate) struct FileShared {
     /// Handles outside the pool.
     handles: AtomicUsize,
 }
-
-const READ_ONLY: u8 = 1;
-const POISONED: u8 = 2;
-const CLOSED: u8 = 4;
 
 /// A page word reached through its file, for pages that nobody's stack refers to.
 #[derive(Clone)]
@@ -153,7 +147,7 @@ impl File {
     /// How many pages the file has.
     #[inline]
     pub fn pages(&self) -> u64 {
-        self.shared.pages.load(Ordering::Acquire)
+        self.shared.gate.pages()
     }
 
     /// Bytes of a page of the file's pool.
@@ -206,7 +200,7 @@ impl File {
             let io = file.io(OPERATION)?;
             self.pool.backend.run(&io, allocate).map_err(|error| file.io_error(OPERATION, error))?;
             file.set_unsynced();
-            file.pages.store(after, Ordering::Release);
+            file.gate.set_pages(after);
         }
         Ok(before..after)
     }
@@ -234,7 +228,7 @@ impl File {
             let message = format!("to {pages} pages, expected at most the {before} it has");
             return Err(file.error(ErrorKind::Range, OPERATION, message));
         }
-        file.set_pages_fenced(pages);
+        file.gate.set_pages_fenced(pages);
         let shorten = || {
             let seized = self.pool.seize(file, pages..before, OPERATION)?;
             let io = file.io(OPERATION)?;
@@ -250,7 +244,7 @@ impl File {
                 Ok(())
             }
             Err(error) => {
-                file.pages.store(before, Ordering::Release);
+                file.gate.set_pages(before);
                 Err(error)
             }
         }
@@ -364,8 +358,7 @@ impl FileShared {
             block_device: parts.block_device,
             tag: parts.tag,
             table: PageTable::new(),
-            pages: AtomicU64::new(parts.pages),
-            flags: AtomicU8::new(if parts.read_only { READ_ONLY } else { 0 }),
+            gate: Gate::new(parts.read_only, parts.pages),
             io: RwLock::new(Some(parts.io)),
             poison: Mutex::new(None),
             unsynced: AtomicBool::new(!parts.read_only),
@@ -376,47 +369,30 @@ impl FileShared {
     }
 
     pub fn is_poisoned(&self) -> bool {
-        self.flags.load(Ordering::Acquire) & POISONED != 0
+        self.gate.is_poisoned()
     }
 
     pub fn is_read_only(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & READ_ONLY != 0
+        self.gate.is_read_only()
     }
 
     pub fn is_closed(&self) -> bool {
-        self.flags.load(Ordering::Acquire) & CLOSED != 0
+        self.gate.is_closed()
     }
 
     /// Neither read-only, poisoned nor closed.
     #[inline]
     pub fn takes_writes(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) == 0
+        self.gate.takes_writes()
     }
 
     pub fn has_handles(&self) -> bool {
         self.handles.load(Ordering::Acquire) != 0
     }
 
-    /// Nobody begins to load a page from here on; a load that has begun is seen by whoever looks at the words next.
-    pub fn set_closed_fenced(&self, closed: bool) {
-        if closed {
-            self.flags.fetch_or(CLOSED, Ordering::Relaxed);
-        } else {
-            self.flags.fetch_and(!CLOSED, Ordering::Relaxed);
-        }
-        // Pairs with the fence in `check_loadable`: either the loader sees the flag, or we see its word.
-        fence(Ordering::SeqCst);
-    }
-
-    /// As [`set_closed_fenced`](Self::set_closed_fenced), for pages from `pages` on.
-    fn set_pages_fenced(&self, pages: u64) {
-        self.pages.store(pages, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-    }
-
     /// For a thread that has just won the right to load page `number`: may it?
     pub fn check_loadable(&self, number: u64, operation: &'static str) -> Result<()> {
-        fence(Ordering::SeqCst);
+        self.gate.fence_before_load();
         self.check_open(operation)?;
         self.check_page(number, operation)
     }
@@ -465,14 +441,14 @@ impl FileShared {
         if poison.is_none() {
             *poison = Some(error.duplicate());
         }
-        self.flags.fetch_or(POISONED, Ordering::AcqRel);
+        self.gate.set_poisoned(true);
         error
     }
 
     pub fn heal(&self) {
         *self.poison.lock() = None;
         self.unsynced.store(true, Ordering::Release);
-        self.flags.fetch_and(!POISONED, Ordering::AcqRel);
+        self.gate.set_poisoned(false);
     }
 
     pub fn error(&self, kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Error {
@@ -517,7 +493,7 @@ impl FileShared {
     }
 
     pub fn check_page(&self, number: u64, operation: &'static str) -> Result<()> {
-        let pages = self.pages.load(Ordering::Acquire);
+        let pages = self.gate.pages();
         if number < pages {
             return Ok(());
         }
@@ -526,7 +502,7 @@ impl FileShared {
     }
 
     pub fn check_range(&self, pages: &Range<u64>, operation: &'static str) -> Result<()> {
-        let length = self.pages.load(Ordering::Acquire);
+        let length = self.gate.pages();
         if pages.start <= pages.end && pages.end <= length {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use bufpool_policies::{FrameId, PageId};
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering};
 
 /// Stands for "no page" in [`Frame::page`]; page ids never reach it.
 const NO_PAGE: u64 = u64::MAX;
@@ -151,6 +151,29 @@ impl Frame {
     /// Notes a change's log sequence number; it never falls.
     pub fn raise_page_lsn(&self, lsn: u64) {
         self.page_lsn.fetch_max(lsn, Ordering::AcqRel);
+    }
+}
+
+/// Where threads wait for writes of pages in frames to be over.
+#[derive(Default)]
+pub(crate) struct WriteEnds {
+    lock: Mutex<()>,
+    ended: Condvar,
+}
+
+impl WriteEnds {
+    /// To be called after [`Frame::end_write`].
+    pub fn announce(&self) {
+        drop(self.lock.lock());
+        self.ended.notify_all();
+    }
+
+    /// Waits until no write of the page in `frame` is in flight. Whoever holds the page exclusively keeps new ones from beginning.
+    pub fn wait(&self, frame: &Frame) {
+        let mut guard = self.lock.lock();
+        while frame.is_writing() {
+            guard = self.ended.wait(guard, None);
+        }
     }
 }
 

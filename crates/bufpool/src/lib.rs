@@ -30,6 +30,7 @@ mod contexts;
 mod error;
 mod file;
 mod frame;
+mod gate;
 mod guard;
 mod hooks;
 mod io;

@@ -12,9 +12,11 @@ use loom::thread;
 use crate::access_log::{Hit, Level, RING_ENTRIES, Ring};
 use crate::arena::{Arena, FrameLease};
 use crate::call_site::SiteRef;
-use crate::frame::Frame;
-use crate::latch::{Hold, Latch, Patience, acquire, acquire_resident};
+use crate::frame::{Frame, WriteEnds};
+use crate::gate::Gate;
+use crate::latch::{Hold, Latch, Loading, Patience, acquire, acquire_resident};
 use crate::page_word::{PageWord, Want};
+use crate::sync::Mutex;
 
 const PATIENT: Patience = Patience::Limit(std::time::Duration::MAX);
 
@@ -198,5 +200,127 @@ fn the_access_log_loses_and_doubles_nothing() {
         drainer.join().unwrap();
         drain(&ring, &policy);
         assert_eq!(*policy.lock().unwrap(), (0..pushes).collect::<Vec<_>>());
+    });
+}
+
+/// The other schedule that has broken an existing pool library: everything is flushed while a thread holds a page exclusively and
+/// fetches another, for which a page that the flush may be writing has to leave.
+#[test]
+fn flushing_everything_against_a_holder_who_fetches_another_page() {
+    model(|| {
+        let pages = [Page::resident(), Page::resident()];
+        pages.iter().for_each(|page| assert!(page.frame.mark_dirty()));
+        let (policy, ends) = (Arc::new(Mutex::<()>::default()), Arc::new(WriteEnds::default()));
+        let holder = {
+            let (pages, policy, ends) = (pages.clone(), Arc::clone(&policy), Arc::clone(&ends));
+            thread::spawn(move || {
+                let mut held = latch(&pages[0], Want::Exclusive);
+                held.set_changed();
+                pages[0].frame.mark_dirty();
+                pages[0].write(1);
+                // A miss: the other page is the only victim. It is tried under the policy lock, never waited for there.
+                let victim = loop {
+                    let locked = policy.lock();
+                    let claimed = Latch::try_new(&pages[1].word, Want::Exclusive).ok();
+                    drop(locked);
+                    match claimed.filter(|_| !pages[1].frame.is_writing()) {
+                        Some(victim) => break victim,
+                        None => ends.wait(&pages[1].frame),
+                    }
+                    thread::yield_now();
+                };
+                let (departing, _lease) = victim.depart();
+                let was_dirty = pages[1].frame.is_dirty();
+                pages[1].frame.vacate();
+                departing.finish();
+                drop(held);
+                was_dirty
+            })
+        };
+        // A flush: what is latched now is waited for later, one page at a time, with nothing held.
+        let written: Vec<bool> = pages
+            .iter()
+            .map(|page| {
+                let held = acquire_resident(&page.word, Want::Shared, PATIENT).ok().expect("no deadlock");
+                let Some(held) = held else { return false };
+                if !page.frame.is_dirty() || !page.frame.begin_write() {
+                    return false;
+                }
+                let mark = page.frame.mark();
+                drop(held);
+                page.frame.mark_written(mark);
+                page.frame.end_write();
+                ends.announce();
+                true
+            })
+            .collect();
+        let left_dirty = holder.join().unwrap();
+        assert!(left_dirty != written[1], "written by one of the two, and only once");
+        assert!(pages[0].frame.is_dirty() || written[0]);
+    });
+}
+
+/// A file is closed while a page of it is being loaded and another's write is in flight: neither touches a frame that has a new owner.
+#[test]
+fn closing_with_reads_and_writes_in_flight() {
+    model(|| {
+        let gate = Arc::new(Gate::new(false, 2));
+        let ends = Arc::new(WriteEnds::default());
+        let (dirty, absent) = (Page::resident(), Page::absent());
+        dirty.frame.mark_dirty();
+        let writer = {
+            let (page, ends) = (Arc::clone(&dirty), Arc::clone(&ends));
+            thread::spawn(move || {
+                let held = acquire_resident(&page.word, Want::Shared, PATIENT).ok().expect("no deadlock");
+                let Some(held) = held else { return };
+                if page.frame.is_dirty() && page.frame.begin_write() {
+                    let mark = page.frame.mark();
+                    drop(held);
+                    page.frame.mark_written(mark);
+                    page.frame.end_write();
+                    ends.announce();
+                }
+            })
+        };
+        let loader = {
+            let (page, gate) = (Arc::clone(&absent), Arc::clone(&gate));
+            thread::spawn(move || {
+                let Ok(loading) = Loading::try_new(&page.word) else { unreachable!("nobody else loads it") };
+                gate.fence_before_load();
+                if gate.is_closed() {
+                    return false;
+                }
+                page.write(1);
+                page.frame.occupy(PageId(0));
+                drop(loading.publish(lease(), Want::Shared));
+                true
+            })
+        };
+        gate.set_closed_fenced(true);
+        let mut seized = 0;
+        for page in [&dirty, &absent] {
+            if page.word.state().is_absent() {
+                continue;
+            }
+            let held = acquire_resident(&page.word, Want::Exclusive, PATIENT).ok().expect("no deadlock");
+            let Some(held) = held else { continue };
+            ends.wait(&page.frame);
+            page.frame.mark_dropped();
+            page.frame.vacate();
+            let (departing, _lease) = held.depart();
+            departing.finish();
+            // The frame has a new page, which is dirty and must stay so.
+            page.frame.occupy(PageId(1));
+            assert!(page.frame.mark_dirty());
+            page.write(2);
+            seized += 1;
+        }
+        let loaded = loader.join().unwrap();
+        writer.join().unwrap();
+        assert_eq!(seized, 1 + u32::from(loaded));
+        for page in [&dirty, &absent] {
+            assert!(page.word.state().is_absent(), "closed with a page in memory");
+        }
+        assert!(dirty.frame.is_dirty() && dirty.read() == 2);
     });
 }

@@ -109,7 +109,7 @@ impl PoolShared {
         if !entry.is_dirty() {
             // Another write ended between the two looks.
             entry.end_write();
-            self.writes_ended();
+            self.write_ends.announce();
             copy.into_iter().for_each(|copy| self.reserve.give_back(copy));
             return Taken::Clean;
         }
@@ -160,7 +160,7 @@ impl PoolShared {
             }
             self.end_write(page);
         }
-        self.writes_ended();
+        self.write_ends.announce();
         self.frame_may_be_free();
         (written, outcome)
     }
@@ -169,20 +169,6 @@ impl PoolShared {
         self.frames.get(page.frame).end_write();
         if let Source::Copy(copy) = page.source {
             self.reserve.give_back(copy);
-        }
-    }
-
-    /// Wakes those in [`wait_for_write`](Self::wait_for_write).
-    fn writes_ended(&self) {
-        drop(self.write_ended_lock.lock());
-        self.write_ended.notify_all();
-    }
-
-    /// Waits until the write of a page that was in flight is over.
-    pub(crate) fn wait_for_write(&self, entry: &Frame) {
-        let mut guard = self.write_ended_lock.lock();
-        while entry.is_writing() {
-            self.write_ended.wait(&mut guard);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::access_log::Ring;
 use crate::arena::Arena;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{File, FileParts, FileShared};
-use crate::frame::FrameTable;
+use crate::frame::{FrameTable, WriteEnds};
 use crate::guard::HOLDS_SLOTS;
 use crate::hooks::PageHooks;
 use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport, OpenError};
@@ -81,9 +81,7 @@ pub(crate) struct PoolShared {
     pub frame_waiters: AtomicU32,
     pub frame_lock: Mutex<()>,
     pub frame_freed: Condvar,
-    /// Signalled when writes of resident pages are over.
-    pub write_ended_lock: Mutex<()>,
-    pub write_ended: Condvar,
+    pub write_ends: WriteEnds,
 }
 
 /// Counts that the directory does not keep.
@@ -179,8 +177,7 @@ impl Pool {
             frame_waiters: AtomicU32::new(0),
             frame_lock: Mutex::new(()),
             frame_freed: Condvar::new(),
-            write_ended_lock: Mutex::new(()),
-            write_ended: Condvar::new(),
+            write_ends: WriteEnds::default(),
         });
         if options.deterministic.is_none() {
             let started = shared.write_back.start(Arc::downgrade(&shared));

@@ -1,15 +1,15 @@
 //! The one switch between the real primitives and loom's (`--cfg bufpool_loom`).
 //!
-//! Only what the page word, the frame table, the latches and the access log use: everything else is not explored by the model
+//! Only what the page word, the frame table, the latches, a file's gate and the access log use: everything else is not explored by the model
 //! checker and uses std and parking_lot directly. Loom knows no time, so waits have no deadline there.
 
 use std::time::Instant;
 
 #[cfg(not(bufpool_loom))]
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(bufpool_loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(not(bufpool_loom))]
 mod lock {
