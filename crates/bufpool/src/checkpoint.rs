@@ -245,6 +245,7 @@ impl PoolShared {
 
     pub(crate) fn reopen_file(&self, file: &Arc<FileShared>) -> Result<u64> {
         const OPERATION: &str = "reopen file";
+        let _length = file.lock_length();
         file.gate.set_closed_fenced(true);
         let seized = self.seize(file, 0..u64::MAX, OPERATION);
         let seized = seized.inspect_err(|_| file.gate.set_closed_fenced(false))?;
@@ -257,7 +258,14 @@ impl PoolShared {
                 .map_err(|error| self.open_error(error, OPERATION, &file.name))?;
             file.set_io(io);
         }
+        let io = file.io(OPERATION)?;
+        // What a failed sync has left in the operating system's cache looks like the file, and may never reach it.
+        io.drop_cache().map_err(|error| Error::from_io(OPERATION, error).in_file(&file.name))?;
+        let pages = self.check_file(&io, &file.name, OPERATION)?;
         let dirty = self.drop_pages(seized);
+        let before = file.gate.pages();
+        file.gate.set_pages(pages);
+        self.forget(file.id, pages.min(before)..before);
         file.heal();
         file.gate.set_closed_fenced(false);
         Ok(dirty)

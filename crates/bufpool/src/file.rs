@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bufpool_policies::{FileId, PageId};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Gate;
@@ -186,7 +186,7 @@ impl File {
                 "a block device has the length it has",
             ));
         }
-        let _length = file.length.lock();
+        let _length = file.lock_length();
         let before = self.pages();
         let after = before.checked_add(pages).filter(|&after| after <= 1 << PageId::NUMBER_BITS);
         let Some(after) = after else {
@@ -222,7 +222,7 @@ impl File {
                 "a block device has the length it has",
             ));
         }
-        let _length = file.length.lock();
+        let _length = file.lock_length();
         let before = self.pages();
         if pages > before {
             let message = format!("to {pages} pages, expected at most the {before} it has");
@@ -323,12 +323,13 @@ impl File {
     }
 
     /// Opens a poisoned file again: drops its cached pages, returns how many of them were dirty and are lost, and
-    /// takes writes again. The engine recovers the lost changes from its log.
+    /// takes writes again. The file begins with what the device has, its length included; the engine recovers the lost changes
+    /// from its log.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::PageBusy`], [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`] if a page stays in use, and the file stays
-    /// poisoned; [`ErrorKind::Io`] if it cannot be opened, and it is closed.
+    /// poisoned; [`ErrorKind::Io`] or [`ErrorKind::FileLength`] if it cannot be opened as it is now, and it is closed.
     pub fn reopen(&self) -> Result<u64> {
         self.shared.check_open("reopen file")?;
         self.pool.reopen_file(&self.shared)
@@ -384,6 +385,11 @@ impl FileShared {
     #[inline]
     pub fn takes_writes(&self) -> bool {
         self.gate.takes_writes()
+    }
+
+    /// For whatever changes the file's length.
+    pub fn lock_length(&self) -> MutexGuard<'_, ()> {
+        self.length.lock()
     }
 
     pub fn has_handles(&self) -> bool {

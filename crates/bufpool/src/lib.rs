@@ -27,6 +27,7 @@ mod checkpoint;
 #[cfg(feature = "checksum")]
 mod checksum;
 mod contexts;
+pub mod docs;
 mod error;
 mod file;
 mod frame;

@@ -329,7 +329,7 @@ impl Pool {
         path: Option<(std::path::PathBuf, FileOpen)>,
         options: &FileOptions,
     ) -> Result<File> {
-        let pages = self.shared.check_file(&io, &name)?;
+        let pages = self.shared.check_file(&io, &name, "open file")?;
         let mut policy = self.shared.policy.lock();
         let identity = io.identity();
         if let Some(open) = policy.files.iter().flatten().find(|file| file.identity == identity) {
@@ -383,8 +383,7 @@ impl PoolShared {
     }
 
     /// Checks a file against the page size. Returns its number of pages.
-    fn check_file(&self, io: &IoFile, name: &str) -> Result<u64> {
-        const OPERATION: &str = "open file";
+    pub(crate) fn check_file(&self, io: &IoFile, name: &str, operation: &'static str) -> Result<u64> {
         let page_bytes = self.page_bytes as u64;
         let alignment = io.alignment();
         let needed = u64::from(alignment.offset_bytes.max(alignment.memory_bytes));
@@ -392,18 +391,18 @@ impl PoolShared {
             let message = format!(
                 "direct I/O on this file needs pages of a multiple of {needed} bytes, and the pool's have {page_bytes}; open it with Direct::Off or use larger pages"
             );
-            return Err(Error::new(ErrorKind::Alignment, OPERATION, message).in_file(name));
+            return Err(Error::new(ErrorKind::Alignment, operation, message).in_file(name));
         }
-        let bytes = io.len_bytes().map_err(|error| Error::from_io(OPERATION, error).in_file(name))?;
+        let bytes = io.len_bytes().map_err(|error| Error::from_io(operation, error).in_file(name))?;
         if !bytes.is_multiple_of(page_bytes) && !io.is_block_device() {
             let message =
                 format!("its length is {bytes} bytes, expected a multiple of the page size {page_bytes}");
-            return Err(Error::new(ErrorKind::FileLength, OPERATION, message).in_file(name));
+            return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
         }
         let pages = bytes / page_bytes;
         if pages > 1 << PageId::NUMBER_BITS {
             let message = format!("it has {pages} pages, expected at most 2^{}", PageId::NUMBER_BITS);
-            return Err(Error::new(ErrorKind::FileLength, OPERATION, message).in_file(name));
+            return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
         }
         Ok(pages)
     }

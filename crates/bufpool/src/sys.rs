@@ -137,6 +137,16 @@ pub(crate) fn allocate(fd: BorrowedFd<'_>, from: u64, bytes: u64) -> io::Result<
     retry_interrupted(|| check(unsafe { libc::fallocate(fd.as_raw_fd(), 0, from, bytes) })).map(drop)
 }
 
+/// Drops what the system caches of the file and has no changes in.
+pub(crate) fn drop_cache(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: takes a descriptor, which the borrow keeps open, and numbers.
+    match unsafe { libc::posix_fadvise(fd.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        // Unlike other calls it returns the error number.
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
 /// Sets the length of the file.
 pub(crate) fn truncate(fd: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
     let bytes = offset(bytes)?;

@@ -269,7 +269,10 @@ fn print(line: &str) {
     writeln!(std::io::stdout().lock(), "{line}").unwrap();
 }
 
-fn modes() -> [(&'static str, fn() -> PoolOptions); 2] {
+/// A name, and options of a pool.
+type Mode = (&'static str, fn() -> PoolOptions);
+
+fn modes() -> [Mode; 2] {
     [("deterministic", deterministic), ("background writer", || small().dirty_limit_percent(20))]
 }
 

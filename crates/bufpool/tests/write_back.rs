@@ -126,6 +126,22 @@ fn dropping_every_handle_writes_what_is_dirty() {
 }
 
 #[test]
+fn a_thread_that_panics_with_the_last_handle_writes_nothing() {
+    let device = SimDevice::new(8);
+    let pool = small().open_on(&device).unwrap();
+    let file = new_file(&pool, Path::new(""), "data", 4);
+    let panicked = std::thread::spawn(move || {
+        // Dropped in the order opposite to this one, the pool last.
+        let (pool, file) = (pool, file);
+        stamp(&mut pool.default_tenant().write(file.page(2)).unwrap(), 2, 8);
+        // Not `panic!`, which prints.
+        std::panic::resume_unwind(Box::new("in the middle of something"));
+    });
+    panicked.join().unwrap_err();
+    assert!(device.contents("data").unwrap().iter().all(|&byte| byte == 0));
+}
+
+#[test]
 fn a_file_without_handles_is_given_back_with_its_pages() {
     let directory = directory();
     let pool = small().open().unwrap();
@@ -368,5 +384,13 @@ fn a_file_shortened_behind_our_back_is_an_error() {
         let error = pool.default_tenant().read(file.page(7)).map(drop).unwrap_err();
         assert_eq!((error.kind(), error.page()), (ErrorKind::UnexpectedEof, Some(7)));
         drop(pool.default_tenant().read(file.page(4)).unwrap());
+        // Opened again, it has the length it has.
+        file.reopen().unwrap();
+        assert_eq!(file.pages(), 5);
+        let error = pool.default_tenant().read(file.page(7)).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PageBeyondEnd);
+        assert_eq!(file.extend(3).unwrap(), 5..8);
+        assert!(pool.default_tenant().read(file.page(7)).unwrap().iter().all(|&byte| byte == 0));
+        pool.check_invariants();
     });
 }

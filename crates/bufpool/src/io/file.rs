@@ -120,7 +120,9 @@ impl IoFile {
     /// Opens and locks the file at `path`.
     pub(super) fn open(path: &Path, how: &FileOpen) -> Result<Self, OpenError> {
         let mut options = OpenOptions::new();
-        options.read(true).write(!how.read_only).create(how.create && !how.read_only);
+        let creates = how.create && !how.read_only;
+        options.read(true).write(!how.read_only).create(creates);
+        let is_new = creates && matches!(path.try_exists(), Ok(false));
         let wants_direct = how.direct != Direct::Off;
         let direct = options.clone().custom_flags(if wants_direct { libc::O_DIRECT } else { 0 }).open(path);
         let (file, refusal) = match direct {
@@ -130,6 +132,9 @@ impl IoFile {
             }
             other => (other.map_err(OpenError::os("opening"))?, None),
         };
+        if is_new {
+            sync_folder(path).map_err(OpenError::os("making the new file's name durable"))?;
+        }
         Self::examine(file, how, refusal)
     }
 
@@ -241,6 +246,14 @@ impl IoFile {
         }
     }
 
+    /// Lets the operating system forget what it has cached of the file, if it caches any of it.
+    pub(crate) fn drop_cache(&self) -> io::Result<()> {
+        match &self.medium {
+            Medium::Kernel { file, .. } if !self.direct => sys::drop_cache(file.as_fd()),
+            _ => Ok(()),
+        }
+    }
+
     /// Really allocates the range of a real file; see [`Action::Allocate`](super::Action::Allocate). On
     /// failure the length is as before.
     pub(super) fn allocate(&self, from: u64, bytes: u64) -> io::Result<()> {
@@ -281,6 +294,16 @@ impl Drop for IoFile {
             #[cfg(any(test, feature = "sim"))]
             Medium::Sim(_) => {}
         }
+    }
+}
+
+/// Makes the name of a new file durable: a sync of the file alone need not do that.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match File::open(folder)?.sync_all() {
+        // Not every file system knows how.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(()),
+        other => other,
     }
 }
 

@@ -1,0 +1,80 @@
+//! What an engine may rely on, what each promise rests on, which test shows it, and what the pool does not do.
+//!
+//! A test is named `file::test`: a file of `crates/bufpool/tests/`, or of `crates/bufpool/src/` where it begins with `src/`. A test of the
+//! crate checks that each of them exists.
+//!
+//! # What is acknowledged is durable
+//!
+//! | promise | rests on | shown by |
+//! | --- | --- | --- |
+//! | When [`File::flush`](crate::File::flush), [`File::close`](crate::File::close), [`Pool::checkpoint`](crate::Pool::checkpoint) or [`Pool::close`](crate::Pool::close) returns `Ok`, every change made before the call is on the device: a power cut loses none of it. | what was dirty when the call began is written, then one fdatasync a file; the device keeps what it has synced | `sweeps::nothing_is_lost_when_the_power_is_cut_at_any_call`, `sweeps::nothing_is_lost_when_the_power_is_cut_at_random` |
+//! | The same for one page and [`File::flush_page`](crate::File::flush_page). | the same | the same |
+//! | If any call of the device fails, either the operation succeeds or it returns an error, and everything acknowledged before is there. | a page becomes clean only by a write that succeeded | `sweeps::nothing_is_lost_when_any_call_fails` |
+//! | What a failure leaves in memory stays readable as it was last changed. | a victim that cannot be written stays where it is | `sweeps::nothing_is_lost_when_any_call_fails`, `write_back::a_victim_that_cannot_be_written_stays`, `write_back::a_page_whose_write_fails_in_the_background_stays_readable` |
+//! | A process that is killed loses nothing that its engine made durable in its log or by a checkpoint. | the write-ahead rule below | `kill::nothing_acknowledged_is_lost_by_a_kill` |
+//! | [`File::extend`](crate::File::extend) allocates space for real: a full device is reported there, before anything is overwritten, and the file goes on taking writes. | fallocate; a failed allocation is undone and poisons nothing | `write_back::a_full_device_is_reported_before_anything_is_overwritten`, `write_back::space_is_allocated_not_a_hole` |
+//! | A new file's name is as durable as its first flush. | the folder is synced when the file is made | no test: a process cannot see the difference |
+//!
+//! # What is being written is whole
+//!
+//! | promise | rests on | shown by |
+//! | --- | --- | --- |
+//! | The pool never mixes two versions of a page in one write. | pages are written from a copy, or with their latch held | `sweeps::nothing_is_lost_when_the_power_is_cut_at_any_call`, `stress::all_operations_mixed_on_each_backend` |
+//! | A change that arrives while its page is being written keeps the page dirty. | a write makes clean what carries the mark that was copied | `checkpoint::a_writer_that_arrives_during_a_flush_is_not_forgotten`, `src/loom_models.rs::a_writer_that_arrives_during_a_flush_stays_dirty` |
+//! | No reader sees a page as it was before its last change, whatever is evicted meanwhile. | a page on its way out is held until the file has it | `stress::all_operations_mixed_on_each_backend`, `src/loom_models.rs::eviction_against_a_reader_and_a_pin` |
+//! | Hooks change what is written, and never what is in memory. | they work on copies | `hooks::hooks_change_what_is_written_and_not_what_is_in_memory` |
+//!
+//! # The log comes first
+//!
+//! | promise | rests on | shown by |
+//! | --- | --- | --- |
+//! | No page is written while its number ([`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn)) is above what the [`Log`](crate::Log) says is durable. | every writer asks, whoever it is | `log::the_rule_holds_in_deterministic_mode`, `log::the_rule_holds_with_the_background_writer` |
+//! | [`Pool::min_dirty_lsn`](crate::Pool::min_dirty_lsn) is not above the first record that a page in its file lacks. | the log's end is noted before a guard is granted | the same |
+//! | [`Log::advance`](crate::Log::advance) is called by the background writer and by explicit flushes, never by a miss. | misses pass over pages that the log holds up | the same, which fail when it is |
+//! | A log that fails or panics leaves its pages dirty, and is reported. | | `log::a_log_that_fails_or_panics_leaves_pages_dirty` |
+//!
+//! # Failures stay where they are
+//!
+//! | promise | rests on | shown by |
+//! | --- | --- | --- |
+//! | The first write or sync that fails poisons its file: it is read as before, and takes no writes until [`File::reopen`](crate::File::reopen), which says how many dirty pages are lost and begins with what the device has. | after a failed sync nobody knows what is on the device | `write_back::a_failed_sync_poisons_the_file`, `write_back::a_victim_that_cannot_be_written_stays`, `model::a_flush_after_a_failed_sync_syncs_again` |
+//! | A sync that fails fails everybody who waited for it. | who waited looks again | `write_back::a_failed_sync_fails_everybody_who_waited_for_it` |
+//! | No other file is harmed, and no tenant that does not use the failing one: a miss whose victim cannot be written takes another. Frames that dirty pages of a poisoned file occupy stay occupied; floors keep the rest for their owners. | poison is per file, and victims of poisoned files are passed over | `write_back::a_failing_file_harms_no_other`, `checkpoint::a_checkpoint_goes_on_after_a_failing_file` |
+//! | A device that is gone, a file cut short by others, a page beyond the end: errors that name file and page. Nothing panics or hangs, and nothing is marked clean. | | `write_back::a_vanished_device_is_an_error_everywhere_and_loses_nothing_in_memory`, `write_back::a_file_shortened_behind_our_back_is_an_error`, `errors::pages_and_ranges_beyond_the_end_are_refused` |
+//! | Short, interrupted and cancelled transfers are continued. | one body of rules for all backends | `src/io/sim/tests.rs::short_and_interrupted_calls_are_continued` |
+//! | A page that was torn, changed or written to another place is found when it is read, with the feature `checksum`; it is read twice before that is said. | CRC-32C over contents, file and page number | `hooks::damaged_and_misdirected_pages_are_found`, `hooks::checksums_may_lie_beside_the_pages`, `hooks::a_page_is_read_once_more_before_the_error` |
+//!
+//! # Nobody waits for ever
+//!
+//! | promise | rests on | shown by |
+//! | --- | --- | --- |
+//! | A miss waits for no write while the clean reserve has a frame; when it has none, it writes at most eight pages. | [`PoolOptions::reserve_high_frames`](crate::PoolOptions::reserve_high_frames) | `reserve::a_miss_waits_for_no_write_while_the_reserve_has_a_frame`, `reserve::a_miss_without_a_reserve_frame_writes_at_most_eight_waiting_victims` |
+//! | A miss that finds every frame in use waits `frame_wait_ms` at most, and not at all where the caller holds them itself; the error counts the pins of each tenant. | | `errors::a_miss_waits_for_frames_of_other_threads_and_then_gives_up`, `errors::a_thread_that_holds_every_frame_is_told_at_once` |
+//! | A latch is waited for `latch_wait_ms` at most. | | `errors::a_latch_wait_ends_and_names_the_page` |
+//! | Flushes deadlock with nobody: not with a thread that holds a page and fetches another. | a flush holds nothing while it waits | `checkpoint::flushing_everything_while_a_latch_holder_misses`, `src/loom_models.rs::flushing_everything_against_a_holder_who_fetches_another_page` |
+//! | Closing waits for what is in flight, and nothing is touched after it. | a closed file loads no page, and each page is latched before its frame is given away | `src/loom_models.rs::closing_with_reads_and_writes_in_flight`, `errors::what_was_closed_stays_closed` |
+//!
+//! # Closing and dropping
+//!
+//! [`Pool::close`](crate::Pool::close) writes and syncs everything and reports failures; that is how an engine should end. Dropping the last
+//! of all handles does the same and cannot report (`write_back::dropping_every_handle_writes_what_is_dirty`), except in a thread that is
+//! panicking, which writes nothing: what it was in the middle of may be half done
+//! (`write_back::a_thread_that_panics_with_the_last_handle_writes_nothing`). Dropping a [`File`](crate::File) alone does nothing: the file
+//! stays open in the pool (`write_back::a_file_without_handles_is_given_back_with_its_pages`).
+//!
+//! # What the pool does not do
+//!
+//! * It has **no log**: what was changed since the last checkpoint and not flushed is lost when the process ends. Engines that promise
+//!   more keep a log, and give the pool a [`Log`](crate::Log).
+//! * It does **not repair torn pages**. A page that was being written when the power went may be a mix of two versions, unless the
+//!   device writes pages atomically; checksums find it, and the engine's log (full-page images) or a double-write area repairs it.
+//! * It gives **no order between pages**, other than the log's. Two pages changed together reach their files separately.
+//! * It does **not know what a failed sync has lost**. Pages of a poisoned file that left memory before are read back as the device, or for
+//!   buffered files the operating system, has them, until the file is reopened and the engine recovers.
+//! * It trusts the device: one that acknowledges a sync and loses the data anyway breaks these promises.
+//! * It does **not see changes by others** of a file it has open; the lock on the file keeps out those who ask for it.
+//!
+//! # For engines that want the same tests
+//!
+//! The simulated device of these tests is public with the feature `sim`: `bufpool::sim::SimDevice`, with faults at any call,
+//! latency, a limit on space, and power cuts.

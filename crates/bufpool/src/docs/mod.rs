@@ -1,0 +1,3 @@
+//! What is promised, and on what grounds. Nothing here but documentation.
+
+pub mod guarantees;
