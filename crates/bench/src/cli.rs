@@ -12,6 +12,7 @@ use crate::commands::main_job::MainJobArgs;
 use crate::commands::paper::PaperArgs;
 use crate::commands::record::RecordArgs;
 use crate::commands::sim::SimArgs;
+use crate::commands::write_back::WriteBackArgs;
 use crate::output::Format;
 
 /// Workloads, traces, the simulator and comparisons for bufpool.
@@ -88,6 +89,8 @@ pub enum Command {
     Io(IoArgs),
     /// Run published experiments
     Paper(PaperArgs),
+    /// Dirty pages through a pool against a bare io_uring loop, and hits beside a writer
+    WriteBack(WriteBackArgs),
     /// Compare miss ratios with those of independent implementations
     CheckBaselines(CheckBaselinesArgs),
 }

@@ -48,7 +48,11 @@ pub fn build(path: &Path, pages: u64, direct: Direct) -> Result<()> {
     writer.file().sync_all().with_context(|| format!("fsync {}", path.display()))
 }
 
-fn open(path: &Path, direct: Direct) -> Result<std::fs::File> {
+/// Opens the file at `path` as the bare loop wants it.
+///
+/// # Errors
+/// As the file system's.
+pub fn open(path: &Path, direct: Direct) -> Result<std::fs::File> {
     let flags = if direct == Direct::Off { 0 } else { libc::O_DIRECT };
     let mut options = OpenOptions::new();
     let opened = options.read(true).write(true).create(true).truncate(false).custom_flags(flags).open(path);

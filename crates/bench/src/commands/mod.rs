@@ -9,6 +9,7 @@ pub mod main_job;
 pub mod paper;
 pub mod record;
 pub mod sim;
+pub mod write_back;
 
 use anyhow::{Result, bail};
 
@@ -28,6 +29,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Some(Command::Gen(args)) => r#gen::run(args, &cli.common),
         Some(Command::Sim(args)) => sim::run(args, &cli.common),
         Some(Command::Io(args)) => io::run(args, &cli.common),
+        Some(Command::WriteBack(args)) => write_back::run(args, &cli.common),
         Some(Command::Paper(args)) => paper::run(args, &cli.common),
         Some(Command::CheckBaselines(args)) => check_baselines::run(args, &cli.common),
     }

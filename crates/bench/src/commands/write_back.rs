@@ -1,0 +1,121 @@
+//! `bufbench write-back`: how fast a pool gets rid of dirty pages, against a bare io_uring loop in the same process, and what that
+//! costs those who read meanwhile.
+
+use anyhow::Result;
+use clap::Args;
+
+use super::data_folder::DataFolder;
+use super::live::Backend;
+use crate::bare_loop::LoopTime;
+use crate::cli::Common;
+use crate::hit_latency::{HitLatency, Writer};
+use crate::output::{Cell, Table};
+use crate::page_writes::{Order, PageWrites};
+use crate::progress;
+use crate::random_reads;
+
+const COLUMNS: &[&str] = &["work", "unit", "ours", "against", "theirs", "ratio", "least", "greatest"];
+
+/// Rounds of each side; the middle one counts.
+const ROUNDS: usize = 7;
+
+/// Arguments of `bufbench write-back`.
+#[derive(Args, Clone, Debug)]
+pub struct WriteBackArgs {
+    /// Pages of 4 KiB in the file; the pool has an eighth as many frames
+    #[arg(long, default_value_t = 1 << 17, value_parser = clap::value_parser!(u64).range(1 << 13..=1 << 26))]
+    pub pages: u64,
+    /// Pages made dirty in each round
+    #[arg(long, default_value_t = 1 << 15, value_parser = clap::value_parser!(u64).range(1 << 8..=1 << 26))]
+    pub writes: u64,
+    /// Hits timed in each round
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(100..=1 << 26))]
+    pub hits: u64,
+    /// Single pages that the bare loop keeps in flight
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub depth: u32,
+    /// The pool's I/O backend
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
+}
+
+/// Measures and prints the table.
+///
+/// # Errors
+/// If the data file cannot be made, the kernel makes no ring for the bare loop, or the pool fails.
+pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
+    let folder = DataFolder::new(common)?;
+    let path = folder.path().join("page-writes.pages");
+    let (direct, io, seed) = (folder.direct(), args.backend.io(), common.seed);
+    random_reads::build(&path, args.pages, direct)?;
+    let mut table = Table::new(COLUMNS);
+    let frames = (args.pages / 8) as u32;
+    for (work, unit, order) in [
+        ("random 4 KiB", "pages/s", Order::Random { depth: args.depth }),
+        ("sequential 256 KiB", "pages/s", Order::Sequential),
+    ] {
+        let mut writes = PageWrites::new(&path, order, frames, direct, io, seed)?;
+        let mut cpu_us = (Vec::new(), Vec::new());
+        let rounds = alternate(work, || {
+            let pair = (writes.pool_writes(args.writes)?, writes.bare(args.writes)?);
+            cpu_us.0.push(pair.0.cpu_us());
+            cpu_us.1.push(pair.1.cpu_us());
+            Ok((LoopTime::operations_per_s(&pair.0), LoopTime::operations_per_s(&pair.1)))
+        })?;
+        let stats = writes.pool().stats();
+        let by_misses = stats.miss_writes as f64 / stats.writes as f64;
+        eprintln!(
+            "{work}: backend {}, {by_misses:.3} of the writes by misses; processor time of a page {:.2} us, bare loop {:.2} us",
+            writes.pool().io().backend,
+            median(cpu_us.0),
+            median(cpu_us.1)
+        );
+        table.push(row(work, unit, "bare loop", rounds));
+    }
+    let latency = HitLatency::new(&path, direct, io, seed)?;
+    for (work, writer) in [
+        ("p99 of a hit, others are written", Writer::OfOtherPages),
+        ("p99 of a hit, the same are written", Writer::OfTheSamePages),
+    ] {
+        let mut written = 0;
+        let rounds = alternate(work, || {
+            let (ours, pages) = latency.p99_ns(args.hits as usize, writer)?;
+            written += pages;
+            Ok((ours, latency.p99_ns(args.hits as usize, Writer::None)?.0))
+        })?;
+        eprintln!("{work}: {written} pages written meanwhile");
+        table.push(row(work, "ns", "no writer", rounds));
+    }
+    Ok(table.print(common.format)?)
+}
+
+/// Alternates two sides; a first round of each warms up and is dropped.
+fn alternate(what: &str, mut round: impl FnMut() -> Result<(f64, f64)>) -> Result<Vec<(f64, f64)>> {
+    let bar = progress::bar(what, ROUNDS as u64, "rounds");
+    round()?;
+    let rounds = (0..ROUNDS).map(|_| round().inspect(|_| bar.inc(1))).collect();
+    bar.finish_and_clear();
+    rounds
+}
+
+fn row(work: &'static str, unit: &'static str, against: &'static str, rounds: Vec<(f64, f64)>) -> Vec<Cell> {
+    let (mut ratios, sides): (Vec<f64>, (Vec<f64>, Vec<f64>)) =
+        rounds.into_iter().map(|(ours, theirs)| (ours / theirs, (ours, theirs))).unzip();
+    let (ours, theirs) = (median(sides.0), median(sides.1));
+    ratios.sort_by(f64::total_cmp);
+    vec![
+        work.into(),
+        unit.into(),
+        Cell::real(ours, 0),
+        against.into(),
+        Cell::real(theirs, 0),
+        Cell::Ratio(ours / theirs),
+        Cell::Ratio(ratios[0]),
+        Cell::Ratio(ratios[ratios.len() - 1]),
+    ]
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

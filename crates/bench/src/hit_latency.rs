@@ -1,0 +1,115 @@
+//! How long a read hit takes, page by page, while another thread makes pages dirty as fast as it can.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use bufpool::{Direct, File, FileOptions, Io, Pool, PoolOptions, Tenant};
+
+use crate::random::Random;
+use crate::random_reads::PAGE_BYTES;
+
+/// Pages that are read, all resident.
+const HOT_PAGES: u64 = 2_048;
+/// Pages that a writer makes dirty, over and over, all resident.
+const WRITTEN_PAGES: u64 = 4_096;
+/// Frames of the pool.
+const FRAMES: u32 = 7_000;
+/// Low enough that the background writer has no rest, whichever pages are written.
+const DIRTY_LIMIT_PERCENT: u8 = 5;
+
+/// What the writer does while hits are timed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writer {
+    /// There is none.
+    None,
+    /// It changes other pages than those that are read.
+    OfOtherPages,
+    /// It changes the pages that are read.
+    OfTheSamePages,
+}
+
+/// A pool with all pages of the measurement resident.
+pub struct HitLatency {
+    pool: Pool,
+    file: File,
+    seed: u64,
+}
+
+impl HitLatency {
+    /// On the file that [`random_reads::build`](crate::random_reads::build) made at `path`.
+    ///
+    /// # Errors
+    /// As the pool's; if the file is too small.
+    pub fn new(path: &Path, direct: Direct, io: Io, seed: u64) -> Result<Self> {
+        let pool = PoolOptions::new()
+            .frames(FRAMES)
+            .page_bytes(PAGE_BYTES)
+            .dirty_limit_percent(DIRTY_LIMIT_PERCENT)
+            .io(io)
+            .open()?;
+        let file = pool.open_file(path, FileOptions::new().direct(direct))?;
+        let needed = HOT_PAGES + WRITTEN_PAGES;
+        ensure!(file.pages() >= needed, "{} pages: expected at least {needed}", file.pages());
+        let tenant = pool.default_tenant();
+        for number in 0..needed {
+            tenant.read(file.page(number))?;
+        }
+        Ok(Self { pool, file, seed })
+    }
+
+    /// The 99th percentile of `hits` reads of 8 bytes each, in nanoseconds, and how many pages were written to the file meanwhile.
+    ///
+    /// # Errors
+    /// As the pool's.
+    pub fn p99_ns(&self, hits: usize, writer: Writer) -> Result<(f64, u64)> {
+        let before = self.pool.stats().writes;
+        let done = AtomicBool::new(false);
+        let times = std::thread::scope(|scope| {
+            let first = match writer {
+                Writer::None => None,
+                Writer::OfOtherPages => Some(HOT_PAGES),
+                Writer::OfTheSamePages => Some(0),
+            };
+            let done = &done;
+            let writing = first.map(|first| scope.spawn(move || self.write_until(done, first)));
+            let times = self.time(hits);
+            done.store(true, Ordering::Relaxed);
+            if let Some(writing) = writing {
+                writing.join().expect("the writer does not panic")?;
+            }
+            times
+        });
+        let mut times_ns = times?;
+        let at = times_ns.len() * 99 / 100;
+        let (_, p99, _) = times_ns.select_nth_unstable(at);
+        Ok((f64::from(*p99), self.pool.stats().writes - before))
+    }
+
+    fn time(&self, hits: usize) -> Result<Vec<u32>> {
+        let tenant = self.pool.tenant("reader").open()?;
+        let mut random = Random::new(self.seed);
+        let mut times_ns = Vec::with_capacity(hits);
+        for _ in 0..hits {
+            let page = self.file.page(random.below(HOT_PAGES));
+            let start = Instant::now();
+            std::hint::black_box(tenant.read(page)?[..8].first());
+            times_ns.push(u32::try_from(start.elapsed().as_nanos()).unwrap_or(u32::MAX));
+        }
+        tenant.close()?;
+        Ok(times_ns)
+    }
+
+    fn write_until(&self, done: &AtomicBool, first: u64) -> Result<()> {
+        let tenant: Tenant = self.pool.tenant("writer").open()?;
+        let mut random = Random::new(self.seed + 1);
+        let pages = if first == 0 { HOT_PAGES } else { WRITTEN_PAGES };
+        while !done.load(Ordering::Relaxed) {
+            let value = random.bits();
+            let page = self.file.page(first + random.below(pages));
+            tenant.write(page)?[..8].copy_from_slice(&value.to_le_bytes());
+        }
+        Ok(tenant.close()?)
+    }
+}
