@@ -4,7 +4,6 @@
 //! thread may take it while it holds latches.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bufpool_policies::{
     Access, Admission, Claims, ContextId, Decision, Directory, FileId, FrameId, ManagerKind, PageId, TenantId,
@@ -240,8 +239,7 @@ impl PolicyState {
         let Some(streams) = &mut self.streams else { return };
         let Some(file) = self.files.get(page.file().index()).and_then(Option::as_ref) else { return };
         let key = StreamKey { tenant, context: ContextId(context), file: page.file() };
-        let Advice { bring, demote } =
-            streams.observe(key, page.number(), file.pages.load(Ordering::Relaxed), limit);
+        let Advice { bring, demote } = streams.observe(key, page.number(), file.gate.pages(), limit);
         if let Some(pages) = bring {
             // A batch of hits makes many small plans that follow upon one another.
             let joined = self.plans.last_mut().is_some_and(|last| last.key == key && last.pages.join(pages));

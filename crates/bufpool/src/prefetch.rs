@@ -154,7 +154,7 @@ impl PoolShared {
         file: &Arc<FileShared>,
         numbers: &mut Peekable<impl Iterator<Item = u64>>,
     ) -> Vec<Load> {
-        let pages = file.pages.load(Ordering::Acquire);
+        let pages = file.gate.pages();
         let mut loads = Vec::with_capacity(numbers.size_hint().0.min(BATCH_PAGES));
         while loads.len() < BATCH_PAGES
             && let Some(number) = numbers.next()

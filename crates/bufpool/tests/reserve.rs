@@ -4,8 +4,9 @@
 mod common;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use bufpool::sim::SimDevice;
 use bufpool::{File, IoOperation, Log, Pool, Tenant};
@@ -13,17 +14,17 @@ use common::{new_file, small, stamp, version};
 
 const PAGES: u64 = 200;
 const RESERVE: u32 = 12;
+/// Whoever waits longer has waited for something that does not come.
+const LONG: Duration = Duration::from_secs(60);
 
 /// A log that is durable up to 0 and cannot be advanced; the first attempt lasts until the test lets it go on.
 struct Slow {
-    attempts: AtomicU32,
-    entered: Barrier,
-    leave: Barrier,
+    entered: Sender<()>,
+    /// Taken by the first attempt.
+    leave: Mutex<Option<Receiver<()>>>,
 }
 
-struct Handle(Arc<Slow>);
-
-impl Log for Handle {
+impl Log for Slow {
     fn end(&self) -> u64 {
         2
     }
@@ -33,9 +34,9 @@ impl Log for Handle {
     }
 
     fn advance(&self, _: u64) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        if self.0.attempts.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.0.entered.wait();
-            self.0.leave.wait();
+        if let Some(leave) = self.leave.lock().unwrap().take() {
+            self.entered.send(())?;
+            leave.recv_timeout(LONG)?;
         }
         Err("as the test wants it".into())
     }
@@ -46,18 +47,21 @@ struct World {
     pool: Pool,
     file: File,
     tenant: Tenant,
-    log: Arc<Slow>,
+    /// Lets the background writer go on.
+    leave: Sender<()>,
 }
 
 impl World {
     /// A pool whose victims are all dirty, and whose background writer waits for the log with the first one in the reserve.
     fn held_up() -> Self {
         let device = SimDevice::new(1);
-        let log =
-            Arc::new(Slow { attempts: AtomicU32::new(0), entered: Barrier::new(2), leave: Barrier::new(2) });
-        let options =
-            small().reserve_high_frames(RESERVE).reserve_low_frames(RESERVE - 1).dirty_limit_percent(100);
-        let pool = options.log(Box::new(Handle(Arc::clone(&log)))).open_on(&device).unwrap();
+        let (entered, has_entered) = channel();
+        let (leave, may_leave) = channel();
+        let log = Slow { entered, leave: Mutex::new(Some(may_leave)) };
+        // Plain LRU, so that victims go in the order in which they came.
+        let options = small().manager(None).dirty_limit_percent(100).log(Box::new(log));
+        let options = options.reserve_high_frames(RESERVE).reserve_low_frames(RESERVE - 1);
+        let pool = options.open_on(&device).unwrap();
         let file = new_file(&pool, Path::new(""), "data", PAGES);
         let tenant = pool.default_tenant();
         // One less than the dirty limit, at which the background writer would begin by itself.
@@ -70,8 +74,8 @@ impl World {
         }
         tenant.read(file.page(99)).unwrap();
         tenant.read(file.page(100)).unwrap();
-        log.entered.wait();
-        Self { device, pool, file, tenant, log }
+        has_entered.recv_timeout(LONG).unwrap();
+        Self { device, pool, file, tenant, leave }
     }
 
     /// Writes so far by misses, and by anybody.
@@ -81,7 +85,7 @@ impl World {
 
     /// Lets go of the background writer, and checks that everything is as it was written.
     fn finish(self) {
-        self.log.leave.wait();
+        self.leave.send(()).unwrap();
         for number in 1..31 {
             assert_eq!(version(&self.tenant.read(self.file.page(number)).unwrap(), number), 1);
         }
