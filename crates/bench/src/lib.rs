@@ -10,6 +10,7 @@ pub mod commands;
 pub mod cpu_time;
 pub mod experiments;
 pub mod hit_latency;
+pub mod hits;
 pub mod machine;
 pub mod output;
 pub mod page_writes;

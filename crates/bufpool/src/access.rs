@@ -1,18 +1,19 @@
 //! From a page's name to a latch on it: the path of every access.
 //!
-//! A hit is two loads to find the page word, one compare-and-swap to latch it, and one entry in the thread's access log. Everything
-//! else is in `#[cold]` functions.
+//! A hit is two loads to find the page word, one compare-and-swap to latch it, and one entry in the thread's access log, or where
+//! the filter skips it one count in a line that only the thread writes. Everything else is in functions of their own. What the
+//! compiler makes of it is in [`docs::performance`](crate::docs::performance).
 
 use std::time::{Duration, Instant};
 
-use bufpool_policies::{FrameId, PageId, TenantId};
+use bufpool_policies::{FrameId, TenantId};
 
-use crate::access_log::{Hit, Level, with_ring};
+use crate::access_log::{self, Hit, KeyPlace, Level, Ring, Who, existing_ring, give_up_ring, last_ring};
 use crate::call_site::SiteRef;
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::Page;
+use crate::file::{File, Page};
 use crate::guard::{ReadGuard, WriteGuard};
-use crate::latch::{Hold, Latch, Patience, Refusal, acquire, acquire_resident, far_or_after};
+use crate::latch::{Hold, Latch, Patience, Refusal, SharedLatch, acquire, acquire_resident, far_or_after};
 use crate::page_word::{PageWord, Want};
 use crate::policy::PolicyState;
 use crate::pool::PoolShared;
@@ -64,15 +65,25 @@ impl Purpose {
 }
 
 impl Tenant {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn guard_shared<'g>(
         &'g self,
         page: Page<'g>,
         site: SiteRef,
         limit: Limit,
     ) -> Result<ReadGuard<'g>> {
-        let latch = self.latch(page, Purpose::Read, site, limit)?;
-        Ok(ReadGuard::new(self, page, latch))
+        let (latch, frame) = if self.may_use(page.file())
+            && let Some(word) = page.file().shared.table.get(page.number())
+            && let Some((latch, frame)) = SharedLatch::try_new(word)
+        {
+            self.pool.note_hit(page, frame, self.tenant_id(), site, false);
+            (latch, frame)
+        } else {
+            let latch = self.latch_shared_slowly(page, site, limit)?;
+            let frame = latch.frame();
+            (latch, frame)
+        };
+        Ok(ReadGuard::on_frame(self, page, latch, frame))
     }
 
     #[inline]
@@ -99,7 +110,13 @@ impl Tenant {
         Ok(guard)
     }
 
-    /// The hit path.
+    /// Neither is closed, and they belong together. A closed file has no resident pages.
+    #[inline]
+    fn may_use(&self, file: &File) -> bool {
+        std::ptr::eq(&*file.pool, &*self.pool) && !self.is_closed()
+    }
+
+    /// Exclusive access to a resident page that nobody holds, or whatever it takes.
     #[inline]
     fn latch<'g>(
         &'g self,
@@ -109,18 +126,27 @@ impl Tenant {
         limit: Limit,
     ) -> Result<Latch<&'g PageWord>> {
         let file = page.file();
-        let allowed = std::ptr::eq(&*file.pool, &*self.pool)
-            && !self.is_closed()
-            && (purpose == Purpose::Read || file.shared.takes_writes());
-        if allowed
+        if self.may_use(file)
+            && file.shared.takes_writes()
             && let Some(word) = file.shared.table.get(page.number())
             && let Ok(latch) = Latch::try_new(word, purpose.want())
         {
             let creation = purpose == Purpose::Create;
-            self.pool.note_hit(page.id(), latch.frame(), self.tenant_id(), site, creation);
+            self.pool.note_hit(page, latch.frame(), self.tenant_id(), site, creation);
             return Ok(latch);
         }
         self.latch_slowly(page, purpose, site, limit)
+    }
+
+    /// One word and a flag come back, in registers, which keeps the guard out of memory.
+    #[cold]
+    fn latch_shared_slowly<'g>(
+        &'g self,
+        page: Page<'g>,
+        site: SiteRef,
+        limit: Limit,
+    ) -> Result<SharedLatch<'g>> {
+        self.latch_slowly(page, Purpose::Read, site, limit).map(SharedLatch::from)
     }
 
     /// Waits, loads, or finds out what is wrong.
@@ -137,9 +163,11 @@ impl Tenant {
         let word = self.checked_word(page, purpose, operation)?;
         // The wait for a frame counts against the same limit as the wait for the latch.
         let frame_deadline = limit.deadline();
-        if word.state().is_loading() && !pool.is_immediate {
+        if word.state().is_loading()
+            && let Some(ring) = existing_ring(pool.serial)
+        {
             // Perhaps the caller's own read-ahead, which it has caught up with: what it has used so far lets more be planned.
-            pool.drain_own_log(Level::Half);
+            pool.drain_own_log(ring, Level::Half);
         }
         match acquire(word, purpose.want(), pool.patience(limit)) {
             Err(refusal) => Err(pool.latch_error(page, refusal, limit, operation)),
@@ -147,7 +175,7 @@ impl Tenant {
             Ok((Hold::Latched(latch), waited)) => {
                 pool.count_waited(waited);
                 let creation = purpose == Purpose::Create;
-                pool.note_hit(page.id(), latch.frame(), self.tenant_id(), site, creation);
+                pool.note_hit(page, latch.frame(), self.tenant_id(), site, creation);
                 Ok(latch)
             }
         }
@@ -194,26 +222,66 @@ impl PoolShared {
         }
     }
 
-    /// Notes a hit: in deterministic mode at once, otherwise in the thread's log.
-    #[inline]
+    /// Notes a hit, of which the caller still holds the page.
+    #[inline(always)]
     pub(crate) fn note_hit(
         &self,
-        page: PageId,
+        page: Page<'_>,
         frame: FrameId,
         tenant: TenantId,
         site: SiteRef,
         creation: bool,
     ) {
-        let hit = Hit { page, frame, tenant, site };
+        if !self.notes_hits {
+            return;
+        }
+        let who = Who::new(tenant, site, self.site_mask);
+        if let Some(ring) = last_ring(self.serial)
+            && let Some(key) = ring.key(who)
+            && self.filter.skips(frame, tenant)
+        {
+            ring.skip(key);
+        } else {
+            self.note_slowly(page, frame, tenant, site, creation);
+        }
+    }
+
+    /// A hit that gets an entry, or whose key or ring has yet to be found. In deterministic mode it is applied at once.
+    #[inline(never)]
+    fn note_slowly(&self, page: Page<'_>, frame: FrameId, tenant: TenantId, site: SiteRef, creation: bool) {
+        let hit = Hit { page: page.id(), frame, tenant, site };
         if self.is_immediate {
             return self.apply_at_once(&hit, creation);
         }
-        let register = |ring: &_| self.logs.lock().push(std::sync::Arc::clone(ring));
-        match with_ring(self.serial, register, |ring| ring.push(hit)) {
-            Some(Level::Low) => {}
-            Some(level) => self.drain_own_log(level),
-            None => self.apply_at_once(&hit, creation),
+        let ring = last_ring(self.serial).or_else(|| self.own_ring());
+        let Some(ring) = ring else { return self.apply_at_once(&hit, creation) };
+        let who = Who::new(tenant, site, self.site_mask);
+        let key = ring.key(who).unwrap_or_else(|| self.find_key(ring, who, hit.site));
+        if self.filter.skips(frame, tenant) {
+            ring.skip(key);
+        } else {
+            let level = ring.push(hit.page, frame, key);
+            if level != Level::Low {
+                self.drain_own_log(ring, level);
+            }
         }
+    }
+
+    /// The calling thread's ring; none if the thread is ending.
+    #[cold]
+    fn own_ring(&self) -> Option<&'static Ring> {
+        access_log::ring(self.serial, |ring| self.logs.lock().push(ring))
+    }
+
+    #[cold]
+    fn find_key(&self, ring: &Ring, who: Who, site: SiteRef) -> KeyPlace {
+        ring.find_key(who, site).unwrap_or_else(|| {
+            let mut policy = self.policy.lock();
+            policy.apply(ring);
+            ring.clear_keys();
+            drop(policy);
+            ring.find_key(who, site).expect("a table without keys has room")
+        })
     }
 
     #[cold]
@@ -222,10 +290,10 @@ impl PoolShared {
     }
 
     #[cold]
-    fn drain_own_log(&self, level: Level) {
+    fn drain_own_log(&self, ring: &Ring, level: Level) {
         let policy = if level == Level::Full { Some(self.policy.lock()) } else { self.policy.try_lock() };
         if let Some(mut policy) = policy {
-            self.drain_own_log_into(&mut policy);
+            policy.apply(ring);
             self.note_plans(&policy);
             drop(policy);
             self.carry_out_plans();
@@ -234,19 +302,22 @@ impl PoolShared {
 
     /// Applies the calling thread's hits, for a caller that holds the policy lock.
     pub(crate) fn drain_own_log_into(&self, policy: &mut PolicyState) {
-        if !self.is_immediate {
-            // A thread without a ring has no hits to drain, and the lock order forbids registering one here.
-            crate::access_log::with_existing_ring(self.serial, |ring| {
-                ring.drain(|hit| policy.hit(&hit, false));
-            });
+        // A thread without a ring has no hits to drain, and the lock order forbids registering one here.
+        if let Some(ring) = existing_ring(self.serial) {
+            policy.apply(ring);
         }
     }
 
     /// Applies all threads' hits, and forgets the logs of threads that have ended.
     pub(crate) fn drain_logs(&self, policy: &mut PolicyState) {
         self.logs.lock().retain(|ring| {
-            ring.drain(|hit| policy.hit(&hit, false));
-            !ring.is_finished()
+            // Before it is drained: nothing is added afterwards.
+            let abandoned = ring.is_abandoned();
+            policy.apply(ring);
+            if abandoned {
+                give_up_ring(ring, access_log::POOL);
+            }
+            !abandoned
         });
     }
 

@@ -4,12 +4,16 @@
 //! lock ("BP-Wrapper", Ding, Jiang, Zhang, ICDE '09): the thread tries the lock when its ring is half full and waits
 //! for it when the ring is full, and a miss drains the missing thread's ring before it asks for a frame. Each
 //! thread's hits keep their order. A ring is written by its thread only and read under the policy lock only, so each of its
-//! two counters has one writer.
+//! counters has one writer.
+//!
+//! Who makes a hit (tenant, call site, scopes) is the same again and again, so a ring keeps a small table of [`Key`]s, and an
+//! entry has the page, the frame and the place of its key: 16 bytes. A hit that the [filter](crate::hit_filter) skips is counted
+//! in its key and gets no entry, so that statistics are exact.
+//!
+//! Rings live for ever and are used again: a thread reaches its own through a plain reference, without counting.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::Location;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use bufpool_policies::{FrameId, PageId, TenantId};
 use crossbeam::atomic::AtomicCell;
@@ -18,16 +22,31 @@ use crossbeam::utils::CachePadded;
 use crate::Site;
 use crate::call_site::{Place, SiteRef};
 use crate::scope::ScopeId;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Entries of a ring; a power of two.
 pub(crate) const RING_ENTRIES: usize = if cfg!(bufpool_loom) { 2 } else { 128 };
+/// Keys of a ring; a power of two, at most 64. A thread that comes from more places than that drains its ring each time it has met
+/// so many.
+pub(crate) const KEYS: usize = if cfg!(bufpool_loom) { 2 } else { 64 };
+/// Places looked at for a key.
+const PROBES: usize = if cfg!(bufpool_loom) { 2 } else { 8 };
+/// Bits of a frame number in an entry; the rest is the key's place.
+const FRAME_BITS: u32 = 24;
 
 /// One hit.
 #[derive(Clone, Copy)]
 pub(crate) struct Hit {
     pub page: PageId,
     pub frame: FrameId,
+    pub tenant: TenantId,
+    pub site: SiteRef,
+}
+
+/// Hits of one tenant at one call site that were not noted one by one.
+#[derive(Clone, Copy)]
+pub(crate) struct Skipped {
+    pub hits: u64,
     pub tenant: TenantId,
     pub site: SiteRef,
 }
@@ -43,15 +62,91 @@ pub(crate) enum Level {
     Full,
 }
 
-#[derive(Default)]
-struct Entry {
-    page: AtomicU64,
-    /// Frame in the lower half, tenant in the upper.
-    frame_and_tenant: AtomicU64,
+/// The place of a key in its ring's table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct KeyPlace(u32);
+
+/// What tells a key from others: tenant, call site and scope, as numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct Who {
+    /// Of the site's description; 0 in a pool that does not tell sites apart.
+    address: u64,
+    scope: u64,
+    tenant: TenantId,
+}
+
+impl Who {
+    /// `site_mask` is all ones, or 0 in a pool that does not tell sites apart.
+    #[inline(always)]
+    pub fn new(tenant: TenantId, site: SiteRef, site_mask: u64) -> Self {
+        let address = site.place.address() as u64 & site_mask;
+        Self { address, scope: site.scope.0 & site_mask, tenant }
+    }
+
+    /// Where its key is looked for first. Descriptions of sites are some 24 bytes long and lie side by side, so their
+    /// addresses differ in the bits from the third on.
+    #[inline(always)]
+    fn home(self) -> usize {
+        ((self.address >> 3) ^ (self.address >> 9) ^ self.scope ^ u64::from(self.tenant.0)) as usize % KEYS
+    }
+}
+
+/// Stands for the address of a key without use.
+const NOWHERE: u64 = u64::MAX;
+
+/// Who makes hits: tenant, call site and scopes; and how many of them were skipped.
+///
+/// All but the last field are written by the ring's thread: the first five when the key is made, before it is marked as used.
+#[cfg_attr(not(bufpool_loom), repr(align(64)))]
+struct Key {
+    /// As in [`Who`]; [`NOWHERE`] in a key without use.
+    address: AtomicU64,
     scope: AtomicU64,
+    tenant: AtomicU32,
     /// At most one of the two is set.
     caller: AtomicCell<Option<&'static Location<'static>>>,
     named: AtomicCell<Option<&'static Site>>,
+    skipped: AtomicU64,
+    /// How many of these have been handed over. Written under the policy lock.
+    skipped_taken: AtomicU64,
+}
+
+impl Key {
+    fn new() -> Self {
+        Self {
+            address: AtomicU64::new(NOWHERE),
+            scope: AtomicU64::new(0),
+            tenant: AtomicU32::new(0),
+            caller: AtomicCell::new(None),
+            named: AtomicCell::new(None),
+            skipped: AtomicU64::new(0),
+            skipped_taken: AtomicU64::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn is(&self, who: Who) -> bool {
+        self.address.load(Ordering::Relaxed) == who.address
+            && self.scope.load(Ordering::Relaxed) == who.scope
+            && self.tenant.load(Ordering::Relaxed) == who.tenant.0
+    }
+
+    fn tenant(&self) -> TenantId {
+        TenantId(self.tenant.load(Ordering::Relaxed))
+    }
+
+    fn site(&self) -> SiteRef {
+        let place = self.caller.load().map(Place::Caller).or_else(|| self.named.load().map(Place::Named));
+        let scope = ScopeId(self.scope.load(Ordering::Relaxed));
+        SiteRef { place: place.expect("keys in use have a site"), scope }
+    }
+}
+
+#[derive(Default)]
+struct Entry {
+    page: AtomicU64,
+    /// Frame in the lower [`FRAME_BITS`], the key's place above.
+    frame_and_key: AtomicU32,
 }
 
 /// The hits of one thread in one pool.
@@ -60,37 +155,93 @@ pub(crate) struct Ring {
     pushed: CachePadded<AtomicU64>,
     /// Entries taken so far. Written under the policy lock.
     taken: CachePadded<AtomicU64>,
-    entries: Box<[Entry]>,
-    /// The thread has ended.
-    abandoned: AtomicBool,
+    /// One bit a key: it is in use. Written by the thread.
+    keys_used: AtomicU64,
+    keys: Box<[Key; KEYS]>,
+    entries: Box<[Entry; RING_ENTRIES]>,
+    /// [`THREAD`] and [`POOL`]: who still refers to the ring.
+    users: AtomicU32,
 }
+
+/// The thread that fills a ring.
+pub(crate) const THREAD: u32 = 1;
+/// The pool that empties it.
+pub(crate) const POOL: u32 = 2;
 
 impl Ring {
     pub fn new() -> Self {
         Self {
             pushed: CachePadded::new(AtomicU64::new(0)),
             taken: CachePadded::new(AtomicU64::new(0)),
-            entries: (0..RING_ENTRIES).map(|_| Entry::default()).collect(),
-            abandoned: AtomicBool::new(false),
+            keys_used: AtomicU64::new(0),
+            keys: std::array::from_fn::<_, KEYS, _>(|_| Key::new()).into(),
+            entries: std::array::from_fn::<_, RING_ENTRIES, _>(|_| Entry::default()).into(),
+            users: AtomicU32::new(THREAD | POOL),
         }
+    }
+
+    /// The key of `who`, if it lies where it is looked for first. For the ring's own thread.
+    #[inline(always)]
+    pub fn key(&self, who: Who) -> Option<KeyPlace> {
+        let place = who.home();
+        self.keys[place].is(who).then_some(KeyPlace(place as u32))
+    }
+
+    /// The key of `who`, who comes from `site`, made if there is room. For the ring's own thread.
+    pub fn find_key(&self, who: Who, site: SiteRef) -> Option<KeyPlace> {
+        let used = self.keys_used.load(Ordering::Relaxed);
+        for probe in 0..PROBES {
+            let place = (who.home() + probe) % KEYS;
+            if self.keys[place].is(who) {
+                return Some(KeyPlace(place as u32));
+            }
+            if used & (1 << place) == 0 {
+                self.make_key(place, who, site);
+                return Some(KeyPlace(place as u32));
+            }
+        }
+        None
+    }
+
+    fn make_key(&self, place: usize, who: Who, site: SiteRef) {
+        let key = &self.keys[place];
+        match site.place {
+            Place::Caller(at) => key.caller.store(Some(at)),
+            Place::Named(named) => {
+                key.caller.store(None);
+                key.named.store(Some(named));
+            }
+        }
+        key.scope.store(who.scope, Ordering::Relaxed);
+        key.tenant.store(who.tenant.0, Ordering::Relaxed);
+        key.address.store(who.address, Ordering::Relaxed);
+        // Release, so that whoever sees the key in use sees what it is.
+        self.keys_used.fetch_or(1 << place, Ordering::Release);
+    }
+
+    /// Frees all keys. For the ring's own thread, under the policy lock, and after [`drain`](Self::drain).
+    pub fn clear_keys(&self) {
+        self.keys_used.store(0, Ordering::Relaxed);
+        for key in self.keys.iter() {
+            key.address.store(NOWHERE, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a hit that gets no entry, for the ring's own thread.
+    #[inline(always)]
+    pub fn skip(&self, key: KeyPlace) {
+        let skipped = &self.keys[key.0 as usize % KEYS].skipped;
+        skipped.store(skipped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Adds a hit, for the ring's own thread. There is room unless the last push said [`Level::Full`].
     #[inline]
-    pub fn push(&self, hit: Hit) -> Level {
+    pub fn push(&self, page: PageId, frame: FrameId, key: KeyPlace) -> Level {
         let pushed = self.pushed.load(Ordering::Relaxed);
         let entry = &self.entries[pushed as usize % RING_ENTRIES];
-        entry.page.store(hit.page.0, Ordering::Relaxed);
-        let tenant = u64::from(hit.tenant.0) << 32;
-        entry.frame_and_tenant.store(tenant | u64::from(hit.frame.0), Ordering::Relaxed);
-        entry.scope.store(hit.site.scope.0, Ordering::Relaxed);
-        match hit.site.place {
-            Place::Caller(at) => entry.caller.store(Some(at)),
-            Place::Named(site) => {
-                entry.caller.store(None);
-                entry.named.store(Some(site));
-            }
-        }
+        entry.page.store(page.0, Ordering::Relaxed);
+        debug_assert!(frame.0 < 1 << FRAME_BITS);
+        entry.frame_and_key.store(key.0 << FRAME_BITS | frame.0, Ordering::Relaxed);
         // Release, so that whoever sees the new count sees the entry.
         self.pushed.store(pushed + 1, Ordering::Release);
         // Acquire pairs with the release in `drain`: the entries counted as taken have been read.
@@ -104,152 +255,244 @@ impl Ring {
         }
     }
 
+    /// The frames of the hits that [`drain`](Self::drain) would hand over now. The caller holds the policy lock.
+    pub fn frames(&self) -> impl Iterator<Item = FrameId> + Clone {
+        let pending = self.taken.load(Ordering::Relaxed)..self.pushed.load(Ordering::Acquire);
+        pending.map(|at| self.entry(at).0)
+    }
+
     /// Hands over all hits, oldest first. The caller holds the policy lock.
     pub fn drain(&self, mut apply: impl FnMut(Hit)) {
         let taken = self.taken.load(Ordering::Relaxed);
         let pushed = self.pushed.load(Ordering::Acquire);
         for at in taken..pushed {
-            let entry = &self.entries[at as usize % RING_ENTRIES];
-            let frame_and_tenant = entry.frame_and_tenant.load(Ordering::Relaxed);
-            let place =
-                entry.caller.load().map(Place::Caller).or_else(|| entry.named.load().map(Place::Named));
-            let scope = ScopeId(entry.scope.load(Ordering::Relaxed));
-            apply(Hit {
-                page: PageId(entry.page.load(Ordering::Relaxed)),
-                frame: FrameId(frame_and_tenant as u32),
-                tenant: TenantId((frame_and_tenant >> 32) as u32),
-                site: SiteRef { place: place.expect("every push sets a site"), scope },
-            });
+            let (frame, key) = self.entry(at);
+            let page = PageId(self.entries[at as usize % RING_ENTRIES].page.load(Ordering::Relaxed));
+            apply(Hit { page, frame, tenant: key.tenant(), site: key.site() });
         }
         if taken != pushed {
             self.taken.store(pushed, Ordering::Release);
         }
     }
 
-    /// Empty for good.
-    pub fn is_finished(&self) -> bool {
-        // Acquire: what the thread pushed before it ended is visible to the comparison.
-        self.abandoned.load(Ordering::Acquire)
-            && self.taken.load(Ordering::Relaxed) == self.pushed.load(Ordering::Relaxed)
+    /// Hands over the counts of skipped hits. The caller holds the policy lock.
+    pub fn drain_skipped(&self, mut apply: impl FnMut(Skipped)) {
+        let mut used = self.keys_used.load(Ordering::Acquire);
+        while used != 0 {
+            let key = &self.keys[used.trailing_zeros() as usize];
+            used &= used - 1;
+            let (taken, now) =
+                (key.skipped_taken.load(Ordering::Relaxed), key.skipped.load(Ordering::Relaxed));
+            if taken != now {
+                key.skipped_taken.store(now, Ordering::Relaxed);
+                apply(Skipped { hits: now - taken, tenant: key.tenant(), site: key.site() });
+            }
+        }
+    }
+
+    #[inline]
+    fn entry(&self, at: u64) -> (FrameId, &Key) {
+        let both = self.entries[at as usize % RING_ENTRIES].frame_and_key.load(Ordering::Relaxed);
+        let frame = FrameId(both & ((1 << FRAME_BITS) - 1));
+        (frame, &self.keys[(both >> FRAME_BITS) as usize % KEYS])
+    }
+
+    /// Its thread has ended; what it pushed and counted before is visible to whoever has seen this.
+    pub fn is_abandoned(&self) -> bool {
+        self.users.load(Ordering::Acquire) & THREAD == 0
+    }
+
+    /// One of the two users needs the ring no more. True for the last one.
+    fn give_up(&self, user: u32) -> bool {
+        let before = self.users.fetch_and(!user, Ordering::AcqRel);
+        debug_assert!(before & user != 0);
+        before == user
     }
 }
 
-/// The rings of one thread, with the serial numbers of their pools; the last used first.
-struct ThreadRings(Vec<(u64, Arc<Ring>)>);
+/// Rings that nobody uses.
+static SPARE: parking_lot::Mutex<Vec<&'static Ring>> = parking_lot::Mutex::new(Vec::new());
+
+/// A ring for a thread and a pool.
+fn take_ring() -> &'static Ring {
+    let spare = SPARE.lock().pop();
+    let Some(ring) = spare else { return Box::leak(Box::new(Ring::new())) };
+    // Entries and counts go on from where they were; both sides are level, since whoever gave the ring up last has seen to it.
+    ring.users.store(THREAD | POOL, Ordering::Relaxed);
+    ring
+}
+
+/// A thread or a pool needs the ring no more; hits not handed over yet are lost.
+pub(crate) fn give_up_ring(ring: &'static Ring, user: u32) {
+    if ring.give_up(user) {
+        ring.drain(|_| {});
+        ring.drain_skipped(|_| {});
+        ring.clear_keys();
+        SPARE.lock().push(ring);
+    }
+}
+
+/// The rings of one thread, with the serial numbers of their pools.
+struct ThreadRings(Vec<(u64, &'static Ring)>);
 
 impl Drop for ThreadRings {
     fn drop(&mut self) {
-        for (_, ring) in &self.0 {
-            ring.abandoned.store(true, Ordering::Release);
+        LAST.set(NO_RING);
+        for (_, ring) in self.0.drain(..) {
+            give_up_ring(ring, THREAD);
         }
     }
 }
 
+/// A pool's serial number, and the thread's ring there.
+type PoolRing = (u64, Option<&'static Ring>);
+const NO_RING: PoolRing = (u64::MAX, None);
+
 thread_local! {
+    /// The ring used last: what a hit looks at. Without a destructor, so that looking is one load.
+    static LAST: Cell<PoolRing> = const { Cell::new(NO_RING) };
     static RINGS: RefCell<ThreadRings> = const { RefCell::new(ThreadRings(Vec::new())) };
 }
 
-/// Calls `use_ring` with the calling thread's ring in the pool with this serial number, which `register` is told of when
-/// it is new. None if the thread is ending and has no ring any more.
-#[inline]
-pub(crate) fn with_ring<R>(
-    pool_serial: u64,
-    register: impl FnOnce(&Arc<Ring>),
-    use_ring: impl FnOnce(&Ring) -> R,
-) -> Option<R> {
-    RINGS
-        .try_with(|rings| {
+/// The calling thread's ring in the pool with this serial number, if that is the one it used last.
+#[inline(always)]
+pub(crate) fn last_ring(pool_serial: u64) -> Option<&'static Ring> {
+    let (serial, ring) = LAST.get();
+    if serial == pool_serial { ring } else { None }
+}
+
+/// The calling thread's ring in the pool with this serial number, if it has one.
+pub(crate) fn existing_ring(pool_serial: u64) -> Option<&'static Ring> {
+    last_ring(pool_serial).or_else(|| {
+        let find = |rings: &RefCell<ThreadRings>| {
+            rings.borrow().0.iter().find(|(serial, _)| *serial == pool_serial).map(|(_, ring)| *ring)
+        };
+        let ring = RINGS.try_with(find).ok().flatten()?;
+        LAST.set((pool_serial, Some(ring)));
+        Some(ring)
+    })
+}
+
+/// As [`existing_ring`], but makes one, which `register` is told of. None if the thread is ending and has no rings any more.
+pub(crate) fn ring(pool_serial: u64, register: impl FnOnce(&'static Ring)) -> Option<&'static Ring> {
+    existing_ring(pool_serial).or_else(|| {
+        let add = |rings: &RefCell<ThreadRings>| {
             let mut rings = rings.borrow_mut();
-            match rings.0.first() {
-                Some((serial, ring)) if *serial == pool_serial => use_ring(ring),
-                _ => use_ring(find_or_add(&mut rings.0, pool_serial, register)),
-            }
-        })
-        .ok()
-}
-
-/// As [`with_ring`], for a thread that may have none. Nothing happens then.
-pub(crate) fn with_existing_ring(pool_serial: u64, use_ring: impl FnOnce(&Ring)) {
-    let _ = RINGS.try_with(|rings| {
-        let rings = rings.borrow();
-        if let Some((_, ring)) = rings.0.iter().find(|(serial, _)| *serial == pool_serial) {
-            use_ring(ring);
-        }
-    });
-}
-
-#[cold]
-fn find_or_add(
-    rings: &mut Vec<(u64, Arc<Ring>)>,
-    pool_serial: u64,
-    register: impl FnOnce(&Arc<Ring>),
-) -> &Arc<Ring> {
-    match rings.iter().position(|(serial, _)| *serial == pool_serial) {
-        Some(at) => rings.swap(0, at),
-        None => {
-            // Rings that no pool knows any more belonged to pools that are gone.
-            rings.retain(|(_, ring)| Arc::strong_count(ring) > 1);
-            let ring = Arc::new(Ring::new());
-            register(&ring);
-            rings.insert(0, (pool_serial, ring));
-        }
-    }
-    &rings[0].1
+            // Rings of pools that are gone.
+            rings.0.retain(|(_, ring)| {
+                let lives = ring.users.load(Ordering::Acquire) & POOL != 0;
+                if !lives {
+                    give_up_ring(ring, THREAD);
+                }
+                lives
+            });
+            let ring = take_ring();
+            rings.0.push((pool_serial, ring));
+            ring
+        };
+        let ring = RINGS.try_with(add).ok()?;
+        LAST.set((pool_serial, Some(ring)));
+        register(ring);
+        Some(ring)
+    })
 }
 
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
     use super::*;
+    use crate::site;
+
+    const TENANT: TenantId = TenantId(3);
 
     #[track_caller]
-    fn hit(page: u64) -> Hit {
-        Hit { page: PageId(page), frame: FrameId(page as u32), tenant: TenantId(3), site: SiteRef::caller() }
+    fn key(ring: &Ring) -> KeyPlace {
+        let site = SiteRef::caller();
+        let who = Who::new(TENANT, site, u64::MAX);
+        ring.key(who).or_else(|| ring.find_key(who, site)).expect("room for a key")
+    }
+
+    fn push(ring: &Ring, page: u64) -> Level {
+        ring.push(PageId(page), FrameId(page as u32), key(ring))
     }
 
     #[test]
     fn hits_come_out_as_they_went_in() {
         let ring = Ring::new();
-        let mut next = 0;
+        let (mut noted, mut skipped) = (0, 0);
         for round in 0..1000_u64 {
             let fill = round as usize % RING_ENTRIES;
             for page in 0..fill as u64 {
-                assert_ne!(ring.push(hit(round + page)), Level::Full);
+                assert_ne!(push(&ring, round + page), Level::Full);
             }
+            (0..round).for_each(|_| ring.skip(key(&ring)));
             let mut count = 0;
-            ring.drain(|hit| {
-                assert_eq!((hit.page.0, hit.tenant.0), (round + count, 3));
+            let apply = |hit: Hit| {
+                assert_eq!((hit.page.0, u64::from(hit.frame.0)), (round + count, round + count));
+                assert_eq!(hit.tenant, TENANT);
                 count += 1;
-            });
-            next += count;
+            };
+            ring.drain(apply);
+            ring.drain_skipped(|counted| skipped += counted.hits);
+            noted += count;
             assert_eq!(count, fill as u64);
         }
-        assert_eq!(next, ring.pushed.load(Ordering::Relaxed));
+        assert_eq!(noted, ring.pushed.load(Ordering::Relaxed));
+        assert_eq!(skipped, (0..1000).sum::<u64>());
     }
 
     #[test]
     fn a_ring_says_when_it_is_full() {
         let ring = Ring::new();
-        let levels: Vec<Level> = (0..RING_ENTRIES as u64).map(|page| ring.push(hit(page))).collect();
+        let levels: Vec<Level> = (0..RING_ENTRIES as u64).map(|page| push(&ring, page)).collect();
         assert!(levels[..RING_ENTRIES / 2 - 1].iter().all(|level| *level == Level::Low));
         assert_eq!(levels[RING_ENTRIES / 2 - 1], Level::Half);
         assert_eq!(levels[RING_ENTRIES - 1], Level::Full);
     }
 
     #[test]
-    fn the_ring_of_an_ended_thread_is_finished_once_drained() {
+    fn keys_are_told_apart_until_there_is_no_room() {
+        let ring = Ring::new();
+        let site = SiteRef { place: Place::Named(site!("probe")), scope: ScopeId::NONE };
+        let who = |tenant| Who::new(TenantId(tenant), site, u64::MAX);
+        let mut places = Vec::new();
+        for tenant in 0.. {
+            let Some(place) = ring.find_key(who(tenant), site) else { break };
+            assert_eq!(ring.find_key(who(tenant), site), Some(place));
+            ring.push(PageId(u64::from(tenant)), FrameId(0), place);
+            (0..tenant).for_each(|_| ring.skip(place));
+            places.push(place.0);
+        }
+        let distinct: std::collections::HashSet<u32> = places.iter().copied().collect();
+        assert_eq!(distinct.len(), places.len());
+        assert!(places.len() >= PROBES);
+        let mut skipped = vec![0; places.len()];
+        ring.drain(|hit| assert_eq!(u64::from(hit.tenant.0), hit.page.0));
+        ring.drain_skipped(|counted| skipped[counted.tenant.index()] += counted.hits);
+        assert_eq!(skipped, (0..places.len() as u64).collect::<Vec<_>>());
+        ring.clear_keys();
+        assert_eq!(ring.key(who(0)), None);
+        assert!(ring.find_key(who(places.len() as u32), site).is_some());
+    }
+
+    #[test]
+    fn a_ring_is_used_again_once_thread_and_pool_are_gone() {
+        let serial = u64::MAX - 1;
         let mut registered = None;
-        let thread_ring = std::thread::scope(|scope| {
+        let ring = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                let mut ring = None;
-                with_ring(u64::MAX, |new| ring = Some(Arc::clone(new)), |ring| ring.push(hit(1)));
+                let ring = ring(serial, |new| registered = Some(new)).unwrap();
+                assert!(std::ptr::eq(last_ring(serial).unwrap(), ring));
+                push(ring, 1);
                 ring
             });
             thread.join().unwrap()
         });
-        registered.clone_from(&thread_ring);
-        let ring = registered.unwrap();
-        assert!(!ring.is_finished());
-        ring.drain(|_| {});
-        assert!(ring.is_finished());
+        assert!(std::ptr::eq(registered.unwrap(), ring));
+        assert!(ring.is_abandoned());
+        let mut pages = Vec::new();
+        ring.drain(|hit| pages.push(hit.page.0));
+        assert_eq!(pages, [1]);
+        give_up_ring(ring, POOL);
+        assert!(SPARE.lock().iter().any(|spare| std::ptr::eq(*spare, ring)));
     }
 }

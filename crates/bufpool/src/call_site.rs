@@ -84,7 +84,15 @@ pub(crate) enum Place {
     Named(&'static Site),
 }
 
+/// Where accesses come from in a pool that does not tell sites apart.
+static ANYWHERE: Site = Site::new("anywhere", "", 0, 0);
+
 impl SiteRef {
+    /// The one site of a pool whose `mask` is 0; this site where it is all ones.
+    pub fn masked(self, mask: u64) -> Self {
+        if mask == 0 { Self { place: Place::Named(&ANYWHERE), scope: ScopeId::NONE } } else { self }
+    }
+
     /// The caller's source location, in the thread's current scope.
     #[track_caller]
     #[inline]

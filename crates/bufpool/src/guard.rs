@@ -14,12 +14,14 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+use bufpool_policies::FrameId;
+
 use crate::access::{Limit, Purpose};
 use crate::call_site::SiteRef;
 use crate::error::Result;
 use crate::file::Page;
 use crate::frame::Frame;
-use crate::latch::Latch;
+use crate::latch::{Latch, SharedLatch};
 use crate::page_word::PageWord;
 use crate::pool::PoolShared;
 use crate::tenant::Tenant;
@@ -30,14 +32,22 @@ use crate::tenant::Tenant;
 /// waits for itself, which ends with [`ErrorKind::SelfDeadlock`](crate::ErrorKind::SelfDeadlock) or
 /// [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout).
 pub struct ReadGuard<'g> {
-    held: Held<'g>,
+    /// The frame's bytes; valid as long as the latch is held.
+    bytes: NonNull<[u8]>,
+    latch: SharedLatch<'g>,
+    // After the latch: a page is let go of before the recorder hears of it.
+    hold: Hold<'g>,
 }
 
 /// Exclusive access to a page; dereferences to its bytes.
 ///
 /// The page becomes dirty when its bytes are first borrowed mutably; a guard that was only read from leaves it as it was.
 pub struct WriteGuard<'g> {
-    held: Held<'g>,
+    /// The frame's bytes; valid as long as the latch is held.
+    bytes: NonNull<[u8]>,
+    latch: Latch<&'g PageWord>,
+    // After the latch, as in a read guard.
+    hold: Hold<'g>,
     /// Marked dirty through this guard.
     written: bool,
     /// Where the log ended when the guard was granted.
@@ -48,50 +58,56 @@ pub struct WriteGuard<'g> {
 ///
 /// A pinned page is never evicted, and cannot be truncated, discarded or closed; so pins should be few and short-lived.
 pub struct Pin<'g> {
-    page: Page<'g>,
-    tenant: &'g Tenant,
     word: &'g PageWord,
     frame: &'g Frame,
     hold: Hold<'g>,
 }
 
-/// What both guards consist of.
-struct Held<'g> {
-    /// The frame's bytes; valid as long as the latch is held.
-    bytes: NonNull<[u8]>,
-    page: Page<'g>,
-    tenant: &'g Tenant,
-    latch: Latch<&'g PageWord>,
-    // After the latch: a page is let go of before the recorder hears of it.
-    _hold: Hold<'g>,
-}
-
-/// One guard or pin, counted for the thread that holds it and told to the recorder.
+/// One guard or pin: on what and for whom; counted for the thread that has it, and told to the recorder.
 struct Hold<'g> {
     page: Page<'g>,
-    pool: &'g PoolShared,
+    tenant: &'g Tenant,
     /// Guards and pins stay with their thread.
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
 impl<'g> Hold<'g> {
     #[inline]
-    fn new(pool: &'g PoolShared, page: Page<'g>) -> Self {
+    fn new(tenant: &'g Tenant, page: Page<'g>) -> Self {
+        let pool = &*tenant.pool;
         count_holds(pool.holds_slot, 1);
         if pool.is_recording {
-            pool.policy.lock().hold(page.id());
+            pool.record_hold(page, true);
         }
-        Self { page, pool, _not_send: std::marker::PhantomData }
+        Self { page, tenant, _not_send: std::marker::PhantomData }
+    }
+
+    #[inline]
+    fn pool(&self) -> &'g PoolShared {
+        &self.tenant.pool
+    }
+
+    fn pin(&self, word: &'g PageWord, frame: FrameId) -> Pin<'g> {
+        Pin::new(self.tenant, self.page, word, self.pool().frames.get(frame))
     }
 }
 
 impl Drop for Hold<'_> {
     #[inline]
     fn drop(&mut self) {
-        count_holds(self.pool.holds_slot, -1);
-        if self.pool.is_recording {
-            self.pool.policy.lock().let_go(self.page.id());
+        let pool = self.pool();
+        count_holds(pool.holds_slot, -1);
+        if pool.is_recording {
+            pool.record_hold(self.page, false);
         }
+    }
+}
+
+impl PoolShared {
+    #[cold]
+    fn record_hold(&self, page: Page<'_>, begins: bool) {
+        let mut policy = self.policy.lock();
+        if begins { policy.hold(page.id()) } else { policy.let_go(page.id()) }
     }
 }
 
@@ -104,7 +120,10 @@ thread_local! {
 
 #[inline]
 fn count_holds(slot: usize, step: i32) {
-    HOLDS.with(|holds| holds[slot].set(holds[slot].get() + step));
+    HOLDS.with(|holds| {
+        let count = &holds[slot % HOLDS_SLOTS];
+        count.set(count.get() + step);
+    });
 }
 
 /// Guards and pins of the calling thread on pages of the pools with this slot.
@@ -112,46 +131,34 @@ pub(crate) fn own_holds(slot: usize) -> u32 {
     HOLDS.with(|holds| holds[slot].get().max(0) as u32)
 }
 
-impl<'g> Held<'g> {
-    #[inline]
-    fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
-        let pool = &*page.file().pool;
-        Self { bytes: pool.arena.frame(latch.frame()), page, tenant, latch, _hold: Hold::new(pool, page) }
-    }
-
-    fn frame(&self) -> &'g Frame {
-        self.page.file().pool.frames.get(self.latch.frame())
-    }
-
-    fn pin(&self) -> Pin<'g> {
-        // The word behind the latch is the page's, whose chunk lives as long as the file that the guard borrows.
-        let file = self.page.file();
-        let word = file.shared.table.get(self.page.number()).expect("a latched page has a word");
-        Pin::new(self.tenant, self.page, word, self.frame())
-    }
-
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: the latch keeps the page in the frame and writers away; a writer's own `&mut` borrows this value.
-        unsafe { self.bytes.as_ref() }
-    }
-}
-
 impl<'g> ReadGuard<'g> {
-    #[inline]
+    /// From a shared latch.
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
-        Self { held: Held::new(tenant, page, latch) }
+        let frame = latch.frame();
+        Self::on_frame(tenant, page, latch.into(), frame)
+    }
+
+    /// From a latch on the page in `frame`.
+    #[inline(always)]
+    pub(crate) fn on_frame(
+        tenant: &'g Tenant,
+        page: Page<'g>,
+        latch: SharedLatch<'g>,
+        frame: FrameId,
+    ) -> Self {
+        let bytes = tenant.pool.arena.frame(frame);
+        Self { bytes, latch, hold: Hold::new(tenant, page) }
     }
 
     /// The page.
     #[inline]
     pub fn page(&self) -> Page<'g> {
-        self.held.page
+        self.hold.page
     }
 
     /// A pin on the page, which outlives the guard. Not an access of its own.
     pub fn pin(&self) -> Pin<'g> {
-        self.held.pin()
+        self.hold.pin(self.latch.word(), self.latch.frame())
     }
 }
 
@@ -160,7 +167,8 @@ impl Deref for ReadGuard<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.held.bytes()
+        // SAFETY: the latch keeps the page in the frame, and writers away.
+        unsafe { self.bytes.as_ref() }
     }
 }
 
@@ -173,34 +181,40 @@ impl fmt::Debug for ReadGuard<'_> {
 impl<'g> WriteGuard<'g> {
     #[inline]
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
-        let held = Held::new(tenant, page, latch);
-        let pool = &*page.file().pool;
-        let granted_lsn = if pool.log.is_some() { pool.note_grant(held.frame()) } else { 0 };
-        Self { held, written: false, granted_lsn }
+        let pool = &*tenant.pool;
+        let bytes = pool.arena.frame(latch.frame());
+        let hold = Hold::new(tenant, page);
+        let granted_lsn =
+            if pool.log.is_some() { pool.note_grant(pool.frames.get(latch.frame())) } else { 0 };
+        Self { bytes, latch, hold, written: false, granted_lsn }
     }
 
     /// The page.
     #[inline]
     pub fn page(&self) -> Page<'g> {
-        self.held.page
+        self.hold.page
+    }
+
+    fn frame(&self) -> &'g Frame {
+        self.hold.pool().frames.get(self.latch.frame())
     }
 
     /// Notes the log sequence number of the last change. The page is not written to its file before the log is durable up
     /// to it. A number below an earlier one changes nothing.
     pub fn set_lsn(&mut self, lsn: u64) {
         self.mark_dirty();
-        self.held.frame().raise_page_lsn(lsn);
+        self.frame().raise_page_lsn(lsn);
     }
 
     /// A pin on the page, which outlives the guard. Not an access of its own.
     pub fn pin(&self) -> Pin<'g> {
-        self.held.pin()
+        self.hold.pin(self.latch.word(), self.latch.frame())
     }
 
     /// Turns exclusive into shared access without letting go.
     pub fn downgrade(self) -> ReadGuard<'g> {
-        let Held { bytes, page, tenant, latch, _hold } = self.held;
-        ReadGuard { held: Held { bytes, page, tenant, latch: latch.downgrade(), _hold } }
+        let Self { bytes, latch, hold, .. } = self;
+        ReadGuard { bytes, latch: latch.downgrade().into(), hold }
     }
 
     #[inline]
@@ -213,8 +227,8 @@ impl<'g> WriteGuard<'g> {
     #[cold]
     fn mark_dirty_first(&mut self) {
         self.written = true;
-        self.held.latch.set_changed();
-        self.held.page.file().pool.mark_dirty(self.held.frame(), self.granted_lsn);
+        self.latch.set_changed();
+        self.hold.pool().mark_dirty(self.frame(), self.granted_lsn);
     }
 }
 
@@ -223,7 +237,8 @@ impl Deref for WriteGuard<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.held.bytes()
+        // SAFETY: the latch keeps the page in the frame; whoever writes through it has borrowed the guard exclusively.
+        unsafe { self.bytes.as_ref() }
     }
 }
 
@@ -233,7 +248,7 @@ impl DerefMut for WriteGuard<'_> {
         self.mark_dirty();
         // SAFETY: the latch is exclusive and keeps the page in the frame; the guard is borrowed exclusively, so
         // nobody reads the bytes through it meanwhile.
-        unsafe { self.held.bytes.as_mut() }
+        unsafe { self.bytes.as_mut() }
     }
 }
 
@@ -247,12 +262,12 @@ impl<'g> Pin<'g> {
     /// Pins a page that the caller has latched.
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, word: &'g PageWord, frame: &'g Frame) -> Self {
         frame.pin();
-        Self { page, tenant, word, frame, hold: Hold::new(&page.file().pool, page) }
+        Self { word, frame, hold: Hold::new(tenant, page) }
     }
 
     /// The page.
     pub fn page(&self) -> Page<'g> {
-        self.page
+        self.hold.page
     }
 
     /// Shared access to the pinned page; an access, always a hit.
@@ -264,7 +279,7 @@ impl<'g> Pin<'g> {
     #[track_caller]
     pub fn read(&self) -> Result<ReadGuard<'_>> {
         let latch = self.latch(Purpose::Read, SiteRef::caller())?;
-        Ok(ReadGuard::new(self.tenant, self.page, latch))
+        Ok(ReadGuard::new(self.hold.tenant, self.page(), latch))
     }
 
     /// Exclusive access to the pinned page; an access, always a hit.
@@ -276,13 +291,13 @@ impl<'g> Pin<'g> {
     #[track_caller]
     pub fn write(&self) -> Result<WriteGuard<'_>> {
         let latch = self.latch(Purpose::Write, SiteRef::caller())?;
-        Ok(WriteGuard::new(self.tenant, self.page, latch))
+        Ok(WriteGuard::new(self.hold.tenant, self.page(), latch))
     }
 
     fn latch(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord>> {
-        let pool = &*self.page.file().pool;
-        let latch = pool.latch_pinned(self.page, self.word, purpose, Limit::Default)?;
-        pool.note_hit(self.page.id(), latch.frame(), self.tenant.tenant_id(), site, false);
+        let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
+        let latch = pool.latch_pinned(page, self.word, purpose, Limit::Default)?;
+        pool.note_hit(page, latch.frame(), tenant.tenant_id(), site, false);
         Ok(latch)
     }
 }
@@ -290,12 +305,12 @@ impl<'g> Pin<'g> {
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
         self.frame.unpin();
-        self.hold.pool.frame_may_be_free();
+        self.hold.pool().frame_may_be_free();
     }
 }
 
 impl fmt::Debug for Pin<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pin({:?})", self.page)
+        write!(f, "Pin({:?})", self.page())
     }
 }

@@ -140,6 +140,49 @@ impl<W: Deref<Target = PageWord>> Drop for Latch<W> {
     }
 }
 
+/// A shared latch on a page of a file that its holder borrows: all that a read guard needs, in one register.
+pub(crate) struct SharedLatch<'g> {
+    word: &'g PageWord,
+}
+
+impl<'g> SharedLatch<'g> {
+    /// A latch without waiting, and the page's frame.
+    #[inline]
+    pub fn try_new(word: &'g PageWord) -> Option<(Self, FrameId)> {
+        let frame = word.try_shared().ok()?;
+        held::add(word);
+        Some((Self { word }, frame))
+    }
+
+    /// The page's frame.
+    pub fn frame(&self) -> FrameId {
+        self.word.state().resident_frame().expect("a latched page is resident")
+    }
+
+    /// The word.
+    pub fn word(&self) -> &'g PageWord {
+        self.word
+    }
+}
+
+impl<'g> From<Latch<&'g PageWord>> for SharedLatch<'g> {
+    /// The same latch; it is shared.
+    fn from(latch: Latch<&'g PageWord>) -> Self {
+        assert_eq!(latch.want, Want::Shared);
+        Self { word: ManuallyDrop::new(latch).word }
+    }
+}
+
+impl Drop for SharedLatch<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        held::remove(self.word);
+        if self.word.release_shared() == Wake::All {
+            wake(self.word, Wake::All);
+        }
+    }
+}
+
 /// The right to read a frame's bytes, lent by a latch.
 pub(crate) struct FrameView<'a> {
     lease: FrameLease,

@@ -33,6 +33,7 @@ mod file;
 mod frame;
 mod gate;
 mod guard;
+mod hit_filter;
 mod hooks;
 mod io;
 mod latch;

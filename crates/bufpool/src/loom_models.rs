@@ -4,12 +4,12 @@
 //!
 //! Loom reports a lost wake-up as a deadlock, and the checked cells report two threads in a page's bytes at once.
 
-use bufpool_policies::PageId;
+use bufpool_policies::{FrameId, PageId, TenantId};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::access_log::{Hit, Level, RING_ENTRIES, Ring};
+use crate::access_log::{KeyPlace, Level, RING_ENTRIES, Ring, Who};
 use crate::arena::{Arena, FrameLease};
 use crate::call_site::SiteRef;
 use crate::frame::{Frame, WriteEnds};
@@ -172,14 +172,21 @@ fn eviction_against_a_reader_and_a_pin() {
     });
 }
 
+fn find_key(ring: &Ring, tenant: u32) -> Option<KeyPlace> {
+    let site = SiteRef::caller().masked(0);
+    ring.find_key(Who::new(TenantId(tenant), site, 0), site)
+}
+
+/// Noted hits come out once each and in order, skipped ones are counted once each, whoever drains.
 #[test]
 fn the_access_log_loses_and_doubles_nothing() {
     model(|| {
         let ring = Arc::new(Ring::new());
-        let policy = Arc::new(loom::sync::Mutex::new(Vec::new()));
-        let drain = |ring: &Ring, policy: &loom::sync::Mutex<Vec<u64>>| {
+        let policy = Arc::new(loom::sync::Mutex::new((Vec::new(), 0)));
+        let drain = |ring: &Ring, policy: &loom::sync::Mutex<(Vec<u64>, u64)>| {
             let mut seen = policy.lock().unwrap();
-            ring.drain(|hit| seen.push(hit.page.0));
+            ring.drain(|hit| seen.0.push(hit.page.0));
+            ring.drain_skipped(|skipped| seen.1 += skipped.hits);
         };
         let drainer = {
             let (ring, policy) = (Arc::clone(&ring), Arc::clone(&policy));
@@ -187,19 +194,49 @@ fn the_access_log_loses_and_doubles_nothing() {
         };
         let pushes = RING_ENTRIES as u64 + 1;
         for page in 0..pushes {
-            let hit = Hit {
-                page: PageId(page),
-                frame: bufpool_policies::FrameId(0),
-                tenant: bufpool_policies::TenantId(0),
-                site: SiteRef::caller(),
-            };
-            if ring.push(hit) == Level::Full {
+            let key = find_key(&ring, 0).expect("room for one key");
+            ring.skip(key);
+            if ring.push(PageId(page), FrameId(0), key) == Level::Full {
                 drain(&ring, &policy);
             }
         }
         drainer.join().unwrap();
         drain(&ring, &policy);
-        assert_eq!(*policy.lock().unwrap(), (0..pushes).collect::<Vec<_>>());
+        assert_eq!(*policy.lock().unwrap(), ((0..pushes).collect::<Vec<_>>(), pushes));
+    });
+}
+
+/// A key that is made and used while another thread drains is never seen half made, and keys are cleared under the lock.
+#[test]
+fn keys_are_seen_whole() {
+    model(|| {
+        let ring = Arc::new(Ring::new());
+        let lock = Arc::new(loom::sync::Mutex::new(0));
+        let drain = |ring: &Ring, counted: &mut u64| {
+            ring.drain(|hit| assert_eq!(u64::from(hit.tenant.0), hit.page.0));
+            ring.drain_skipped(|skipped| *counted += u64::from(skipped.tenant.0) * skipped.hits);
+        };
+        let drainer = {
+            let (ring, lock) = (Arc::clone(&ring), Arc::clone(&lock));
+            thread::spawn(move || drain(&ring, &mut lock.lock().unwrap()))
+        };
+        for tenant in 1..=3 {
+            let find = || find_key(&ring, tenant);
+            let key = find().unwrap_or_else(|| {
+                let mut counted = lock.lock().unwrap();
+                drain(&ring, &mut counted);
+                ring.clear_keys();
+                find().expect("room")
+            });
+            ring.skip(key);
+            if ring.push(PageId(u64::from(tenant)), FrameId(0), key) == Level::Full {
+                drain(&ring, &mut lock.lock().unwrap());
+            }
+        }
+        drainer.join().unwrap();
+        let mut counted = lock.lock().unwrap();
+        drain(&ring, &mut counted);
+        assert_eq!(*counted, 6);
     });
 }
 

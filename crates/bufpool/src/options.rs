@@ -69,6 +69,8 @@ pub struct PoolOptions {
     pub(crate) revocation: bool,
     pub(crate) shared_pages: bool,
     pub(crate) deterministic: Option<u64>,
+    pub(crate) notes_hits: bool,
+    pub(crate) call_sites: bool,
     pub(crate) io: Io,
     pub(crate) io_depth: u32,
     pub(crate) saturation_depth: u32,
@@ -121,6 +123,8 @@ impl Default for PoolOptions {
             revocation: true,
             shared_pages: true,
             deterministic: None,
+            notes_hits: true,
+            call_sites: true,
             io: Io::Auto,
             io_depth: 256,
             saturation_depth: 32,
@@ -205,6 +209,20 @@ impl PoolOptions {
     /// and comparisons with the simulator; hits are slower, since each takes the policy lock.
     pub fn deterministic(mut self, seed: u64) -> Self {
         self.deterministic = Some(seed);
+        self
+    }
+
+    /// Whether hits are noted. Without, pages are replaced in the order they came in, and statistics count misses
+    /// only: for measuring what noting costs, and for data that always fits. Deterministic mode notes all hits. Default true.
+    pub fn note_hits(mut self, on: bool) -> Self {
+        self.notes_hits = on;
+        self
+    }
+
+    /// Whether accesses are told apart by call site and scope. Without, statistics have one context for each tenant, and
+    /// managers see one stream for each file. Default true.
+    pub fn call_sites(mut self, on: bool) -> Self {
+        self.call_sites = on;
         self
     }
 

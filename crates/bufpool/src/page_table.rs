@@ -1,9 +1,8 @@
 //! A file's page words, in chunks of doubling sizes.
 //!
-//! Chunk 0 has [`CHUNK_FIRST`] words, chunk c has `CHUNK_FIRST << (c - 1)`, so 32 chunks reach beyond every
-//! page number, and the directory of chunks is a small array that stays in the first-level cache. A chunk is allocated when one
-//! of its pages is first touched, as zeroed memory that the operating system backs only where it is used, and never
-//! moves: a word is reached with two loads and no lock, and may be pointed to as long as the file is open.
+//! Chunk c has `CHUNK_FIRST << c` words, so 32 chunks reach every page number, and the directory of chunks is a small array
+//! that stays in the first-level cache. A chunk is allocated when one of its pages is first touched, as zeroed memory that the
+//! operating system backs only where it is used, and never moves: a word is reached with two loads and no lock, and may be pointed to as long as the file is open.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +16,7 @@ use crate::page_word::PageWord;
 const CHUNK_FIRST: u64 = 512;
 /// Chunks that cover every page number.
 const CHUNKS: usize = (PageId::NUMBER_BITS - CHUNK_FIRST.ilog2()) as usize + 1;
+const _: () = assert!(place((1 << PageId::NUMBER_BITS) - 1).0 < CHUNKS);
 
 /// The page words of one file.
 pub(crate) struct PageTable {
@@ -52,17 +52,23 @@ impl PageTableBudget {
     }
 }
 
-/// Chunk, and index within it, of a page number.
+/// Chunk, and index within it, of a page number. Of a number beyond 2^40 the chunk is at least [`CHUNKS`].
 #[inline]
-fn place(number: u64) -> (usize, usize) {
-    let shifted = number / CHUNK_FIRST;
-    let chunk = (u64::BITS - shifted.leading_zeros()) as usize;
-    let first = if chunk == 0 { 0 } else { CHUNK_FIRST << (chunk - 1) };
-    (chunk, (number - first) as usize)
+const fn place(number: u64) -> (usize, usize) {
+    // Chunk c holds the numbers whose sum with `CHUNK_FIRST` has its highest bit at `ilog2(CHUNK_FIRST) + c`. A sum that wraps
+    // around has it lower, which makes the chunk enormous.
+    let shifted = number.wrapping_add(CHUNK_FIRST);
+    let highest = (shifted | 1).ilog2();
+    (highest.wrapping_sub(CHUNK_FIRST.ilog2()) as usize, (shifted ^ (1 << highest)) as usize)
+}
+
+/// The first page number of a chunk.
+fn first_of(chunk: usize) -> u64 {
+    words_in(chunk) - CHUNK_FIRST
 }
 
 fn words_in(chunk: usize) -> u64 {
-    if chunk == 0 { CHUNK_FIRST } else { CHUNK_FIRST << (chunk - 1) }
+    CHUNK_FIRST << chunk
 }
 
 const fn bytes_of(words: u64) -> u64 {
@@ -101,7 +107,7 @@ impl PageTable {
     /// All words of pages from `from` to below `to` whose chunks exist, with their numbers, in ascending order.
     pub fn words(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &PageWord)> {
         self.chunks.iter().enumerate().flat_map(move |(chunk, slot)| {
-            let first = if chunk == 0 { 0 } else { words_in(chunk) };
+            let first = first_of(chunk);
             let words = slot.get().map_or(&[][..], |words| words);
             let begin = from.saturating_sub(first).min(words.len() as u64);
             let end = to.saturating_sub(first).min(words.len() as u64).max(begin);
@@ -130,7 +136,9 @@ mod tests {
                 expected = (expected.0 + 1, 0);
             }
         }
-        assert!(place((1 << PageId::NUMBER_BITS) - 1).0 < CHUNKS);
+        for number in [1 << (PageId::NUMBER_BITS + 1), u64::MAX, u64::MAX - CHUNK_FIRST] {
+            assert!(place(number).0 >= CHUNKS, "{number}");
+        }
     }
 
     #[test]

@@ -9,12 +9,13 @@ use bufpool_policies::{
     Access, Admission, Claims, ContextId, Decision, Directory, FileId, FrameId, ManagerKind, PageId, TenantId,
 };
 
-use crate::access_log::Hit;
+use crate::access_log::{Hit, Ring, Skipped};
 use crate::arena::FrameLease;
 use crate::call_site::SiteRef;
 use crate::contexts::{Contexts, Found};
 use crate::file::{FileShared, OwnedWord};
 use crate::frame::{Frame, FrameTable};
+use crate::hit_filter::{EPOCHS_A_POOL, HitFilter};
 use crate::latch::Latch;
 use crate::page_word::Want;
 use crate::prefetch::{Account, AheadPages, BUSY_MAX};
@@ -43,6 +44,13 @@ pub(crate) struct PolicyState {
     pub prefetch_limit_percent: u8,
     /// What [`PoolShared::carry_out_plans`](crate::pool::PoolShared::carry_out_plans) is to do.
     pub plans: Vec<Plan>,
+    /// 0 if sites are not told apart, otherwise all ones.
+    pub site_mask: u64,
+    filter: Arc<HitFilter>,
+    /// Pages that may move to the ledger's tail before the next epoch of the filter.
+    moves_left: u32,
+    /// Hits that were noted one by one.
+    pub hits_noted: u64,
     recording: Option<Recording>,
 }
 
@@ -100,7 +108,12 @@ impl Admitted {
 }
 
 impl PolicyState {
-    pub fn new(directory: Directory, free: Vec<FrameLease>, recorder: Option<Box<dyn Recorder>>) -> Self {
+    pub fn new(
+        directory: Directory,
+        free: Vec<FrameLease>,
+        filter: Arc<HitFilter>,
+        recorder: Option<Box<dyn Recorder>>,
+    ) -> Self {
         Self {
             directory,
             free: free.into_iter().map(Some).collect(),
@@ -112,6 +125,10 @@ impl PolicyState {
             streams: None,
             prefetch_limit_percent: 0,
             plans: Vec::new(),
+            site_mask: u64::MAX,
+            filter,
+            moves_left: 0,
+            hits_noted: 0,
             recording: recorder.map(|recorder| Recording { recorder, held: Vec::new() }),
         }
     }
@@ -147,8 +164,44 @@ impl PolicyState {
         self.files.get(id.index())?.as_ref()
     }
 
-    /// Applies a hit, unless its page has left the frame meanwhile.
-    pub fn hit(&mut self, hit: &Hit, creation: bool) {
+    /// Applies what a thread has noted.
+    pub fn apply(&mut self, ring: &Ring) {
+        // What the directory knows of the frames is fetched before the first of it is used, side by side.
+        self.directory.prefetch(ring.frames());
+        ring.drain(|hit| {
+            self.hits_noted += 1;
+            if self.hit(&hit, false) {
+                let may_skip = self.directory.may_skip_hits(hit.frame);
+                self.filter.noted(hit.frame, hit.tenant, may_skip);
+                self.page_moved();
+            }
+        });
+        ring.drain_skipped(|skipped| self.skip(&skipped));
+    }
+
+    /// Counts hits that were not noted one by one.
+    fn skip(&mut self, skipped: &Skipped) {
+        let context = self.context(skipped.tenant, skipped.site);
+        self.contexts.counts(skipped.tenant, context).accesses += skipped.hits;
+        self.directory.hits_skipped(skipped.tenant, skipped.hits);
+    }
+
+    /// A page has moved to the ledger's tail.
+    fn page_moved(&mut self) {
+        if self.moves_left == 0 {
+            self.begin_epoch();
+        }
+        self.moves_left -= 1;
+    }
+
+    /// From here on the next hit on each page is noted.
+    pub fn begin_epoch(&mut self) {
+        self.moves_left = (self.directory.contested_frames() / EPOCHS_A_POOL).max(1);
+        self.filter.begin_epoch();
+    }
+
+    /// Counts a hit, and tells the directory unless the page has left the frame meanwhile. Returns whether it was told.
+    pub fn hit(&mut self, hit: &Hit, creation: bool) -> bool {
         let context = self.context(hit.tenant, hit.site);
         self.contexts.counts(hit.tenant, context).accesses += 1;
         self.record_access(hit.page, context.id, hit.tenant, creation);
@@ -162,6 +215,7 @@ impl PolicyState {
         } else {
             self.tenants[hit.tenant.index()].hits_unlisted += 1;
         }
+        listed
     }
 
     /// Finds a frame for `page`. None if every frame that the tenant may take is busy.
@@ -218,19 +272,25 @@ impl PolicyState {
         admission: Admission,
         taken: Option<Latch<OwnedWord>>,
     ) -> Option<(Admitted, Decision)> {
-        match admission {
-            Admission::Exhausted { .. } => None,
+        let (admitted, decision) = match admission {
+            Admission::Exhausted { .. } => return None,
             Admission::Free { frame, decision } => {
                 let lease =
                     self.free[frame.index()].take().expect("the directory hands out free frames only");
-                Some((Admitted::Free(lease), decision))
+                (Admitted::Free(lease), decision)
             }
             Admission::Evict { frame, page, tenant: owner, decision } => {
                 let latch = taken.expect("the directory evicts what it has claimed");
                 assert_eq!(latch.frame(), frame, "the directory evicts the frame it claimed last");
-                Some((Admitted::Evict(Victim { latch, page, owner }), decision))
+                (Admitted::Evict(Victim { latch, page, owner }), decision)
             }
+        };
+        self.filter.reset(admitted.frame());
+        if let Some(candidate) = decision.candidate.filter(|_| decision.overruled) {
+            self.filter.reset(candidate);
         }
+        self.page_moved();
+        Some((admitted, decision))
     }
 
     /// A page was missed, or accessed for the first time since it came in ahead: what does that promise?
@@ -299,7 +359,7 @@ impl PolicyState {
     /// The tenant's context at a call site.
     #[inline]
     fn context(&mut self, tenant: TenantId, site: SiteRef) -> Found {
-        let found = self.contexts.find(tenant, site);
+        let found = self.contexts.find(tenant, site.masked(self.site_mask));
         if found.is_new
             && let Some(recording) = &mut self.recording
         {

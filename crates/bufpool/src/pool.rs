@@ -8,15 +8,17 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bufpool_policies::{DEFAULT_TENANT, Directory, DirectoryOptions, FileId, PageId, TenantId};
+use crossbeam::utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 
 use crate::Event;
-use crate::access_log::Ring;
+use crate::access_log::{self, Ring};
 use crate::arena::Arena;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{File, FileParts, FileShared};
 use crate::frame::{FrameTable, WriteEnds};
 use crate::guard::HOLDS_SLOTS;
+use crate::hit_filter::HitFilter;
 use crate::hooks::PageHooks;
 use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport, OpenError};
 use crate::log::LogLink;
@@ -49,26 +51,32 @@ pub(crate) struct PoolShared {
     /// Where threads count their guards and pins in this pool.
     pub holds_slot: usize,
     pub page_bytes: usize,
+    /// Hits reach the directory.
+    pub notes_hits: bool,
     /// Hits are applied at once: deterministic mode.
     pub is_immediate: bool,
+    /// 0 if sites are not told apart, otherwise all ones.
+    pub site_mask: u64,
     pub is_recording: bool,
     pub arena: Arena,
     pub frames: FrameTable,
-    pub policy: Mutex<PolicyState>,
+    pub filter: Arc<HitFilter>,
+    // Written by many threads, so away from what each access reads.
+    pub policy: CachePadded<Mutex<PolicyState>>,
     /// Something is to be read ahead.
     pub plans_waiting: AtomicBool,
     /// The hits of all threads. Locked after `policy`, if both.
-    pub logs: Mutex<Vec<Arc<Ring>>>,
+    pub logs: CachePadded<Mutex<Vec<&'static Ring>>>,
 
     pub frames_count: u32,
-    pub reserve: Reserve,
+    pub reserve: CachePadded<Reserve>,
     pub hook_buffers: HookBuffers,
     pub log: LogLink,
     pub hooks: Option<Box<dyn PageHooks>>,
     pub backend: Arc<dyn Backend>,
     pub write_back: Arc<WriteBack>,
     pub page_table_budget: PageTableBudget,
-    pub counters: Counters,
+    pub counters: CachePadded<Counters>,
     pub latch_wait: Duration,
     pub frame_wait: Duration,
     /// Dirty frames above which the background writer does not rest.
@@ -134,13 +142,15 @@ impl Pool {
         let directory =
             directory.map_err(|error| Error::new(ErrorKind::Memory, OPERATION, error.to_string()))?;
         let is_recording = options.recorder.is_some();
-        let mut policy = PolicyState::new(directory, free, options.recorder);
+        let filter = Arc::new(HitFilter::new(frames + reserve.frames() as u32));
+        let mut policy = PolicyState::new(directory, free, Arc::clone(&filter), options.recorder);
         policy.default_manager = options.manager;
         policy.seed = options.deterministic.unwrap_or(0);
         let reads_ahead =
             options.read_ahead && options.prefetch_limit_percent > 0 && options.deterministic.is_none();
         policy.streams = reads_ahead.then(|| Streams::new(options.page_bytes));
         policy.prefetch_limit_percent = options.prefetch_limit_percent;
+        policy.site_mask = if options.call_sites { u64::MAX } else { 0 };
         policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
         if let Some(kind) = options.manager {
             policy.manage(DEFAULT_TENANT, kind);
@@ -152,22 +162,25 @@ impl Pool {
             serial,
             holds_slot: serial as usize % HOLDS_SLOTS,
             page_bytes: options.page_bytes,
+            notes_hits: options.deterministic.is_some() || options.notes_hits,
             is_immediate: options.deterministic.is_some(),
+            site_mask: policy.site_mask,
             is_recording,
             arena,
             frames: FrameTable::new(frames + reserve.frames() as u32),
-            policy: Mutex::new(policy),
+            filter,
+            policy: CachePadded::new(Mutex::new(policy)),
+            logs: CachePadded::default(),
             plans_waiting: AtomicBool::new(false),
-            logs: Mutex::default(),
             frames_count: frames,
-            reserve,
+            reserve: CachePadded::new(reserve),
             hook_buffers,
             log: LogLink::new(options.log),
             hooks: options.hooks,
             backend,
             write_back: Arc::default(),
             page_table_budget: PageTableBudget::new(options.page_tables_bytes_max),
-            counters: Counters::default(),
+            counters: CachePadded::default(),
             latch_wait: Duration::from_millis(options.latch_wait_ms),
             frame_wait: Duration::from_millis(options.frame_wait_ms),
             dirty_limit: u64::from(frames) * u64::from(options.dirty_limit_percent) / 100,
@@ -480,10 +493,12 @@ impl PoolShared {
         let counters = &self.counters;
         let tenants: Vec<TenantStats> =
             (0..policy.tenants.len()).map(|id| tenant_stats(&policy, TenantId(id as u32))).collect();
-        let metadata_bytes = self.frames.metadata_bytes() + directory.metadata_bytes();
+        let metadata_bytes =
+            self.frames.metadata_bytes() + self.filter.metadata_bytes() + directory.metadata_bytes();
         Stats {
             accesses: total.accesses + unlisted,
             hits: total.hits + unlisted,
+            hits_noted: policy.hits_noted,
             misses: total.misses,
             reads: counters.reads.load(Ordering::Relaxed),
             writes: counters.writes.load(Ordering::Relaxed),
@@ -633,6 +648,9 @@ impl Drop for PoolShared {
             let _ = self.checkpoint();
         }
         self.backend.drain();
+        for ring in self.logs.get_mut().drain(..) {
+            access_log::give_up_ring(ring, access_log::POOL);
+        }
     }
 }
 

@@ -10,6 +10,8 @@ pub struct Stats {
     pub accesses: u64,
     /// Accesses whose page was resident, or was being loaded by another thread.
     pub hits: u64,
+    /// Of the hits, those that were told to the directory one by one; the others were on pages noted a moment ago.
+    pub hits_noted: u64,
     /// Accesses whose page was not resident, creations included.
     pub misses: u64,
     /// Pages transferred from files.

@@ -38,11 +38,11 @@ use crate::{Context, Event, Manager, ManagerKind, Policy, Site};
 #[derive(Clone)]
 pub struct Tenant {
     pub(crate) pool: Arc<PoolShared>,
+    id: TenantId,
     shared: Arc<TenantShared>,
 }
 
 struct TenantShared {
-    id: TenantId,
     closed: AtomicBool,
     name: Arc<str>,
 }
@@ -144,7 +144,7 @@ macro_rules! access_functions {
     ([$($receiver:tt)*] [$($bound:tt)*] $tenant:expr, $site:expr) => {
         /// Shared access to `page`.
         #[track_caller]
-        #[inline]
+        #[inline(always)]
         pub fn read<'g>($($receiver)*, page: Page<'g>) -> Result<ReadGuard<'g>> $($bound)* {
             $tenant.guard_shared(page, $site, Limit::Default)
         }
@@ -272,7 +272,7 @@ impl Tenant {
     access_functions!([&'g self] [] self, SiteRef::caller());
 
     pub(crate) fn new(pool: Arc<PoolShared>, id: TenantId, name: Arc<str>) -> Self {
-        Self { pool, shared: Arc::new(TenantShared { id, closed: AtomicBool::new(false), name }) }
+        Self { pool, id, shared: Arc::new(TenantShared { closed: AtomicBool::new(false), name }) }
     }
 
     /// This tenant at a call site named by the engine: `tenant.at(site!("inner scan")).read(page)`. For engines with one
@@ -299,12 +299,12 @@ impl Tenant {
 
     /// The number of the tenant, as in statistics and traces. Used again after the tenant was closed and its pages are gone.
     pub fn id(&self) -> u32 {
-        self.shared.id.0
+        self.id.0
     }
 
     #[inline]
     pub(crate) fn tenant_id(&self) -> TenantId {
-        self.shared.id
+        self.id
     }
 
     #[inline]
@@ -326,7 +326,7 @@ impl Tenant {
     /// [`ErrorKind::DirectiveLimit`] beyond a limit, [`ErrorKind::TenantClosed`]. Nothing has changed then.
     pub fn set_policy(&self, priority: i32, policy: Policy) -> Result<()> {
         const OPERATION: &str = "set policy";
-        let id = self.shared.id;
+        let id = self.id;
         self.directive(OPERATION, |state| {
             state.directory.set_policy(id, priority, policy)?;
             state.record(Event::Policy { tenant: id.0, priority, policy });
@@ -340,7 +340,7 @@ impl Tenant {
     ///
     /// As [`Tenant::set_policy`].
     pub fn policy(&self, priority: i32) -> Result<Policy> {
-        self.directive("get policy", |state| state.directory.policy(self.shared.id, priority))
+        self.directive("get policy", |state| state.directory.policy(self.id, priority))
     }
 
     /// Sets the long-term priority of a file's pages, now and later; pages of the lowest priority go first. Returns how many resident pages
@@ -352,7 +352,7 @@ impl Tenant {
     pub fn set_priority(&self, file: &File, priority: i32) -> Result<usize> {
         const OPERATION: &str = "set priority";
         self.check_file(file, OPERATION)?;
-        let id = self.shared.id;
+        let id = self.id;
         let first = PageId::in_file(file.id(), 0);
         let last = PageId::in_file(file.id(), (1 << PageId::NUMBER_BITS) - 1);
         self.directive(OPERATION, |state| {
@@ -372,7 +372,7 @@ impl Tenant {
         const OPERATION: &str = "get priority";
         self.check_file(file, OPERATION)?;
         let page = PageId::in_file(file.id(), 0);
-        self.directive(OPERATION, |state| Ok(state.directory.priority(self.shared.id, page)))
+        self.directive(OPERATION, |state| Ok(state.directory.priority(self.id, page)))
     }
 
     /// Gives those pages of a range that are resident now, and the tenant's own, a priority until their next reference or
@@ -386,7 +386,7 @@ impl Tenant {
         const OPERATION: &str = "set temporary priority";
         self.check_file(file, OPERATION)?;
         file.shared.check_range(&pages, OPERATION)?;
-        let id = self.shared.id;
+        let id = self.id;
         if pages.is_empty() {
             // Checks the priority all the same.
             return self.directive(OPERATION, |state| state.directory.policy(id, priority)).map(|_| 0);
@@ -411,11 +411,11 @@ impl Tenant {
         const OPERATION: &str = "set floor";
         self.check_open(OPERATION)?;
         let mut policy = self.pool.policy.lock();
-        let before = policy.tenants[self.shared.id.index()].floor_frames;
+        let before = policy.tenants[self.id.index()].floor_frames;
         self.pool.check_floors(&policy, before, frames, OPERATION)?;
-        let set = policy.directory.set_floor(self.shared.id, frames);
+        let set = policy.directory.set_floor(self.id, frames);
         set.map_err(|error| share_error(OPERATION, error))?;
-        policy.tenants[self.shared.id.index()].floor_frames = frames;
+        policy.tenants[self.id.index()].floor_frames = frames;
         Ok(())
     }
 
@@ -431,11 +431,11 @@ impl Tenant {
         self.check_open(OPERATION)?;
         {
             let mut policy = self.pool.policy.lock();
-            let set = policy.directory.set_cap(self.shared.id, frames);
+            let set = policy.directory.set_cap(self.id, frames);
             set.map_err(|error| share_error(OPERATION, error))?;
-            policy.tenants[self.shared.id.index()].cap_frames = frames;
+            policy.tenants[self.id.index()].cap_frames = frames;
         }
-        self.pool.shrink_to_cap(self.shared.id)
+        self.pool.shrink_to_cap(self.id)
     }
 
     /// Closes the tenant: its pages stay where they are, without a manager. Other handles find it closed.
@@ -448,9 +448,9 @@ impl Tenant {
         self.check_open(OPERATION)?;
         let mut policy = self.pool.policy.lock();
         self.pool.drain_logs(&mut policy);
-        let closed = policy.directory.close_tenant(self.shared.id);
+        let closed = policy.directory.close_tenant(self.id);
         closed.map_err(|error| share_error(OPERATION, error))?;
-        let entry = &mut policy.tenants[self.shared.id.index()];
+        let entry = &mut policy.tenants[self.id.index()];
         entry.closed = true;
         entry.floor_frames = 0;
         self.shared.closed.store(true, Ordering::Relaxed);
@@ -466,6 +466,8 @@ impl Tenant {
         let mut policy = self.pool.policy.lock();
         // A directive acts on the order of references, so those that are still on their way come first.
         self.pool.drain_logs(&mut policy);
+        // What it acts on may be hit next, and that must not be skipped.
+        policy.begin_epoch();
         give(&mut policy).map_err(|error| directive_error(operation, &error))
     }
 
@@ -517,7 +519,7 @@ impl<'t> At<'t> {
 
 impl fmt::Debug for Tenant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tenant({}, {})", self.shared.id.0, self.shared.name)
+        write!(f, "Tenant({}, {})", self.id.0, self.shared.name)
     }
 }
 

@@ -80,6 +80,16 @@ impl Revocation {
         }
     }
 
+    /// As [`access`](Self::access), for many at once.
+    pub fn accesses(&mut self, accesses: u64) {
+        if self.sentence_left > 0 {
+            self.sentence_left = self.sentence_left.saturating_sub(accesses);
+            if self.sentence_left == 0 {
+                self.restore();
+            }
+        }
+    }
+
     /// An overrule has turned out wrong or not. Only a wrong one can cost the manager its say.
     pub fn settle(&mut self, is_wrong: bool) {
         let (word, bit) = Self::bit(self.next);

@@ -138,6 +138,43 @@ impl Directory {
         HitOutcome { vindicated: self.reference(frame.0, access), first }
     }
 
+    /// `hits` accesses of `tenant` found their pages and were not told one by one, as [`may_skip_hits`](Self::may_skip_hits)
+    /// allows. They count, and move nothing.
+    pub fn hits_skipped(&mut self, tenant: TenantId, hits: u64) {
+        let state = &mut self.tenants[tenant.index()];
+        state.stats.accesses += hits;
+        state.stats.hits += hits;
+        state.revocation.accesses(hits);
+    }
+
+    /// Whether a hit on the page in `frame` may be left out if it comes shortly, compared to
+    /// [`contested_frames`](Self::contested_frames), after another: what depends on it then is the order near the ledger's
+    /// tail alone. Not so for blocks of a tenant with directives, with a manager that
+    /// [asks for every hit](Manager::needs_every_hit), or with a cap below half of the frames.
+    pub fn may_skip_hits(&self, frame: FrameId) -> bool {
+        let slot = &self.frames[frame.0];
+        let owner = &self.tenants[slot.owner.index()];
+        owner.cap_frames >= self.frames() / 2 && !owner.control.needs_every_hit(slot.page)
+    }
+
+    /// Frames that no floor reserves.
+    pub fn contested_frames(&self) -> u32 {
+        self.frames() - self.floors_frames as u32
+    }
+
+    /// Touches what [`hit`](Self::hit) will touch of `frames`, so that it comes from memory side by side and not one after the other.
+    pub fn prefetch(&self, frames: impl Iterator<Item = FrameId> + Clone) {
+        let frames = frames.filter(|frame| frame.0 < self.frames());
+        let mut touched = frames.clone().fold(0, |touched, frame| touched ^ self.frames[frame.0].owner.0);
+        for frame in frames {
+            let sides = [self.frames.previous::<LEDGER>(frame.0), self.frames.next::<LEDGER>(frame.0)];
+            for side in sides.into_iter().filter(|side| *side != NONE) {
+                touched ^= self.frames[side].owner.0;
+            }
+        }
+        std::hint::black_box(touched);
+    }
+
     /// The page admitted to `frame` has been read.
     pub fn loaded(&mut self, frame: FrameId) {
         let owner = self.frames[frame.0].owner;

@@ -71,6 +71,13 @@ pub trait Manager: Send {
     /// streams apart shows none.
     fn streams(&self, _show: &mut dyn FnMut(&StreamReport)) {}
 
+    /// Whether `block_accessed` has to be called for each hit on `page`. If not, a hit may be left out that comes shortly after another one
+    /// on the same page; "shortly" is a fraction of the time that an unused page stays in memory. The first two hits after
+    /// a load are never left out.
+    fn needs_every_hit(&self, _page: PageId) -> bool {
+        true
+    }
+
     /// Bytes of memory held.
     fn metadata_bytes(&self) -> usize {
         0
@@ -179,6 +186,17 @@ impl Control {
         match self {
             Control::None | Control::Pools(_) => Ok(()),
             Control::Manager { manager, .. } => call(|| manager.streams(show)),
+        }
+    }
+
+    /// Whether each hit on a block that holds `page` matters.
+    #[inline]
+    pub fn needs_every_hit(&self, page: PageId) -> bool {
+        match self {
+            Control::None => false,
+            Control::Pools(_) => true,
+            // One that panics here is told every hit.
+            Control::Manager { manager, .. } => call(|| manager.needs_every_hit(page)).unwrap_or(true),
         }
     }
 

@@ -208,6 +208,11 @@ impl Manager for Automatic {
         worst.1
     }
 
+    /// Intervals that are short compared to the time in memory say nothing about when a page may go.
+    fn needs_every_hit(&self, _page: PageId) -> bool {
+        false
+    }
+
     /// Nothing to do: that the page came back is what its sample, and the shadows, learn from.
     fn placeholder_used(&mut self, _missing: &Access, _placeholder: FrameId) {}
 
