@@ -72,6 +72,10 @@ impl PoolShared {
             let mut batch = Vec::with_capacity(chunk.len());
             let mut later = Vec::new();
             for (file, number) in chunk {
+                if file.is_poisoned() {
+                    outcome = outcome.and_then(|()| Err(file.poisoned_error(operation).at_page(*number)));
+                    continue;
+                }
                 let mut taken = self.take_for_write(file, *number, Patience::None, via);
                 if matches!(taken, Taken::NoRoom) && !batch.is_empty() {
                     outcome = outcome.and(self.write_outgoing(std::mem::take(&mut batch), operation).1);

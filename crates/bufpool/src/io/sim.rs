@@ -18,6 +18,36 @@
 //!   a run that makes the same calls sees the same results. A batch is executed in a random order.
 //!
 //! Time passes only if [`SimDevice::set_latency`] says so.
+//!
+//! ```
+//! use bufpool::sim::{SimDevice, SimFailure, SimFault};
+//! use bufpool::{ErrorKind, FileOptions, IoOperation, PoolOptions};
+//!
+//! # fn main() -> bufpool::Result<()> {
+//! let device = SimDevice::new(1);
+//! let options = || PoolOptions::new().frames(64).page_bytes(4096);
+//! let pool = options().open_on(&device)?;
+//! let table = pool.open_file("table", FileOptions::new().create(true))?;
+//! table.extend(10)?;
+//! let tenant = pool.default_tenant();
+//! tenant.write(table.page(7))?[..5].copy_from_slice(b"first");
+//! table.flush()?;
+//!
+//! // The next write reaches the device in part, and fails.
+//! tenant.write(table.page(7))?[..6].copy_from_slice(b"second");
+//! let nth = device.calls(IoOperation::Write) + 1;
+//! device.fail(SimFault { operation: IoOperation::Write, nth, failure: SimFailure::Torn });
+//! assert_eq!(table.flush().unwrap_err().kind(), ErrorKind::Io);
+//!
+//! // The power goes. Whatever became of the second version, the page is not lost: it is one or the other, or a mix.
+//! let survived = device.crash_image(7);
+//! let pool = options().open_on(&survived)?;
+//! let table = pool.open_file("table", FileOptions::new())?;
+//! let page = pool.default_tenant().read(table.page(7))?.to_vec();
+//! assert!(page.starts_with(b"first") || page.starts_with(b"second"));
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
