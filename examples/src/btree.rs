@@ -12,6 +12,7 @@
 //! **Deletion is lazy.** A key leaves its leaf, but leaves are neither merged nor freed: an empty one waits for keys of
 //! its range. Pages therefore keep their meaning for ever, which lets a scan remember the next leaf without a latch.
 
+mod batch;
 mod build;
 mod check;
 mod node;

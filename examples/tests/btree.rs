@@ -47,6 +47,12 @@ fn bulk_built_trees_of_every_height_hold_their_keys() {
                 assert_eq!(tree.get(&tenant, &key(2 * n)).unwrap(), Some(value(n)));
                 assert_eq!(tree.get(&tenant, &key(2 * n + 1)).unwrap(), None);
             }
+            // More leaves than a call can hold, some of them twice.
+            let wanted: Vec<u64> = (0..2 * keys + 2).step_by(3).chain([1, 0, 0]).collect();
+            let found = tree.get_many(&tenant, &wanted.iter().map(|&n| key(n)).collect::<Vec<_>>()).unwrap();
+            for (n, found) in wanted.iter().zip(found) {
+                assert_eq!(found, (n % 2 == 0 && n / 2 < keys).then(|| value(n / 2)), "key {n}");
+            }
         }
     }
 }
@@ -206,6 +212,18 @@ fn threads_neither_lose_keys_nor_wait_for_each_other_in_a_circle() {
                 }
             });
         }
+        let (tree, tenant) = (&tree, fixture.pool.default_tenant());
+        scope.spawn(move || {
+            for round in 0..60 {
+                let wanted = (0..12).map(|n| (round * 31 + n * 197) % (KEYS_EACH * WRITERS));
+                let wanted: Vec<u64> = wanted.collect();
+                let found =
+                    tree.get_many(&tenant, &wanted.iter().map(|&n| key(n)).collect::<Vec<_>>()).unwrap();
+                for (n, found) in wanted.iter().zip(found) {
+                    assert!(found.is_none_or(|found| found == value(*n)));
+                }
+            }
+        });
     });
     let kept = (0..KEYS_EACH).filter(|i| i % 3 != 0).count() as u64 * WRITERS;
     assert_eq!(tree.check_invariants(&setup).unwrap(), kept);

@@ -11,6 +11,7 @@ use crate::commands::live::LiveArgs;
 use crate::commands::main_job::MainJobArgs;
 use crate::commands::paper::PaperArgs;
 use crate::commands::record::RecordArgs;
+use crate::commands::scan::ScanArgs;
 use crate::commands::sim::SimArgs;
 use crate::commands::write_back::WriteBackArgs;
 use crate::output::Format;
@@ -87,6 +88,8 @@ pub enum Command {
     Sim(SimArgs),
     /// Random reads through a pool against a bare io_uring loop on the same file
     Io(IoArgs),
+    /// Compare a cold sequential scan through a pool with a bare io_uring loop
+    Scan(ScanArgs),
     /// Run published experiments
     Paper(PaperArgs),
     /// Dirty pages through a pool against a bare io_uring loop, and hits beside a writer

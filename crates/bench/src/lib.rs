@@ -21,6 +21,7 @@ pub mod random;
 pub mod random_reads;
 pub mod recording;
 pub mod report;
+pub mod sequential_reads;
 pub mod simulate;
 pub mod sizes;
 pub mod streams;

@@ -116,7 +116,9 @@ fn mistakes_are_refused_with_what_was_expected() {
     );
     assert!(refused(&["live", "--workload", "readn", "--frames", "3"]).contains("expected from"));
     assert!(refused(&["--dir", "missing", "live", "--workload", "readn"]).contains("missing"));
-    assert!(refused(&["live", "--workload", "btree", "--batch", "8"]).contains("expected 1"));
+    assert!(
+        refused(&["live", "--workload", "readn", "--batch", "8"]).contains("expected the workload btree")
+    );
     let half = ["record", "--out", "half", "--workload", "readn", "--frames", "3"];
     assert!(refused(&half).contains("expected from"));
     assert!(refused(&["--quick", "live", "--workload", "readn"]).contains("main job"));

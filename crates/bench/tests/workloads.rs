@@ -34,7 +34,7 @@ impl Fixture {
         threads: u32,
         deterministic: bool,
     ) -> Measurement {
-        let options = RunOptions { memory: Memory::Default, threads, deterministic, seed: SEED };
+        let options = RunOptions { memory: Memory::Default, threads, deterministic, seed: SEED, batch: 1 };
         workload::run(workload, scheme, &self.database, &options, None).unwrap()
     }
 }
@@ -49,7 +49,8 @@ fn a_recording_replayed_with_the_same_frames_gives_the_same_misses() {
     for workload in all_workloads() {
         for scheme in SCHEMES {
             let recording = Recording::in_memory();
-            let options = RunOptions { memory: Memory::Default, threads: 1, deterministic: true, seed: SEED };
+            let options =
+                RunOptions { memory: Memory::Default, threads: 1, deterministic: true, seed: SEED, batch: 1 };
             let live =
                 workload::run(workload, scheme, &fixture.database, &options, Some(recording.recorder()))
                     .unwrap();
@@ -110,4 +111,20 @@ fn a_deterministic_run_is_the_same_each_time() {
         let runs = [(); 2].map(|()| counts(fixture.run(workload, scheme, 1, true)));
         assert_eq!(runs[0], runs[1], "{}", workload.name());
     }
+}
+
+/// The run checks its own answer; together lookups share the pages on their way down.
+#[test]
+fn lookups_made_together_give_the_same_answer_with_fewer_accesses() {
+    let fixture = Fixture::new(4_000, Io::Auto);
+    let workload = EXTRA_WORKLOADS.iter().find(|workload| workload.takes_batches()).unwrap();
+    let accesses = |batch, threads| {
+        let memory = Memory::Frames(100);
+        let options = RunOptions { memory, threads, deterministic: false, seed: SEED, batch };
+        let measured = workload::run(*workload, &SCHEMES[0], &fixture.database, &options, None).unwrap();
+        assert_eq!(measured.lookups, Some(4_000));
+        measured.accesses
+    };
+    let alone = accesses(1, 1);
+    assert!(accesses(16, 1) < alone && accesses(64, 3) < alone);
 }

@@ -127,7 +127,7 @@ impl PoolShared {
         site: SiteRef,
         deadline: Option<Instant>,
     ) -> Result<FrameLease> {
-        let mut wait = FrameWait { deadline, until: None };
+        let mut wait = FrameWait { deadline, until: None, is_hopeless: false };
         // Why a victim could not be written: that is its file's affair, unless no other frame can be had.
         let mut failure = None;
         loop {
@@ -253,15 +253,16 @@ impl PoolShared {
         // Pages may wait for nothing but the log.
         self.write_back.kick();
         // Counting takes a look at each frame, so not every time.
-        if is_first || now >= until {
+        if is_first || wait.is_hopeless || now >= until {
             let durable_lsn = self.log.durable();
             let census = Census::take(self, &self.policy.lock(), durable_lsn);
             let error = |kind, message| {
                 Err(Error::new(kind, operation, message).in_file(page.file().name()).at_page(page.number()))
             };
             match census.others_may_let_go {
+                false if !std::mem::replace(&mut wait.is_hopeless, true) => return Ok(()),
                 false => return error(ErrorKind::Exhausted, census.message(self.frame_wait)),
-                true if now < until => {}
+                true if now < until => wait.is_hopeless = false,
                 // Never seen: the caller turns it into "none".
                 true if wait.deadline.is_some() => return error(ErrorKind::LatchTimeout, String::new()),
                 true => return error(ErrorKind::Exhausted, census.message(self.frame_wait)),
@@ -288,6 +289,9 @@ struct FrameWait {
     deadline: Option<Instant>,
     /// When it ends; known from the first wait on.
     until: Option<Instant>,
+    /// The last count found nobody to wait for. A frame that was busy when it was asked for, as while it is written, may have come
+    /// free before the count, so one more question decides.
+    is_hopeless: bool,
 }
 
 /// Who holds the frames, counted when there is none left.

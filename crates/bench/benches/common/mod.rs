@@ -15,7 +15,8 @@ const SEED: u64 = 1;
 pub fn compare(criterion: &mut Criterion, workloads: &[&str]) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for data files");
     let database = Database::new(PathBuf::from(folder.path()), SIZES, SEED, Direct::Prefer, Io::Auto);
-    let options = RunOptions { memory: Memory::Default, threads: 1, deterministic: false, seed: SEED };
+    let options =
+        RunOptions { memory: Memory::Default, threads: 1, deterministic: false, seed: SEED, batch: 1 };
     for name in workloads {
         let workload = workload::find(name).expect("a workload of this crate");
         let mut group = criterion.benchmark_group(*name);

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use super::data_folder::DataFolder;
 use crate::cli::Common;
 use crate::output::{Cell, Table};
-use crate::workload::{self, Measurement, Memory, RunOptions, Scheme, Sizes, Workload};
+use crate::workload::{self, Database, Measurement, Memory, RunOptions, Scheme, Sizes, Workload};
 
 const COLUMNS: &[&str] = &[
     "workload",
@@ -43,8 +43,8 @@ pub struct LiveArgs {
     /// Threads that share the work
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: u32,
-    /// Lookups handed to the pool in one call; so far the pool takes pages one by one
-    #[arg(long, default_value_t = 1)]
+    /// Lookups made together, level by level; for the workload btree
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub batch: u32,
     /// Print what the pool says about tenants and call sites, on standard error
     #[arg(long)]
@@ -124,12 +124,18 @@ pub(super) fn run_recorded(
         recorder.is_none() || workloads.len() * schemes.len() == 1,
         "a trace is of one run: expected one workload and one scheme"
     );
-    ensure!(args.batch == 1, "--batch {}: expected 1, as the pool takes pages one by one", args.batch);
+    let takes_batches = |workload: &&dyn Workload| workload.takes_batches();
+    ensure!(
+        args.batch == 1 || workloads.iter().all(takes_batches),
+        "--batch {}: expected the workload btree alone, which is made of lookups that do not depend on one another",
+        args.batch
+    );
     let options = RunOptions {
         memory: args.pool.memory(),
         threads: args.threads,
         deterministic: args.pool.deterministic,
         seed: common.seed,
+        batch: args.batch,
     };
     let folder = DataFolder::new(common)?;
     let mut table = Table::new(COLUMNS);
@@ -141,10 +147,28 @@ pub(super) fn run_recorded(
             if args.report {
                 eprintln!("{}", measured.report);
             }
+            if args.batch > 1 {
+                against_device(&measured, &database, args.batch, common.seed)?;
+            }
             table.push(row(workload, scheme, args.threads, &measured));
         }
     }
     Ok(table.print(common.format)?)
+}
+
+/// Says, on standard error, what the device would allow: as many lookups a second as a bare loop with `depth` reads of a page in
+/// flight makes reads, for each miss that a lookup costs.
+fn against_device(measured: &Measurement, database: &Database, depth: u32, seed: u64) -> Result<()> {
+    let Some((rate, lookups)) = measured.lookups_per_s().zip(measured.lookups) else { return Ok(()) };
+    let misses_per_lookup = measured.misses as f64 / lookups as f64;
+    let reads_per_s = database.raw_reads_per_s(depth, seed)?;
+    let possible = reads_per_s / misses_per_lookup;
+    eprintln!(
+        "{rate:.0} lookups/s with {misses_per_lookup:.4} misses each; a bare loop makes {reads_per_s:.0} reads/s of a page \
+         at depth {depth}, which would be {possible:.0} lookups/s: ratio {:.3}",
+        rate / possible
+    );
+    Ok(())
 }
 
 fn row(workload: &dyn Workload, scheme: &Scheme, threads: u32, measured: &Measurement) -> Vec<Cell> {

@@ -8,6 +8,7 @@ pub mod live;
 pub mod main_job;
 pub mod paper;
 pub mod record;
+pub mod scan;
 pub mod sim;
 pub mod write_back;
 
@@ -28,6 +29,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Some(Command::Record(args)) => record::run(args, &cli.common),
         Some(Command::Gen(args)) => r#gen::run(args, &cli.common),
         Some(Command::Sim(args)) => sim::run(args, &cli.common),
+        Some(Command::Scan(args)) => scan::run(args, &cli.common),
         Some(Command::Io(args)) => io::run(args, &cli.common),
         Some(Command::WriteBack(args)) => write_back::run(args, &cli.common),
         Some(Command::Paper(args)) => paper::run(args, &cli.common),

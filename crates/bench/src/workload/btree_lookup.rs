@@ -14,6 +14,8 @@ const FILE: &str = "tuples.btree";
 /// Lookups that one thread makes in a row.
 const LOOKUPS_PER_ITEM: u64 = 1000;
 const LOOKUPS_MAX: u64 = 1_000_000;
+/// Lookups made together before the clock starts.
+const WARM_UP_BATCH: u64 = 16;
 
 type Tuples = BTree<8, PAYLOAD_BYTES>;
 
@@ -58,6 +60,10 @@ impl Workload for BTreeLookup {
         Some(Self::items(database) * LOOKUPS_PER_ITEM)
     }
 
+    fn takes_batches(&self) -> bool {
+        true
+    }
+
     fn run(&self, session: &Session<'_>) -> Result<Answer> {
         let tenant = session.tenant("lookups", |_| Ok(()))?;
         let tree = Tuples::open(session.database.open(session.pool, FILE, false)?, &tenant)?;
@@ -68,12 +74,24 @@ impl Workload for BTreeLookup {
         }
         session.share(Self::items(session.database), |item, answer| {
             let mut random = random_of(session.seed, item);
-            for _ in 0..LOOKUPS_PER_ITEM {
-                let key = random.below(tuples);
-                let payload = tree
-                    .get(&tenant, &key.to_be_bytes())?
-                    .with_context(|| format!("key {key} is not there"))?;
+            let mut add = |key: u64, payload: Option<[u8; PAYLOAD_BYTES]>| {
+                let payload = payload.with_context(|| format!("key {key} is not there"))?;
                 answer.add(key, u64::from_le_bytes(payload[..8].try_into()?));
+                anyhow::Ok(())
+            };
+            if session.batch == 1 {
+                for _ in 0..LOOKUPS_PER_ITEM {
+                    let key = random.below(tuples);
+                    add(key, tree.get(&tenant, &key.to_be_bytes())?)?;
+                }
+                return Ok(());
+            }
+            let keys: Vec<[u8; 8]> =
+                (0..LOOKUPS_PER_ITEM).map(|_| random.below(tuples).to_be_bytes()).collect();
+            for keys in keys.chunks(session.batch as usize) {
+                for (key, payload) in keys.iter().zip(tree.get_many(&tenant, keys)?) {
+                    add(u64::from_be_bytes(*key), payload)?;
+                }
             }
             Ok(())
         })
@@ -100,7 +118,11 @@ fn warm_up(session: &Session<'_>, tree: &Tuples, tenant: &Tenant) -> Result<()> 
         let one_in_each_leaf = (0..tuples).step_by(PAGE_BYTES / (2 * (8 + PAYLOAD_BYTES)));
         bar.wrap_iter(one_in_each_leaf).try_for_each(visit)?;
     } else {
-        bar.wrap_iter(0..frames).try_for_each(|_| visit(random.below(tuples)))?;
+        // Several at a time, which fills memory sooner and with the same pages.
+        for _ in bar.wrap_iter(0..frames.div_ceil(WARM_UP_BATCH)) {
+            let keys = [(); WARM_UP_BATCH as usize].map(|()| random.below(tuples).to_be_bytes());
+            tree.get_many(tenant, &keys)?;
+        }
     }
     bar.finish_and_clear();
     Ok(())

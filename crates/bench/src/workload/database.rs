@@ -11,7 +11,10 @@ use bufpool_examples::btree::BTree;
 use bufpool_examples::heap::{HeapFile, Layout, Rid};
 
 use super::wisconsin::{Relation, TUPLE_BYTES};
+use crate::bare_loop::{BareLoop, Transfer};
 use crate::progress;
+use crate::random::Random;
+use crate::random_reads;
 
 /// Bytes of a page in every workload: the block of the LRU-SP paper.
 pub const PAGE_BYTES: usize = 8192;
@@ -242,6 +245,28 @@ impl Database {
 
     fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
+    }
+
+    /// Random reads of a page that a bare loop makes in a second, with `depth` in flight, on the largest data file: the median of three
+    /// rounds.
+    ///
+    /// # Errors
+    /// As the file system's and the loop's.
+    pub fn raw_reads_per_s(&self, depth: u32, seed: u64) -> Result<f64> {
+        const READS: u64 = 30_000;
+        let built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        let sized =
+            built.iter().map(|name| Ok((self.file_pages(name)?, name))).collect::<Result<Vec<_>>>()?;
+        let (pages, name) = sized.into_iter().max().context("no data file was built")?;
+        let mut bare = BareLoop::new(random_reads::open(&self.path(name), self.direct)?, PAGE_BYTES, depth)?;
+        let mut random = Random::new(seed);
+        let mut round = || {
+            let offsets = (0..READS).map(|_| random.below(pages) * PAGE_BYTES as u64);
+            anyhow::Ok(bare.run(Transfer::Read, offsets)?.operations_per_s())
+        };
+        let mut rounds = [round()?, round()?, round()?];
+        rounds.sort_by(f64::total_cmp);
+        Ok(rounds[1])
     }
 
     /// The folder of the data files.

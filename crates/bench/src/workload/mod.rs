@@ -57,6 +57,11 @@ pub trait Workload: Sync {
         None
     }
 
+    /// Whether it can make lookups together.
+    fn takes_batches(&self) -> bool {
+        false
+    }
+
     /// Runs it and returns what it found.
     ///
     /// # Errors

@@ -37,6 +37,8 @@ pub struct RunOptions {
     pub deterministic: bool,
     /// Seed of everything drawn at random.
     pub seed: u64,
+    /// Lookups made together, at least 1, where the workload takes batches.
+    pub batch: u32,
 }
 
 /// What a run cost.
@@ -116,6 +118,7 @@ pub fn run(
         scheme,
         threads: options.threads,
         seed: options.seed,
+        batch: options.batch,
         deterministic: options.deterministic,
         progress: &bar,
         start: &start,

@@ -24,6 +24,8 @@ pub struct Session<'a> {
     pub threads: u32,
     /// Seed of everything drawn at random.
     pub seed: u64,
+    /// Lookups made together, at least 1.
+    pub batch: u32,
     /// Whether the run has to be the same each time: cold, and nothing before it.
     pub deterministic: bool,
     /// Advances with the work.

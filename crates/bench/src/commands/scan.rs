@@ -1,0 +1,104 @@
+//! `bufbench scan`: a cold sequential scan with read-ahead, against a bare io_uring loop in the same process.
+
+use anyhow::{Result, ensure};
+use bufpool::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+use clap::Args;
+
+use super::data_folder::DataFolder;
+use super::live::Backend;
+use crate::cli::Common;
+use crate::output::{Cell, Table};
+use crate::progress;
+use crate::random_reads;
+use crate::sequential_reads::{ScanTime, SequentialReads};
+
+const COLUMNS: &[&str] = &[
+    "page_bytes",
+    "ours_mib_per_s",
+    "raw_mib_per_s",
+    "ratio",
+    "least_ratio",
+    "greatest_ratio",
+    "ours_cpu_us_per_mib",
+    "raw_cpu_us_per_mib",
+];
+
+/// Rounds of each side; the middle one counts.
+const ROUNDS: usize = 7;
+
+/// Arguments of `bufbench scan`.
+#[derive(Args, Clone, Debug)]
+pub struct ScanArgs {
+    /// Page sizes in bytes, separated by commas
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "8192,4096")]
+    pub page_bytes: Vec<usize>,
+    /// MiB in the file
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(128..=1 << 16))]
+    pub mib: u64,
+    /// The pool's I/O backend
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
+}
+
+/// Measures and prints the table.
+///
+/// # Errors
+/// If the data file cannot be made, the kernel makes no ring for the bare loop, or the pool fails.
+pub fn run(args: &ScanArgs, common: &Common) -> Result<()> {
+    let fits = |bytes: &usize| bytes.is_power_of_two() && (PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(bytes);
+    ensure!(
+        args.page_bytes.iter().all(fits),
+        "--page-bytes: expected powers of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX}"
+    );
+    let folder = DataFolder::new(common)?;
+    let path = folder.path().join("sequential-reads.pages");
+    random_reads::build(&path, args.mib << 8, folder.direct())?;
+    let mut table = Table::new(COLUMNS);
+    for &page_bytes in &args.page_bytes {
+        let mut reads = SequentialReads::new(&path, page_bytes, folder.direct(), args.backend.io())?;
+        let bar = progress::bar(format!("pages of {page_bytes} bytes"), ROUNDS as u64, "rounds");
+        let mut rounds = Vec::new();
+        for round in 0..=ROUNDS {
+            let pair = (reads.scan()?, reads.bare()?);
+            // The first one warms up.
+            if round > 0 {
+                rounds.push(pair);
+                bar.inc(1);
+            }
+        }
+        bar.finish_and_clear();
+        let stats = reads.pool().stats();
+        eprintln!(
+            "pages of {page_bytes} bytes: backend {}, {} misses and {} waits for a page on its way in {} accesses, {} wasted",
+            reads.pool().io().backend,
+            stats.misses,
+            stats.waited,
+            stats.accesses,
+            stats.prefetch_wasted
+        );
+        table.push(row(page_bytes, &rounds));
+    }
+    Ok(table.print(common.format)?)
+}
+
+fn row(page_bytes: usize, rounds: &[(ScanTime, ScanTime)]) -> Vec<Cell> {
+    let sorted = |measure: &dyn Fn(&(ScanTime, ScanTime)) -> f64| {
+        let mut values: Vec<f64> = rounds.iter().map(measure).collect();
+        values.sort_by(f64::total_cmp);
+        values
+    };
+    let middle = |values: Vec<f64>| values[values.len() / 2];
+    let ours = middle(sorted(&|(ours, _)| ours.mib_per_s()));
+    let raw = middle(sorted(&|(_, raw)| raw.mib_per_s()));
+    let ratios = sorted(&|(ours, raw)| ours.mib_per_s() / raw.mib_per_s());
+    vec![
+        (page_bytes as u64).into(),
+        Cell::real(ours, 0),
+        Cell::real(raw, 0),
+        Cell::Ratio(ours / raw),
+        Cell::Ratio(ratios[0]),
+        Cell::Ratio(ratios[ratios.len() - 1]),
+        Cell::real(middle(sorted(&|(ours, _)| ours.cpu_us_per_mib())), 1),
+        Cell::real(middle(sorted(&|(_, raw)| raw.cpu_us_per_mib())), 1),
+    ]
+}
