@@ -77,6 +77,11 @@ impl OwnedWord {
     pub fn file(&self) -> &Arc<FileShared> {
         &self.file
     }
+
+    /// The page's number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
 }
 
 impl Deref for OwnedWord {

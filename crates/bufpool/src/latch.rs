@@ -11,6 +11,7 @@
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bufpool_policies::FrameId;
@@ -71,6 +72,12 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
         Ok(Self { word, frame, want, changed: false })
     }
 
+    /// The same latch, for an owner that may let go of it on another thread.
+    pub fn detached(self) -> Self {
+        held::remove(&self.word);
+        self
+    }
+
     #[inline]
     pub fn frame(&self) -> FrameId {
         self.frame
@@ -101,6 +108,15 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
         // SAFETY: the frame holds the page as long as the word is latched, and nobody else writes it meanwhile:
         // under a shared latch nobody, under the exclusive one only through this value, which is borrowed.
         unsafe { arena.frame(self.frame).as_ref() }
+    }
+
+    /// The page's bytes, to be changed in place; the latch is exclusive.
+    pub fn bytes_mut<'a>(&'a mut self, arena: &'a Arena) -> &'a mut [u8] {
+        assert_eq!(self.want, Want::Exclusive);
+        self.changed = true;
+        // SAFETY: the frame holds the page as long as the word is latched exclusively, and this value, the only way to the
+        // bytes then, is borrowed exclusively.
+        unsafe { arena.frame(self.frame).as_mut() }
     }
 
     /// Shared instead of exclusive, without letting go.
@@ -360,16 +376,45 @@ pub(crate) fn far_or_after(limit: Duration) -> Instant {
 fn wake(word: &PageWord, wakes: Wake) {
     if wakes == Wake::All {
         let place = place_of(word);
-        drop(place.lock.lock());
+        let futures = std::mem::take(&mut *place.lock.lock());
         place.changed.notify_all();
+        // Also those of other words of the place; they look again, as threads do.
+        futures.into_iter().for_each(|(_, waker)| waker.wake());
     }
 }
 
-/// Where threads wait.
+/// Where threads and futures wait.
 #[derive(Default)]
 struct Place {
-    lock: Mutex<()>,
+    /// Futures, each with a number of its own.
+    lock: Mutex<Vec<(u64, Waker)>>,
     changed: Condvar,
+}
+
+/// As parking, for future number `id`: `waker` is woken when the word may have changed from `state`. False if it has already.
+///
+/// Futures never announce that they want to write: a future that is not polled would keep readers away.
+pub(crate) fn park_future(word: &PageWord, state: State, id: u64, waker: &Waker) -> bool {
+    let place = place_of(word);
+    let mut waiting = place.lock.lock();
+    if !word.announce(state, Want::Shared) {
+        return false;
+    }
+    match waiting.iter_mut().find(|(other, _)| *other == id) {
+        Some((_, known)) => known.clone_from(waker),
+        None => waiting.push((id, waker.clone())),
+    }
+    true
+}
+
+/// Future number `id` no longer waits for the word.
+pub(crate) fn unpark_future(word: &PageWord, id: u64) {
+    let mut waiting = place_of(word).lock.lock();
+    let found = waiting.iter().position(|(other, _)| *other == id);
+    let waker = found.map(|at| waiting.swap_remove(at));
+    drop(waiting);
+    // Outside the lock: a waker's drop is its executor's code.
+    drop(waker);
 }
 
 fn place_of(word: &PageWord) -> &'static Place {

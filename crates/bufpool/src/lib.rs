@@ -22,6 +22,7 @@
 mod access;
 mod access_log;
 mod arena;
+mod asynchronous;
 mod call_site;
 mod checkpoint;
 #[cfg(feature = "checksum")]
@@ -36,6 +37,7 @@ mod guard;
 mod hit_filter;
 mod hooks;
 mod io;
+mod landing;
 mod latch;
 mod log;
 #[cfg(all(test, bufpool_loom))]
@@ -58,8 +60,10 @@ mod stats;
 mod sync;
 mod sys;
 mod tenant;
+mod timer;
 mod write_back;
 
+pub use asynchronous::{OwnedReadGuard, OwnedWriteGuard, ReadFuture, WriteFuture};
 pub use bufpool_policies::classic::PolicyKind as Policy;
 pub use bufpool_policies::detect::Class as Pattern;
 pub use bufpool_policies::{

@@ -14,7 +14,8 @@ use crate::arena::{Arena, FrameLease};
 use crate::call_site::SiteRef;
 use crate::frame::{Frame, WriteEnds};
 use crate::gate::Gate;
-use crate::latch::{Hold, Latch, Loading, Patience, acquire, acquire_resident};
+use crate::landing::Landing;
+use crate::latch::{Hold, Latch, Loading, Patience, acquire, acquire_resident, park_future};
 use crate::page_word::{PageWord, Want};
 use crate::sync::Mutex;
 
@@ -359,5 +360,79 @@ fn closing_with_reads_and_writes_in_flight() {
             assert!(page.word.state().is_absent(), "closed with a page in memory");
         }
         assert!(dirty.frame.is_dirty() && dirty.read() == 2);
+    });
+}
+
+/// A future is dropped while its load is in flight, or when it has just landed: the page is there for others, and no pin is left.
+#[test]
+fn a_dropped_future_in_flight() {
+    struct Pinned(Arc<Page>);
+    impl Drop for Pinned {
+        fn drop(&mut self) {
+            self.0.frame.unpin();
+        }
+    }
+    model(|| {
+        let page = Page::absent();
+        let landing = Arc::new(Landing::<Pinned>::new());
+        let load = {
+            let (page, landing) = (Arc::clone(&page), Arc::clone(&landing));
+            thread::spawn(move || {
+                let loading = Loading::try_new_detached(&page.word).ok().expect("nobody else loads");
+                page.write(7);
+                page.frame.occupy(PageId(0));
+                let waker = landing.land(|| {
+                    page.frame.pin();
+                    Pinned(Arc::clone(&page))
+                });
+                loading.publish_unlatched(lease());
+                waker.into_iter().for_each(std::task::Waker::wake);
+            })
+        };
+        let landed = landing.poll(std::task::Waker::noop());
+        if landed.is_some() {
+            assert_eq!(page.frame.pins(), 1, "landed and kept");
+        }
+        drop(landed);
+        landing.abandon();
+        assert_eq!(page.frame.pins(), 0, "nothing is held for a future that is gone");
+        load.join().unwrap();
+        assert_eq!(page.frame.pins(), 0);
+        let held = acquire_resident(&page.word, Want::Exclusive, Patience::None).ok().flatten();
+        assert!(held.is_some() && page.read() == 7);
+    });
+}
+
+/// A future that leaves its waker while the page is let go of is woken, or finds the page free.
+#[test]
+fn a_future_that_waits_is_woken() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    struct Woken(AtomicBool);
+    impl std::task::Wake for Woken {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    model(|| {
+        let page = Page::resident();
+        let held = latch(&page, Want::Exclusive);
+        let woken = std::sync::Arc::new(Woken(AtomicBool::new(false)));
+        let future = {
+            let (page, woken) = (Arc::clone(&page), std::sync::Arc::clone(&woken));
+            thread::spawn(move || {
+                loop {
+                    match Latch::try_new(&page.word, Want::Shared) {
+                        Ok(_) => return false,
+                        Err(state) if park_future(&page.word, state, 1, &woken.clone().into()) => {
+                            return true;
+                        }
+                        Err(_) => thread::yield_now(),
+                    }
+                }
+            })
+        };
+        drop(held);
+        let parked = future.join().unwrap();
+        assert!(!parked || woken.0.load(Ordering::Relaxed), "parked for ever");
     });
 }

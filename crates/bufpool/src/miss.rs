@@ -28,7 +28,7 @@ use crate::file::Page;
 use crate::guard::own_holds;
 use crate::latch::{Latch, Loading, far_or_after};
 use crate::page_word::PageWord;
-use crate::policy::{Admitted, ClaimRules, PolicyState, Victim};
+use crate::policy::{Admitted, ClaimRules, Dirty, PolicyState, Victim};
 use crate::pool::PoolShared;
 use crate::tenant::Tenant;
 use crate::write_back::Departure;
@@ -154,12 +154,12 @@ impl PoolShared {
     }
 
     /// Asks the engine's log, so not under the policy lock.
-    fn claim_rules(&self) -> ClaimRules<'_> {
+    pub(crate) fn claim_rules(&self) -> ClaimRules<'_> {
         ClaimRules {
             frames: &self.frames,
             has_reserve: self.reserve.has_free(),
             durable_lsn: self.log.durable(),
-            clean_only: false,
+            dirty: Dirty::Written,
         }
     }
 
@@ -181,6 +181,39 @@ impl PoolShared {
             return Ok(None);
         }
         self.depart_by_write(victim, tenant).map(Some)
+    }
+
+    /// As [`vacate`](Self::vacate), never waiting: for a victim that is clean, or for which a frame of the reserve is free. None, and the
+    /// access was none, if that frame went to somebody else meanwhile.
+    pub(crate) fn vacate_by_copy(
+        &self,
+        admitted: Admitted,
+        tenant: TenantId,
+        site: SiteRef,
+    ) -> Option<FrameLease> {
+        let victim = match admitted {
+            Admitted::Evict(victim) if self.frames.get(victim.latch.frame()).is_dirty() => victim,
+            // Nothing to write, so nothing can fail.
+            clean => return self.vacate(clean, tenant, site).ok().flatten(),
+        };
+        match self.reserve.take() {
+            Some(buffer) => Some(self.depart_by_copy(victim, buffer)),
+            None => {
+                self.put_back(victim, tenant);
+                self.policy.lock().take_back_miss(tenant, site);
+                None
+            }
+        }
+    }
+
+    /// The error of an access that has waited for a frame long enough.
+    pub(crate) fn frames_exhausted(&self, page: Page<'_>, operation: &'static str) -> Error {
+        let durable_lsn = self.log.durable();
+        let mut census = Census::take(self, &self.policy.lock(), durable_lsn);
+        // The thread that asks is not the one that holds.
+        census.others_may_let_go = true;
+        let error = Error::new(ErrorKind::Exhausted, operation, census.message(self.frame_wait));
+        error.in_file(page.file().name()).at_page(page.number())
     }
 
     fn put_back(&self, victim: Victim, tenant: TenantId) {

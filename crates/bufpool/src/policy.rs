@@ -243,7 +243,7 @@ impl PolicyState {
     /// Finds a frame for a page that nobody has asked for yet: a free one, or one whose page is clean. None if there is none
     /// near the ledger's head.
     pub fn admit_ahead(&mut self, page: PageId, account: Account, frames: &FrameTable) -> Option<Admitted> {
-        let rules = ClaimRules { frames, has_reserve: false, durable_lsn: 0, clean_only: true };
+        let rules = ClaimRules { frames, has_reserve: false, durable_lsn: 0, dirty: Dirty::Left };
         let mut claims = PoolClaims::new(&rules, &self.files);
         let Account { tenant, context } = account;
         let access = Access { page, file: page.file(), tenant, context };
@@ -447,8 +447,18 @@ pub(crate) struct ClaimRules<'a> {
     pub has_reserve: bool,
     /// The log is durable up to here.
     pub durable_lsn: u64,
-    /// No dirty page may be taken, and after [`BUSY_MAX`] frames that cannot be taken the question ends.
-    pub clean_only: bool,
+    pub dirty: Dirty,
+}
+
+/// What may become of dirty victims.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dirty {
+    /// Copied to the reserve, or written by the caller.
+    Written,
+    /// Copied to the reserve.
+    Copied,
+    /// None may be taken; and after [`BUSY_MAX`] frames that cannot be taken the question ends.
+    Left,
 }
 
 impl ClaimRules<'_> {
@@ -460,9 +470,12 @@ impl ClaimRules<'_> {
         frame.pins() == 0
             && !frame.is_writing()
             && (!frame.is_dirty()
-                || !self.clean_only
-                    && !file.is_poisoned()
-                    && (self.has_reserve || frame.page_lsn() <= self.durable_lsn))
+                || !file.is_poisoned()
+                    && match self.dirty {
+                        Dirty::Written => self.has_reserve || frame.page_lsn() <= self.durable_lsn,
+                        Dirty::Copied => self.has_reserve,
+                        Dirty::Left => false,
+                    })
     }
 }
 
@@ -497,7 +510,7 @@ impl Claims for PoolClaims<'_> {
     }
 
     fn gives_up(&self) -> bool {
-        self.rules.clean_only && self.busy >= BUSY_MAX
+        self.rules.dirty == Dirty::Left && self.busy >= BUSY_MAX
     }
 
     fn claim(&mut self, frame: FrameId) -> bool {

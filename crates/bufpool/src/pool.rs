@@ -30,6 +30,7 @@ use crate::report::Report;
 use crate::reserve::{HookBuffers, Reserve};
 use crate::stats::{ContextStats, Stats, StreamStats, TenantStats};
 use crate::tenant::{Tenant, TenantOptions};
+use crate::timer::Timer;
 use crate::write_back::WriteBack;
 
 /// A pool of page frames. Cloning gives another handle to the same pool.
@@ -88,6 +89,8 @@ pub(crate) struct PoolShared {
     /// Misses that wait for a frame; see [`PoolShared::frame_may_be_free`].
     pub frame_waiters: AtomicU32,
     pub frame_lock: Mutex<()>,
+    /// Wakes futures that wait for a latch or a frame.
+    pub timer: Timer,
     pub frame_freed: Condvar,
     pub write_ends: WriteEnds,
 }
@@ -189,6 +192,7 @@ impl Pool {
             closed: AtomicBool::new(false),
             frame_waiters: AtomicU32::new(0),
             frame_lock: Mutex::new(()),
+            timer: Timer::default(),
             frame_freed: Condvar::new(),
             write_ends: WriteEnds::default(),
         });

@@ -298,7 +298,7 @@ impl Arrival {
 
     /// Publishes the pages that are verified, and gives up the frames of the others.
     fn land(self, pool: &PoolShared, verified: &[bool]) {
-        let mut failed = 0;
+        let mut failed = Vec::new();
         let mut landed = Vec::with_capacity(self.pages.len());
         {
             let mut policy = pool.policy.lock();
@@ -311,16 +311,16 @@ impl Arrival {
                 } else {
                     policy.directory.failed(frame, self.tenant);
                     policy.free[frame.index()] = Some(lease);
-                    failed += 1;
-                    // Under the lock, but to an absent page there is nothing more to it than its word.
-                    drop(loading);
+                    failed.push(loading);
                 }
             }
         }
         landed.into_iter().for_each(|(loading, lease)| loading.publish_unlatched(lease));
-        if failed > 0 {
-            pool.counters.prefetch_failed.fetch_add(failed, Ordering::Relaxed);
+        if !failed.is_empty() {
+            pool.counters.prefetch_failed.fetch_add(failed.len() as u64, Ordering::Relaxed);
         }
+        // Outside the lock, since whoever waits for these pages is woken.
+        drop(failed);
         pool.frame_may_be_free();
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use bufpool_policies::{DirectiveError, DirectoryError, FrameId, PageId, TenantId};
 
 use crate::access::Limit;
+use crate::asynchronous::{ReadFuture, WriteFuture};
 use crate::call_site::{Place, SiteRef};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{File, Page};
@@ -249,6 +250,35 @@ macro_rules! access_functions {
         #[track_caller]
         pub fn prefetch<'g>($($receiver)*, pages: impl IntoIterator<Item = Page<'g>>) -> usize $($bound)* {
             $tenant.prefetch_all(pages, $site)
+        }
+
+        /// Shared access to `page`, as a future for any executor; nothing happens before its first poll. One access, from
+        /// the place and in the context of this call.
+        ///
+        /// The guard may be held across awaits and moved between threads. What a future waits for, what may be held
+        /// meanwhile, and what dropping it leaves behind is said at [`ReadFuture`].
+        ///
+        /// # Errors
+        ///
+        /// As [`read`](Self::read), from the future: [`ErrorKind::LatchTimeout`] after `latch_wait_ms`,
+        /// [`ErrorKind::Exhausted`] after `frame_wait_ms`.
+        ///
+        /// # Panics
+        ///
+        /// If a future is polled again after it was ready.
+        #[track_caller]
+        pub fn read_async<'g>($($receiver)*, page: Page<'g>) -> ReadFuture $($bound)* {
+            $tenant.read_future(page, $site)
+        }
+
+        /// Exclusive access to `page`, as a future; see [`read_async`](Self::read_async).
+        ///
+        /// # Errors
+        ///
+        /// As [`write`](Self::write), and as [`read_async`](Self::read_async).
+        #[track_caller]
+        pub fn write_async<'g>($($receiver)*, page: Page<'g>) -> WriteFuture $($bound)* {
+            $tenant.write_future(page, $site)
         }
 
         /// Brings `page` in and keeps it in its frame, without a latch. One access.
