@@ -244,9 +244,14 @@ impl Acquiring {
     fn granted(&mut self, latch: Latch<OwnedWord>) -> Latch<OwnedWord> {
         let pool = &self.file.pool;
         if !matches!(self.stage, Stage::Loaded { .. }) {
-            let page = PageId::in_file(self.file.id(), self.number);
             pool.count_waited(self.waited_for_load);
-            pool.note_hit(page, latch.frame(), self.tenant.tenant_id(), self.site, false);
+            pool.note_hit(
+                self.file.page(self.number),
+                latch.frame(),
+                self.tenant.tenant_id(),
+                self.site,
+                false,
+            );
         }
         latch
     }
