@@ -2,7 +2,8 @@
 //!
 //! Idea: a loop larger than its share of the cache is best served by giving up the page it used last, anything else by ARC. So the
 //! pages that a looping stream loads are in a partition of their own, replaced MRU, and all others in the default partition, which is
-//! ARC; pages of one-shot streams wait in a list that gives up its pages before all others. Sizes adapt by
+//! ARC; pages of one-shot streams wait in a list that gives up its pages before all others, the one used last first: of pages
+//! that do not come again any may go, and of a loop too long to be recognised that is the right one. Sizes adapt by
 //! ghosts, and both eviction and adaptation draw partitions at random instead of searching the best ([`partitions`]).
 //!
 //! Paper: Zhou, von Behren, Brewer, "AMP: Program Context Specific Buffer Caching", USENIX ATC '05. Its comparators have
@@ -309,7 +310,7 @@ impl Manager for Partitioned {
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> FrameId {
         let missing = missing.map_or(PageId(u64::MAX), |access| access.page);
-        let passing = self.lists[PASSING].iter(&self.links).map(FrameId).find(|frame| !busy(*frame));
+        let passing = self.lists[PASSING].iter_from_tail(&self.links).map(FrameId).find(|frame| !busy(*frame));
         let mut choice = passing;
         if choice.is_none() && self.partitions.frames() > 0 {
             let drawn = self.partitions.draw(&mut self.random);
