@@ -5,6 +5,7 @@
 //! page moves through `bufpool`.
 
 pub mod bare_loop;
+pub mod baselines;
 pub mod cli;
 pub mod commands;
 pub mod cpu_time;

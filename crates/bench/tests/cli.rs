@@ -242,6 +242,37 @@ fn plot_draws_every_policy_and_opt_and_leaves_the_table_alone() {
     }
 }
 
+/// A point of a recorded baseline, worked out by hand: LRU misses always in a loop of 4 over 3 frames.
+#[test]
+fn what_call_sites_are_worth_is_found_at_the_recorded_points() {
+    let dir = TempDir::new().unwrap();
+    for folder in ["traces", "baselines"] {
+        fs::create_dir(dir.path().join(folder)).unwrap();
+    }
+    let passes = "1 7\n2 7\n3 7\n4 7\n".repeat(50);
+    write(&dir, "traces/pg_tiny.txt", &passes);
+    let rows = "trace,capacity,policy,miss_ratio\npg_tiny,3,LRU,1.000000\npg_tiny,3,OPT,0.345000\npg_tiny,3,FIFO,1.000000\n";
+    write(&dir, "baselines/tiny.csv", rows);
+    let run = |traces: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bufbench"));
+        command.env("BUFPOOL_TRACES", dir.path().join(traces));
+        command.args(["paper", "--experiment", "call-sites", "--format", "csv"]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let found = run("traces");
+    assert!(found.starts_with("id,what,published,ours,tolerance,verdict\n"));
+    let point = found.lines().find(|line| line.contains("pg_tiny, 3 frames")).unwrap();
+    assert!(point.contains("LRU 1.000000, ARC 1.000000, best LRU 1.000000"), "{point}");
+    for bar in ["geometric mean to LRU", "without sites and files", "a loop of 1170 blocks"] {
+        assert!(found.contains(bar), "{bar}");
+    }
+    assert!(!found.contains("other traces"), "there are none");
+    let absent = run("nowhere");
+    assert!(absent.contains("set BUFPOOL_TRACES") && absent.contains("a loop of 1170 blocks"), "{absent}");
+}
+
 #[test]
 fn paper_prints_findings_and_writes_a_page() {
     let dir = tempfile::tempdir().unwrap();

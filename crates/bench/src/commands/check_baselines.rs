@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use bufpool_policies::classic::PolicyKind;
 use clap::Args;
 
+use crate::baselines::{self, Row};
 use crate::cli::Common;
 use crate::output::{Cell, Table};
 use crate::simulate::{self, NextUses, Scheme, Setup, SimError, Variant};
-use crate::trace::{LoadOptions, Trace, base_name};
+use crate::trace::{LoadOptions, Trace};
 use crate::{parallel, progress};
 
 /// Arguments of `bufbench check-baselines`.
@@ -108,15 +108,6 @@ fn counterpart(name: &str) -> Option<Counterpart> {
     Some(Counterpart { standard, ours, switched })
 }
 
-/// A row of the files.
-#[derive(Clone, Debug)]
-struct Row {
-    trace: String,
-    frames: u32,
-    policy: String,
-    theirs: f64,
-}
-
 /// A row with our own numbers.
 struct Compared {
     row: Row,
@@ -153,7 +144,7 @@ impl Compared {
 ///
 /// If a file or trace cannot be read, or an exact policy differs.
 pub fn run(args: &CheckBaselinesArgs, common: &Common) -> Result<()> {
-    let rows = read_rows(&args.dir)?;
+    let rows = baselines::read_rows(&args.dir)?;
     let (known, lacking): (Vec<Row>, Vec<Row>) =
         rows.into_iter().partition(|row| counterpart(&row.policy).is_some());
     let traces = find_traces(args)?;
@@ -173,40 +164,6 @@ pub fn run(args: &CheckBaselinesArgs, common: &Common) -> Result<()> {
     Ok(())
 }
 
-/// The rows of every CSV file in the folder, files in alphabetical order.
-fn read_rows(dir: &Path) -> Result<Vec<Row>> {
-    let listed = || format!("{}: expected a folder with CSV files", dir.display());
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(dir).with_context(listed)? {
-        paths.push(entry.with_context(listed)?.path());
-    }
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "csv"));
-    paths.sort();
-    if paths.is_empty() {
-        bail!(listed());
-    }
-    let mut rows = Vec::new();
-    for path in paths {
-        let text =
-            fs::read_to_string(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
-        // The first line names the columns.
-        for (number, line) in text.lines().enumerate().skip(1) {
-            let row = parse_row(line).with_context(|| {
-                format!("{}: line {}: expected trace,capacity,policy,miss_ratio", path.display(), number + 1)
-            })?;
-            rows.push(row);
-        }
-    }
-    Ok(rows)
-}
-
-fn parse_row(line: &str) -> Option<Row> {
-    let fields: Vec<&str> = line.split(',').collect();
-    let [trace, frames, policy, theirs] = fields[..] else { return None };
-    let frames = frames.parse().ok().filter(|&frames| frames > 0)?;
-    Some(Row { trace: trace.to_owned(), frames, policy: policy.to_owned(), theirs: theirs.parse().ok()? })
-}
-
 /// The trace files by base name.
 fn find_traces(args: &CheckBaselinesArgs) -> Result<BTreeMap<String, PathBuf>> {
     let beside = || args.dir.canonicalize().ok().and_then(|dir| Some(dir.parent()?.join("traces")));
@@ -216,19 +173,7 @@ fn find_traces(args: &CheckBaselinesArgs) -> Result<BTreeMap<String, PathBuf>> {
         .or_else(|| env::var_os("BUFPOOL_TRACES").map(PathBuf::from))
         .or_else(beside)
         .unwrap_or_else(|| PathBuf::from("traces"));
-    let entries = fs::read_dir(&dir).with_context(|| {
-        format!("{}: expected a folder with traces; name it with --traces", dir.display())
-    })?;
-    let mut traces = BTreeMap::new();
-    for entry in entries {
-        let path = entry?.path();
-        // Beside a trace stand descriptions of its files and contexts.
-        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        if [".gz", ".zst", ".txt"].iter().any(|suffix| name.ends_with(suffix)) {
-            traces.insert(base_name(&path), path);
-        }
-    }
-    Ok(traces)
+    baselines::traces_in(&dir).context("expected a folder with traces; name it with --traces")
 }
 
 /// Simulates each pair of policy and size once, trace by trace.
@@ -374,18 +319,6 @@ mod tests {
         assert_eq!(counterpart("S3FIFO"), counterpart("S3-FIFO"));
         for name in ["LeCaR", "Random", "DLIRS_ref"] {
             assert_eq!(counterpart(name), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn rows_have_four_columns() {
-        let row = parse_row("cs,100,LRU,0.981714").unwrap();
-        assert_eq!(
-            (row.trace.as_str(), row.frames, row.policy.as_str(), row.theirs),
-            ("cs", 100, "LRU", 0.981714)
-        );
-        for line in ["", "cs,100,LRU", "cs,0,LRU,0.5", "cs,100,LRU,x", "cs,100,LRU,0.5,"] {
-            assert!(parse_row(line).is_none(), "{line}");
         }
     }
 }

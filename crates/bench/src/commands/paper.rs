@@ -14,7 +14,7 @@ use crate::report::Report;
 /// Arguments of `bufbench paper`.
 #[derive(Args, Debug)]
 pub struct PaperArgs {
-    /// One experiment, such as A7, or a part, such as A [default: all]
+    /// One experiment, such as A7, or a part, such as A [default: all but `call-sites`, which runs for minutes]
     #[arg(long, value_name = "NAME")]
     pub experiment: Option<String>,
     /// Also write an HTML page with tables and charts
@@ -62,9 +62,12 @@ fn choose(name: Option<&str>) -> Result<Vec<&'static Experiment>> {
     let Some(name) = name else { return Ok(experiments::all().collect()) };
     let is_chosen =
         |id: &str| id.eq_ignore_ascii_case(name) || (name.len() == 1 && id[..1].eq_ignore_ascii_case(name));
-    let chosen: Vec<_> = experiments::all().filter(|experiment| is_chosen(experiment.id)).collect();
+    let on_request = experiments::on_request().find(|experiment| experiment.id.eq_ignore_ascii_case(name));
+    let of_part = experiments::all().filter(|experiment| is_chosen(experiment.id));
+    let chosen: Vec<_> = on_request.into_iter().chain(of_part).collect();
     if chosen.is_empty() {
-        let ids: Vec<&str> = experiments::all().map(|experiment| experiment.id).collect();
+        let known = experiments::all().chain(experiments::on_request());
+        let ids: Vec<&str> = known.map(|experiment| experiment.id).collect();
         bail!("expected one of the experiments {}, or a part, found `{name}`", ids.join(" "));
     }
     Ok(chosen)

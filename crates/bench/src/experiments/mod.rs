@@ -4,6 +4,7 @@
 //! ATC '05), D exclusive caching (USENIX ATC '02), E policy programs (HiPEC).
 
 pub mod application_control;
+pub mod call_sites;
 pub mod detection;
 pub mod service;
 
@@ -123,7 +124,7 @@ impl Experiment {
     }
 }
 
-/// All experiments in order.
+/// All experiments in order, except those [on request](on_request).
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
     static LATER: [Experiment; 3] = [
         Experiment::later("B", "cost-benefit against rate-based allocation"),
@@ -131,6 +132,11 @@ pub fn all() -> impl Iterator<Item = &'static Experiment> {
         Experiment::later("E", "policy programs"),
     ];
     application_control::ALL.iter().chain(&LATER[..1]).chain(detection::ALL).chain(&LATER[1..])
+}
+
+/// The experiments that run only when they are named, since they take long.
+pub fn on_request() -> impl Iterator<Item = &'static Experiment> {
+    call_sites::ALL.iter()
 }
 
 #[cfg(test)]

@@ -310,7 +310,8 @@ impl Manager for Partitioned {
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> FrameId {
         let missing = missing.map_or(PageId(u64::MAX), |access| access.page);
-        let passing = self.lists[PASSING].iter_from_tail(&self.links).map(FrameId).find(|frame| !busy(*frame));
+        let passing =
+            self.lists[PASSING].iter_from_tail(&self.links).map(FrameId).find(|frame| !busy(*frame));
         let mut choice = passing;
         if choice.is_none() && self.partitions.frames() > 0 {
             let drawn = self.partitions.draw(&mut self.random);

@@ -1,0 +1,106 @@
+//! Miss ratios that independent implementations found, and the traces they are about.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use anyhow::{Context, Result, bail};
+
+use crate::trace::base_name;
+
+/// A row of the files.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Base name of the trace.
+    pub trace: String,
+    /// Frames of the cache.
+    pub frames: u32,
+    /// Their name of the policy.
+    pub policy: String,
+    /// Their miss ratio.
+    pub theirs: f64,
+}
+
+/// The rows of every CSV file in the folder, files in alphabetical order.
+///
+/// # Errors
+///
+/// If there is no such folder, no CSV file in it, or a malformed line.
+pub fn read_rows(dir: &Path) -> Result<Vec<Row>> {
+    let listed = || format!("{}: expected a folder with CSV files", dir.display());
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).with_context(listed)? {
+        paths.push(entry.with_context(listed)?.path());
+    }
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "csv"));
+    paths.sort();
+    if paths.is_empty() {
+        bail!(listed());
+    }
+    let mut rows = Vec::new();
+    for path in paths {
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
+        // The first line names the columns.
+        for (number, line) in text.lines().enumerate().skip(1) {
+            let row = parse_row(line).with_context(|| {
+                format!("{}: line {}: expected trace,capacity,policy,miss_ratio", path.display(), number + 1)
+            })?;
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+fn parse_row(line: &str) -> Option<Row> {
+    let fields: Vec<&str> = line.split(',').collect();
+    let [trace, frames, policy, theirs] = fields[..] else { return None };
+    let frames = frames.parse().ok().filter(|&frames| frames > 0)?;
+    Some(Row { trace: trace.to_owned(), frames, policy: policy.to_owned(), theirs: theirs.parse().ok()? })
+}
+
+/// The trace files in a folder by base name.
+///
+/// # Errors
+///
+/// If there is no such folder.
+pub fn traces_in(dir: &Path) -> Result<BTreeMap<String, PathBuf>> {
+    let entries = fs::read_dir(dir).with_context(|| format!("{}: expected a folder", dir.display()))?;
+    let mut traces = BTreeMap::new();
+    for entry in entries {
+        let path = entry?.path();
+        // Beside a trace stand descriptions of its files and contexts.
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        if [".gz", ".zst", ".txt"].iter().any(|suffix| name.ends_with(suffix)) {
+            traces.insert(base_name(&path), path);
+        }
+    }
+    Ok(traces)
+}
+
+/// Where experiments look for real traces: `$BUFPOOL_TRACES`, else `../shared/traces`.
+pub fn shared_traces() -> PathBuf {
+    env::var_os("BUFPOOL_TRACES").map_or_else(|| PathBuf::from("../shared/traces"), PathBuf::from)
+}
+
+/// A trace of that name among the shared ones, if they are there.
+pub fn shared_trace(name: &str) -> Option<PathBuf> {
+    traces_in(&shared_traces()).ok()?.remove(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_four_columns() {
+        let row = parse_row("cs,100,LRU,0.981714").unwrap();
+        assert_eq!(
+            (row.trace.as_str(), row.frames, row.policy.as_str(), row.theirs),
+            ("cs", 100, "LRU", 0.981714)
+        );
+        for line in ["", "cs,100,LRU", "cs,0,LRU,0.5", "cs,100,LRU,x", "cs,100,LRU,0.5,"] {
+            assert!(parse_row(line).is_none(), "{line}");
+        }
+    }
+}
