@@ -38,7 +38,7 @@ pub struct Common {
     #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
     pub format: Format,
     /// Seed of everything drawn at random
-    #[arg(long, global = true, default_value_t = 1)]
+    #[arg(long, global = true, default_value_t = 1, value_parser = seed)]
     pub seed: u64,
     /// Where data files are made [default: a folder below the current one]
     #[arg(long, global = true)]
@@ -50,7 +50,7 @@ pub struct Common {
     #[arg(long, global = true, value_enum, default_value_t = Direct::Require)]
     pub direct: Direct,
     /// Threads that work on independent parts of the job [default: one a processor]
-    #[arg(long, global = true, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, global = true, value_parser = jobs)]
     pub jobs: Option<u32>,
 }
 
@@ -62,6 +62,15 @@ impl Common {
             None => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         }
     }
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+}
+
+fn jobs(text: &str) -> Result<u32, String> {
+    let jobs = text.parse().ok().filter(|jobs| (1..=1024).contains(jobs));
+    jobs.ok_or_else(|| "expected a number of threads from 1 to 1024".to_owned())
 }
 
 /// Whether data files bypass the operating system's page cache.

@@ -1,6 +1,7 @@
 //! Results as tables: for people, as CSV, or as JSON, with the same columns and digits in each.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, presets};
@@ -14,6 +15,14 @@ pub enum Format {
     Csv,
     /// One array of objects, keys in column order.
     Json,
+}
+
+/// What is said of an output file that cannot be made or written.
+pub fn unwritable(path: &Path) -> String {
+    format!(
+        "{}: cannot be written, expected a path in a folder that exists and may be written to",
+        path.display()
+    )
 }
 
 /// One value of a result.

@@ -30,7 +30,9 @@ const DASHES: [Option<(u32, u32)>; 4] = [None, Some((9, 4)), Some((2, 3)), Some(
 
 const WIDTH: u32 = 860;
 const HEIGHT: u32 = 460;
-const LEGEND_WIDTH: u32 = 150;
+/// The legend's width: what stands before a name, and a letter of one.
+const LEGEND_MARK_WIDTH: u32 = 60;
+const LETTER_WIDTH: u32 = 9;
 const TEXT_PIXELS: i32 = 16;
 
 /// A named curve.
@@ -105,7 +107,9 @@ fn text_style(pixels: i32) -> TextStyle<'static> {
 
 fn draw_curves(chart: &Curves, area: &Area<'_>) -> Drawing {
     let (width, _) = area.dim_in_pixel();
-    let (plot, legend) = area.split_horizontally(width - LEGEND_WIDTH);
+    let letters = chart.series.iter().map(|series| series.name.len() as u32).max().unwrap_or(0);
+    let legend_width = (LEGEND_MARK_WIDTH + LETTER_WIDTH * letters).clamp(150, width / 3);
+    let (plot, legend) = area.split_horizontally(width - legend_width);
     let points = || chart.series.iter().flat_map(|series| &series.points);
     let most = |pick: fn(&(f64, f64)) -> f64| points().map(pick).fold(0.0, f64::max);
     let least_x = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
@@ -116,7 +120,7 @@ fn draw_curves(chart: &Curves, area: &Area<'_>) -> Drawing {
         .caption(&chart.title, text_style(TEXT_PIXELS + 4))
         .margin(12)
         .x_label_area_size(42)
-        .y_label_area_size(62);
+        .y_label_area_size(78);
     // Sizes that span more than a decade are told apart on a logarithmic axis only.
     if x_max > 10.0 * least_x && least_x > 0.0 {
         let x = least_x * 0.9..x_max * 1.1;
@@ -271,7 +275,7 @@ fn draw_bars(chart: &Bars, area: &Area<'_>) -> Drawing {
         // Long names take two lines, cut at the hyphen nearest the middle.
         let middle = begin + group_width * 2 / 5;
         for (line, part) in (0..).zip(two_lines(name)) {
-            area.draw(&Text::new(part, (middle, base + 6 + 15 * line), centred(11, VPos::Top)))?;
+            area.draw(&Text::new(part, (middle, base + 6 + 15 * line), centred(12, VPos::Top)))?;
         }
     }
     area.draw(&PathElement::new([(SIDE_PIXELS, base), (width - SIDE_PIXELS, base)], BLACK.stroke_width(1)))

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result};
 use bufpool::{Event, PageId, Recorder};
 
+use crate::output::unwritable;
 use crate::trace::{Directive, Item, Reference, Writer};
 
 /// Where a recording goes; the pool gets its [`recorder`](Self::recorder).
@@ -64,7 +65,7 @@ impl Recording<Writer<'static>> {
     /// # Errors
     /// If the file cannot be made.
     pub fn to_file(path: &Path) -> Result<Self> {
-        let writer = Writer::create(path).with_context(|| format!("create {}", path.display()))?;
+        let writer = Writer::create(path).with_context(|| unwritable(path))?;
         Ok(Self::new(writer))
     }
 }

@@ -12,14 +12,15 @@ const STYLE: &str = "
 :root { color-scheme: light; }
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #1a1a1a; background: #fff; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: 13px; }
+div.table { overflow-x: auto; margin: 1rem 0; }
+table { border-collapse: collapse; font-size: 13px; }
 th, td { padding: .25rem .6rem; text-align: left; vertical-align: top; border-bottom: 1px solid #ddd; }
-th { border-bottom: 2px solid #888; position: sticky; top: 0; background: #fff; }
+th { border-bottom: 2px solid #888; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; font-size: 13px; }
 dt { color: #555; } dd { margin: 0; overflow-wrap: anywhere; }
 figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
-@media print { body { margin: 0; max-width: none; } figure, tr { break-inside: avoid; } th { position: static; } }
+@media print { body { margin: 0; max-width: none; } figure, tr { break-inside: avoid; } div.table { overflow-x: visible; } }
 ";
 
 /// A page being put together from top to bottom.
@@ -47,7 +48,7 @@ impl Report {
 
     /// A table of results.
     pub fn table(&mut self, table: &Table) {
-        let mut html = String::from("<table>\n<thead><tr>");
+        let mut html = String::from("<div class=\"table\"><table>\n<thead><tr>");
         for column in table.columns() {
             let _ = write!(html, "<th>{}</th>", escaped(column));
         }
@@ -61,7 +62,7 @@ impl Report {
             }
             html += "</tr>\n";
         }
-        html += "</tbody>\n</table>\n";
+        html += "</tbody>\n</table></div>\n";
         self.push(&html);
     }
 

@@ -164,7 +164,7 @@ fn malformed_input_is_an_error_that_names_file_line_and_expectation() {
         assert!(message.contains(expected), "{name}: {message}");
     }
     let message = failure(&["sim", "--trace", "no/such/file.txt", "--policy", "lru", "--frames", "1"]);
-    assert!(message.contains("no/such/file.txt: cannot be opened"), "{message}");
+    assert!(message.contains("no/such/file.txt: cannot be opened, expected a trace file"), "{message}");
 }
 
 #[test]
@@ -208,6 +208,15 @@ fn wrong_arguments_end_with_status_one_and_say_what_was_expected() {
         (sim("lru-sp", "5", &["--floor", "1"]), "expected TENANT=FRAMES"),
         (sim("lru-sp", "5", &["--floor", "3=1"]), "expected a tenant of trace t, found 3"),
         (sim("opt", "5", &["--trace-memory", "0"]), "expected --scratch DIR"),
+        (sim("lru", "1", &["--jobs", "x"]), "expected a number of threads from 1 to 1024"),
+        (sim("lru", "1", &["--jobs", "0"]), "expected a number of threads from 1 to 1024"),
+        (sim("lru", "1", &["--seed", "x"]), "expected a whole number from 0 to 18446744073709551615"),
+        (
+            sim("lru", "1", &["--plot", "no/such/plot.svg"]),
+            "no/such/plot.svg: cannot be written, expected a path",
+        ),
+        (sim("opt", "1", &["--scratch", "no/such"]), "--scratch: the next uses of OPT cannot be written"),
+        (failure(&["gen", "cs1", "--out", "no/such.txt"]), "no/such.txt: cannot be written, expected a path"),
         (failure(&["gen", "cs9"]), "expected one of the streams cs1"),
         (failure(&["gen", "cs1", "--set", "n=3"]), "one of the keys blocks, passes, references"),
         (failure(&["no-such-command"]), "no-such-command"),

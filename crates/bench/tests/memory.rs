@@ -1,12 +1,13 @@
 //! Memory of a simulation, counted by the allocator itself: bytes for each frame beyond the page index, which has 4 bytes
-//! for each distinct block of the trace.
+//! for each distinct block of the trace; and none for accesses beyond the trace's budget.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use bufpool_bench::simulate::{NextUses, Scheme, Setup, simulate};
 use bufpool_bench::streams::{Advice, Settings, find};
-use bufpool_bench::trace::Trace;
+use bufpool_bench::trace::{LoadOptions, Trace};
+use indicatif::ProgressBar;
 
 thread_local! {
     /// Bytes that this thread holds, and the most it held.
@@ -111,4 +112,26 @@ fn directives_cost_their_levels_and_placeholders() {
     let bytes = frame_bytes(&smart, "lru-sp");
     println!("lru-sp with directives: {bytes} bytes a frame");
     assert!(bytes <= 56 + 8 + 14 + 4, "{bytes} bytes a frame");
+}
+
+/// A trace four times as long over the same blocks needs no more memory once it is above its budget.
+#[test]
+fn memory_does_not_grow_with_the_length_of_a_trace() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let peak = |passes: u64| {
+        let path = dir.path().join(format!("{passes}.txt"));
+        let lines: String = (0..passes).flat_map(|_| (0..1000).map(|block| format!("{block}\n"))).collect();
+        std::fs::write(&path, lines).expect("a trace written");
+        let options = LoadOptions { budget_bytes: 200_000, ..LoadOptions::default() };
+        peak_bytes(|| {
+            let trace = Trace::load(&path, &options, &ProgressBar::hidden()).expect("a trace");
+            assert!(!trace.is_in_memory() && trace.accesses() == 1000 * passes);
+            let scheme: Scheme = "lru".parse().expect("a known policy");
+            let outcome = simulate(&trace, scheme, &Setup::frames(100), None).expect("a simulation");
+            assert_eq!(outcome.total().misses(), 1000 * passes);
+        })
+    };
+    let (short, long) = (peak(100), peak(400));
+    println!("{short} bytes for 100,000 accesses, {long} for 400,000");
+    assert!(long <= short + 4096, "{short} bytes for 100,000 accesses, {long} for 400,000");
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::cli::Common;
+use crate::output::unwritable;
 use crate::streams::{self, Advice, Settings, Stream};
 use crate::trace::Writer;
 
@@ -45,13 +46,11 @@ pub fn run(args: &GenArgs, common: &Common) -> Result<()> {
         eprintln!("bufbench: no such advice is published for `{}`: it gives no directives", stream.name);
     }
     let writer = match &args.out {
-        Some(path) => {
-            Writer::create(path).with_context(|| format!("{}: cannot be created", path.display()))?
-        }
+        Some(path) => Writer::create(path).with_context(|| unwritable(path))?,
         None => Writer::plain(io::stdout()),
     };
     write(stream, &settings, args.advice, common.seed, writer).with_context(|| match &args.out {
-        Some(path) => format!("{}: cannot be written", path.display()),
+        Some(path) => unwritable(path),
         None => "standard output: cannot be written".to_owned(),
     })
 }

@@ -9,7 +9,7 @@ use super::data_folder::DataFolder;
 use super::live::Backend;
 use crate::cli::Common;
 use crate::machine::Machine;
-use crate::output::{Cell, Table};
+use crate::output::{Cell, Table, unwritable};
 use crate::plot::{self, Bars};
 use crate::recording::Recording;
 use crate::report::Report;
@@ -112,7 +112,7 @@ fn write_report(table: &Table, args: &MainJobArgs, common: &Common, data: &Path)
     report.chart(&plot::bars(&bars(table, "Pages read", "reads", Some("opt_reads"))));
     report.chart(&plot::bars(&bars(table, "Elapsed time in seconds", "elapsed_s", None)));
     report.table(table);
-    report.write(&path, data).with_context(|| format!("{}: cannot be written", path.display()))?;
+    report.write(&path, data).with_context(|| unwritable(&path))?;
     eprintln!("report: {}", path.display());
     Ok(())
 }

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::cli::Common;
 use crate::experiments::{self, Context, Experiment, Finding, Verdict, application_control};
-use crate::output::{Cell, Table};
+use crate::output::{Cell, Table, unwritable};
 use crate::progress;
 use crate::report::Report;
 
@@ -50,9 +50,7 @@ pub fn run(args: &PaperArgs, common: &Common) -> Result<()> {
         }
         report.heading("Findings");
         report.table(&table);
-        report
-            .write(path, Path::new("."))
-            .with_context(|| format!("{}: cannot be written", path.display()))?;
+        report.write(path, Path::new(".")).with_context(|| unwritable(path))?;
     }
     Ok(())
 }
@@ -93,7 +91,7 @@ fn tally(findings: &[Finding]) -> String {
     format!(
         "{} reproduced, {} of the same order, {} not reproduced, {} not yet built",
         count(|verdict| *verdict == Verdict::Reproduced),
-        count(|verdict| *verdict == Verdict::SameOrder),
+        count(|verdict| matches!(verdict, Verdict::SameOrder(_))),
         count(|verdict| matches!(verdict, Verdict::NotReproduced(_))),
         count(|verdict| *verdict == Verdict::NotYetBuilt),
     )

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 
 use crate::cli::Common;
-use crate::output::{Cell, Table};
+use crate::output::{Cell, Table, unwritable};
 use crate::plot::{self, Curves, Series};
 use crate::simulate::{self, By, Counts, NextUses, Outcome, Scheme, Setup, SimError};
 use crate::sizes::Size;
@@ -134,8 +134,7 @@ pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
         }
     }
     if let Some(path) = &args.plot {
-        fs::write(path, plot::stacked(&charts))
-            .with_context(|| format!("{}: cannot be written", path.display()))?;
+        fs::write(path, plot::stacked(&charts)).with_context(|| unwritable(path))?;
     }
     table.print(common.format)?;
     Ok(())

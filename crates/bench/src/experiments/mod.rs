@@ -34,8 +34,8 @@ pub struct Finding {
 pub enum Verdict {
     /// Within the stated tolerance.
     Reproduced,
-    /// Outside the tolerance, and less than a factor of two away, or the same sign or order.
-    SameOrder,
+    /// Outside the tolerance, and less than a factor of two away, or the same sign or order; and why.
+    SameOrder(String),
     /// Neither, and why.
     NotReproduced(String),
     /// What it needs does not exist yet.
@@ -44,13 +44,13 @@ pub enum Verdict {
 
 impl Verdict {
     /// By ratio: reproduced if `ours` is within the share `tolerance` of `published`, same order within a factor of
-    /// two, else not reproduced because of `reason`.
+    /// two, else not reproduced; the latter two because of `reason`.
     pub fn of_ratio(published: f64, ours: f64, tolerance: f64, reason: &str) -> Self {
         let ratio = ours / published;
         if (ratio - 1.0).abs() <= tolerance {
             Self::Reproduced
         } else if (0.5..=2.0).contains(&ratio) {
-            Self::SameOrder
+            Self::SameOrder(reason.to_owned())
         } else {
             Self::NotReproduced(reason.to_owned())
         }
@@ -66,7 +66,7 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reproduced => f.write_str("reproduced"),
-            Self::SameOrder => f.write_str("same order"),
+            Self::SameOrder(reason) => write!(f, "same order: {reason}"),
             Self::NotReproduced(reason) => write!(f, "not reproduced: {reason}"),
             Self::NotYetBuilt => f.write_str("not yet built"),
         }
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn verdicts_by_ratio_have_two_limits() {
         assert_eq!(Verdict::of_ratio(100.0, 109.0, 0.1, ""), Verdict::Reproduced);
-        assert_eq!(Verdict::of_ratio(100.0, 111.0, 0.1, ""), Verdict::SameOrder);
+        assert_eq!(Verdict::of_ratio(100.0, 111.0, 0.1, "why"), Verdict::SameOrder("why".to_owned()));
         assert_eq!(Verdict::of_ratio(100.0, 49.0, 0.1, "why"), Verdict::NotReproduced("why".to_owned()));
     }
 

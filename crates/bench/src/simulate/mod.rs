@@ -232,7 +232,10 @@ impl fmt::Display for SimError {
             Self::UnknownTenant { trace, tenant } => {
                 write!(f, "--floor, --cap: expected a tenant of trace {trace}, found {tenant}")
             }
-            Self::Scratch(_) => f.write_str("--scratch: the next uses of OPT cannot be written or read"),
+            Self::Scratch(_) => f.write_str(
+                "--scratch: the next uses of OPT cannot be written or read, expected a folder that exists, may be \
+                 written to, and has 8 bytes free for each access",
+            ),
         }
     }
 }

@@ -20,7 +20,7 @@ pub struct LoadOptions {
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        Self { input: None, budget_bytes: 1 << 30 }
+        Self { input: None, budget_bytes: 64 << 20 }
     }
 }
 

@@ -84,8 +84,9 @@ impl Reader {
     /// If the file, or a file `NAME.files.tsv` beside it, cannot be opened or the latter is malformed.
     pub fn open(path: &Path, input: Option<Input>, progress: &ProgressBar) -> Result<Self, TraceError> {
         let input = input.unwrap_or_else(|| Input::of(path));
-        let file =
-            File::open(path).map_err(|error| TraceError::io(path, Place::File, "cannot be opened", error))?;
+        let file = File::open(path).map_err(|error| {
+            TraceError::io(path, Place::File, "cannot be opened, expected a trace file", error)
+        })?;
         let mut reader = Self::from_source(path, input, progress.wrap_read(file))?;
         if input == Input::Text {
             reader.files = files_beside(path)?;
@@ -399,7 +400,7 @@ mod tests {
     #[test]
     fn a_missing_file_is_named() {
         let error = read(Path::new("no/such.txt"), None).unwrap_err();
-        assert_eq!(error.to_string(), "no/such.txt: cannot be opened");
+        assert_eq!(error.to_string(), "no/such.txt: cannot be opened, expected a trace file");
     }
 
     #[test]
