@@ -25,7 +25,10 @@ fn operations(with_faults: bool) -> impl Strategy<Value = Vec<Operation>> {
         20 => pages.clone().prop_map(|(tenant, number)| Operation::Read { tenant, number }),
         15 => pages.clone().prop_map(|(tenant, number)| Operation::Write { tenant, number }),
         5 => pages.clone().prop_map(|(tenant, number)| Operation::Create { tenant, number }),
-        4 => pages.prop_map(|(tenant, number)| Operation::Pin { tenant, number }),
+        4 => pages.clone().prop_map(|(tenant, number)| Operation::Pin { tenant, number }),
+        4 => (pages.clone(), 0..20_u64)
+            .prop_map(|((tenant, first), count)| Operation::ReadMany { tenant, first, count }),
+        3 => (pages, 0..20_u64).prop_map(|((tenant, first), count)| Operation::Prefetch { tenant, first, count }),
         3 => number.clone().prop_map(|number| Operation::FlushPage { number }),
         1 => Just(Operation::Flush),
         1 => Just(Operation::Checkpoint),

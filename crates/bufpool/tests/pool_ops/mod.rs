@@ -65,6 +65,23 @@ pub enum Operation {
         #[arbitrary(with = number)]
         number: u64,
     },
+    /// Several in one call, every third one twice.
+    ReadMany {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = number)]
+        first: u64,
+        #[arbitrary(with = count)]
+        count: u64,
+    },
+    Prefetch {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = number)]
+        first: u64,
+        #[arbitrary(with = count)]
+        count: u64,
+    },
     /// Pinned, read, written and let go of.
     Pin {
         #[arbitrary(with = tenant)]
@@ -385,6 +402,26 @@ impl World {
                     self.change(number, &mut guard);
                     self.check(number, &guard.downgrade());
                 }
+            }
+            Operation::ReadMany { tenant, first, count } => {
+                let tenant = self.tenants[tenant].clone();
+                let numbers: Vec<u64> =
+                    (first..first + count).flat_map(|n| vec![n; 1 + usize::from(n % 3 == 0)]).collect();
+                let list: Vec<_> = numbers.iter().map(|&number| file.page(number)).collect();
+                for (number, granted) in numbers.into_iter().zip(tenant.read_many(&list)) {
+                    if !in_range(number) {
+                        // Left out where the list is longer than one call may hold.
+                        assert!(granted.map_or_else(
+                            |error| error.kind() == ErrorKind::PageBeyondEnd,
+                            |guard| guard.is_none()
+                        ));
+                    } else if let Some(Some(guard)) = self.may_fail(granted) {
+                        self.check(number, &guard);
+                    }
+                }
+            }
+            Operation::Prefetch { tenant, first, count } => {
+                self.tenants[tenant].prefetch((first..first + count).map(|number| file.page(number)));
             }
             Operation::Pin { tenant, number } if in_range(number) => {
                 let tenant = self.tenants[tenant].clone();
