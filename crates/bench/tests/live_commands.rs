@@ -128,7 +128,10 @@ fn mistakes_are_refused_with_what_was_expected() {
 #[test]
 fn io_compares_the_pool_with_a_bare_loop_at_each_depth() {
     let folder = folder();
-    let output = bufbench(folder.path(), &["io", "--depth", "1,4", "--pages", "8192", "--reads", "64"]);
+    let output = bufbench(
+        folder.path(),
+        &["io", "--depth", "1,4", "--pages", "8192", "--reads", "600", "--list", "256"],
+    );
     if String::from_utf8_lossy(&output.stderr).contains("a ring for the bare loop") {
         println!("skipped: no io_uring here");
         return;
@@ -141,6 +144,7 @@ fn io_compares_the_pool_with_a_bare_loop_at_each_depth() {
         assert!((ours / raw - ratio).abs() < 0.001 * ratio + 1.0 / raw, "{row:?}");
     }
     assert!(names_in(folder.path()).is_empty());
-    let small = refusal(&bufbench(folder.path(), &["io", "--depth", "1", "--pages", "1024"]));
+    let small =
+        refusal(&bufbench(folder.path(), &["io", "--depth", "1", "--pages", "1024", "--list", "256"]));
     assert!(small.contains("1024 pages: expected at least 4096"), "{small}");
 }

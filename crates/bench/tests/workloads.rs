@@ -34,7 +34,7 @@ impl Fixture {
         threads: u32,
         deterministic: bool,
     ) -> Measurement {
-        let options = RunOptions { memory: Memory::Default, threads, deterministic, seed: SEED, batch: 1 };
+        let options = RunOptions { threads, deterministic, seed: SEED, ..RunOptions::default() };
         workload::run(workload, scheme, &self.database, &options, None).unwrap()
     }
 }
@@ -49,8 +49,7 @@ fn a_recording_replayed_with_the_same_frames_gives_the_same_misses() {
     for workload in all_workloads() {
         for scheme in SCHEMES {
             let recording = Recording::in_memory();
-            let options =
-                RunOptions { memory: Memory::Default, threads: 1, deterministic: true, seed: SEED, batch: 1 };
+            let options = RunOptions { deterministic: true, seed: SEED, ..RunOptions::default() };
             let live =
                 workload::run(workload, scheme, &fixture.database, &options, Some(recording.recorder()))
                     .unwrap();
@@ -120,7 +119,7 @@ fn lookups_made_together_give_the_same_answer_with_fewer_accesses() {
     let workload = EXTRA_WORKLOADS.iter().find(|workload| workload.takes_batches()).unwrap();
     let accesses = |batch, threads| {
         let memory = Memory::Frames(100);
-        let options = RunOptions { memory, threads, deterministic: false, seed: SEED, batch };
+        let options = RunOptions { memory, threads, seed: SEED, batch, ..RunOptions::default() };
         let measured = workload::run(*workload, &SCHEMES[0], &fixture.database, &options, None).unwrap();
         assert_eq!(measured.lookups, Some(4_000));
         measured.accesses

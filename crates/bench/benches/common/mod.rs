@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bufpool::{Direct, Io};
-use bufpool_bench::workload::{self, Database, Memory, RunOptions, SCHEMES, Sizes};
+use bufpool_bench::workload::{self, Database, RunOptions, SCHEMES, Sizes};
 use criterion::{BenchmarkId, Criterion};
 
 /// Small enough for ten iterations in seconds, large enough that memory holds only a part.
@@ -15,8 +15,7 @@ const SEED: u64 = 1;
 pub fn compare(criterion: &mut Criterion, workloads: &[&str]) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for data files");
     let database = Database::new(PathBuf::from(folder.path()), SIZES, SEED, Direct::Prefer, Io::Auto);
-    let options =
-        RunOptions { memory: Memory::Default, threads: 1, deterministic: false, seed: SEED, batch: 1 };
+    let options = RunOptions { seed: SEED, ..RunOptions::default() };
     for name in workloads {
         let workload = workload::find(name).expect("a workload of this crate");
         let mut group = criterion.benchmark_group(*name);

@@ -1,6 +1,7 @@
 //! `bufbench io`: what a pool makes of the device, against a bare io_uring loop in the same process.
 
 use anyhow::{Result, ensure};
+use bufpool::ManagerKind;
 use clap::Args;
 
 use super::data_folder::DataFolder;
@@ -34,6 +35,12 @@ pub struct IoArgs {
     /// Pages read in each round [default: 4,000 at depth 1, up to 32,000 at depth 8 and more]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1 << 28))]
     pub reads: Option<u64>,
+    /// Pages handed to the pool in one call, of which the pool keeps `depth` in flight; at depth 1 it gets them one by one
+    #[arg(long, value_name = "PAGES", default_value_t = 1 << 11, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub list: u32,
+    /// Let the automatic manager choose victims; without it, what is measured is the pool and its I/O alone
+    #[arg(long)]
+    pub managed: bool,
     /// The pool's I/O backend
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
@@ -51,7 +58,16 @@ pub fn run(args: &IoArgs, common: &Common) -> Result<()> {
     let mut table = Table::new(COLUMNS);
     for &depth in &args.depths {
         let count = args.reads.unwrap_or(4_000 * u64::from(depth.min(8)));
-        let mut reads = RandomReads::new(&path, depth, folder.direct(), args.backend.io(), common.seed)?;
+        let manager = args.managed.then_some(ManagerKind::Auto);
+        let mut reads = RandomReads::new(
+            &path,
+            depth,
+            folder.direct(),
+            args.backend.io(),
+            manager,
+            args.list,
+            common.seed,
+        )?;
         let (ours, bare) = alternate(&mut reads, count, &format!("depth {depth}"))?;
         eprintln!("depth {depth}: backend {}, {}", reads.pool().io().backend, spread(&ours, &bare));
         table.push(row(depth, &ours, &bare));

@@ -60,6 +60,9 @@ pub struct PoolArgs {
     /// Memory of the pool in bytes, instead of its frames
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<u64>,
+    /// Reads in flight from which on tenants take turns [default: the pool's]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub saturation_depth: Option<u32>,
     /// I/O backend
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
@@ -136,7 +139,9 @@ pub(super) fn run_recorded(
         deterministic: args.pool.deterministic,
         seed: common.seed,
         batch: args.batch,
+        saturation_depth: args.pool.saturation_depth,
     };
+    let recording = recorder.is_some();
     let folder = DataFolder::new(common)?;
     let mut table = Table::new(COLUMNS);
     for workload in workloads {
@@ -151,6 +156,9 @@ pub(super) fn run_recorded(
                 against_device(&measured, &database, args.batch, common.seed)?;
             }
             table.push(row(workload, scheme, args.threads, &measured));
+        }
+        if !recording && let Some(findings) = workload.findings(&database, &options)? {
+            eprintln!("{findings}");
         }
     }
     Ok(table.print(common.format)?)

@@ -83,7 +83,7 @@ pub fn run(args: &MainJobArgs, common: &Common) -> Result<()> {
         threads: 1,
         deterministic: args.deterministic,
         seed: common.seed,
-        batch: 1,
+        ..RunOptions::default()
     };
     let mut table = Table::new(COLUMNS);
     for &workload in WORKLOADS {
@@ -148,7 +148,7 @@ impl Bound {
     fn of(workload: &dyn Workload, database: &Database, seed: u64) -> Result<Self> {
         let recording = Recording::in_memory();
         let memory = Memory::Bytes(BOUND_MEMORY_BYTES);
-        let options = RunOptions { memory, threads: 1, deterministic: true, seed, batch: 1 };
+        let options = RunOptions { memory, deterministic: true, seed, ..RunOptions::default() };
         workload::run(workload, Scheme::find("lru")?, database, &options, Some(recording.recorder()))?;
         let (items, creations) = recording.finish()?;
         let trace = Trace::of(workload.name(), items);

@@ -11,6 +11,7 @@ mod database;
 mod external_sort;
 mod index_join;
 mod lookup;
+mod neighbour_mixes;
 mod neighbours;
 mod permutation;
 mod range_scan;
@@ -67,6 +68,14 @@ pub trait Workload: Sync {
     /// # Errors
     /// As the pool's.
     fn run(&self, session: &Session<'_>) -> Result<Answer>;
+
+    /// More to be said of it than a row can hold, from runs of its own.
+    ///
+    /// # Errors
+    /// As the pool's.
+    fn findings(&self, _database: &Database, _options: &RunOptions) -> Result<Option<String>> {
+        Ok(None)
+    }
 
     /// What it has to find, computed without the pool.
     fn expected(&self, database: &Database, seed: u64) -> Answer;

@@ -1,21 +1,32 @@
 //! Lookups of an oblivious tenant beside one that manages its frames foolishly.
 
+use std::fmt::Write as _;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 
 use super::lookup::Lookup;
-use super::read_n::{BACKGROUND, Reader, foolish_tenant};
-use super::{Answer, Database, Session, Workload};
+use super::neighbour_mixes::simulate_mixes;
+use super::read_n::{NEIGHBOUR, Reader, foolish_tenant};
+use super::{Answer, Database, Measurement, RunOptions, Scheme, Session, Workload, run};
 
 /// The neighbour's accesses for each batch of lookups, when one thread does both.
 const NEIGHBOUR_ACCESSES: u64 = 200;
+/// Pages that the neighbour reads in one call, when it has a thread for itself.
+const NEIGHBOUR_LIST: u64 = 64;
+/// Threads of the findings, unless more are asked for: enough to keep a device busy.
+const THREADS_MIN: u32 = 9;
+/// Rounds of the findings; the middle one counts.
+const ROUNDS: usize = 7;
+const MIXES: u64 = 1_000;
+const OTHERS: &str = "lookups";
 
-/// Uniform lookups, counted and timed, beside the background program of `readn`.
+/// Uniform lookups, counted and timed, beside the background program of `readn` on a file larger than memory.
 ///
-/// With one thread the two take turns; with more, the neighbour has the last one for itself and goes round until the
-/// lookups are done. Directive: the neighbour's foolish one. Under `lru` the neighbour is oblivious: the two schemes show
-/// what its folly costs the others.
+/// With one thread the two take turns; with more, the neighbour has the last one for itself, reads 64 pages in a call, and goes
+/// round until the lookups are done. Directive: the neighbour's foolish one. Under `lru` the neighbour is oblivious: the two
+/// schemes show what its folly costs the others, in misses and, on a saturated device, in time.
 pub struct Neighbours;
 
 const LOOKUPS: Lookup = Lookup::UNIFORM;
@@ -26,7 +37,7 @@ impl Workload for Neighbours {
     }
 
     fn build(&self, database: &Database) -> Result<()> {
-        BACKGROUND.build(database)?;
+        NEIGHBOUR.build(database)?;
         LOOKUPS.build(database)
     }
 
@@ -39,8 +50,8 @@ impl Workload for Neighbours {
     }
 
     fn run(&self, session: &Session<'_>) -> Result<Answer> {
-        let neighbour = BACKGROUND.open(session, foolish_tenant(session)?)?;
-        let lookups = LOOKUPS.open(session, session.tenant("lookups", |_| Ok(()))?)?;
+        let neighbour = NEIGHBOUR.open(session, foolish_tenant(session)?)?;
+        let lookups = LOOKUPS.open(session, session.tenant(OTHERS, |_| Ok(()))?)?;
         if session.threads == 1 {
             return session.share(LOOKUPS.items(session.database), |item, answer| {
                 read_round(&neighbour, item * NEIGHBOUR_ACCESSES..(item + 1) * NEIGHBOUR_ACCESSES)?;
@@ -53,7 +64,7 @@ impl Workload for Neighbours {
                 // Relaxed: the flag ends the loop and publishes nothing.
                 (0..)
                     .take_while(|_| !done.load(Ordering::Relaxed))
-                    .try_for_each(|at| read_round(&neighbour, at..at + 1))
+                    .try_for_each(|list| neighbour.read_list(list_of(list)))
             });
             let others = Session { threads: session.threads - 1, ..*session };
             let answer =
@@ -66,12 +77,70 @@ impl Workload for Neighbours {
         })
     }
 
+    /// The others' misses and time beside the fool, against those beside the same neighbour without its directive, in
+    /// alternating rounds; and managed tenants' misses over random mixes, simulated.
+    fn findings(&self, database: &Database, options: &RunOptions) -> Result<Option<String>> {
+        let (rounds, threads) =
+            if options.deterministic { (1, 1) } else { (ROUNDS, options.threads.max(THREADS_MIN)) };
+        let options = RunOptions { threads, ..*options };
+        let (oblivious, foolish) = (Scheme::find("lru")?, Scheme::find("lru-sp")?);
+        let (mut misses, mut elapsed, mut reads) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            let beside = |scheme| run(self, scheme, database, &options, None);
+            let (foolish, oblivious) = (beside(foolish)?, beside(oblivious)?);
+            let misses_of = |run: &Measurement, who: &str| run.tenant_misses[who] as f64;
+            misses.push(misses_of(&foolish, OTHERS) / misses_of(&oblivious, OTHERS));
+            elapsed.push(foolish.elapsed.as_secs_f64() / oblivious.elapsed.as_secs_f64());
+            reads.push(foolish.reads as f64 / foolish.elapsed.as_secs_f64());
+        }
+        let mut text = format!(
+            "others beside a foolish neighbour, against beside the same one oblivious ({threads} threads, {rounds} rounds)"
+        );
+        write!(text, "\n  misses   {}", Spread::of(misses))?;
+        if !options.deterministic {
+            write!(text, "\n  elapsed  {}", Spread::of(elapsed))?;
+            write!(text, "\n  reads a second beside the fool, all tenants  {:.0}", Spread::of(reads).median)?;
+        }
+        let mixes = simulate_mixes(MIXES, options.seed)?;
+        write!(text, "\nmanaged tenants beside the same, {MIXES} random mixes simulated")?;
+        write!(text, "\n  misses   {:.6} in all, ", mixes.foolish as f64 / mixes.oblivious as f64)?;
+        write!(text, "{:.1} % of the mixes above 1.01, greatest {:.3}", 100.0 * mixes.worse, mixes.greatest)?;
+        Ok(Some(text))
+    }
+
     fn expected(&self, database: &Database, seed: u64) -> Answer {
         LOOKUPS.expected(database, seed)
     }
 }
 
+/// The median of some ratios, and the outermost of them.
+struct Spread {
+    least: f64,
+    median: f64,
+    greatest: f64,
+}
+
+impl Spread {
+    fn of(mut ratios: Vec<f64>) -> Self {
+        ratios.sort_by(f64::total_cmp);
+        Self { least: ratios[0], median: ratios[ratios.len() / 2], greatest: ratios[ratios.len() - 1] }
+    }
+}
+
+impl std::fmt::Display for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.6} ({:.3} to {:.3})", self.median, self.least, self.greatest)
+    }
+}
+
 /// Accesses of the neighbour, which starts over at the end of its file.
-fn read_round(neighbour: &Reader, accesses: std::ops::Range<u64>) -> Result<()> {
-    accesses.into_iter().try_for_each(|at| neighbour.read(at % BACKGROUND.accesses()).map(drop))
+fn read_round(neighbour: &Reader, accesses: Range<u64>) -> Result<()> {
+    accesses.into_iter().try_for_each(|at| neighbour.read(at % NEIGHBOUR.accesses()).map(drop))
+}
+
+/// The accesses of list number `list`, round and round; the last one of a round is shorter.
+fn list_of(list: u64) -> Range<u64> {
+    let lists = NEIGHBOUR.accesses().div_ceil(NEIGHBOUR_LIST);
+    let first = list % lists * NEIGHBOUR_LIST;
+    first..(first + NEIGHBOUR_LIST).min(NEIGHBOUR.accesses())
 }

@@ -1,5 +1,7 @@
 //! The ReadN experiment of the LRU-SP paper: a program beside another one that manages its cache foolishly.
 
+use std::ops::Range;
+
 use anyhow::{Result, ensure};
 use bufpool::{File, Policy, Tenant};
 
@@ -12,8 +14,9 @@ const FRAMES: u64 = 819;
 const PASSES: u64 = 5;
 
 const FOREGROUND: Groups = Groups { file: "read-foreground.pages", pages: 1170, group: 390 };
-/// The background program, which other workloads use as a bad neighbour.
-pub(super) const BACKGROUND: Groups = Groups { file: "read-background.pages", pages: 1310, group: 300 };
+const BACKGROUND: Groups = Groups { file: "read-background.pages", pages: 1310, group: 300 };
+/// The background program over a file that does not fit in memory, for other workloads to have a bad neighbour.
+pub(super) const NEIGHBOUR: Groups = Groups { file: "neighbour.pages", pages: 6000, group: 300 };
 
 /// Read390 in the foreground and Read300 in the background, three accesses to two.
 ///
@@ -108,10 +111,28 @@ pub(super) struct Reader {
 }
 
 impl Reader {
+    /// Makes the accesses `from..to` as one list, and those that would have had to wait one by one.
+    pub fn read_list(&self, accesses: Range<u64>) -> Result<()> {
+        let numbers: Vec<u64> = accesses.map(|at| self.groups.page(at)).collect();
+        let pages: Vec<_> = numbers.iter().map(|&number| self.file.page(number)).collect();
+        let mut left = Vec::new();
+        for (page, &number) in self.tenant.read_many(&pages).into_iter().zip(&numbers) {
+            match page? {
+                Some(page) => self.check(&page, number).map(drop)?,
+                None => left.push(number),
+            }
+        }
+        left.into_iter()
+            .try_for_each(|number| self.check(&self.tenant.read(self.file.page(number))?, number).map(drop))
+    }
+
     /// Makes access number `at` and returns the number found on the page.
     pub fn read(&self, at: u64) -> Result<u64> {
         let number = self.groups.page(at);
-        let page = self.tenant.read(self.file.page(number))?;
+        self.check(&self.tenant.read(self.file.page(number))?, number)
+    }
+
+    fn check(&self, page: &[u8], number: u64) -> Result<u64> {
         let found = u64::from_le_bytes(page[..8].try_into()?);
         ensure!(found == number, "page {number} of {} holds number {found}", self.groups.file);
         Ok(found)

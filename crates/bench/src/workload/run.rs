@@ -1,5 +1,6 @@
 //! One run of a workload under a scheme, measured.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,21 @@ pub struct RunOptions {
     pub seed: u64,
     /// Lookups made together, at least 1, where the workload takes batches.
     pub batch: u32,
+    /// Reads in flight from which on tenants take turns; the pool's default if none is given.
+    pub saturation_depth: Option<u32>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            memory: Memory::Default,
+            threads: 1,
+            deterministic: false,
+            seed: 1,
+            batch: 1,
+            saturation_depth: None,
+        }
+    }
 }
 
 /// What a run cost.
@@ -66,6 +82,8 @@ pub struct Measurement {
     pub cpu: Duration,
     /// Lookups made, where counting them makes sense.
     pub lookups: Option<u64>,
+    /// Misses of each tenant, by its name.
+    pub tenant_misses: BTreeMap<String, u64>,
     /// What the pool says about tenants and call sites.
     pub report: String,
 }
@@ -157,6 +175,9 @@ fn open_pool(
         Memory::Frames(frames) => pool.frames(frames),
         Memory::Bytes(bytes) => pool.memory_bytes(bytes),
     };
+    if let Some(depth) = options.saturation_depth {
+        pool = pool.saturation_depth(depth);
+    }
     if options.deterministic {
         pool = pool.deterministic(options.seed);
     }
@@ -170,6 +191,7 @@ fn measure(start: &Start, pool: &Pool, lookups: Option<u64>) -> Measurement {
     let (elapsed, cpu) = (start.time.elapsed(), cpu_time().saturating_sub(start.cpu));
     let stats = pool.stats();
     let since = |count: fn(&Stats) -> u64| count(&stats) - count(&start.stats);
+    let before = |name: &str| misses(&start.stats).find(|(other, _)| *other == name).map_or(0, |(_, n)| n);
     Measurement {
         backend: pool.io().backend.to_owned(),
         frames: pool.frames(),
@@ -182,6 +204,14 @@ fn measure(start: &Start, pool: &Pool, lookups: Option<u64>) -> Measurement {
         elapsed,
         cpu,
         lookups,
+        tenant_misses: misses(&stats)
+            .map(|(name, misses)| (name.to_owned(), misses - before(name)))
+            .collect(),
         report: pool.report().to_string(),
     }
+}
+
+/// Names and misses of all tenants.
+fn misses(stats: &Stats) -> impl Iterator<Item = (&str, u64)> {
+    stats.tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.misses))
 }

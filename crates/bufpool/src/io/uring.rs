@@ -87,6 +87,8 @@ struct Shared {
     /// Places of registered files that nobody has.
     places: Mutex<Vec<u32>>,
     serials: AtomicU64,
+    /// Calls of io_uring_enter on all rings.
+    calls: Arc<AtomicU64>,
 }
 
 /// Rings between leases.
@@ -109,7 +111,8 @@ impl Uring {
     /// Why there can be no ring.
     pub(crate) fn new(options: &IoOptions) -> io::Result<Self> {
         let helper = Arc::new(Threads::new(options, Vec::new()));
-        let (driver, notes) = Driver::start(options, &helper)?;
+        let calls = Arc::default();
+        let (driver, notes) = Driver::start(options, &helper, &calls)?;
         let shared = Shared {
             driver,
             leases: Mutex::default(),
@@ -118,6 +121,7 @@ impl Uring {
             region: OnceLock::new(),
             places: Mutex::new((0..setup::file_places()).rev().collect()),
             serials: AtomicU64::new(0),
+            calls,
         };
         Ok(Self { options: options.clone(), shared: Arc::new(shared), notes: Mutex::new(notes) })
     }
@@ -217,6 +221,8 @@ impl Backend for Uring {
         }
         features.push(format!("at most {LEASES_MAX} rings for batches"));
         features.push(self.shared.driver.turns());
+        features
+            .push(format!("{} calls of io_uring_enter so far", self.shared.calls.load(Ordering::Relaxed)));
         IoReport { backend: "uring", features, steps_down }
     }
 }
@@ -265,7 +271,7 @@ impl<'shared> Lease<'shared> {
         };
         // Made unlocked; dropping the lease takes back the numbers if this fails.
         let mut lease = Self { shared, ring: None };
-        let mut ring = setup::lease_ring(options, shared.driver.ring_fd()).ok()?;
+        let mut ring = setup::lease_ring(options, shared.driver.ring_fd(), &shared.calls).ok()?;
         if let Some(&region) = shared.region.get() {
             // Without it this ring only costs a little more.
             let _ = ring.register_region(region, first);
@@ -277,7 +283,7 @@ impl<'shared> Lease<'shared> {
 
     /// Does all `requests`, completing each as it is done.
     ///
-    /// While more are waiting than the ring takes, it is filled up again when a quarter is done, so the
+    /// While more are waiting than the ring takes, it is filled up again when an eighth is done, so the
     /// device stays busy for a system call every few operations. Then it waits for half of what is left
     /// each time: pages that others may wait for are not held back until the last is there.
     fn run(&mut self, requests: &mut Vec<Request>) {
@@ -289,7 +295,7 @@ impl<'shared> Lease<'shared> {
             if ring.in_flight() == 0 {
                 return;
             }
-            let share = if waiting.len() > 0 { 4 } else { 2 };
+            let share = if waiting.len() > 0 { 8 } else { 2 };
             if ring.enter(ring.in_flight().div_ceil(share)).is_err() {
                 // Nothing is known about what is in flight, so nothing may be given back; try again.
                 std::thread::sleep(std::time::Duration::from_millis(1));

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -65,7 +66,11 @@ enum Command {
 
 impl Driver {
     /// Starts the thread and its ring. The notes say what the ring has and has not.
-    pub(super) fn start(options: &IoOptions, helper: &Arc<Threads>) -> io::Result<(Self, Notes)> {
+    pub(super) fn start(
+        options: &IoOptions,
+        helper: &Arc<Threads>,
+        calls: &Arc<AtomicU64>,
+    ) -> io::Result<(Self, Notes)> {
         let shared = Arc::new(Shared {
             inbox: Mutex::default(),
             reads: Mutex::new(FairQueue::new(options.saturation_depth as usize)),
@@ -76,20 +81,22 @@ impl Driver {
         });
         let (tell, told) = mpsc::channel();
         let thread = {
-            let (options, shared) = (options.clone(), Arc::clone(&shared));
+            let (options, shared, calls) = (options.clone(), Arc::clone(&shared), Arc::clone(calls));
             let name = "bufpool-io".to_owned();
             // The ring is made in the thread because its flags bind it to the thread that makes it.
-            std::thread::Builder::new().name(name).spawn(move || match setup::driver_ring(&options) {
-                Ok((mut ring, notes)) => {
-                    if !ring.polls() {
-                        ring.listen(shared.eventfd.as_raw_fd());
+            std::thread::Builder::new().name(name).spawn(move || {
+                match setup::driver_ring(&options, &calls) {
+                    Ok((mut ring, notes)) => {
+                        if !ring.polls() {
+                            ring.listen(shared.eventfd.as_raw_fd());
+                        }
+                        let _ = tell.send(Ok((ring.fd(), notes)));
+                        let (backlog, next, outcomes) = Default::default();
+                        Loop { ring, shared, backlog, next, outcomes }.run();
                     }
-                    let _ = tell.send(Ok((ring.fd(), notes)));
-                    let (backlog, next, outcomes) = Default::default();
-                    Loop { ring, shared, backlog, next, outcomes }.run();
-                }
-                Err(error) => {
-                    let _ = tell.send(Err(error));
+                    Err(error) => {
+                        let _ = tell.send(Err(error));
+                    }
                 }
             })?
         };

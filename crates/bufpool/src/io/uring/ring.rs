@@ -13,6 +13,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use io_uring::squeue::{Entry, Flags};
@@ -99,6 +101,8 @@ pub(super) struct Ring {
     /// An eventfd whose next event is wanted, and where the kernel stores its count.
     wake: Option<Wake>,
     answers: Vec<(u64, i32)>,
+    /// Counts calls of io_uring_enter.
+    calls: Arc<AtomicU64>,
 }
 
 struct Wake {
@@ -114,9 +118,9 @@ const SHORTAGE_PAUSE: Duration = Duration::from_micros(100);
 const WAKE: u64 = u64::MAX;
 
 impl Ring {
-    /// Wraps a fresh ring, for at most `slots` operations in flight. [`Ring::listen`] needs one entry of
+    /// Wraps a fresh ring, for at most `slots` operations in flight; its calls are added to `calls`. [`Ring::listen`] needs one entry of
     /// the submission queue on top.
-    pub(super) fn new(ring: IoUring, slots: u32) -> Self {
+    pub(super) fn new(ring: IoUring, slots: u32, calls: &Arc<AtomicU64>) -> Self {
         assert!(slots <= ring.params().sq_entries(), "invariant 2");
         assert!(slots < ring.params().cq_entries(), "invariant 2");
         Self {
@@ -127,6 +131,7 @@ impl Ring {
             files: Vec::new(),
             wake: None,
             answers: Vec::new(),
+            calls: Arc::clone(calls),
         }
     }
 
@@ -261,6 +266,8 @@ impl Ring {
     pub(super) fn enter(&mut self, wanted: usize) -> io::Result<()> {
         self.arm_wake();
         debug_assert!(wanted <= self.in_flight().max(1));
+        // Relaxed: a statistic.
+        self.calls.fetch_add(1, Ordering::Relaxed);
         match self.ring.submit_and_wait(wanted) {
             Ok(_) => Ok(()),
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => Ok(()),

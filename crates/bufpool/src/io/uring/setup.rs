@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use io_uring::{Builder, IoUring, Probe, cqueue, opcode, squeue};
 
@@ -68,12 +70,12 @@ pub(super) fn file_places() -> u32 {
 }
 
 /// The I/O thread's ring, tried out. To be called in that thread.
-pub(super) fn driver_ring(options: &IoOptions) -> io::Result<(Ring, Notes)> {
+pub(super) fn driver_ring(options: &IoOptions, calls: &Arc<AtomicU64>) -> io::Result<(Ring, Notes)> {
     let ladder: &[Flags] = if options.sqpoll_idle_ms.is_some() { &FOR_SQPOLL } else { &FOR_DRIVER };
     let mut notes = Notes::default();
     let ring = step_down(options, ladder, None, Some(&mut notes))?;
     check_operations(&ring)?;
-    let mut ring = Ring::new(ring, options.depth);
+    let mut ring = Ring::new(ring, options.depth, calls);
     match ring.register_file_table(file_places()) {
         Ok(()) => notes.features.push(format!("registered files (at most {})", file_places())),
         Err(error) => notes.steps_down.push(format!("registered files: {error}")),
@@ -82,10 +84,10 @@ pub(super) fn driver_ring(options: &IoOptions) -> io::Result<(Ring, Notes)> {
 }
 
 /// A ring to be leased. With SQPOLL it shares the kernel thread of the ring `driver`.
-pub(super) fn lease_ring(options: &IoOptions, driver: RawFd) -> io::Result<Ring> {
+pub(super) fn lease_ring(options: &IoOptions, driver: RawFd, calls: &Arc<AtomicU64>) -> io::Result<Ring> {
     let ladder: &[Flags] = if options.sqpoll_idle_ms.is_some() { &FOR_SQPOLL } else { &FOR_LEASE };
     let ring = step_down(options, ladder, Some(driver), None)?;
-    let mut ring = Ring::new(ring, options.depth);
+    let mut ring = Ring::new(ring, options.depth, calls);
     // Without it this ring only costs a little more; the driver's ring has noted the reason.
     let _ = ring.register_file_table(file_places());
     Ok(ring)

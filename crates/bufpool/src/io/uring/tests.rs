@@ -193,3 +193,74 @@ fn a_full_submission_queue_is_waited_for() {
         }
     });
 }
+
+/// Reads of tenant `tenant`, of pages that are there, all into the same memory, which nobody looks at.
+fn reads(
+    file: &Arc<IoFile>,
+    memory: &Mapping,
+    tenant: u32,
+    count: usize,
+    group: &Arc<Group>,
+) -> Vec<Request> {
+    let request = |number: usize| Request {
+        file: Arc::clone(file),
+        action: Action::Read { offset: 0, buffers: page(memory, number % 16).into() },
+        tenant: Some(TenantId(tenant)),
+        token: number as u64,
+        completion: Arc::clone(group) as _,
+    };
+    (0..count).map(request).collect()
+}
+
+/// With many in flight a system call moves several of them, both ways.
+#[test]
+fn a_batch_takes_fewer_system_calls_than_reads() {
+    const READS: usize = 4096;
+    let Some(backend) = started(&IoOptions { depth: 64, ..IoOptions::default() }) else { return };
+    let directory = directory();
+    let file = open(&backend, &directory, Direct::Prefer);
+    let memory = Mapping::new(16 * 4096).unwrap();
+    backend.run(&file, Action::Write { offset: 0, buffers: page(&memory, 0).into() }).unwrap();
+    let calls = || backend.shared.calls.load(Ordering::Relaxed);
+    let before = calls();
+    let group = Group::new(READS);
+    backend.submit_and_wait(&mut reads(&file, &memory, 1, READS, &group), &group);
+    assert_eq!(group.take_failures(), []);
+    let called = calls() - before;
+    println!("{called} calls for {READS} reads");
+    // An eighth of the 64 is waited for each time; signals may cut a few waits short.
+    assert!(called <= READS as u64 / 8 + 64, "{called}");
+}
+
+/// Who has nothing to do sleeps in the kernel: with nothing in flight, and with reads that wait for their turn.
+#[test]
+fn nobody_spins() {
+    let options = IoOptions { depth: 4, saturation_depth: 2, ..IoOptions::default() };
+    let Some(backend) = started(&options) else { return };
+    let directory = directory();
+    let file = open(&backend, &directory, Direct::Prefer);
+    let memory = Mapping::new(16 * 4096).unwrap();
+    backend.run(&file, Action::Write { offset: 0, buffers: page(&memory, 0).into() }).unwrap();
+    let driver = &backend.shared.driver;
+    // Two other tenants have all slots.
+    assert_eq!((driver.start_reads(TenantId(1), 1), driver.start_reads(TenantId(2), 1)), (1, 1));
+    let group = Group::new(8);
+    backend.submit(&mut reads(&file, &memory, 3, 8, &group));
+    // The I/O thread has seen them once they are lined up.
+    while backend.report().to_string().contains("(0 reads have waited)") {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let calls = || backend.shared.calls.load(Ordering::Relaxed);
+    let before = calls();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert!(calls() - before <= 2, "{} calls while nothing could be done", calls() - before);
+    assert!(!group.is_done());
+    driver.finish(Some(TenantId(1)), 1);
+    driver.finish(Some(TenantId(2)), 1);
+    group.wait();
+    assert_eq!(group.take_failures(), []);
+    backend.drain();
+    let before = calls();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert!(calls() - before <= 2, "{} calls while nothing was in flight", calls() - before);
+}

@@ -1,0 +1,45 @@
+//! A miss through the pool beside a read of a bare io_uring loop, at four depths. An element is a page of 4 KiB; the file is
+//! larger than the pool many times over, and read with direct I/O.
+
+use criterion::{BenchmarkId, Criterion, Throughput};
+
+use bufpool::{Direct, Io};
+use bufpool_bench::bare_loop::LoopTime;
+use bufpool_bench::random_reads::{self, RandomReads};
+
+const PAGES: u64 = 1 << 15;
+const LIST_PAGES: u32 = 1 << 11;
+const SEED: u64 = 1;
+
+type Side = fn(&mut RandomReads, u64) -> anyhow::Result<LoopTime>;
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    compare(&mut criterion);
+    criterion.final_summary();
+}
+
+fn compare(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for the data file");
+    let path = folder.path().join("random-reads.pages");
+    if let Err(error) = random_reads::build(&path, PAGES, Direct::Require) {
+        println!("skipped: {error:#}");
+        return;
+    }
+    for depth in [1, 8, 32, 128] {
+        let reads = RandomReads::new(&path, depth, Direct::Require, Io::Auto, None, LIST_PAGES, SEED);
+        let mut reads = reads.expect("a pool on the file");
+        let count = 500 * u64::from(depth.min(8));
+        let mut group = criterion.benchmark_group(format!("random 4 KiB read, depth {depth}"));
+        group.throughput(Throughput::Elements(count)).sample_size(10);
+        let sides: [(&str, Side); 2] = [("pool", RandomReads::pool_misses), ("bare loop", RandomReads::bare)];
+        for (name, side) in sides {
+            group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+                bencher.iter_custom(|iterations| {
+                    (0..iterations).map(|_| side(&mut reads, count).expect("the reads succeed").elapsed).sum()
+                });
+            });
+        }
+        group.finish();
+    }
+}

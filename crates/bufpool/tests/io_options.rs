@@ -1,0 +1,78 @@
+//! What can be asked of the I/O layer, through the options of a pool, and what it says of it.
+
+use bufpool::{Direct, ErrorKind, FileOptions, PoolOptions};
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// Creates pages, makes them durable, and reads them in a pool that has them not; returns what the second pool says of its I/O.
+fn round_trip(options: impl Fn() -> PoolOptions) -> String {
+    let folder = folder();
+    let path = folder.path().join("pages");
+    let pool = options().open().unwrap();
+    let file = pool.open_file(&path, FileOptions::new().create(true)).unwrap();
+    let tenant = pool.tenant("writer").open().unwrap();
+    for number in file.extend(200).unwrap() {
+        tenant.create(file.page(number)).unwrap().fill(number as u8);
+    }
+    pool.close().unwrap();
+    let pool = options().open().unwrap();
+    let file = pool.open_file(&path, FileOptions::new()).unwrap();
+    let tenants = ["one", "two"].map(|name| pool.tenant(name).open().unwrap());
+    std::thread::scope(|scope| {
+        for (first, tenant) in tenants.iter().enumerate() {
+            let file = &file;
+            scope.spawn(move || {
+                let pages: Vec<_> = (first as u64 * 100..).take(40).map(|number| file.page(number)).collect();
+                for page in tenant.read_many(&pages) {
+                    let page = page.unwrap().expect("nobody else reads these");
+                    assert!(page.iter().all(|byte| *byte == page.page().number() as u8));
+                }
+                let page = tenant.read(file.page(first as u64 * 100 + 50)).unwrap();
+                assert_eq!(page[9], page.page().number() as u8);
+            });
+        }
+    });
+    let said = pool.io().to_string();
+    pool.close().unwrap();
+    said
+}
+
+fn small() -> PoolOptions {
+    PoolOptions::new().frames(128).page_bytes(4096)
+}
+
+/// In use, or not with the reason; nothing is silently left out.
+#[test]
+fn wishes_are_fulfilled_or_told() {
+    for (wish, options) in [
+        ("SQPOLL", (|| small().sqpoll_idle_ms(5)) as fn() -> PoolOptions),
+        ("IOPOLL", || small().iopoll(true)),
+    ] {
+        let said = round_trip(options);
+        println!("{said}");
+        assert!(said.contains(wish) || said.contains("without io_uring"), "{wish}: {said}");
+    }
+}
+
+#[test]
+fn a_pool_serves_tenants_in_turn_on_a_device_that_takes_one_read_at_a_time() {
+    let said = round_trip(|| small().saturation_depth(1));
+    assert!(said.contains("taking turns from 1 reads in flight on"), "{said}");
+    let buffered = round_trip(|| small().saturation_depth(1).direct(Direct::Off));
+    assert!(buffered.contains("buffered"), "{buffered}");
+}
+
+#[test]
+fn depths_out_of_range_are_refused() {
+    for (options, name) in [
+        (small().saturation_depth(0), "saturation depth"),
+        (small().saturation_depth(5000), "saturation depth"),
+        (small().io_depth(0), "I/O depth"),
+    ] {
+        let error = options.open().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::IoUnavailable);
+        assert!(error.to_string().contains(&format!("the {name} has to be from 1 to 4,096")), "{error}");
+    }
+}
