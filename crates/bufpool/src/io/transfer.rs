@@ -114,3 +114,75 @@ fn attempt(file: &IoFile, action: &Action, done: usize, pieces: &mut Vec<Buffer>
         Action::Sync { .. } | Action::Allocate { .. } => unreachable!("not a transfer"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::NonNull;
+
+    use super::*;
+
+    const PAGE_BYTES: usize = 4096;
+
+    fn action(operation: IoOperation) -> Action {
+        // SAFETY: never dereferenced: no transfer is made.
+        let buffer = unsafe { Buffer::new(NonNull::dangling(), 4 * PAGE_BYTES) };
+        match operation {
+            IoOperation::Write => Action::Write { offset: 0, buffers: buffer.into() },
+            _ => Action::Read { offset: 0, buffers: buffer.into() },
+        }
+    }
+
+    #[test]
+    fn interruptions_refusals_and_cancellations_are_continued_but_not_for_ever() {
+        for errno in [libc::EINTR, libc::EAGAIN, libc::ECANCELED] {
+            let (action, mut progress) = (action(IoOperation::Read), Progress::default());
+            for _ in 1..RETRIES_MAX {
+                assert_eq!(progress.advance(&action, 512, Err(errno)), Next::Continue);
+            }
+            let last = progress.advance(&action, 512, Err(errno));
+            assert_eq!(last, Next::Fail(Cause::NoProgress(errno)));
+        }
+    }
+
+    #[test]
+    fn progress_is_counted_anew_after_each_byte_moved() {
+        let (action, mut progress) = (action(IoOperation::Write), Progress::default());
+        for part in 1..4 {
+            for _ in 1..RETRIES_MAX {
+                assert_eq!(progress.advance(&action, 512, Err(libc::EAGAIN)), Next::Continue);
+            }
+            assert_eq!(progress.advance(&action, 512, Ok(PAGE_BYTES)), Next::Continue);
+            assert_eq!(progress.done(), part * PAGE_BYTES);
+        }
+        assert_eq!(progress.advance(&action, 512, Ok(PAGE_BYTES)), Next::Finished);
+    }
+
+    #[test]
+    fn short_transfers_go_on_from_whole_granules() {
+        let (action, mut progress) = (action(IoOperation::Read), Progress::default());
+        assert_eq!(progress.advance(&action, 512, Ok(700)), Next::Continue);
+        assert_eq!(progress.done(), 512, "the part of a granule is read again");
+        assert_eq!(progress.advance(&action, 512, Ok(4 * PAGE_BYTES - 512)), Next::Finished);
+    }
+
+    #[test]
+    fn a_read_that_moves_nothing_has_met_the_end_and_a_write_is_tried_again() {
+        let (read, mut progress) = (action(IoOperation::Read), Progress::default());
+        assert_eq!(progress.advance(&read, 512, Ok(PAGE_BYTES)), Next::Continue);
+        let ended = progress.advance(&read, 512, Ok(100));
+        assert_eq!(ended, Next::Fail(Cause::EndOfFile { after_bytes: PAGE_BYTES as u64 + 100 }));
+        let (write, mut progress) = (action(IoOperation::Write), Progress::default());
+        for _ in 1..RETRIES_MAX {
+            assert_eq!(progress.advance(&write, 512, Ok(0)), Next::Continue);
+        }
+        assert_eq!(progress.advance(&write, 512, Ok(0)), Next::Fail(Cause::NoProgress(0)));
+    }
+
+    #[test]
+    fn any_other_error_is_reported_at_once() {
+        for errno in [libc::EIO, libc::ENOSPC, libc::EBADF] {
+            let failed = Progress::default().advance(&action(IoOperation::Write), 512, Err(errno));
+            assert_eq!(failed, Next::Fail(Cause::Os(errno)));
+        }
+    }
+}
