@@ -212,6 +212,17 @@ impl Contexts {
         }
     }
 
+    /// Bytes of memory held, names of scopes not counted.
+    pub fn metadata_bytes(&self) -> usize {
+        let of_tenant = |tenant: &TenantContexts| {
+            tenant.entries.capacity() * size_of::<Option<Entry>>()
+                + tenant.slots.capacity() * size_of::<(Key, u32)>()
+        };
+        self.tenants.iter().map(of_tenant).sum::<usize>()
+            + self.numbers.capacity() * size_of::<(Key, Numbered)>()
+            + self.cache.len() * size_of::<Cached>()
+    }
+
     /// Panics where maps, entries and counts of tenants contradict each other.
     pub fn check_invariants(&self) {
         let mut tenants_of: HashMap<Key, u32> = HashMap::new();

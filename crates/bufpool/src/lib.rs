@@ -67,7 +67,8 @@ pub use asynchronous::{OwnedReadGuard, OwnedWriteGuard, ReadFuture, WriteFuture}
 pub use bufpool_policies::classic::PolicyKind as Policy;
 pub use bufpool_policies::detect::Class as Pattern;
 pub use bufpool_policies::{
-    Access, Allocation, Block, ContextId, FileId, FrameId, Manager, ManagerKind, PageId,
+    Access, Allocation, Block, ContextId, FileId, FrameId, Manager, ManagerKind, PageId, StreamReport,
+    TenantId,
 };
 pub use call_site::Site;
 #[cfg(feature = "checksum")]

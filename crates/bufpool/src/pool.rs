@@ -497,8 +497,10 @@ impl PoolShared {
         let counters = &self.counters;
         let tenants: Vec<TenantStats> =
             (0..policy.tenants.len()).map(|id| tenant_stats(&policy, TenantId(id as u32))).collect();
-        let metadata_bytes =
-            self.frames.metadata_bytes() + self.filter.metadata_bytes() + directory.metadata_bytes();
+        let metadata_bytes = self.frames.metadata_bytes()
+            + self.filter.metadata_bytes()
+            + directory.metadata_bytes()
+            + policy.contexts.metadata_bytes();
         Stats {
             accesses: total.accesses + unlisted,
             hits: total.hits + unlisted,

@@ -36,15 +36,23 @@ impl fmt::Display for Report {
 struct Row<'a> {
     context: &'a ContextStats,
     stream: Option<&'a StreamStats>,
+    /// Whether the context has no other line. The pool's counts then stand for the manager's, which may not be told every hit.
+    is_only: bool,
 }
 
 impl Row<'_> {
     fn accesses(&self) -> u64 {
-        self.stream.map_or(self.context.accesses, |stream| stream.hits + stream.misses)
+        match self.stream {
+            Some(stream) if !self.is_only => stream.hits + stream.misses,
+            _ => self.context.accesses,
+        }
     }
 
     fn misses(&self) -> u64 {
-        self.stream.map_or(self.context.misses, |stream| stream.misses)
+        match self.stream {
+            Some(stream) if !self.is_only => stream.misses,
+            _ => self.context.misses,
+        }
     }
 }
 
@@ -167,9 +175,10 @@ impl Report {
         let mut rows = Vec::new();
         for context in &self.stats.contexts {
             let known = streams.get(&(context.tenant, context.id)).map_or(&[][..], |known| known);
-            rows.extend(known.iter().map(|stream| Row { context, stream: Some(stream) }));
+            let is_only = known.len() <= 1;
+            rows.extend(known.iter().map(|stream| Row { context, stream: Some(stream), is_only }));
             if known.is_empty() {
-                rows.push(Row { context, stream: None });
+                rows.push(Row { context, stream: None, is_only });
             }
         }
         rows.sort_by_key(|row| std::cmp::Reverse((row.misses(), row.accesses())));

@@ -55,7 +55,7 @@ pub struct Stats {
     pub page_bytes: usize,
     /// Bytes of all page tables, outside the pool's memory.
     pub page_tables_bytes: u64,
-    /// Bytes of frame table, directory and managers.
+    /// Bytes of frame table, directory, managers and contexts.
     pub metadata_bytes: u64,
     /// Per tenant, in order of their ids; the default tenant is first.
     pub tenants: Vec<TenantStats>,
@@ -163,7 +163,7 @@ impl ContextStats {
 }
 
 /// What a tenant's manager knows of one stream, that is one context's accesses to one file; part of [`Stats`]. Counts are since the
-/// manager began to remember the stream.
+/// manager began to remember the stream, of accesses that it was told of: hits on a page that was hit a moment ago may be missing.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StreamStats {

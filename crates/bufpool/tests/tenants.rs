@@ -3,8 +3,11 @@
 
 mod common;
 
-use bufpool::{Allocation, File, Policy, Pool, Tenant, site};
-use common::{deterministic, directory, new_file, small};
+use bufpool::{
+    Access, Allocation, Block, ErrorKind, File, FrameId, Manager, ManagerKind, PageId, Policy, Pool, Tenant,
+    site,
+};
+use common::{deterministic, directory, kind, new_file, small};
 
 fn scan(tenant: &Tenant, file: &File, pages: std::ops::Range<u64>) {
     for number in pages {
@@ -170,4 +173,61 @@ fn mistakes_of_a_foolish_tenant_are_counted_and_it_is_revoked() {
     let stats = pool.stats().tenants[1].clone();
     assert!(stats.mistakes > 0 && stats.mistakes <= stats.overrules, "{stats:?}");
     assert!(stats.revocations > 0, "{stats:?}");
+}
+
+/// A manager of the engine's own, which gives up the page used last.
+#[derive(Default)]
+struct Newest {
+    /// Oldest use first.
+    used: Vec<FrameId>,
+}
+
+impl Manager for Newest {
+    fn new_block(&mut self, block: &Block) {
+        self.used.push(block.frame);
+    }
+
+    fn block_gone(&mut self, frame: FrameId, _page: PageId) {
+        self.used.retain(|used| *used != frame);
+    }
+
+    fn block_accessed(&mut self, frame: FrameId, _access: &Access) {
+        self.used.retain(|used| *used != frame);
+        self.used.push(frame);
+    }
+
+    fn replace_block(
+        &mut self,
+        candidate: FrameId,
+        _missing: Option<&Access>,
+        busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId {
+        self.used.iter().rev().copied().find(|frame| !busy(*frame)).unwrap_or(candidate)
+    }
+
+    fn placeholder_used(&mut self, _missing: &Access, _placeholder: FrameId) {}
+}
+
+#[test]
+fn tenants_are_managed_as_they_ask() {
+    let directory = directory();
+    let pool = deterministic().manager(None).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 40);
+    let passes = |tenant: &Tenant| {
+        (0..3).for_each(|_| scan(tenant, &file, 0..40));
+        let stats = pool.stats().tenants[tenant.id() as usize].clone();
+        file.discard(0..40).unwrap();
+        (stats.manager, stats.misses)
+    };
+    let oblivious = pool.tenant("oblivious").open().unwrap();
+    assert_eq!(passes(&oblivious), ("none", 3 * 40));
+    let own = pool.tenant("own").custom_manager(Box::<Newest>::default()).open().unwrap();
+    // As MRU does in a loop of 40 pages over 32 frames.
+    assert_eq!(passes(&own), ("custom", 40 + 2 * 8));
+    assert_eq!(kind(own.set_policy(0, Policy::Lru)), ErrorKind::Directive);
+    let other = pool.tenant("other").manager(Some(ManagerKind::Auto)).open().unwrap();
+    assert_eq!(passes(&other).0, "auto");
+    other.set_policy(0, Policy::Lru).unwrap();
+    assert_eq!(pool.stats().tenants[other.id() as usize].manager, "directives");
+    pool.check_invariants();
 }

@@ -150,7 +150,7 @@ impl Directory {
     /// Whether a hit on the page in `frame` may be left out if it comes shortly, compared to
     /// [`contested_frames`](Self::contested_frames), after another: what depends on it then is the order near the ledger's
     /// tail alone. Not so for blocks of a tenant with directives, with a manager that
-    /// [asks for every hit](Manager::needs_every_hit), or with a cap below half of the frames.
+    /// [asks for every hit](crate::Manager::needs_every_hit), or with a cap below half of the frames.
     pub fn may_skip_hits(&self, frame: FrameId) -> bool {
         let slot = &self.frames[frame.0];
         let owner = &self.tenants[slot.owner.index()];
