@@ -93,6 +93,7 @@ impl Tenant {
         site: SiteRef,
         limit: Limit,
     ) -> Result<WriteGuard<'g>> {
+        page.file().shared.check_optimistic(false, "write page")?;
         let latch = self.latch(page, Purpose::Write, site, limit)?;
         Ok(WriteGuard::new(self, page, latch))
     }
@@ -103,6 +104,7 @@ impl Tenant {
         site: SiteRef,
         limit: Limit,
     ) -> Result<WriteGuard<'g>> {
+        page.file().shared.check_optimistic(false, "create page")?;
         let latch = self.latch(page, Purpose::Create, site, limit)?;
         let mut guard = WriteGuard::new(self, page, latch);
         // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
@@ -112,13 +114,13 @@ impl Tenant {
 
     /// Neither is closed, and they belong together. A closed file has no resident pages.
     #[inline]
-    fn may_use(&self, file: &File) -> bool {
+    pub(crate) fn may_use(&self, file: &File) -> bool {
         std::ptr::eq(&*file.pool, &*self.pool) && !self.is_closed()
     }
 
     /// Exclusive access to a resident page that nobody holds, or whatever it takes.
     #[inline]
-    fn latch<'g>(
+    pub(crate) fn latch<'g>(
         &'g self,
         page: Page<'g>,
         purpose: Purpose,

@@ -8,6 +8,7 @@
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bufpool_policies::{FrameId, TenantId};
 use parking_lot::Mutex;
@@ -105,6 +106,20 @@ impl Arena {
         // SAFETY: the frame's number is below `frames`, and the mapping holds that many pages.
         let start = unsafe { self.memory.start().add(frame.index() * self.page_bytes) };
         NonNull::slice_from_raw_parts(start, self.page_bytes)
+    }
+
+    /// The words of a frame, for those who read it without a latch.
+    ///
+    /// # Safety
+    ///
+    /// As long as the slice is used, the frame is written only through slices like it: its page belongs to an optimistic file, and
+    /// whoever takes the frame when the page has left waits for the caller first ([`readers`](crate::readers)).
+    #[inline(always)]
+    pub unsafe fn words(&self, frame: FrameId) -> &[AtomicU64] {
+        let bytes = self.frame(frame);
+        // SAFETY: frames are aligned and whole numbers of words, mapped as long as the arena; not written in another
+        // way, says the caller.
+        unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / 8) }
     }
 
     /// The bytes of a leased frame, or of one whose lease is lent by a latch.

@@ -207,6 +207,11 @@ impl Acquiring {
         if let Err(error) = self.tenant.checked_word(self.file.page(self.number), self.purpose, operation) {
             return Poll::Ready(Err(error));
         }
+        if self.purpose != Purpose::Read
+            && let Err(error) = self.file.shared.check_optimistic(false, operation)
+        {
+            return Poll::Ready(Err(error));
+        }
         loop {
             let word = OwnedWord::new(Arc::clone(&self.file.shared), self.number);
             let state = match Latch::try_new(word.clone(), self.purpose.want()) {

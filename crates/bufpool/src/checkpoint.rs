@@ -172,7 +172,7 @@ impl PoolShared {
                 let frame = latch.frame();
                 let entry = self.frames.get(frame);
                 dirty += u64::from(entry.mark_dropped());
-                entry.vacate();
+                entry.vacate(latch.word().file().optimistic && frame.0 < policy.directory.frames());
                 let (word, lease) = latch.depart();
                 if frame.0 < policy.directory.frames() {
                     debug_assert_eq!(policy.directory.page(frame), Some(page));

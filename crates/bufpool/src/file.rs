@@ -43,6 +43,8 @@ pub(crate) struct FileShared {
     pub path: Option<(PathBuf, FileOpen)>,
     pub block_device: bool,
     pub tag: u64,
+    /// Pages may be read without a latch, and are written in words.
+    pub optimistic: bool,
     pub table: PageTable,
     pub gate: Gate,
     /// None once the file is closed.
@@ -349,6 +351,7 @@ pub(crate) struct FileParts {
     pub path: Option<(PathBuf, FileOpen)>,
     pub block_device: bool,
     pub read_only: bool,
+    pub optimistic: bool,
     pub tag: u64,
     pub pages: u64,
     pub io: Arc<IoFile>,
@@ -363,6 +366,7 @@ impl FileShared {
             path: parts.path,
             block_device: parts.block_device,
             tag: parts.tag,
+            optimistic: parts.optimistic,
             table: PageTable::new(),
             gate: Gate::new(parts.read_only, parts.pages),
             io: RwLock::new(Some(parts.io)),
@@ -501,6 +505,19 @@ impl FileShared {
             return Err(self.error(ErrorKind::ReadOnly, operation, "the file was opened for reading only"));
         }
         Ok(())
+    }
+
+    /// Whether the file is optimistic, as the operation takes it to be.
+    pub fn check_optimistic(&self, expected: bool, operation: &'static str) -> Result<()> {
+        if self.optimistic == expected {
+            return Ok(());
+        }
+        let message = if expected {
+            "the file was not opened with FileOptions::optimistic(true), without which pages are read under latches only"
+        } else {
+            "the file was opened as optimistic, so its pages are written with write_optimistic and create_optimistic"
+        };
+        Err(self.error(ErrorKind::Unsupported, operation, message))
     }
 
     pub fn check_page(&self, number: u64, operation: &'static str) -> Result<()> {

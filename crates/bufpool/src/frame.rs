@@ -6,6 +6,8 @@ use crate::sync::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering};
 
 /// Stands for "no page" in [`Frame::page`]; page ids never reach it.
 const NO_PAGE: u64 = u64::MAX;
+/// The same, in a frame that optimistic readers may still be looking at.
+const NO_PAGE_BUT_READERS: u64 = u64::MAX - 1;
 
 /// What is known of one frame.
 ///
@@ -47,7 +49,7 @@ impl Frame {
     /// The page in the frame. May be out of date unless its word is held.
     pub fn page(&self) -> Option<PageId> {
         let page = self.page.load(Ordering::Acquire);
-        (page != NO_PAGE).then_some(PageId(page))
+        (page < NO_PAGE_BUT_READERS).then_some(PageId(page))
     }
 
     /// A page has come in, clean. Only the holder of its word calls this.
@@ -67,9 +69,19 @@ impl Frame {
         self.page.store(page.0, Ordering::Release);
     }
 
-    /// The page has left.
-    pub fn vacate(&self) {
+    /// The page has left. `has_readers` if it may have been read without a latch.
+    pub fn vacate(&self, has_readers: bool) {
         self.marks.store(0, Ordering::Relaxed);
+        self.page.store(if has_readers { NO_PAGE_BUT_READERS } else { NO_PAGE }, Ordering::Release);
+    }
+
+    /// The page that has left may still be being read without a latch.
+    pub fn may_have_readers(&self) -> bool {
+        self.page.load(Ordering::Acquire) == NO_PAGE_BUT_READERS
+    }
+
+    /// Whoever read the page that has left is gone.
+    pub fn readers_left(&self) {
         self.page.store(NO_PAGE, Ordering::Release);
     }
 

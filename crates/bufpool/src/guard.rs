@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use bufpool_policies::FrameId;
 
@@ -217,6 +218,17 @@ impl<'g> WriteGuard<'g> {
         ReadGuard { bytes, latch: latch.downgrade().into(), hold }
     }
 
+    /// The page's words, to be changed where others may be reading them.
+    #[inline]
+    pub(crate) fn words_mut(&mut self) -> &[AtomicU64] {
+        self.mark_dirty();
+        // Whoever reads something stored from here on sees that the page is latched; see `PageWord::still`.
+        fence(Ordering::Release);
+        // SAFETY: the latch keeps the page in the frame; pages of optimistic files, of which only such guards call this, are written
+        // through words only.
+        unsafe { self.hold.pool().arena.words(self.latch.frame()) }
+    }
+
     #[inline]
     fn mark_dirty(&mut self) {
         if !self.written {
@@ -290,6 +302,7 @@ impl<'g> Pin<'g> {
     /// [`ErrorKind::FilePoisoned`](crate::ErrorKind::FilePoisoned) if the file takes no writes.
     #[track_caller]
     pub fn write(&self) -> Result<WriteGuard<'_>> {
+        self.page().file().shared.check_optimistic(false, "write page")?;
         let latch = self.latch(Purpose::Write, SiteRef::caller())?;
         Ok(WriteGuard::new(self.hold.tenant, self.page(), latch))
     }

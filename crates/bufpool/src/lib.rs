@@ -43,6 +43,7 @@ mod log;
 #[cfg(all(test, bufpool_loom))]
 mod loom_models;
 mod miss;
+mod optimistic;
 mod options;
 mod page_out;
 mod page_table;
@@ -52,6 +53,7 @@ mod pool;
 mod prefetch;
 mod read_ahead;
 mod read_many;
+mod readers;
 mod recorder;
 mod report;
 mod reserve;
@@ -81,9 +83,11 @@ pub use hooks::{PageHooks, PageName};
 pub use io::sim;
 pub use io::{IoError, IoOperation, IoReport};
 pub use log::Log;
+pub use optimistic::{OptimisticWriteGuard, PageView};
 pub use options::{
     Direct, FRAMES_MAX, FileOptions, Io, IoBackend, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PoolOptions,
 };
+pub use page_word::Version;
 pub use pool::Pool;
 pub use recorder::{Event, Recorder};
 pub use report::Report;

@@ -17,7 +17,8 @@ use crate::gate::Gate;
 use crate::landing::Landing;
 use crate::latch::{Hold, Latch, Loading, Patience, acquire, acquire_resident, park_future};
 use crate::page_word::{PageWord, Want};
-use crate::sync::Mutex;
+use crate::readers::Reader;
+use crate::sync::{AtomicU64, Mutex, Ordering, fence};
 
 const PATIENT: Patience = Patience::Limit(std::time::Duration::MAX);
 
@@ -269,7 +270,7 @@ fn flushing_everything_against_a_holder_who_fetches_another_page() {
                 };
                 let (departing, _lease) = victim.depart();
                 let was_dirty = pages[1].frame.is_dirty();
-                pages[1].frame.vacate();
+                pages[1].frame.vacate(false);
                 departing.finish();
                 drop(held);
                 was_dirty
@@ -344,7 +345,7 @@ fn closing_with_reads_and_writes_in_flight() {
             let Some(held) = held else { continue };
             ends.wait(&page.frame);
             page.frame.mark_dropped();
-            page.frame.vacate();
+            page.frame.vacate(false);
             let (departing, _lease) = held.depart();
             departing.finish();
             // The frame has a new page, which is dirty and must stay so.
@@ -434,5 +435,63 @@ fn a_future_that_waits_is_woken() {
         drop(held);
         let parked = future.join().unwrap();
         assert!(!parked || woken.0.load(Ordering::Relaxed), "parked for ever");
+    });
+}
+
+/// What is read without a latch and confirmed is what one writer left.
+#[test]
+fn optimistic_reads_are_whole() {
+    model(|| {
+        let page = Page::resident();
+        let words = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let writer = {
+            let (page, words) = (Arc::clone(&page), Arc::clone(&words));
+            thread::spawn(move || {
+                for value in 1..=2 {
+                    let mut held = latch(&page, Want::Exclusive);
+                    held.set_changed();
+                    fence(Ordering::Release);
+                    words[0].store(value, Ordering::Relaxed);
+                    words[1].store(value, Ordering::Relaxed);
+                }
+            })
+        };
+        if let Some(version) = page.word.begin_optimistic() {
+            let seen = [0, 1].map(|word: usize| words[word].load(Ordering::Relaxed));
+            if page.word.still(version) {
+                assert_eq!(seen[0], seen[1], "torn");
+            }
+        }
+        writer.join().unwrap();
+        assert_eq!(page.word.state().version(), 2);
+    });
+}
+
+/// A page leaves while it is read without a latch; its frame is written in the ordinary way only when the reader has left it.
+#[test]
+fn eviction_against_an_optimistic_reader() {
+    model(|| {
+        let page = Page::resident();
+        let reader = Arc::new(Reader::new(true));
+        let evictor = {
+            let (page, reader) = (Arc::clone(&page), Arc::clone(&reader));
+            thread::spawn(move || {
+                let (departing, _lease) = latch(&page, Want::Exclusive).depart();
+                departing.finish();
+                fence(Ordering::SeqCst);
+                assert!(reader.wait(|| false));
+                // The next page of the frame: loom fails the model if somebody reads meanwhile.
+                page.write(99);
+            })
+        };
+        let section = reader.enter();
+        if let Some(version) = page.word.begin_optimistic() {
+            let seen = page.read();
+            assert_eq!(seen, 0, "the frame is used again while it is read");
+            page.word.still(version);
+        }
+        drop(section);
+        evictor.join().unwrap();
+        assert!(page.word.state().is_absent());
     });
 }

@@ -30,6 +30,7 @@ use crate::latch::{Latch, Loading, far_or_after};
 use crate::page_word::PageWord;
 use crate::policy::{Admitted, ClaimRules, Dirty, PolicyState, Victim};
 use crate::pool::PoolShared;
+use crate::readers::{self, Stuck};
 use crate::tenant::Tenant;
 use crate::write_back::Departure;
 
@@ -101,10 +102,51 @@ impl PoolShared {
 
     /// As [`vacate`](Self::vacate), for a frame that no access asked for.
     pub(crate) fn empty(&self, admitted: Admitted, tenant: TenantId) -> Result<Option<FrameLease>> {
-        match admitted {
-            Admitted::Free(lease) => Ok(Some(lease)),
-            Admitted::Evict(victim) => self.evict(victim, tenant),
+        let lease = match admitted {
+            Admitted::Free(lease) => lease,
+            Admitted::Evict(victim) => match self.evict(victim, tenant)? {
+                Some(lease) => lease,
+                None => return Ok(None),
+            },
+        };
+        if self.frames.get(lease.frame()).may_have_readers() {
+            return self.wait_for_readers(lease, tenant).map(Some);
         }
+        Ok(Some(lease))
+    }
+
+    /// Waits until nobody reads without a latch what the frame held; if that takes too long the frame is free, for later.
+    #[cold]
+    fn wait_for_readers(&self, lease: FrameLease, tenant: TenantId) -> Result<FrameLease> {
+        let stuck = match readers::wait_for_all(self.latch_wait) {
+            Ok(()) => {
+                self.frames.get(lease.frame()).readers_left();
+                return Ok(lease);
+            }
+            Err(stuck) => stuck,
+        };
+        let mut policy = self.policy.lock();
+        policy.directory.failed(lease.frame(), tenant);
+        let frame = lease.frame().index();
+        policy.free[frame] = Some(lease);
+        drop(policy);
+        self.frame_may_be_free();
+        let operation = "bring page in";
+        Err(match stuck {
+            Stuck::Own => Error::new(
+                ErrorKind::SelfDeadlock,
+                operation,
+                "the frame was read by optimistic reads of which the calling thread is within one, and would wait for itself",
+            ),
+            Stuck::TimedOut => Error::new(
+                ErrorKind::LatchTimeout,
+                operation,
+                format!(
+                    "an optimistic read of another thread, whose page has left, lasted for longer than latch_wait_ms = {}",
+                    self.latch_wait.as_millis()
+                ),
+            ),
+        })
     }
 
     /// The page does not come in: its frame is free.
@@ -142,6 +184,12 @@ impl PoolShared {
             };
             match admitted.map(|admitted| self.vacate(admitted, tenant.tenant_id(), site)) {
                 Some(Ok(Some(lease))) => return Ok(lease),
+                // Readers in the way are nobody's failure, and another frame may have them too.
+                Some(Err(error))
+                    if matches!(error.kind(), ErrorKind::SelfDeadlock | ErrorKind::LatchTimeout) =>
+                {
+                    return Err(error.in_file(page.file().name()).at_page(page.number()));
+                }
                 Some(Err(error)) => {
                     failure.get_or_insert(error);
                     continue;
@@ -168,7 +216,7 @@ impl PoolShared {
     fn evict(&self, victim: Victim, tenant: TenantId) -> Result<Option<FrameLease>> {
         let frame = self.frames.get(victim.latch.frame());
         if !frame.is_dirty() {
-            frame.vacate();
+            frame.vacate(victim.latch.word().file().optimistic);
             let (departing, lease) = victim.latch.depart();
             departing.finish();
             return Ok(Some(lease));
@@ -229,7 +277,7 @@ impl PoolShared {
         let from = self.frames.get(victim.latch.frame());
         // In this order, so that a flush that looks at all frames, reserve last, sees the page in one of them.
         self.frames.get(buffer.frame()).occupy_from(from, page);
-        from.vacate();
+        from.vacate(file.optimistic);
         let (departing, lease) = victim.latch.depart();
         self.write_back.enqueue(Departure { file, number: page.number(), departing, lease: buffer });
         lease
@@ -245,7 +293,7 @@ impl PoolShared {
             Ok(()) => {
                 self.counters.miss_writes.fetch_add(1, Ordering::Relaxed);
                 self.mark_clean(frame, frame.mark());
-                frame.vacate();
+                frame.vacate(file.optimistic);
                 departing.finish();
                 Ok(lease)
             }

@@ -459,6 +459,7 @@ pub struct FileOptions {
     pub(crate) create: bool,
     pub(crate) direct: Option<Direct>,
     pub(crate) tag: u64,
+    pub(crate) optimistic: bool,
 }
 
 impl FileOptions {
@@ -476,6 +477,14 @@ impl FileOptions {
     /// Makes an empty file if there is none. Default false.
     pub fn create(mut self, on: bool) -> Self {
         self.create = on;
+        self
+    }
+
+    /// Lets pages be read without a latch ([`Tenant::optimistic`](crate::Tenant::optimistic)), which writes nothing that threads
+    /// share. In return pages are written in words, through [`OptimisticWriteGuard`](crate::OptimisticWriteGuard), and never
+    /// through `&mut [u8]`. Default false.
+    pub fn optimistic(mut self, on: bool) -> Self {
+        self.optimistic = on;
         self
     }
 

@@ -41,7 +41,7 @@ use std::fmt;
 
 use bufpool_policies::FrameId;
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence};
 
 const FRAME_MASK: u64 = (1 << 24) - 1;
 const CODE_SHIFT: u32 = 24;
@@ -116,6 +116,19 @@ impl State {
         ((self.0 >> CODE_SHIFT) & 0x1ff).wrapping_sub(UNLATCHED) < SHARED_MAX - UNLATCHED
     }
 
+    /// The page is there, and no writer holds it.
+    #[inline(always)]
+    fn allows_optimistic(self) -> bool {
+        // An absent page's 0 wraps around.
+        ((self.0 >> CODE_SHIFT) & 0xff).wrapping_sub(UNLATCHED) <= SHARED_MAX - UNLATCHED
+    }
+
+    /// Where the page is, and how often it changed.
+    #[inline(always)]
+    fn version_and_frame(self) -> Version {
+        Version(self.0 & !(CODE_MASK | WRITE | WAITS))
+    }
+
     fn with_code(self, code: u64) -> u64 {
         (self.0 & !CODE_MASK) | (code << CODE_SHIFT)
     }
@@ -165,6 +178,20 @@ pub(crate) enum Want {
     Exclusive,
 }
 
+/// A page as an optimistic read found it: which of its versions, and where in memory it was.
+///
+/// Of use for [`Tenant::still`](crate::Tenant::still). It stops being the page's version when somebody has written the page, and
+/// when the page has left memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Version(u64);
+
+impl Version {
+    #[inline(always)]
+    pub(crate) fn frame(self) -> FrameId {
+        State(self.0).frame()
+    }
+}
+
 /// The word. All transitions are here; see the table in the module documentation.
 pub(crate) struct PageWord(AtomicU64);
 
@@ -179,6 +206,29 @@ impl PageWord {
     #[inline]
     pub fn state(&self) -> State {
         State(self.0.load(Ordering::Acquire))
+    }
+
+    /// What may be read without a latch now, to be confirmed by [`still`](Self::still) when it has been read.
+    #[inline(always)]
+    pub fn begin_optimistic(&self) -> Option<Version> {
+        // Acquire pairs with the release of the last writer: at least what it wrote is read.
+        let state = State(self.0.load(Ordering::Acquire));
+        state.allows_optimistic().then_some(state.version_and_frame())
+    }
+
+    /// Nothing was written since the page had this version, and what was read before this call was of this version.
+    #[inline(always)]
+    pub fn still(&self, version: Version) -> bool {
+        // Pairs with the writer's fence between taking the latch and writing: if a load before this fence saw something written
+        // there, the load after it sees the latch.
+        fence(Ordering::Acquire);
+        let state = State(self.0.load(Ordering::Relaxed));
+        state.allows_optimistic() && state.version_and_frame() == version
+    }
+
+    /// The version, for a holder of a latch.
+    pub fn version_latched(&self) -> Version {
+        self.state().version_and_frame()
     }
 
     /// Takes a shared latch if that is possible at once.

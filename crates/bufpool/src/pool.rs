@@ -333,7 +333,8 @@ impl Pool {
         let Some(open) = policy.files.iter().flatten().find(|file| file.identity == identity) else {
             return Ok(None);
         };
-        if open.has_handles() || open.is_read_only() != options.read_only {
+        let is_same = open.is_read_only() == options.read_only && open.optimistic == options.optimistic;
+        if open.has_handles() || !is_same {
             return Err(already_open(name, &open.name));
         }
         Ok(Some(File::new(Arc::clone(&self.shared), Arc::clone(open))))
@@ -364,6 +365,7 @@ impl Pool {
             path,
             block_device: io.is_block_device(),
             read_only: options.read_only,
+            optimistic: options.optimistic,
             tag: options.tag,
             pages,
             io,

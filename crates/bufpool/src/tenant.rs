@@ -17,6 +17,8 @@ use crate::call_site::{Place, SiteRef};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{File, Page};
 use crate::guard::{Pin, ReadGuard, WriteGuard};
+use crate::optimistic::{OptimisticWriteGuard, PageView};
+use crate::page_word::Version;
 use crate::policy::{PolicyState, TenantEntry};
 use crate::pool::PoolShared;
 use crate::{Context, Event, Manager, ManagerKind, Policy, Site};
@@ -279,6 +281,53 @@ macro_rules! access_functions {
         #[track_caller]
         pub fn write_async<'g>($($receiver)*, page: Page<'g>) -> WriteFuture $($bound)* {
             $tenant.write_future(page, $site)
+        }
+
+        /// Reads `page` of an optimistic file without a latch, and so without writing anything that threads share. Returns
+        /// what `read` made of it, and the version of the page that it is of.
+        ///
+        /// `read` may be called several times, and what it sees may be torn by a writer or belong to another page; then its result is thrown
+        /// away. So it must take any bytes without panicking or looping for ever, change nothing outside, and be short: a frame
+        /// whose page has left is used again only when nobody reads it any more. It must not access pages itself. After a few tries
+        /// in vain, and where the page is not in memory, the page is read under a shared latch. A validated read is one access.
+        ///
+        /// # Errors
+        ///
+        /// [`ErrorKind::Unsupported`] if the file was not opened as optimistic; otherwise as `read`.
+        #[track_caller]
+        #[inline(always)]
+        pub fn optimistic<'g, R>(
+            $($receiver)*,
+            page: Page<'g>,
+            read: impl FnMut(PageView<'_>) -> R,
+        ) -> Result<(R, Version)> $($bound)* {
+            $tenant.read_optimistic(page, $site, read)
+        }
+
+        /// Exclusive access to `page` of an optimistic file.
+        ///
+        /// # Errors
+        ///
+        /// [`ErrorKind::Unsupported`] if the file was not opened as optimistic; otherwise as `write`.
+        #[track_caller]
+        pub fn write_optimistic<'g>(
+            $($receiver)*,
+            page: Page<'g>,
+        ) -> Result<OptimisticWriteGuard<'g>> $($bound)* {
+            $tenant.guard_optimistic(page, $site, Limit::Default)
+        }
+
+        /// Exclusive access to `page` of an optimistic file, filled with zeros. A page that is not resident is not read.
+        ///
+        /// # Errors
+        ///
+        /// As [`write_optimistic`](Self::write_optimistic).
+        #[track_caller]
+        pub fn create_optimistic<'g>(
+            $($receiver)*,
+            page: Page<'g>,
+        ) -> Result<OptimisticWriteGuard<'g>> $($bound)* {
+            $tenant.guard_created_optimistic(page, $site, Limit::Default)
         }
 
         /// Brings `page` in and keeps it in its frame, without a latch. One access.

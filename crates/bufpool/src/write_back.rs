@@ -265,7 +265,8 @@ impl PoolShared {
         for (departure, result) in batch.into_iter().zip(results) {
             let frame = self.frames.get(departure.lease.frame());
             if result.is_ok() && self.mark_clean(frame, frame.mark()) {
-                frame.vacate();
+                // Pages in reserve frames are read under latches only.
+                frame.vacate(false);
                 // The frame first: whoever waits for the page may need one.
                 self.reserve.give_back(departure.lease);
                 departure.departing.finish();

@@ -1,3 +1,4 @@
-//! What is promised, and on what grounds. Nothing here but documentation.
+//! What is promised, and on what grounds; what it costs, and why. Nothing here but documentation.
 
 pub mod guarantees;
+pub mod performance;
