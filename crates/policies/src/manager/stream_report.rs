@@ -18,8 +18,8 @@ pub struct StreamReport {
     /// AMP's access recency of the sampled accesses, 0 (a loop) to 1 (what was used last is used again); none where the
     /// manager does not measure it or no sampled page came again.
     pub recency: Option<f32>,
-    /// Mean time until the page of a sampled access was used again, in accesses to the manager's blocks; none where the
-    /// manager does not measure it or no sampled page came again.
+    /// Mean time until the page of a sampled access was used again, in multiples of the time in which all frames are
+    /// replaced while every access misses; none where the manager does not measure it or no sampled page came again.
     pub mean_interval: Option<f32>,
     /// Frames whose page this stream used last.
     pub frames: u32,

@@ -2,7 +2,7 @@
 //!
 //! A class counts, by age, the sampled pages that were used again, those that were forgotten unused, and those still
 //! waiting. The hazard of an age, the share of pages used again among those that reached it, is shrunk towards the
-//! parent class, so that a class with little evidence decides like its parent.
+//! class of the tenant's pages of the same kind, so that a class with little evidence decides like all others.
 //!
 //! A page is worth what it can earn per time that it occupies a frame: over all ages at which one could give it up, the
 //! best ratio of expected hits to expected time from its present age on. Older is thereby worse under a falling hazard,
@@ -10,19 +10,31 @@
 //! Allocation Indices", J. Royal Statistical Society B 41 (1979); Beckmann, Chen, Cidon, "LHD: Improving Cache Hit Rate
 //! by Maximizing Hit Density", NSDI '18, whose classes have neither a site nor a stopping age.
 
+/// A class: an index into [`Classes`].
+pub(super) type Class = u16;
 /// No class.
-pub(super) const NONE: u32 = u32::MAX;
-/// The class of everything, and the ancestor of every class.
-pub(super) const ROOT: u32 = 0;
+pub(super) const NONE: Class = Class::MAX;
+
+/// Kinds of pages told apart, by the interval between their last two uses; the classes below this number are the
+/// tenant's, one a kind.
+pub(super) const KINDS: usize = 5;
+/// The kind of a page whose use before the last is not remembered.
+pub(super) const NEW: u8 = 0;
+/// The intervals at which the further kinds begin, in turnovers: pages that stay under any policy, under most, only if
+/// they are chosen well, and not without great luck. Six kinds, or bounds moved by half, give misses within 0.3 %.
+const KIND_BOUNDS: [f32; KINDS - 2] = [1.0 / 16.0, 0.5, 2.0];
 
 /// Ages told apart: four buckets an octave over ten octaves.
 const BUCKETS: usize = 40;
 /// Buckets an octave, as a power of two.
 const PER_OCTAVE_BITS: u32 = 2;
-/// Ages below a 64th of the time in which all frames are replaced are one bucket: 64 to 1,024 give misses within 0.6 %.
-const UNITS_PER_TURNOVER: f32 = 64.0;
-/// Pages of the parent's kind that a class is presumed to have seen: 2 to 16 give misses within 0.1 %.
-const PRIOR_PAGES: f32 = 4.0;
+/// Ages below this part of the time in which all frames are replaced are one bucket: an 8th to a 64th give misses
+/// within 0.3 %, and the oldest bucket then begins at 32 turnovers, beyond what samples reach.
+const UNITS_PER_TURNOVER: f32 = 32.0;
+/// Pages of the tenant's that a class is presumed to have seen: 1 to 16 give misses within 0.3 %.
+const PRIOR_PAGES: f32 = 1.0;
+/// The same for the tenant's classes, of the prior hazard.
+const TENANT_PRIOR_PAGES: f32 = 4.0;
 /// The hazard of a bucket before anything is known. Any constant gives LRU's order, since buckets widen with age.
 const PRIOR_HAZARD: f32 = 0.05;
 /// A class's values are worked out anew when this share of its evidence is new (a 16th to a quarter give
@@ -31,16 +43,19 @@ const NEW_SHARE: f32 = 1.0 / 8.0;
 const NEW_PAGES_MIN: f32 = 4.0;
 
 /// Counts of one class by age.
-struct Class {
+struct Counts {
     /// Pages used again; ageing.
     reused: [f32; BUCKETS],
     /// Pages used again or forgotten; ageing.
     ended: [f32; BUCKETS],
     /// Pages still waiting, by their age when last looked at.
     waiting: [u32; BUCKETS],
-    hazard: [f32; BUCKETS],
-    /// Value at the start of each bucket.
-    value: [f32; BUCKETS + 1],
+    /// The sum of `waiting`.
+    waiting_pages: u32,
+    /// The tenant's class of the same kind; [`NONE`] for those themselves.
+    parent: Class,
+    /// Whether a stream, or the tenant, holds the class. Otherwise it ends with its last waiting page.
+    held: bool,
     /// The sum of `ended`, and the part of it that was not young.
     ended_pages: f32,
     ended_old_pages: f32,
@@ -48,31 +63,77 @@ struct Class {
     new_pages: f32,
 }
 
-impl Class {
-    fn new(hazard: [f32; BUCKETS], value: [f32; BUCKETS + 1]) -> Self {
+impl Counts {
+    const fn new(parent: Class) -> Self {
         Self {
             reused: [0.0; BUCKETS],
             ended: [0.0; BUCKETS],
             waiting: [0; BUCKETS],
-            hazard,
-            value,
+            waiting_pages: 0,
+            parent,
+            held: true,
             ended_pages: 0.0,
             ended_old_pages: 0.0,
             new_pages: 0.0,
         }
     }
+
+    #[inline]
+    fn is_stale(&self) -> bool {
+        self.new_pages > NEW_PAGES_MIN && self.new_pages > NEW_SHARE * self.ended_pages
+    }
+
+    /// The hazard of each bucket, shrunk towards `prior` by so many pages.
+    fn hazard(&self, prior: &[f32; BUCKETS], prior_pages: f32) -> [f32; BUCKETS] {
+        let mut hazard = [0.0; BUCKETS];
+        let mut reached = 0.0;
+        for bucket in (0..BUCKETS).rev() {
+            let waiting = self.waiting[bucket] as f32;
+            let at_risk = reached + self.ended[bucket] + 0.5 * waiting;
+            reached += self.ended[bucket] + waiting;
+            let reused = self.reused[bucket] + prior_pages * prior[bucket];
+            hazard[bucket] = (reused / (at_risk + prior_pages)).min(0.9999);
+        }
+        hazard
+    }
 }
 
-/// All classes of a tenant. About 850 bytes a class; slots of classes that nobody uses are used again.
+/// What is known of the pages of some classes; ageing.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Evidence {
+    /// Pages whose next use, or the lack of one, was seen.
+    pub pages: f32,
+    /// Pages of these that were used again.
+    pub reused: f32,
+    /// The sum of the times until then.
+    time: f32,
+}
+
+impl Evidence {
+    /// The mean time until a page was used again, in multiples of `turnover`.
+    pub fn mean_interval(&self, turnover: u32) -> Option<f32> {
+        (self.reused > 0.0).then(|| self.time / self.reused / turnover as f32)
+    }
+}
+
+type Values = [f32; BUCKETS + 1];
+
+/// All classes of a tenant. About 670 bytes a class, at most as many as it is made for.
 pub(super) struct Classes {
-    classes: Vec<Class>,
-    parents: Vec<u32>,
-    /// Per class: streams, frames, samples and child classes that refer to it.
-    users: Vec<u32>,
-    free: Vec<u32>,
+    counts: Vec<Counts>,
+    /// Per class: what a page is worth at the start of each bucket.
+    values: Vec<Values>,
+    /// Hazards of the tenant's classes.
+    hazards: [[f32; BUCKETS]; KINDS],
+    classes_max: usize,
+    free: Vec<Class>,
     units_per_time: f32,
     /// The age at which each bucket begins.
-    begins: [f32; BUCKETS + 1],
+    begins: Values,
+    /// One over the width of each bucket.
+    inverse_widths: Values,
+    /// The ages at which kinds begin.
+    kind_ages: [u32; KINDS - 2],
     /// Ages below this bucket are young: they say nothing about whom to replace.
     young: usize,
     /// Old pages after which a class halves its counts.
@@ -81,59 +142,58 @@ pub(super) struct Classes {
 
 impl Classes {
     /// `turnover_time`: the time in which all frames are replaced when every access misses. `memory_pages`: how many
-    /// pages, not used again while young, a class remembers.
-    pub fn new(turnover_time: f32, memory_pages: f32) -> Self {
+    /// pages, not used again while young, a class remembers. `classes_max` bounds the classes besides the tenant's.
+    pub fn new(turnover_time: f32, memory_pages: f32, classes_max: usize) -> Self {
         let units_per_time = UNITS_PER_TURNOVER / turnover_time;
-        let begins = std::array::from_fn(|bucket| (bound(bucket) - 1.0) / units_per_time);
+        let begins: Values = std::array::from_fn(|bucket| (bound(bucket) - 1.0) / units_per_time);
+        let width = |bucket: usize| begins[(bucket + 1).min(BUCKETS)] - begins[bucket];
+        let hazards = [[PRIOR_HAZARD; BUCKETS]; KINDS];
         let mut classes = Self {
-            classes: vec![Class::new([PRIOR_HAZARD; BUCKETS], [0.0; BUCKETS + 1])],
-            parents: vec![NONE],
-            users: vec![1],
+            counts: (0..KINDS).map(|_| Counts::new(NONE)).collect(),
+            values: vec![values(&hazards[0], &begins); KINDS],
+            hazards,
+            classes_max: classes_max + KINDS,
             free: Vec::new(),
             units_per_time,
             begins,
+            inverse_widths: std::array::from_fn(|bucket| 1.0 / width(bucket).max(f32::MIN_POSITIVE)),
+            kind_ages: KIND_BOUNDS.map(|turnovers| (turnovers * turnover_time) as u32),
             young: 0,
             memory_pages,
         };
+        classes.inverse_widths[BUCKETS] = 0.0;
         classes.young = classes.bucket((turnover_time / 8.0) as u32);
-        classes.work_out(ROOT);
         classes
     }
 
-    /// A class that knows what `parent` knows. The caller uses it: see [`release`](Self::release).
-    pub fn add(&mut self, parent: u32) -> u32 {
-        self.retain(parent);
-        let from = &self.classes[parent as usize];
-        let class = Class::new(from.hazard, from.value);
-        if let Some(slot) = self.free.pop() {
-            self.classes[slot as usize] = class;
-            self.parents[slot as usize] = parent;
-            self.users[slot as usize] = 1;
-            return slot;
+    /// The kind of a page used again after `interval`.
+    #[inline]
+    pub fn kind(&self, interval: u32) -> u8 {
+        1 + self.kind_ages.iter().map(|age| u8::from(interval >= *age)).sum::<u8>()
+    }
+
+    /// A class that knows what the tenant's class of `kind` knows; none if there are as many as there may be.
+    pub fn add(&mut self, kind: u8) -> Option<Class> {
+        let (counts, values) = (Counts::new(Class::from(kind)), self.values[usize::from(kind)]);
+        if let Some(class) = self.free.pop() {
+            self.counts[usize::from(class)] = counts;
+            self.values[usize::from(class)] = values;
+            return Some(class);
         }
-        self.classes.push(class);
-        self.parents.push(parent);
-        self.users.push(1);
-        self.classes.len() as u32 - 1
+        if self.counts.len() >= self.classes_max {
+            return None;
+        }
+        self.counts.push(counts);
+        self.values.push(values);
+        Some(self.counts.len() as Class - 1)
     }
 
-    /// One more user of `class`.
-    #[inline]
-    pub fn retain(&mut self, class: u32) {
-        self.users[class as usize] += 1;
-    }
-
-    /// One user less. A class without users is gone, and with it its use of its parent.
-    #[inline]
-    pub fn release(&mut self, mut class: u32) {
-        loop {
-            let users = &mut self.users[class as usize];
-            *users -= 1;
-            if *users > 0 {
-                return;
-            }
+    /// The stream that had `class` added gives it up.
+    pub fn give_up(&mut self, class: Class) {
+        let counts = &mut self.counts[usize::from(class)];
+        counts.held = false;
+        if counts.waiting_pages == 0 {
             self.free.push(class);
-            class = self.parents[class as usize];
         }
     }
 
@@ -145,126 +205,166 @@ impl Classes {
         (bucket as usize).min(BUCKETS - 1)
     }
 
-    /// A sampled page was used in `class`.
-    pub fn begin(&mut self, class: u32) {
-        self.for_line(class, |class| class.waiting[0] += 1);
-        self.refresh(class);
+    /// A sampled page was used in `class`. Returns whether the values of the class changed.
+    pub fn begin(&mut self, class: Class) -> bool {
+        self.for_line(class, |counts| {
+            counts.waiting[0] += 1;
+            counts.waiting_pages += 1;
+        });
+        self.refresh(class)
     }
 
     /// A sampled page of `class` waits on: it is now in another bucket.
-    pub fn wait(&mut self, class: u32, from: usize, to: usize) {
-        self.for_line(class, |class| {
-            class.waiting[from] -= 1;
-            class.waiting[to] += 1;
-            class.new_pages += 0.5;
+    pub fn wait(&mut self, class: Class, from: usize, to: usize) {
+        self.for_line(class, |counts| {
+            counts.waiting[from] -= 1;
+            counts.waiting[to] += 1;
+            counts.new_pages += 0.5;
         });
+        self.refresh(class);
     }
 
     /// A sampled page of `class`, counted as waiting in bucket `counted`, was used again or forgotten at `age`.
-    pub fn end(&mut self, class: u32, counted: usize, age: u32, reused: bool) {
+    pub fn end(&mut self, class: Class, counted: usize, age: u32, reused: bool) {
         let bucket = self.bucket(age);
         let (reused, old) = (f32::from(reused), f32::from(bucket >= self.young));
-        self.for_line(class, |class| {
-            class.waiting[counted] -= 1;
-            class.reused[bucket] += reused;
-            class.ended[bucket] += 1.0;
-            class.ended_pages += 1.0;
-            class.ended_old_pages += old;
-            class.new_pages += 1.0;
+        self.for_line(class, |counts| {
+            counts.waiting[counted] -= 1;
+            counts.waiting_pages -= 1;
+            counts.reused[bucket] += reused;
+            counts.ended[bucket] += 1.0;
+            counts.ended_pages += 1.0;
+            counts.ended_old_pages += old;
+            counts.new_pages += 1.0;
         });
+        let counts = &self.counts[usize::from(class)];
+        if !counts.held && counts.waiting_pages == 0 {
+            self.free.push(class);
+        }
+        self.refresh(class);
     }
 
     /// What a page of `class` and `age` is worth: expected hits per time.
     #[inline]
-    pub fn value(&self, class: u32, age: u32) -> f32 {
+    pub fn value(&self, class: Class, age: u32) -> f32 {
         let bucket = self.bucket(age);
-        let value = &self.classes[class as usize].value;
-        let (begin, end) = (self.begins[bucket], self.begins[bucket + 1]);
-        let part = ((age as f32 - begin) / (end - begin)).min(1.0);
+        let value = &self.values[usize::from(class)];
+        let part = ((age as f32 - self.begins[bucket]) * self.inverse_widths[bucket]).min(1.0);
         value[bucket] + (value[bucket + 1] - value[bucket]) * part
     }
 
-    /// Works out the values of `class`, and of its ancestors first, if enough is new. Amortised O(1) an event.
+    /// What is known from all of `classes` together.
+    pub fn evidence(&self, classes: impl Iterator<Item = Class>) -> Evidence {
+        let mut sum = Evidence::default();
+        for class in classes {
+            let counts = &self.counts[usize::from(class)];
+            sum.pages += counts.ended_pages;
+            for (bucket, reused) in counts.reused.iter().enumerate() {
+                sum.reused += reused;
+                sum.time += reused * 0.5 * (self.begins[bucket] + self.begins[bucket + 1]);
+            }
+        }
+        sum
+    }
+
+    /// The one of `classes` with most evidence; the tenant's of new pages if there are none.
+    pub fn richest(&self, classes: impl Iterator<Item = Class>) -> Class {
+        let pages = |class: &Class| self.counts[usize::from(*class)].ended_pages;
+        classes.max_by(|a, b| pages(a).total_cmp(&pages(b))).unwrap_or(Class::from(NEW))
+    }
+
+    /// What a page of `class` is worth after an eighth and after three quarters of the mean time until it is used again.
+    pub fn young_and_old(&self, class: Class) -> [f32; 2] {
+        let Evidence { reused, time, .. } = self.evidence(std::iter::once(class));
+        let mean = time / reused.max(1.0);
+        [mean / 8.0, mean * 0.75].map(|age| self.value(class, age as u32))
+    }
+
+    /// Works out the values of `class`, and of the tenant's first, if enough is new; tells whether it did.
+    /// Amortised O(1) an event.
     #[inline]
-    pub fn refresh(&mut self, class: u32) {
-        let counts = &self.classes[class as usize];
-        if counts.new_pages > NEW_PAGES_MIN && counts.new_pages > NEW_SHARE * counts.ended_pages {
+    fn refresh(&mut self, class: Class) -> bool {
+        let counts = &self.counts[usize::from(class)];
+        let is_stale = counts.is_stale();
+        if is_stale {
             self.refresh_cold(class);
         }
+        is_stale
     }
 
     #[cold]
-    fn refresh_cold(&mut self, class: u32) {
-        if class != ROOT {
-            self.refresh(self.parents[class as usize]);
+    fn refresh_cold(&mut self, class: Class) {
+        match self.counts[usize::from(class)].parent {
+            NONE => {
+                self.forget(class);
+                let hazard =
+                    self.counts[usize::from(class)].hazard(&[PRIOR_HAZARD; BUCKETS], TENANT_PRIOR_PAGES);
+                self.hazards[usize::from(class)] = hazard;
+                self.values[usize::from(class)] = values(&hazard, &self.begins);
+            }
+            parent => {
+                self.refresh(parent);
+                self.forget(class);
+                let prior = &self.hazards[usize::from(parent)];
+                let hazard = self.counts[usize::from(class)].hazard(prior, PRIOR_PAGES);
+                self.values[usize::from(class)] = values(&hazard, &self.begins);
+            }
         }
-        self.work_out(class);
     }
 
-    fn work_out(&mut self, class: u32) {
-        let prior = match self.parents[class as usize] {
-            NONE => [PRIOR_HAZARD; BUCKETS],
-            parent => self.classes[parent as usize].hazard,
-        };
-        let counts = &mut self.classes[class as usize];
+    /// Ages the counts of `class` once they hold more than it is to remember.
+    fn forget(&mut self, class: Class) {
+        let counts = &mut self.counts[usize::from(class)];
+        counts.new_pages = 0.0;
         if counts.ended_old_pages > self.memory_pages {
             counts.reused.iter_mut().chain(&mut counts.ended).for_each(|count| *count *= 0.5);
             counts.ended_pages *= 0.5;
             counts.ended_old_pages *= 0.5;
         }
-        counts.new_pages = 0.0;
-        let mut reached = 0.0;
-        for bucket in (0..BUCKETS).rev() {
-            let waiting = counts.waiting[bucket] as f32;
-            let at_risk = reached + counts.ended[bucket] + 0.5 * waiting;
-            reached += counts.ended[bucket] + waiting;
-            let reused = counts.reused[bucket] + PRIOR_PAGES * prior[bucket];
-            counts.hazard[bucket] = (reused / (at_risk + PRIOR_PAGES)).min(0.9999);
-        }
-        counts.value = values(&counts.hazard, &self.begins);
     }
 
-    /// Applies `change` to the class and its ancestors.
+    /// Applies `change` to the class and the tenant's class of its kind.
     #[inline]
-    fn for_line(&mut self, mut class: u32, mut change: impl FnMut(&mut Class)) {
-        while class != NONE {
-            change(&mut self.classes[class as usize]);
-            class = self.parents[class as usize];
+    fn for_line(&mut self, class: Class, mut change: impl FnMut(&mut Counts)) {
+        let counts = &mut self.counts[usize::from(class)];
+        change(counts);
+        let parent = counts.parent;
+        if parent != NONE {
+            change(&mut self.counts[usize::from(parent)]);
         }
     }
 
     pub fn metadata_bytes(&self) -> usize {
-        self.classes.capacity() * size_of::<Class>()
-            + (self.parents.capacity() + self.users.capacity() + self.free.capacity()) * size_of::<u32>()
+        self.counts.capacity() * size_of::<Counts>()
+            + self.values.capacity() * size_of::<Values>()
+            + self.free.capacity() * size_of::<Class>()
     }
 
-    /// Panics unless `users` of streams, frames and samples and `waiting` samples, given as (class, bucket), are what
-    /// the classes count.
+    /// Panics unless `held` by streams and `waiting` samples, given as (class, bucket), are what the classes count.
     pub fn check_invariants(
         &self,
-        users: impl Iterator<Item = u32>,
-        waiting: impl Iterator<Item = (u32, usize)>,
+        held: impl Iterator<Item = Class>,
+        waiting: impl Iterator<Item = (Class, usize)>,
     ) {
-        let mut counted = vec![0; self.classes.len()];
-        counted[ROOT as usize] = 1;
-        users.for_each(|class| counted[class as usize] += 1);
-        let free = |class: usize| self.free.contains(&(class as u32));
-        for class in (0..self.classes.len()).filter(|class| !free(*class)) {
-            if let Some(count) = counted.get_mut(self.parents[class] as usize) {
-                *count += 1;
+        let mut holders = vec![0; self.counts.len()];
+        holders[..KINDS].fill(1);
+        held.for_each(|class| holders[usize::from(class)] += 1);
+        let mut buckets = vec![[0; BUCKETS]; self.counts.len()];
+        for (class, bucket) in waiting {
+            buckets[usize::from(class)][bucket] += 1;
+            if let Some(parent) = buckets.get_mut(usize::from(self.counts[usize::from(class)].parent)) {
+                parent[bucket] += 1;
             }
         }
-        let mut buckets = vec![[0; BUCKETS]; self.classes.len()];
-        for (mut class, bucket) in waiting {
-            while class != NONE {
-                buckets[class as usize][bucket] += 1;
-                class = self.parents[class as usize];
+        for (class, counts) in self.counts.iter().enumerate() {
+            if self.free.contains(&(class as Class)) {
+                assert_eq!((holders[class], counts.waiting_pages), (0, 0), "class {class} is free");
+                continue;
             }
-        }
-        for class in (0..self.classes.len()).filter(|class| !free(*class)) {
-            assert_eq!(self.users[class], counted[class], "users of class {class}");
-            assert_eq!(self.classes[class].waiting, buckets[class], "waiting pages of class {class}");
-            assert!(self.classes[class].value.iter().all(|value| value.is_finite() && *value >= 0.0));
+            assert_eq!(holders[class], u32::from(counts.held), "holders of class {class}");
+            assert_eq!(counts.waiting, buckets[class], "waiting pages of class {class}");
+            assert_eq!(counts.waiting_pages, counts.waiting.iter().sum(), "waiting pages of class {class}");
+            assert!(self.values[class].iter().all(|value| value.is_finite() && *value >= 0.0));
         }
     }
 }
@@ -276,7 +376,7 @@ fn bound(bucket: usize) -> f32 {
 
 /// The value at the start of each bucket: the steepest slope, from there to any later point, of expected hits over
 /// expected time. One pass from the right over the upper hull of the points.
-fn values(hazard: &[f32; BUCKETS], begins: &[f32; BUCKETS + 1]) -> [f32; BUCKETS + 1] {
+fn values(hazard: &[f32; BUCKETS], begins: &Values) -> Values {
     let (mut time, mut hits, mut alive) = ([0.0; BUCKETS + 1], [0.0; BUCKETS + 1], 1.0f32);
     for bucket in 0..BUCKETS {
         let (width, hazard) = (begins[bucket + 1] - begins[bucket], hazard[bucket]);
@@ -308,7 +408,7 @@ mod tests {
     /// The hull against the definition: the best ratio over all ages at which to give up.
     #[test]
     fn values_equal_the_best_stopping_age() {
-        let begins: [f32; BUCKETS + 1] = std::array::from_fn(|bucket| bound(bucket) - 1.0);
+        let begins: Values = std::array::from_fn(|bucket| bound(bucket) - 1.0);
         let mut random = crate::random::SplitMix64::new(1);
         for _ in 0..200 {
             let hazard: [f32; BUCKETS] =
@@ -334,21 +434,29 @@ mod tests {
 
     #[test]
     fn without_evidence_older_is_worse() {
-        let classes = Classes::new(800.0, 100.0);
-        let ages = [0, 10, 100, 1000, 5000];
-        assert!(ages.windows(2).all(|w| classes.value(ROOT, w[0]) > classes.value(ROOT, w[1])));
+        let classes = Classes::new(800.0, 100.0, 10);
+        let ages = [0, 100, 1000, 5000];
+        let values = ages.map(|age| classes.value(0, age));
+        assert!(values.is_sorted_by(|a, b| a > b), "{values:?}");
     }
 
     /// The prior lifts the narrow youngest buckets; a loop's worth of evidence outweighs it.
     #[test]
     fn in_a_loop_older_is_better() {
-        let mut classes = Classes::new(800.0, 10_000.0);
+        let mut classes = Classes::new(800.0, 10_000.0, 10);
         for _ in 0..1600 {
-            classes.begin(ROOT);
-            classes.end(ROOT, 0, 1600, true);
+            classes.begin(0);
+            classes.end(0, 0, 1600, true);
         }
-        classes.work_out(ROOT);
+        classes.refresh_cold(0);
         let ages = [0, 100, 400, 800, 1200];
-        assert!(ages.windows(2).all(|w| classes.value(ROOT, w[0]) < classes.value(ROOT, w[1])));
+        assert!(ages.windows(2).all(|w| classes.value(0, w[0]) < classes.value(0, w[1])));
+    }
+
+    #[test]
+    fn kinds_are_ordered_by_interval() {
+        let classes = Classes::new(800.0, 100.0, 10);
+        let kinds: Vec<u8> = [0, 49, 50, 399, 400, 1599, 1600, u32::MAX].map(|age| classes.kind(age)).into();
+        assert_eq!(kinds, [1, 1, 2, 2, 3, 3, 4, 4]);
     }
 }

@@ -1,31 +1,37 @@
 //! The automatic manager: it learns when pages come back, and gives up those worth least.
 //!
 //! Idea: what will be used again, and when, depends on who used it. Accesses are told apart by stream (context and file,
-//! [`streams`]) and by the number of hits since the page was loaded; for each class the intervals until the next use are
-//! learned on sampled pages ([`intervals`], [`samples`]), and the victim is the page of least value, expected hits per
-//! time that a frame is occupied, among a few chosen at random. Loops, one-shot scans and hot pages need no names: a
+//! [`streams`]) and by the kind of page, which is how long ago it was used before; for each class the intervals until the
+//! next use are learned on sampled pages ([`intervals`], [`samples`]), and the victim is the page of least value,
+//! expected hits per time that a frame is occupied, among a few. Loops, one-shot scans and hot pages need no names: a
 //! loop's pages gain value with age, a scan's never have any, and others lose it as under LRU.
 //!
-//! [`Strategy::Reuse`] always follows values. [`Strategy::Auto`] compares two shadow caches, one by LRU and one by value,
-//! and follows the one that wins; while that is LRU it gives up the ledger's candidate, as if there were no manager.
+//! [`Strategy::Reuse`] always follows values. [`Strategy::Auto`] compares three shadow caches, by LRU, by ARC and by
+//! value, and follows the one that wins ([`experts`]).
 //!
 //! Time counts 8 a miss and 1 a hit of the tenant. Misses alone are what frames compete in, and learn best where few
 //! accesses hit; but where nearly all hit they tell no two ages apart. 1 to 32 give misses within 0.3 %.
 //!
-//! Cost: O(1) amortised a hit, a victim looks at 64 pages; nothing is allocated per access once streams, classes and
-//! samples have reached their numbers. Deterministic under a seed.
+//! Cost: O(1) amortised a hit, a few stores if the page is not sampled; a victim looks at 64 pages. Nothing is allocated
+//! per access once streams, classes and samples have reached their numbers. Deterministic under a seed.
 
+mod arc;
+mod departed;
+mod experts;
 mod intervals;
 mod samples;
 mod streams;
 
-use super::{Block, Manager};
-use crate::ids::{Access, ContextId, FileId, FrameId, PageId};
+use super::{Block, Manager, StreamReport};
+use crate::detect;
+use crate::ids::{Access, FrameId, PageId};
 use crate::list::NIL;
 use crate::random::SplitMix64;
-use intervals::Classes;
-use samples::{Samples, Shadows};
-use streams::{HITS_CLASSES, Streams};
+use departed::{Departed, DepartedPages};
+use experts::{Expert, Judge, Shadows};
+use intervals::{Classes, NEW};
+use samples::{SampledAccess, Samples};
+use streams::Streams;
 
 /// Pages compared for a victim. It is then among the worst 2 % or so; 32 to 256 give misses within 0.3 %.
 const CANDIDATES: u32 = 64;
@@ -33,19 +39,25 @@ const CANDIDATES: u32 = 64;
 const TIME_PER_MISS: u32 = 8;
 /// Samples looked at a miss while every page is sampled: a round of all samples takes half a turnover.
 const LOOKS_PER_MISS: u32 = 8;
-/// The lead at which the followed shadow is abandoned the first time, as a share of the pages a shadow holds; changing
-/// sides costs no more misses than that cache holds pages, since then its content has changed over. An eighth follows chance
-/// where both sides are equal, and loses half a per cent; a half reacts later, and gives the same misses within 0.2 %.
-const LEAD_SHARE: f32 = 1.0 / 4.0;
-/// The same in misses, where shadows are tiny.
-const LEAD_MISSES_MIN: f32 = 1.0;
+/// Frames for each class of a stream: classes then need 10 bytes a frame.
+const FRAMES_PER_CLASS: u32 = 64;
+/// Classes of streams that there may be in any pool, however small.
+const CLASSES_MIN: u32 = 256;
+/// Turnovers for which a stream that keeps being wrong is treated like any other: as for a tenant in LRU-SP.
+const REVOKED_TURNOVERS: u32 = 16;
+/// The price of following another expert, as a share of the pages it holds and the followed one does not. A tenth to one
+/// half give misses within 0.3 %.
+const PRICE_SHARE: f32 = 0.5;
+/// The least price, as a share of the pages that a shadow holds: where both hold nearly the same a lead is chance. A 32nd
+/// to an eighth give misses within 0.2 %.
+const PRICE_MIN_SHARE: f32 = 1.0 / 16.0;
 
 /// How the automatic manager decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strategy {
     /// By what was learned of reuse intervals, always.
     Reuse,
-    /// The same, except while a shadow cache shows that plain LRU does better.
+    /// The same, except while a shadow cache shows that LRU or ARC does better.
     Auto,
 }
 
@@ -62,117 +74,275 @@ impl Strategy {
     }
 }
 
-/// What is known of a frame.
+/// What is known of a frame; four to a cache line.
 #[derive(Clone, Copy)]
 struct Frame {
-    page: PageId,
     /// When the page was used last. Ages are taken modulo 2^32, so that a page unused for 500 million misses looks young.
     last: u32,
-    class: u32,
     /// Where `own` lists it, or [`NIL`] if the tenant does not own it.
     own_at: u32,
-    /// Hits since the load, up to the last class.
-    hits: u8,
+    /// The sample that remembers the page, or [`NIL`].
+    sample: u32,
+    /// Who used it last.
+    stream: u16,
+    kind: u8,
+    marks: Marks,
+}
+
+/// Two bits a frame.
+#[derive(Clone, Copy, Default)]
+struct Marks(u8);
+
+impl Marks {
+    /// The page is one of the sample.
+    const SAMPLED: u8 = 1;
+    /// The page was used again since it came, or came back soon after it had left.
+    const TWICE: u8 = 2;
+
+    #[inline]
+    fn has(self, mark: u8) -> bool {
+        self.0 & mark != 0
+    }
 }
 
 /// The automatic manager. The module's documentation tells how it decides.
 ///
-/// 28 bytes a frame owned, about 22 a frame of the pool for samples from 4,096 frames on (44 from 2,048, 88 from 1,024, and
-/// 176 below, where every page is sampled), and what streams and classes need.
+/// 30 bytes a frame (16 for the frame, 4 for the list of those owned, 10 for departed pages); 25 for samples from 4,096
+/// frames on (50 from 2,048, 100 from 1,024, and 200 below, where every page is sampled); 10 for classes, at least 170 KB
+/// once there are so many; and 80 bytes a stream remembered.
 pub struct Automatic {
     strategy: Strategy,
     now: u32,
+    pool_frames: u32,
     /// By frame number.
     frames: Vec<Frame>,
     /// The frames of the tenant's blocks, in no order.
     own: Vec<u32>,
+    /// How many of them are not marked [`Marks::TWICE`].
+    once: u32,
+    departed: DepartedPages,
     classes: Classes,
     streams: Streams,
     samples: Samples,
-    duel: Duel,
+    judge: Judge,
+    /// Whether no question has been asked yet.
+    is_undecided: bool,
     random: SplitMix64,
 }
 
 impl Automatic {
     /// A manager for a tenant of a pool of `pool_frames`.
     pub fn new(strategy: Strategy, pool_frames: u32, seed: u64) -> Self {
-        let samples = Samples::new(pool_frames.max(1));
-        let turnover_time = pool_frames.max(1) as f32 * TIME_PER_MISS as f32;
-        let mut classes = Classes::new(turnover_time, samples.samples_max() as f32);
-        let streams = Streams::new(&mut classes);
+        let pool_frames = pool_frames.max(1);
+        let first = match strategy {
+            Strategy::Reuse => Expert::Value,
+            Strategy::Auto => Expert::Arc,
+        };
+        let samples = Samples::new(pool_frames, first);
+        let turnover = pool_frames.saturating_mul(TIME_PER_MISS);
+        let classes_max = (pool_frames / FRAMES_PER_CLASS).max(CLASSES_MIN) as usize;
         Self {
             strategy,
             now: 0,
-            frames: Vec::new(),
-            own: Vec::new(),
-            classes,
-            streams,
+            pool_frames,
+            frames: Vec::with_capacity(pool_frames as usize),
+            own: Vec::with_capacity(pool_frames as usize),
+            once: 0,
+            departed: DepartedPages::new(pool_frames + pool_frames / 4),
+            classes: Classes::new(turnover as f32, samples.samples_max() as f32, classes_max),
+            streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS)),
             samples,
-            duel: Duel::new(),
+            judge: Judge::new(first),
+            is_undecided: true,
             random: SplitMix64::new(seed),
         }
     }
 
-    /// Whether the next victim is chosen by value, and not by the ledger.
+    /// Whether victims are now chosen by value, and not by LRU or ARC.
     pub fn follows_values(&self) -> bool {
-        self.strategy == Strategy::Reuse || self.duel.follows_values
+        self.judge.followed() == Expert::Value
     }
 
-    /// A block of the tenant was used.
-    #[inline]
-    fn use_block(&mut self, frame: u32, context: ContextId, file: FileId) {
-        let Frame { page, hits, .. } = self.frames[frame as usize];
-        let class = self.streams.class(&mut self.classes, context, file, hits);
-        self.classes.retain(class);
-        let entry = &mut self.frames[frame as usize];
-        entry.last = self.now;
-        let before = std::mem::replace(&mut entry.class, class);
-        self.classes.release(before);
-        if self.samples.takes(page) {
-            self.sample(page, class);
+    /// A sampled page is used, with `owned` frames to compare shadows by. Returns its sample.
+    fn learn(&mut self, page: PageId, stream: u16, kind: u8, now: u32, owned: u32) -> u32 {
+        let access = SampledAccess { page, stream, kind, now, frames: owned };
+        let sampled = self.samples.access(&access, &mut self.classes, &mut self.streams, &mut self.random);
+        if let Some(frame) = self.frames.get_mut(sampled.forgotten as usize) {
+            frame.sample = NIL;
+        }
+        if self.strategy == Strategy::Auto && sampled.known {
+            self.judge(sampled.had);
+        }
+        sampled.slot
+    }
+
+    fn judge(&mut self, had: Shadows) {
+        let capacity = self.samples.capacity(self.own.len() as u32);
+        let (samples, followed) = (&self.samples, self.judge.followed());
+        let price_min = (capacity as f32 * PRICE_MIN_SHARE).max(1.0);
+        let price = |expert| (samples.difference(expert, followed) as f32 * PRICE_SHARE).max(price_min);
+        if self.judge.score(had, capacity, price) {
+            self.follow();
         }
     }
 
-    fn sample(&mut self, page: PageId, class: u32) {
-        let (own, now) = (self.own.len() as u32, self.now);
-        let shadows = self.samples.access(page, class, now, own, &mut self.classes, &mut self.random);
-        let pages = own as f32 / self.samples.rate() as f32;
-        self.duel.score(shadows, (pages * LEAD_SHARE).max(LEAD_MISSES_MIN));
+    /// Whom to follow before there is evidence: values tell pages apart by stream, and where there is only one they know
+    /// no more than ARC does.
+    #[cold]
+    fn decide_first(&mut self) {
+        if self.streams.are_told_apart() {
+            self.judge.follow(Expert::Value);
+            self.follow();
+        }
     }
 
-    fn own(&mut self, frame: u32, page: PageId) {
-        if frame as usize >= self.frames.len() {
-            let vacant = Frame { page, last: 0, class: NIL, own_at: NIL, hits: 0 };
-            self.frames.resize(frame as usize + 1, vacant);
+    /// Makes the samples follow whom the judge does.
+    #[cold]
+    fn follow(&mut self) {
+        let (frames, now) = (&self.frames, self.now);
+        let own = self.own.iter().map(|frame| (*frame, frames[*frame as usize].sample));
+        let age = |frame: u32| now.wrapping_sub(frames[frame as usize].last);
+        self.samples.follow(self.judge.followed(), own, age);
+    }
+
+    /// The page's kind, and whether it was here lately, if it comes in now.
+    fn recall(&self, page: PageId, now: u32) -> (u8, bool) {
+        match self.departed.find(page) {
+            Some(departed) => (self.classes.kind(now.wrapping_sub(departed.last)), true),
+            None => (NEW, false),
         }
-        self.classes.retain(intervals::ROOT);
-        let own_at = self.own.len() as u32;
-        let class = intervals::ROOT;
-        self.frames[frame as usize] = Frame { page, last: self.now, class, own_at, hits: 0 };
-        self.own.push(frame);
+    }
+
+    /// While every page is sampled: learns from the access that misses, so that the shadow followed makes room for its
+    /// page first, and gives up what the shadow does not hold.
+    fn choose_stray(
+        &mut self,
+        missing: Option<&Access>,
+        busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> Option<FrameId> {
+        if let Some(access) = missing
+            && self.samples.counted_ahead(access.page).is_none()
+        {
+            let now = self.now.wrapping_add(TIME_PER_MISS);
+            let stream = self.streams.find(&mut self.classes, access.context, access.file, now);
+            let (kind, _) = self.recall(access.page, now);
+            let slot = self.learn(access.page, stream, kind, now, self.own.len() as u32);
+            self.samples.count_ahead(slot);
+        }
+        let frames = &self.frames;
+        let slot_of = |frame: u32| {
+            let frame = &frames[frame as usize];
+            (frame.own_at != NIL).then_some(frame.sample)
+        };
+        self.samples.stray(slot_of, busy)
+    }
+
+    /// The page of least value among the candidate, the one that the missing access's stream used last, and some chosen
+    /// at random.
+    fn choose_by_value(
+        &mut self,
+        candidate: FrameId,
+        missing: Option<&Access>,
+        busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId {
+        let mut worst = (self.value(candidate.0), candidate.0);
+        let newest = missing.map_or(NIL, |access| {
+            let stream = self.streams.find(&mut self.classes, access.context, access.file, self.now);
+            self.streams[stream].newest
+        });
+        if self
+            .frames
+            .get(newest as usize)
+            .is_some_and(|frame| frame.own_at != NIL && self.streams.is_looping(frame.stream, frame.kind))
+        {
+            self.consider(newest, &mut worst, busy);
+        }
+        for _ in 0..CANDIDATES {
+            let frame = self.own[self.random.below(self.own.len() as u64) as usize];
+            self.consider(frame, &mut worst, busy);
+        }
+        FrameId(worst.1)
     }
 
     #[inline]
-    fn value(&mut self, frame: u32) -> f32 {
-        let Frame { last, class, .. } = self.frames[frame as usize];
-        self.classes.refresh(class);
-        self.classes.value(class, self.now.wrapping_sub(last))
+    fn consider(&self, frame: u32, worst: &mut (f32, u32), busy: &mut dyn FnMut(FrameId) -> bool) {
+        let value = self.value(frame);
+        if value < worst.0 && !busy(FrameId(frame)) {
+            *worst = (value, frame);
+        }
+    }
+
+    #[inline]
+    fn value(&self, frame: u32) -> f32 {
+        let Frame { last, stream, kind, .. } = self.frames[frame as usize];
+        self.classes.value(self.streams.class(stream, kind), self.now.wrapping_sub(last))
+    }
+
+    /// The oldest page among the candidate and some chosen at random, of those used once or of the others, whichever
+    /// ARC's shadow gives less room.
+    fn choose_by_arc(&mut self, candidate: FrameId, busy: &mut dyn FnMut(FrameId) -> bool) -> FrameId {
+        let owned = self.own.len() as u32;
+        let target = self.samples.once_share(owned) * owned as f32;
+        let twice = self.once as f32 <= target;
+        let mut oldest = (0, candidate.0);
+        for number in 0..=CANDIDATES {
+            let frame = match number {
+                0 => candidate.0,
+                _ => self.own[self.random.below(u64::from(owned)) as usize],
+            };
+            let Frame { last, marks, .. } = self.frames[frame as usize];
+            let age = self.now.wrapping_sub(last);
+            if marks.has(Marks::TWICE) == twice && age > oldest.0 && !busy(FrameId(frame)) {
+                oldest = (age, frame);
+            }
+        }
+        FrameId(oldest.1)
     }
 }
 
 impl Manager for Automatic {
     fn new_block(&mut self, block: &Block) {
         self.now = self.now.wrapping_add(TIME_PER_MISS);
+        let now = self.now;
         let looks = LOOKS_PER_MISS / self.samples.rate();
-        self.samples.look(looks, self.now, &mut self.classes);
-        self.own(block.frame.0, block.page);
-        self.use_block(block.frame.0, block.context, block.file);
+        self.samples.look(looks, now, &mut self.classes);
+
+        let frame = block.frame.0;
+        if frame as usize >= self.frames.len() {
+            let vacant = Frame { last: 0, own_at: NIL, sample: NIL, stream: 0, kind: NEW, marks: Marks(0) };
+            self.frames.resize(frame as usize + 1, vacant);
+        }
+        let own_at = self.own.len() as u32;
+        self.own.push(frame);
+        let stream = self.streams.find(&mut self.classes, block.context, block.file, now);
+        let (kind, twice) = self.recall(block.page, now);
+        self.departed.take(block.page);
+        let (mut sample, mut marks) = (NIL, 0);
+        if self.samples.takes(block.page) {
+            let counted = self.samples.counted_ahead(block.page);
+            sample = counted.unwrap_or_else(|| self.learn(block.page, stream, kind, now, own_at + 1));
+            self.samples.settle(sample, frame);
+            marks |= Marks::SAMPLED;
+        }
+        marks |= u8::from(twice) * Marks::TWICE;
+        self.once += u32::from(!twice);
+        self.frames[frame as usize] = Frame { last: now, own_at, sample, stream, kind, marks: Marks(marks) };
+        let stream = &mut self.streams[stream];
+        stream.misses += 1;
+        stream.newest = frame;
     }
 
-    fn block_gone(&mut self, frame: FrameId, _page: PageId) {
+    fn block_gone(&mut self, frame: FrameId, page: PageId) {
         let entry = &mut self.frames[frame.index()];
         let at = std::mem::replace(&mut entry.own_at, NIL);
-        self.classes.release(entry.class);
+        let Frame { last, stream, kind, marks, sample, .. } = *entry;
+        entry.sample = NIL;
+        if sample != NIL {
+            self.samples.left(sample);
+        }
+        let twice = marks.has(Marks::TWICE);
+        self.once -= u32::from(!twice);
+        self.departed.insert(page, Departed { last, stream, kind, twice }, self.now);
         self.own.swap_remove(at as usize);
         if let Some(&moved) = self.own.get(at as usize) {
             self.frames[moved as usize].own_at = at;
@@ -182,30 +352,51 @@ impl Manager for Automatic {
     #[inline]
     fn block_accessed(&mut self, frame: FrameId, access: &Access) {
         self.now = self.now.wrapping_add(1);
-        let hits = &mut self.frames[frame.index()].hits;
-        *hits = (*hits + 1).min(HITS_CLASSES as u8 - 1);
-        self.use_block(frame.0, access.context, access.file);
+        let now = self.now;
+        let slot = self.streams.find(&mut self.classes, access.context, access.file, now);
+        let stream = &mut self.streams[slot];
+        stream.hits += 1;
+        stream.newest = frame.0;
+        let entry = &mut self.frames[frame.index()];
+        entry.kind = self.classes.kind(now.wrapping_sub(entry.last));
+        entry.last = now;
+        entry.stream = slot;
+        self.once -= u32::from(!entry.marks.has(Marks::TWICE));
+        entry.marks.0 |= Marks::TWICE;
+        if entry.marks.has(Marks::SAMPLED) {
+            let kind = entry.kind;
+            let sample = self.learn(access.page, slot, kind, now, self.own.len() as u32);
+            self.samples.settle(sample, frame.0);
+            self.frames[frame.index()].sample = sample;
+        }
     }
 
     /// Looks at 64 blocks, and asks whether one is busy only if it is the worst so far.
     fn replace_block(
         &mut self,
         candidate: FrameId,
-        _missing: Option<&Access>,
+        missing: Option<&Access>,
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> FrameId {
-        if !self.follows_values() || self.own.is_empty() {
+        if self.own.is_empty() {
             return candidate;
         }
-        let mut worst = (self.value(candidate.0), candidate);
-        for _ in 1..CANDIDATES {
-            let frame = self.own[self.random.below(self.own.len() as u64) as usize];
-            let value = self.value(frame);
-            if value < worst.0 && !busy(FrameId(frame)) {
-                worst = (value, FrameId(frame));
-            }
+        if std::mem::take(&mut self.is_undecided) && self.strategy == Strategy::Auto {
+            self.decide_first();
         }
-        worst.1
+        let choice = if self.samples.is_complete() {
+            self.choose_stray(missing, busy).unwrap_or(candidate)
+        } else {
+            match self.judge.followed() {
+                Expert::Lru => candidate,
+                Expert::Arc => self.choose_by_arc(candidate, busy),
+                Expert::Value => self.choose_by_value(candidate, missing, busy),
+            }
+        };
+        if choice != candidate && self.follows_values() {
+            self.streams.overruled(self.frames[choice.index()].stream, self.now);
+        }
+        choice
     }
 
     /// Intervals that are short compared to the time in memory say nothing about when a page may go.
@@ -213,12 +404,40 @@ impl Manager for Automatic {
         false
     }
 
-    /// Nothing to do: that the page came back is what its sample, and the shadows, learn from.
-    fn placeholder_used(&mut self, _missing: &Access, _placeholder: FrameId) {}
+    /// That the page came back is what its sample, and the shadows, learn from; the stream that used it last is
+    /// answerable for the mistake.
+    fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {
+        if let Some(departed) = self.departed.find(missing.page) {
+            self.streams.mistaken(departed.stream);
+        }
+    }
+
+    fn streams(&self, show: &mut dyn FnMut(&StreamReport)) {
+        let mut frames = vec![0; self.streams.iter().count()];
+        self.own.iter().for_each(|frame| frames[usize::from(self.frames[*frame as usize].stream)] += 1);
+        for (stream, frames) in self.streams.iter().zip(frames) {
+            let evidence = self.classes.evidence(stream.classes());
+            show(&StreamReport {
+                context: stream.context(),
+                file: stream.file(),
+                class: stream.label(),
+                samples: evidence.pages as u32,
+                recency: None,
+                mean_interval: evidence.mean_interval(self.pool_frames * TIME_PER_MISS),
+                frames,
+                hits: stream.hits,
+                misses: stream.misses,
+                mistakes: u64::from(stream.mistakes),
+                revoked: stream.is_revoked(),
+                unchanged: stream.unchanged(),
+            });
+        }
+    }
 
     fn metadata_bytes(&self) -> usize {
         self.frames.capacity() * size_of::<Frame>()
             + self.own.capacity() * size_of::<u32>()
+            + self.departed.metadata_bytes()
             + self.classes.metadata_bytes()
             + self.streams.metadata_bytes()
             + self.samples.metadata_bytes()
@@ -228,78 +447,44 @@ impl Manager for Automatic {
         for (at, frame) in self.own.iter().enumerate() {
             assert_eq!(self.frames[*frame as usize].own_at, at as u32, "place of frame {frame}");
         }
-        let owned = self.frames.iter().filter(|frame| frame.own_at != NIL).count();
-        assert_eq!(owned, self.own.len(), "frames owned");
-        self.samples.check_invariants();
+        let owned = || self.frames.iter().filter(|frame| frame.own_at != NIL);
+        assert_eq!(owned().count(), self.own.len(), "frames owned");
+        let once = owned().filter(|frame| !frame.marks.has(Marks::TWICE)).count();
+        assert_eq!(once, self.once as usize, "pages used once");
+        let sample_in = |frame: u32| {
+            let frame = &self.frames[frame as usize];
+            (frame.own_at != NIL).then_some(frame.sample)
+        };
+        self.samples.check_invariants(sample_in);
         self.streams.check_invariants();
-        let of_frames = self.own.iter().map(|frame| self.frames[*frame as usize].class);
-        let of_samples = self.samples.waiting().map(|(class, _)| class);
-        let users = self.streams.classes().chain(of_frames).chain(of_samples);
-        self.classes.check_invariants(users, self.samples.waiting());
+        self.classes.check_invariants(self.streams.held(), self.samples.waiting());
     }
 }
 
-/// Which of the two shadow caches to follow.
-///
-/// The other one's lead is the largest number of misses by which it was ahead over any stretch up to now (a CUSUM). Each
-/// time a side is abandoned, returning to it needs twice the lead, so that a stream on which both do
-/// equally well is not torn between them: changes grow rarer as the logarithm of the misses.
-struct Duel {
-    follows_values: bool,
-    /// Misses by which the other side is ahead, at least 0.
-    lead: f32,
-    /// Per side, LRU first: the factor on the lead that it takes to return to it.
-    reluctance: [f32; 2],
-}
+/// Evidence on which a stream is labelled, in pages: as much as AMP asks for.
+const LABEL_PAGES: f32 = 16.0;
+/// The share of pages used again below which a stream is a one-shot scan.
+const ONE_SHOT_SHARE: f32 = 1.0 / 16.0;
+/// How much more a page must be worth at one age than at another for the order to have a name.
+const LABEL_RATIO: f32 = 1.5;
 
-impl Duel {
-    fn new() -> Self {
-        Self { follows_values: true, lead: 0.0, reluctance: [1.0; 2] }
+/// Names what the stream's classes have learned. For reports only.
+#[cold]
+fn label(streams: &mut Streams, classes: &Classes, stream: u16) {
+    let evidence = classes.evidence(streams[stream].classes());
+    if evidence.pages < LABEL_PAGES {
+        return;
     }
-
-    /// `lead_misses` is what it takes to change sides the first time.
-    #[inline]
-    fn score(&mut self, shadows: Shadows, lead_misses: f32) {
-        if shadows.lru_hit == shadows.value_hit {
-            return;
-        }
-        let other_won = shadows.lru_hit == self.follows_values;
-        self.lead = (self.lead + if other_won { 1.0 } else { -1.0 }).max(0.0);
-        let (current, other) = (usize::from(self.follows_values), usize::from(!self.follows_values));
-        if self.lead > lead_misses * self.reluctance[other] {
-            self.reluctance[current] *= 2.0;
-            self.follows_values = !self.follows_values;
-            self.lead = 0.0;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LRU_WON: Shadows = Shadows { lru_hit: true, value_hit: false };
-    const VALUE_WON: Shadows = Shadows { lru_hit: false, value_hit: true };
-
-    #[test]
-    fn a_lead_changes_sides_and_returning_needs_twice_the_lead() {
-        let mut duel = Duel::new();
-        (0..10).for_each(|_| duel.score(LRU_WON, 10.0));
-        assert!(duel.follows_values, "10 misses are not more than 10");
-        duel.score(LRU_WON, 10.0);
-        assert!(!duel.follows_values);
-        (0..20).for_each(|_| duel.score(VALUE_WON, 10.0));
-        assert!(!duel.follows_values, "values were abandoned once");
-        duel.score(VALUE_WON, 10.0);
-        assert!(duel.follows_values);
-    }
-
-    #[test]
-    fn what_both_have_or_miss_decides_nothing() {
-        let mut duel = Duel::new();
-        for hit in [true, false] {
-            (0..1000).for_each(|_| duel.score(Shadows { lru_hit: hit, value_hit: hit }, 1.0));
-        }
-        assert!(duel.follows_values && duel.lead == 0.0);
-    }
+    let class = classes.richest(streams[stream].classes());
+    let [young, old] = classes.young_and_old(class);
+    let label = if evidence.reused < ONE_SHOT_SHARE * evidence.pages {
+        detect::Class::OneShot
+    } else if old > LABEL_RATIO * young {
+        detect::Class::Looping
+    } else if young > LABEL_RATIO * old {
+        detect::Class::Temporal
+    } else {
+        detect::Class::Probabilistic
+    };
+    streams[stream].set_label(label);
 }

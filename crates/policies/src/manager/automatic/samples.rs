@@ -1,12 +1,20 @@
-//! The pages learned from: a sample by hash, remembered well beyond their eviction, and two shadow caches over them.
+//! The pages learned from: a sample by hash, remembered well beyond their eviction, and three shadow caches over them.
 //!
 //! A page's last access is remembered for as long as its frame time allows to learn loops of about four times the cache.
 //! Over the same pages run miniatures of the cache (Waldspurger, Saemundsson, Ahmad, Park, "Cache Modeling and
-//! Optimization using Miniature Simulations", USENIX ATC '17): one replaces LRU, one by value. What the first misses and
-//! the second does not is what following values is worth.
+//! Optimization using Miniature Simulations", USENIX ATC '17): by LRU, by ARC, and by value. What one misses and
+//! another does not is what following the other is worth.
+//!
+//! While every page is sampled, the shadows are as large as the cache, and the cache follows one exactly: it gives up
+//! what the shadow does not hold ([`Samples::stray`]).
 
-use super::intervals::Classes;
-use crate::ids::PageId;
+use std::collections::VecDeque;
+
+use super::arc::{Arc, Place};
+use super::experts::{Expert, Shadows};
+use super::intervals::{Class, Classes};
+use super::streams::Streams;
+use crate::ids::{FrameId, PageId};
 use crate::list::{Links, List, NIL};
 use crate::random::{SplitMix64, mix64};
 use crate::slot_index::SlotIndex;
@@ -20,30 +28,54 @@ const SAMPLED_FRAMES_MIN: u32 = 512;
 const RATE_MAX: u32 = 8;
 /// Pages compared when the shadow that replaces by value needs room.
 const CANDIDATES: u32 = super::CANDIDATES;
-/// Remembered pages that the shadow still holds and that get another round, at most, before one is forgotten.
+/// Remembered pages that a shadow still holds and that get another round, at most, before one is forgotten.
 const ROUNDS_MAX: u32 = 8;
+/// Frames tried for one that the shadow does not hold.
+const STRAYS_TRIED: usize = 16;
 
 #[derive(Clone, Copy)]
 struct Sample {
     page: PageId,
     /// When it was used last.
     last: u32,
-    class: u32,
+    /// The frame that holds it, or [`NIL`].
+    frame: u32,
     /// Where the shadow by value lists it, or [`NIL`].
     kept_at: u32,
+    /// The class in which it waits.
+    class: Class,
+    stream: u16,
+    kind: u8,
     /// The bucket it is counted as waiting in.
     bucket: u8,
-    /// Whether the LRU shadow holds it.
-    in_lru: bool,
+    /// Which shadows hold it.
+    held: Shadows,
+    arc: Place,
+    /// Whether its access was counted before the page came in.
+    ahead: bool,
 }
 
-/// What the shadows made of an access.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Shadows {
-    /// The LRU shadow had the page.
-    pub lru_hit: bool,
-    /// The shadow that replaces by value had it.
-    pub value_hit: bool,
+/// An access to a sampled page.
+#[derive(Clone, Copy)]
+pub(super) struct SampledAccess {
+    pub page: PageId,
+    pub stream: u16,
+    pub kind: u8,
+    pub now: u32,
+    /// How many frames the tenant holds.
+    pub frames: u32,
+}
+
+/// What came of it.
+#[derive(Clone, Copy)]
+pub(super) struct Sampled {
+    pub slot: u32,
+    /// The frame of a page that was forgotten, or [`NIL`].
+    pub forgotten: u32,
+    /// Which shadows had the page.
+    pub had: Shadows,
+    /// Whether the sample remembered the page.
+    pub known: bool,
 }
 
 /// The sampled pages of a tenant.
@@ -56,16 +88,24 @@ pub(super) struct Samples {
     recency: List,
     lru_oldest: u32,
     lru_len: u32,
+    arc: Arc,
     /// What the shadow by value holds, in no order.
     kept: Vec<u32>,
     index: SlotIndex,
+    /// How many pages each set of shadows holds.
+    held: [u32; Shadows::SETS],
+    /// The shadow that the cache follows.
+    followed: Expert,
+    /// While every page is sampled: frames whose page the followed shadow gave up, oldest first. Some may have left,
+    /// or be held again.
+    strays: VecDeque<u32>,
     /// The next sample whose age is looked at.
     cursor: u32,
 }
 
 impl Samples {
     /// For a pool of so many frames.
-    pub fn new(frames: u32) -> Self {
+    pub fn new(frames: u32, followed: Expert) -> Self {
         let rate = (frames / SAMPLED_FRAMES_MIN).clamp(1, RATE_MAX);
         let rate = if rate.is_power_of_two() { rate } else { rate.next_power_of_two() / 2 };
         Self {
@@ -76,8 +116,12 @@ impl Samples {
             recency: List::new(),
             lru_oldest: NIL,
             lru_len: 0,
+            arc: Arc::default(),
             kept: Vec::new(),
             index: SlotIndex::default(),
+            held: [0; Shadows::SETS],
+            followed,
+            strays: VecDeque::new(),
             cursor: 0,
         }
     }
@@ -87,47 +131,96 @@ impl Samples {
         self.rate
     }
 
+    /// Whether every page is sampled.
+    pub fn is_complete(&self) -> bool {
+        self.rate == 1
+    }
+
     /// The most samples remembered.
     pub fn samples_max(&self) -> u32 {
         self.samples_max
     }
 
-    /// Whether `page` is one of the sample. Half of the hash bits are left to the index.
+    /// Whether `page` is one of the sample. The hash's other bits are left to the index and the table of departed pages.
     #[inline]
     pub fn takes(&self, page: PageId) -> bool {
         (mix64(page.0) >> 32) & u64::from(self.rate - 1) == 0
     }
 
-    /// A sampled page was used at `now`, in `class`. `frames` is how many the tenant holds.
+    /// Pages that one shadow holds.
+    pub fn capacity(&self, frames: u32) -> u32 {
+        frames.div_ceil(self.rate).max(1)
+    }
+
+    /// How many pages the shadow of `a` holds that the one of `b` does not.
+    pub fn difference(&self, a: Expert, b: Expert) -> u32 {
+        let sets = Shadows::all().filter(|set| set.has(a) && !set.has(b));
+        sets.map(|set| self.held[set.index()]).sum()
+    }
+
+    /// The share of the cache that ARC gives to pages used once.
+    pub fn once_share(&self, frames: u32) -> f32 {
+        self.arc.once_share(self.capacity(frames))
+    }
+
+    /// A sampled page is used.
     pub fn access(
         &mut self,
-        page: PageId,
-        class: u32,
-        now: u32,
-        frames: u32,
+        access: &SampledAccess,
         classes: &mut Classes,
+        streams: &mut Streams,
         random: &mut SplitMix64,
-    ) -> Shadows {
-        let capacity = frames.div_ceil(self.rate).max(1);
+    ) -> Sampled {
+        let SampledAccess { page, stream, kind, now, frames } = *access;
+        let capacity = self.capacity(frames);
         let known = self.index.find(page.0, |slot| self.samples[slot as usize].page.0);
-        let slot = known.unwrap_or_else(|| self.admit(page, now, classes));
-        let mut shadows = Shadows { lru_hit: false, value_hit: false };
+        let (slot, forgotten) = known.map_or_else(|| self.admit(page, now, classes), |slot| (slot, NIL));
+        let mut had = Shadows::default();
         if known.is_some() {
             let sample = self.samples[slot as usize];
-            shadows = Shadows { lru_hit: sample.in_lru, value_hit: sample.kept_at != NIL };
-            classes.end(sample.class, usize::from(sample.bucket), now.wrapping_sub(sample.last), true);
-            classes.release(sample.class);
+            let age = now.wrapping_sub(sample.last);
+            had = sample.held;
+            classes.end(sample.class, usize::from(sample.bucket), age, true);
             self.unlink(slot);
         }
-        classes.retain(class);
-        classes.begin(class);
-        let sample = &mut self.samples[slot as usize];
-        (sample.last, sample.class, sample.bucket) = (now, class, 0);
-        self.enter_lru(slot, capacity);
-        if !shadows.value_hit {
-            self.keep(slot, capacity, now, classes, random);
+        let class = streams.class_to_learn(classes, stream, kind);
+        if classes.begin(class) {
+            super::label(streams, classes, stream);
         }
-        shadows
+        let sample = &mut self.samples[slot as usize];
+        (sample.last, sample.class, sample.stream, sample.kind, sample.bucket) =
+            (now, class, stream, kind, 0);
+        self.enter_lru(slot, capacity);
+        self.enter_arc(slot, capacity);
+        if !had.has(Expert::Value) {
+            let newest = streams[stream].newest_sample;
+            self.keep(slot, capacity, newest, now, classes, streams, random);
+        }
+        streams[stream].newest_sample = slot;
+        Sampled { slot, forgotten, had, known: known.is_some() }
+    }
+
+    /// The page of `slot` is in `frame`.
+    pub fn settle(&mut self, slot: u32, frame: u32) {
+        let sample = &mut self.samples[slot as usize];
+        sample.frame = frame;
+        sample.ahead = false;
+    }
+
+    /// The access for which the page of `slot` is to come in has been counted.
+    pub fn count_ahead(&mut self, slot: u32) {
+        self.samples[slot as usize].ahead = true;
+    }
+
+    /// The slot of `page` if it is remembered and its access was counted ahead.
+    pub fn counted_ahead(&self, page: PageId) -> Option<u32> {
+        let slot = self.index.find(page.0, |slot| self.samples[slot as usize].page.0)?;
+        self.samples[slot as usize].ahead.then_some(slot)
+    }
+
+    /// The page of `slot` has left its frame.
+    pub fn left(&mut self, slot: u32) {
+        self.samples[slot as usize].frame = NIL;
     }
 
     /// Looks at the ages of the next `count` samples, so that pages that nobody uses again count as such.
@@ -143,28 +236,85 @@ impl Samples {
         }
     }
 
-    /// A slot for a page not remembered; it is in no list, and the caller sets the rest.
-    fn admit(&mut self, page: PageId, now: u32, classes: &mut Classes) -> u32 {
-        let sample = Sample { page, last: now, class: 0, kept_at: NIL, bucket: 0, in_lru: false };
+    /// From now on the cache follows `expert`. `frames` are those it has, with their samples; `age` tells how long ago
+    /// a frame was used.
+    pub fn follow(
+        &mut self,
+        expert: Expert,
+        frames: impl Iterator<Item = (u32, u32)>,
+        age: impl Fn(u32) -> u32,
+    ) {
+        self.followed = expert;
+        if !self.is_complete() {
+            return;
+        }
+        let samples = &self.samples;
+        let is_stray = |slot: u32| slot == NIL || !samples[slot as usize].held.has(expert);
+        self.strays.clear();
+        self.strays.extend(frames.filter(|(_, slot)| is_stray(*slot)).map(|(frame, _)| frame));
+        self.strays.make_contiguous().sort_unstable_by_key(|frame| std::cmp::Reverse(age(*frame)));
+    }
+
+    /// A frame whose page the followed shadow does not hold. `slot_of` gives the sample of a frame that the tenant owns.
+    pub fn stray(
+        &mut self,
+        slot_of: impl Fn(u32) -> Option<u32>,
+        busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> Option<FrameId> {
+        for _ in 0..STRAYS_TRIED {
+            let frame = self.strays.pop_front()?;
+            let Some(slot) = slot_of(frame) else { continue };
+            if slot != NIL && self.samples[slot as usize].held.has(self.followed) {
+                continue;
+            }
+            // It stays one until it has left.
+            self.strays.push_back(frame);
+            if !busy(FrameId(frame)) {
+                return Some(FrameId(frame));
+            }
+        }
+        None
+    }
+
+    /// A slot for a page not remembered, in no list; the caller sets the rest. Also the frame of the page that was
+    /// forgotten for it, if it is in one.
+    fn admit(&mut self, page: PageId, now: u32, classes: &mut Classes) -> (u32, u32) {
+        let sample = Sample {
+            page,
+            last: now,
+            frame: NIL,
+            kept_at: NIL,
+            class: 0,
+            stream: 0,
+            kind: 0,
+            bucket: 0,
+            held: Shadows::default(),
+            arc: Place::Out,
+            ahead: false,
+        };
+        self.held[Shadows::default().index()] += 1;
+        let mut forgotten = NIL;
         let slot = if self.samples.len() < self.samples_max as usize {
             self.samples.push(sample);
-            self.links.grow_to(self.samples.len() as u32 - 1);
-            self.samples.len() as u32 - 1
+            let slot = self.samples.len() as u32 - 1;
+            self.links.grow_to(slot);
+            self.arc.grow_to(slot);
+            slot
         } else {
             let slot = self.forget_oldest(now, classes);
-            self.samples[slot as usize] = sample;
+            forgotten = std::mem::replace(&mut self.samples[slot as usize], sample).frame;
             slot
         };
         self.index.insert(page.0, slot, |slot| self.samples[slot as usize].page.0);
-        slot
+        (slot, forgotten)
     }
 
-    /// Forgets the oldest sample; one that the shadow by value holds gets another round behind what LRU holds.
+    /// Forgets the oldest sample; one that ARC or the shadow by value holds gets another round behind what LRU holds.
     fn forget_oldest(&mut self, now: u32, classes: &mut Classes) -> u32 {
         for _ in 0..ROUNDS_MAX {
             let oldest = self.recency.head();
-            let sample = &self.samples[oldest as usize];
-            if sample.kept_at == NIL || sample.in_lru {
+            let held = self.samples[oldest as usize].held;
+            if held == Shadows::default() || held.has(Expert::Lru) {
                 break;
             }
             self.recency.remove(&mut self.links, oldest);
@@ -176,18 +326,33 @@ impl Samples {
         let slot = self.recency.head();
         let sample = self.samples[slot as usize];
         classes.end(sample.class, usize::from(sample.bucket), now.wrapping_sub(sample.last), false);
-        classes.release(sample.class);
         self.unlink(slot);
+        self.arc.forget(slot, sample.arc);
         if sample.kept_at != NIL {
             self.give_up(slot);
         }
+        if sample.held.has(Expert::Arc) {
+            self.set_held(slot, Expert::Arc, false);
+        }
+        self.held[Shadows::default().index()] -= 1;
         self.index.remove(sample.page.0, |slot| self.samples[slot as usize].page.0);
         slot
     }
 
+    /// The shadow of `expert` now holds `slot`, or no longer.
+    fn set_held(&mut self, slot: u32, expert: Expert, holds: bool) {
+        let sample = &mut self.samples[slot as usize];
+        self.held[sample.held.index()] -= 1;
+        sample.held.set(expert, holds);
+        self.held[sample.held.index()] += 1;
+        if !holds && expert == self.followed && sample.frame != NIL && self.rate == 1 {
+            self.strays.push_back(sample.frame);
+        }
+    }
+
     fn unlink(&mut self, slot: u32) {
-        if self.samples[slot as usize].in_lru {
-            self.samples[slot as usize].in_lru = false;
+        if self.samples[slot as usize].held.has(Expert::Lru) {
+            self.set_held(slot, Expert::Lru, false);
             self.lru_len -= 1;
             if self.lru_oldest == slot {
                 self.lru_oldest = self.links.next(slot);
@@ -198,74 +363,124 @@ impl Samples {
 
     fn enter_lru(&mut self, slot: u32, capacity: u32) {
         self.recency.push_tail(&mut self.links, slot);
-        self.samples[slot as usize].in_lru = true;
+        self.set_held(slot, Expert::Lru, true);
         self.lru_len += 1;
         if self.lru_oldest == NIL {
             self.lru_oldest = slot;
         }
         while self.lru_len > capacity {
-            self.samples[self.lru_oldest as usize].in_lru = false;
-            self.lru_oldest = self.links.next(self.lru_oldest);
+            let oldest = self.lru_oldest;
+            self.lru_oldest = self.links.next(oldest);
             self.lru_len -= 1;
+            self.set_held(oldest, Expert::Lru, false);
         }
     }
 
-    /// Makes room in the shadow by value, and lists `slot` there.
-    fn keep(&mut self, slot: u32, capacity: u32, now: u32, classes: &mut Classes, random: &mut SplitMix64) {
+    fn enter_arc(&mut self, slot: u32, capacity: u32) {
+        let mut arc = std::mem::take(&mut self.arc);
+        let place = self.samples[slot as usize].arc;
+        arc.access(slot, place, capacity, &mut |slot, place| {
+            let before = std::mem::replace(&mut self.samples[slot as usize].arc, place);
+            if before.is_resident() != place.is_resident() {
+                self.set_held(slot, Expert::Arc, place.is_resident());
+            }
+        });
+        self.arc = arc;
+    }
+
+    /// Makes room in the shadow by value, and lists `slot` there. `newest` is the page its stream used before.
+    #[expect(clippy::too_many_arguments, reason = "the parts of the manager that values come from")]
+    fn keep(
+        &mut self,
+        slot: u32,
+        capacity: u32,
+        newest: u32,
+        now: u32,
+        classes: &Classes,
+        streams: &Streams,
+        random: &mut SplitMix64,
+    ) {
         while self.kept.len() as u32 >= capacity {
             let mut worst = (f32::MAX, self.kept[0]);
-            for _ in 0..CANDIDATES {
-                let slot = self.kept[random.below(self.kept.len() as u64) as usize];
+            let mut consider = |slot: u32| {
                 let sample = &self.samples[slot as usize];
-                classes.refresh(sample.class);
-                let value = classes.value(sample.class, now.wrapping_sub(sample.last));
+                let class = streams.class(sample.stream, sample.kind);
+                let value = classes.value(class, now.wrapping_sub(sample.last));
                 if value < worst.0 {
                     worst = (value, slot);
                 }
+            };
+            if self
+                .samples
+                .get(newest as usize)
+                .is_some_and(|sample| sample.kept_at != NIL && streams.is_looping(sample.stream, sample.kind))
+            {
+                consider(newest);
+            }
+            for _ in 0..CANDIDATES {
+                consider(self.kept[random.below(self.kept.len() as u64) as usize]);
             }
             self.give_up(worst.1);
         }
         self.samples[slot as usize].kept_at = self.kept.len() as u32;
+        self.set_held(slot, Expert::Value, true);
         self.kept.push(slot);
     }
 
     fn give_up(&mut self, slot: u32) {
         let at = std::mem::replace(&mut self.samples[slot as usize].kept_at, NIL);
+        self.set_held(slot, Expert::Value, false);
         self.kept.swap_remove(at as usize);
         if let Some(&moved) = self.kept.get(at as usize) {
             self.samples[moved as usize].kept_at = at;
         }
     }
 
-    /// The classes that samples use, and where each is counted as waiting.
-    pub fn waiting(&self) -> impl Iterator<Item = (u32, usize)> {
+    /// Where each sample is counted as waiting.
+    pub fn waiting(&self) -> impl Iterator<Item = (Class, usize)> {
         self.samples.iter().map(|sample| (sample.class, usize::from(sample.bucket)))
     }
 
     pub fn metadata_bytes(&self) -> usize {
         self.samples.capacity() * size_of::<Sample>()
-            + self.kept.capacity() * size_of::<u32>()
+            + (self.kept.capacity() + self.strays.capacity()) * size_of::<u32>()
             + self.links.memory_bytes()
+            + self.arc.metadata_bytes()
             + self.index.memory_bytes()
     }
 
-    /// Panics if lists, index and marks disagree.
-    pub fn check_invariants(&self) {
+    /// Panics if lists, index and marks disagree, or a sample is not where `frame_of` says.
+    pub fn check_invariants(&self, sample_in: impl Fn(u32) -> Option<u32>) {
         self.recency.check_invariants(&self.links);
         self.index.check_invariants(|slot| self.samples[slot as usize].page.0);
+        self.arc.check_invariants(self.samples.iter().map(|sample| sample.arc));
         assert_eq!(self.recency.len() as usize, self.samples.len(), "samples listed");
         let newest: Vec<u32> = self.recency.iter_from_tail(&self.links).take(self.lru_len as usize).collect();
         assert!(
-            newest.iter().all(|slot| self.samples[*slot as usize].in_lru),
-            "the newest are in LRU's cache"
+            newest.iter().all(|slot| self.samples[*slot as usize].held.has(Expert::Lru)),
+            "the newest are LRU's"
         );
         assert_eq!(newest.last().copied().unwrap_or(NIL), self.lru_oldest, "oldest page in LRU's cache");
-        let in_lru = self.samples.iter().filter(|sample| sample.in_lru).count();
-        assert_eq!(in_lru, self.lru_len as usize, "pages in LRU's cache");
-        let kept = self.samples.iter().filter(|sample| sample.kept_at != NIL).count();
-        assert_eq!(kept, self.kept.len(), "pages kept by value");
+        let holds = |expert: Expert| self.samples.iter().filter(|sample| sample.held.has(expert)).count();
+        assert_eq!(holds(Expert::Lru), self.lru_len as usize, "pages in LRU's cache");
+        assert_eq!(holds(Expert::Value), self.kept.len(), "pages kept by value");
         for (at, slot) in self.kept.iter().enumerate() {
             assert_eq!(self.samples[*slot as usize].kept_at, at as u32, "place of a kept page");
+        }
+        for set in Shadows::all() {
+            let count = self.samples.iter().filter(|sample| sample.held == set).count();
+            assert_eq!(self.held[set.index()] as usize, count, "pages that {set:?} hold");
+        }
+        for (slot, sample) in self.samples.iter().enumerate() {
+            assert_eq!(sample.held.has(Expert::Arc), sample.arc.is_resident(), "place of a page in ARC");
+            assert_eq!(
+                sample.held.has(Expert::Value),
+                sample.kept_at != NIL,
+                "place of a page kept by value"
+            );
+            if sample.frame != NIL {
+                assert_eq!(sample_in(sample.frame), Some(slot as u32), "sample of frame {}", sample.frame);
+            }
         }
     }
 }

@@ -1,134 +1,292 @@
 //! Streams: who accesses what, as the pair of context and file.
 //!
 //! The bare context is too coarse, since one call site serves one file after another, and so is the bare file. A stream
-//! has classes of its own, one per number of hits since the page was loaded, once it has shown that it lives; until then
-//! its accesses count for the file, and those of a new file for the whole tenant. So the many tiny streams cost 48 bytes
-//! each, and only while they are among the latest.
+//! has classes of its own, one per kind of page, once it has shown that it lives; until then its accesses count for the
+//! tenant. So the many tiny streams cost 80 bytes each, and only while they are among the latest.
+//!
+//! A stream is answerable for the pages it used last: where giving them up keeps being wrong, it loses its classes'
+//! say for a while, and its pages are worth what the tenant's are; other streams keep theirs.
 
-use super::intervals::{Classes, NONE, ROOT};
+use super::intervals::{Class, Classes, KINDS, NONE};
+use crate::detect;
 use crate::ids::{ContextId, FileId};
-use crate::list::{Links, List};
+use crate::list::NIL;
 use crate::slot_index::SlotIndex;
 
-/// Streams remembered at once; the least recently used is recycled.
-pub(super) const STREAMS_MAX: u32 = 4096;
-/// Classes a stream: not hit since loaded, hit once, hit more often. 2 to 5 give misses within 0.3 %.
-pub(super) const HITS_CLASSES: usize = 3;
-/// Accesses after which a stream gets classes of its own. Before, they would know less than their parent. Not tried with
-/// other values.
-const ACCESSES_MIN: u32 = 16;
-/// Stands for the file itself, whatever the context. A context of this number shares the file's statistics.
-const ANY_CONTEXT: u32 = u32::MAX;
+/// Streams remembered at once: the departed pages have 12 bits for one.
+pub(super) const STREAMS_MAX: usize = 1 << 12;
+/// Accesses after which a stream gets classes of its own. Before, they would know less than the tenant's; 8 to 64 give
+/// misses within 0.2 %.
+const ACCESSES_MIN: u64 = 16;
+/// Streams looked at for one to recycle, or to take classes from.
+const PROBES: usize = 64;
+/// Overrules that a verdict on a stream rests on: the window of a whole tenant in LRU-SP.
+const OVERRULES: u16 = 256;
+/// The share of wrong overrules above which a stream loses its say, in tenths. Pages that are used at random come back in
+/// either order, so that a half is no fault, and a page that loops returns before one that nobody uses.
+const WRONG_TENTHS: u32 = 9;
+/// Entries of the table of streams used lately: 2 KiB stay in the first-level cache.
+const LATELY: usize = 1 << 10;
 
-struct Stream {
+/// One stream.
+pub(super) struct Stream {
     key: u64,
-    accesses: u32,
-    classes: [u32; HITS_CLASSES],
+    pub hits: u64,
+    pub misses: u64,
+    /// Accesses when its label changed last.
+    labelled: u64,
+    /// When it was used last.
+    used: u32,
+    /// The frame it used last, or [`NIL`].
+    pub newest: u32,
+    /// The sampled page it used last, or [`NIL`].
+    pub newest_sample: u32,
+    pub mistakes: u32,
+    /// Overrules of the verdict that is being prepared, and those of them that were wrong.
+    overrules: u16,
+    wrong: u16,
+    /// Until when its classes have no say, if `revoked`.
+    revoked_until: u32,
+    revoked: bool,
+    label: detect::Class,
+    classes: [Class; KINDS],
+}
+
+impl Stream {
+    const fn new(key: u64, now: u32) -> Self {
+        Self {
+            key,
+            hits: 0,
+            misses: 0,
+            labelled: 0,
+            used: now,
+            newest: NIL,
+            newest_sample: NIL,
+            mistakes: 0,
+            overrules: 0,
+            wrong: 0,
+            revoked_until: 0,
+            revoked: false,
+            label: detect::Class::Other,
+            classes: [NONE; KINDS],
+        }
+    }
+
+    pub fn context(&self) -> ContextId {
+        ContextId((self.key >> 32) as u32)
+    }
+
+    pub fn file(&self) -> FileId {
+        FileId(self.key as u32)
+    }
+
+    pub fn is_revoked(&self) -> bool {
+        self.revoked
+    }
+
+    pub fn label(&self) -> detect::Class {
+        self.label
+    }
+
+    pub fn unchanged(&self) -> u64 {
+        self.hits + self.misses - self.labelled
+    }
+
+    pub fn set_label(&mut self, label: detect::Class) {
+        if self.label != label {
+            self.label = label;
+            self.labelled = self.hits + self.misses;
+        }
+    }
+
+    /// The classes it has, by kind.
+    pub fn classes(&self) -> impl Iterator<Item = Class> {
+        self.classes.into_iter().filter(|class| *class != NONE)
+    }
 }
 
 /// The streams of a tenant.
 pub(super) struct Streams {
     streams: Vec<Stream>,
-    links: Links,
-    /// Least recently used at the head.
-    recency: List,
     index: SlotIndex,
-    /// The classes of what is in no stream: per number of hits.
-    tenant: [u32; HITS_CLASSES],
+    /// Slots of streams by hash, most of them right.
+    lately: Box<[u16; LATELY]>,
+    /// Where to look next for one to recycle.
+    hand: usize,
+    /// How long a stream's classes are without say.
+    revoked_time: u32,
 }
 
 impl Streams {
-    pub fn new(classes: &mut Classes) -> Self {
-        Self {
-            streams: Vec::new(),
-            links: Links::default(),
-            recency: List::new(),
-            index: SlotIndex::default(),
-            tenant: std::array::from_fn(|_| classes.add(ROOT)),
-        }
+    /// `revoked_time`: how long a stream that keeps being wrong is treated like any other.
+    pub fn new(revoked_time: u32) -> Self {
+        let lately = Box::new([0; LATELY]);
+        Self { streams: Vec::new(), index: SlotIndex::default(), lately, hand: 0, revoked_time }
     }
 
-    /// The class of an access that finds a page with so many `hits` since its load. Expected O(1).
+    /// The stream of an access. Expected O(1).
     #[inline]
-    pub fn class(&mut self, classes: &mut Classes, context: ContextId, file: FileId, hits: u8) -> u32 {
-        let hits = hits as usize;
-        let slot = self.find(classes, context.0, file);
-        let stream = &mut self.streams[slot as usize];
-        stream.accesses = stream.accesses.saturating_add(1);
-        if stream.classes[hits] != NONE {
-            return stream.classes[hits];
+    pub fn find(&mut self, classes: &mut Classes, context: ContextId, file: FileId, now: u32) -> u16 {
+        let key = u64::from(context.0) << 32 | u64::from(file.0);
+        let hash = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - LATELY.ilog2())) as usize;
+        let slot = self.lately[hash];
+        if let Some(stream) = self.streams.get_mut(usize::from(slot))
+            && stream.key == key
+        {
+            stream.used = now;
+            return slot;
         }
-        if stream.accesses >= ACCESSES_MIN || context.0 == ANY_CONTEXT {
-            return self.own_class(classes, slot, context, file, hits);
-        }
-        self.class(classes, ContextId(ANY_CONTEXT), file, hits as u8)
+        let slot = self.find_cold(classes, key, now);
+        self.lately[hash] = slot;
+        slot
     }
 
     #[cold]
-    fn own_class(
-        &mut self,
-        classes: &mut Classes,
-        slot: u32,
-        context: ContextId,
-        file: FileId,
-        hits: usize,
-    ) -> u32 {
-        let key = self.streams[slot as usize].key;
-        let parent = match context.0 {
-            ANY_CONTEXT => self.tenant[hits],
-            _ => self.class(classes, ContextId(ANY_CONTEXT), file, hits as u8),
+    fn find_cold(&mut self, classes: &mut Classes, key: u64, now: u32) -> u16 {
+        if let Some(slot) = self.index.find(key, |slot| self.streams[slot as usize].key) {
+            self.streams[slot as usize].used = now;
+            return slot as u16;
+        }
+        let slot = if self.streams.len() < STREAMS_MAX {
+            self.streams.push(Stream::new(key, now));
+            self.streams.len() - 1
+        } else {
+            let slot = self.oldest(now, |_| true).expect("there are as many as there may be");
+            self.index.remove(self.streams[slot].key, |slot| self.streams[slot as usize].key);
+            self.strip(classes, slot);
+            self.streams[slot] = Stream::new(key, now);
+            slot
         };
-        // Finding the parent may have recycled a stream, though never one just used.
-        debug_assert_eq!(self.streams[slot as usize].key, key, "a stream just used is not recycled");
-        let class = classes.add(parent);
-        self.streams[slot as usize].classes[hits] = class;
+        self.index.insert(key, slot as u32, |slot| self.streams[slot as usize].key);
+        slot as u16
+    }
+
+    /// The one used longest ago of the next few streams for which `fits`.
+    fn oldest(&mut self, now: u32, fits: impl Fn(&Stream) -> bool) -> Option<usize> {
+        let mut oldest = None;
+        for _ in 0..PROBES.min(self.streams.len()) {
+            self.hand = if self.hand + 1 < self.streams.len() { self.hand + 1 } else { 0 };
+            let stream = &self.streams[self.hand];
+            let age = now.wrapping_sub(stream.used);
+            if fits(stream) && oldest.is_none_or(|(most, _)| age > most) {
+                oldest = Some((age, self.hand));
+            }
+        }
+        oldest.map(|(_, slot)| slot)
+    }
+
+    fn strip(&mut self, classes: &mut Classes, slot: usize) {
+        let before = std::mem::replace(&mut self.streams[slot].classes, [NONE; KINDS]);
+        before.into_iter().filter(|class| *class != NONE).for_each(|class| classes.give_up(class));
+    }
+
+    /// The class by which pages of a stream are valued.
+    #[inline]
+    pub fn class(&self, stream: u16, kind: u8) -> Class {
+        let stream = &self.streams[usize::from(stream)];
+        let class = stream.classes[usize::from(kind)];
+        if class == NONE || stream.revoked { Class::from(kind) } else { class }
+    }
+
+    /// Whether pages of the kind that `stream` used are known to loop.
+    pub fn is_looping(&self, stream: u16, kind: u8) -> bool {
+        let stream = &self.streams[usize::from(stream)];
+        stream.label == detect::Class::Looping && !stream.revoked && stream.classes[usize::from(kind)] != NONE
+    }
+
+    /// The class in which a sampled access of `stream` counts.
+    #[inline]
+    pub fn class_to_learn(&mut self, classes: &mut Classes, stream: u16, kind: u8) -> Class {
+        let slot = usize::from(stream);
+        let class = self.streams[slot].classes[usize::from(kind)];
+        if class != NONE {
+            return class;
+        }
+        if self.streams[slot].hits + self.streams[slot].misses < ACCESSES_MIN {
+            return Class::from(kind);
+        }
+        self.add_class(classes, slot, kind)
+    }
+
+    #[cold]
+    fn add_class(&mut self, classes: &mut Classes, slot: usize, kind: u8) -> Class {
+        let added = classes.add(kind).or_else(|| {
+            // One that was used longer ago has to do without, unless waiting pages keep its classes.
+            let now = self.streams[slot].used;
+            let has_classes = |stream: &Stream| stream.used != now && stream.classes().next().is_some();
+            let from = self.oldest(now, has_classes)?;
+            self.strip(classes, from);
+            classes.add(kind)
+        });
+        let Some(class) = added else { return Class::from(kind) };
+        self.streams[slot].classes[usize::from(kind)] = class;
         class
     }
 
-    #[inline]
-    fn find(&mut self, classes: &mut Classes, context: u32, file: FileId) -> u32 {
-        let key = u64::from(context) << 32 | u64::from(file.0);
-        let Some(slot) = self.index.find(key, |slot| self.streams[slot as usize].key) else {
-            return self.add(classes, key);
-        };
-        self.recency.move_to_tail(&mut self.links, slot);
-        slot
+    /// A page of `stream` is given up against the ledger's advice.
+    pub fn overruled(&mut self, stream: u16, now: u32) {
+        let revoked_until = now.wrapping_add(self.revoked_time);
+        let stream = &mut self.streams[usize::from(stream)];
+        if stream.revoked {
+            stream.revoked = (stream.revoked_until.wrapping_sub(now) as i32) > 0;
+            return;
+        }
+        stream.overrules += 1;
+        if stream.overrules >= OVERRULES {
+            stream.revoked = u32::from(stream.wrong) * 10 > u32::from(stream.overrules) * WRONG_TENTHS;
+            stream.revoked_until = revoked_until;
+            // Half of the evidence is kept, so that a verdict never rests on the last few alone.
+            (stream.overrules, stream.wrong) =
+                if stream.revoked { (0, 0) } else { (OVERRULES / 2, stream.wrong / 2) };
+        }
     }
 
-    #[cold]
-    fn add(&mut self, classes: &mut Classes, key: u64) -> u32 {
-        let stream = Stream { key, accesses: 0, classes: [NONE; HITS_CLASSES] };
-        let slot = if self.recency.len() == STREAMS_MAX {
-            let slot = self.recency.pop_head(&mut self.links).expect("as many as there may be");
-            self.index.remove(self.streams[slot as usize].key, |slot| self.streams[slot as usize].key);
-            let old = std::mem::replace(&mut self.streams[slot as usize], stream);
-            old.classes.into_iter().filter(|class| *class != NONE).for_each(|class| classes.release(class));
-            slot
-        } else {
-            self.streams.push(stream);
-            self.links.grow_to(self.streams.len() as u32 - 1);
-            self.streams.len() as u32 - 1
-        };
-        self.recency.push_tail(&mut self.links, slot);
-        self.index.insert(key, slot, |slot| self.streams[slot as usize].key);
-        slot
+    /// That a page of `stream` was given up against the ledger's advice was a mistake.
+    pub fn mistaken(&mut self, stream: u16) {
+        let stream = &mut self.streams[usize::from(stream)];
+        stream.mistakes += 1;
+        stream.wrong = (stream.wrong + 1).min(stream.overrules);
     }
 
-    /// The classes that streams use.
-    pub fn classes(&self) -> impl Iterator<Item = u32> {
-        let own = self.streams.iter().flat_map(|stream| stream.classes);
-        own.filter(|class| *class != NONE).chain(self.tenant)
+    /// Whether at least two streams have classes of their own, so that values tell pages apart that others do not.
+    pub fn are_told_apart(&self) -> bool {
+        self.streams.iter().filter(|stream| stream.classes().next().is_some()).nth(1).is_some()
+    }
+
+    /// The classes that streams hold.
+    pub fn held(&self) -> impl Iterator<Item = Class> {
+        self.streams.iter().flat_map(Stream::classes)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Stream> {
+        self.streams.iter()
     }
 
     pub fn metadata_bytes(&self) -> usize {
-        self.streams.capacity() * size_of::<Stream>() + self.links.memory_bytes() + self.index.memory_bytes()
+        self.streams.capacity() * size_of::<Stream>() + size_of_val(&*self.lately) + self.index.memory_bytes()
     }
 
-    /// Panics if list, index and table disagree.
+    /// Panics if index and table disagree.
     pub fn check_invariants(&self) {
-        self.recency.check_invariants(&self.links);
         self.index.check_invariants(|slot| self.streams[slot as usize].key);
-        assert_eq!(self.recency.len() as usize, self.streams.len(), "streams listed");
-        assert!(self.streams.len() <= STREAMS_MAX as usize, "streams remembered");
+        assert_eq!(self.index.len(), self.streams.len(), "streams found");
+        assert!(self.streams.len() <= STREAMS_MAX, "streams remembered");
+        assert!(self.streams.iter().all(|stream| stream.wrong <= stream.overrules), "wrong overrules");
+    }
+}
+
+impl std::ops::Index<u16> for Streams {
+    type Output = Stream;
+
+    #[inline]
+    fn index(&self, stream: u16) -> &Stream {
+        &self.streams[usize::from(stream)]
+    }
+}
+
+impl std::ops::IndexMut<u16> for Streams {
+    #[inline]
+    fn index_mut(&mut self, stream: u16) -> &mut Stream {
+        &mut self.streams[usize::from(stream)]
     }
 }

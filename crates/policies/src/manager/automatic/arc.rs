@@ -1,0 +1,149 @@
+//! ARC over the sampled pages: one of the shadow caches.
+//!
+//! Paper: Megiddo, Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST '03. The same decisions as
+//! [`crate::classic`]'s, on slots that the samples own, with a capacity that follows the tenant's share.
+
+use crate::list::{Links, List, NIL};
+
+/// Where ARC lists a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Place {
+    /// Nowhere.
+    #[default]
+    Out,
+    /// Resident, used once lately.
+    T1,
+    /// Resident, used at least twice lately.
+    T2,
+    /// Evicted from T1.
+    B1,
+    /// Evicted from T2.
+    B2,
+}
+
+impl Place {
+    /// Whether the shadow holds the page.
+    pub fn is_resident(self) -> bool {
+        matches!(self, Self::T1 | Self::T2)
+    }
+}
+
+/// The shadow. The caller keeps each slot's [`Place`].
+#[derive(Default)]
+pub(super) struct Arc {
+    links: Links,
+    lists: [List; 4],
+    /// The size that T1 is to have, "p" in the paper.
+    target: f32,
+}
+
+impl Arc {
+    #[inline]
+    fn len(&self, place: Place) -> u32 {
+        self.lists[place as usize - 1].len()
+    }
+
+    /// The share of the cache that is for pages used once, 0 to 1.
+    pub fn once_share(&self, capacity: u32) -> f32 {
+        self.target / capacity as f32
+    }
+
+    pub fn grow_to(&mut self, slot: u32) {
+        self.links.grow_to(slot);
+    }
+
+    /// Takes `slot` out of the list it is in.
+    pub fn forget(&mut self, slot: u32, place: Place) {
+        if place != Place::Out {
+            self.lists[place as usize - 1].remove(&mut self.links, slot);
+        }
+    }
+
+    fn append(&mut self, place: Place, slot: u32) {
+        self.lists[place as usize - 1].push_tail(&mut self.links, slot);
+    }
+
+    /// The page in `slot`, which is in `place`, is used. Each slot that changes its list is told to `moved`.
+    pub fn access(&mut self, slot: u32, place: Place, capacity: u32, moved: &mut impl FnMut(u32, Place)) {
+        let (c, to) = (capacity, if place == Place::Out { Place::T1 } else { Place::T2 });
+        let ratio = |more: u32, less: u32| (more as f32 / less.max(1) as f32).max(1.0);
+        let (b1, b2) = (self.len(Place::B1), self.len(Place::B2));
+        match place {
+            Place::T1 | Place::T2 => {}
+            Place::B1 => {
+                self.target = (self.target + ratio(b2, b1)).min(c as f32);
+                self.make_room(false, c, moved);
+            }
+            Place::B2 => {
+                self.target = (self.target - ratio(b1, b2)).max(0.0);
+                self.make_room(true, c, moved);
+            }
+            Place::Out => self.admit(c, moved),
+        }
+        self.forget(slot, place);
+        self.append(to, slot);
+        moved(slot, to);
+        // The capacity may have shrunk.
+        while self.len(Place::T1) + self.len(Place::T2) > c {
+            self.evict(false, moved);
+        }
+    }
+
+    /// Room for a page that is in no list.
+    fn admit(&mut self, c: u32, moved: &mut impl FnMut(u32, Place)) {
+        let [t1, t2, b1, b2] = [Place::T1, Place::T2, Place::B1, Place::B2].map(|place| self.len(place));
+        if t1 + b1 >= c {
+            if t1 < c {
+                self.drop_oldest(Place::B1, moved);
+                self.make_room(false, c, moved);
+            } else {
+                self.drop_oldest(Place::T1, moved);
+            }
+        } else if t1 + t2 + b1 + b2 >= c {
+            if t1 + t2 + b1 + b2 >= 2 * c {
+                self.drop_oldest(Place::B2, moved);
+            }
+            self.make_room(false, c, moved);
+        }
+    }
+
+    /// "REPLACE" in the paper, if the cache is full.
+    fn make_room(&mut self, in_b2: bool, c: u32, moved: &mut impl FnMut(u32, Place)) {
+        if self.len(Place::T1) + self.len(Place::T2) >= c {
+            self.evict(in_b2, moved);
+        }
+    }
+
+    fn evict(&mut self, in_b2: bool, moved: &mut impl FnMut(u32, Place)) {
+        let t1 = self.len(Place::T1) as f32;
+        let from_t1 =
+            self.len(Place::T2) == 0 || t1 > 0.0 && (t1 > self.target || in_b2 && t1 == self.target);
+        let (from, to) = if from_t1 { (Place::T1, Place::B1) } else { (Place::T2, Place::B2) };
+        let slot = self.lists[from as usize - 1].head();
+        debug_assert_ne!(slot, NIL);
+        self.forget(slot, from);
+        self.append(to, slot);
+        moved(slot, to);
+    }
+
+    fn drop_oldest(&mut self, place: Place, moved: &mut impl FnMut(u32, Place)) {
+        let links = &mut self.links;
+        if let Some(slot) = self.lists[place as usize - 1].pop_head(links) {
+            moved(slot, Place::Out);
+        }
+    }
+
+    pub fn metadata_bytes(&self) -> usize {
+        self.links.memory_bytes()
+    }
+
+    /// Panics unless the lists hold each slot in its place.
+    pub fn check_invariants(&self, places: impl Iterator<Item = Place>) {
+        let mut counts = [0; 5];
+        places.for_each(|place| counts[place as usize] += 1);
+        for (list, count) in self.lists.iter().zip(&counts[1..]) {
+            list.check_invariants(&self.links);
+            assert_eq!(list.len(), *count, "slots in a list of ARC");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Pages that left lately: when each was used last, by which stream, and of which kind it was.
+//!
+//! A page that returns is thereby told from one that is new, a wrong overrule is charged to the stream that caused it,
+//! and ARC's ghosts need no lists. A table of lines of eight entries, 64 bytes each; the entry used longest ago makes
+//! room. A page is recognised by 16 bits besides its line: one that never left is taken for another once in 8,000.
+
+use crate::ids::PageId;
+use crate::random::mix64;
+
+/// Entries a line.
+const WAYS: usize = 8;
+
+/// What is remembered of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Departed {
+    /// When it was used last.
+    pub last: u32,
+    /// Who used it last.
+    pub stream: u16,
+    /// Its kind.
+    pub kind: u8,
+    /// Whether it had been used more than once.
+    pub twice: bool,
+}
+
+/// One page: in order from the top, 32 bits of time, 12 of stream, 3 of kind, 1 whether used twice, 16 of hash. An
+/// empty place is 0, which no page has: its hash has the lowest bit set.
+#[derive(Clone, Copy)]
+struct Entry(u64);
+
+impl Entry {
+    fn new(mark: u16, page: Departed) -> Self {
+        let low = u64::from(page.stream) << 20 | u64::from(page.kind) << 17 | u64::from(page.twice) << 16;
+        Self(u64::from(page.last) << 32 | low | u64::from(mark))
+    }
+
+    #[inline]
+    fn mark(self) -> u16 {
+        self.0 as u16
+    }
+
+    #[inline]
+    fn last(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    fn page(self) -> Departed {
+        Departed {
+            last: self.last(),
+            stream: (self.0 >> 20) as u16 & 0xfff,
+            kind: (self.0 >> 17) as u8 & 7,
+            twice: self.0 >> 16 & 1 == 1,
+        }
+    }
+}
+
+/// The table.
+pub(super) struct DepartedPages {
+    lines: Vec<[Entry; WAYS]>,
+}
+
+impl DepartedPages {
+    /// Remembers about so many pages.
+    pub fn new(pages: u32) -> Self {
+        let lines = (pages as usize).div_ceil(WAYS).max(1);
+        Self { lines: vec![[Entry(0); WAYS]; lines] }
+    }
+
+    #[inline]
+    fn place(&self, page: PageId) -> (usize, u16) {
+        let hash = mix64(page.0);
+        let line = ((u128::from(hash) * self.lines.len() as u128) >> 64) as usize;
+        (line, hash as u16 | 1)
+    }
+
+    /// `page` leaves at `now`.
+    pub fn insert(&mut self, page: PageId, departed: Departed, now: u32) {
+        let (line, mark) = self.place(page);
+        let line = &mut self.lines[line];
+        let age = |entry: &Entry| match entry.0 {
+            0 => u32::MAX,
+            _ => now.wrapping_sub(entry.last()),
+        };
+        let same = line.iter().position(|entry| entry.mark() == mark && entry.0 != 0);
+        let way =
+            same.unwrap_or_else(|| (0..WAYS).max_by_key(|way| age(&line[*way])).expect("a line has entries"));
+        line[way] = Entry::new(mark, departed);
+    }
+
+    /// `page` returns: what is remembered of it.
+    pub fn take(&mut self, page: PageId) -> Option<Departed> {
+        let (line, mark) = self.place(page);
+        let entry = self.lines[line].iter_mut().find(|entry| entry.mark() == mark && entry.0 != 0)?;
+        let departed = entry.page();
+        *entry = Entry(0);
+        Some(departed)
+    }
+
+    /// What is remembered of `page`.
+    pub fn find(&self, page: PageId) -> Option<Departed> {
+        let (line, mark) = self.place(page);
+        let entry = self.lines[line].iter().find(|entry| entry.mark() == mark && entry.0 != 0)?;
+        Some(entry.page())
+    }
+
+    pub fn metadata_bytes(&self) -> usize {
+        self.lines.capacity() * size_of::<[Entry; WAYS]>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn departed(last: u32) -> Departed {
+        Departed { last, stream: (last % 4096) as u16, kind: (last % 5) as u8, twice: last % 2 == 1 }
+    }
+
+    #[test]
+    fn what_left_lately_is_remembered_as_it_was() {
+        let mut pages = DepartedPages::new(1024);
+        for page in 0..512 {
+            pages.insert(PageId(page), departed(page as u32 * 7), 4000);
+        }
+        let known = (0..512).filter(|page| pages.find(PageId(*page)) == Some(departed(*page as u32 * 7)));
+        assert!(known.count() >= 500, "few lines overflow while half of the places are free");
+        assert_eq!(pages.take(PageId(5)), Some(departed(35)));
+        assert_eq!(pages.take(PageId(5)), None);
+    }
+
+    #[test]
+    fn the_one_used_longest_ago_makes_room() {
+        let mut pages = DepartedPages::new(8);
+        for page in 0..12 {
+            pages.insert(PageId(page), departed(page as u32), 12);
+        }
+        let known: Vec<u64> = (0..12).filter(|page| pages.find(PageId(*page)).is_some()).collect();
+        assert_eq!(known, (4..12).collect::<Vec<_>>());
+    }
+}
