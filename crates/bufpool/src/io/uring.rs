@@ -40,6 +40,11 @@
 //! depth 0.93 to 1.01 at 8 to 128; operations that nobody waits for, each followed by the next from
 //! its completion, 0.99, 1.08, 0.96, 1.05. The I/O thread wins where many threads wait for small batches
 //! on a saturated device, since it collects them; it costs a quarter of the reads per second at depth 8.
+//! (In these runs a leased ring was filled up when a quarter was done; now it is an eighth.) Figures of the whole
+//! miss path are printed by `bufbench io`.
+//!
+//! So where tenants compete for a saturated device, their reads go to the I/O thread, which starts them in
+//! [turns](super::fair).
 
 mod driver;
 mod ring;
