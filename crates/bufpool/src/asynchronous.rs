@@ -204,7 +204,13 @@ impl Acquiring {
         }
         assert!(!matches!(self.stage, Stage::Over), "polled after it was ready");
         let operation = self.purpose.operation();
-        if let Err(error) = self.tenant.checked_word(self.file.page(self.number), self.purpose, operation) {
+        let checked = self.tenant.checked_word(self.file.page(self.number), self.purpose, operation);
+        // A write guard lends its bytes mutably, which pages that are read without a latch do not allow.
+        let checked = match self.purpose {
+            Purpose::Read => checked.map(drop),
+            _ => checked.and_then(|_| self.file.shared.check_optimistic(false, operation)),
+        };
+        if let Err(error) = checked {
             return Poll::Ready(Err(error));
         }
         if self.purpose != Purpose::Read

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -66,6 +66,8 @@ pub(crate) struct PoolShared {
     pub policy: CachePadded<Mutex<PolicyState>>,
     /// Something is to be read ahead.
     pub plans_waiting: AtomicBool,
+    /// Transfers of prefetched pages in flight.
+    pub runs_ahead: AtomicUsize,
     /// The hits of all threads. Locked after `policy`, if both.
     pub logs: CachePadded<Mutex<Vec<&'static Ring>>>,
 
@@ -175,6 +177,7 @@ impl Pool {
             policy: CachePadded::new(Mutex::new(policy)),
             logs: CachePadded::default(),
             plans_waiting: AtomicBool::new(false),
+            runs_ahead: AtomicUsize::new(0),
             frames_count: frames,
             reserve: CachePadded::new(reserve),
             hook_buffers,

@@ -40,6 +40,9 @@ const LOOK_MAX: usize = 1 << 16;
 /// Frames that may be found dirty or busy before a prefetch gives up.
 pub(crate) const BUSY_MAX: u32 = 16;
 
+/// Transfers in flight with which nobody has to hurry to begin more.
+const RUNS_ENOUGH: usize = 4;
+
 const OPERATION: &str = "prefetch page";
 
 /// On whose account pages come in ahead.
@@ -200,6 +203,7 @@ impl PoolShared {
         }
         self.counters.prefetch_issued.fetch_add(begun.pages as u64, Ordering::Relaxed);
         let request = |arrival: Arrival| arrival.into_request(self, &io);
+        self.runs_ahead.fetch_add(arrivals.len(), Ordering::SeqCst);
         let mut requests: Vec<Request> = arrivals.into_iter().map(request).collect();
         self.backend.submit(&mut requests);
         begun
@@ -231,18 +235,27 @@ impl PoolShared {
     /// Notes, under the policy lock, whether there is something to read ahead.
     pub(crate) fn note_plans(&self, policy: &PolicyState) {
         if !policy.plans.is_empty() {
-            self.plans_waiting.store(true, Ordering::Relaxed);
+            self.plans_waiting.store(true, Ordering::SeqCst);
         }
     }
 
-    /// Begins to read what streams promise. Without the policy lock; whoever comes first does it for all.
+    /// Begins to read what streams promise. Without the policy lock; whoever comes first does it for all. While enough is in
+    /// flight it is left to the next completion, which comes before the reader runs dry: so a scan shares the work with the
+    /// backend's thread.
     pub(crate) fn carry_out_plans(&self) {
-        if !self.plans_waiting.load(Ordering::Relaxed) {
+        // Sequentially consistent, with `Arrival::complete`: whoever counts a transfer in flight has its plans seen by its completion.
+        if self.plans_waiting.load(Ordering::SeqCst) && self.runs_ahead.load(Ordering::SeqCst) < RUNS_ENOUGH {
+            self.carry_out_plans_now();
+        }
+    }
+
+    fn carry_out_plans_now(&self) {
+        if !self.plans_waiting.load(Ordering::SeqCst) {
             return;
         }
         let plans: Vec<(Plan, Option<Arc<FileShared>>)> = {
             let mut policy = self.policy.lock();
-            self.plans_waiting.store(false, Ordering::Relaxed);
+            self.plans_waiting.store(false, Ordering::SeqCst);
             let plans = std::mem::take(&mut policy.plans);
             plans.into_iter().map(|plan| (plan, policy.file(plan.key.file).cloned())).collect()
         };
@@ -293,6 +306,8 @@ impl Arrival {
             }
         };
         self.land(&pool, &verified);
+        pool.runs_ahead.fetch_sub(1, Ordering::SeqCst);
+        pool.carry_out_plans_now();
         let_go(pool);
     }
 
@@ -315,7 +330,8 @@ impl Arrival {
                 }
             }
         }
-        landed.into_iter().for_each(|(loading, lease)| loading.publish_unlatched(lease));
+        // The last page first: who waits for the first one finds the others there when it is woken.
+        landed.into_iter().rev().for_each(|(loading, lease)| loading.publish_unlatched(lease));
         if !failed.is_empty() {
             pool.counters.prefetch_failed.fetch_add(failed.len() as u64, Ordering::Relaxed);
         }

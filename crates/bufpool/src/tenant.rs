@@ -277,7 +277,7 @@ macro_rules! access_functions {
         ///
         /// # Errors
         ///
-        /// As [`write`](Self::write), and as [`read_async`](Self::read_async).
+        /// As [`write`](Self::write), and as [`read_async`](Self::read_async); [`ErrorKind::Unsupported`] for an optimistic file.
         #[track_caller]
         pub fn write_async<'g>($($receiver)*, page: Page<'g>) -> WriteFuture $($bound)* {
             $tenant.write_future(page, $site)

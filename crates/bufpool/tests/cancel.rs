@@ -279,9 +279,15 @@ fn wrong_pages_are_refused() {
     let tenant = pool.default_tenant();
     assert_eq!(kind(block_on(tenant.read_async(file.page(10)))), ErrorKind::PageBeyondEnd);
     assert_eq!(kind(block_on(tenant.read_async(foreign.page(0)))), ErrorKind::WrongPool);
+    let options = FileOptions::new().create(true).optimistic(true);
+    let words = pool.open_file("words", options).unwrap();
+    words.extend(1).unwrap();
+    assert_eq!(kind(block_on(tenant.write_async(words.page(0)))), ErrorKind::Unsupported);
+    assert!(block_on(tenant.read_async(words.page(0))).is_ok());
+    let reads = pool.stats().reads;
     let mut late = tenant.read_async(file.page(3));
     assert!(poll_once(&mut late, &Arc::default()).is_pending());
-    while pool.stats().reads == 0 {
+    while pool.stats().reads == reads {
         std::thread::yield_now();
     }
     pool.check_invariants();
