@@ -281,13 +281,11 @@ impl PoolShared {
 
     /// Cleans pages that will be victims soon, and more while too many are dirty.
     fn write_ahead(&self) {
-        let mut looked_at = (self.frames_count / 16).max(BATCH_PAGES as u32) as usize;
+        let all = self.frames_count as usize;
+        let mut looked_at = (all / 16).max(BATCH_PAGES);
         loop {
             let over_limit = self.counters.dirty_frames.load(Ordering::Relaxed) > self.dirty_limit;
             let mut pages = self.coldest_dirty(looked_at);
-            if pages.is_empty() && (!over_limit || looked_at >= self.frames_count as usize) {
-                return;
-            }
             pages.sort_by_key(|(file, number)| (file.id, *number));
             let mut written = 0;
             for batch in pages.chunks(BATCH_PAGES) {
@@ -295,10 +293,10 @@ impl PoolShared {
                 // Misses that wait for reserve frames come first.
                 self.write_departures();
             }
-            if over_limit {
-                looked_at = (looked_at * 2).min(self.frames_count as usize);
-            }
-            if written == 0 && (!over_limit || looked_at >= self.frames_count as usize) {
+            // Farther from the head only where there is little to do near it: looking takes the policy lock.
+            if over_limit && pages.len() < BATCH_PAGES && looked_at < all {
+                looked_at = (looked_at * 2).min(all);
+            } else if written == 0 {
                 return;
             }
         }
