@@ -18,9 +18,10 @@ fn main() {
         println!("skipped: {error:#}");
         return;
     }
-    for (name, order) in
-        [("random 4 KiB", Order::Random { depth: 32 }), ("sequential 256 KiB", Order::Sequential)]
-    {
+    for (name, order) in [
+        ("random 4 KiB", Order::Random { depth: 32 }),
+        ("sequential 256 KiB", Order::Sequential { depth: 8 }),
+    ] {
         let writes = PageWrites::new(&path, order, FRAMES, Direct::Prefer, Io::Auto, 1);
         let mut writes = writes.expect("a pool and a bare loop on the file");
         let mut group = criterion.benchmark_group(name);

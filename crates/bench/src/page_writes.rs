@@ -17,8 +17,6 @@ use crate::workload::Permutation;
 
 /// Bytes of a write of the bare loop where pages are adjacent.
 const RUN_BYTES: usize = 256 << 10;
-/// Writes of that size that the bare loop keeps in flight.
-const RUN_DEPTH: u32 = 8;
 
 /// Which pages become dirty, one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,8 +26,11 @@ pub enum Order {
         /// How many of them the bare loop keeps in flight.
         depth: u32,
     },
-    /// From the first to the last; the bare loop writes 256 KiB at a time, eight at once.
-    Sequential,
+    /// From the first to the last; the bare loop writes 256 KiB at a time.
+    Sequential {
+        /// How many such writes the bare loop keeps in flight.
+        depth: u32,
+    },
 }
 
 /// A file of pages, a pool full of dirty ones, and a bare loop.
@@ -45,7 +46,7 @@ pub struct PageWrites {
 }
 
 impl PageWrites {
-    /// A pool of `frames` frames on `io`, with the options it has by default, and a bare loop, over the file that
+    /// A pool of `frames` frames on `io`, with the options it has by default but plain LRU, and a bare loop, over the file that
     /// [`random_reads::build`] made at `path`. The pool is filled with dirty pages.
     ///
     /// # Errors
@@ -61,10 +62,11 @@ impl PageWrites {
         );
         let (block_bytes, depth) = match order {
             Order::Random { depth } => (PAGE_BYTES, depth),
-            Order::Sequential => (RUN_BYTES, RUN_DEPTH),
+            Order::Sequential { depth } => (RUN_BYTES, depth),
         };
         let bare = BareLoop::new(random_reads::open(path, direct)?, block_bytes, depth)?;
-        let tenant = pool.tenant("writer").open()?;
+        // Plain LRU: this is about how pages are written, and not about which.
+        let tenant = pool.tenant("writer").manager(None).open()?;
         let shuffled = Permutation::new(pages, seed);
         let mut writes = Self { pool, tenant, file, bare, order, shuffled, pages, next: 0 };
         writes.pool_writes(u64::from(frames))?;
@@ -98,7 +100,7 @@ impl PageWrites {
     pub fn bare(&mut self, count: u64) -> Result<LoopTime> {
         let pages_per_write = match self.order {
             Order::Random { .. } => 1,
-            Order::Sequential => (RUN_BYTES / PAGE_BYTES) as u64,
+            Order::Sequential { .. } => (RUN_BYTES / PAGE_BYTES) as u64,
         };
         let start = self.next.next_multiple_of(pages_per_write);
         self.next = start;
@@ -115,7 +117,7 @@ impl PageWrites {
         self.next += count;
         (first..first + count).map(move |at| match order {
             Order::Random { .. } => shuffled.apply(at % pages),
-            Order::Sequential => at % pages,
+            Order::Sequential { .. } => at % pages,
         })
     }
 }

@@ -52,7 +52,8 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
     let frames = (args.pages / 8) as u32;
     for (work, unit, order) in [
         ("random 4 KiB", "pages/s", Order::Random { depth: args.depth }),
-        ("sequential 256 KiB", "pages/s", Order::Sequential),
+        ("sequential 256 KiB, depth 1", "pages/s", Order::Sequential { depth: 1 }),
+        ("sequential 256 KiB, depth 8", "pages/s", Order::Sequential { depth: 8 }),
     ] {
         let mut writes = PageWrites::new(&path, order, frames, direct, io, seed)?;
         let mut cpu_us = (Vec::new(), Vec::new());
