@@ -62,13 +62,11 @@ impl Directory {
     }
 
     /// Deletes the placeholder that points to `frame`, if any, as the overrule that made it has turned out wrong or
-    /// not. Returns whether there was one.
-    pub(crate) fn settle_claim(&mut self, frame: u32, is_wrong: bool) -> bool {
-        let is_settled = self.drop_placeholder(frame).is_some();
-        if is_settled {
+    /// not.
+    pub(crate) fn settle_claim(&mut self, frame: u32, is_wrong: bool) {
+        if self.drop_placeholder(frame).is_some() {
             self.tenants[self.frames[frame].owner.index()].revocation.settle(is_wrong);
         }
-        is_settled
     }
 
     /// The identity of the absent page whose placeholder points to `frame` has ended: the claim dies, and the frame

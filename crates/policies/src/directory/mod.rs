@@ -387,11 +387,11 @@ impl Directory {
     /// The HIT step of LRU-SP. Returns whether an overrule was vindicated.
     #[inline]
     fn reference(&mut self, frame: u32, access: &Access) -> bool {
-        let owner = self.frames[frame].owner;
         self.now += 1;
         let slot = &mut self.frames[frame];
         slot.last_reference = self.now as u64;
         slot.stamp = self.now;
+        let (owner, vindicated, is_ahead) = (slot.owner, slot.has_claim, slot.state == State::Ahead);
         let tenant = &mut self.tenants[owner.index()];
         let was_head = tenant.ledger.head == frame;
         tenant.ledger.move_to_tail(&mut self.frames, frame);
@@ -402,9 +402,11 @@ impl Directory {
         if !self.foreign.is_empty() && access.tenant != owner {
             self.foreign[frame as usize] = self.now;
         }
-        let vindicated = self.settle_claim(frame, false);
-        self.tenants[owner.index()].stats.vindications += u64::from(vindicated);
-        if self.frames[frame].state == State::Ahead {
+        if vindicated {
+            self.settle_claim(frame, false);
+            self.tenants[owner.index()].stats.vindications += 1;
+        }
+        if is_ahead {
             self.first_access(frame, access);
         } else {
             self.tell(owner, |control, frames| control.block_accessed(frames, frame, access));
