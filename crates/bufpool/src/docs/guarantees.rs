@@ -52,6 +52,10 @@
 //! | A miss that finds every frame in use waits `frame_wait_ms` at most, and not at all where the caller holds them itself; the error counts the pins of each tenant. | | `errors::a_miss_waits_for_frames_of_other_threads_and_then_gives_up`, `errors::a_thread_that_holds_every_frame_is_told_at_once` |
 //! | A latch is waited for `latch_wait_ms` at most. | | `errors::a_latch_wait_ends_and_names_the_page` |
 //! | Flushes deadlock with nobody: not with a thread that holds a page and fetches another. | a flush holds nothing while it waits | `checkpoint::flushing_everything_while_a_latch_holder_misses`, `src/loom_models.rs::flushing_everything_against_a_holder_who_fetches_another_page` |
+//! | Calls of [`Tenant::read_many`](crate::Tenant::read_many) deadlock with nobody, whatever their lists have in common. | a call that holds anything waits for the device only | `read_many::overlapping_batches_and_writers_make_progress` |
+//! | A future that is dropped, whatever it has come to, leaves no latch, pin or frame behind; the load it began ends by itself, and the page is there for others. | a load owns its frame and the page's word until its completion | `cancel::dropped_in_any_state_it_leaves_nothing_behind`, `cancel::a_page_loaded_for_a_dropped_future_is_there_for_others`, `src/loom_models.rs::a_dropped_future_in_flight` |
+//! | Nobody waits for an executor that does not poll: a future holds a pin at most. | | `cancel::waiting_futures_are_woken`, `src/loom_models.rs::a_future_that_waits_is_woken` |
+//! | A prefetch that fails harms nobody: its frames are free again, and who needs the page gets the error. | | `prefetch::failures_at_every_read_lose_neither_frames_nor_changes`, `read_ahead::failures_reach_only_those_who_need_the_page` |
 //! | Closing waits for what is in flight, and nothing is touched after it. | a closed file loads no page, and each page is latched before its frame is given away | `src/loom_models.rs::closing_with_reads_and_writes_in_flight`, `errors::what_was_closed_stays_closed` |
 //!
 //! # Closing and dropping
