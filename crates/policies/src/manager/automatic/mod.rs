@@ -12,7 +12,7 @@
 //! Time counts 8 a miss and 1 a hit of the tenant. Misses alone are what frames compete in, and learn best where few
 //! accesses hit; but where nearly all hit they tell no two ages apart. 1 to 32 give misses within 0.3 %.
 //!
-//! Cost: O(1) amortised a hit, a few stores if the page is not sampled; a victim looks at 64 pages. Nothing is allocated
+//! Cost: O(1) amortised a hit, a few stores if the page is not sampled; a victim looks at 32 pages. Nothing is allocated
 //! per access once streams, classes and samples have reached their numbers. Deterministic under a seed.
 
 mod arc;
@@ -20,6 +20,7 @@ mod departed;
 mod experts;
 mod intervals;
 mod samples;
+mod shortlist;
 mod streams;
 
 use super::{Block, Manager, StreamReport};
@@ -31,10 +32,11 @@ use departed::{Departed, DepartedPages};
 use experts::{Expert, Judge, Shadows};
 use intervals::{Classes, NEW};
 use samples::{SampledAccess, Samples};
+use shortlist::Shortlist;
 use streams::Streams;
 
-/// Pages compared for a victim. It is then among the worst 2 % or so; 32 to 256 give misses within 0.3 %.
-const CANDIDATES: u32 = 64;
+/// Pages compared for a victim when ARC is followed: it is then among the oldest 3 % or so.
+const ARC_CANDIDATES: u32 = 32;
 /// Time that passes with a miss, in hits.
 const TIME_PER_MISS: u32 = 8;
 /// Samples looked at a miss while every page is sampled: a round of all samples takes half a turnover.
@@ -127,6 +129,8 @@ pub struct Automatic {
     judge: Judge,
     /// Whether no question has been asked yet.
     is_undecided: bool,
+    /// Frames that were worth least when looked at last.
+    shortlist: Shortlist,
     random: SplitMix64,
 }
 
@@ -154,6 +158,7 @@ impl Automatic {
             samples,
             judge: Judge::new(first),
             is_undecided: true,
+            shortlist: Shortlist::new(),
             random: SplitMix64::new(seed),
         }
     }
@@ -245,37 +250,29 @@ impl Automatic {
         missing: Option<&Access>,
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> FrameId {
-        let mut worst = (self.value(candidate.0), candidate.0);
         let newest = missing.map_or(NIL, |access| {
             let stream = self.streams.find(&mut self.classes, access.context, access.file, self.now);
             self.streams[stream].newest
         });
-        if self
-            .frames
-            .get(newest as usize)
-            .is_some_and(|frame| frame.own_at != NIL && self.streams.is_looping(frame.stream, frame.kind))
-        {
-            self.consider(newest, &mut worst, busy);
-        }
-        for _ in 0..CANDIDATES {
-            let frame = self.own[self.random.below(self.own.len() as u64) as usize];
-            self.consider(frame, &mut worst, busy);
-        }
-        FrameId(worst.1)
+        let mut shortlist = self.shortlist;
+        let mut random = self.random.clone();
+        let looping = |frame: &u32| {
+            let frame = self.frames.get(*frame as usize);
+            frame.is_some_and(|frame| self.streams.is_looping(frame.stream, frame.kind))
+        };
+        let more = [candidate.0].into_iter().chain(Some(newest).filter(looping));
+        shortlist.renew(more, &self.own, &mut random, |frame| self.value(frame));
+        (self.shortlist, self.random) = (shortlist, random);
+        let choice = shortlist.iter().find(|frame| *frame == candidate.0 || !busy(FrameId(*frame)));
+        choice.map_or(candidate, FrameId)
     }
 
+    /// What the page in `frame` is worth; none if the tenant does not own it.
     #[inline]
-    fn consider(&self, frame: u32, worst: &mut (f32, u32), busy: &mut dyn FnMut(FrameId) -> bool) {
-        let value = self.value(frame);
-        if value < worst.0 && !busy(FrameId(frame)) {
-            *worst = (value, frame);
-        }
-    }
-
-    #[inline]
-    fn value(&self, frame: u32) -> f32 {
-        let Frame { last, stream, kind, .. } = self.frames[frame as usize];
-        self.classes.value(self.streams.class(stream, kind), self.now.wrapping_sub(last))
+    fn value(&self, frame: u32) -> Option<f32> {
+        let Frame { last, stream, kind, own_at, .. } = self.frames[frame as usize];
+        let value = self.classes.value(self.streams.class(stream, kind), self.now.wrapping_sub(last));
+        (own_at != NIL).then_some(value)
     }
 
     /// The oldest page among the candidate and some chosen at random, of those used once or of the others, whichever
@@ -285,7 +282,7 @@ impl Automatic {
         let target = self.samples.once_share(owned) * owned as f32;
         let twice = self.once as f32 <= target;
         let mut oldest = (0, candidate.0);
-        for number in 0..=CANDIDATES {
+        for number in 0..=ARC_CANDIDATES {
             let frame = match number {
                 0 => candidate.0,
                 _ => self.own[self.random.below(u64::from(owned)) as usize],
@@ -371,7 +368,7 @@ impl Manager for Automatic {
         }
     }
 
-    /// Looks at 64 blocks, and asks whether one is busy only if it is the worst so far.
+    /// Looks at 32 blocks or so, and asks whether one is busy only if it would be given up.
     fn replace_block(
         &mut self,
         candidate: FrameId,

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use super::arc::{Arc, Place};
 use super::experts::{Expert, Shadows};
 use super::intervals::{Class, Classes};
+use super::shortlist::Shortlist;
 use super::streams::Streams;
 use crate::ids::{FrameId, PageId};
 use crate::list::{Links, List, NIL};
@@ -26,8 +27,6 @@ const REACH: u32 = 4;
 const SAMPLED_FRAMES_MIN: u32 = 512;
 /// One page in so many at most is sampled: memory is then half a sample a frame.
 const RATE_MAX: u32 = 8;
-/// Pages compared when the shadow that replaces by value needs room.
-const CANDIDATES: u32 = super::CANDIDATES;
 /// Remembered pages that a shadow still holds and that get another round, at most, before one is forgotten.
 const ROUNDS_MAX: u32 = 8;
 /// Frames tried for one that the shadow does not hold.
@@ -91,6 +90,8 @@ pub(super) struct Samples {
     arc: Arc,
     /// What the shadow by value holds, in no order.
     kept: Vec<u32>,
+    /// Those of them that were worth least when looked at last.
+    shortlist: Shortlist,
     index: SlotIndex,
     /// How many pages each set of shadows holds.
     held: [u32; Shadows::SETS],
@@ -118,6 +119,7 @@ impl Samples {
             lru_len: 0,
             arc: Arc::default(),
             kept: Vec::new(),
+            shortlist: Shortlist::new(),
             index: SlotIndex::default(),
             held: [0; Shadows::SETS],
             followed,
@@ -401,26 +403,19 @@ impl Samples {
         random: &mut SplitMix64,
     ) {
         while self.kept.len() as u32 >= capacity {
-            let mut worst = (f32::MAX, self.kept[0]);
-            let mut consider = |slot: u32| {
-                let sample = &self.samples[slot as usize];
+            let samples = &self.samples;
+            let value = |slot: u32| {
+                let sample = &samples[slot as usize];
                 let class = streams.class(sample.stream, sample.kind);
-                let value = classes.value(class, now.wrapping_sub(sample.last));
-                if value < worst.0 {
-                    worst = (value, slot);
-                }
+                (sample.kept_at != NIL).then(|| classes.value(class, now.wrapping_sub(sample.last)))
             };
-            if self
-                .samples
-                .get(newest as usize)
-                .is_some_and(|sample| sample.kept_at != NIL && streams.is_looping(sample.stream, sample.kind))
-            {
-                consider(newest);
-            }
-            for _ in 0..CANDIDATES {
-                consider(self.kept[random.below(self.kept.len() as u64) as usize]);
-            }
-            self.give_up(worst.1);
+            let looping = |slot: &u32| {
+                let sample = samples.get(*slot as usize);
+                sample.is_some_and(|sample| streams.is_looping(sample.stream, sample.kind))
+            };
+            self.shortlist.renew(Some(newest).filter(looping), &self.kept, random, value);
+            let worst = self.shortlist.iter().next().expect("the shadow holds what was drawn");
+            self.give_up(worst);
         }
         self.samples[slot as usize].kept_at = self.kept.len() as u32;
         self.set_held(slot, Expert::Value, true);
