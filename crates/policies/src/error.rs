@@ -86,6 +86,11 @@ pub enum DirectoryError {
         /// The cap, in frames.
         cap_frames: u32,
     },
+    /// A tenant that cannot share its account: it has joined another's, or is to join itself, or others have joined it.
+    NoAccount {
+        /// The tenant named.
+        tenant: TenantId,
+    },
     /// All floors together leave too few frames.
     FloorsTooLarge {
         /// What the floors would come to, in frames.
@@ -107,6 +112,13 @@ impl fmt::Display for DirectoryError {
                 write!(
                     f,
                     "a cap of {cap_frames} frames, expected at least 1 and at least the floor of {floor_frames}"
+                )
+            }
+            Self::NoAccount { tenant } => {
+                write!(
+                    f,
+                    "tenant {} cannot be joined or join, expected two tenants that share with nobody",
+                    tenant.0
                 )
             }
             Self::FloorsTooLarge { floors_frames, limit_frames } => {

@@ -3,6 +3,7 @@
 use crate::{
     allocation::revocation::Revocation,
     frame_table::{LEDGER, List},
+    ids::TenantId,
     manager::Control,
 };
 
@@ -83,6 +84,8 @@ pub(crate) struct Tenant {
     /// Frames it may not exceed.
     pub cap_frames: u32,
     pub standing: Standing,
+    /// Whose its pages are: another tenant's if it has joined that one.
+    pub account: Option<TenantId>,
 }
 
 impl Tenant {
@@ -95,6 +98,7 @@ impl Tenant {
             floor_frames,
             cap_frames,
             standing: Standing::Open,
+            account: None,
         }
     }
 

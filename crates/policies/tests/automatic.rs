@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use bufpool_policies::classic::PolicyKind;
 use bufpool_policies::{
     Access, Admission, Allocation, Automatic, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions,
     FileId, FrameId, PageId, SplitMix64, Strategy, TenantId,
@@ -143,6 +144,25 @@ fn a_context_that_changes_costs_an_oblivious_tenant_no_hit() {
     }
 }
 
+/// A context loops until it is known for it, then turns local: 4 x frames accesses later it misses as under LRU.
+#[test]
+fn a_context_that_changes_recovers() {
+    let frames = 300u64;
+    let mut caches = [Cache::new(frames as u32), managed(frames as u32, Strategy::Auto)];
+    let mut misses = [0; 2];
+    let mut random = SplitMix64::new(4);
+    for at in 0..40_000u64 {
+        // From the half on: uniform over 200 pages, a new one of which comes in every 20 accesses.
+        let page = if at < 20_000 { at % 400 } else { 10_000 + at / 20 + random.below(200) };
+        for (cache, misses) in caches.iter_mut().zip(&mut misses) {
+            let hit = cache.access(DEFAULT_TENANT, 1, page);
+            *misses += u32::from(!hit && at >= 20_000 + 4 * frames);
+        }
+    }
+    let [lru, auto] = misses;
+    assert!(f64::from(auto) <= 1.02 * f64::from(lru), "auto {auto}, LRU {lru}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
@@ -183,4 +203,53 @@ proptest! {
             cache.directory.check_invariants();
         }
     }
+}
+
+/// Tenants that joined an account are managed as one, and count for themselves.
+#[test]
+fn tenants_of_one_account_share_its_manager() {
+    let (mut alone, mut shared) = (managed(300, Strategy::Auto), Cache::new(300));
+    let commons = shared.directory.open_tenant(0, 300).unwrap();
+    shared.manage(commons, Strategy::Auto, 1);
+    let other = shared.directory.open_tenant(0, 300).unwrap();
+    shared.directory.join(DEFAULT_TENANT, commons).unwrap();
+    shared.directory.join(other, commons).unwrap();
+    let mut random = SplitMix64::new(9);
+    let mut hits = 0;
+    for at in 0..20_000u64 {
+        let (tenant, page) =
+            if at % 2 == 0 { (other, at / 2 % 400) } else { (DEFAULT_TENANT, 1000 + random.below(200)) };
+        let context = tenant.0;
+        let hit = shared.access(tenant, context, page);
+        assert_eq!(hit, alone.access(DEFAULT_TENANT, context, page), "access {at}");
+        hits += u64::from(hit && tenant == other);
+    }
+    shared.directory.check_invariants();
+    assert_eq!(shared.directory.tenant_stats(other).hits, hits);
+    assert_eq!(shared.directory.resident(other) + shared.directory.resident(DEFAULT_TENANT), 0);
+    assert_eq!(shared.directory.resident(commons), 300);
+}
+
+/// A tenant leaves the common account with the first directive that succeeds, or the first share of its own.
+#[test]
+fn advice_ends_the_sharing() {
+    let mut cache = Cache::new(20);
+    let commons = cache.directory.open_tenant(0, 20).unwrap();
+    let [a, b] = [0, 1].map(|_| cache.directory.open_tenant(0, 20).unwrap());
+    cache.manage(commons, Strategy::Auto, 1);
+    [a, b].iter().for_each(|tenant| cache.directory.join(*tenant, commons).unwrap());
+    assert!(cache.directory.join(commons, a).is_err(), "an account with members cannot join");
+    assert!(cache.directory.join(DEFAULT_TENANT, a).is_err(), "a member is no account");
+    assert!(cache.directory.set_policy(a, 1_000, PolicyKind::Mru).is_err());
+    assert_eq!(cache.directory.account(a), commons, "a directive that fails changes nothing");
+    cache.directory.set_policy(a, 0, PolicyKind::Mru).unwrap();
+    cache.directory.set_floor(b, 3).unwrap();
+    for tenant in [a, b] {
+        assert_eq!(cache.directory.account(tenant), tenant);
+        for page in 0..10 {
+            assert!(!cache.access(tenant, 1, 100 * u64::from(tenant.0) + page));
+        }
+        assert_eq!(cache.directory.resident(tenant), 10);
+    }
+    cache.directory.check_invariants();
 }

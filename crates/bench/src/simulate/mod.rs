@@ -167,7 +167,7 @@ pub fn simulate(
         }
         Scheme::Managed(kind) => {
             let mut run = TwoLevelRun::new(trace, setup, Allocation::LruSp)?;
-            run.manage(kind, setup.seed)?;
+            run.manage(kind, setup)?;
             play(trace, run, TwoLevelRun::into_tally)
         }
     }

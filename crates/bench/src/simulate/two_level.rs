@@ -85,16 +85,33 @@ impl<'a> TwoLevelRun<'a> {
         })
     }
 
-    /// Gives each tenant a manager, which its first directive replaces.
+    /// Gives each tenant a manager, which its first directive replaces. With [`ManagerKind::Auto`], tenants without a floor
+    /// or cap share one account and one manager, until they give a directive.
     ///
     /// # Errors
     ///
     /// None as long as the tenants are open.
-    pub fn manage(&mut self, kind: ManagerKind, seed: u64) -> Result<(), SimError> {
-        let frames = self.directory.frames();
-        for (&tenant, &named) in self.tenants.iter().zip(self.trace.tenants()) {
-            let manager = kind.build(frames, seed, TenantId(named as u32));
-            self.directory.set_manager(tenant, manager, true)?;
+    pub fn manage(&mut self, kind: ManagerKind, setup: &Setup) -> Result<(), SimError> {
+        let (frames, seed) = (self.directory.frames(), setup.seed);
+        let named = self.tenants.iter().copied().zip(self.trace.tenants().iter().map(|named| *named as u32));
+        let has_share = |named: u32| setup.floors.contains_key(&named) || setup.caps.contains_key(&named);
+        let (alone, common): (Vec<_>, Vec<_>) =
+            named.partition(|(_, named)| kind != ManagerKind::Auto || has_share(*named));
+        for (tenant, named) in alone {
+            self.directory.set_manager(tenant, kind.build(frames, seed, TenantId(named)), true)?;
+        }
+        match common[..] {
+            [] => {}
+            [(tenant, named)] => {
+                self.directory.set_manager(tenant, kind.build(frames, seed, TenantId(named)), true)?;
+            }
+            _ => {
+                let commons = self.directory.open_tenant(0, frames)?;
+                let manager = kind.build(frames, seed, DEFAULT_TENANT);
+                self.directory.set_manager(commons, manager, false)?;
+                common.iter().try_for_each(|(tenant, _)| self.directory.join(*tenant, commons))?;
+                self.revocations.resize(commons.index() + 1, 0);
+            }
         }
         Ok(())
     }
@@ -124,7 +141,7 @@ impl<'a> TwoLevelRun<'a> {
         match self.directory.admit(access, &mut &self.pins) {
             Admission::Free { frame, decision } => {
                 self.count(&decision);
-                self.load(frame.0, block, site);
+                self.load(frame.0, block, site, access.tenant);
             }
             Admission::Evict { frame, tenant, decision, .. } => {
                 self.count(&decision);
@@ -132,7 +149,7 @@ impl<'a> TwoLevelRun<'a> {
                 // Charged where the decision is, also when another block than the candidate went.
                 self.tally.holder(decision.candidate.unwrap_or(frame).0).evictions += 1;
                 self.frame_of[self.block_in[frame.index()] as usize] = ABSENT;
-                self.load(frame.0, block, site);
+                self.load(frame.0, block, site, access.tenant);
             }
             Admission::Exhausted { .. } => {
                 return Err(SimError::all_pinned(self.trace, index, block, self.directory.frames()));
@@ -141,7 +158,7 @@ impl<'a> TwoLevelRun<'a> {
         Ok(())
     }
 
-    fn load(&mut self, frame: u32, block: u32, site: u32) {
+    fn load(&mut self, frame: u32, block: u32, site: u32, tenant: TenantId) {
         self.directory.loaded(FrameId(frame));
         self.block_in[frame as usize] = block;
         self.frame_of[block as usize] = frame;
@@ -152,7 +169,10 @@ impl<'a> TwoLevelRun<'a> {
             By::Tenant => {
                 // A block that came in through a placeholder may belong to another tenant than the one that loads it.
                 let owner = self.directory.owner(FrameId(frame)).expect("just loaded");
-                self.tally.hold(frame, self.tenant_numbers[owner.index()]);
+                let numbers = &self.tenant_numbers;
+                // Of a common account's blocks those count for a tenant that it loaded.
+                let number = numbers.get(owner.index()).unwrap_or(&numbers[tenant.index()]);
+                self.tally.hold(frame, *number);
             }
         }
     }

@@ -59,6 +59,11 @@ impl Revocation {
         }
     }
 
+    /// Whether overrules are judged from now on. A sentence that is being served goes on.
+    pub fn set_enabled(&mut self, enabled: bool) {
+        self.enabled = enabled;
+    }
+
     /// Whether the manager is not to be asked.
     #[inline]
     pub fn is_revoked(&self) -> bool {

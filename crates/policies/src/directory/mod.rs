@@ -273,6 +273,12 @@ impl Directory {
         self.tenants[tenant.index()].ledger.len
     }
 
+    /// Whose the pages are that `tenant` loads: its own, unless it has [joined](Self::join) another tenant.
+    #[inline]
+    pub fn account(&self, tenant: TenantId) -> TenantId {
+        self.tenants[tenant.index()].account.unwrap_or(tenant)
+    }
+
     /// Whether the tenant has a manager, revoked or not.
     pub fn is_managed(&self, tenant: TenantId) -> bool {
         self.tenants[tenant.index()].control.is_managed()
@@ -399,7 +405,7 @@ impl Directory {
         if was_head {
             self.ledger_changed(owner);
         }
-        if !self.foreign.is_empty() && access.tenant != owner {
+        if !self.foreign.is_empty() && self.account(access.tenant) != owner {
             self.foreign[frame as usize] = self.now;
         }
         if vindicated {
@@ -435,8 +441,9 @@ impl Directory {
             stats.misses += 1;
             self.tenants[heir.index()].revocation.access();
         }
+        let is_own = self.account(access.tenant) == heir;
         if let Some(foreign) = self.foreign.get_mut(frame as usize) {
-            *foreign = if access.tenant == heir { i64::MIN } else { self.now };
+            *foreign = if is_own { i64::MIN } else { self.now };
         }
     }
 

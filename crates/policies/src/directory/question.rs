@@ -104,7 +104,8 @@ impl Directory {
     fn admit_as<C: Claims>(&mut self, state: State, access: &Access, claims: &mut C) -> Admission {
         let mut decision = Decision::default();
         let mut victim = None;
-        let mut heir = access.tenant;
+        let account = self.account(access.tenant);
+        let mut heir = account;
         if let Some(candidate) = self.take_placeholder(access, claims, &mut decision) {
             victim = self.take(candidate, Some(access), claims, &mut decision);
             // Shared pages: a block that comes in through a placeholder belongs to the placeholder's owner, so that
@@ -112,14 +113,13 @@ impl Directory {
             if victim.is_some() && !self.foreign.is_empty() {
                 heir = self.frames[candidate].owner;
             }
-        } else if !self.tenants[access.tenant.index()].is_at_cap()
+        } else if !self.tenants[account.index()].is_at_cap()
             && let Some(frame) = self.free.pop_head(&mut self.frames)
         {
-            self.enter_for(frame, access, access.tenant, state);
+            self.enter_for(frame, access, account, state);
             return Admission::Free { frame: FrameId(frame), decision };
         }
-        let victim =
-            victim.or_else(|| self.take_from_ledger(access.tenant, Some(access), claims, &mut decision));
+        let victim = victim.or_else(|| self.take_from_ledger(account, Some(access), claims, &mut decision));
         let Some(victim) = victim else {
             return Admission::Exhausted { decision };
         };

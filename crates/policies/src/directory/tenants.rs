@@ -33,11 +33,29 @@ impl Directory {
         self.set_floor(tenant, 0)?;
         let state = &mut self.tenants[tenant.index()];
         state.standing = Standing::Closed;
+        state.account = None;
         drop_control(std::mem::take(&mut state.control));
         let claimed: Vec<u32> =
             state.ledger.iter(&self.frames).filter(|frame| self.frames[*frame].has_claim).collect();
         claimed.into_iter().for_each(|frame| self.end_claim(frame));
+        for member in self.tenants.iter_mut().filter(|member| member.account == Some(tenant)) {
+            member.account = None;
+        }
         self.vacate_tenant(tenant);
+        Ok(())
+    }
+
+    /// From now on the pages that `tenant` loads belong to `account`: they share its part of the ledger, its manager, its
+    /// floor and its cap, and are not protected from each other. Accesses, hits and misses stay `tenant`'s. It ends with the
+    /// first manager, directive, floor or cap of the tenant's own; what it loaded meanwhile stays with `account`.
+    pub fn join(&mut self, tenant: TenantId, account: TenantId) -> Result<(), DirectoryError> {
+        self.open(tenant)?;
+        let is_account = self.open(account)?.account.is_none() && tenant != account;
+        let has_members = self.tenants.iter().any(|member| member.account == Some(tenant));
+        if !is_account || has_members {
+            return Err(DirectoryError::NoAccount { tenant: if has_members { tenant } else { account } });
+        }
+        self.tenants[tenant.index()].account = Some(account);
         Ok(())
     }
 
@@ -49,6 +67,7 @@ impl Directory {
         let had_floors = self.floors_frames > 0;
         self.floors_frames = self.floors_frames - u64::from(before) + u64::from(floor_frames);
         self.tenants[tenant.index()].floor_frames = floor_frames;
+        self.tenants[tenant.index()].account = None;
         if !had_floors {
             (0..self.tenants.len()).for_each(|t| self.ledger_changed(TenantId(t as u32)));
         }
@@ -63,6 +82,7 @@ impl Directory {
         let floor_frames = self.open(tenant)?.floor_frames;
         self.check_share(floor_frames, floor_frames, cap_frames)?;
         self.tenants[tenant.index()].cap_frames = cap_frames;
+        self.tenants[tenant.index()].account = None;
         Ok(())
     }
 
@@ -196,7 +216,11 @@ impl Directory {
         let blocks: Vec<u32> =
             ledger.iter(&self.frames).filter(|frame| resident(&self.frames, frame)).collect();
         let adopted = blocks.into_iter().try_for_each(|frame| control.new_block(&mut self.frames, frame));
-        drop_control(std::mem::replace(&mut self.tenants[tenant.index()].control, control));
+        let judges_itself = control.judges_itself();
+        let state = &mut self.tenants[tenant.index()];
+        state.account = None;
+        state.revocation.set_enabled(self.revocation && !judges_itself);
+        drop_control(std::mem::replace(&mut state.control, control));
         if adopted.is_err() {
             self.dismiss(tenant);
         }
@@ -209,6 +233,7 @@ impl Directory {
         directive: impl FnOnce(&mut PriorityPools, &mut FrameTable) -> Result<R, DirectiveError>,
     ) -> Result<R, DirectiveError> {
         self.open(tenant).map_err(|_| DirectiveError::UnknownTenant { tenant })?;
+        let account = self.tenants[tenant.index()].account;
         let before = match &self.tenants[tenant.index()].control {
             Control::Pools(_) => None,
             Control::Manager { yields_to_directives: false, .. } => {
@@ -226,7 +251,9 @@ impl Directory {
         };
         let result = directive(pools, &mut self.frames);
         if let (Err(_), Some(before)) = (&result, before) {
-            self.tenants[tenant.index()].control = before;
+            let state = &mut self.tenants[tenant.index()];
+            state.revocation.set_enabled(self.revocation && !before.judges_itself());
+            (state.control, state.account) = (before, account);
         }
         result
     }

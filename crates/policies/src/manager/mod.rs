@@ -78,6 +78,13 @@ pub trait Manager: Send {
         true
     }
 
+    /// Whether the manager itself finds out when it does worse than the ledger, and follows the ledger then. Its say is not
+    /// revoked: whether single overrules are mistakes says less than the misses it compares. Others are protected from it
+    /// as from any manager.
+    fn judges_itself(&self) -> bool {
+        false
+    }
+
     /// Bytes of memory held.
     fn metadata_bytes(&self) -> usize {
         0
@@ -197,6 +204,13 @@ impl Control {
             Control::Pools(_) => true,
             // One that panics here is told every hit.
             Control::Manager { manager, .. } => call(|| manager.needs_every_hit(page)).unwrap_or(true),
+        }
+    }
+
+    pub fn judges_itself(&self) -> bool {
+        match self {
+            Control::None | Control::Pools(_) => false,
+            Control::Manager { manager, .. } => call(|| manager.judges_itself()).unwrap_or(false),
         }
     }
 

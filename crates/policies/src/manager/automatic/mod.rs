@@ -409,6 +409,10 @@ impl Manager for Automatic {
         }
     }
 
+    fn judges_itself(&self) -> bool {
+        self.strategy == Strategy::Auto
+    }
+
     fn streams(&self, show: &mut dyn FnMut(&StreamReport)) {
         let mut frames = vec![0; self.streams.iter().count()];
         self.own.iter().for_each(|frame| frames[usize::from(self.frames[*frame as usize].stream)] += 1);
