@@ -41,18 +41,20 @@ const ARC_CANDIDATES: u32 = 32;
 const TIME_PER_MISS: u32 = 8;
 /// Samples looked at a miss while every page is sampled: a round of all samples takes half a turnover.
 const LOOKS_PER_MISS: u32 = 8;
-/// Frames for each class of a stream: classes then need 10 bytes a frame.
-const FRAMES_PER_CLASS: u32 = 64;
+/// Frames for each class of a stream: classes then need 5 bytes a frame.
+const FRAMES_PER_CLASS: u32 = 128;
 /// Classes of streams that there may be in any pool, however small.
 const CLASSES_MIN: u32 = 256;
+/// Uses of a hot page within this part of a turnover are one for its sample: about the youngest ages that classes tell apart.
+const REPEATS_PER_TURNOVER: u32 = 32;
 /// Turnovers for which a stream that keeps being wrong is treated like any other: as for a tenant in LRU-SP.
 const REVOKED_TURNOVERS: u32 = 16;
 /// The price of following another expert, as a share of the pages it holds and the followed one does not. A tenth to one
 /// half give misses within 0.3 %.
 const PRICE_SHARE: f32 = 0.5;
 /// The least price, as a share of the pages that a shadow holds: where both hold nearly the same a lead is chance. A 32nd
-/// to an eighth give misses within 0.2 %.
-const PRICE_MIN_SHARE: f32 = 1.0 / 16.0;
+/// to a quarter give misses within 0.2 % on most traces; below an eighth some large caches leave ARC too early.
+const PRICE_MIN_SHARE: f32 = 1.0 / 8.0;
 
 /// How the automatic manager decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,13 +111,17 @@ impl Marks {
 
 /// The automatic manager. The module's documentation tells how it decides.
 ///
-/// 30 bytes a frame (16 for the frame, 4 for the list of those owned, 10 for departed pages); 25 for samples from 4,096
-/// frames on (50 from 2,048, 100 from 1,024, and 200 below, where every page is sampled); 10 for classes, at least 170 KB
-/// once there are so many; and 80 bytes a stream remembered.
+/// 36 bytes a frame (16 for the frame, 4 for the list of those owned, 16 for departed pages); 14 for samples from 8,192
+/// frames on (28 from 4,096, twice that for each halving down to 512, and 230 below, where every page is sampled); 5 for
+/// classes, at least 170 KB once there are so many; and 80 bytes a stream remembered, at most 4,096.
 pub struct Automatic {
     strategy: Strategy,
     now: u32,
     pool_frames: u32,
+    /// Uses of a hot page that follow within this time are one.
+    repeat_time: u32,
+    /// Looks at samples that are due, times their rate.
+    looks_due: u32,
     /// By frame number.
     frames: Vec<Frame>,
     /// The frames of the tenant's blocks, in no order.
@@ -149,10 +155,12 @@ impl Automatic {
             strategy,
             now: 0,
             pool_frames,
+            repeat_time: turnover / REPEATS_PER_TURNOVER,
+            looks_due: 0,
             frames: Vec::with_capacity(pool_frames as usize),
             own: Vec::with_capacity(pool_frames as usize),
             once: 0,
-            departed: DepartedPages::new(pool_frames + pool_frames / 4),
+            departed: DepartedPages::new(pool_frames.saturating_mul(2)),
             classes: Classes::new(turnover as f32, samples.samples_max() as f32, classes_max),
             streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS)),
             samples,
@@ -301,7 +309,9 @@ impl Manager for Automatic {
     fn new_block(&mut self, block: &Block) {
         self.now = self.now.wrapping_add(TIME_PER_MISS);
         let now = self.now;
-        let looks = LOOKS_PER_MISS / self.samples.rate();
+        self.looks_due += LOOKS_PER_MISS;
+        let looks = self.looks_due / self.samples.rate();
+        self.looks_due -= looks * self.samples.rate();
         self.samples.look(looks, now, &mut self.classes);
 
         let frame = block.frame.0;
@@ -360,7 +370,7 @@ impl Manager for Automatic {
         entry.stream = slot;
         self.once -= u32::from(!entry.marks.has(Marks::TWICE));
         entry.marks.0 |= Marks::TWICE;
-        if entry.marks.has(Marks::SAMPLED) {
+        if entry.marks.has(Marks::SAMPLED) && !self.samples.is_repeated(entry.sample, now, self.repeat_time) {
             let kind = entry.kind;
             let sample = self.learn(access.page, slot, kind, now, self.own.len() as u32);
             self.samples.settle(sample, frame.0);

@@ -25,8 +25,8 @@ const REACH: u32 = 4;
 /// Sampled pages that the cache can hold, at least, while the sample is not everything. Sampling every page at all sizes
 /// lowers misses by less than 1 %.
 const SAMPLED_FRAMES_MIN: u32 = 512;
-/// One page in so many at most is sampled: memory is then half a sample a frame.
-const RATE_MAX: u32 = 8;
+/// One page in so many at most is sampled: memory is then a quarter of a sample a frame.
+const RATE_MAX: u32 = 16;
 /// Remembered pages that a shadow still holds and that get another round, at most, before one is forgotten.
 const ROUNDS_MAX: u32 = 8;
 /// Frames tried for one that the shadow does not hold.
@@ -200,6 +200,17 @@ impl Samples {
         }
         streams[stream].newest_sample = slot;
         Sampled { slot, forgotten, had, known: known.is_some() }
+    }
+
+    /// Whether the page of `slot` was used less than `time` ago, is in every shadow, and known to ARC as used twice: another
+    /// use changes next to nothing then.
+    #[inline]
+    pub fn is_repeated(&self, slot: u32, now: u32, time: u32) -> bool {
+        let sample = self.samples.get(slot as usize);
+        sample.is_some_and(|sample| {
+            let everywhere = sample.held.index() == Shadows::SETS - 1 && sample.arc == Place::T2;
+            everywhere && now.wrapping_sub(sample.last) < time
+        })
     }
 
     /// The page of `slot` is in `frame`.
