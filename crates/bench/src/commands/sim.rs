@@ -38,6 +38,10 @@ pub struct SimArgs {
     /// Whether blocks that another tenant uses are protected from their owner's manager
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     pub shared_pages: Switch,
+    /// Under auto, tenants that give no directives, and have no floor or cap, share one account; off to replay a recorded
+    /// pool, where each has its own
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub shared_account: Switch,
     /// Frames that no other tenant can take
     #[arg(long = "floor", value_name = "TENANT=FRAMES")]
     pub floors: Vec<Share>,
@@ -162,6 +166,7 @@ fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Vec<Run> {
         caps: shares(&args.caps),
         by: args.by.unwrap_or(By::Trace),
         seed: common.seed,
+        shared_account: args.shared_account == Switch::On,
     };
     let sized = &|size: &Size| Setup { frames: size.frames(trace.distinct()), ..setup.clone() };
     let with = |scheme: Scheme, is_listed: bool| {

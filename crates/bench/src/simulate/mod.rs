@@ -98,13 +98,25 @@ pub struct Setup {
     pub by: By,
     /// Seed of what managers draw at random.
     pub seed: u64,
+    /// Whether tenants that give no directives, and have no floor or cap, share one account under `auto`. In the pool each
+    /// has its own so far.
+    pub shared_account: bool,
 }
 
 impl Setup {
     /// A cache of so many frames with everything else off.
     pub fn frames(frames: u32) -> Self {
         let (floors, caps) = (BTreeMap::new(), BTreeMap::new());
-        Self { frames, revocation: false, shared_pages: false, floors, caps, by: By::Trace, seed: 1 }
+        Self {
+            frames,
+            revocation: false,
+            shared_pages: false,
+            floors,
+            caps,
+            by: By::Trace,
+            seed: 1,
+            shared_account: true,
+        }
     }
 }
 

@@ -95,8 +95,8 @@ impl<'a> TwoLevelRun<'a> {
         let (frames, seed) = (self.directory.frames(), setup.seed);
         let named = self.tenants.iter().copied().zip(self.trace.tenants().iter().map(|named| *named as u32));
         let has_share = |named: u32| setup.floors.contains_key(&named) || setup.caps.contains_key(&named);
-        let (alone, common): (Vec<_>, Vec<_>) =
-            named.partition(|(_, named)| kind != ManagerKind::Auto || has_share(*named));
+        let (alone, common): (Vec<_>, Vec<_>) = named
+            .partition(|(_, named)| kind != ManagerKind::Auto || !setup.shared_account || has_share(*named));
         for (tenant, named) in alone {
             self.directory.set_manager(tenant, kind.build(frames, seed, TenantId(named)), true)?;
         }
