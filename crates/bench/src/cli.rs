@@ -10,6 +10,8 @@ use crate::commands::io::IoArgs;
 use crate::commands::live::LiveArgs;
 use crate::commands::main_job::MainJobArgs;
 use crate::commands::paper::PaperArgs;
+#[cfg(feature = "peers")]
+use crate::commands::peers::PeersArgs;
 use crate::commands::record::RecordArgs;
 use crate::commands::scan::ScanArgs;
 use crate::commands::sim::SimArgs;
@@ -103,6 +105,9 @@ pub enum Command {
     Paper(PaperArgs),
     /// Dirty pages through a pool against a bare io_uring loop, and hits beside a writer
     WriteBack(WriteBackArgs),
+    /// Compare the cost of a page with other caches and a database
+    #[cfg(feature = "peers")]
+    Peers(PeersArgs),
     /// Compare miss ratios with those of independent implementations
     CheckBaselines(CheckBaselinesArgs),
 }

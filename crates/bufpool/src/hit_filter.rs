@@ -13,14 +13,16 @@
 //!   where the newest page may be the next to go, and of those with a cap below half of the frames, whose list is short;
 //! * the next hit on a page that stays because its manager overruled the ledger.
 //!
-//! Deterministic mode has no filter.
+//! Deterministic mode has no filter. What the filter costs in misses is checked, on recorded traces too, by `hit_filter` in the tests of the
+//! bench crate: with plain LRU at most 1.01 of those without.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use bufpool_policies::{FrameId, TenantId};
 
 /// Epochs in which as many pages move as there are frames.
-pub(crate) const EPOCHS_A_POOL: u32 = 8;
+/// Two cost up to 1.6 % more misses (sprite, a fifth of its pages in memory), eight at most 0.05 %.
+pub(crate) const EPOCHS_A_POOL: u32 = 4;
 /// The lowest number of an epoch. Below are the numbers of hits noted since the load.
 const EPOCH_MIN: u32 = 2;
 /// One more than the highest; epochs of this distance are taken for each other, and a page that was last noted so long

@@ -7,6 +7,8 @@ pub mod io;
 pub mod live;
 pub mod main_job;
 pub mod paper;
+#[cfg(feature = "peers")]
+pub mod peers;
 pub mod record;
 pub mod scan;
 pub mod sim;
@@ -33,6 +35,8 @@ pub fn run(cli: &Cli) -> Result<()> {
         Some(Command::Io(args)) => io::run(args, &cli.common),
         Some(Command::WriteBack(args)) => write_back::run(args, &cli.common),
         Some(Command::Paper(args)) => paper::run(args, &cli.common),
+        #[cfg(feature = "peers")]
+        Some(Command::Peers(args)) => peers::run(args, &cli.common),
         Some(Command::CheckBaselines(args)) => check_baselines::run(args, &cli.common),
     }
 }

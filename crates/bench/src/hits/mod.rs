@@ -4,13 +4,17 @@
 //! starts. Contenders take turns in rounds, so that what else the machine does falls on all of them, and each is told by the
 //! median of its rounds.
 
+#[cfg(feature = "peers")]
+mod peers;
 mod pools;
 
 use std::sync::Barrier;
 
 use anyhow::Result;
 
-pub use pools::{PoolContender, PoolKind, PoolPages};
+#[cfg(feature = "peers")]
+pub use peers::{Cached, Foyer, Moka, MutexLru, PageDb, QuickCache};
+pub use pools::{Latched, OpenPool, Optimistic, PoolKind, PoolPages};
 
 use crate::cpu_time::thread_cpu_time;
 use crate::random::{Random, Weighted};
@@ -168,6 +172,30 @@ impl Contender for Array {
         let mut sum = 0_u64;
         for page in pages {
             sum = sum.wrapping_add(first_word(&self.pages[*page as usize]));
+        }
+        Ok(sum)
+    }
+}
+
+/// A reader-writer lock around one word, read again and again: what threads pay that meet at one lock.
+pub struct OneLock(parking_lot::RwLock<u64>);
+
+impl OneLock {
+    /// Around what page `number` holds.
+    pub fn new(number: u32) -> Self {
+        Self(parking_lot::RwLock::new(contents(number)))
+    }
+}
+
+impl Contender for OneLock {
+    fn name(&self) -> String {
+        "rw-lock".into()
+    }
+
+    fn visit(&self, pages: &[u32]) -> Result<u64> {
+        let mut sum = 0_u64;
+        for _ in pages {
+            sum = sum.wrapping_add(*self.0.read());
         }
         Ok(sum)
     }

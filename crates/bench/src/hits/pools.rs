@@ -33,7 +33,13 @@ impl PoolPages {
         Ok(made)
     }
 
-    fn path(&self) -> PathBuf {
+    /// How many there are.
+    pub fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// Where they are.
+    pub fn path(&self) -> PathBuf {
         self.folder.path().join("pages")
     }
 }
@@ -41,10 +47,14 @@ impl PoolPages {
 /// What a pool is asked to do beside handing out pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PoolKind {
-    /// Everything: hits are noted, accesses told apart by call site, and drained into the tenant's default manager.
+    /// Everything: hits are noted, accesses told apart by call site, and drained into the default manager.
     Default,
     /// The same without call sites.
     Untagged,
+    /// Hits are noted and told apart by call site; no manager.
+    Unmanaged,
+    /// Hits are noted, nothing else.
+    Plain,
     /// Hits are not noted.
     LogOff,
 }
@@ -54,7 +64,9 @@ impl PoolKind {
         match self {
             Self::Default => PoolOptions::new(),
             Self::Untagged => PoolOptions::new().call_sites(false),
-            Self::LogOff => PoolOptions::new().note_hits(false),
+            Self::Unmanaged => PoolOptions::new().manager(None),
+            Self::Plain => PoolOptions::new().manager(None).call_sites(false),
+            Self::LogOff => PoolOptions::new().manager(None).note_hits(false),
         }
     }
 
@@ -62,56 +74,84 @@ impl PoolKind {
         match self {
             Self::Default => "bufpool",
             Self::Untagged => "bufpool-untagged",
+            Self::Unmanaged => "bufpool-unmanaged",
+            Self::Plain => "bufpool-plain",
             Self::LogOff => "bufpool-log-off",
         }
     }
 }
 
-/// A pool with all pages in memory.
-pub struct PoolContender {
-    /// What the pool does.
-    pub kind: PoolKind,
+/// A pool over the pages, without read-ahead.
+pub struct OpenPool {
+    kind: PoolKind,
     file: File,
     tenant: Tenant,
     pool: Pool,
 }
 
-impl PoolContender {
-    /// Opens a pool and brings the pages in.
+impl OpenPool {
+    /// Opens a pool of `frames` frames and brings in the first pages, as many as fit.
     ///
     /// # Errors
     ///
     /// If the pool, the file or a page cannot be had.
-    pub fn new(kind: PoolKind, pages: &PoolPages) -> Result<Self> {
-        let pool =
-            kind.options().page_bytes(PAGE_BYTES).frames(pages.pages + 64).direct(Direct::Prefer).open()?;
-        let file = pool.open_file(pages.path(), FileOptions::new().read_only(true))?;
+    pub fn new(kind: PoolKind, pages: &PoolPages, frames: u32) -> Result<Self> {
+        let options = kind.options().page_bytes(PAGE_BYTES).frames(frames).direct(Direct::Prefer);
+        let pool = options.read_ahead(false).open()?;
+        let file = pool.open_file(pages.path(), FileOptions::new().read_only(true).optimistic(true))?;
         let tenant = pool.default_tenant();
-        for number in 0..u64::from(pages.pages) {
+        for number in 0..u64::from(pages.pages.min(frames)) {
             tenant.read(file.page(number))?;
         }
         Ok(Self { kind, file, tenant, pool })
     }
-}
 
-impl PoolContender {
     /// Hits noted one by one, of all hits.
     pub fn share_noted(&self) -> f64 {
         let stats = self.pool.stats();
         stats.hits_noted as f64 / stats.hits.max(1) as f64
     }
+
+    /// Bytes of metadata, of all bytes of pages.
+    pub fn share_metadata(&self) -> f64 {
+        let stats = self.pool.stats();
+        stats.metadata_bytes as f64 / (u64::from(stats.frames) * stats.page_bytes as u64) as f64
+    }
 }
 
-impl Contender for PoolContender {
+/// Pages through shared latches.
+pub struct Latched<'p>(pub &'p OpenPool);
+
+impl Contender for Latched<'_> {
     fn name(&self) -> String {
-        self.kind.name().into()
+        self.0.kind.name().into()
     }
 
     fn visit(&self, pages: &[u32]) -> Result<u64> {
+        let OpenPool { file, tenant, .. } = self.0;
         let mut sum = 0_u64;
         for page in pages {
-            let guard = self.tenant.read(self.file.page(u64::from(*page)))?;
+            let guard = tenant.read(file.page(u64::from(*page)))?;
             sum = sum.wrapping_add(first_word(&guard));
+        }
+        Ok(sum)
+    }
+}
+
+/// Pages without latches.
+pub struct Optimistic<'p>(pub &'p OpenPool);
+
+impl Contender for Optimistic<'_> {
+    fn name(&self) -> String {
+        self.0.kind.name().replacen("bufpool", "bufpool-optimistic", 1)
+    }
+
+    fn visit(&self, pages: &[u32]) -> Result<u64> {
+        let OpenPool { file, tenant, .. } = self.0;
+        let mut sum = 0_u64;
+        for page in pages {
+            let (word, _) = tenant.optimistic(file.page(u64::from(*page)), |page| page.read_u64(0))?;
+            sum = sum.wrapping_add(word);
         }
         Ok(sum)
     }
