@@ -307,7 +307,7 @@ impl PoolOptions {
 
     /// The size of the clean reserve: frames on top of [`frames`](Self::frames) to which dirty victims are copied, so that a miss does
     /// not wait for their writes. The background writer does not rest before all of it is free again. From 1 to 2^20. Default: one
-    /// for 64 frames, at least 4 and at most 1,024. More: longer bursts of misses with dirty victims without a wait. Not in
+    /// for 32 frames, at least 4 and at most 2,048. More: longer bursts of misses with dirty victims without a wait. Not in
     /// deterministic mode, which has none.
     pub fn reserve_high_frames(mut self, frames: u32) -> Self {
         self.reserve_high_frames = Some(frames);
@@ -432,12 +432,12 @@ impl PoolOptions {
         Ok(Shares { frames: frames as u32, reserve, reserve_low, hook_buffers: hook_buffers as u32 })
     }
 
-    /// One clean frame in 64, at least 4 and at most 1,024; none in deterministic mode.
+    /// One clean frame in 32, at least 4 and at most 2,048; none in deterministic mode.
     fn reserve_for(&self, frames: u64) -> u64 {
         match self.reserve_high_frames {
             _ if self.deterministic.is_some() => 0,
             Some(high) => u64::from(high),
-            None => (frames / 64).clamp(4, 1024),
+            None => (frames / 32).clamp(4, 2048),
         }
     }
 
