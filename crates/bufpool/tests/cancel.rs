@@ -13,9 +13,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use bufpool::sim::{SimDevice, SimFailure, SimFault};
-use bufpool::{ErrorKind, File, FileOptions, IoOperation, OwnedReadGuard, Pool, PoolOptions, ReadFuture};
-use common::{PAGE_BYTES, deterministic, directory, kind, new_file, on_each_backend, small, stamp, version};
+use bufpool::sim::{SimFailure, SimFault};
+use bufpool::{ErrorKind, File, FileOptions, IoOperation, OwnedReadGuard, Pool, ReadFuture};
+use common::{
+    PAGE_BYTES, deterministic, directory, kind, new_file, on_each_backend, open_on, small, stamp,
+    stamped_device, version,
+};
 
 struct Unpark(Thread);
 
@@ -61,22 +64,6 @@ fn poll_once<F: Future + Unpin>(future: &mut F, count: &Arc<Count>) -> Poll<F::O
     Pin::new(future).poll(&mut Context::from_waker(&waker))
 }
 
-fn device(pages: u64) -> SimDevice {
-    let device = SimDevice::new(1);
-    let mut contents = vec![0; pages as usize * PAGE_BYTES];
-    for (number, page) in contents.chunks_exact_mut(PAGE_BYTES).enumerate() {
-        stamp(page, number as u64, 1);
-    }
-    device.put("data", &contents);
-    device
-}
-
-fn open(options: PoolOptions, device: &SimDevice) -> (Pool, File) {
-    let pool = options.open_on(device).unwrap();
-    let file = pool.open_file("data", FileOptions::new()).unwrap();
-    (pool, file)
-}
-
 /// Nothing is latched, pinned or on its way, and every frame can be had.
 #[track_caller]
 fn assert_as_new(pool: &Pool, file: &File) {
@@ -119,9 +106,9 @@ fn asynchronous_accesses_count_as_others_do() {
 
 #[test]
 fn many_reads_are_in_flight_at_once() {
-    let device = device(60);
+    let device = stamped_device(60);
     device.set_latency(Duration::from_millis(40), Duration::from_millis(60));
-    let (pool, file) = open(small(), &device);
+    let (pool, file) = open_on(small(), &device);
     let tenant = pool.default_tenant();
     let count = Arc::<Count>::default();
     let mut futures: Vec<ReadFuture> =
@@ -141,7 +128,7 @@ fn owned_guards_move_between_threads() {
     fn is_send<T: Send>(value: T) -> T {
         value
     }
-    let (pool, file) = open(small(), &device(60));
+    let (pool, file) = open_on(small(), &stamped_device(60));
     let tenant = pool.default_tenant();
     let guard: OwnedReadGuard = block_on(is_send(tenant.read_async(file.page(3)))).unwrap();
     let other = std::thread::spawn(move || version(&guard, 3));
@@ -163,9 +150,9 @@ fn owned_guards_move_between_threads() {
 fn dropped_in_any_state_it_leaves_nothing_behind() {
     for wait in [Duration::ZERO, Duration::from_millis(30)] {
         for is_write in [false, true] {
-            let device = device(60);
+            let device = stamped_device(60);
             device.set_latency(Duration::from_millis(10), Duration::from_millis(10));
-            let (pool, file) = open(small(), &device);
+            let (pool, file) = open_on(small(), &device);
             let tenant = pool.default_tenant();
             let count = Arc::<Count>::default();
             // With `wait` a load has landed when its future is dropped; without, it is in flight.
@@ -207,9 +194,9 @@ fn dropped_in_any_state_it_leaves_nothing_behind() {
 
 #[test]
 fn a_page_loaded_for_a_dropped_future_is_there_for_others() {
-    let device = device(60);
+    let device = stamped_device(60);
     device.set_latency(Duration::from_millis(30), Duration::from_millis(30));
-    let (pool, file) = open(small(), &device);
+    let (pool, file) = open_on(small(), &device);
     let tenant = pool.default_tenant();
     let mut future = tenant.read_async(file.page(7));
     assert!(poll_once(&mut future, &Arc::default()).is_pending());
@@ -225,7 +212,7 @@ fn a_page_loaded_for_a_dropped_future_is_there_for_others() {
 
 #[test]
 fn waiting_futures_are_woken() {
-    let (pool, file) = open(small(), &device(60));
+    let (pool, file) = open_on(small(), &stamped_device(60));
     let tenant = pool.default_tenant();
     let count = Arc::<Count>::default();
     let guard = tenant.write(file.page(1)).unwrap();
@@ -255,7 +242,7 @@ fn waiting_futures_are_woken() {
 
 #[test]
 fn waits_have_the_limits_that_threads_have() {
-    let (pool, file) = open(small().latch_wait_ms(30).frame_wait_ms(30), &device(50));
+    let (pool, file) = open_on(small().latch_wait_ms(30).frame_wait_ms(30), &stamped_device(50));
     let tenant = pool.default_tenant();
     let guard = block_on(tenant.write_async(file.page(1))).unwrap();
     assert_eq!(kind(block_on(tenant.read_async(file.page(1)))), ErrorKind::LatchTimeout);
@@ -272,10 +259,10 @@ fn waits_have_the_limits_that_threads_have() {
 
 #[test]
 fn wrong_pages_are_refused() {
-    let device = device(10);
+    let device = stamped_device(10);
     device.set_latency(Duration::from_millis(5), Duration::from_millis(5));
-    let (pool, file) = open(small(), &device);
-    let (_other, foreign) = open(small(), &self::device(10));
+    let (pool, file) = open_on(small(), &device);
+    let (_other, foreign) = open_on(small(), &stamped_device(10));
     let tenant = pool.default_tenant();
     assert_eq!(kind(block_on(tenant.read_async(file.page(10)))), ErrorKind::PageBeyondEnd);
     assert_eq!(kind(block_on(tenant.read_async(foreign.page(0)))), ErrorKind::WrongPool);
@@ -327,15 +314,15 @@ fn failures_at_every_read_lose_neither_frames_nor_changes() {
         failures
     };
     for options in [small, deterministic] {
-        let device = self::device(60);
-        let (pool, file) = open(options(), &device);
+        let device = stamped_device(60);
+        let (pool, file) = open_on(options(), &device);
         assert_eq!(script(&pool, &file), 0);
         let reads = device.calls(IoOperation::Read);
         let mut failures = 0;
         for nth in 1..=reads {
-            let device = self::device(60);
+            let device = stamped_device(60);
             device.fail(SimFault { operation: IoOperation::Read, nth, failure: SimFailure::Io });
-            let (pool, file) = open(options(), &device);
+            let (pool, file) = open_on(options(), &device);
             failures += script(&pool, &file);
             pool.checkpoint().unwrap();
             for number in 0..60 {
@@ -357,10 +344,10 @@ fn failures_at_every_read_lose_neither_frames_nor_changes() {
 
 #[test]
 fn pools_close_with_futures_in_flight() {
-    let device = device(60);
+    let device = stamped_device(60);
     device.set_latency(Duration::from_millis(1), Duration::from_millis(10));
     for closes in [true, false] {
-        let (pool, file) = open(small(), &device);
+        let (pool, file) = open_on(small(), &device);
         let tenant = pool.default_tenant();
         let count = Arc::<Count>::default();
         for number in 0..10 {
@@ -372,7 +359,7 @@ fn pools_close_with_futures_in_flight() {
         }
     }
     // With the last handle in a future.
-    let (pool, file) = open(small(), &device);
+    let (pool, file) = open_on(small(), &device);
     let mut future = pool.default_tenant().read_async(file.page(20));
     assert!(poll_once(&mut future, &Arc::default()).is_pending());
     drop((pool, file));

@@ -6,26 +6,11 @@ mod common;
 
 use std::time::Duration;
 
-use bufpool::sim::{SimDevice, SimFailure, SimFault};
+use bufpool::sim::{SimFailure, SimFault};
 use bufpool::{File, FileOptions, IoOperation, Pool, PoolOptions, Stats};
-use common::{PAGE_BYTES, deterministic, directory, new_file, on_each_backend, small, stamp, version};
-
-/// A file of stamped pages (version 1) on a simulated device.
-fn device(pages: u64) -> SimDevice {
-    let device = SimDevice::new(1);
-    let mut contents = vec![0; pages as usize * PAGE_BYTES];
-    for (number, page) in contents.chunks_exact_mut(PAGE_BYTES).enumerate() {
-        stamp(page, number as u64, 1);
-    }
-    device.put("data", &contents);
-    device
-}
-
-fn open(options: PoolOptions, device: &SimDevice) -> (Pool, File) {
-    let pool = options.open_on(device).unwrap();
-    let file = pool.open_file("data", FileOptions::new()).unwrap();
-    (pool, file)
-}
+use common::{
+    deterministic, directory, new_file, on_each_backend, open_on, small, stamp, stamped_device, version,
+};
 
 /// 100 frames, of which 50 may be prefetched pages; no read-ahead, and plain LRU.
 fn half() -> PoolOptions {
@@ -76,8 +61,8 @@ fn the_first_access_to_a_prefetched_page_is_a_hit() {
 
 #[test]
 fn neighbours_come_in_one_transfer() {
-    let device = device(100);
-    let (pool, file) = open(half().frames(200), &device);
+    let device = stamped_device(100);
+    let (pool, file) = open_on(half().frames(200), &device);
     let tenant = pool.default_tenant();
     // 64 pages are 256 KiB.
     assert_eq!(tenant.prefetch((0..90).filter(|number| *number != 80).map(|number| file.page(number))), 89);
@@ -87,8 +72,8 @@ fn neighbours_come_in_one_transfer() {
 
 #[test]
 fn a_reader_waits_for_a_page_on_its_way() {
-    let device = device(20);
-    let (pool, file) = open(half(), &device);
+    let device = stamped_device(20);
+    let (pool, file) = open_on(half(), &device);
     let tenant = pool.default_tenant();
     device.set_latency(Duration::from_millis(50), Duration::from_millis(50));
     assert_eq!(tenant.prefetch([file.page(3)]), 1);
@@ -100,8 +85,8 @@ fn a_reader_waits_for_a_page_on_its_way() {
 
 #[test]
 fn the_limit_holds_and_the_oldest_unused_pages_go_first() {
-    let device = device(400);
-    let (pool, file) = open(half(), &device);
+    let device = stamped_device(400);
+    let (pool, file) = open_on(half(), &device);
     let tenant = pool.default_tenant();
     for number in 300..350 {
         drop(tenant.read(file.page(number)).unwrap());
@@ -123,14 +108,14 @@ fn the_limit_holds_and_the_oldest_unused_pages_go_first() {
     assert_eq!((stats.misses, stats.prefetch_used), (50, 70), "nobody in use had to leave before them");
 
     let off = half().prefetch_limit_percent(0);
-    let (pool, file) = open(off, &self::device(10));
+    let (pool, file) = open_on(off, &stamped_device(10));
     assert_eq!(pool.default_tenant().prefetch([file.page(0)]), 0);
     assert!(small().prefetch_limit_percent(51).open().is_err());
 }
 
 #[test]
 fn tenants_have_limits_of_their_own() {
-    let (pool, file) = open(half(), &device(400));
+    let (pool, file) = open_on(half(), &stamped_device(400));
     let small = pool.tenant("small").cap_frames(20).open().unwrap();
     let other = pool.tenant("other").open().unwrap();
     assert_eq!(small.prefetch((0..100).map(|number| file.page(number))), 10);
@@ -141,8 +126,8 @@ fn tenants_have_limits_of_their_own() {
 
 #[test]
 fn no_dirty_page_makes_room_for_a_prefetch() {
-    let device = device(200);
-    let (pool, file) = open(half().dirty_limit_percent(100), &device);
+    let device = stamped_device(200);
+    let (pool, file) = open_on(half().dirty_limit_percent(100), &device);
     let tenant = pool.default_tenant();
     // The last frame is pinned, so that the pages stay below the limit at which they are written.
     let _pin = tenant.pin(file.page(199)).unwrap();
@@ -160,10 +145,10 @@ fn no_dirty_page_makes_room_for_a_prefetch() {
 
 #[test]
 fn nothing_is_prefetched_where_it_makes_no_sense() {
-    let (pool, file) = open(deterministic(), &device(20));
+    let (pool, file) = open_on(deterministic(), &stamped_device(20));
     assert_eq!(pool.default_tenant().prefetch([file.page(0)]), 0);
-    let (pool, file) = open(half(), &device(20));
-    let (other, foreign) = open(half(), &device(20));
+    let (pool, file) = open_on(half(), &stamped_device(20));
+    let (other, foreign) = open_on(half(), &stamped_device(20));
     let tenant = pool.default_tenant();
     assert_eq!(tenant.prefetch([foreign.page(0), file.page(1)]), 1);
     let closing = pool.tenant("closing").open().unwrap();
@@ -180,9 +165,9 @@ fn nothing_is_prefetched_where_it_makes_no_sense() {
 
 #[test]
 fn files_and_pools_close_while_pages_are_on_their_way() {
-    let device = device(100);
+    let device = stamped_device(100);
     device.set_latency(Duration::from_millis(1), Duration::from_millis(20));
-    let (pool, file) = open(half(), &device);
+    let (pool, file) = open_on(half(), &device);
     let tenant = pool.default_tenant();
     let prefetch = |file: &File| tenant.prefetch((0..40).step_by(2).map(|number| file.page(number)));
     assert_eq!(prefetch(&file), 20);
@@ -199,7 +184,7 @@ fn files_and_pools_close_while_pages_are_on_their_way() {
     pool.close().unwrap();
 
     // All handles go, with reads in flight.
-    let (pool, file) = open(half(), &device);
+    let (pool, file) = open_on(half(), &device);
     let tenant = pool.default_tenant();
     tenant.prefetch((0..30).step_by(2).map(|number| file.page(number)));
     drop((pool, file, tenant));
@@ -227,15 +212,15 @@ fn failures_at_every_read_lose_neither_frames_nor_changes() {
         }
     };
     let options = || half().frames(32);
-    let device = device(100);
-    let (pool, file) = open(options(), &device);
+    let device = stamped_device(100);
+    let (pool, file) = open_on(options(), &device);
     script(&pool, &file);
     let reads = device.calls(IoOperation::Read);
     let mut failed = 0;
     for nth in 1..=reads {
-        let device = self::device(100);
+        let device = stamped_device(100);
         device.fail(SimFault { operation: IoOperation::Read, nth, failure: SimFailure::Io });
-        let (pool, file) = open(options(), &device);
+        let (pool, file) = open_on(options(), &device);
         script(&pool, &file);
         failed += settled(&pool).prefetch_failed;
         pool.checkpoint().unwrap();

@@ -4,27 +4,13 @@
 
 mod common;
 
-use bufpool::sim::{SimDevice, SimFailure, SimFault};
-use bufpool::{File, FileOptions, IoOperation, Pool, PoolOptions, Tenant};
-use common::{PAGE_BYTES, deterministic, directory, new_file, on_each_backend, small, stamp, version};
+use bufpool::sim::{SimFailure, SimFault};
+use bufpool::{File, IoOperation, PoolOptions, Tenant};
+use common::{
+    deterministic, directory, new_file, on_each_backend, open_on, small, stamp, stamped_device, version,
+};
 
 const PAGES: u64 = 2000;
-
-fn device() -> SimDevice {
-    let device = SimDevice::new(1);
-    let mut contents = vec![0; PAGES as usize * PAGE_BYTES];
-    for (number, page) in contents.chunks_exact_mut(PAGE_BYTES).enumerate() {
-        stamp(page, number as u64, 1);
-    }
-    device.put("data", &contents);
-    device
-}
-
-fn open(options: PoolOptions, device: &SimDevice) -> (Pool, File) {
-    let pool = options.open_on(device).unwrap();
-    let file = pool.open_file("data", FileOptions::new()).unwrap();
-    (pool, file)
-}
 
 fn medium() -> PoolOptions {
     small().frames(400).read_ahead(true)
@@ -61,8 +47,8 @@ fn a_cold_scan_misses_its_first_pages_only() {
 
 #[test]
 fn strides_are_followed_and_leave_out_what_is_between() {
-    let device = device();
-    let (pool, file) = open(medium(), &device);
+    let device = stamped_device(PAGES);
+    let (pool, file) = open_on(medium(), &device);
     let tenant = pool.default_tenant();
     read(&tenant, &file, (0..PAGES).step_by(5));
     pool.check_invariants();
@@ -74,7 +60,7 @@ fn strides_are_followed_and_leave_out_what_is_between() {
 #[test]
 fn it_can_be_switched_off() {
     for options in [medium().read_ahead(false), medium().prefetch_limit_percent(0), deterministic()] {
-        let (pool, file) = open(options, &device());
+        let (pool, file) = open_on(options, &stamped_device(PAGES));
         read(&pool.default_tenant(), &file, 0..500);
         let stats = pool.stats();
         assert_eq!((stats.misses, stats.reads, stats.prefetch_issued), (500, 500, 0));
@@ -83,7 +69,7 @@ fn it_can_be_switched_off() {
 
 #[test]
 fn random_reads_are_left_alone() {
-    let (pool, file) = open(medium(), &device());
+    let (pool, file) = open_on(medium(), &stamped_device(PAGES));
     let mut state = 1_u64;
     let numbers = std::iter::repeat_with(|| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -98,7 +84,7 @@ fn random_reads_are_left_alone() {
 /// Scans that break off bring pages in for nothing. Those go before any page that somebody used.
 #[test]
 fn broken_off_scans_do_not_drive_out_what_is_in_use() {
-    let (pool, file) = open(medium(), &device());
+    let (pool, file) = open_on(medium(), &stamped_device(PAGES));
     let tenant = pool.default_tenant();
     let hot = 1700..2000;
     read(&tenant, &file, hot.clone());
@@ -143,9 +129,9 @@ fn scans_by_several_threads_with_a_writer_between_them() {
 #[test]
 fn failures_reach_only_those_who_need_the_page() {
     for nth in (1..40).step_by(3) {
-        let device = device();
+        let device = stamped_device(PAGES);
         device.fail(SimFault { operation: IoOperation::Read, nth, failure: SimFailure::Io });
-        let (pool, file) = open(medium(), &device);
+        let (pool, file) = open_on(medium(), &device);
         let tenant = pool.default_tenant();
         let failures = (0..1000).filter(|number| tenant.read(file.page(*number)).is_err()).count();
         assert!(failures <= 1);

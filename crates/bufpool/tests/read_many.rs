@@ -6,19 +6,15 @@ mod common;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
-use bufpool::{ErrorKind, File, FileOptions, IoOperation, Page, PageHooks, PageName, Pool, Tenant};
-use common::{PAGE_BYTES, deterministic, directory, new_file, on_each_backend, small, stamp, version};
+use bufpool::{ErrorKind, File, IoOperation, Page, PageHooks, PageName, Pool, Tenant};
+use common::{
+    deterministic, directory, new_file, on_each_backend, open_on, small, stamp, stamped_device, version,
+};
 
 /// A file of stamped pages (version 1) on a simulated device, in a pool that is cold.
 fn on_sim(options: bufpool::PoolOptions, pages: u64) -> (SimDevice, Pool, File) {
-    let device = SimDevice::new(1);
-    let mut contents = vec![0; pages as usize * PAGE_BYTES];
-    for (number, page) in contents.chunks_exact_mut(PAGE_BYTES).enumerate() {
-        stamp(page, number as u64, 1);
-    }
-    device.put("data", &contents);
-    let pool = options.open_on(&device).unwrap();
-    let file = pool.open_file("data", FileOptions::new()).unwrap();
+    let device = stamped_device(pages);
+    let (pool, file) = open_on(options, &device);
     (device, pool, file)
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bufpool::sim::SimDevice;
 use bufpool::{File, FileOptions, Io, IoBackend, Pool, PoolOptions};
 use tempfile::TempDir;
 
@@ -43,6 +44,24 @@ pub fn new_file(pool: &Pool, directory: &Path, name: &str, pages: u64) -> File {
     let file = pool.open_file(directory.join(name), FileOptions::new().create(true)).unwrap();
     assert_eq!(file.extend(pages).unwrap(), 0..pages);
     file
+}
+
+/// A simulated device with a file `data` of stamped pages, version 1.
+pub fn stamped_device(pages: u64) -> SimDevice {
+    let device = SimDevice::new(1);
+    let mut contents = vec![0; pages as usize * PAGE_BYTES];
+    for (number, page) in contents.chunks_exact_mut(PAGE_BYTES).enumerate() {
+        stamp(page, number as u64, 1);
+    }
+    device.put("data", &contents);
+    device
+}
+
+/// A pool on a simulated device, and the file `data` there.
+pub fn open_on(options: PoolOptions, device: &SimDevice) -> (Pool, File) {
+    let pool = options.open_on(device).unwrap();
+    let file = pool.open_file("data", FileOptions::new()).unwrap();
+    (pool, file)
 }
 
 /// Bytes that tell a page and a version of it apart from all others.
