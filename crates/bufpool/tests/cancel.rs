@@ -16,8 +16,8 @@ use std::time::Duration;
 use bufpool::sim::{SimFailure, SimFault};
 use bufpool::{ErrorKind, File, FileOptions, IoOperation, OwnedReadGuard, Pool, ReadFuture};
 use common::{
-    PAGE_BYTES, deterministic, directory, kind, new_file, on_each_backend, open_on, small, stamp,
-    stamped_device, version,
+    PAGE_BYTES, deterministic, directory, kind, new_file, on_each_backend, open_on, small,
+    spend_read_failure, stamp, stamped_device, version,
 };
 
 struct Unpark(Thread);
@@ -330,11 +330,7 @@ fn failures_at_every_read_lose_neither_frames_nor_changes() {
                     &device.contents("data").unwrap()[number as usize * PAGE_BYTES..][..PAGE_BYTES];
                 assert!(version(contents, number) >= 1);
             }
-            // A run with fewer reads than the first has the failure still before it.
-            while device.calls(IoOperation::Read) < nth {
-                let _ = pool.default_tenant().read(file.page(0));
-                file.discard(0..1).unwrap();
-            }
+            spend_read_failure(&device, &pool, &file, nth);
             assert_as_new(&pool, &file);
         }
         println!("{reads} reads failed one at a time, {failures} accesses with them, no frame lost");

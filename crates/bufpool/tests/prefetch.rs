@@ -9,7 +9,8 @@ use std::time::Duration;
 use bufpool::sim::{SimFailure, SimFault};
 use bufpool::{File, FileOptions, IoOperation, Pool, PoolOptions, Stats};
 use common::{
-    deterministic, directory, new_file, on_each_backend, open_on, small, stamp, stamped_device, version,
+    assert_frames_can_be_held, deterministic, directory, new_file, on_each_backend, open_on, small,
+    spend_read_failure, stamp, stamped_device, version,
 };
 
 /// 100 frames, of which 50 may be prefetched pages; no read-ahead, and plain LRU.
@@ -224,15 +225,8 @@ fn failures_at_every_read_lose_neither_frames_nor_changes() {
         script(&pool, &file);
         failed += settled(&pool).prefetch_failed;
         pool.checkpoint().unwrap();
-        // A run with fewer reads than the first has the failure still before it.
-        while device.calls(IoOperation::Read) < nth {
-            let _ = pool.default_tenant().read(file.page(0));
-            file.discard(0..1).unwrap();
-        }
-        // All frames are there: so many pages can be held at once.
-        let tenant = pool.default_tenant();
-        let guards: Vec<_> = (0..32).map(|number| tenant.read(file.page(number)).unwrap()).collect();
-        (0..).zip(&guards).for_each(|(number, guard)| assert!(version(guard, number) >= 1));
+        spend_read_failure(&device, &pool, &file, nth);
+        assert_frames_can_be_held(&pool, &file);
     }
     println!("{reads} reads failed one at a time, {failed} prefetched pages with them, no frame lost");
     assert!(failed > 20);

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
 use bufpool::{ErrorKind, File, IoOperation, Page, PageHooks, PageName, Pool, Tenant};
 use common::{
-    deterministic, directory, new_file, on_each_backend, open_on, small, stamp, stamped_device, version,
+    assert_frames_can_be_held, deterministic, directory, new_file, on_each_backend, open_on, small,
+    spend_read_failure, stamp, stamped_device, version,
 };
 
 /// A file of stamped pages (version 1) on a simulated device, in a pool that is cold.
@@ -208,15 +209,8 @@ fn failures_at_every_read_lose_neither_frames_nor_changes() {
             failures += script(&pool, &file);
             pool.check_invariants();
             pool.checkpoint().unwrap();
-            // A run with fewer reads than the first has the failure still before it.
-            while device.calls(IoOperation::Read) < nth {
-                let _ = pool.default_tenant().read(file.page(0));
-                file.discard(0..1).unwrap();
-            }
-            // All frames are there: so many pages can be held at once.
-            let tenant = pool.default_tenant();
-            let guards: Vec<_> = (0..32).map(|number| tenant.read(file.page(number)).unwrap()).collect();
-            (0..).zip(&guards).for_each(|(number, guard)| assert!(version(guard, number) >= 1));
+            spend_read_failure(&device, &pool, &file, nth);
+            assert_frames_can_be_held(&pool, &file);
         }
         println!("{reads} reads failed one at a time, {failures} pages refused, no frame lost");
     }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use bufpool::sim::SimDevice;
-use bufpool::{File, FileOptions, Io, IoBackend, Pool, PoolOptions};
+use bufpool::{File, FileOptions, Io, IoBackend, IoOperation, Pool, PoolOptions};
 use tempfile::TempDir;
 
 pub const PAGE_BYTES: usize = 4096;
@@ -62,6 +62,22 @@ pub fn open_on(options: PoolOptions, device: &SimDevice) -> (Pool, File) {
     let pool = options.open_on(device).unwrap();
     let file = pool.open_file("data", FileOptions::new()).unwrap();
     (pool, file)
+}
+
+/// Reads page 0 from the device until its `nth` read has been made: a run with fewer reads has a failure that was meant for that one
+/// still before it.
+pub fn spend_read_failure(device: &SimDevice, pool: &Pool, file: &File, nth: u64) {
+    while device.calls(IoOperation::Read) < nth {
+        let _ = pool.default_tenant().read(file.page(0));
+        file.discard(0..1).unwrap();
+    }
+}
+
+/// No frame is lost: the first 32 pages, as many as [`small`] has frames, can be held at once.
+pub fn assert_frames_can_be_held(pool: &Pool, file: &File) {
+    let tenant = pool.default_tenant();
+    let guards: Vec<_> = (0..32).map(|number| tenant.read(file.page(number)).unwrap()).collect();
+    (0..).zip(&guards).for_each(|(number, guard)| assert!(version(guard, number) >= 1));
 }
 
 /// Bytes that tell a page and a version of it apart from all others.
