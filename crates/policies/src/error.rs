@@ -86,8 +86,8 @@ pub enum DirectoryError {
         /// The cap, in frames.
         cap_frames: u32,
     },
-    /// A tenant that cannot share its account: it has joined another's, or is to join itself, or others have joined it.
-    NoAccount {
+    /// A tenant that cannot join the commons, because it has blocks, a manager, a floor or a cap of its own.
+    NotCommon {
         /// The tenant named.
         tenant: TenantId,
     },
@@ -114,10 +114,10 @@ impl fmt::Display for DirectoryError {
                     "a cap of {cap_frames} frames, expected at least 1 and at least the floor of {floor_frames}"
                 )
             }
-            Self::NoAccount { tenant } => {
+            Self::NotCommon { tenant } => {
                 write!(
                     f,
-                    "tenant {} cannot be joined or join, expected two tenants that share with nobody",
+                    "tenant {} cannot join the commons, expected one without blocks, manager, floor and cap of its own",
                     tenant.0
                 )
             }

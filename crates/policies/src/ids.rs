@@ -65,6 +65,10 @@ index_type! {
     TenantId(u32)
 }
 index_type! {
+    /// An account: the part of the ledger that one tenant has, or that several have in common.
+    AccountId(u32)
+}
+index_type! {
     /// A file; a priority unit, and with a context the key of a stream.
     FileId(u32)
 }

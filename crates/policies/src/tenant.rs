@@ -1,9 +1,11 @@
-//! What the directory keeps of each tenant.
+//! What the directory keeps of each tenant, and of each account: a part of the ledger with a manager and a share.
+//!
+//! A tenant has an account of its own, or is a member of the *commons*, the account of those that want nothing of their own.
 
 use crate::{
     allocation::revocation::Revocation,
     frame_table::{LEDGER, List},
-    ids::TenantId,
+    ids::AccountId,
     manager::Control,
 };
 
@@ -29,7 +31,7 @@ pub struct TenantStats {
     pub vindications: u64,
     /// Overrules not yet decided: placeholders that point to blocks of the tenant.
     pub outstanding: u64,
-    /// Times the manager lost its say.
+    /// Times a mistake with one of the tenant's blocks cost the manager its say.
     pub revocations: u64,
     /// Managers dropped because they panicked.
     pub manager_panics: u64,
@@ -74,40 +76,52 @@ pub(crate) enum Standing {
 
 /// One tenant.
 pub(crate) struct Tenant {
+    pub stats: TenantStats,
+    /// Frames with blocks it owns, those in flight included.
+    pub frames: u32,
+    pub standing: Standing,
+    /// Where its blocks are; of no meaning while the tenant is vacant.
+    pub account: AccountId,
+}
+
+impl Tenant {
+    pub fn new(account: AccountId) -> Self {
+        Self { stats: TenantStats::default(), frames: 0, standing: Standing::Open, account }
+    }
+}
+
+/// One account.
+pub(crate) struct Account {
     /// Its part of the ledger, by stamp.
     pub ledger: List<LEDGER>,
     pub control: Control,
     pub revocation: Revocation,
-    pub stats: TenantStats,
-    /// Frames that no other tenant can take.
+    /// Frames that no other account can take.
     pub floor_frames: u32,
     /// Frames it may not exceed.
     pub cap_frames: u32,
-    pub standing: Standing,
-    /// Whose its pages are: another tenant's if it has joined that one.
-    pub account: Option<TenantId>,
+    /// Nobody's: free for the next tenant.
+    pub is_vacant: bool,
 }
 
-impl Tenant {
-    pub fn new(floor_frames: u32, cap_frames: u32, revocation: Revocation) -> Self {
+impl Account {
+    pub fn new(cap_frames: u32, revocation: Revocation) -> Self {
         Self {
             ledger: List::default(),
             control: Control::None,
             revocation,
-            stats: TenantStats::default(),
-            floor_frames,
+            floor_frames: 0,
             cap_frames,
-            standing: Standing::Open,
-            account: None,
+            is_vacant: false,
         }
     }
 
-    /// Whether the manager is asked when the tenant is to give up a frame.
+    /// Whether the manager is asked when the account is to give up a frame.
     pub fn is_consulted(&self) -> bool {
         self.control.is_managed() && !self.revocation.is_revoked()
     }
 
-    /// Whether other tenants may take a frame from it.
+    /// Whether other accounts may take a frame from it.
     pub fn is_above_floor(&self) -> bool {
         self.ledger.len > self.floor_frames
     }

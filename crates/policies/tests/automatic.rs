@@ -6,8 +6,8 @@ use std::collections::HashMap;
 
 use bufpool_policies::classic::PolicyKind;
 use bufpool_policies::{
-    Access, Admission, Allocation, Automatic, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions,
-    FileId, FrameId, PageId, SplitMix64, Strategy, TenantId,
+    Access, Admission, Allocation, Automatic, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryError,
+    DirectoryOptions, FileId, FrameId, PageId, SplitMix64, Strategy, TenantId,
 };
 use proptest::prelude::*;
 
@@ -205,15 +205,17 @@ proptest! {
     }
 }
 
-/// Tenants that joined an account are managed as one, and count for themselves.
+fn join(cache: &mut Cache, tenant: TenantId) {
+    let frames = cache.directory.frames();
+    cache.directory.join_commons(tenant, || Box::new(Automatic::new(Strategy::Auto, frames, 1))).unwrap();
+}
+
+/// Tenants in the commons are managed as one, and count for themselves.
 #[test]
-fn tenants_of_one_account_share_its_manager() {
+fn tenants_in_the_commons_share_its_manager() {
     let (mut alone, mut shared) = (managed(300, Strategy::Auto), Cache::new(300));
-    let commons = shared.directory.open_tenant(0, 300).unwrap();
-    shared.manage(commons, Strategy::Auto, 1);
     let other = shared.directory.open_tenant(0, 300).unwrap();
-    shared.directory.join(DEFAULT_TENANT, commons).unwrap();
-    shared.directory.join(other, commons).unwrap();
+    [DEFAULT_TENANT, other].into_iter().for_each(|tenant| join(&mut shared, tenant));
     let mut random = SplitMix64::new(9);
     let mut hits = 0;
     for at in 0..20_000u64 {
@@ -225,31 +227,76 @@ fn tenants_of_one_account_share_its_manager() {
         hits += u64::from(hit && tenant == other);
     }
     shared.directory.check_invariants();
-    assert_eq!(shared.directory.tenant_stats(other).hits, hits);
-    assert_eq!(shared.directory.resident(other) + shared.directory.resident(DEFAULT_TENANT), 0);
-    assert_eq!(shared.directory.resident(commons), 300);
+    let of = |tenant| shared.directory.tenant_stats(tenant);
+    let whole = alone.directory.tenant_stats(DEFAULT_TENANT);
+    assert_eq!(of(other).hits, hits);
+    assert_eq!(of(other).overrules + of(DEFAULT_TENANT).overrules, whole.overrules);
+    let held = [other, DEFAULT_TENANT].map(|tenant| shared.directory.resident(tenant));
+    let pages =
+        |tenant| shared.frame_of.keys().filter(|page| (page.0 < 1000) == (tenant == other)).count() as u32;
+    assert_eq!(held, [other, DEFAULT_TENANT].map(pages));
+    let mut streams = [0; 3];
+    shared.directory.common_streams(&mut |_| streams[0] += 1);
+    shared.directory.streams(other, &mut |_| streams[1] += 1);
+    alone.directory.streams(DEFAULT_TENANT, &mut |_| streams[2] += 1);
+    assert_eq!(streams, [2, 0, 2]);
 }
 
-/// A tenant leaves the common account with the first directive that succeeds, or the first share of its own.
+/// A tenant leaves the commons with its first directive, share or manager, and with what it owns.
 #[test]
 fn advice_ends_the_sharing() {
-    let mut cache = Cache::new(20);
-    let commons = cache.directory.open_tenant(0, 20).unwrap();
-    let [a, b] = [0, 1].map(|_| cache.directory.open_tenant(0, 20).unwrap());
-    cache.manage(commons, Strategy::Auto, 1);
-    [a, b].iter().for_each(|tenant| cache.directory.join(*tenant, commons).unwrap());
-    assert!(cache.directory.join(commons, a).is_err(), "an account with members cannot join");
-    assert!(cache.directory.join(DEFAULT_TENANT, a).is_err(), "a member is no account");
-    assert!(cache.directory.set_policy(a, 1_000, PolicyKind::Mru).is_err());
-    assert_eq!(cache.directory.account(a), commons, "a directive that fails changes nothing");
-    cache.directory.set_policy(a, 0, PolicyKind::Mru).unwrap();
-    cache.directory.set_floor(b, 3).unwrap();
-    for tenant in [a, b] {
-        assert_eq!(cache.directory.account(tenant), tenant);
-        for page in 0..10 {
-            assert!(!cache.access(tenant, 1, 100 * u64::from(tenant.0) + page));
-        }
+    let mut cache = Cache::new(40);
+    let tenants = [0; 4].map(|_| cache.directory.open_tenant(0, 40).unwrap());
+    tenants.into_iter().for_each(|tenant| join(&mut cache, tenant));
+    for page in 0..40 {
+        cache.access(tenants[page as usize % 4], 1, page);
+    }
+    let [directs, floored, capped, managed] = tenants;
+    assert!(cache.directory.set_policy(directs, 1_000, PolicyKind::Mru).is_err());
+    assert!(cache.directory.set_cap(capped, 0).is_err());
+    cache.directory.set_floor(floored, 0).unwrap();
+    cache.directory.set_cap(capped, 40).unwrap();
+    assert!(tenants.iter().all(|tenant| cache.directory.is_in_commons(*tenant)), "nothing of their own yet");
+    let frame_of = cache.frame_of.clone();
+    let marked = cache
+        .directory
+        .set_temporary_priority(directs, PageId(0)..=PageId(19), -1, |page| frame_of.get(&page).copied());
+    assert_eq!(marked, Ok(5), "what it has loaded is its own");
+    cache.directory.set_floor(floored, 3).unwrap();
+    cache.directory.set_cap(capped, 10).unwrap();
+    cache.manage(managed, Strategy::Auto, 2);
+    cache.directory.check_invariants();
+    for tenant in tenants {
+        assert!(!cache.directory.is_in_commons(tenant));
         assert_eq!(cache.directory.resident(tenant), 10);
     }
+    assert!(cache.directory.has_directives(directs) && !cache.directory.is_managed(floored));
+    // The first miss of the tenant at its cap takes one of its own blocks.
+    assert!(!cache.access(capped, 1, 100));
+    assert_eq!(tenants.map(|tenant| cache.directory.resident(tenant)), [10; 4]);
+    for tenant in [directs, floored, managed] {
+        let refused = cache.directory.join_commons(tenant, || unreachable!("there is a manager"));
+        assert_eq!(refused, Err(DirectoryError::NotCommon { tenant }));
+    }
+    cache.directory.check_invariants();
+}
+
+/// What a closed tenant leaves in the commons is managed with the rest, and its number is free when the last of it has gone.
+#[test]
+fn a_closed_tenant_leaves_its_blocks_in_the_commons() {
+    let mut cache = Cache::new(10);
+    let other = cache.directory.open_tenant(0, 10).unwrap();
+    [DEFAULT_TENANT, other].into_iter().for_each(|tenant| join(&mut cache, tenant));
+    for page in 0..10 {
+        cache.access(if page < 5 { other } else { DEFAULT_TENANT }, 1, page);
+    }
+    cache.directory.close_tenant(other).unwrap();
+    assert_eq!(cache.directory.resident(other), 5);
+    for page in 10..40 {
+        cache.access(DEFAULT_TENANT, 1, page);
+        cache.directory.check_invariants();
+    }
+    assert_eq!(cache.directory.resident(other), 0);
+    assert_eq!(cache.directory.open_tenant(0, 10), Ok(other));
     cache.directory.check_invariants();
 }

@@ -174,6 +174,28 @@ fn failures_leave_no_trace() {
     assert_eq!(directory.resident(a), 1);
 }
 
+/// The last block of a closed tenant is evicted, cannot be written, and is back: the tenant's number is not free after all.
+#[test]
+fn a_closed_tenant_gets_its_last_block_back() {
+    let mut directory = directory(1);
+    let a = directory.open_tenant(0, 1).unwrap();
+    load(&mut directory, a, 1);
+    directory.close_tenant(a).unwrap();
+    let Admission::Evict { frame, page, tenant, .. } =
+        directory.admit(&access(DEFAULT_TENANT, 9), &mut NothingBusy)
+    else {
+        panic!()
+    };
+    assert_eq!((page, tenant), (PageId(1), a));
+    directory.restore(frame, page, FileId(0), tenant, DEFAULT_TENANT);
+    directory.check_invariants();
+    assert_eq!(directory.resident(a), 1);
+    let b = directory.open_tenant(0, 1).unwrap();
+    assert_ne!(a, b);
+    assert_eq!(load(&mut directory, b, 2).1, Some(1));
+    directory.check_invariants();
+}
+
 /// The first directive replaces a default manager, and a manager of the engine's own takes none.
 #[test]
 fn directives_and_managers() {

@@ -15,14 +15,17 @@ use proptest::prelude::*;
 /// Which of the operations beyond accesses and directives a case may use.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
+    /// How often there is a directive.
+    directives: u32,
     pins: bool,
     shares: bool,
     ends: bool,
 }
 
 impl Kind {
-    const DIRECTIVES: Self = Self { pins: false, shares: false, ends: false };
-    const ALL: Self = Self { pins: true, shares: true, ends: true };
+    const DIRECTIVES: Self = Self { directives: 2, pins: false, shares: false, ends: false };
+    const ALL: Self = Self { directives: 2, pins: true, shares: true, ends: true };
+    const NO_ADVICE: Self = Self { directives: 0, pins: true, shares: false, ends: true };
 }
 
 fn op(kind: Kind) -> impl Strategy<Value = Op> {
@@ -33,11 +36,11 @@ fn op(kind: Kind) -> impl Strategy<Value = Op> {
         40 => place.clone().prop_map(|(tenant, page)| Op::Access { tenant, page }),
         // Loops and small hot sets make placeholders come and go.
         20 => (tenant.clone(), 0..6u64).prop_map(|(tenant, page)| Op::Access { tenant, page }),
-        2 => (tenant.clone(), -2..3i32, any::<bool>())
+        kind.directives => (tenant.clone(), -2..3i32, any::<bool>())
             .prop_map(|(tenant, priority, mru)| Op::Policy { tenant, priority, mru }),
-        2 => range.clone()
+        kind.directives => range.clone()
             .prop_map(|(tenant, first, more, priority)| Op::Priority { tenant, first, more, priority }),
-        2 => range.prop_map(|(tenant, first, more, priority)| Op::Temporary { tenant, first, more, priority }),
+        kind.directives => range.prop_map(|(tenant, first, more, priority)| Op::Temporary { tenant, first, more, priority }),
         if kind.pins { 4 } else { 0 } => place.clone().prop_map(|(tenant, page)| Op::Pin { tenant, page }),
         if kind.pins { 4 } else { 0 } => Just(Op::Unpin),
         if kind.shares { 1 } else { 0 } => (tenant.clone(), 0..6usize).prop_map(|(tenant, frames)| Op::Floor { tenant, frames }),
@@ -68,8 +71,14 @@ fn cases_reach_every_count() {
     let mut sum = bufpool_policies::TenantStats::default();
     for _ in 0..20 {
         let operations = strategy.new_tree(&mut runner).unwrap().current();
-        let case =
-            Case { frames: 20, allocation: Allocation::LruSp, shared_pages: true, common: true, operations };
+        let case = Case {
+            frames: 20,
+            allocation: Allocation::LruSp,
+            shared_pages: true,
+            common: true,
+            members: 0,
+            operations,
+        };
         let (driver, _) = case.run();
         sum.add(&driver.directory.stats());
     }
@@ -85,7 +94,7 @@ proptest! {
         allocation in allocation(),
         operations in operations(Kind::DIRECTIVES),
     ) {
-        Case { frames, allocation, shared_pages: false, common: false, operations }.run();
+        Case { frames, allocation, shared_pages: false, common: false, members: 0, operations }.run();
     }
 
     #[test]
@@ -95,7 +104,7 @@ proptest! {
         shared_pages in any::<bool>(),
         operations in operations(Kind::DIRECTIVES),
     ) {
-        Case { frames, allocation, shared_pages, common: true, operations }.run();
+        Case { frames, allocation, shared_pages, common: true, members: 0, operations }.run();
     }
 
     #[test]
@@ -104,9 +113,24 @@ proptest! {
         allocation in allocation(),
         shared_pages in any::<bool>(),
         common in any::<bool>(),
+        members in 0..8u8,
         operations in operations(Kind::ALL),
     ) {
-        Case { frames, allocation, shared_pages, common, operations }.run();
+        Case { frames, allocation, shared_pages, common, members, operations }.run();
+    }
+
+    /// Two or three tenants in the commons, who leave it late: with a directive, a floor or a cap.
+    #[test]
+    fn the_commons(
+        frames in 10..30usize,
+        shared_pages in any::<bool>(),
+        common in any::<bool>(),
+        members in prop_oneof![Just(3u8), Just(6), Just(7)],
+        mut operations in operations(Kind::NO_ADVICE),
+        rest in prop::collection::vec(op(Kind::ALL), 0..60),
+    ) {
+        operations.extend(rest);
+        Case { frames, allocation: Allocation::LruSp, shared_pages, common, members, operations }.run();
     }
 
     /// The fuzz target's way from bytes to a case.
@@ -151,8 +175,14 @@ fn revocation_and_restoration() {
             operations.extend((0..PAGES).map(|page| Op::Access { tenant: 1, page }));
         }
     }
-    let case =
-        Case { frames: 11, allocation: Allocation::LruSp, shared_pages: false, common: false, operations };
+    let case = Case {
+        frames: 11,
+        allocation: Allocation::LruSp,
+        shared_pages: false,
+        common: false,
+        members: 0,
+        operations,
+    };
     let (driver, _) = case.run();
     let counts = driver.directory.stats();
     assert!(counts.revocations >= 3, "{counts:?}");
@@ -175,8 +205,14 @@ fn edge_of_exhaustion() {
         Op::Unpin,
         access(0, 1),
     ];
-    let case =
-        Case { frames: 1, allocation: Allocation::LruSp, shared_pages: false, common: true, operations };
+    let case = Case {
+        frames: 1,
+        allocation: Allocation::LruSp,
+        shared_pages: false,
+        common: true,
+        members: 0,
+        operations,
+    };
     let (driver, _) = case.run();
     assert_eq!(driver.directory.stats().accesses, 6, "an exhausted access is none");
 }

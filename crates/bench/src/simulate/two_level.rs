@@ -86,7 +86,7 @@ impl<'a> TwoLevelRun<'a> {
     }
 
     /// Gives each tenant a manager, which its first directive replaces. With [`ManagerKind::Auto`], tenants without a floor
-    /// or cap share one account and one manager, until they give a directive.
+    /// or cap are in the commons until they give a directive, as in a pool.
     ///
     /// # Errors
     ///
@@ -94,23 +94,12 @@ impl<'a> TwoLevelRun<'a> {
     pub fn manage(&mut self, kind: ManagerKind, setup: &Setup) -> Result<(), SimError> {
         let (frames, seed) = (self.directory.frames(), setup.seed);
         let named = self.tenants.iter().copied().zip(self.trace.tenants().iter().map(|named| *named as u32));
-        let has_share = |named: u32| setup.floors.contains_key(&named) || setup.caps.contains_key(&named);
-        let (alone, common): (Vec<_>, Vec<_>) = named
-            .partition(|(_, named)| kind != ManagerKind::Auto || !setup.shared_account || has_share(*named));
-        for (tenant, named) in alone {
-            self.directory.set_manager(tenant, kind.build(frames, seed, TenantId(named)), true)?;
-        }
-        match common[..] {
-            [] => {}
-            [(tenant, named)] => {
+        for (tenant, named) in named {
+            let has_share = setup.floors.contains_key(&named) || setup.caps.contains_key(&named);
+            if kind == ManagerKind::Auto && setup.shared_account && !has_share {
+                self.directory.join_commons(tenant, || kind.build(frames, seed, DEFAULT_TENANT))?;
+            } else {
                 self.directory.set_manager(tenant, kind.build(frames, seed, TenantId(named)), true)?;
-            }
-            _ => {
-                let commons = self.directory.open_tenant(0, frames)?;
-                let manager = kind.build(frames, seed, DEFAULT_TENANT);
-                self.directory.set_manager(commons, manager, false)?;
-                common.iter().try_for_each(|(tenant, _)| self.directory.join(*tenant, commons))?;
-                self.revocations.resize(commons.index() + 1, 0);
             }
         }
         Ok(())
@@ -141,7 +130,7 @@ impl<'a> TwoLevelRun<'a> {
         match self.directory.admit(access, &mut &self.pins) {
             Admission::Free { frame, decision } => {
                 self.count(&decision);
-                self.load(frame.0, block, site, access.tenant);
+                self.load(frame.0, block, site);
             }
             Admission::Evict { frame, tenant, decision, .. } => {
                 self.count(&decision);
@@ -149,7 +138,7 @@ impl<'a> TwoLevelRun<'a> {
                 // Charged where the decision is, also when another block than the candidate went.
                 self.tally.holder(decision.candidate.unwrap_or(frame).0).evictions += 1;
                 self.frame_of[self.block_in[frame.index()] as usize] = ABSENT;
-                self.load(frame.0, block, site, access.tenant);
+                self.load(frame.0, block, site);
             }
             Admission::Exhausted { .. } => {
                 return Err(SimError::all_pinned(self.trace, index, block, self.directory.frames()));
@@ -158,7 +147,7 @@ impl<'a> TwoLevelRun<'a> {
         Ok(())
     }
 
-    fn load(&mut self, frame: u32, block: u32, site: u32, tenant: TenantId) {
+    fn load(&mut self, frame: u32, block: u32, site: u32) {
         self.directory.loaded(FrameId(frame));
         self.block_in[frame as usize] = block;
         self.frame_of[block as usize] = frame;
@@ -169,10 +158,7 @@ impl<'a> TwoLevelRun<'a> {
             By::Tenant => {
                 // A block that came in through a placeholder may belong to another tenant than the one that loads it.
                 let owner = self.directory.owner(FrameId(frame)).expect("just loaded");
-                let numbers = &self.tenant_numbers;
-                // Of a common account's blocks those count for a tenant that it loaded.
-                let number = numbers.get(owner.index()).unwrap_or(&numbers[tenant.index()]);
-                self.tally.hold(frame, *number);
+                self.tally.hold(frame, self.tenant_numbers[owner.index()]);
             }
         }
     }

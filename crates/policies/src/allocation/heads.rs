@@ -1,25 +1,25 @@
-//! The smallest stamp among the heads of the tenants' ledger lists, in O(log tenants).
+//! The smallest stamp among the heads of the accounts' ledger lists, in O(log accounts).
 
-use crate::ids::TenantId;
+use crate::ids::AccountId;
 
-/// A stamp no frame has: the tenant offers no candidate.
+/// A stamp no frame has: the account offers no candidate.
 pub(crate) const NO_STAMP: i64 = i64::MAX;
 
-/// A winner tree over tenants: `winners[1]` is the tenant with the least stamp.
+/// A winner tree over accounts: `winners[1]` is the account with the least stamp.
 ///
-/// `set` costs one comparison a level, so a pool with a single tenant pays nothing.
+/// `set` costs one comparison a level, so a pool with a single account pays nothing.
 #[derive(Default)]
 pub(crate) struct Heads {
-    /// One stamp a tenant, padded with [`NO_STAMP`] to a power of two.
+    /// One stamp an account, padded with [`NO_STAMP`] to a power of two.
     stamps: Vec<i64>,
-    /// Inner nodes: node `n` has the children `2n` and `2n + 1`; leaf `t` is node `stamps.len() + t`.
+    /// Inner nodes: node `n` has the children `2n` and `2n + 1`; leaf `a` is node `stamps.len() + a`.
     winners: Vec<u32>,
 }
 
 impl Heads {
-    /// Makes room for `tenants`; the new ones offer nothing.
-    pub fn grow(&mut self, tenants: usize) {
-        let leaves = tenants.next_power_of_two();
+    /// Makes room for `accounts`; the new ones offer nothing.
+    pub fn grow(&mut self, accounts: usize) {
+        let leaves = accounts.next_power_of_two();
         if leaves <= self.stamps.len() {
             return;
         }
@@ -30,34 +30,34 @@ impl Heads {
         }
     }
 
-    pub fn stamp(&self, tenant: TenantId) -> i64 {
-        self.stamps[tenant.index()]
+    pub fn stamp(&self, account: AccountId) -> i64 {
+        self.stamps[account.index()]
     }
 
-    /// The tenant says that its head has `stamp` from now on.
+    /// The account says that its head has `stamp` from now on.
     #[inline]
-    pub fn set(&mut self, tenant: TenantId, stamp: i64) {
-        if self.stamps[tenant.index()] == stamp {
+    pub fn set(&mut self, account: AccountId, stamp: i64) {
+        if self.stamps[account.index()] == stamp {
             return;
         }
-        self.stamps[tenant.index()] = stamp;
-        let mut node = (self.stamps.len() + tenant.index()) / 2;
+        self.stamps[account.index()] = stamp;
+        let mut node = (self.stamps.len() + account.index()) / 2;
         while node >= 1 {
             self.winners[node] = self.winner_below(node);
             node /= 2;
         }
     }
 
-    /// The tenant whose head has the least stamp, unless no tenant offers one.
+    /// The account whose head has the least stamp, unless none offers one.
     #[inline]
-    pub fn least(&self) -> Option<TenantId> {
-        let tenant = if self.stamps.len() > 1 { self.winners[1] } else { 0 };
-        (self.stamps[tenant as usize] != NO_STAMP).then_some(TenantId(tenant))
+    pub fn least(&self) -> Option<AccountId> {
+        let account = if self.stamps.len() > 1 { self.winners[1] } else { 0 };
+        (self.stamps[account as usize] != NO_STAMP).then_some(AccountId(account))
     }
 
     /// The least stamp, or [`NO_STAMP`].
     pub fn least_stamp(&self) -> i64 {
-        self.least().map_or(NO_STAMP, |tenant| self.stamp(tenant))
+        self.least().map_or(NO_STAMP, |account| self.stamp(account))
     }
 
     fn winner_below(&self, node: usize) -> u32 {
@@ -83,9 +83,9 @@ mod tests {
                 model.push(NO_STAMP);
                 heads.grow(model.len());
             }
-            let tenant = random.below(model.len() as u64) as usize;
-            model[tenant] = if random.below(4) == 0 { NO_STAMP } else { random.below(1 << 40) as i64 };
-            heads.set(TenantId(tenant as u32), model[tenant]);
+            let account = random.below(model.len() as u64) as usize;
+            model[account] = if random.below(4) == 0 { NO_STAMP } else { random.below(1 << 40) as i64 };
+            heads.set(AccountId(account as u32), model[account]);
             assert_eq!(heads.least_stamp(), *model.iter().min().unwrap());
         }
     }

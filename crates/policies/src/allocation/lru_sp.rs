@@ -13,19 +13,18 @@ use crate::{
     allocation::Allocation,
     directory::Directory,
     frame_table::LEDGER,
-    ids::{PageId, TenantId},
+    ids::{AccountId, PageId},
 };
 
 impl Directory {
-    /// `victim` goes instead of `candidate`, a block of the same tenant.
+    /// `victim` goes instead of `candidate`, a block of the same account.
     pub(crate) fn overrule(&mut self, candidate: u32, victim: u32) {
         let owner = self.frames[candidate].owner;
-        let tenant = &mut self.tenants[owner.index()];
-        tenant.stats.overrules += 1;
+        self.tenants[owner.index()].stats.overrules += 1;
         if self.allocation == Allocation::AllocLru {
             return;
         }
-        self.swap(owner, candidate, victim);
+        self.swap(self.account(owner), candidate, victim);
         if self.allocation != Allocation::LruSp {
             return;
         }
@@ -37,13 +36,13 @@ impl Directory {
         self.make_placeholder(absent, candidate);
     }
 
-    /// Exchanges the ledger positions of two blocks of `owner`.
-    fn swap(&mut self, owner: TenantId, a: u32, b: u32) {
-        self.tenants[owner.index()].ledger.swap(&mut self.frames, a, b);
+    /// Exchanges the ledger positions of two blocks of `account`.
+    fn swap(&mut self, account: AccountId, a: u32, b: u32) {
+        self.accounts[account.index()].ledger.swap(&mut self.frames, a, b);
         let stamp = self.frames[a].stamp;
         self.frames[a].stamp = self.frames[b].stamp;
         self.frames[b].stamp = stamp;
-        self.ledger_changed(owner);
+        self.ledger_changed(account);
     }
 
     fn make_placeholder(&mut self, absent: PageId, frame: u32) {
@@ -65,7 +64,9 @@ impl Directory {
     /// not.
     pub(crate) fn settle_claim(&mut self, frame: u32, is_wrong: bool) {
         if self.drop_placeholder(frame).is_some() {
-            self.tenants[self.frames[frame].owner.index()].revocation.settle(is_wrong);
+            let owner = self.frames[frame].owner;
+            let revoked = self.account_of(owner).revocation.settle(is_wrong);
+            self.tenants[owner.index()].stats.revocations += u64::from(revoked);
         }
     }
 
@@ -80,13 +81,13 @@ impl Directory {
 
     /// The frame is the next to go.
     pub(crate) fn move_to_head(&mut self, frame: u32) {
-        let owner = self.frames[frame].owner;
-        let ledger = &mut self.tenants[owner.index()].ledger;
+        let account = self.account(self.frames[frame].owner);
+        let ledger = &mut self.accounts[account.index()].ledger;
         ledger.unlink(&mut self.frames, frame);
         ledger.push_head(&mut self.frames, frame);
         self.head_stamp -= 1;
         self.frames[frame].stamp = self.head_stamp;
-        self.ledger_changed(owner);
+        self.ledger_changed(account);
         debug_assert_eq!(self.frames.previous::<LEDGER>(frame), crate::frame_table::NONE);
     }
 }

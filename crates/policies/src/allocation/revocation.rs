@@ -18,12 +18,12 @@ const SAMPLES_MIN: u32 = WINDOW / 2;
 const REVOKE_PERCENT: u32 = 50;
 /// The same on probation: during the first window after a restoration.
 const PROBATION_PERCENT: u32 = 25;
-/// Accesses to the tenant's blocks, in multiples of the number of frames, that the first revocation lasts.
+/// Accesses to the account's blocks, in multiples of the number of frames, that the first revocation lasts.
 const TERM_FRAMES: u64 = 16;
 /// Doublings of the term at most: 16 C << 6 is about a thousand times the pool.
 const DOUBLINGS_MAX: u32 = 6;
 
-/// A sliding window over one tenant's settled overrules, and its sentence.
+/// A sliding window over one account's settled overrules, and its sentence.
 #[derive(Clone, Debug)]
 pub(crate) struct Revocation {
     /// One bit a settled overrule of the window: it was wrong.
@@ -36,7 +36,7 @@ pub(crate) struct Revocation {
     marked: u32,
     /// Settled overrules until probation ends; 0 when not on probation.
     probation_left: u32,
-    /// Accesses to the tenant's blocks until control is restored; 0 when not revoked.
+    /// Accesses to the account's blocks until control is restored; 0 when not revoked.
     sentence_left: u64,
     /// How often control was revoked.
     revocations: u64,
@@ -70,11 +70,7 @@ impl Revocation {
         self.sentence_left > 0
     }
 
-    pub fn revocations(&self) -> u64 {
-        self.revocations
-    }
-
-    /// An access to one of the tenant's blocks: serves the sentence.
+    /// An access to one of the account's blocks: serves the sentence.
     #[inline]
     pub fn access(&mut self) {
         if self.sentence_left > 0 {
@@ -95,8 +91,8 @@ impl Revocation {
         }
     }
 
-    /// An overrule has turned out wrong or not. Only a wrong one can cost the manager its say.
-    pub fn settle(&mut self, is_wrong: bool) {
+    /// An overrule has turned out wrong or not. Returns whether it has cost the manager its say, as only a wrong one can.
+    pub fn settle(&mut self, is_wrong: bool) -> bool {
         let (word, bit) = Self::bit(self.next);
         self.next = (self.next + 1) % WINDOW;
         if self.filled == WINDOW {
@@ -109,20 +105,22 @@ impl Revocation {
         if is_wrong {
             self.wrong[word] |= bit;
             self.marked += 1;
-            self.judge();
         }
+        is_wrong && self.judge()
     }
 
-    fn judge(&mut self) {
+    fn judge(&mut self) -> bool {
         if !self.enabled || self.is_revoked() || self.filled < SAMPLES_MIN {
-            return;
+            return false;
         }
         let percent = if self.probation_left > 0 { PROBATION_PERCENT } else { REVOKE_PERCENT };
-        if self.marked * 100 > self.filled * percent {
+        let is_fool = self.marked * 100 > self.filled * percent;
+        if is_fool {
             let doublings = self.revocations.min(u64::from(DOUBLINGS_MAX)) as u32;
             self.sentence_left = (TERM_FRAMES * u64::from(self.frames)) << doublings;
             self.revocations += 1;
         }
+        is_fool
     }
 
     fn restore(&mut self) {
@@ -187,7 +185,7 @@ mod tests {
         // A third wrong is too much on probation and would be tolerated later.
         overrules(&mut fool, SAMPLES_MIN + 1, 3);
         assert!(fool.is_revoked());
-        assert_eq!(fool.revocations(), 2);
+        assert_eq!(fool.revocations, 2);
         (0..319).for_each(|_| fool.access());
         assert!(fool.is_revoked(), "the second term is twice the first");
         fool.access();
@@ -245,7 +243,7 @@ mod tests {
             }
             revocation.check_invariants();
             assert_eq!(revocation.is_revoked(), sentence > 0, "step {step}");
-            assert_eq!(revocation.revocations(), revocations, "step {step}");
+            assert_eq!(revocation.revocations, revocations, "step {step}");
         }
         assert!(revocations > 10);
     }

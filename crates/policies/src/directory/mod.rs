@@ -12,8 +12,12 @@
 //! * *tenants*: opening, closing, floors, caps, managers and directives;
 //! * *looking*, which changes nothing.
 //!
-//! Nothing is allocated by events and questions, directives apart. A hit costs O(1), plus O(log tenants) when the
-//! block was its tenant's next candidate; a miss the same, plus a step for each busy frame passed and the manager's
+//! Blocks are owned by tenants, and lie in *accounts*: an account is a list of the ledger with a manager, a floor and a cap. A
+//! tenant has an account of its own, unless it is in the [*commons*](Directory::join_commons). For other accounts the
+//! commons is one tenant with the sum of its members' blocks; its members are not protected from each other.
+//!
+//! Nothing is allocated by events and questions, directives apart. A hit costs O(1), plus O(log accounts) when the
+//! block was its account's next candidate; a miss the same, plus a step for each busy frame passed and the manager's
 //! choice.
 
 mod question;
@@ -31,9 +35,9 @@ use crate::{
     },
     error::DirectoryError,
     frame_table::{FrameTable, LEDGER, List, NONE, Origin, State},
-    ids::{Access, ContextId, FileId, FrameId, PageId, TenantId},
+    ids::{Access, AccountId, ContextId, FileId, FrameId, PageId, TenantId},
     manager::{Control, Panicked, StreamReport, drop_control},
-    tenant::{Tenant, TenantStats},
+    tenant::{Account, Standing, Tenant, TenantStats},
 };
 
 /// The tenant that is always open: unmanaged until it gives a directive, no floor, no cap.
@@ -69,14 +73,17 @@ pub struct HitOutcome {
 /// Invariants, checked by [`check_invariants`](Self::check_invariants):
 ///
 /// 1. Each frame is free, in flight, resident or in limbo; those in flight or resident are in exactly one ledger list,
-///    their owner's, whose stamps increase from head to tail.
-/// 2. A resident block of a tenant with priority pools is in exactly one of its levels; a block that came in ahead and was
+///    that of their owner's account, whose stamps increase from head to tail.
+/// 2. A resident block of an account with priority pools is in exactly one of its levels; a block that came in ahead and was
 ///    not accessed yet is in none.
 /// 3. The placeholder index and the frames' claims are inverse maps; no resident page has a placeholder.
-/// 4. `all_heads` has the stamp of each tenant's ledger head; `open_heads` the same for tenants above their floor.
+/// 4. `all_heads` has the stamp of each account's ledger head; `open_heads` the same for accounts above their floor.
 pub struct Directory {
     pub(crate) frames: FrameTable,
     pub(crate) tenants: Vec<Tenant>,
+    pub(crate) accounts: Vec<Account>,
+    /// The account that tenants have in common, from the first one that joins on.
+    commons: Option<AccountId>,
     pub(crate) placeholders: Placeholders,
     pub(crate) allocation: Allocation,
     /// Stamp of the last frame moved to the ledger's head; those at the tail get `now`.
@@ -86,14 +93,14 @@ pub struct Directory {
     /// Free frames, threaded through the ledger's links, which they have no other use for.
     free: List<LEDGER>,
     all_heads: Heads,
-    /// Kept only while some tenant has a floor.
+    /// Kept only while some account has a floor.
     open_heads: Heads,
     floors_frames: u64,
-    /// Per frame, when a tenant other than its owner last referenced it; empty unless shared pages are protected.
+    /// Per frame, when a tenant of another account last referenced it; empty unless shared pages are protected.
     foreign: Vec<i64>,
     revocation: bool,
-    /// Tenants whose head was passed over during the question at hand, and where their list goes on.
-    passed: Vec<(TenantId, u32)>,
+    /// Accounts whose head was passed over during the question at hand, and where their list goes on.
+    passed: Vec<(AccountId, u32)>,
     /// Counts of tenants whose slots have been reused.
     departed: TenantStats,
 }
@@ -108,6 +115,8 @@ impl Directory {
         let mut directory = Self {
             frames: FrameTable::new(frames),
             tenants: Vec::new(),
+            accounts: Vec::new(),
+            commons: None,
             placeholders: Placeholders::default(),
             allocation,
             head_stamp: 0,
@@ -144,7 +153,7 @@ impl Directory {
         let state = &mut self.tenants[tenant.index()];
         state.stats.accesses += hits;
         state.stats.hits += hits;
-        state.revocation.accesses(hits);
+        self.account_of(tenant).revocation.accesses(hits);
     }
 
     /// Whether a hit on the page in `frame` may be left out if it comes shortly, compared to
@@ -153,8 +162,8 @@ impl Directory {
     /// [asks for every hit](crate::Manager::needs_every_hit), or with a cap below half of the frames.
     pub fn may_skip_hits(&self, frame: FrameId) -> bool {
         let slot = &self.frames[frame.0];
-        let owner = &self.tenants[slot.owner.index()];
-        owner.cap_frames >= self.frames() / 2 && !owner.control.needs_every_hit(slot.page)
+        let account = &self.accounts[self.account(slot.owner).index()];
+        account.cap_frames >= self.frames() / 2 && !account.control.needs_every_hit(slot.page)
     }
 
     /// Frames that no floor reserves.
@@ -195,7 +204,8 @@ impl Directory {
     }
 
     /// The victim that [`admit`](Self::admit) named could not be written, so `frame` holds it again: `page` of
-    /// `file`, owned by `owner` and referenced just now. The access by `tenant` was none.
+    /// `file`, owned by `owner` and referenced just now. The access by `tenant` was none. A closed owner whose last block
+    /// this was has it again.
     pub fn restore(&mut self, frame: FrameId, page: PageId, file: FileId, owner: TenantId, tenant: TenantId) {
         if matches!(self.frames[frame.0].state, State::InFlight | State::AheadInFlight) {
             self.withdraw(frame.0, tenant);
@@ -203,6 +213,11 @@ impl Directory {
         debug_assert_eq!(self.frames[frame.0].state, State::Limbo);
         if let Some(claimed) = self.placeholders.get(&self.frames, page) {
             self.drop_placeholder(claimed);
+        }
+        if self.tenants[owner.index()].standing == Standing::Vacant {
+            let account = self.add_account(self.frames());
+            self.tenants[owner.index()].account = account;
+            self.tenants[owner.index()].standing = Standing::Closed;
         }
         let origin = Origin { file, context: ContextId(0) };
         self.enter(frame.0, page, origin, owner);
@@ -270,53 +285,62 @@ impl Directory {
 
     /// Frames that `tenant` owns, those in flight included.
     pub fn resident(&self, tenant: TenantId) -> u32 {
-        self.tenants[tenant.index()].ledger.len
+        self.tenants[tenant.index()].frames
     }
 
-    /// Whose the pages are that `tenant` loads: its own, unless it has [joined](Self::join) another tenant.
-    #[inline]
-    pub fn account(&self, tenant: TenantId) -> TenantId {
-        self.tenants[tenant.index()].account.unwrap_or(tenant)
+    /// Whether the tenant's blocks are in the [commons](Self::join_commons).
+    pub fn is_in_commons(&self, tenant: TenantId) -> bool {
+        self.commons == Some(self.account(tenant))
     }
 
-    /// Whether the tenant has a manager, revoked or not.
+    /// Whether the tenant has a manager, revoked or not, of its own or in common with others.
     pub fn is_managed(&self, tenant: TenantId) -> bool {
-        self.tenants[tenant.index()].control.is_managed()
+        self.accounts[self.account(tenant).index()].control.is_managed()
     }
 
     /// Whether the tenant is managed by directives.
     pub fn has_directives(&self, tenant: TenantId) -> bool {
-        matches!(self.tenants[tenant.index()].control, Control::Pools(_))
+        matches!(self.accounts[self.account(tenant).index()].control, Control::Pools(_))
     }
 
     /// Whether the tenant's manager is not asked for now, because it was wrong too often.
     pub fn is_revoked(&self, tenant: TenantId) -> bool {
-        self.tenants[tenant.index()].revocation.is_revoked()
+        self.accounts[self.account(tenant).index()].revocation.is_revoked()
     }
 
     /// Counts of one tenant.
     pub fn tenant_stats(&self, tenant: TenantId) -> TenantStats {
-        let state = &self.tenants[tenant.index()];
-        TenantStats { revocations: state.revocation.revocations(), ..state.stats }
+        self.tenants[tenant.index()].stats
     }
 
-    /// Shows what the tenant's manager knows of each stream. A manager that panics meanwhile shows no more, and stays.
+    /// Shows what the tenant's manager knows of each stream; nothing in the commons. A manager that panics meanwhile shows
+    /// no more, and stays.
     pub fn streams(&self, tenant: TenantId, show: &mut dyn FnMut(&StreamReport)) {
-        let _ = self.tenants[tenant.index()].control.streams(show);
+        let account = self.account(tenant);
+        if self.commons != Some(account) {
+            let _ = self.accounts[account.index()].control.streams(show);
+        }
+    }
+
+    /// As [`streams`](Self::streams), of the manager of the commons.
+    pub fn common_streams(&self, show: &mut dyn FnMut(&StreamReport)) {
+        if let Some(commons) = self.commons {
+            let _ = self.accounts[commons.index()].control.streams(show);
+        }
     }
 
     /// Counts of all tenants, past ones included.
     pub fn stats(&self) -> TenantStats {
         let mut sum = self.departed;
-        (0..self.tenants.len()).for_each(|tenant| sum.add(&self.tenant_stats(TenantId(tenant as u32))));
+        self.tenants.iter().for_each(|tenant| sum.add(&tenant.stats));
         sum
     }
 
     /// Appends to `out` the `count` resident frames nearest the ledger's head, nearest first: the pages that plain
-    /// LRU would evict next. Costs O((count + tenants) log tenants) and allocates.
+    /// LRU would evict next. Costs O((count + accounts) log accounts) and allocates.
     pub fn coldest(&self, count: usize, out: &mut Vec<FrameId>) {
         use std::cmp::Reverse;
-        let heads = self.tenants.iter().map(|tenant| tenant.ledger.head).filter(|head| *head != NONE);
+        let heads = self.accounts.iter().map(|account| account.ledger.head).filter(|head| *head != NONE);
         let mut next: BinaryHeap<_> = heads.map(|head| Reverse((self.frames[head].stamp, head))).collect();
         let wanted = out.len() + count;
         while out.len() < wanted {
@@ -333,50 +357,20 @@ impl Directory {
 
     /// Bytes of memory held, managers included.
     pub fn metadata_bytes(&self) -> usize {
-        let controls = self.tenants.iter().map(|tenant| tenant.control.metadata_bytes()).sum::<usize>();
+        let controls = self.accounts.iter().map(|account| account.control.metadata_bytes()).sum::<usize>();
         self.frames.metadata_bytes()
             + self.placeholders.metadata_bytes()
             + self.foreign.capacity() * size_of::<i64>()
             + self.tenants.capacity() * size_of::<Tenant>()
+            + self.accounts.capacity() * size_of::<Account>()
             + controls
     }
 
     /// Recounts everything and panics where it contradicts itself. For tests: costs O(frames log frames).
     pub fn check_invariants(&self) {
-        let mut listed = 0;
+        let listed: usize = (0..self.accounts.len()).map(|number| self.check_account(number)).sum();
         for (number, tenant) in self.tenants.iter().enumerate() {
-            let owner = TenantId(number as u32);
-            tenant.ledger.check_invariants(&self.frames);
-            tenant.revocation.check_invariants();
-            let list: Vec<u32> = tenant.ledger.iter(&self.frames).collect();
-            assert!(list.iter().all(|frame| self.frames[*frame].owner == owner), "owner {number}");
-            assert!(
-                list.windows(2).all(|pair| self.frames[pair[0]].stamp < self.frames[pair[1]].stamp),
-                "stamps of tenant {number} do not increase"
-            );
-            let states = |state| list.iter().filter(|frame| self.frames[**frame].state == state).count();
-            let in_flight = states(State::InFlight) + states(State::AheadInFlight);
-            assert_eq!(
-                in_flight + states(State::Resident) + states(State::Ahead),
-                list.len(),
-                "states of tenant {number}"
-            );
-            let stats = &tenant.stats;
-            let unused = stats.prefetched - stats.prefetch_used - stats.prefetch_wasted;
-            assert_eq!(states(State::Ahead) as u64, unused, "unused prefetched pages of tenant {number}");
-            let claims = list.iter().filter(|frame| self.frames[**frame].has_claim).count();
-            assert_eq!(claims as u64, tenant.stats.outstanding, "outstanding overrules of tenant {number}");
-            match &tenant.control {
-                Control::Pools(pools) => pools.check_invariants(&self.frames, states(State::Resident)),
-                Control::Manager { manager, .. } => manager.check_invariants(),
-                Control::None => {}
-            }
-            assert_eq!(self.all_heads.stamp(owner), self.head_of(owner), "head of tenant {number}");
-            if self.floors_frames > 0 {
-                let expected = if tenant.is_above_floor() { self.head_of(owner) } else { NO_STAMP };
-                assert_eq!(self.open_heads.stamp(owner), expected, "open head of tenant {number}");
-            }
-            listed += list.len();
+            self.check_tenant(TenantId(number as u32), tenant);
         }
         let in_state = |state| (0..self.frames()).filter(|frame| self.frames[*frame].state == state).count();
         self.free.check_invariants(&self.frames);
@@ -390,6 +384,65 @@ impl Directory {
         assert!(self.passed.is_empty());
     }
 
+    /// Returns how many frames the account has.
+    fn check_account(&self, number: usize) -> usize {
+        let (account, id) = (&self.accounts[number], AccountId(number as u32));
+        account.ledger.check_invariants(&self.frames);
+        account.revocation.check_invariants();
+        let list: Vec<u32> = account.ledger.iter(&self.frames).collect();
+        assert!(
+            list.iter().all(|frame| self.account(self.frames[*frame].owner) == id),
+            "owners in account {number}"
+        );
+        assert!(
+            list.windows(2).all(|pair| self.frames[pair[0]].stamp < self.frames[pair[1]].stamp),
+            "stamps of account {number} do not increase"
+        );
+        let states = |state| list.iter().filter(|frame| self.frames[**frame].state == state).count();
+        let in_flight = states(State::InFlight) + states(State::AheadInFlight);
+        let known = states(State::Resident);
+        assert_eq!(in_flight + known + states(State::Ahead), list.len(), "states of account {number}");
+        match &account.control {
+            Control::Pools(pools) => pools.check_invariants(&self.frames, known),
+            Control::Manager { manager, .. } => manager.check_invariants(),
+            Control::None => {}
+        }
+        assert_eq!(self.all_heads.stamp(id), self.head_of(id), "head of account {number}");
+        if self.floors_frames > 0 {
+            let expected = if account.is_above_floor() { self.head_of(id) } else { NO_STAMP };
+            assert_eq!(self.open_heads.stamp(id), expected, "open head of account {number}");
+        }
+        let members =
+            self.tenants.iter().filter(|tenant| tenant.standing != Standing::Vacant && tenant.account == id);
+        let expected = if self.commons == Some(id) { 0..=self.tenants.len() } else { 1..=1 };
+        assert!(account.is_vacant || expected.contains(&members.count()), "members of account {number}");
+        assert!(
+            !account.is_vacant || list.is_empty() && !account.control.is_managed(),
+            "vacant account {number}"
+        );
+        list.len()
+    }
+
+    fn check_tenant(&self, id: TenantId, tenant: &Tenant) {
+        let is_own = |frame: &u32| {
+            let slot = &self.frames[*frame];
+            slot.owner == id && !matches!(slot.state, State::Free | State::Limbo)
+        };
+        let own: Vec<u32> = (0..self.frames()).filter(is_own).collect();
+        assert_eq!(own.len(), tenant.frames as usize, "frames of {id:?}");
+        let is_empty = tenant.standing != Standing::Closed || tenant.frames > 0;
+        assert!(
+            is_empty && (tenant.standing != Standing::Vacant || tenant.frames == 0),
+            "standing of {id:?}"
+        );
+        let stats = &tenant.stats;
+        let ahead = own.iter().filter(|frame| self.frames[**frame].state == State::Ahead).count();
+        let unused = stats.prefetched - stats.prefetch_used - stats.prefetch_wasted;
+        assert_eq!(ahead as u64, unused, "unused prefetched pages of {id:?}");
+        let claims = own.iter().filter(|frame| self.frames[**frame].has_claim).count();
+        assert_eq!(claims as u64, stats.outstanding, "outstanding overrules of {id:?}");
+    }
+
     /// The HIT step of LRU-SP. Returns whether an overrule was vindicated.
     #[inline]
     fn reference(&mut self, frame: u32, access: &Access) -> bool {
@@ -398,14 +451,15 @@ impl Directory {
         slot.last_reference = self.now as u64;
         slot.stamp = self.now;
         let (owner, vindicated, is_ahead) = (slot.owner, slot.has_claim, slot.state == State::Ahead);
-        let tenant = &mut self.tenants[owner.index()];
-        let was_head = tenant.ledger.head == frame;
-        tenant.ledger.move_to_tail(&mut self.frames, frame);
-        tenant.revocation.access();
+        let id = self.account(owner);
+        let account = &mut self.accounts[id.index()];
+        let was_head = account.ledger.head == frame;
+        account.ledger.move_to_tail(&mut self.frames, frame);
+        account.revocation.access();
         if was_head {
-            self.ledger_changed(owner);
+            self.ledger_changed(id);
         }
-        if !self.foreign.is_empty() && self.account(access.tenant) != owner {
+        if !self.foreign.is_empty() && self.account(access.tenant) != id {
             self.foreign[frame as usize] = self.now;
         }
         if vindicated {
@@ -439,9 +493,9 @@ impl Directory {
             let stats = &mut self.tenants[access.tenant.index()].stats;
             stats.accesses += 1;
             stats.misses += 1;
-            self.tenants[heir.index()].revocation.access();
+            self.account_of(heir).revocation.access();
         }
-        let is_own = self.account(access.tenant) == heir;
+        let is_own = self.account(access.tenant) == self.account(heir);
         if let Some(foreign) = self.foreign.get_mut(frame as usize) {
             *foreign = if is_own { i64::MIN } else { self.now };
         }
@@ -458,8 +512,11 @@ impl Directory {
         slot.last_reference = self.now as u64;
         slot.state = State::InFlight;
         self.frames.set_origin(frame, origin);
-        self.tenants[owner.index()].ledger.push_tail(&mut self.frames, frame);
-        self.ledger_changed(owner);
+        let tenant = &mut self.tenants[owner.index()];
+        tenant.frames += 1;
+        let account = tenant.account;
+        self.accounts[account.index()].ledger.push_tail(&mut self.frames, frame);
+        self.ledger_changed(account);
     }
 
     /// A resident page leaves to make room.
@@ -492,8 +549,11 @@ impl Directory {
     fn unlink(&mut self, frame: u32) {
         let owner = self.frames[frame].owner;
         self.frames[frame].state = State::Limbo;
-        self.tenants[owner.index()].ledger.unlink(&mut self.frames, frame);
-        self.ledger_changed(owner);
+        let tenant = &mut self.tenants[owner.index()];
+        tenant.frames -= 1;
+        let account = tenant.account;
+        self.accounts[account.index()].ledger.unlink(&mut self.frames, frame);
+        self.ledger_changed(account);
         self.vacate_tenant(owner);
     }
 
@@ -503,19 +563,31 @@ impl Directory {
         self.free.push_head(&mut self.frames, frame);
     }
 
-    /// Brings the heads up to date after a change of the tenant's list, floor or size.
+    /// Where the tenant's blocks are.
     #[inline]
-    pub(crate) fn ledger_changed(&mut self, tenant: TenantId) {
-        let stamp = self.head_of(tenant);
-        self.all_heads.set(tenant, stamp);
+    pub(crate) fn account(&self, tenant: TenantId) -> AccountId {
+        self.tenants[tenant.index()].account
+    }
+
+    #[inline]
+    pub(crate) fn account_of(&mut self, tenant: TenantId) -> &mut Account {
+        let account = self.account(tenant);
+        &mut self.accounts[account.index()]
+    }
+
+    /// Brings the heads up to date after a change of the account's list, floor or size.
+    #[inline]
+    pub(crate) fn ledger_changed(&mut self, account: AccountId) {
+        let stamp = self.head_of(account);
+        self.all_heads.set(account, stamp);
         if self.floors_frames > 0 {
-            let open = self.tenants[tenant.index()].is_above_floor();
-            self.open_heads.set(tenant, if open { stamp } else { NO_STAMP });
+            let open = self.accounts[account.index()].is_above_floor();
+            self.open_heads.set(account, if open { stamp } else { NO_STAMP });
         }
     }
 
-    fn head_of(&self, tenant: TenantId) -> i64 {
-        match self.tenants[tenant.index()].ledger.head {
+    fn head_of(&self, account: AccountId) -> i64 {
+        match self.accounts[account.index()].ledger.head {
             NONE => NO_STAMP,
             head => self.frames[head].stamp,
         }
@@ -528,17 +600,17 @@ impl Directory {
         tenant: TenantId,
         event: impl FnOnce(&mut Control, &mut FrameTable) -> Result<(), Panicked>,
     ) {
-        let state = &mut self.tenants[tenant.index()];
-        if state.control.is_managed() && event(&mut state.control, &mut self.frames).is_err() {
+        let account = self.account(tenant);
+        let control = &mut self.accounts[account.index()].control;
+        if control.is_managed() && event(control, &mut self.frames).is_err() {
             self.dismiss(tenant);
         }
     }
 
-    /// The tenant's manager panicked: the tenant is unmanaged from now on.
+    /// The tenant's manager panicked: the account is unmanaged from now on.
     #[cold]
     fn dismiss(&mut self, tenant: TenantId) {
-        let state = &mut self.tenants[tenant.index()];
-        state.stats.manager_panics += 1;
-        drop_control(std::mem::take(&mut state.control));
+        self.tenants[tenant.index()].stats.manager_panics += 1;
+        drop_control(std::mem::take(&mut self.account_of(tenant).control));
     }
 }

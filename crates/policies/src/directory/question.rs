@@ -8,7 +8,7 @@ use super::Directory;
 use crate::{
     allocation::heads::NO_STAMP,
     frame_table::{LEDGER, NONE, State},
-    ids::{Access, FrameId, PageId, TenantId},
+    ids::{Access, AccountId, FrameId, PageId, TenantId},
     manager::Panicked,
 };
 
@@ -105,18 +105,19 @@ impl Directory {
         let mut decision = Decision::default();
         let mut victim = None;
         let account = self.account(access.tenant);
-        let mut heir = account;
+        let mut heir = access.tenant;
         if let Some(candidate) = self.take_placeholder(access, claims, &mut decision) {
             victim = self.take(candidate, Some(access), claims, &mut decision);
             // Shared pages: a block that comes in through a placeholder belongs to the placeholder's owner, so that
-            // no tenant's count changes.
-            if victim.is_some() && !self.foreign.is_empty() {
-                heir = self.frames[candidate].owner;
+            // no account's count changes.
+            let owner = self.frames[candidate].owner;
+            if victim.is_some() && !self.foreign.is_empty() && self.account(owner) != account {
+                heir = owner;
             }
-        } else if !self.tenants[account.index()].is_at_cap()
+        } else if !self.accounts[account.index()].is_at_cap()
             && let Some(frame) = self.free.pop_head(&mut self.frames)
         {
-            self.enter_for(frame, access, account, state);
+            self.enter_for(frame, access, heir, state);
             return Admission::Free { frame: FrameId(frame), decision };
         }
         let victim = victim.or_else(|| self.take_from_ledger(account, Some(access), claims, &mut decision));
@@ -131,11 +132,12 @@ impl Directory {
 
     /// The next page that must go for `tenant` to fit its cap; none if it fits, or all its frames are busy.
     pub fn shrink<C: Claims>(&mut self, tenant: TenantId, claims: &mut C) -> Option<Eviction> {
-        let state = &self.tenants[tenant.index()];
-        if state.ledger.len <= state.cap_frames {
+        let id = self.account(tenant);
+        let account = &self.accounts[id.index()];
+        if account.ledger.len <= account.cap_frames {
             return None;
         }
-        let victim = self.take_from_ledger(tenant, None, claims, &mut Decision::default())?;
+        let victim = self.take_from_ledger(id, None, claims, &mut Decision::default())?;
         let page = self.frames[victim].page;
         self.evict(victim);
         Some(Eviction { frame: FrameId(victim), page })
@@ -175,23 +177,23 @@ impl Directory {
         Some(candidate)
     }
 
-    /// Takes the first frame of the ledger that `tenant` may have and that can be claimed, or what its manager
+    /// Takes the first frame of the ledger that `account` may have and that can be claimed, or what its manager
     /// prefers. Looks at each frame at most once as a candidate.
     fn take_from_ledger<C: Claims>(
         &mut self,
-        tenant: TenantId,
+        account: AccountId,
         missing: Option<&Access>,
         claims: &mut C,
         decision: &mut Decision,
     ) -> Option<u32> {
         let mut victim = None;
-        let only_own = self.tenants[tenant.index()].is_at_cap();
+        let mut own_next = self.accounts[account.index()].ledger.head;
+        let only_own = self.accounts[account.index()].is_at_cap();
         if !only_own && self.floors_frames > 0 {
-            // Its own floor does not protect a tenant from itself.
-            self.open_heads.set(tenant, self.all_heads.stamp(tenant));
-            self.passed.push((tenant, self.tenants[tenant.index()].ledger.head));
+            // Its own floor does not protect an account from itself.
+            self.open_heads.set(account, self.all_heads.stamp(account));
+            self.passed.push((account, own_next));
         }
-        let mut own_next = self.tenants[tenant.index()].ledger.head;
         loop {
             let candidate = if only_own { own_next } else { self.next_candidate() };
             if candidate == NONE || claims.gives_up() {
@@ -210,33 +212,33 @@ impl Directory {
                 self.pass(candidate);
             }
         }
-        while let Some((tenant, _)) = self.passed.pop() {
-            self.ledger_changed(tenant);
+        while let Some((account, _)) = self.passed.pop() {
+            self.ledger_changed(account);
         }
         victim
     }
 
-    /// The frame of least stamp among the eligible tenants, those passed over excluded.
+    /// The frame of least stamp among the eligible accounts, those passed over excluded.
     fn next_candidate(&self) -> u32 {
         let heads = if self.floors_frames > 0 { &self.open_heads } else { &self.all_heads };
-        let Some(tenant) = heads.least() else { return NONE };
-        match self.passed.iter().find(|(passed, _)| *passed == tenant) {
+        let Some(account) = heads.least() else { return NONE };
+        match self.passed.iter().find(|(passed, _)| *passed == account) {
             Some((_, next)) => *next,
-            None => self.tenants[tenant.index()].ledger.head,
+            None => self.accounts[account.index()].ledger.head,
         }
     }
 
-    /// Goes on behind `frame` in its owner's list, for the question at hand.
+    /// Goes on behind `frame` in its account's list, for the question at hand.
     fn pass(&mut self, frame: u32) {
-        let owner = self.frames[frame].owner;
+        let account = self.account(self.frames[frame].owner);
         let next = self.frames.next::<LEDGER>(frame);
-        match self.passed.iter_mut().find(|(passed, _)| *passed == owner) {
+        match self.passed.iter_mut().find(|(passed, _)| *passed == account) {
             Some(entry) => entry.1 = next,
-            None => self.passed.push((owner, next)),
+            None => self.passed.push((account, next)),
         }
         let stamp = if next == NONE { NO_STAMP } else { self.frames[next].stamp };
         let heads = if self.floors_frames > 0 { &mut self.open_heads } else { &mut self.all_heads };
-        heads.set(owner, stamp);
+        heads.set(account, stamp);
     }
 
     /// Lets the candidate's manager overrule, claims what is to go, and books the decision. None if neither the
@@ -266,7 +268,7 @@ impl Directory {
         Some(victim)
     }
 
-    /// What the candidate's manager wants to give up instead: a block of the same tenant that could be taken, or the
+    /// What the candidate's manager wants to give up instead: a block of the same account that could be taken, or the
     /// candidate.
     fn ask<C: Claims>(
         &mut self,
@@ -276,29 +278,29 @@ impl Directory {
         decision: &mut Decision,
     ) -> u32 {
         let owner = self.frames[candidate].owner;
+        let account = self.account(owner);
         if !self.allocation.asks_managers()
-            || !self.tenants[owner.index()].is_consulted()
+            || !self.accounts[account.index()].is_consulted()
             || self.frames[candidate].state == State::Ahead
         {
             return candidate;
         }
         decision.decisions += 1;
+        self.tenants[owner.index()].stats.decisions += 1;
         let ledger_head = self.ledger_head_stamp();
-        let (frames, foreign) = (&self.frames, &self.foreign);
+        let (frames, foreign, tenants) = (&self.frames, &self.foreign, &self.tenants);
         let tried = &mut decision.frames_tried;
         let mut is_busy = |frame: FrameId| {
             *tried += 1;
-            if !frames.is_resident(frame) || frames[frame.0].owner != owner {
+            if !frames.is_resident(frame) || tenants[frames[frame.0].owner.index()].account != account {
                 return true;
             }
-            // Another tenant used it more recently than the oldest entitlement: the owner's manager may not take it
+            // Another account used it more recently than the oldest entitlement: the owner's manager may not take it
             // away. The candidate may always leave.
             let is_shared = foreign.get(frame.index()).is_some_and(|at| *at >= ledger_head);
             (is_shared && frame.0 != candidate) || claims.is_busy(frame)
         };
-        let tenant = &mut self.tenants[owner.index()];
-        tenant.stats.decisions += 1;
-        match tenant.control.replace_block(frames, candidate, missing, &mut is_busy) {
+        match self.accounts[account.index()].control.replace_block(frames, candidate, missing, &mut is_busy) {
             Ok(choice) if choice != candidate && !is_busy(FrameId(choice)) => choice,
             Ok(_) => candidate,
             Err(Panicked) => {
@@ -313,7 +315,7 @@ impl Directory {
         if self.foreign.is_empty() {
             return NO_STAMP;
         }
-        let passed = self.passed.iter().map(|(tenant, _)| self.head_of(*tenant));
+        let passed = self.passed.iter().map(|(account, _)| self.head_of(*account));
         passed.chain([self.all_heads.least_stamp()]).min().unwrap_or(NO_STAMP)
     }
 }

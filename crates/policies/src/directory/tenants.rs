@@ -7,13 +7,13 @@ use crate::{
     allocation::revocation::Revocation,
     classic::PolicyKind,
     error::{DirectiveError, DirectoryError},
-    frame_table::{FrameTable, LEDGER, List, State},
-    ids::{FrameId, PageId, TenantId},
+    frame_table::{FrameTable, State},
+    ids::{AccountId, FrameId, PageId, TenantId},
     manager::{
         Control, Manager, PriorityPools, drop_control,
-        priority_pools::{PRIORITIES, Resident},
+        priority_pools::{Resident, checked, checked_range},
     },
-    tenant::{Standing, Tenant},
+    tenant::{Account, Standing, Tenant},
 };
 
 impl Directory {
@@ -24,54 +24,73 @@ impl Directory {
         Ok(self.add_tenant(floor_frames, cap_frames))
     }
 
-    /// Closes a tenant: its blocks become unmanaged and stay where they are, its placeholders die.
+    /// Closes a tenant: its blocks become unmanaged and stay where they are, its placeholders die. In the commons, blocks stay
+    /// managed as those of the other members.
     pub fn close_tenant(&mut self, tenant: TenantId) -> Result<(), DirectoryError> {
         if tenant == DEFAULT_TENANT {
             return Err(DirectoryError::DefaultTenant);
         }
         self.open(tenant)?;
         self.set_floor(tenant, 0)?;
-        let state = &mut self.tenants[tenant.index()];
-        state.standing = Standing::Closed;
-        state.account = None;
-        drop_control(std::mem::take(&mut state.control));
-        let claimed: Vec<u32> =
-            state.ledger.iter(&self.frames).filter(|frame| self.frames[*frame].has_claim).collect();
-        claimed.into_iter().for_each(|frame| self.end_claim(frame));
-        for member in self.tenants.iter_mut().filter(|member| member.account == Some(tenant)) {
-            member.account = None;
+        self.tenants[tenant.index()].standing = Standing::Closed;
+        if !self.is_in_commons(tenant) {
+            drop_control(std::mem::take(&mut self.account_of(tenant).control));
         }
+        let mut claimed = self.blocks(tenant);
+        claimed.retain(|frame| self.frames[*frame].has_claim);
+        claimed.into_iter().for_each(|frame| self.end_claim(frame));
         self.vacate_tenant(tenant);
         Ok(())
     }
 
-    /// From now on the pages that `tenant` loads belong to `account`: they share its part of the ledger, its manager, its
-    /// floor and its cap, and are not protected from each other. Accesses, hits and misses stay `tenant`'s. It ends with the
-    /// first manager, directive, floor or cap of the tenant's own; what it loaded meanwhile stays with `account`.
-    pub fn join(&mut self, tenant: TenantId, account: TenantId) -> Result<(), DirectoryError> {
-        self.open(tenant)?;
-        let is_account = self.open(account)?.account.is_none() && tenant != account;
-        let has_members = self.tenants.iter().any(|member| member.account == Some(tenant));
-        if !is_account || has_members {
-            return Err(DirectoryError::NoAccount { tenant: if has_members { tenant } else { account } });
+    /// The tenant joins the commons: one account for all who want nothing of their own, with one manager, which `manager` makes
+    /// for the first of them. Members share its place in the ledger and are not protected from each other; what they own and
+    /// what is counted stays each one's.
+    ///
+    /// A tenant leaves for good with its first manager, directive, floor or cap, and takes its blocks along.
+    pub fn join_commons(
+        &mut self,
+        tenant: TenantId,
+        manager: impl FnOnce() -> Box<dyn Manager>,
+    ) -> Result<(), DirectoryError> {
+        let blocks = self.open(tenant)?.frames;
+        if self.is_in_commons(tenant) {
+            return Ok(());
         }
-        self.tenants[tenant.index()].account = Some(account);
+        let own = &self.accounts[self.account(tenant).index()];
+        let has_share = own.floor_frames > 0 || own.cap_frames < self.frames();
+        if blocks > 0 || has_share || own.control.is_managed() {
+            return Err(DirectoryError::NotCommon { tenant });
+        }
+        match self.commons {
+            Some(commons) => {
+                self.account_of(tenant).is_vacant = true;
+                self.tenants[tenant.index()].account = commons;
+            }
+            None => {
+                self.adopt(tenant, Control::Manager { manager: manager(), yields_to_directives: true });
+                self.commons = Some(self.account(tenant));
+            }
+        }
         Ok(())
     }
 
     /// Sets the frames that no other tenant can take.
     pub fn set_floor(&mut self, tenant: TenantId, floor_frames: u32) -> Result<(), DirectoryError> {
-        let state = self.open(tenant)?;
-        let (before, cap_frames) = (state.floor_frames, state.cap_frames);
+        let account = self.open_account(tenant)?;
+        let (before, cap_frames) = (account.floor_frames, account.cap_frames);
         self.check_share(before, floor_frames, cap_frames)?;
+        if floor_frames == before {
+            return Ok(());
+        }
+        let account = self.leave_commons(tenant);
         let had_floors = self.floors_frames > 0;
         self.floors_frames = self.floors_frames - u64::from(before) + u64::from(floor_frames);
-        self.tenants[tenant.index()].floor_frames = floor_frames;
-        self.tenants[tenant.index()].account = None;
+        self.accounts[account.index()].floor_frames = floor_frames;
         if !had_floors {
-            (0..self.tenants.len()).for_each(|t| self.ledger_changed(TenantId(t as u32)));
+            (0..self.accounts.len()).for_each(|other| self.ledger_changed(AccountId(other as u32)));
         }
-        self.ledger_changed(tenant);
+        self.ledger_changed(account);
         Ok(())
     }
 
@@ -79,10 +98,13 @@ impl Directory {
     /// [`shrink`](Self::shrink).
     pub fn set_cap(&mut self, tenant: TenantId, cap_frames: u32) -> Result<(), DirectoryError> {
         let cap_frames = cap_frames.min(self.frames());
-        let floor_frames = self.open(tenant)?.floor_frames;
+        let account = self.open_account(tenant)?;
+        let (floor_frames, before) = (account.floor_frames, account.cap_frames);
         self.check_share(floor_frames, floor_frames, cap_frames)?;
-        self.tenants[tenant.index()].cap_frames = cap_frames;
-        self.tenants[tenant.index()].account = None;
+        if cap_frames != before {
+            let account = self.leave_commons(tenant);
+            self.accounts[account.index()].cap_frames = cap_frames;
+        }
         Ok(())
     }
 
@@ -113,16 +135,13 @@ impl Directory {
         priority: i32,
         policy: PolicyKind,
     ) -> Result<(), DirectiveError> {
-        self.direct(tenant, |pools, frames| pools.set_policy(frames, priority, policy))
+        self.direct(tenant, checked(priority), |pools, frames| pools.set_policy(frames, priority, policy))
     }
 
     /// The policy of a level; LRU where none was set.
     pub fn policy(&self, tenant: TenantId, priority: i32) -> Result<PolicyKind, DirectiveError> {
-        match self.tenants.get(tenant.index()).map(|tenant| &tenant.control) {
-            Some(Control::Pools(pools)) => pools.policy(priority),
-            _ if PRIORITIES.contains(&priority) => Ok(PolicyKind::Lru),
-            _ => Err(DirectiveError::PriorityOutOfRange { priority }),
-        }
+        checked(priority)?;
+        self.pools(tenant).map_or(Ok(PolicyKind::Lru), |pools| pools.policy(priority))
     }
 
     /// Gives `pages` a long-term priority for the tenant; the latest range over a page counts. Returns how many
@@ -134,17 +153,14 @@ impl Directory {
         priority: i32,
         mut frame_of: impl FnMut(PageId) -> Option<FrameId>,
     ) -> Result<usize, DirectiveError> {
-        self.direct(tenant, |pools, frames| {
+        self.direct(tenant, checked_range(&pages, priority), |pools, frames| {
             pools.set_priority(frames, &pages, priority, &mut Resident { tenant, frame_of: &mut frame_of })
         })
     }
 
     /// The long-term priority of `page` for the tenant.
     pub fn priority(&self, tenant: TenantId, page: PageId) -> i32 {
-        match self.tenants.get(tenant.index()).map(|tenant| &tenant.control) {
-            Some(Control::Pools(pools)) => pools.priority(page),
-            _ => 0,
-        }
+        self.pools(tenant).map_or(0, |pools| pools.priority(page))
     }
 
     /// Gives those of `pages` that are resident and the tenant's own a priority until their next reference or
@@ -156,7 +172,7 @@ impl Directory {
         priority: i32,
         mut frame_of: impl FnMut(PageId) -> Option<FrameId>,
     ) -> Result<usize, DirectiveError> {
-        self.direct(tenant, |pools, frames| {
+        self.direct(tenant, checked_range(&pages, priority), |pools, frames| {
             let mut resident = Resident { tenant, frame_of: &mut frame_of };
             pools.set_temporary_priority(frames, &pages, priority, &mut resident)
         })
@@ -167,6 +183,25 @@ impl Directory {
             Some(state) if state.standing == Standing::Open => Ok(state),
             _ => Err(DirectoryError::UnknownTenant { tenant }),
         }
+    }
+
+    fn open_account(&self, tenant: TenantId) -> Result<&Account, DirectoryError> {
+        Ok(&self.accounts[self.open(tenant)?.account.index()])
+    }
+
+    /// What the tenant's directives came to, if it gave any.
+    fn pools(&self, tenant: TenantId) -> Option<&PriorityPools> {
+        let account = self.tenants.get(tenant.index())?.account;
+        match &self.accounts[account.index()].control {
+            Control::Pools(pools) => Some(pools),
+            Control::None | Control::Manager { .. } => None,
+        }
+    }
+
+    /// The tenant's frames, in ledger order. Costs a step for each frame of its account.
+    fn blocks(&self, tenant: TenantId) -> Vec<u32> {
+        let account = self.accounts[self.account(tenant).index()].ledger.iter(&self.frames);
+        account.filter(|frame| self.frames[*frame].owner == tenant).collect()
     }
 
     /// Whether a floor of `before` may become `floor_frames` under `cap_frames`.
@@ -182,79 +217,109 @@ impl Directory {
     }
 
     pub(super) fn add_tenant(&mut self, floor_frames: u32, cap_frames: u32) -> TenantId {
-        let revocation = Revocation::new(self.frames(), self.revocation);
-        let new = Tenant::new(0, cap_frames, revocation);
+        let new = Tenant::new(self.add_account(cap_frames));
         let vacant = self.tenants.iter().position(|tenant| tenant.standing == Standing::Vacant);
         let tenant = TenantId(vacant.unwrap_or(self.tenants.len()) as u32);
         match vacant {
             Some(vacant) => {
-                self.departed.add(&self.tenant_stats(tenant));
+                self.departed.add(&self.tenants[vacant].stats);
                 self.tenants[vacant] = new;
             }
             None => self.tenants.push(new),
         }
-        self.all_heads.grow(self.tenants.len());
-        self.open_heads.grow(self.tenants.len());
         if floor_frames > 0 {
             self.set_floor(tenant, floor_frames).expect("checked by the caller");
         }
         tenant
     }
 
-    /// A closed tenant's slot is vacant once its last block has gone.
+    /// An empty account without floor and manager.
+    pub(super) fn add_account(&mut self, cap_frames: u32) -> AccountId {
+        let new = Account::new(cap_frames, Revocation::new(self.frames(), self.revocation));
+        let vacant = self.accounts.iter().position(|account| account.is_vacant);
+        let account = AccountId(vacant.unwrap_or(self.accounts.len()) as u32);
+        match vacant {
+            Some(vacant) => self.accounts[vacant] = new,
+            None => self.accounts.push(new),
+        }
+        self.all_heads.grow(self.accounts.len());
+        self.open_heads.grow(self.accounts.len());
+        account
+    }
+
+    /// The slots of a closed tenant and of its account are vacant once its last block has gone.
     pub(super) fn vacate_tenant(&mut self, tenant: TenantId) {
         let state = &mut self.tenants[tenant.index()];
-        if state.standing == Standing::Closed && state.ledger.len == 0 {
+        if state.standing == Standing::Closed && state.frames == 0 {
             state.standing = Standing::Vacant;
+            if !self.is_in_commons(tenant) {
+                self.account_of(tenant).is_vacant = true;
+            }
         }
+    }
+
+    /// A tenant of the commons gets an account of its own, and takes its blocks along: their order, and the claims on them, are
+    /// those that they had. Returns the tenant's account.
+    fn leave_commons(&mut self, tenant: TenantId) -> AccountId {
+        let commons = self.account(tenant);
+        if self.commons != Some(commons) {
+            return commons;
+        }
+        let own = self.add_account(self.frames());
+        let blocks = self.blocks(tenant);
+        for frame in &blocks {
+            if self.frames[*frame].state == State::Resident {
+                self.tell(tenant, |control, frames| control.block_gone(frames, *frame, false));
+            }
+            self.accounts[commons.index()].ledger.unlink(&mut self.frames, *frame);
+            self.accounts[own.index()].ledger.push_tail(&mut self.frames, *frame);
+        }
+        self.tenants[tenant.index()].account = own;
+        self.ledger_changed(commons);
+        self.ledger_changed(own);
+        own
     }
 
     /// Hands the tenant's resident blocks to a new manager, in ledger order.
     fn adopt(&mut self, tenant: TenantId, mut control: Control) {
-        let ledger: List<LEDGER> = self.tenants[tenant.index()].ledger;
-        let resident = |frames: &FrameTable, frame: &u32| frames[*frame].state == State::Resident;
-        let blocks: Vec<u32> =
-            ledger.iter(&self.frames).filter(|frame| resident(&self.frames, frame)).collect();
+        let account = self.leave_commons(tenant);
+        let mut blocks = self.blocks(tenant);
+        blocks.retain(|frame| self.frames[*frame].state == State::Resident);
         let adopted = blocks.into_iter().try_for_each(|frame| control.new_block(&mut self.frames, frame));
         let judges_itself = control.judges_itself();
-        let state = &mut self.tenants[tenant.index()];
-        state.account = None;
-        state.revocation.set_enabled(self.revocation && !judges_itself);
-        drop_control(std::mem::replace(&mut state.control, control));
+        let account = &mut self.accounts[account.index()];
+        account.revocation.set_enabled(self.revocation && !judges_itself);
+        drop_control(std::mem::replace(&mut account.control, control));
         if adopted.is_err() {
             self.dismiss(tenant);
         }
     }
 
-    /// Carries out a directive. The tenant is managed from its first one that succeeds.
+    /// Carries out a directive, unless what was `checked` of it is an error. The tenant is managed from its first one on.
     fn direct<R>(
         &mut self,
         tenant: TenantId,
+        checked: Result<i8, DirectiveError>,
         directive: impl FnOnce(&mut PriorityPools, &mut FrameTable) -> Result<R, DirectiveError>,
     ) -> Result<R, DirectiveError> {
-        self.open(tenant).map_err(|_| DirectiveError::UnknownTenant { tenant })?;
-        let account = self.tenants[tenant.index()].account;
-        let before = match &self.tenants[tenant.index()].control {
-            Control::Pools(_) => None,
+        let account = self.open_account(tenant).map_err(|_| DirectiveError::UnknownTenant { tenant })?;
+        let has_pools = match account.control {
+            Control::Pools(_) => true,
             Control::Manager { yields_to_directives: false, .. } => {
                 return Err(DirectiveError::HasManager { tenant });
             }
-            Control::None | Control::Manager { .. } => {
-                let before = std::mem::take(&mut self.tenants[tenant.index()].control);
-                self.frames.add_pool_links();
-                self.adopt(tenant, Control::Pools(Box::new(PriorityPools::new())));
-                Some(before)
-            }
+            Control::None | Control::Manager { .. } => false,
         };
-        let Control::Pools(pools) = &mut self.tenants[tenant.index()].control else {
+        checked?;
+        if !has_pools {
+            self.frames.add_pool_links();
+            self.adopt(tenant, Control::Pools(Box::new(PriorityPools::new())));
+        }
+        // What else could be refused is one range too many, which no first directive is.
+        let account = self.account(tenant);
+        let Control::Pools(pools) = &mut self.accounts[account.index()].control else {
             unreachable!("priority pools do not panic")
         };
-        let result = directive(pools, &mut self.frames);
-        if let (Err(_), Some(before)) = (&result, before) {
-            let state = &mut self.tenants[tenant.index()];
-            state.revocation.set_enabled(self.revocation && !before.judges_itself());
-            (state.control, state.account) = (before, account);
-        }
-        result
+        directive(pools, &mut self.frames)
     }
 }

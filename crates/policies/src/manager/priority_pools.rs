@@ -297,14 +297,16 @@ fn index(level: i8) -> usize {
     (level + 32) as usize
 }
 
-fn checked(priority: i32) -> Result<i8, DirectiveError> {
+/// The level of a priority.
+pub(crate) fn checked(priority: i32) -> Result<i8, DirectiveError> {
     match i8::try_from(priority) {
         Ok(level) if PRIORITIES.contains(&priority) => Ok(level),
         _ => Err(DirectiveError::PriorityOutOfRange { priority }),
     }
 }
 
-fn checked_range(pages: &RangeInclusive<PageId>, priority: i32) -> Result<i8, DirectiveError> {
+/// The level of a priority that `pages` are to have.
+pub(crate) fn checked_range(pages: &RangeInclusive<PageId>, priority: i32) -> Result<i8, DirectiveError> {
     if pages.start() > pages.end() {
         return Err(DirectiveError::InvertedRange { first: *pages.start(), last: *pages.end() });
     }

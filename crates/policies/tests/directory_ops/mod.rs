@@ -9,8 +9,8 @@ use std::ops::RangeInclusive;
 
 use arbitrary::{Arbitrary, Unstructured};
 use bufpool_policies::{
-    Access, Admission, Allocation, Claims, ContextId, Directory, DirectoryOptions, FileId, FrameId, PageId,
-    TenantId, classic::PolicyKind,
+    Access, Admission, Allocation, Block, Claims, ContextId, Directory, DirectoryOptions, FileId, FrameId,
+    Manager, PageId, TenantId, classic::PolicyKind,
 };
 
 use super::naive::{Naive, Order, Outcome};
@@ -30,6 +30,8 @@ pub struct Case {
     pub shared_pages: bool,
     /// The tenants use the same pages; otherwise each has its own.
     pub common: bool,
+    /// Tenants that begin in the commons, a bit each.
+    pub members: u8,
     pub operations: Vec<Op>,
 }
 
@@ -122,9 +124,12 @@ impl Case {
             frames: u.int_in_range(1..=FRAMES_MAX)?,
             allocation: *u.choose(&allocations)?,
             shared_pages: u.arbitrary()?,
-            common: u.arbitrary()?,
+            common: false,
+            members: 0,
             operations: Vec::new(),
         };
+        let bits: u8 = u.arbitrary()?;
+        (case.common, case.members) = (bits & 1 == 1, bits >> 1);
         while !u.is_empty() {
             case.operations.push(u.arbitrary()?);
         }
@@ -135,6 +140,10 @@ impl Case {
     pub fn run(&self) -> (Driver, Naive) {
         let mut driver = Driver::new(self.frames, self.allocation, self.shared_pages);
         let mut naive = Naive::new(self.frames, TENANTS, self.allocation, self.shared_pages).revoking();
+        for tenant in (0..TENANTS).filter(|tenant| self.members >> tenant & 1 == 1) {
+            driver.directory.join_commons(TenantId(tenant as u32), || Box::new(Mru::default())).unwrap();
+            naive.join_commons(tenant);
+        }
         for (step, op) in self.operations.iter().enumerate() {
             self.apply(&mut driver, &mut naive, op);
             driver.directory.check_invariants();
@@ -144,6 +153,12 @@ impl Case {
                 let mut ours = driver.directory.tenant_stats(TenantId(tenant as u32));
                 ours.outstanding = 0;
                 assert_eq!(ours, naive.stats[tenant], "tenant {tenant} after step {step} {op:?}");
+                let owned = naive.ledger.iter().filter(|block| block.owner == tenant).count();
+                assert_eq!(
+                    driver.directory.resident(TenantId(tenant as u32)),
+                    owned as u32,
+                    "step {step} {op:?}"
+                );
             }
             assert_eq!(driver.directory.stats().outstanding, naive.placeholders.len() as u64);
         }
@@ -207,7 +222,7 @@ impl Case {
                 let result = driver.directory.set_floor(id(tenant), frames as u32);
                 assert_eq!(result.is_ok(), legal);
                 if legal {
-                    naive.floors[tenant] = frames;
+                    naive.set_floor(tenant, frames);
                 }
             }
             Op::Cap { tenant, frames } => {
@@ -226,6 +241,38 @@ impl Case {
             }
         }
     }
+}
+
+/// The manager of the commons: what was used last goes first.
+#[derive(Default)]
+struct Mru {
+    blocks: Vec<FrameId>,
+}
+
+impl Manager for Mru {
+    fn new_block(&mut self, block: &Block) {
+        self.blocks.push(block.frame);
+    }
+
+    fn block_gone(&mut self, frame: FrameId, _page: PageId) {
+        self.blocks.retain(|other| *other != frame);
+    }
+
+    fn block_accessed(&mut self, frame: FrameId, _access: &Access) {
+        self.block_gone(frame, PageId(0));
+        self.blocks.push(frame);
+    }
+
+    fn replace_block(
+        &mut self,
+        candidate: FrameId,
+        _missing: Option<&Access>,
+        busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId {
+        self.blocks.iter().rev().copied().find(|frame| !busy(*frame)).unwrap_or(candidate)
+    }
+
+    fn placeholder_used(&mut self, _missing: &Access, _placeholder: FrameId) {}
 }
 
 /// A driver of the directory: page to frame, and pins.

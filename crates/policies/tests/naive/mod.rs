@@ -46,6 +46,7 @@ pub struct Record {
     on_probation: bool,
     /// Accesses until control is restored.
     sentence: usize,
+    revocations: u64,
 }
 
 pub struct Naive {
@@ -58,12 +59,15 @@ pub struct Naive {
     pub placeholders: Vec<(u64, u64)>,
     /// Absent pages whose placeholder was vindicated and that were not referenced since.
     pub vindicated: BTreeSet<u64>,
+    /// For each tenant, its account: its own, which has its number, or the commons, which has the number of tenants.
+    pub account: Vec<usize>,
+    /// For each account, as the next three.
     pub pools: Vec<Option<Pools>>,
     pub floors: Vec<usize>,
     pub caps: Vec<usize>,
     pub pinned: BTreeSet<u64>,
     pub stats: Vec<TenantStats>,
-    /// For each tenant; kept, and of no effect, when revocation is off.
+    /// For each account; kept, and of no effect, when revocation is off.
     records: Vec<Record>,
     revocation: bool,
     pub now: u64,
@@ -87,12 +91,13 @@ impl Naive {
             ledger: Vec::new(),
             placeholders: Vec::new(),
             vindicated: BTreeSet::new(),
-            pools: (0..tenants).map(|_| None).collect(),
-            floors: vec![0; tenants],
-            caps: vec![frames; tenants],
+            account: (0..tenants).collect(),
+            pools: (0..=tenants).map(|_| None).collect(),
+            floors: vec![0; tenants + 1],
+            caps: vec![frames; tenants + 1],
             pinned: BTreeSet::new(),
             stats: vec![TenantStats::default(); tenants],
-            records: vec![Record::default(); tenants],
+            records: vec![Record::default(); tenants + 1],
             revocation: false,
             now: 0,
             head_stamp: 0,
@@ -108,8 +113,31 @@ impl Naive {
         self.ledger.iter().position(|block| block.page == page)
     }
 
-    pub fn held(&self, tenant: usize) -> usize {
-        self.ledger.iter().filter(|block| block.owner == tenant).count()
+    pub fn held(&self, account: usize) -> usize {
+        self.ledger.iter().filter(|block| self.account[block.owner] == account).count()
+    }
+
+    /// The tenant joins the commons, whose manager gives up what was used last.
+    pub fn join_commons(&mut self, tenant: usize) {
+        let commons = self.stats.len();
+        self.account[tenant] = commons;
+        let policies = BTreeMap::from([(0, Order::Mru)]);
+        self.pools[commons].get_or_insert_with(|| Pools { policies, ..Pools::default() });
+    }
+
+    fn leave_commons(&mut self, tenant: usize) {
+        let own = self.ledger.iter().filter(|block| block.owner == tenant).map(|block| block.page);
+        let account = std::mem::replace(&mut self.account[tenant], tenant);
+        if account != tenant {
+            own.collect::<Vec<_>>().into_iter().for_each(|page| self.leave_pools(account, page));
+        }
+    }
+
+    pub fn set_floor(&mut self, tenant: usize, floor: usize) {
+        if floor != self.floors[self.account[tenant]] {
+            self.leave_commons(tenant);
+            self.floors[tenant] = floor;
+        }
     }
 
     pub fn access(&mut self, tenant: usize, page: u64) -> Outcome {
@@ -135,24 +163,25 @@ impl Naive {
         let (page, owner) = (block.page, block.owner);
         block.last_reference = self.now;
         block.stamp = self.now as i64;
-        if by != owner {
+        let account = self.account[owner];
+        if self.account[by] != account {
             block.foreign = Some(self.now);
         }
         self.ledger.push(block);
-        self.serve(owner);
+        self.serve(account);
         if let Some(absent) = self.settle_placeholder_to(page, false) {
             self.stats[owner].vindications += 1;
             self.vindicated.insert(absent);
         }
-        if self.pools[owner].is_some() {
+        if self.pools[account].is_some() {
             let at = self.ledger.len() - 1;
             let level = if std::mem::take(&mut self.ledger[at].temporary) {
-                self.base(owner, page)
+                self.base(account, page)
             } else {
-                self.level_of(owner, page)
+                self.level_of(account, page)
             };
-            self.leave_pools(owner, page);
-            self.level(owner, level).push(page);
+            self.leave_pools(account, page);
+            self.level(account, level).push(page);
         }
     }
 
@@ -175,7 +204,8 @@ impl Naive {
         }
         let mut heir = tenant;
         if candidate.is_none() {
-            if self.ledger.len() < self.frames && self.held(tenant) < self.caps[tenant] {
+            let account = self.account[tenant];
+            if self.ledger.len() < self.frames && self.held(account) < self.caps[account] {
                 self.load(page, tenant, heir);
                 return Outcome::Loaded { evicted: None };
             }
@@ -183,25 +213,29 @@ impl Naive {
         }
         let Some(candidate) = candidate else { return Outcome::Exhausted };
         let owner = self.owner(candidate);
-        if by_placeholder && self.shared_pages {
+        if by_placeholder && self.shared_pages && self.account[owner] != self.account[tenant] {
             heir = owner;
         }
         let victim = self.decide(owner, candidate);
-        let at = self.position(victim).unwrap();
-        self.ledger.remove(at);
-        self.leave_pools(owner, victim);
-        self.stats[owner].evictions += 1;
+        self.evict(victim);
         self.load(page, tenant, heir);
         Outcome::Loaded { evicted: Some(victim) }
+    }
+
+    fn evict(&mut self, victim: u64) {
+        let block = self.ledger.remove(self.position(victim).unwrap());
+        self.leave_pools(self.account[block.owner], victim);
+        self.stats[block.owner].evictions += 1;
     }
 
     /// The block that goes when the ledger names `candidate`, after the bookkeeping.
     fn decide(&mut self, owner: usize, candidate: u64) -> u64 {
         let mut victim = candidate;
-        let has_say = self.pools[owner].is_some() && self.records[owner].sentence == 0;
+        let account = self.account[owner];
+        let has_say = self.pools[account].is_some() && self.records[account].sentence == 0;
         if has_say && self.allocation != Allocation::GlobalLru {
             self.stats[owner].decisions += 1;
-            victim = self.choose(owner, candidate);
+            victim = self.choose(account, candidate);
         }
         if victim == candidate {
             self.settle_placeholder_to(candidate, false);
@@ -228,14 +262,14 @@ impl Naive {
     }
 
     /// The priority pools' choice.
-    fn choose(&self, owner: usize, candidate: u64) -> u64 {
+    fn choose(&self, account: usize, candidate: u64) -> u64 {
         let oldest = self.ledger.first().map(|block| block.stamp).unwrap();
         let takeable = |page: &u64| {
             let block = &self.ledger[self.position(*page).unwrap()];
             let is_shared = self.shared_pages && block.foreign.is_some_and(|at| at as i64 >= oldest);
             !self.pinned.contains(page) && (*page == candidate || !is_shared)
         };
-        let pools = self.pools[owner].as_ref().unwrap();
+        let pools = self.pools[account].as_ref().unwrap();
         for (priority, pages) in &pools.levels {
             let found = match pools.policies.get(priority) {
                 Some(Order::Mru) => pages.iter().rev().find(|page| takeable(page)),
@@ -249,24 +283,26 @@ impl Naive {
     }
 
     fn may_give(&self, block: &Block, tenant: usize) -> bool {
-        let own = block.owner == tenant;
-        let eligible = if self.held(tenant) >= self.caps[tenant] {
+        let (account, owner) = (self.account[tenant], self.account[block.owner]);
+        let own = owner == account;
+        let eligible = if self.held(account) >= self.caps[account] {
             own
         } else {
-            own || self.held(block.owner) > self.floors[block.owner]
+            own || self.held(owner) > self.floors[owner]
         };
         eligible && !self.pinned.contains(&block.page)
     }
 
     fn load(&mut self, page: u64, by: usize, owner: usize) {
         self.now += 1;
-        let foreign = (by != owner).then_some(self.now);
+        let account = self.account[owner];
+        let foreign = (self.account[by] != account).then_some(self.now);
         let (last_reference, stamp) = (self.now, self.now as i64);
         self.ledger.push(Block { page, owner, last_reference, foreign, stamp, temporary: false });
-        self.serve(owner);
-        if self.pools[owner].is_some() {
-            let level = self.base(owner, page);
-            self.level(owner, level).push(page);
+        self.serve(account);
+        if self.pools[account].is_some() {
+            let level = self.base(account, page);
+            self.level(account, level).push(page);
         }
     }
 
@@ -276,7 +312,7 @@ impl Naive {
         let Some(at) = self.position(page) else { return };
         self.drop_placeholder_to(page);
         let block = self.ledger.remove(at);
-        self.leave_pools(block.owner, page);
+        self.leave_pools(self.account[block.owner], page);
     }
 
     /// The identity of `page`, which is absent, ends.
@@ -295,15 +331,16 @@ impl Naive {
 
     /// Takes blocks from a tenant above its cap; returns them.
     pub fn set_cap(&mut self, tenant: usize, cap: usize) -> Vec<u64> {
-        self.caps[tenant] = cap;
+        if cap != self.caps[self.account[tenant]] {
+            self.leave_commons(tenant);
+            self.caps[tenant] = cap;
+        }
         let mut gone = Vec::new();
         while self.held(tenant) > cap {
             let takeable = |block: &&Block| block.owner == tenant && !self.pinned.contains(&block.page);
             let Some(candidate) = self.ledger.iter().find(takeable).map(|block| block.page) else { break };
             let victim = self.decide(tenant, candidate);
-            self.ledger.remove(self.position(victim).unwrap());
-            self.leave_pools(tenant, victim);
-            self.stats[tenant].evictions += 1;
+            self.evict(victim);
             gone.push(victim);
         }
         gone
@@ -312,6 +349,7 @@ impl Naive {
     // ---- directives
 
     fn manage(&mut self, tenant: usize) {
+        self.leave_commons(tenant);
         if self.pools[tenant].is_none() {
             let mut pools = Pools::default();
             let own = self.ledger.iter().filter(|block| block.owner == tenant).map(|block| block.page);
@@ -368,13 +406,13 @@ impl Naive {
 
     // ---- revocation
 
-    /// A block of the tenant was referenced or loaded.
-    fn serve(&mut self, tenant: usize) {
-        let record = &mut self.records[tenant];
+    /// A block of the account was referenced or loaded.
+    fn serve(&mut self, account: usize) {
+        let record = &mut self.records[account];
         if record.sentence > 0 {
             record.sentence -= 1;
             if record.sentence == 0 {
-                *record = Record { on_probation: true, ..Record::default() };
+                *record = Record { on_probation: true, revocations: record.revocations, ..Record::default() };
             }
         }
     }
@@ -382,7 +420,7 @@ impl Naive {
     fn settle_placeholder_to(&mut self, holder: u64, is_wrong: bool) -> Option<u64> {
         let absent = self.drop_placeholder_to(holder)?;
         let owner = self.owner(holder);
-        let record = &mut self.records[owner];
+        let record = &mut self.records[self.account[owner]];
         record.verdicts.push(is_wrong);
         let last = &record.verdicts[record.verdicts.len().saturating_sub(256)..];
         let wrong = last.iter().filter(|wrong| **wrong).count();
@@ -390,9 +428,9 @@ impl Naive {
         let limit_percent = if on_probation { 25 } else { 50 };
         let is_foolish = is_wrong && last.len() >= 128 && 100 * wrong > limit_percent * last.len();
         if self.revocation && is_foolish && record.sentence == 0 {
-            let revocations = &mut self.stats[owner].revocations;
-            record.sentence = (16 * self.frames) << (*revocations).min(6);
-            *revocations += 1;
+            record.sentence = (16 * self.frames) << record.revocations.min(6);
+            record.revocations += 1;
+            self.stats[owner].revocations += 1;
         }
         Some(absent)
     }
@@ -408,23 +446,23 @@ impl Naive {
         self.ledger[self.position(page).unwrap()].owner
     }
 
-    fn base(&self, tenant: usize, page: u64) -> i32 {
-        let ranges = &self.pools[tenant].as_ref().unwrap().ranges;
+    fn base(&self, account: usize, page: u64) -> i32 {
+        let ranges = &self.pools[account].as_ref().unwrap().ranges;
         let latest = ranges.iter().rev().find(|(first, last, _)| (*first..=*last).contains(&page));
         latest.map_or(0, |range| range.2)
     }
 
-    fn level(&mut self, tenant: usize, priority: i32) -> &mut Vec<u64> {
-        self.pools[tenant].as_mut().unwrap().levels.entry(priority).or_default()
+    fn level(&mut self, account: usize, priority: i32) -> &mut Vec<u64> {
+        self.pools[account].as_mut().unwrap().levels.entry(priority).or_default()
     }
 
-    fn level_of(&self, tenant: usize, page: u64) -> i32 {
-        let levels = &self.pools[tenant].as_ref().unwrap().levels;
+    fn level_of(&self, account: usize, page: u64) -> i32 {
+        let levels = &self.pools[account].as_ref().unwrap().levels;
         *levels.iter().find(|(_, pages)| pages.contains(&page)).expect("a managed block is in a level").0
     }
 
-    fn leave_pools(&mut self, tenant: usize, page: u64) {
-        if let Some(pools) = &mut self.pools[tenant] {
+    fn leave_pools(&mut self, account: usize, page: u64) {
+        if let Some(pools) = &mut self.pools[account] {
             pools.levels.values_mut().for_each(|level| level.retain(|other| *other != page));
         }
     }
