@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 use bufpool_policies::{FrameId, TenantId};
 use parking_lot::Mutex;
 
-use crate::io::{Action, Backend, Buffer, Buffers, Completion, Group, IoError, IoFile, Request};
+use crate::io::{Action, Backend, Buffer, Buffers, Completion, Feed, Group, IoError, IoFile, Request};
 use crate::page_word::PageWord;
 use crate::sys::Mapping;
 
@@ -63,14 +63,108 @@ pub(crate) struct WriteFrom<'a> {
     pub frames: Vec<&'a FrameLease>,
 }
 
-/// A read into frames that are the caller's alone while the value is borrowed.
-pub(crate) struct ReadInto<'a> {
-    /// The file.
-    pub file: Arc<IoFile>,
-    /// Page number of the first page.
-    pub number: u64,
-    /// For neighbouring pages of the file, in file order; at most [`Buffers::PIECES_MAX`].
-    pub leases: &'a mut [FrameLease],
+/// Where [`Arena::read_stream`] gets its reads, and what becomes of them. Frames are counted over the whole stream, in the order in
+/// which they were added.
+pub(crate) trait ReadSource {
+    /// Adds the next few reads; none if there are no more.
+    fn next(&mut self, reads: &mut NextReads);
+
+    /// The read into the frames from number `first` on is over, and their leases are the source's again.
+    fn landed(&mut self, first: usize, leases: &mut [Option<FrameLease>], result: Result<(), IoError>);
+
+    /// Several reads have landed.
+    fn publish(&mut self);
+}
+
+/// Reads that are about to begin.
+#[derive(Default)]
+pub(crate) struct NextReads {
+    /// File, number of the first page, and how many pages.
+    reads: Vec<(Arc<IoFile>, u64, usize)>,
+    leases: Vec<FrameLease>,
+}
+
+impl NextReads {
+    pub fn is_empty(&self) -> bool {
+        self.leases.is_empty()
+    }
+
+    /// Pages of the last read.
+    pub fn last_pages(&self) -> usize {
+        self.reads.last().map_or(0, |(.., pages)| *pages)
+    }
+
+    /// Begins another read, of page `number` of `file` into the leased frame.
+    pub fn begin(&mut self, file: Arc<IoFile>, number: u64, lease: FrameLease) {
+        self.reads.push((file, number, 1));
+        self.leases.push(lease);
+    }
+
+    /// Adds the next page of the file to the last read, which then has at most [`Buffers::PIECES_MAX`].
+    pub fn extend(&mut self, lease: FrameLease) {
+        self.reads.last_mut().expect("a read was begun").2 += 1;
+        self.leases.push(lease);
+    }
+}
+
+/// A stream of reads under way.
+struct ReadStream<'a> {
+    arena: &'a Arena,
+    tenant: TenantId,
+    source: &'a mut dyn ReadSource,
+    next: NextReads,
+    group: Arc<Group>,
+    /// Of all reads so far; the token of a read is its first frame's place. Leases are here as long as their read is not over, and
+    /// nobody looks at them.
+    leases: Vec<Option<FrameLease>>,
+    /// Pages of the read that begins at this place.
+    pages: Vec<u32>,
+    successes: Vec<u64>,
+}
+
+impl Feed for ReadStream<'_> {
+    fn prepare(&mut self, requests: &mut Vec<Request>) -> bool {
+        self.source.next(&mut self.next);
+        let NextReads { reads, leases } = &mut self.next;
+        self.group.expect(reads.len());
+        let more = !reads.is_empty();
+        let mut leases = leases.drain(..);
+        for (file, number, pages) in reads.drain(..) {
+            let first = self.leases.len();
+            self.leases.extend(leases.by_ref().take(pages).map(Some));
+            self.pages.resize(self.leases.len(), pages as u32);
+            let frames = self.leases[first..].iter().flatten().map(FrameLease::frame);
+            requests.push(Request {
+                file,
+                action: Action::Read {
+                    offset: number * self.arena.page_bytes as u64,
+                    // SAFETY: the leases stay in `self.leases`, where nobody uses them, until the group has the read's outcome. If a panic drops
+                    // them, their frames are lost, never used again.
+                    buffers: unsafe { self.arena.buffers(frames) },
+                },
+                tenant: Some(self.tenant),
+                token: first as u64,
+                completion: Arc::clone(&self.group) as _,
+            });
+        }
+        more
+    }
+
+    fn land(&mut self) {
+        self.group.take_successes(&mut self.successes);
+        let successes = self.successes.drain(..).map(|token| (token, Ok(())));
+        let failures = self.group.take_failures().into_iter().map(|(token, error)| (token, Err(error)));
+        let mut landed = false;
+        for (token, result) in successes.chain(failures) {
+            let first = token as usize;
+            let leases = &mut self.leases[first..first + self.pages[first] as usize];
+            self.source.landed(first, leases, result);
+            landed = true;
+        }
+        if landed {
+            self.source.publish();
+        }
+    }
 }
 
 /// Frames that are being filled, and what is done with them then.
@@ -149,28 +243,21 @@ impl Arena {
         backend.read_for(tenant, file, read)
     }
 
-    /// Does all `reads` for `tenant` and waits for them. Returns the failures with the index of their read, in no order.
-    pub fn read_all(
-        &self,
-        backend: &dyn Backend,
-        reads: &mut [ReadInto<'_>],
-        tenant: TenantId,
-    ) -> Vec<(u64, IoError)> {
-        let group = Group::new(reads.len());
-        let request = |(token, read): (usize, &mut ReadInto<'_>)| Request {
-            file: Arc::clone(&read.file),
-            action: Action::Read {
-                offset: read.number * self.page_bytes as u64,
-                // SAFETY: the leases are borrowed exclusively until the group is done.
-                buffers: unsafe { self.buffers(read.leases.iter().map(FrameLease::frame)) },
-            },
-            tenant: Some(tenant),
-            token: token as u64,
-            completion: Arc::clone(&group) as _,
+    /// Does all reads of `source` for `tenant` and waits for them. The source is asked for more, and told of those that are over, while
+    /// others are in flight, where the backend can do that.
+    pub fn read_stream(&self, backend: &dyn Backend, tenant: TenantId, source: &mut dyn ReadSource) {
+        let group = Group::for_stream();
+        let mut stream = ReadStream {
+            arena: self,
+            tenant,
+            source,
+            next: NextReads::default(),
+            group: Arc::clone(&group),
+            leases: Vec::new(),
+            pages: Vec::new(),
+            successes: Vec::new(),
         };
-        let mut requests: Vec<Request> = reads.iter_mut().enumerate().map(request).collect();
-        backend.submit_and_wait(&mut requests, &group);
-        group.take_failures()
+        backend.stream(&mut stream, &group);
     }
 
     /// A read for `tenant` of pages from `number` on into frames that belong to it until it is done; `then` gets them back with the result,

@@ -70,6 +70,18 @@ impl PoolShared {
         if self.verify(file, number, lease).is_ok() {
             return Ok(());
         }
+        self.read_again(file, number, lease, tenant, operation)
+    }
+
+    /// Reads a page once more that the hooks have rejected.
+    pub(crate) fn read_again(
+        &self,
+        file: &FileShared,
+        number: u64,
+        lease: &mut FrameLease,
+        tenant: TenantId,
+        operation: &'static str,
+    ) -> Result<()> {
         self.read_unverified(file, number, lease, tenant, operation)?;
         self.verify(file, number, lease).map_err(|message| {
             let message = format!("contents failed verification twice: {message}");

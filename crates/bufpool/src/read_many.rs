@@ -1,9 +1,10 @@
 //! Many pages in one call: hits are latched, and the misses are read together.
 //!
 //! A call takes what it can without waiting for anybody: pages in memory whose shared latch is free, and the right to load
-//! pages that nobody loads yet. The misses then ask for frames under one hold of the policy lock, neighbours become one
-//! transfer of up to [`RUN_BYTES`], and all transfers are handed to the device together. At the end, what was refused at first is tried
-//! once more.
+//! pages that nobody loads yet. The misses then come in as a stream: a few at a time ask for frames under one hold of the policy lock,
+//! neighbours become one transfer of up to [`RUN_BYTES`], and while these are in flight the next few get their frames and those that have
+//! arrived are published; so the device has work from the first pages of a list to its last. At the end, what was refused at first is
+//! tried once more.
 //!
 //! **Why this cannot deadlock.** A call that holds a latch, or the right to load a page, waits for nothing but the device: not for
 //! latches, not for others' loads, not for frames. So whoever waits for a page of the batch waits for the device at most.
@@ -13,18 +14,23 @@
 use bufpool_policies::PageId;
 
 use crate::access::{Limit, Purpose};
-use crate::arena::{FrameLease, ReadInto};
+use crate::arena::{FrameLease, NextReads, ReadSource};
 use crate::call_site::SiteRef;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::Page;
 use crate::guard::ReadGuard;
-use crate::io::Buffers;
+use crate::io::{Buffers, IoError};
 use crate::latch::{Latch, Loading};
 use crate::page_word::{PageWord, Want};
 use crate::tenant::Tenant;
 
 /// Most bytes of one transfer of neighbouring pages, unless a page is larger.
 pub(crate) const RUN_BYTES: usize = 256 << 10;
+
+/// Pages that get frames under one hold of the policy lock, but for the rest of a transfer.
+const STEP_PAGES: usize = 16;
+
+const OPERATION: &str = "read page";
 
 /// What became of each page of a list, in its order: a guard, an error, or none where that would have meant waiting.
 type Granted<'g> = Vec<Result<Option<ReadGuard<'g>>>>;
@@ -71,7 +77,9 @@ impl Tenant {
             busy: Vec::new(),
         };
         batch.take();
-        batch.load();
+        if !batch.loads.is_empty() {
+            batch.load();
+        }
         batch.try_again();
         batch.granted
     }
@@ -131,7 +139,6 @@ impl<'g> Batch<'_, 'g> {
     }
 
     fn take_one(&mut self, index: usize, page: Page<'g>) -> Result<bool> {
-        const OPERATION: &str = "read page";
         let word = self.tenant.checked_word(page, Purpose::Read, OPERATION)?;
         // A page may come or go between two looks, but not often.
         for _ in 0..4 {
@@ -165,111 +172,12 @@ impl<'g> Batch<'_, 'g> {
 
     /// Brings in the misses.
     fn load(&mut self) {
-        if self.loads.is_empty() {
-            return;
-        }
-        let mut leases = self.find_frames();
-        let errors = self.read(&mut leases);
-        self.publish(leases, errors);
-    }
-
-    /// Frames for the misses, as many as there are; the loads that got none are given up.
-    fn find_frames(&mut self) -> Vec<FrameLease> {
         let (pool, tenant) = (&*self.tenant.pool, self.tenant.tenant_id());
-        let pages = self.loads.iter().map(|load| load.page.id());
-        let admitted = pool.admit_all(tenant, pages, self.site);
-        let mut leases = Vec::with_capacity(admitted.len());
-        let mut loads = std::mem::take(&mut self.loads).into_iter();
-        for (admitted, load) in admitted.into_iter().zip(&mut loads) {
-            // A page gets nothing because another could not make room; whoever reads it alone waits, or hears why.
-            if let Ok(Some(lease)) = pool.vacate(admitted, tenant, self.site) {
-                leases.push(lease);
-                self.loads.push(load);
-            }
-        }
-        leases
-    }
-
-    /// Reads all pages into their frames. Returns what went wrong, by load.
-    fn read(&self, leases: &mut [FrameLease]) -> Vec<Option<Error>> {
-        const OPERATION: &str = "read page";
-        let (pool, tenant) = (&*self.tenant.pool, self.tenant.tenant_id());
-        let mut errors: Vec<Option<Error>> = self.loads.iter().map(|_| None).collect();
-        let mut reads = Vec::new();
-        // The first load of each read.
-        let mut firsts = Vec::new();
-        let mut rest = &mut *leases;
-        let mut first = 0;
-        for run in self.loads.chunk_by(|a, b| follows(a.page, b.page)) {
-            for run in run.chunks(run_pages(pool.page_bytes)) {
-                let leases = rest.split_off_mut(..run.len()).expect("a lease for each load");
-                match run[0].page.file().shared.io(OPERATION) {
-                    Ok(file) => {
-                        reads.push(ReadInto { file, number: run[0].page.number(), leases });
-                        firsts.push(first);
-                    }
-                    Err(error) => {
-                        errors[first..first + run.len()].fill_with(|| Some(error.duplicate()));
-                    }
-                }
-                first += run.len();
-            }
-        }
-        let mut again = Vec::new();
-        let mut count = reads.iter().map(|read| read.leases.len()).sum::<usize>();
-        for (read, error) in pool.arena.read_all(&*pool.backend, &mut reads, tenant) {
-            let (first, pages) = (firsts[read as usize], reads[read as usize].leases.len());
-            count -= pages;
-            if pages == 1 {
-                let page = self.loads[first].page;
-                let error = page.file().shared.io_error(OPERATION, error);
-                errors[first] = Some(error.at_page(page.number()));
-            } else {
-                // Which of them cannot be read?
-                again.extend(first..first + pages);
-            }
-        }
-        drop(reads);
-        again.sort_unstable();
-        pool.count_reads(count as u64);
-        for (at, (load, lease)) in self.loads.iter().zip(leases).enumerate() {
-            let (file, number) = (&load.page.file().shared, load.page.number());
-            let outcome = if again.binary_search(&at).is_ok() {
-                pool.read_verified(file, number, lease, tenant, OPERATION)
-            } else if errors[at].is_none() {
-                pool.verify_or_read_again(file, number, lease, tenant, OPERATION)
-            } else {
-                continue;
-            };
-            errors[at] = outcome.err();
-        }
-        errors
-    }
-
-    /// Hands out what was read, and gives up the frames of what was not.
-    fn publish(&mut self, leases: Vec<FrameLease>, errors: Vec<Option<Error>>) {
-        let (pool, tenant) = (&*self.tenant.pool, self.tenant);
-        {
-            let mut policy = pool.policy.lock();
-            for ((load, lease), error) in self.loads.iter().zip(&leases).zip(&errors) {
-                if error.is_none() {
-                    pool.frames.get(lease.frame()).occupy(load.page.id());
-                    policy.directory.loaded(lease.frame());
-                }
-            }
-        }
-        for ((load, lease), error) in std::mem::take(&mut self.loads).into_iter().zip(leases).zip(errors) {
-            self.granted[load.index] = match error {
-                None => {
-                    let latch = load.loading.publish(lease, Want::Shared);
-                    Ok(Some(ReadGuard::new(tenant, load.page, latch)))
-                }
-                Some(error) => {
-                    pool.give_up_frame(lease, tenant.tenant_id(), self.site);
-                    Err(error)
-                }
-            };
-        }
+        let waiting = std::mem::take(&mut self.loads).into_iter();
+        let mut stream =
+            Stream { batch: self, waiting, flying: Vec::new(), arrived: Vec::new(), again: Vec::new() };
+        pool.arena.read_stream(&*pool.backend, tenant, &mut stream);
+        stream.read_again();
     }
 
     /// Latches what was busy at first: a page twice in the list, or one that another thread has let go of meanwhile.
@@ -281,6 +189,157 @@ impl<'g> Batch<'_, 'g> {
                 self.tenant.pool.count_waited(is_loading);
                 self.grant_hit(index, page, latch);
             }
+        }
+    }
+}
+
+/// The misses of a call on their way in.
+struct Stream<'s, 'a, 'g> {
+    batch: &'s mut Batch<'a, 'g>,
+    /// Without frames, in the order of the list.
+    waiting: std::vec::IntoIter<Load<'g>>,
+    /// With frames that are being read, in the order of the frames in the stream of reads.
+    flying: Vec<Option<Load<'g>>>,
+    /// Read and verified.
+    arrived: Vec<(Load<'g>, FrameLease)>,
+    /// To be read by themselves at the end.
+    again: Vec<(Load<'g>, FrameLease, Again)>,
+}
+
+/// Why a page is read by itself.
+enum Again {
+    /// A transfer of several pages failed. Which of them cannot be read?
+    TransferFailed,
+    /// The hooks have rejected it.
+    Rejected,
+}
+
+impl<'g> ReadSource for Stream<'_, '_, 'g> {
+    /// Frames for the next few pages. If there are not as many, the rest of the list is given up: whoever reads such a page alone waits, or
+    /// hears why.
+    fn next(&mut self, reads: &mut NextReads) {
+        let (tenant, site) = (self.batch.tenant, self.batch.site);
+        let pool = &*tenant.pool;
+        while reads.is_empty() && !self.waiting.as_slice().is_empty() {
+            let count = self.step_len();
+            let pages = self.waiting.as_slice()[..count].iter().map(|load| load.page.id());
+            let admitted = pool.admit_all(tenant.tenant_id(), pages, site);
+            let is_short = admitted.len() < count;
+            for admitted in admitted {
+                let load = self.waiting.next().expect("a page for each answer");
+                // A page gets nothing because another could not make room.
+                if let Ok(Some(lease)) = pool.vacate(admitted, tenant.tenant_id(), site) {
+                    self.begin(load, lease, reads);
+                }
+            }
+            if is_short {
+                self.waiting = Vec::new().into_iter();
+            }
+        }
+    }
+
+    fn landed(
+        &mut self,
+        first: usize,
+        leases: &mut [Option<FrameLease>],
+        result: std::result::Result<(), IoError>,
+    ) {
+        let pool = &*self.batch.tenant.pool;
+        let pages = leases.len();
+        if result.is_ok() {
+            pool.count_reads(pages as u64);
+        }
+        for (at, lease) in leases.iter_mut().enumerate() {
+            let load = self.flying[first + at].take().expect("a page arrives once");
+            let mut lease = lease.take().expect("a page arrives in its frame");
+            let (file, number) = (&load.page.file().shared, load.page.number());
+            match &result {
+                Ok(()) if pool.verify(file, number, &mut lease).is_ok() => self.arrived.push((load, lease)),
+                Ok(()) => self.again.push((load, lease, Again::Rejected)),
+                Err(_) if pages > 1 => self.again.push((load, lease, Again::TransferFailed)),
+                Err(error) => {
+                    let error = file.io_error(OPERATION, *error).at_page(number);
+                    self.refuse(&load, lease, error);
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        let tenant = self.batch.tenant;
+        {
+            let mut policy = tenant.pool.policy.lock();
+            for (load, lease) in &self.arrived {
+                tenant.pool.frames.get(lease.frame()).occupy(load.page.id());
+                policy.directory.loaded(lease.frame());
+            }
+        }
+        for (load, lease) in self.arrived.drain(..) {
+            let latch = load.loading.publish(lease, Want::Shared);
+            self.batch.granted[load.index] = Ok(Some(ReadGuard::new(tenant, load.page, latch)));
+        }
+    }
+}
+
+impl<'g> Stream<'_, '_, 'g> {
+    /// How many pages get frames next: [`STEP_PAGES`], and those with which they are one transfer.
+    fn step_len(&self) -> usize {
+        let waiting = self.waiting.as_slice();
+        let run_pages = run_pages(self.batch.tenant.pool.page_bytes);
+        let mut run = 0;
+        for (at, load) in waiting.iter().enumerate() {
+            let goes_on = at > 0 && run < run_pages && follows(waiting[at - 1].page, load.page);
+            if !goes_on && at >= STEP_PAGES {
+                return at;
+            }
+            run = if goes_on { run + 1 } else { 1 };
+        }
+        waiting.len()
+    }
+
+    /// Adds a page, whose frame is empty, to what is read next.
+    fn begin(&mut self, load: Load<'g>, lease: FrameLease, reads: &mut NextReads) {
+        let page = load.page;
+        let before = self.flying.last().and_then(Option::as_ref).filter(|_| !reads.is_empty());
+        let goes_on = reads.last_pages() < run_pages(self.batch.tenant.pool.page_bytes)
+            && before.is_some_and(|before| follows(before.page, page));
+        if goes_on {
+            reads.extend(lease);
+        } else {
+            match page.file().shared.io(OPERATION) {
+                Ok(file) => reads.begin(file, page.number(), lease),
+                Err(error) => return self.refuse(&load, lease, error),
+            }
+        }
+        self.flying.push(Some(load));
+    }
+
+    /// The page does not come in.
+    fn refuse(&mut self, load: &Load<'g>, lease: FrameLease, error: Error) {
+        let tenant = self.batch.tenant;
+        tenant.pool.give_up_frame(lease, tenant.tenant_id(), self.batch.site);
+        self.batch.granted[load.index] = Err(error);
+    }
+
+    /// Reads what went wrong once more, page by page.
+    fn read_again(&mut self) {
+        let tenant = self.batch.tenant;
+        let (pool, id) = (&*tenant.pool, tenant.tenant_id());
+        let mut again = std::mem::take(&mut self.again);
+        again.sort_unstable_by_key(|(load, ..)| load.index);
+        for (load, mut lease, why) in again {
+            let (file, number) = (&load.page.file().shared, load.page.number());
+            let read = match why {
+                Again::TransferFailed => pool.read_verified(file, number, &mut lease, id, OPERATION),
+                Again::Rejected => pool.read_again(file, number, &mut lease, id, OPERATION),
+            };
+            match read {
+                Ok(()) => self.arrived.push((load, lease)),
+                Err(error) => self.refuse(&load, lease, error),
+            }
+        }
+        if !self.arrived.is_empty() {
+            self.publish();
         }
     }
 }

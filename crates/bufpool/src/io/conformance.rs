@@ -22,6 +22,10 @@ use super::{
 use crate::options::Direct;
 use crate::sys::Mapping;
 
+mod streams;
+
+use streams::streams;
+
 const PAGE_BYTES: usize = 4096;
 /// Fewer than the pages of the larger tests, so that batches exceed the queue.
 const DEPTH: u32 = 8;
@@ -150,6 +154,7 @@ suite!(
     transfers_several_buffers,
     reads_into_part_of_a_batch_at_the_end_of_the_file_fail,
     completes_each_request_of_a_large_batch_once,
+    streams,
     completes_without_anybody_waiting,
     a_completion_may_submit,
     tenants_take_turns,

@@ -82,6 +82,16 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// which makes this cheaper than [`Backend::submit`] followed by [`Group::wait`].
     fn submit_and_wait(&self, requests: &mut Vec<Request>, group: &Group);
 
+    /// Starts what `feed` prepares, waits until `group` is done, and lets the feed take in what is done meanwhile. All requests of the feed
+    /// report to the group. A backend that can asks for more while those before are in flight, so that the device has work while the
+    /// caller prepares and takes in; here everything is prepared first.
+    fn stream(&self, feed: &mut dyn Feed, group: &Group) {
+        let mut requests = Vec::new();
+        while feed.prepare(&mut requests) {}
+        self.submit_and_wait(&mut requests, group);
+        feed.land();
+    }
+
     /// Does one thing and waits for it.
     fn run(&self, file: &Arc<IoFile>, action: Action) -> Result<(), IoError>;
 
@@ -188,6 +198,16 @@ impl fmt::Debug for dyn Completion {
     }
 }
 
+/// Where a backend gets the requests of [`Backend::stream`], in the thread that waits for them. Both calls may do a little work, and wait for
+/// the device at most.
+pub(crate) trait Feed {
+    /// Adds the next few requests. False if there are no more, and then none was added.
+    fn prepare(&mut self, requests: &mut Vec<Request>) -> bool;
+
+    /// Takes in what has been done since the last call.
+    fn land(&mut self);
+}
+
 /// A number of requests that one thread waits for together.
 ///
 /// It is a [`Completion`] itself, for requests whose results need nothing done at once. A completion
@@ -202,13 +222,28 @@ pub(crate) struct Group {
 struct GroupState {
     pending: usize,
     failures: Vec<(u64, IoError)>,
+    /// Tokens of requests that succeeded, where somebody asks.
+    successes: Option<Vec<u64>>,
 }
 
 impl Group {
     /// A group that is done when `requests` of its requests are.
     pub(crate) fn new(requests: usize) -> Arc<Self> {
-        let state = GroupState { pending: requests, failures: Vec::new() };
+        Self::with_state(GroupState { pending: requests, failures: Vec::new(), successes: None })
+    }
+
+    /// A group for a [stream](Backend::stream), which notes successes as well. Requests are [expected](Group::expect) as they are made.
+    pub(crate) fn for_stream() -> Arc<Self> {
+        Self::with_state(GroupState { pending: 0, failures: Vec::new(), successes: Some(Vec::new()) })
+    }
+
+    fn with_state(state: GroupState) -> Arc<Self> {
         Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    /// The group is done when `requests` more are.
+    pub(crate) fn expect(&self, requests: usize) {
+        self.state.lock().pending += requests;
     }
 
     /// True if nothing is pending.
@@ -229,13 +264,22 @@ impl Group {
     pub(crate) fn take_failures(&self) -> Vec<(u64, IoError)> {
         std::mem::take(&mut self.state.lock().failures)
     }
+
+    /// Adds to `successes` the tokens of what succeeded since the last call, which the group forgets.
+    pub(crate) fn take_successes(&self, successes: &mut Vec<u64>) {
+        if let Some(noted) = &mut self.state.lock().successes {
+            successes.append(noted);
+        }
+    }
 }
 
 impl Completion for Group {
     fn complete(&self, token: u64, result: Result<(), IoError>) {
         let mut state = self.state.lock();
-        if let Err(error) = result {
-            state.failures.push((token, error));
+        match (result, &mut state.successes) {
+            (Err(error), _) => state.failures.push((token, error)),
+            (Ok(()), Some(successes)) => successes.push(token),
+            (Ok(()), None) => {}
         }
         state.pending = state.pending.checked_sub(1).expect("a group completes each request once");
         if state.pending == 0 {

@@ -5,7 +5,7 @@
 //! | operation | done by |
 //! | --- | --- |
 //! | one, waited for ([`Backend::run`], or a batch of one) | the caller, with one positioned system call |
-//! | a batch, waited for ([`Backend::submit_and_wait`]) | the caller, on a ring leased for the batch |
+//! | a batch, waited for ([`Backend::submit_and_wait`], [`Backend::stream`]) | the caller, on a ring leased for the batch |
 //! | not waited for ([`Backend::submit`]) | the I/O thread, on a ring of its own ([`driver`]) |
 //!
 //! A thread never returns to its own work with operations in a ring that it submitted itself. It could
@@ -50,6 +50,7 @@ mod driver;
 mod ring;
 mod setup;
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::Path;
@@ -66,9 +67,13 @@ use self::setup::Notes;
 use super::file::{Registration, Registry};
 use super::threads::Threads;
 use super::{
-    Action, Backend, FileOpen, Group, IoError, IoFile, IoOptions, IoReport, OpenError, Request, transfer,
+    Action, Backend, Feed, FileOpen, Group, IoError, IoFile, IoOptions, IoReport, OpenError, Request,
+    transfer,
 };
 use crate::sys;
+
+/// A leased ring is filled up again when this part of it is done.
+const REFILLS: usize = 8;
 
 /// Most rings that are leased at the same time.
 pub(crate) const LEASES_MAX: usize = 16;
@@ -185,11 +190,31 @@ impl Backend for Uring {
                 None => self.submit(requests),
             }
         } else if let Some(mut lease) = Lease::take(&self.shared, &self.options) {
-            lease.run(requests);
+            lease.run(requests, &mut NoMore);
         } else {
             self.submit(requests);
         }
         group.wait();
+    }
+
+    fn stream(&self, feed: &mut dyn Feed, group: &Group) {
+        let mut requests = Vec::new();
+        // The second is asked for only to know whether the first is alone.
+        let several = feed.prepare(&mut requests) && (requests.len() > 1 || feed.prepare(&mut requests));
+        let lease = if several { Lease::take(&self.shared, &self.options) } else { None };
+        match lease {
+            Some(mut lease) => {
+                lease.run(&mut requests, feed);
+                drop(lease);
+                // What queued for its tenant's turn, or was refused by the ring.
+                group.wait();
+            }
+            None => {
+                while several && feed.prepare(&mut requests) {}
+                self.submit_and_wait(&mut requests, group);
+            }
+        }
+        feed.land();
     }
 
     fn run(&self, file: &Arc<IoFile>, action: Action) -> Result<(), IoError> {
@@ -286,46 +311,60 @@ impl<'shared> Lease<'shared> {
         Some(lease)
     }
 
-    /// Does all `requests`, completing each as it is done.
+    /// Does all `requests` and what `feed` adds to them, completing each as it is done.
     ///
     /// While more are waiting than the ring takes, it is filled up again when an eighth is done, so the
-    /// device stays busy for a system call every few operations. Then it waits for half of what is left
-    /// each time: pages that others may wait for are not held back until the last is there.
-    fn run(&mut self, requests: &mut Vec<Request>) {
+    /// device stays busy for a system call every few operations. Enough for that is prepared while the device works. At the end it
+    /// waits for half of what is left each time: pages that others may wait for are not held back until the last is there.
+    fn run(&mut self, requests: &mut Vec<Request>, feed: &mut dyn Feed) {
         let (shared, Some(ring)) = (self.shared, &mut self.ring) else { return };
         let mut outcomes = Vec::new();
-        let mut waiting = requests.drain(..);
+        let mut waiting = VecDeque::from(std::mem::take(requests));
+        let mut more = true;
         loop {
             fill(ring, &mut waiting, shared);
+            if more && waiting.len() < ring.slots().div_ceil(REFILLS) {
+                ring.submit();
+                feed.land();
+                more = feed.prepare(requests);
+                waiting.extend(requests.drain(..));
+                continue;
+            }
             if ring.in_flight() == 0 {
                 return;
             }
-            let share = if waiting.len() > 0 { 8 } else { 2 };
-            if ring.enter(ring.in_flight().div_ceil(share)).is_err() {
-                // Nothing is known about what is in flight, so nothing may be given back; try again.
-                std::thread::sleep(std::time::Duration::from_millis(1));
-            }
-            ring.reap(&mut outcomes);
-            shared.driver.finish_all(&outcomes);
-            for outcome in outcomes.drain(..) {
-                match outcome {
-                    Outcome::Finished(request, result) => request.complete(result),
-                    Outcome::Refused(request) => shared.helper.submit(&mut vec![request]),
-                }
-            }
+            let share = if waiting.is_empty() { 2 } else { REFILLS };
+            advance(ring, ring.in_flight().div_ceil(share), &mut outcomes, shared);
+        }
+    }
+}
+
+/// Waits for `wanted` operations and completes what is done.
+fn advance(ring: &mut Ring, wanted: usize, outcomes: &mut Vec<Outcome>, shared: &Shared) {
+    if ring.enter(wanted).is_err() {
+        // Nothing is known about what is in flight, so nothing may be given back; try again.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    ring.reap(outcomes);
+    shared.driver.finish_all(outcomes);
+    for outcome in outcomes.drain(..) {
+        match outcome {
+            Outcome::Finished(request, result) => request.complete(result),
+            Outcome::Refused(request) => shared.helper.submit(&mut vec![request]),
         }
     }
 }
 
 /// Starts what the ring has room for. What it does not take goes to the helper, and the rest to the I/O thread as soon as
 /// reads have to wait for their tenant's turn.
-fn fill(ring: &mut Ring, waiting: &mut std::vec::Drain<'_, Request>, shared: &Shared) {
-    while ring.has_room() && !waiting.as_slice().is_empty() {
-        let reader = waiting.as_slice()[0].tenant;
-        let alike = waiting.as_slice().iter().take(ring.room()).take_while(|next| next.tenant == reader);
-        let alike = alike.count();
+fn fill(ring: &mut Ring, waiting: &mut VecDeque<Request>, shared: &Shared) {
+    while ring.has_room()
+        && let Some(first) = waiting.front()
+    {
+        let reader = first.tenant;
+        let alike = waiting.iter().take(ring.room()).take_while(|next| next.tenant == reader).count();
         let started = reader.map_or(alike, |tenant| shared.driver.start_reads(tenant, alike));
-        for request in waiting.by_ref().take(started) {
+        for request in waiting.drain(..started) {
             if ring.takes(&request) {
                 ring.start(request);
             } else {
@@ -334,13 +373,20 @@ fn fill(ring: &mut Ring, waiting: &mut std::vec::Drain<'_, Request>, shared: &Sh
             }
         }
         if started < alike {
-            shared.driver.submit(&mut waiting.by_ref().collect());
+            shared.driver.submit(&mut waiting.drain(..).collect());
         }
     }
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            // Only on the way out of a panic.
+            let mut outcomes = Vec::new();
+            while ring.in_flight() > 0 {
+                advance(ring, 1, &mut outcomes, self.shared);
+            }
+        }
         let mut leases = self.shared.leases.lock();
         leases.out -= 1;
         match self.ring.take() {
@@ -355,6 +401,17 @@ impl Drop for Lease<'_> {
             self.shared.all_returned.notify_all();
         }
     }
+}
+
+/// The feed of a batch that is known from the beginning.
+struct NoMore;
+
+impl Feed for NoMore {
+    fn prepare(&mut self, _: &mut Vec<Request>) -> bool {
+        false
+    }
+
+    fn land(&mut self) {}
 }
 
 fn refused_registration(bytes: usize, error: &io::Error) -> String {

@@ -145,6 +145,11 @@ impl Ring {
         self.slots.len() - self.free.len()
     }
 
+    /// Operations that may be in flight at a time.
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     /// How many more operations can be started.
     pub(super) fn room(&self) -> usize {
         self.free.len()
@@ -281,6 +286,13 @@ impl Ring {
         }
     }
 
+    /// Gives prepared operations, if there are any, to the kernel. What it does not take goes with the next [`Ring::enter`].
+    pub(super) fn submit(&mut self) {
+        if !self.ring.submission().is_empty() {
+            let _ = self.enter(0);
+        }
+    }
+
     fn arm_wake(&mut self) {
         let Some(wake) = self.wake.as_mut().filter(|wake| !wake.armed) else { return };
         let count: *mut u64 = &raw mut *wake.count;
@@ -314,10 +326,8 @@ impl Ring {
     fn take_answer(&mut self, user_data: u64, result: i32) -> Option<Outcome> {
         let (index, generation) = (user_data as u32, (user_data >> 32) as u32);
         let slot = self.slots.get_mut(index as usize)?;
-        let Some(request) = slot.request.as_ref().filter(|_| slot.generation == generation) else {
-            debug_assert!(false, "invariant 4: an answer to a question nobody asked");
-            return None;
-        };
+        // Invariant 4: an answer to a question that nobody asks any more is nobody's.
+        let request = slot.request.as_ref().filter(|_| slot.generation == generation)?;
         let granule = request.file.alignment().offset_bytes as usize;
         let result = usize::try_from(result).map_err(|_| -result);
         match slot.progress.advance(&request.action, granule, result) {
@@ -422,5 +432,69 @@ impl Rest<'_> {
         let mut rest = buffers.rest(self.done);
         let first = rest.next()?;
         rest.next().is_none().then_some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bufpool_policies::TenantId;
+
+    use super::super::super::conformance::directory;
+    use super::super::super::{FileOpen, Group, IoFile};
+    use super::*;
+    use crate::options::Direct;
+    use crate::sys::Mapping;
+
+    /// The slot of a read is used again; then another answer with the number of its first use comes out of the kernel.
+    #[test]
+    fn an_answer_of_an_earlier_use_of_a_slot_is_not_taken() {
+        let Ok(plain) = IoUring::new(2) else {
+            println!("skipped: no io_uring here");
+            return;
+        };
+        let directory = directory();
+        let how = FileOpen { read_only: false, create: true, direct: Direct::Off };
+        let file = Arc::new(IoFile::open(&directory.path().join("file"), &how).unwrap());
+        file.allocate(0, 4096).unwrap();
+        let memory = Mapping::new(4096).unwrap();
+        let group = Group::new(2);
+        let read = |token| Request {
+            file: Arc::clone(&file),
+            // SAFETY: the mapping, which is kept until both reads are over, and not looked at.
+            action: Action::Read { offset: 0, buffers: unsafe { Buffer::new(memory.start(), 4096) }.into() },
+            tenant: Some(TenantId(0)),
+            token,
+            completion: Arc::clone(&group) as _,
+        };
+        let mut ring = Ring::new(plain, 1, &Arc::default());
+        let mut outcomes = Vec::new();
+        let mut reap_one = |ring: &mut Ring, stale: Option<u64>| {
+            if let Some(user_data) = stale {
+                // SAFETY: a no-op refers to no memory.
+                unsafe { ring.push_entry(&opcode::Nop::new().build().user_data(user_data)) }
+            }
+            while ring.in_flight() > 0 {
+                ring.enter(1).unwrap();
+                ring.reap(&mut outcomes);
+            }
+            assert_eq!(outcomes.len(), 1);
+            let Some(Outcome::Finished(request, result)) = outcomes.pop() else {
+                panic!("a read was refused")
+            };
+            (request.token, result)
+        };
+        ring.start(read(1));
+        let first_use = u64::from(ring.slots[0].generation) << 32;
+        assert_eq!(reap_one(&mut ring, None), (1, Ok(())));
+        ring.start(read(2));
+        assert!(ring.take_answer(first_use, 0).is_none(), "no bytes: it would be the end of the file");
+        assert!(ring.take_answer(first_use, -libc::EIO).is_none());
+        assert!(ring.take_answer(first_use | 7, 4096).is_none(), "there is no slot 7");
+        assert_eq!(ring.in_flight(), 1);
+        assert_eq!(reap_one(&mut ring, Some(first_use)), (2, Ok(())));
+        // Nothing is in flight: neither use is there any more.
+        assert!(ring.take_answer(first_use, 4096).is_none());
+        assert!(ring.take_answer(u64::from(ring.slots[0].generation) << 32, 4096).is_none());
+        assert_eq!((ring.in_flight(), ring.room()), (0, 1));
     }
 }

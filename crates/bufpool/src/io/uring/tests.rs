@@ -264,3 +264,77 @@ fn nobody_spins() {
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert!(calls() - before <= 2, "{} calls while nothing was in flight", calls() - before);
 }
+
+/// Reads of one page each, two at a time.
+struct Twos<'a> {
+    left: Vec<Request>,
+    group: &'a Group,
+    prepared: usize,
+    landed: usize,
+    /// Most reads that were prepared and had not landed when more were prepared.
+    most_outstanding: usize,
+    panics_at: usize,
+}
+
+impl<'a> Twos<'a> {
+    fn new(left: Vec<Request>, group: &'a Group) -> Self {
+        Self { left, group, prepared: 0, landed: 0, most_outstanding: 0, panics_at: usize::MAX }
+    }
+}
+
+impl Feed for Twos<'_> {
+    fn prepare(&mut self, requests: &mut Vec<Request>) -> bool {
+        self.most_outstanding = self.most_outstanding.max(self.prepared - self.landed);
+        assert!(self.prepared < self.panics_at, "asked to panic");
+        let next = self.left.split_off(self.left.len().saturating_sub(2));
+        let more = !next.is_empty();
+        self.prepared += next.len();
+        self.group.expect(next.len());
+        requests.extend(next);
+        more
+    }
+
+    fn land(&mut self) {
+        let mut successes = Vec::new();
+        self.group.take_successes(&mut successes);
+        self.landed += successes.len();
+    }
+}
+
+/// A list much longer than the ring's depth is prepared little by little while the device works.
+#[test]
+fn a_stream_is_prepared_while_its_reads_are_in_flight() {
+    const READS: usize = 500;
+    let Some(backend) = started(&IoOptions { depth: 8, ..IoOptions::default() }) else { return };
+    let directory = directory();
+    let file = open(&backend, &directory, Direct::Prefer);
+    let memory = Mapping::new(16 * 4096).unwrap();
+    backend.run(&file, Action::Write { offset: 0, buffers: page(&memory, 0).into() }).unwrap();
+    let group = Group::for_stream();
+    let mut feed = Twos::new(reads(&file, &memory, 1, READS, &group), &group);
+    backend.stream(&mut feed, &group);
+    assert_eq!((feed.prepared, feed.landed), (READS, READS));
+    // A full ring, what fills it up again, and the two that came last.
+    assert!(feed.most_outstanding <= 8 + 1 + 2, "{}", feed.most_outstanding);
+}
+
+#[test]
+fn a_panic_in_a_stream_leaves_nothing_in_flight() {
+    let Some(backend) = started(&IoOptions { depth: 8, ..IoOptions::default() }) else { return };
+    let directory = directory();
+    let file = open(&backend, &directory, Direct::Prefer);
+    let memory = Mapping::new(16 * 4096).unwrap();
+    backend.run(&file, Action::Write { offset: 0, buffers: page(&memory, 0).into() }).unwrap();
+    let group = Group::for_stream();
+    let mut feed = Twos::new(reads(&file, &memory, 1, 100, &group), &group);
+    feed.panics_at = 6;
+    let streamed =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| backend.stream(&mut feed, &group)));
+    assert!(streamed.is_err());
+    assert!(group.is_done(), "what was started was waited for");
+    let leases = backend.shared.leases.lock();
+    assert_eq!((leases.out, leases.idle.len(), leases.made), (0, 1, 1));
+    assert_eq!(leases.idle[0].in_flight(), 0);
+    drop(leases);
+    backend.drain();
+}
