@@ -7,18 +7,22 @@ use std::path::{Path, PathBuf};
 use bufpool::sim::SimDevice;
 use bufpool::{Context, FileOptions, ManagerKind, PoolOptions, site};
 use bufpool_bench::hits::zipf_visits;
+use bufpool_bench::random::Random;
 use bufpool_bench::trace::{Item, Reader};
 use indicatif::ProgressBar;
 
 /// Accesses of a trace that are played.
 const ACCESSES_MAX: usize = 100_000;
 
-/// Dense page numbers, with the site of each access.
+/// Dense page numbers, with the site of each access, which is made by the default tenant.
 struct Accesses {
     name: String,
     pages: u32,
     list: Vec<(u32, u64)>,
 }
+
+/// Of a tenant, the parts of all frames that are its floor and its cap, in per cent.
+type Share = (u32, u32);
 
 impl Accesses {
     fn of(name: &str, blocks: impl IntoIterator<Item = (u64, u64)>) -> Self {
@@ -44,21 +48,67 @@ impl Accesses {
 
     /// Misses, and the share of hits noted.
     fn play(&self, frames: u32, manager: Option<ManagerKind>, exactly: bool) -> (u64, f64) {
-        let options = PoolOptions::new().page_bytes(512).frames(frames).threads_max(1).read_ahead(false);
-        let options = if exactly { options.deterministic(0) } else { options };
-        let pool = options.manager(manager).open_on(&SimDevice::new(1)).unwrap();
-        let file = pool.open_file("pages", FileOptions::new().create(true)).unwrap();
-        file.extend(u64::from(self.pages)).unwrap();
-        let tenant = pool.default_tenant();
-        for (page, site) in &self.list {
-            let context = Context::NONE.within(site!("trace"), Some(*site));
-            tenant.in_context(context).read(file.page(u64::from(*page))).unwrap();
-        }
-        let stats = pool.stats();
-        assert_eq!(stats.accesses, self.list.len() as u64);
-        assert_eq!(stats.accesses, stats.hits + stats.misses);
-        (stats.misses, stats.hits_noted as f64 / stats.hits.max(1) as f64)
+        play(&[self], &[(0, 100)], frames, manager, exactly)
     }
+}
+
+/// Misses, and the share of hits noted, where each tenant makes its accesses to the pages that all have, in turns.
+fn play(
+    tenants: &[&Accesses],
+    shares: &[Share],
+    frames: u32,
+    manager: Option<ManagerKind>,
+    exactly: bool,
+) -> (u64, f64) {
+    let options = PoolOptions::new().page_bytes(512).frames(frames).threads_max(1).read_ahead(false);
+    let options = if exactly { options.deterministic(0) } else { options };
+    let pool = options.manager(manager).open_on(&SimDevice::new(1)).unwrap();
+    let file = pool.open_file("pages", FileOptions::new().create(true)).unwrap();
+    file.extend(tenants.iter().map(|accesses| u64::from(accesses.pages)).max().unwrap()).unwrap();
+    let open = |(number, (floor, cap)): (usize, &Share)| {
+        let tenant = pool.tenant(&format!("tenant {number}"));
+        tenant.floor_frames(frames * floor / 100).cap_frames((frames * cap / 100).max(1)).open().unwrap()
+    };
+    let open: Vec<_> = shares.iter().enumerate().map(open).collect();
+    let turns = tenants.iter().map(|accesses| accesses.list.len()).min().unwrap();
+    for turn in 0..turns {
+        for (accesses, tenant) in tenants.iter().zip(&open) {
+            let (page, site) = accesses.list[turn];
+            let context = Context::NONE.within(site!("trace"), Some(site));
+            tenant.in_context(context).read(file.page(u64::from(page))).unwrap();
+        }
+    }
+    let stats = pool.stats();
+    assert_eq!(stats.accesses, (turns * tenants.len()) as u64);
+    assert_eq!(stats.accesses, stats.hits + stats.misses);
+    (stats.misses, stats.hits_noted as f64 / stats.hits.max(1) as f64)
+}
+
+/// Accesses to few hot pages, drawn at random, among them every so often pages that are never used again.
+fn churn(hot: u32, hot_percent: u64) -> Accesses {
+    let mut random = Random::new(1);
+    let mut cold = u64::from(hot);
+    let blocks = (0..ACCESSES_MAX).map(|_| {
+        cold += 1;
+        let is_hot = random.below(100) < hot_percent;
+        (if is_hot { random.below(u64::from(hot)) } else { cold }, 1)
+    });
+    Accesses::of(&format!("churn-{hot}-{hot_percent}"), blocks)
+}
+
+/// Everything is in memory for a long time, one half of it used after the other; then come new pages in a row.
+fn phases(frames: u64) -> Accesses {
+    let mut random = Random::new(1);
+    let mut cold = frames;
+    let mut blocks = Vec::new();
+    while blocks.len() < ACCESSES_MAX {
+        for half in [0, frames / 2] {
+            blocks.extend((0..20 * frames).map(|_| (half + random.below(frames / 2), 1)));
+        }
+        blocks.extend((0..frames / 4).map(|page| (cold + page, 1)));
+        cold += frames / 4;
+    }
+    Accesses::of("phases", blocks)
 }
 
 #[test]
@@ -96,4 +146,43 @@ fn misses_are_about_those_without_the_filter() {
         println!("{manager:?}: mean {mean:.4}");
         assert!(mean <= 1.01, "{manager:?}: {mean}");
     }
+}
+
+/// Frames that turn over quickly beside hot pages, and phases without misses: where the filter has to know how old pages get.
+#[test]
+fn hot_pages_do_not_leave_in_place_of_cold_ones() {
+    println!("trace frames exact filtered ratio noted");
+    let traces = [churn(900, 99), churn(980, 99), churn(980, 90), churn(700, 50), phases(1000)];
+    for trace in &traces {
+        let (exact, _) = trace.play(1000, None, true);
+        let (filtered, noted) = trace.play(1000, None, false);
+        let ratio = filtered as f64 / exact as f64;
+        println!("{} 1000 {exact} {filtered} {ratio:.4} {noted:.3}", trace.name);
+        assert!(ratio <= 1.02, "{}: {ratio}", trace.name);
+    }
+}
+
+#[test]
+fn tenants_with_floors_and_caps_miss_about_as_often_as_without_the_filter() {
+    let zipf = zipf_visits(4096, 50_000, 1).into_iter().map(|page| (u64::from(page), 1));
+    let (zipf, churn) = (Accesses::of("zipf", zipf), churn(300, 90));
+    println!("shares exact filtered ratio noted");
+    for shares in [[(0, 100), (0, 100)], [(40, 100), (0, 100)], [(30, 100), (30, 60)], [(0, 20), (0, 100)]] {
+        let tenants = [&zipf, &churn];
+        let (exact, _) = play(&tenants, &shares, 1000, None, true);
+        let (filtered, noted) = play(&tenants, &shares, 1000, None, false);
+        let ratio = filtered as f64 / exact as f64;
+        println!("{shares:?} {exact} {filtered} {ratio:.4} {noted:.3}");
+        assert!(ratio <= 1.01, "{shares:?}: {ratio}");
+    }
+}
+
+/// Where no page comes in, two hits on each page are noted, and then hardly any.
+#[test]
+fn hits_in_memory_are_hardly_noted() {
+    let (pages, hits) = (2000, ACCESSES_MAX - 2000);
+    let visits = (0..pages).chain(zipf_visits(pages, hits, 1)).map(|page| (u64::from(page), 1));
+    let (misses, noted) = Accesses::of("zipf", visits).play(2048, None, false);
+    assert_eq!(misses, u64::from(pages));
+    assert!(noted <= 2.5 * f64::from(pages) / hits as f64, "{noted}");
 }

@@ -242,7 +242,9 @@ impl PoolShared {
             && let Some(key) = ring.key(who)
             && self.filter.skips(frame, tenant)
         {
-            ring.skip(key);
+            if ring.skip(key) != Level::Low {
+                self.drain_own_log(ring, Level::Half);
+            }
         } else {
             self.note_slowly(page, frame, tenant, site, creation);
         }
@@ -259,13 +261,10 @@ impl PoolShared {
         let Some(ring) = ring else { return self.apply_at_once(&hit, creation) };
         let who = Who::new(tenant, site, self.site_mask);
         let key = ring.key(who).unwrap_or_else(|| self.find_key(ring, who, hit.site));
-        if self.filter.skips(frame, tenant) {
-            ring.skip(key);
-        } else {
-            let level = ring.push(hit.page, frame, key);
-            if level != Level::Low {
-                self.drain_own_log(ring, level);
-            }
+        let skips = self.filter.skips(frame, tenant);
+        let level = if skips { ring.skip(key) } else { ring.push(hit.page, frame, key) };
+        if level != Level::Low {
+            self.drain_own_log(ring, level);
         }
     }
 

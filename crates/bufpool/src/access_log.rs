@@ -29,6 +29,8 @@ pub(crate) const RING_ENTRIES: usize = if cfg!(bufpool_loom) { 2 } else { 128 };
 /// Keys of a ring; a power of two, at most 64. A thread that comes from more places than that drains its ring each time it has met
 /// so many.
 pub(crate) const KEYS: usize = if cfg!(bufpool_loom) { 2 } else { 64 };
+/// Skipped hits of a key after which the thread drains.
+const SKIPS_A_DRAIN: u64 = 1 << 16;
 /// Places looked at for a key.
 const PROBES: usize = if cfg!(bufpool_loom) { 2 } else { 8 };
 /// Bits of a frame number in an entry; the rest is the key's place.
@@ -227,11 +229,14 @@ impl Ring {
         }
     }
 
-    /// Counts a hit that gets no entry, for the ring's own thread.
+    /// Counts a hit that gets no entry, for the ring's own thread. Now and then says that it is a good moment to drain, since
+    /// a thread whose hits are all skipped has no other.
     #[inline(always)]
-    pub fn skip(&self, key: KeyPlace) {
-        let skipped = &self.keys[key.0 as usize % KEYS].skipped;
-        skipped.store(skipped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    pub fn skip(&self, key: KeyPlace) -> Level {
+        let counter = &self.keys[key.0 as usize % KEYS].skipped;
+        let skipped = counter.load(Ordering::Relaxed) + 1;
+        counter.store(skipped, Ordering::Relaxed);
+        if skipped % SKIPS_A_DRAIN == 0 { Level::Half } else { Level::Low }
     }
 
     /// Adds a hit, for the ring's own thread. There is room unless the last push said [`Level::Full`].
@@ -424,7 +429,9 @@ mod tests {
             for page in 0..fill as u64 {
                 assert_ne!(push(&ring, round + page), Level::Full);
             }
-            (0..round).for_each(|_| ring.skip(key(&ring)));
+            (0..round).for_each(|_| {
+                ring.skip(key(&ring));
+            });
             let mut count = 0;
             let apply = |hit: Hit| {
                 assert_eq!((hit.page.0, u64::from(hit.frame.0)), (round + count, round + count));
@@ -450,6 +457,13 @@ mod tests {
     }
 
     #[test]
+    fn skipped_hits_are_handed_over_now_and_then() {
+        let ring = Ring::new();
+        let drains = (0..3 * SKIPS_A_DRAIN).filter(|_| ring.skip(key(&ring)) == Level::Half);
+        assert_eq!(drains.count(), 3);
+    }
+
+    #[test]
     fn keys_are_told_apart_until_there_is_no_room() {
         let ring = Ring::new();
         let site = SiteRef { place: Place::Named(site!("probe")), scope: ScopeId::NONE };
@@ -459,7 +473,7 @@ mod tests {
             let Some(place) = ring.find_key(who(tenant), site) else { break };
             assert_eq!(ring.find_key(who(tenant), site), Some(place));
             ring.push(PageId(u64::from(tenant)), FrameId(0), place);
-            (0..tenant).for_each(|_| ring.skip(place));
+            (0..tenant).for_each(|_| assert_eq!(ring.skip(place), Level::Low));
             places.push(place.0);
         }
         let distinct: std::collections::HashSet<u32> = places.iter().copied().collect();

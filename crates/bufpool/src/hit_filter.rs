@@ -1,14 +1,20 @@
-//! Which hits need not be noted: those on pages that were noted a moment ago.
+//! Which hits need not be noted: those on pages that were noted a short time ago.
 //!
-//! Noting a hit moves the page to the ledger's tail. If it has been moved there a short time ago, moving it again changes little: it
-//! is still far from the head. So time is cut into epochs of as many moves as a part (one in [`EPOCHS_A_POOL`]) of the
-//! frames that tenants compete for, and of each page the first hit in an epoch is noted. A page is then at most one epoch further from the
-//! tail than it would be, and what leaves at the head leaves at most that much too early.
+//! Noting a hit moves the page to the ledger's tail. Moving it there again soon afterwards changes little, and what is soon depends on
+//! how old pages get. So time is cut into epochs as long as a part (one in [`EPOCHS_A_SPAN`]) of the age at which pages leave now,
+//! counted in moves and loads, and of each page the first hit in an epoch is noted. A page then leaves at most that part
+//! of a life earlier than its last use entitles it to, however fast or slowly frames turn over.
 //!
-//! What is always noted, because something else than the order near the tail depends on it:
+//! The order of pages matters only where one of them leaves. So while no page comes in, an epoch goes on until every frame could have
+//! been hit [`QUIET_HITS_A_FRAME`] times, and ends with the first arrival after the length above: where everything that is used is in
+//! memory, nearly nothing is noted. InnoDB has the same idea (`buf_page_peek_if_young`: a page is not moved again until so many others
+//! have been evicted), with a length that is a fixed part of the frames; where most frames hold hot pages and few turn over, that is
+//! longer than an unused page stays, and hot pages leave in its stead.
+//!
+//! What is always noted, because something else than the order of the ledger depends on it:
 //!
 //! * the first two hits after a load: managers tell pages never hit again from others, and once hit from often hit;
-//! * hits by another tenant than made the last one noted, since shared pages are protected;
+//! * the first hit in an epoch by each tenant, since shared pages are protected ([16 groups](TENANT_BITS) of tenants are told apart);
 //! * pages of tenants whose manager [asks for every hit](bufpool_policies::Manager::needs_every_hit), of those with directives,
 //!   where the newest page may be the next to go, and of those with a cap below half of the frames, whose list is short;
 //! * the next hit on a page that stays because its manager overruled the ledger.
@@ -16,29 +22,37 @@
 //! Deterministic mode has no filter. What the filter costs in misses is checked, on recorded traces too, by `hit_filter` in the tests of the
 //! bench crate: with plain LRU at most 1.01 of those without.
 
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bufpool_policies::{FrameId, TenantId};
 
-/// Epochs in which as many pages move as there are frames.
-/// By the test `hit_filter`, with plain LRU: two cost up to 1.6 % more misses (sprite, a fifth of its pages in memory), four 0.3 %, eight 0.05 %.
-pub(crate) const EPOCHS_A_POOL: u32 = 4;
+/// Epochs in the age at which pages leave. By the test `hit_filter`, with plain LRU: 4 cost up to 1.2 % more misses (sprite, a fifth
+/// of its pages in memory), 8 up to 0.8 %, 12 and 16 up to 0.3 %; each step notes a tenth more of the hits.
+const EPOCHS_A_SPAN: u64 = 12;
+/// Hits a frame after which an epoch without arrivals ends, so that a working set that has changed is known when pages begin to leave.
+/// Of so many hits at most one is then noted.
+const QUIET_HITS_A_FRAME: u64 = 64;
+/// Tenants told apart by a frame's mark, by the lower bits of their number.
+const TENANT_BITS: u32 = 16;
 /// The lowest number of an epoch. Below are the numbers of hits noted since the load.
 const EPOCH_MIN: u32 = 2;
 /// One more than the highest; epochs of this distance are taken for each other, and a page that was last noted so long
 /// ago is noted an epoch late.
-const EPOCH_END: u32 = 256;
+const EPOCH_END: u32 = 1 << (u32::BITS - TENANT_BITS);
 
 /// The filter of a pool. Written under the policy lock only, and read by everybody without it.
 pub(crate) struct HitFilter {
-    /// Per frame, whose hit was noted last, and when: an epoch, or how often since the load; and the lower 8 bits of the tenant's number.
-    noted: Box<[AtomicU16]>,
+    /// Per frame, when its hits were noted last, and whose: an epoch, or how often since the load, above [`TENANT_BITS`] for
+    /// the tenants.
+    noted: Box<[AtomicU32]>,
+    /// The epoch, in the same place.
     epoch: AtomicU32,
 }
 
 impl HitFilter {
     pub fn new(frames: u32) -> Self {
-        Self { noted: (0..frames).map(|_| AtomicU16::new(0)).collect(), epoch: AtomicU32::new(EPOCH_MIN) }
+        let epoch = AtomicU32::new(EPOCH_MIN << TENANT_BITS);
+        Self { noted: (0..frames).map(|_| AtomicU32::new(0)).collect(), epoch }
     }
 
     /// A hit by `tenant` on the page in `frame`, which the caller has latched, need not be noted.
@@ -46,20 +60,23 @@ impl HitFilter {
     pub fn skips(&self, frame: FrameId, tenant: TenantId) -> bool {
         // Relaxed: a value from a moment ago makes one hit more, or less, noted.
         let epoch = self.epoch.load(Ordering::Relaxed);
-        self.noted[frame.index()].load(Ordering::Relaxed) == tag(epoch, tenant)
+        let noted = self.noted[frame.index()].load(Ordering::Relaxed);
+        (noted ^ epoch ^ bit(tenant)) & (EPOCHS | bit(tenant)) == 0
     }
 
     /// A hit was applied to the directory. `may_skip` says whether others like it need not be noted.
     #[inline]
     pub fn noted(&self, frame: FrameId, tenant: TenantId, may_skip: bool) {
         let noted = &self.noted[frame.index()];
-        let hits = u32::from(noted.load(Ordering::Relaxed) >> 8);
-        let next = match hits {
+        let before = noted.load(Ordering::Relaxed);
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        let next = match before & EPOCHS {
             _ if !may_skip => 0,
-            0 => EPOCH_MIN - 1,
-            _ => self.epoch.load(Ordering::Relaxed),
+            0 => (EPOCH_MIN - 1) << TENANT_BITS,
+            same if same == epoch => before | bit(tenant),
+            _ => epoch | bit(tenant),
         };
-        noted.store(tag(next, tenant), Ordering::Relaxed);
+        noted.store(next, Ordering::Relaxed);
     }
 
     /// The next hit on the page in `frame`, and the one after it, are noted.
@@ -68,9 +85,10 @@ impl HitFilter {
     }
 
     /// The next hit on each page is noted.
-    pub fn begin_epoch(&self) {
-        let next = self.epoch.load(Ordering::Relaxed) + 1;
-        self.epoch.store(if next == EPOCH_END { EPOCH_MIN } else { next }, Ordering::Relaxed);
+    fn begin_epoch(&self) {
+        let next = (self.epoch.load(Ordering::Relaxed) >> TENANT_BITS) + 1;
+        let next = if next == EPOCH_END { EPOCH_MIN } else { next };
+        self.epoch.store(next << TENANT_BITS, Ordering::Relaxed);
     }
 
     pub fn metadata_bytes(&self) -> usize {
@@ -78,9 +96,53 @@ impl HitFilter {
     }
 }
 
-#[inline]
-fn tag(epoch: u32, tenant: TenantId) -> u16 {
-    (epoch << 8) as u16 | u16::from(tenant.0 as u8)
+/// The part of a mark that is an epoch.
+const EPOCHS: u32 = !((1 << TENANT_BITS) - 1);
+
+/// The part of a mark that is a tenant's.
+#[inline(always)]
+fn bit(tenant: TenantId) -> u32 {
+    1 << (tenant.0 % TENANT_BITS)
+}
+
+/// When the filter's epochs end. Kept under the policy lock.
+pub(crate) struct Epochs {
+    /// The directory's time when the epoch began.
+    began: u64,
+    /// A page has come in since.
+    has_arrivals: bool,
+    /// Hits since, noted or not, and after how many a quiet epoch ends.
+    hits: u64,
+    quiet_hits: u64,
+}
+
+impl Epochs {
+    pub fn new(frames: u32) -> Self {
+        let quiet_hits = u64::from(frames) * QUIET_HITS_A_FRAME;
+        Self { began: 0, has_arrivals: false, hits: 0, quiet_hits }
+    }
+
+    /// A page has come in.
+    pub fn arrived(&mut self) {
+        self.has_arrivals = true;
+    }
+
+    /// So many hits were told, or skipped.
+    pub fn hit(&mut self, hits: u64) {
+        self.hits += hits;
+    }
+
+    /// Whether it is time for the next epoch: `now` is the directory's time, `span` the age at which pages leave.
+    pub fn are_over(&self, now: u64, span: u64) -> bool {
+        let length = (span / EPOCHS_A_SPAN).max(1);
+        self.has_arrivals && now - self.began >= length || self.hits >= self.quiet_hits
+    }
+
+    /// From here on the next hit on each page is noted.
+    pub fn begin(&mut self, now: u64, filter: &HitFilter) {
+        (self.began, self.has_arrivals, self.hits) = (now, false, 0);
+        filter.begin_epoch();
+    }
 }
 
 #[cfg(test)]
@@ -110,10 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn hits_of_another_tenant_and_those_that_matter_are_noted() {
+    fn the_first_hit_of_another_tenant_and_those_that_matter_are_noted() {
         let filter = HitFilter::new(2);
         (0..2).for_each(|_| filter.noted(FRAME, TENANT, true));
         assert!(!filter.skips(FRAME, OTHER));
+        filter.noted(FRAME, OTHER, true);
+        assert!(filter.skips(FRAME, OTHER) && filter.skips(FRAME, TENANT));
+        filter.begin_epoch();
+        assert!(!filter.skips(FRAME, OTHER) && !filter.skips(FRAME, TENANT));
         filter.noted(FRAME, OTHER, true);
         assert!(filter.skips(FRAME, OTHER) && !filter.skips(FRAME, TENANT));
         filter.noted(FRAME, OTHER, false);
@@ -132,5 +198,33 @@ mod tests {
             filter.begin_epoch();
             assert!(!filter.skips(FRAME, TenantId(0)));
         }
+    }
+
+    #[test]
+    fn an_epoch_lasts_a_part_of_the_age_at_which_pages_leave() {
+        let filter = HitFilter::new(1);
+        let mut epochs = Epochs::new(1000);
+        epochs.begin(100, &filter);
+        assert!(!epochs.are_over(1 << 40, 10), "nothing has come in");
+        epochs.arrived();
+        assert!(!epochs.are_over(100 + 9, 10 * EPOCHS_A_SPAN));
+        assert!(epochs.are_over(100 + 10, 10 * EPOCHS_A_SPAN));
+        assert!(epochs.are_over(100 + 9, 9 * EPOCHS_A_SPAN), "pages leave younger now");
+        epochs.begin(110, &filter);
+        assert!(!epochs.are_over(110 + 10, 10 * EPOCHS_A_SPAN), "nothing has come in since");
+        epochs.arrived();
+        assert!(!epochs.are_over(110, 0) && epochs.are_over(111, 0), "an epoch is never without length");
+    }
+
+    #[test]
+    fn a_quiet_epoch_ends_in_the_end() {
+        let filter = HitFilter::new(1);
+        let mut epochs = Epochs::new(10);
+        epochs.hit(10 * QUIET_HITS_A_FRAME - 1);
+        assert!(!epochs.are_over(1, 1));
+        epochs.hit(1);
+        assert!(epochs.are_over(1, 1));
+        epochs.begin(1, &filter);
+        assert!(!epochs.are_over(1, 1));
     }
 }

@@ -15,7 +15,7 @@ use crate::call_site::SiteRef;
 use crate::contexts::{Contexts, Found};
 use crate::file::{FileShared, OwnedWord};
 use crate::frame::{Frame, FrameTable};
-use crate::hit_filter::{EPOCHS_A_POOL, HitFilter};
+use crate::hit_filter::{Epochs, HitFilter};
 use crate::latch::Latch;
 use crate::page_word::Want;
 use crate::prefetch::{Account, AheadPages, BUSY_MAX};
@@ -47,8 +47,7 @@ pub(crate) struct PolicyState {
     /// 0 if sites are not told apart, otherwise all ones.
     pub site_mask: u64,
     filter: Arc<HitFilter>,
-    /// Pages that may move to the ledger's tail before the next epoch of the filter.
-    moves_left: u32,
+    epochs: Epochs,
     /// Hits that were noted one by one.
     pub hits_noted: u64,
     recording: Option<Recording>,
@@ -114,6 +113,7 @@ impl PolicyState {
         filter: Arc<HitFilter>,
         recorder: Option<Box<dyn Recorder>>,
     ) -> Self {
+        let epochs = Epochs::new(directory.frames());
         Self {
             directory,
             free: free.into_iter().map(Some).collect(),
@@ -127,7 +127,7 @@ impl PolicyState {
             plans: Vec::new(),
             site_mask: u64::MAX,
             filter,
-            moves_left: 0,
+            epochs,
             hits_noted: 0,
             recording: recorder.map(|recorder| Recording { recorder, held: Vec::new() }),
         }
@@ -173,10 +173,12 @@ impl PolicyState {
             if self.hit(&hit, false) {
                 let may_skip = self.directory.may_skip_hits(hit.frame);
                 self.filter.noted(hit.frame, hit.tenant, may_skip);
-                self.page_moved();
+                self.epochs.hit(1);
+                self.end_epoch();
             }
         });
         ring.drain_skipped(|skipped| self.skip(&skipped));
+        self.end_epoch();
     }
 
     /// Counts hits that were not noted one by one.
@@ -184,20 +186,20 @@ impl PolicyState {
         let context = self.context(skipped.tenant, skipped.site);
         self.contexts.counts(skipped.tenant, context).accesses += skipped.hits;
         self.directory.hits_skipped(skipped.tenant, skipped.hits);
+        self.epochs.hit(skipped.hits);
     }
 
-    /// A page has moved to the ledger's tail.
-    fn page_moved(&mut self) {
-        if self.moves_left == 0 {
+    /// Begins the filter's next epoch if it is time.
+    #[inline]
+    fn end_epoch(&mut self) {
+        if self.epochs.are_over(self.directory.now(), self.directory.span()) {
             self.begin_epoch();
         }
-        self.moves_left -= 1;
     }
 
     /// From here on the next hit on each page is noted.
     pub fn begin_epoch(&mut self) {
-        self.moves_left = (self.directory.contested_frames() / EPOCHS_A_POOL).max(1);
-        self.filter.begin_epoch();
+        self.epochs.begin(self.directory.now(), &self.filter);
     }
 
     /// Counts a hit, and tells the directory unless the page has left the frame meanwhile. Returns whether it was told.
@@ -289,7 +291,8 @@ impl PolicyState {
         if let Some(candidate) = decision.candidate.filter(|_| decision.overruled) {
             self.filter.reset(candidate);
         }
-        self.page_moved();
+        self.epochs.arrived();
+        self.end_epoch();
         Some((admitted, decision))
     }
 

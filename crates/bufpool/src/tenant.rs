@@ -513,6 +513,8 @@ impl Tenant {
             let set = policy.directory.set_cap(self.id, frames);
             set.map_err(|error| share_error(OPERATION, error))?;
             policy.tenants[self.id.index()].cap_frames = frames;
+            // Of a tenant with a low cap no hit is skipped from here on.
+            policy.begin_epoch();
         }
         self.pool.shrink_to_cap(self.id)
     }

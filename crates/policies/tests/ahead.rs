@@ -226,3 +226,23 @@ fn a_question_can_be_given_up() {
     driver.access(99);
     assert_eq!(driver.evicted, [PageId(0)]);
 }
+
+/// How old pages get is told by those that the ledger gives up for their age, not by those moved to its head.
+#[test]
+fn the_span_reaches_back_to_the_page_that_left_for_its_age() {
+    let mut driver = Driver::new(3);
+    (1..=3).for_each(|page| driver.access(page));
+    assert_eq!((driver.directory.now(), driver.directory.span()), (3, 3), "nothing has left");
+    driver.access(1);
+    driver.access(4);
+    // Page 2, loaded at 2, went at 5.
+    assert_eq!((driver.directory.now(), driver.directory.span()), (5, 3));
+    driver.access(4);
+    assert_eq!(driver.directory.span(), 4, "it grows while nothing leaves");
+    driver.bring_ahead(5, true);
+    // Page 3, loaded at 3, went at 7.
+    assert_eq!(driver.directory.span(), 4);
+    driver.directory.demote(driver.frames[&PageId(5)]);
+    driver.access(6);
+    assert_eq!((driver.evicted.last(), driver.directory.span()), (Some(&PageId(5)), 5));
+}

@@ -42,12 +42,11 @@
 //!
 //! One lock protects the directory. A thread takes it for a batch of hits, at most once for 64 noted hits, and for each miss. What share of the hits
 //! is noted is in [`Stats::hits_noted`](crate::Stats::hits_noted): of each page the first hit in an epoch, and an epoch
-//! lasts until as many pages have moved as a quarter of the frames. So it falls with the skew of the accesses, and does not depend on
-//! the number of threads. On the Zipf (0.99) workload of the bench, 64 Ki pages, it is about 0.27 (0.35 with epochs half as long); hits that are
-//! spread evenly are noted nearly all. If a noted hit costs the lock's holder 100 ns, and a third are noted, the lock is busy
-//! all the time at 30 million hits a second: with hits of 50 ns each, 64 cores that do nothing else would want 40 times that, and
-//! would mostly fill their rings and wait. 64 cores that do a microsecond of work between hits want 60 million, twice that. There the
-//! next step is measured, not built: hand batches to one combiner thread, or lengthen epochs.
+//! lasts a twelfth of the age at which pages leave, or 64 hits a frame while no page comes in. So it falls with the skew of the
+//! accesses and with their hit ratio, and does not depend on the number of threads. Where everything is in memory at most one hit in 64 is noted: if
+//! that costs the lock's holder 200 ns, the lock is busy a quarter of the time at 80 million hits a second, which is 64 cores that do
+//! three quarters of a microsecond of work between hits. Where pages come in, misses bound the pace long before: each takes the lock for
+//! a microsecond.
 //!
 //! # Memory beside the pages
 //!

@@ -90,6 +90,8 @@ pub struct Directory {
     pub(crate) head_stamp: i64,
     /// References and loads so far.
     now: i64,
+    /// The stamp of the page that the ledger named last to make room, by which all pages of lesser stamps had left.
+    departed_stamp: i64,
     /// Free frames, threaded through the ledger's links, which they have no other use for.
     free: List<LEDGER>,
     all_heads: Heads,
@@ -121,6 +123,7 @@ impl Directory {
             allocation,
             head_stamp: 0,
             now: 0,
+            departed_stamp: 0,
             free: List::default(),
             all_heads: Heads::default(),
             open_heads: Heads::default(),
@@ -156,8 +159,8 @@ impl Directory {
         self.account_of(tenant).revocation.accesses(hits);
     }
 
-    /// Whether a hit on the page in `frame` may be left out if it comes shortly, compared to
-    /// [`contested_frames`](Self::contested_frames), after another: what depends on it then is the order near the ledger's
+    /// Whether a hit on the page in `frame` may be left out if it comes shortly, compared to the
+    /// [`span`](Self::span) of the ledger, after another: what depends on it then is the order near the ledger's
     /// tail alone. Not so for blocks of a tenant with directives, with a manager that
     /// [asks for every hit](crate::Manager::needs_every_hit), or with a cap below half of the frames.
     pub fn may_skip_hits(&self, frame: FrameId) -> bool {
@@ -166,9 +169,15 @@ impl Directory {
         account.cap_frames >= self.frames() / 2 && !account.control.needs_every_hit(slot.page)
     }
 
-    /// Frames that no floor reserves.
-    pub fn contested_frames(&self) -> u32 {
-        self.frames() - self.floors_frames as u32
+    /// References and loads so far: the directory's time.
+    pub fn now(&self) -> u64 {
+        self.now as u64
+    }
+
+    /// The time from the last use of the page that the ledger named last to make room until now: how old pages get. All there has been
+    /// while none was named.
+    pub fn span(&self) -> u64 {
+        (self.now - self.departed_stamp) as u64
     }
 
     /// Touches what [`hit`](Self::hit) will touch of `frames`, so that it comes from memory side by side and not one after the other.

@@ -201,8 +201,11 @@ impl Directory {
             }
             decision.frames_tried += 1;
             if self.frames.is_present(FrameId(candidate)) && !claims.is_busy(FrameId(candidate)) {
+                let stamp = self.frames[candidate].stamp;
                 victim = self.take(candidate, missing, claims, decision);
                 if victim.is_some() {
+                    // Those that were moved to the head say nothing of the others' age.
+                    self.departed_stamp = if stamp > 0 { stamp } else { self.departed_stamp };
                     break;
                 }
             }
