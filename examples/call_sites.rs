@@ -13,7 +13,9 @@
 //! 34541 misses; LRU has 47257
 //! ```
 
-use bufpool::{File, FileOptions, ManagerKind, Pool, PoolOptions, Result, Tenant, context, site};
+use bufpool::{
+    File, FileOptions, ManagerKind, Pool, PoolOptions, Result, StreamStats, Tenant, context, site,
+};
 
 const FRAMES: u32 = 400;
 
@@ -35,17 +37,17 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
             "{:<28} {:<10} {:<10} {:>8} {:>7} {:>7}",
             "context", "file", "pattern", "accesses", "misses", "frames"
         );
-        for stream in &stats.streams {
-            let context = stats.contexts.iter().find(|context| context.id == stream.context);
+        for StreamStats { file, seen, .. } in &stats.streams {
+            let context = stats.contexts.iter().find(|context| context.id == seen.context.0);
             let context = context.expect("streams come from contexts");
             println!(
                 "{:<28} {:<10} {:<10} {:>8} {:>7} {:>7}",
                 format!("{} > {}", context.scopes, context.name.as_deref().unwrap_or("-")),
-                stream.file.rsplit('/').next().unwrap_or("-"),
-                stream.pattern,
-                stream.hits + stream.misses,
-                stream.misses,
-                stream.frames
+                file.rsplit('/').next().unwrap_or("-"),
+                seen.class,
+                seen.hits + seen.misses,
+                seen.misses,
+                seen.frames
             );
         }
         println!("{} misses; LRU has {lru_misses}", stats.misses);

@@ -10,7 +10,7 @@
 //! worker 1            100     100
 //! ```
 
-use bufpool::{File, FileOptions, Policy, Pool, PoolOptions, Result, Tenant};
+use bufpool::{File, FileOptions, ManagerKind, Policy, Pool, PoolOptions, Result, Tenant};
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
@@ -31,9 +31,11 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     scan(&table, &currencies, 1)?;
     query.close()?;
 
-    // A tenant for each thread: what one of them does to its pages is nobody else's business.
+    // A tenant for each thread. Each has a manager of its own, so what one of them does to its pages is nobody else's business;
+    // tenants that ask for nothing have one manager in common.
     let logs = [file("log 0", 100)?, file("log 1", 100)?];
-    let workers = [pool.tenant("worker 0").open()?, pool.tenant("worker 1").open()?];
+    let worker = |name: &str| pool.tenant(name).manager(Some(ManagerKind::Auto)).open();
+    let workers = [worker("worker 0")?, worker("worker 1")?];
     std::thread::scope(|scope| {
         let threads: Vec<_> =
             workers.iter().zip(&logs).map(|(worker, log)| scope.spawn(|| scan(worker, log, 1))).collect();

@@ -56,8 +56,7 @@ fn a_recording_replayed_with_the_same_frames_gives_the_same_misses() {
             let (items, creations) = recording.finish().unwrap();
             let trace = Trace::of(workload.name(), items);
             let frames = Setup::frames(live.frames);
-            let setup =
-                Setup { revocation: true, shared_pages: true, shared_account: false, seed: SEED, ..frames };
+            let setup = Setup { revocation: true, shared_pages: true, seed: SEED, ..frames };
             let policy = match scheme.manager.kind() {
                 Some(kind) => simulate::Scheme::Managed(kind),
                 None => simulate::Scheme::TwoLevel(scheme.allocation),

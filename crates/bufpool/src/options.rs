@@ -186,7 +186,8 @@ impl PoolOptions {
     }
 
     /// What manages tenants that give no directives and say nothing else when they are opened, the default tenant included; none leaves them
-    /// to plain LRU order. Default [`ManagerKind::Auto`]; the others are for comparison.
+    /// to plain LRU order. Default [`ManagerKind::Auto`], which such tenants [have in common](crate::TenantOptions); the others
+    /// are for comparison, and each tenant has its own.
     pub fn manager(mut self, manager: Option<ManagerKind>) -> Self {
         self.manager = manager;
         self

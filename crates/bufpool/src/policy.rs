@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use bufpool_policies::{
-    Access, Admission, Claims, ContextId, Decision, Directory, FileId, FrameId, ManagerKind, PageId, TenantId,
+    Access, Admission, Claims, ContextId, DEFAULT_TENANT, Decision, Directory, DirectoryError, FileId,
+    FrameId, ManagerKind, PageId, TenantId,
 };
 
 use crate::access_log::{Hit, Ring, Skipped};
@@ -59,7 +60,7 @@ pub(crate) struct TenantEntry {
     pub floor_frames: u32,
     pub cap_frames: u32,
     pub closed: bool,
-    /// What manages it until it gives a directive.
+    /// What manages it until it gives a directive, if not the commons.
     pub manager: &'static str,
     /// Hits on pages that had moved on, or were outside the directory, when the hit was applied.
     pub hits_unlisted: u64,
@@ -143,7 +144,35 @@ impl PolicyState {
         }
     }
 
-    /// Gives an open tenant a manager that its first directive replaces.
+    /// A tenant wants what the pool has for those that say nothing: under `auto` that is a place in the commons, unless it has
+    /// a floor or a cap.
+    pub fn manage_as_default(&mut self, id: TenantId, has_share: bool) {
+        match self.default_manager {
+            Some(kind @ ManagerKind::Auto) if !has_share => {
+                let (frames, seed) = (self.directory.frames(), self.seed);
+                let joined = self.directory.join_commons(id, || kind.build(frames, seed, DEFAULT_TENANT));
+                joined.expect("the tenant is new");
+            }
+            Some(kind) => self.manage(id, kind),
+            None => {}
+        }
+    }
+
+    /// Changes an open tenant's floor or cap. One that thereby leaves the commons gets a manager like the one it had there.
+    pub fn set_share(
+        &mut self,
+        id: TenantId,
+        set: impl FnOnce(&mut Directory) -> Result<(), DirectoryError>,
+    ) -> Result<(), DirectoryError> {
+        let was_common = self.directory.is_in_commons(id);
+        set(&mut self.directory)?;
+        if was_common && !self.directory.is_in_commons(id) {
+            self.manage_as_default(id, true);
+        }
+        Ok(())
+    }
+
+    /// Gives an open tenant a manager of its own, which its first directive replaces.
     pub fn manage(&mut self, id: TenantId, kind: ManagerKind) {
         let manager = kind.build(self.directory.frames(), self.seed, id);
         self.directory.set_manager(id, manager, true).expect("the tenant is open");
@@ -155,6 +184,7 @@ impl PolicyState {
         match (self.directory.is_managed(id), self.directory.has_directives(id)) {
             (false, _) => "none",
             (true, true) => "directives",
+            (true, false) if self.directory.is_in_commons(id) => ManagerKind::Auto.name(),
             (true, false) => self.tenants[id.index()].manager,
         }
     }

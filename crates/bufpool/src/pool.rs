@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bufpool_policies::{DEFAULT_TENANT, Directory, DirectoryOptions, FileId, PageId, TenantId};
+use bufpool_policies::{DEFAULT_TENANT, Directory, DirectoryOptions, FileId, PageId, StreamReport, TenantId};
 use crossbeam::utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 
@@ -157,9 +157,7 @@ impl Pool {
         policy.prefetch_limit_percent = options.prefetch_limit_percent;
         policy.site_mask = if options.call_sites { u64::MAX } else { 0 };
         policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
-        if let Some(kind) = options.manager {
-            policy.manage(DEFAULT_TENANT, kind);
-        }
+        policy.manage_as_default(DEFAULT_TENANT, false);
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let shared = Arc::new_cyclic(|me| PoolShared {
@@ -583,6 +581,7 @@ fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
         floor_frames: entry.floor_frames,
         cap_frames: entry.cap_frames,
         manager: policy.manager_name(id),
+        in_commons: policy.directory.is_in_commons(id),
         revoked: policy.directory.is_managed(id) && policy.directory.is_revoked(id),
         resident_frames: policy.directory.resident(id),
         accesses: stats.accesses + entry.hits_unlisted,
@@ -626,25 +625,14 @@ fn context_stats(policy: &PolicyState) -> Vec<ContextStats> {
 
 fn stream_stats(policy: &PolicyState) -> Vec<StreamStats> {
     let mut streams = Vec::new();
+    let mut show = |tenant: Option<u32>, stream: &StreamReport| {
+        let file = policy.file(stream.file);
+        let file = file.map_or_else(|| format!("closed file {}", stream.file.0), |file| file.name.clone());
+        streams.push(StreamStats { tenant, file, seen: *stream });
+    };
+    policy.directory.common_streams(&mut |stream| show(None, stream));
     for tenant in 0..policy.tenants.len() as u32 {
-        policy.directory.streams(TenantId(tenant), &mut |stream| {
-            let file = policy.file(stream.file);
-            streams.push(StreamStats {
-                tenant,
-                context: stream.context.0,
-                file: file.map_or_else(|| format!("closed file {}", stream.file.0), |file| file.name.clone()),
-                pattern: stream.class,
-                samples: stream.samples,
-                recency: stream.recency,
-                mean_interval: stream.mean_interval,
-                frames: stream.frames,
-                hits: stream.hits,
-                misses: stream.misses,
-                mistakes: stream.mistakes,
-                revoked: stream.revoked,
-                unchanged: stream.unchanged,
-            });
-        });
+        policy.directory.streams(TenantId(tenant), &mut |stream| show(Some(tenant), stream));
     }
     streams
 }

@@ -6,12 +6,17 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use bufpool_policies::StreamReport;
+
 use crate::stats::{ContextStats, Stats, StreamStats, TenantStats, ratio};
 
 /// Lines of streams in a report; the rest is summed up.
 const STREAMS_SHOWN: usize = 40;
 
 /// [`Stats`] as a text for people, with a line for each tenant and each stream.
+///
+/// Behind the samples of a stream, R is the [recency](StreamReport::recency) of its accesses and T the [time](StreamReport::mean_interval)
+/// until it uses a page again.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub(crate) stats: Stats,
@@ -32,28 +37,22 @@ impl fmt::Display for Report {
     }
 }
 
-/// A line of the last table: a stream, or a context whose tenant's manager knows no streams.
+/// A line of the last table: a stream, or a context whose manager knows no streams.
 struct Row<'a> {
+    /// The tenant, or several that have the stream in common.
+    who: &'a str,
     context: &'a ContextStats,
     stream: Option<&'a StreamStats>,
-    /// Whether the context has no other line. The pool's counts then stand for the manager's, which may not be told every hit.
-    is_only: bool,
+    accesses: u64,
+    misses: u64,
 }
 
-impl Row<'_> {
-    fn accesses(&self) -> u64 {
-        match self.stream {
-            Some(stream) if !self.is_only => stream.hits + stream.misses,
-            _ => self.context.accesses,
-        }
-    }
-
-    fn misses(&self) -> u64 {
-        match self.stream {
-            Some(stream) if !self.is_only => stream.misses,
-            _ => self.context.misses,
-        }
-    }
+/// What one manager sees of a context: one tenant's accesses, or those of all tenants of the commons.
+struct Seen<'a> {
+    who: &'a str,
+    context: &'a ContextStats,
+    accesses: u64,
+    misses: u64,
 }
 
 impl Report {
@@ -152,8 +151,8 @@ impl Report {
         let (shown, rest) = rows.split_at(rows.len().min(STREAMS_SHOWN));
         shown.iter().try_for_each(|row| self.fmt_row(row, f))?;
         if !rest.is_empty() {
-            let accesses: u64 = rest.iter().map(Row::accesses).sum();
-            let misses: u64 = rest.iter().map(Row::misses).sum();
+            let accesses: u64 = rest.iter().map(|row| row.accesses).sum();
+            let misses: u64 = rest.iter().map(|row| row.misses).sum();
             writeln!(f, "and {} more with {accesses} accesses, {misses} misses", rest.len())?;
         }
         for tenant in self.stats.tenants.iter().filter(|tenant| tenant.contexts_recycled > 0) {
@@ -168,56 +167,87 @@ impl Report {
 
     /// Most misses first.
     fn rows(&self) -> Vec<Row<'_>> {
-        let mut streams: HashMap<(u32, u32), Vec<&StreamStats>> = HashMap::new();
+        let mut streams: HashMap<(Option<u32>, u32), Vec<&StreamStats>> = HashMap::new();
         for stream in &self.stats.streams {
-            streams.entry((stream.tenant, stream.context)).or_default().push(stream);
+            streams.entry((stream.tenant, stream.seen.context.0)).or_default().push(stream);
         }
         let mut rows = Vec::new();
-        for context in &self.stats.contexts {
-            let known = streams.get(&(context.tenant, context.id)).map_or(&[][..], |known| known);
-            let is_only = known.len() <= 1;
-            rows.extend(known.iter().map(|stream| Row { context, stream: Some(stream), is_only }));
-            if known.is_empty() {
-                rows.push(Row { context, stream: None, is_only });
+        for (manager, Seen { who, context, accesses, misses }) in self.contexts_by_manager() {
+            let known = streams.get(&(manager, context.id)).map_or(&[][..], |known| known);
+            match *known {
+                [] => rows.push(Row { who, context, stream: None, accesses, misses }),
+                // The pool's counts stand for the manager's, which may not be told every hit.
+                [stream] => rows.push(Row { who, context, stream: Some(stream), accesses, misses }),
+                _ => rows.extend(known.iter().map(|stream| {
+                    let StreamReport { hits, misses, .. } = stream.seen;
+                    Row { who, context, stream: Some(stream), accesses: hits + misses, misses }
+                })),
             }
         }
-        rows.sort_by_key(|row| std::cmp::Reverse((row.misses(), row.accesses())));
+        rows.sort_by_key(|row| std::cmp::Reverse((row.misses, row.accesses)));
         rows
     }
 
+    /// The contexts with the tenant whose manager sees them, or none for the commons, where tenants' accesses from one
+    /// context are summed up.
+    fn contexts_by_manager(&self) -> Vec<(Option<u32>, Seen<'_>)> {
+        let tenants: HashMap<u32, &TenantStats> =
+            self.stats.tenants.iter().map(|tenant| (tenant.id, tenant)).collect();
+        let mut common: HashMap<u32, usize> = HashMap::new();
+        let mut seen: Vec<(Option<u32>, Seen<'_>)> = Vec::new();
+        for context in &self.stats.contexts {
+            let &ContextStats { accesses, misses, .. } = context;
+            let tenant = tenants.get(&context.tenant);
+            let who = tenant.map_or("?", |tenant| &tenant.name);
+            let manager = tenant.is_none_or(|tenant| !tenant.in_commons).then_some(context.tenant);
+            let next = seen.len();
+            let at = if manager.is_none() { *common.entry(context.id).or_insert(next) } else { next };
+            if at == next {
+                seen.push((manager, Seen { who, context, accesses, misses }));
+                continue;
+            }
+            let (_, sum) = &mut seen[at];
+            sum.who = "commons";
+            sum.accesses += accesses;
+            sum.misses += misses;
+        }
+        seen
+    }
+
     fn fmt_row(&self, row: &Row<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (accesses, misses) = (row.accesses(), row.misses());
+        let (accesses, misses) = (row.accesses, row.misses);
         let hit_ratio = ratio(accesses - misses, accesses);
         write!(f, "{misses:>12} {accesses:>12} {hit_ratio:>9.6} ")?;
         match row.stream {
             None => write!(f, "{:>8} {:>6} {:>8}  {:<10} {:<24} {:<20} ", "", "", "", "", "", "")?,
-            Some(stream) => {
-                let share = 100.0 * ratio(u64::from(stream.frames), u64::from(self.stats.frames));
-                let pattern = if stream.revoked { "revoked" } else { stream.pattern.name() };
-                let unchanged = format!("{} accesses", stream.unchanged);
-                write!(f, "{:>8} {share:>5.1}% {:>8}  ", stream.frames, stream.mistakes)?;
-                write!(f, "{pattern:<10} {:<24} {unchanged:<20} ", evidence(stream))?;
+            Some(StreamStats { seen, .. }) => {
+                let share = 100.0 * ratio(u64::from(seen.frames), u64::from(self.stats.frames));
+                let pattern = if seen.revoked { "revoked" } else { seen.class.name() };
+                let unchanged = format!("{} accesses", seen.unchanged);
+                write!(f, "{:>8} {share:>5.1}% {:>8}  ", seen.frames, seen.mistakes)?;
+                write!(f, "{pattern:<10} {:<24} {unchanged:<20} ", evidence(seen))?;
             }
         }
-        let tenant = self.stats.tenants.get(row.context.tenant as usize);
-        write!(f, "{}: {}", tenant.map_or("?", |tenant| &tenant.name), row.context.label())?;
+        write!(f, "{}: {}", row.who, row.context.label())?;
         row.stream.map_or(Ok(()), |stream| write!(f, ", {}", stream.file))?;
         writeln!(f)
     }
 }
 
 fn manager(tenant: &TenantStats) -> String {
-    match (tenant.closed, tenant.revoked) {
-        (true, _) => "closed".to_owned(),
-        (_, true) => format!("{} (revoked)", tenant.manager),
-        _ => tenant.manager.to_owned(),
+    let of = tenant.manager;
+    match tenant {
+        TenantStats { closed: true, .. } => "closed".to_owned(),
+        TenantStats { revoked: true, .. } => format!("{of} (revoked)"),
+        TenantStats { in_commons: true, .. } => format!("{of} (commons)"),
+        _ => of.to_owned(),
     }
 }
 
-fn evidence(stream: &StreamStats) -> String {
-    match (stream.recency, stream.mean_interval) {
-        (Some(recency), _) => format!("{} samples, R {recency:.2}", stream.samples),
-        (None, Some(interval)) => format!("{} samples, every {interval:.0}", stream.samples),
-        (None, None) => format!("{} samples", stream.samples),
+fn evidence(seen: &StreamReport) -> String {
+    match (seen.recency, seen.mean_interval) {
+        (Some(recency), _) => format!("{} samples, R {recency:.2}", seen.samples),
+        (None, Some(interval)) => format!("{} samples, T {interval:.2}", seen.samples),
+        (None, None) => format!("{} samples", seen.samples),
     }
 }

@@ -1,6 +1,6 @@
 //! What a pool can say about itself, as data; as text it is a [`Report`](crate::Report).
 
-use crate::Pattern;
+use bufpool_policies::StreamReport;
 
 /// Counts since the pool was opened, taken at one moment.
 #[derive(Clone, Default, Debug)]
@@ -61,7 +61,7 @@ pub struct Stats {
     pub tenants: Vec<TenantStats>,
     /// Per context of each tenant, most accesses first.
     pub contexts: Vec<ContextStats>,
-    /// What managers know of the streams that they tell apart, by tenant.
+    /// What managers know of the streams that they tell apart: those of the commons, then by tenant.
     pub streams: Vec<StreamStats>,
 }
 
@@ -88,6 +88,9 @@ pub struct TenantStats {
     pub cap_frames: u32,
     /// What manages it: `none`, `directives`, `custom`, or the name of a [`ManagerKind`](crate::ManagerKind).
     pub manager: &'static str,
+    /// Whether it is in the commons: its manager, and its place among the tenants that give up frames, are those of all that
+    /// want nothing of their own; see [`TenantOptions`](crate::TenantOptions).
+    pub in_commons: bool,
     /// Whether its manager is not asked for now, because it was wrong too often.
     pub revoked: bool,
     /// Frames it owns.
@@ -162,37 +165,17 @@ impl ContextStats {
     }
 }
 
-/// What a tenant's manager knows of one stream, that is one context's accesses to one file; part of [`Stats`]. Counts are since the
-/// manager began to remember the stream, of accesses that it was told of: hits on a page that was hit a moment ago may be missing.
+/// What a manager knows of one stream, that is one context's accesses to one file; part of [`Stats`]. It is not told every access: hits
+/// on a page that was hit a moment ago may be missing.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StreamStats {
-    /// The number of the tenant that the manager decides for.
-    pub tenant: u32,
-    /// The number of the context.
-    pub context: u32,
+    /// The number of the tenant that the manager decides for; none for the commons, whose tenants have their streams together.
+    pub tenant: Option<u32>,
     /// Name of the file.
     pub file: String,
-    /// What the stream looks like.
-    pub pattern: Pattern,
-    /// What that rests on: accesses that told something.
-    pub samples: u32,
-    /// How recently pages were used when they were used again, 0 for a loop to 1; none if that is not measured.
-    pub recency: Option<f32>,
-    /// Mean number of accesses until a page is used again; none if that is not measured.
-    pub mean_interval: Option<f32>,
-    /// Frames it has.
-    pub frames: u32,
-    /// Accesses that found their page.
-    pub hits: u64,
-    /// Accesses that did not.
-    pub misses: u64,
-    /// Times that one of its pages was given up, and that was wrong.
-    pub mistakes: u64,
-    /// Whether it is treated like any other for now, because following its pattern was wrong too often.
-    pub revoked: bool,
-    /// Accesses since the pattern changed, or since the beginning.
-    pub unchanged: u64,
+    /// What the manager has seen of the stream.
+    pub seen: StreamReport,
 }
 
 pub(crate) fn ratio(part: u64, whole: u64) -> f64 {

@@ -87,8 +87,8 @@ fn the_report_says_what_each_stream_looks_like() {
     }
     let stats = pool.stats();
     let stream = |file: &str| stats.streams.iter().find(|stream| stream.file.ends_with(file)).unwrap();
-    let (joined, scanned) = (stream("inner"), stream("log"));
-    assert_eq!((joined.pattern, scanned.pattern), (Pattern::Looping, Pattern::OneShot));
+    let (joined, scanned) = (stream("inner").seen, stream("log").seen);
+    assert_eq!((joined.class, scanned.class), (Pattern::Looping, Pattern::OneShot));
     assert_eq!(joined.context, scanned.context, "one context, two files");
     assert_eq!((joined.hits + joined.misses, scanned.hits + scanned.misses), (3000, 3000));
     assert!(joined.recency.unwrap() < 0.1 && scanned.recency.is_none());

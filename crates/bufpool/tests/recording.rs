@@ -264,7 +264,12 @@ proptest! {
         replay.directory.open_tenant(0, 20).unwrap();
         if let Some(kind) = manager {
             for tenant in (0..3).map(TenantId) {
-                replay.directory.set_manager(tenant, kind.build(20, 1, tenant), true).unwrap();
+                if kind == ManagerKind::Auto {
+                    let common = || kind.build(20, 1, TenantId(0));
+                    replay.directory.join_commons(tenant, common).unwrap();
+                } else {
+                    replay.directory.set_manager(tenant, kind.build(20, 1, tenant), true).unwrap();
+                }
             }
         }
         for step in log.steps.lock().unwrap().iter() {

@@ -125,6 +125,62 @@ fn a_closed_tenants_pages_stay_and_its_floor_goes() {
     assert_eq!(pool.tenant("third").open().unwrap().id(), 1);
 }
 
+/// Tenants that want nothing of their own have a manager in common; each leaves with the first thing it wants, and its pages.
+#[test]
+fn tenants_without_wishes_are_in_the_commons() {
+    let directory = directory();
+    let pool = deterministic().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 200);
+    let stats = |tenant: &Tenant| pool.stats().tenants[tenant.id() as usize].clone();
+    let plain = ["a", "b", "c", "d"].map(|name| pool.tenant(name).open().unwrap());
+    let own = [
+        pool.tenant("floor").floor_frames(1).open().unwrap(),
+        pool.tenant("cap").cap_frames(pool.frames()).open().unwrap(),
+        pool.tenant("manager").manager(Some(ManagerKind::Auto)).open().unwrap(),
+    ];
+    let alike = pool.tenant("none").manager(None).open().unwrap();
+    for tenant in plain.iter().chain([&pool.default_tenant()]) {
+        assert!(stats(tenant).in_commons && stats(tenant).manager == "auto");
+    }
+    assert!(own.iter().all(|tenant| !stats(tenant).in_commons && stats(tenant).manager == "auto"));
+    assert_eq!((stats(&alike).in_commons, stats(&alike).manager), (false, "none"));
+    let before = pool.stats().metadata_bytes;
+    let another = pool.tenant("another").open().unwrap();
+    assert!(pool.stats().metadata_bytes < before + 1024, "it has no manager of its own");
+    another.close().unwrap();
+
+    // One place in the code, four tenants.
+    for (tenant, first) in plain.iter().zip([0, 50, 100, 150]) {
+        scan(tenant, &file, first..first + 5);
+    }
+    let [a, b, c, d] = &plain;
+    assert_eq!(plain.each_ref().map(|tenant| stats(tenant).resident_frames), [5; 4]);
+    let report = pool.report().to_string();
+    assert!(report.contains("auto (commons)") && report.contains("commons: "), "{report}");
+    let streams = pool.stats().streams;
+    assert_eq!(streams.len(), 1, "{streams:?}");
+    assert_eq!((streams[0].tenant, streams[0].seen.misses, streams[0].seen.frames), (None, 20, 20));
+
+    assert_eq!(kind(a.set_policy(99, Policy::Mru)), ErrorKind::Directive);
+    assert!(stats(a).in_commons, "a directive that is refused changes nothing");
+    assert_eq!(a.set_temporary_priority(&file, 0..200, -1).unwrap(), 5);
+    b.set_floor_frames(2).unwrap();
+    c.set_cap_frames(3).unwrap();
+    let after = |tenant| {
+        let stats = stats(tenant);
+        (stats.in_commons, stats.manager, stats.resident_frames)
+    };
+    assert_eq!(after(a), (false, "directives", 5));
+    assert_eq!(after(b), (false, "auto", 5));
+    assert_eq!(after(c), (false, "auto", 3));
+    assert_eq!(after(d), (true, "auto", 5));
+    pool.check_invariants();
+    for tenant in plain {
+        tenant.close().unwrap();
+        pool.check_invariants();
+    }
+}
+
 #[track_caller]
 fn wrapper(tenant: &Tenant, file: &File, number: u64) {
     drop(tenant.read(file.page(number)).unwrap());

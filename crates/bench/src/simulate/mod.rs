@@ -98,8 +98,7 @@ pub struct Setup {
     pub by: By,
     /// Seed of what managers draw at random.
     pub seed: u64,
-    /// Whether tenants that give no directives, and have no floor or cap, share one account under `auto`. In the pool each
-    /// has its own so far.
+    /// Whether tenants that give no directives, and have no floor or cap, share one account under `auto`, as in a pool.
     pub shared_account: bool,
 }
 
