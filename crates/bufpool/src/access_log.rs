@@ -236,7 +236,7 @@ impl Ring {
         let counter = &self.keys[key.0 as usize % KEYS].skipped;
         let skipped = counter.load(Ordering::Relaxed) + 1;
         counter.store(skipped, Ordering::Relaxed);
-        if skipped % SKIPS_A_DRAIN == 0 { Level::Half } else { Level::Low }
+        if skipped.is_multiple_of(SKIPS_A_DRAIN) { Level::Half } else { Level::Low }
     }
 
     /// Adds a hit, for the ring's own thread. There is room unless the last push said [`Level::Full`].
