@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bufpool::{Direct, Io, IoBackend};
 use bufpool_bench::recording::Recording;
-use bufpool_bench::simulate::{self, Setup, simulate};
+use bufpool_bench::simulate::{self, By, Setup, simulate};
 use bufpool_bench::trace::Trace;
 use bufpool_bench::workload::{
     self, Database, EXTRA_WORKLOADS, Measurement, Memory, RunOptions, SCHEMES, Scheme, Sizes, WORKLOADS,
@@ -56,7 +56,7 @@ fn a_recording_replayed_with_the_same_frames_gives_the_same_misses() {
             let (items, creations) = recording.finish().unwrap();
             let trace = Trace::of(workload.name(), items);
             let frames = Setup::frames(live.frames);
-            let setup = Setup { revocation: true, shared_pages: true, seed: SEED, ..frames };
+            let setup = Setup { revocation: true, shared_pages: true, by: By::Tenant, seed: SEED, ..frames };
             let policy = match scheme.manager.kind() {
                 Some(kind) => simulate::Scheme::Managed(kind),
                 None => simulate::Scheme::TwoLevel(scheme.allocation),
@@ -70,9 +70,23 @@ fn a_recording_replayed_with_the_same_frames_gives_the_same_misses() {
                 workload.name(),
                 scheme.name
             );
+            let misses = replayed.counts.values().map(|counts| counts.misses());
+            assert_eq!(
+                sorted(live.tenant_misses.values().copied()),
+                sorted(misses),
+                "{} under {}, misses of each tenant that has some",
+                workload.name(),
+                scheme.name
+            );
             assert_eq!(live.reads, live.misses - live.creations, "{}: a read for each miss", workload.name());
         }
     }
+}
+
+fn sorted(misses: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut misses: Vec<u64> = misses.filter(|misses| *misses > 0).collect();
+    misses.sort_unstable();
+    misses
 }
 
 #[test]
