@@ -13,6 +13,8 @@ use bufpool_policies::{
 use naive::{Naive, Order};
 
 const TENANTS: u64 = 3;
+/// The kind of manager that tenants have in common.
+const COMMONS: u64 = 4;
 
 /// The list that plain LRU holds, least recent first.
 struct PlainLru {
@@ -37,6 +39,12 @@ impl PlainLru {
 struct RandomVictim {
     random: SplitMix64,
     held: Vec<FrameId>,
+}
+
+impl RandomVictim {
+    fn new(seed: u64) -> Self {
+        Self { random: SplitMix64::new(seed), held: Vec::new() }
+    }
 }
 
 impl Manager for RandomVictim {
@@ -115,19 +123,16 @@ impl Pool {
     }
 }
 
-/// Manager `kind` for the tenant: none, LRU by directive, MRU by directive, random.
+/// Manager `kind` for the tenant: none, LRU by directive, MRU by directive, random, random in common with others.
 fn manage(pool: &mut Pool, tenant: u64, kind: u64, seed: u64) {
     let id = TenantId(tenant as u32);
     match kind {
         0 => {}
         1 => pool.directory.set_policy(id, 0, PolicyKind::Lru).unwrap(),
         2 => pool.directory.set_policy(id, 0, PolicyKind::Mru).unwrap(),
-        _ => {
-            let random = SplitMix64::new(seed);
-            pool.directory
-                .set_manager(id, Box::new(RandomVictim { random, held: Vec::new() }), true)
-                .unwrap();
-        }
+        3 => pool.directory.set_manager(id, Box::new(RandomVictim::new(seed)), true).unwrap(),
+        COMMONS => pool.directory.join_commons(id, || Box::new(RandomVictim::new(seed))).unwrap(),
+        _ => panic!("no manager {kind}"),
     }
 }
 
@@ -154,7 +159,8 @@ struct Verdicts {
     overrules: u64,
 }
 
-fn random_mixes(allocation: Allocation, runs: u64) -> Verdicts {
+/// With `commons` the managed tenants begin there, and may leave with a directive in mid-stream.
+fn random_mixes(allocation: Allocation, runs: u64, commons: bool) -> Verdicts {
     let mut verdicts = Verdicts::default();
     for run in 0..runs {
         let mut random = SplitMix64::new(run);
@@ -162,10 +168,14 @@ fn random_mixes(allocation: Allocation, runs: u64) -> Verdicts {
         let mut pool = Pool::new(frames, allocation, false);
         let mut plain = PlainLru { frames: frames as usize, list: VecDeque::new() };
         // Tenant 0 is oblivious, so that there is always somebody to protect.
-        let kinds = [0, 1 + random.below(3), random.below(4)];
+        let kinds = if commons { [0, COMMONS, COMMONS] } else { [0, 1 + random.below(3), random.below(4)] };
+        let leaves_at = if commons { [1, 2].map(|_| random.below(600)) } else { [u64::MAX; 2] };
         (0..TENANTS).for_each(|tenant| manage(&mut pool, tenant, kinds[tenant as usize], run));
         let mut loops = [0; TENANTS as usize];
-        for _ in 0..400 {
+        for step in 0..400 {
+            for (tenant, _) in (1..).zip(leaves_at).filter(|(_, at)| *at == step) {
+                manage(&mut pool, tenant, 1 + random.below(3), run);
+            }
             let tenant = random.below(TENANTS);
             let page = next_page(&mut random, &mut loops[tenant as usize], true, tenant);
             let exact = pool.vindications() == 0;
@@ -182,22 +192,30 @@ fn random_mixes(allocation: Allocation, runs: u64) -> Verdicts {
 
 #[test]
 fn lru_sp_takes_no_hit_from_an_oblivious_tenant() {
-    let verdicts = random_mixes(Allocation::LruSp, 3000);
+    let verdicts = random_mixes(Allocation::LruSp, 3000, false);
     assert!(verdicts.overrules > 10_000, "the mixes must overrule: {}", verdicts.overrules);
     assert_eq!(verdicts.lost_hits, 0);
     assert_eq!(verdicts.differences, 0);
 }
 
+/// Whether all others are in the commons or leave it, and whatever its manager does.
+#[test]
+fn the_commons_takes_no_hit_from_an_oblivious_tenant() {
+    let verdicts = random_mixes(Allocation::LruSp, 3000, true);
+    assert!(verdicts.overrules > 10_000, "the mixes must overrule: {}", verdicts.overrules);
+    assert_eq!((verdicts.lost_hits, verdicts.differences), (0, 0));
+}
+
 #[test]
 fn alloc_lru_breaks_the_equality_and_never_the_protection() {
-    let verdicts = random_mixes(Allocation::AllocLru, 1000);
+    let verdicts = random_mixes(Allocation::AllocLru, 1000, false);
     assert_eq!(verdicts.lost_hits, 0);
     assert!(verdicts.differences > 0);
 }
 
 #[test]
 fn lru_s_breaks_both() {
-    let verdicts = random_mixes(Allocation::LruS, 1000);
+    let verdicts = random_mixes(Allocation::LruS, 1000, false);
     assert!(verdicts.lost_hits > 0);
     assert!(verdicts.differences > 0);
 }
