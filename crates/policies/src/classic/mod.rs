@@ -43,6 +43,7 @@ mod lru;
 mod mru;
 mod opt;
 mod s3_fifo;
+mod segments;
 mod sieve;
 mod two_queue;
 mod w_tinylfu;

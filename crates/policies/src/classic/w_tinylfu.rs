@@ -20,37 +20,20 @@
 //! **Cost.** O(1) per access, and O(n) once in ten n accesses, when counts are halved. 17 bytes a frame and 8 to 16 for the
 //! counters: 25 to 33.
 
-use super::{Departure, OneLevel, first_free, grow, percent_of};
-use crate::list::{Links, List};
+use super::segments::{Segment, Segments};
+use super::{Departure, OneLevel, first_free, percent_of};
 use crate::sketch::Sketch;
 use crate::{FrameId, PageId};
 
 /// Window TinyLFU. See the file's head.
 ///
-/// Invariants: (1) a resident frame is in exactly one of the three lists, the one that `segments` says; (2) the window
-/// holds at most `window_target` frames; (3) the protected segment holds at most `protected_target`.
+/// Invariants: (1) the window holds at most `window_target` frames; (2) the protected segment holds at most
+/// `protected_target`.
 pub struct WTinyLfu {
     capacity: u32,
     parameters: WTinyLfuParameters,
     sketch: Sketch,
-    links: Links,
-    /// The frames of each [`Segment`], least recently referenced at the head.
-    lists: [List; 3],
-    /// Per frame: where it is.
-    segments: Vec<Segment>,
-    /// Per frame: its page, to look up its count.
-    pages: Vec<PageId>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Segment {
-    /// Pages that came in lately.
-    #[default]
-    Window,
-    /// Pages of the main part that were not referenced since they came into it, or not for long.
-    Probation,
-    /// Pages of the main part that were.
-    Protected,
+    segments: Segments,
 }
 
 /// The tuning of [`WTinyLfu`].
@@ -82,10 +65,7 @@ impl WTinyLfu {
             capacity,
             parameters,
             sketch: Sketch::new(capacity, sample(capacity, parameters)),
-            links: Links::with_capacity(capacity),
-            lists: [const { List::new() }; 3],
-            segments: Vec::with_capacity(capacity as usize),
-            pages: Vec::with_capacity(capacity as usize),
+            segments: Segments::with_capacity(capacity),
         }
     }
 
@@ -98,33 +78,16 @@ impl WTinyLfu {
         percent_of(self.parameters.protected_percent, main)
     }
 
-    fn list(&self, segment: Segment) -> &List {
-        &self.lists[segment as usize]
-    }
-
-    /// Makes `frame`, which is in no list, the newest of `segment`.
-    fn enter(&mut self, frame: u32, segment: Segment) {
-        self.segments[frame as usize] = segment;
-        self.lists[segment as usize].push_tail(&mut self.links, frame);
-    }
-
-    fn leave(&mut self, frame: u32) {
-        let segment = self.segments[frame as usize];
-        self.lists[segment as usize].remove(&mut self.links, frame);
-    }
-
     /// Moves the coldest frames of a segment that is above its target to probation.
     fn shrink_to(&mut self, segment: Segment, target: u32) {
-        while self.list(segment).len() > target {
-            let coldest = self.list(segment).head();
-            self.leave(coldest);
-            self.enter(coldest, Segment::Probation);
+        while self.segments.list(segment).len() > target {
+            self.segments.shift(self.segments.list(segment).head(), Segment::Probation);
         }
     }
 
     /// Whether `candidate`, from the window, was referenced more often than `resident`, from the main part.
     fn wins(&self, candidate: FrameId, resident: FrameId) -> bool {
-        let count = |frame: FrameId| self.sketch.count(self.pages[frame.index()]);
+        let count = |frame: FrameId| self.sketch.count(self.segments.page(frame));
         count(candidate) > count(resident)
     }
 }
@@ -147,32 +110,25 @@ impl OneLevel for WTinyLfu {
 
     fn hit(&mut self, frame: FrameId, page: PageId) {
         self.sketch.add(page);
-        let segment = match self.segments[frame.index()] {
+        let segment = match self.segments.of(frame) {
             Segment::Window => Segment::Window,
-            Segment::Probation | Segment::Protected => Segment::Protected,
+            _ => Segment::Protected,
         };
-        self.leave(frame.0);
-        self.enter(frame.0, segment);
+        self.segments.shift(frame.0, segment);
         self.shrink_to(Segment::Protected, self.protected_target());
     }
 
     fn insert(&mut self, frame: FrameId, page: PageId) {
-        self.links.grow_to(frame.0);
-        grow(&mut self.segments, frame);
-        if frame.index() >= self.pages.len() {
-            self.pages.resize(frame.index() + 1, page);
-        }
-        self.pages[frame.index()] = page;
+        self.segments.insert(frame, page);
         self.sketch.add(page);
-        self.enter(frame.0, Segment::Window);
         self.shrink_to(Segment::Window, self.window_target());
     }
 
     /// The window gives up a page only when it is full, as the missing page will then push one out.
     fn victim(&mut self, _missing: PageId, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
-        let frames = |segment| self.list(segment).iter(&self.links);
+        let frames = |segment| self.segments.frames(segment);
         let resident = first_free(frames(Segment::Probation).chain(frames(Segment::Protected)), busy);
-        let is_full = self.list(Segment::Window).len() >= self.window_target();
+        let is_full = self.segments.list(Segment::Window).len() >= self.window_target();
         if resident.is_some() && !is_full {
             return resident;
         }
@@ -184,25 +140,18 @@ impl OneLevel for WTinyLfu {
     }
 
     fn remove(&mut self, frame: FrameId, _page: PageId, _why: Departure) {
-        self.leave(frame.0);
+        self.segments.remove(frame);
     }
 
     fn check_invariants(&self) {
-        for segment in [Segment::Window, Segment::Probation, Segment::Protected] {
-            let list = self.list(segment);
-            list.check_invariants(&self.links);
-            let marked = list.iter(&self.links).all(|frame| self.segments[frame as usize] == segment);
-            assert!(marked, "invariant 1: a frame is in another segment than its mark says");
-        }
-        let [window, _, protected] = &self.lists;
-        assert!(window.len() <= self.window_target(), "invariant 2: the window is too large");
-        assert!(protected.len() <= self.protected_target(), "invariant 3: too many protected frames");
+        self.segments.check_invariants();
+        let len = |segment| self.segments.list(segment).len();
+        assert_eq!(len(Segment::GivenUp), 0, "nothing is given up");
+        assert!(len(Segment::Window) <= self.window_target(), "invariant 1: the window is too large");
+        assert!(len(Segment::Protected) <= self.protected_target(), "invariant 2: too many protected frames");
     }
 
     fn metadata_bytes(&self) -> usize {
-        self.sketch.memory_bytes()
-            + self.links.memory_bytes()
-            + self.segments.capacity() * size_of::<Segment>()
-            + self.pages.capacity() * size_of::<PageId>()
+        self.sketch.memory_bytes() + self.segments.memory_bytes()
     }
 }

@@ -27,8 +27,11 @@
 //!
 //! **Cost.** O(1) per access, and O(n) at the first eviction and once in 32 n hits. 17 bytes a frame and 58 for the counters.
 
-use super::{Departure, OneLevel, first_free, grow, percent_of};
-use crate::list::{Links, List};
+use super::segments::{
+    Segment::{GivenUp, Probation, Protected, Window},
+    Segments,
+};
+use super::{Departure, OneLevel, first_free, percent_of};
 use crate::{FrameId, PageId};
 
 /// Frames of the window, in percent of the capacity; at least one frame.
@@ -41,36 +44,14 @@ const SAMPLE_FACTOR: u64 = 32;
 
 /// Window TinyLFU by the rules of libCacheSim. See the file's head.
 ///
-/// Invariants: (1) a resident frame is in exactly one of the four lists, the one that `segments` says; (2) the protected
-/// segment holds at most `protected_target` frames.
+/// Invariant: the protected segment holds at most `protected_target` frames.
 pub struct LibCacheSimWTinyLfu {
     capacity: u32,
     counts: BloomCounts,
     /// Hits in the main part since the last halving.
     main_hits: u64,
-    links: Links,
-    /// The frames of each [`Segment`], least recently referenced at the head.
-    lists: [List; 4],
-    /// Per frame: where it is.
-    segments: Vec<Segment>,
-    /// Per frame: its page, to look up its count.
-    pages: Vec<PageId>,
+    segments: Segments,
 }
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Segment {
-    /// Pages that came in lately.
-    #[default]
-    Window,
-    /// Pages of the main part that were not referenced since they came into it, or not for long.
-    Probation,
-    /// Pages of the main part that were.
-    Protected,
-    /// Pages that the program has evicted.
-    GivenUp,
-}
-
-use Segment::{GivenUp, Probation, Protected, Window};
 
 impl LibCacheSimWTinyLfu {
     /// An empty instance. The counters keep the size that `capacity` asks for.
@@ -79,10 +60,7 @@ impl LibCacheSimWTinyLfu {
             capacity,
             counts: BloomCounts::new(main_target(capacity)),
             main_hits: 0,
-            links: Links::with_capacity(capacity),
-            lists: [const { List::new() }; 4],
-            segments: Vec::with_capacity(capacity as usize),
-            pages: Vec::with_capacity(capacity as usize),
+            segments: Segments::with_capacity(capacity),
         }
     }
 
@@ -94,47 +72,27 @@ impl LibCacheSimWTinyLfu {
         percent_of(PROTECTED_PERCENT, main_target(self.capacity))
     }
 
-    fn list(&self, segment: Segment) -> &List {
-        &self.lists[segment as usize]
-    }
-
-    /// Makes `frame`, which is in no list, the newest of `segment`.
-    fn enter(&mut self, frame: u32, segment: Segment) {
-        self.segments[frame as usize] = segment;
-        self.lists[segment as usize].push_tail(&mut self.links, frame);
-    }
-
-    fn leave(&mut self, frame: u32) {
-        let segment = self.segments[frame as usize];
-        self.lists[segment as usize].remove(&mut self.links, frame);
-    }
-
-    fn shift(&mut self, frame: u32, segment: Segment) {
-        self.leave(frame);
-        self.enter(frame, segment);
-    }
-
     /// Moves the oldest page of the window to the lowest segment of the main part that has room.
     fn admit_oldest(&mut self) {
-        let oldest = self.list(Window).head();
-        let is_low = self.list(Probation).len() < self.probation_target();
-        let is_full = self.list(Protected).len() >= self.protected_target();
-        self.shift(oldest, if is_low || is_full { Probation } else { Protected });
-        self.counts.add(self.pages[oldest as usize]);
+        let oldest = self.segments.list(Window).head();
+        let is_low = self.segments.list(Probation).len() < self.probation_target();
+        let is_full = self.segments.list(Protected).len() >= self.protected_target();
+        self.segments.shift(oldest, if is_low || is_full { Probation } else { Protected });
+        self.counts.add(self.segments.page(FrameId(oldest)));
     }
 
     /// Brings the segments to their sizes after a promotion.
     fn cool(&mut self) {
-        while self.list(Protected).len() > self.protected_target() {
-            self.shift(self.list(Protected).head(), Probation);
-            while self.list(Probation).len() > self.probation_target() {
-                self.shift(self.list(Probation).head(), GivenUp);
+        while self.segments.list(Protected).len() > self.protected_target() {
+            self.segments.shift(self.segments.list(Protected).head(), Probation);
+            while self.segments.list(Probation).len() > self.probation_target() {
+                self.segments.shift(self.segments.list(Probation).head(), GivenUp);
             }
         }
     }
 
     fn hit_main(&mut self, frame: u32, page: PageId) {
-        self.shift(frame, Protected);
+        self.segments.shift(frame, Protected);
         self.cool();
         self.counts.add(page);
         self.main_hits += 1;
@@ -160,40 +118,35 @@ impl OneLevel for LibCacheSimWTinyLfu {
     }
 
     fn hit(&mut self, frame: FrameId, page: PageId) {
-        match self.segments[frame.index()] {
-            Window => self.shift(frame.0, Window),
+        match self.segments.of(frame) {
+            Window => self.segments.shift(frame.0, Window),
             Probation | Protected => self.hit_main(frame.0, page),
             GivenUp => {
-                self.shift(frame.0, Window);
+                self.segments.shift(frame.0, Window);
                 self.counts.add(page);
             }
         }
     }
 
     fn insert(&mut self, frame: FrameId, page: PageId) {
-        self.links.grow_to(frame.0);
-        grow(&mut self.segments, frame);
-        if frame.index() >= self.pages.len() {
-            self.pages.resize(frame.index() + 1, page);
-        }
-        self.pages[frame.index()] = page;
-        self.enter(frame.0, Window);
+        self.segments.insert(frame, page);
         self.counts.add(page);
     }
 
     fn victim(&mut self, _missing: PageId, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
-        if let Some(given_up) = first_free(self.list(GivenUp).iter(&self.links), busy) {
+        if let Some(given_up) = first_free(self.segments.frames(GivenUp), busy) {
             return Some(given_up);
         }
         let main = main_target(self.capacity);
-        while self.list(Probation).len() + self.list(Protected).len() < main && !self.list(Window).is_empty()
+        while self.segments.list(Probation).len() + self.segments.list(Protected).len() < main
+            && !self.segments.list(Window).is_empty()
         {
             self.admit_oldest();
         }
-        let frames = |segment| self.list(segment).iter(&self.links);
+        let frames = |segment| self.segments.frames(segment);
         let newcomer = first_free(frames(Window), busy);
         let incumbent = first_free(frames(Probation).chain(frames(Protected)), busy);
-        let count = |frame: FrameId| self.counts.count(self.pages[frame.index()]);
+        let count = |frame: FrameId| self.counts.count(self.segments.page(frame));
         match (newcomer, incumbent) {
             (Some(newcomer), Some(incumbent)) if count(newcomer) > count(incumbent) => Some(incumbent),
             _ => newcomer.or(incumbent),
@@ -202,31 +155,23 @@ impl OneLevel for LibCacheSimWTinyLfu {
 
     /// Whichever of the two that were compared goes, the page of the window is counted once more.
     fn remove(&mut self, frame: FrameId, page: PageId, why: Departure) {
-        self.leave(frame.0);
-        match self.segments[frame.index()] {
+        self.segments.remove(frame);
+        match self.segments.of(frame) {
             _ if why == Departure::Moved => {}
             Window => self.counts.add(page),
-            Probation | Protected if !self.list(Window).is_empty() => self.admit_oldest(),
+            Probation | Protected if !self.segments.list(Window).is_empty() => self.admit_oldest(),
             Probation | Protected | GivenUp => {}
         }
     }
 
     fn check_invariants(&self) {
-        for segment in [Window, Probation, Protected, GivenUp] {
-            let list = self.list(segment);
-            list.check_invariants(&self.links);
-            let marked = list.iter(&self.links).all(|frame| self.segments[frame as usize] == segment);
-            assert!(marked, "invariant 1: a frame is in another segment than its mark says");
-        }
-        let protected = self.list(Protected).len();
-        assert!(protected <= self.protected_target(), "invariant 2: too many protected frames");
+        self.segments.check_invariants();
+        let protected = self.segments.list(Protected).len();
+        assert!(protected <= self.protected_target(), "too many protected frames");
     }
 
     fn metadata_bytes(&self) -> usize {
-        self.counts.memory_bytes()
-            + self.links.memory_bytes()
-            + self.segments.capacity() * size_of::<Segment>()
-            + self.pages.capacity() * size_of::<PageId>()
+        self.counts.memory_bytes() + self.segments.memory_bytes()
     }
 }
 
