@@ -34,6 +34,24 @@ pub(crate) enum State {
     Limbo,
 }
 
+/// Whether an absent page has a claim on a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Claim {
+    /// None has.
+    None,
+    /// One has, by an overrule of whoever manages the frame's block now.
+    Judged,
+    /// One has, by an overrule of an earlier manager: nobody answers for it.
+    Inherited,
+}
+
+impl Claim {
+    /// The claim under a new manager.
+    pub fn inherited(self) -> Self {
+        if self == Self::None { Self::None } else { Self::Inherited }
+    }
+}
+
 /// One frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
@@ -43,14 +61,14 @@ pub(crate) struct Slot {
     pub stamp: i64,
     /// When the page was last referenced or loaded, in references to the directory.
     pub last_reference: u64,
-    /// The absent page whose placeholder points here; meaningful while `has_claim`.
+    /// The absent page whose placeholder points here; meaningful while there is a `claim`.
     pub claimed_by: PageId,
     /// The frames before and after in the ledger, or in the list of free frames.
     links: Links,
     /// Who loaded the page.
     pub owner: TenantId,
     /// Whether a placeholder points here.
-    pub has_claim: bool,
+    pub claim: Claim,
     /// Whether `level` is temporary.
     pub temporary: bool,
     /// The pool the frame is in now.
@@ -83,7 +101,7 @@ impl FrameTable {
             claimed_by: PageId(0),
             links: [NONE; 2],
             owner: TenantId(0),
-            has_claim: false,
+            claim: Claim::None,
             temporary: false,
             level: 0,
             state: State::Free,
@@ -150,6 +168,14 @@ impl FrameTable {
         self.slots.capacity() * size_of::<Slot>()
             + self.origins.capacity() * size_of::<Origin>()
             + self.pool_links.capacity() * size_of::<Links>()
+    }
+}
+
+impl Slot {
+    /// Whether a placeholder points here.
+    #[inline]
+    pub fn has_claim(&self) -> bool {
+        self.claim != Claim::None
     }
 }
 

@@ -196,6 +196,42 @@ fn a_closed_tenant_gets_its_last_block_back() {
     directory.check_invariants();
 }
 
+/// Gives up the page that came in last.
+struct Newest(FrameId);
+
+impl bufpool_policies::Manager for Newest {
+    fn new_block(&mut self, block: &bufpool_policies::Block) {
+        self.0 = block.frame;
+    }
+    fn block_gone(&mut self, _: FrameId, _: PageId) {}
+    fn block_accessed(&mut self, _: FrameId, _: &Access) {}
+    fn replace_block(
+        &mut self,
+        _: FrameId,
+        _: Option<&Access>,
+        _: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId {
+        self.0
+    }
+    fn placeholder_used(&mut self, _: &Access, _: FrameId) {}
+}
+
+/// Directives are not judged by what the manager before them did: its mistakes count, and revoke nothing.
+#[test]
+fn directives_do_not_answer_for_the_manager_before_them() {
+    let mut directory = directory(300);
+    directory.set_manager(DEFAULT_TENANT, Box::new(Newest(FrameId(0))), true).unwrap();
+    let gone: Vec<u64> = (0..500).filter_map(|page| load(&mut directory, DEFAULT_TENANT, page).1).collect();
+    assert_eq!((gone.len(), directory.stats().outstanding), (200, 200));
+    directory.set_policy(DEFAULT_TENANT, 0, PolicyKind::Lru).unwrap();
+    for page in gone {
+        load(&mut directory, DEFAULT_TENANT, page);
+        directory.check_invariants();
+    }
+    assert!(directory.stats().mistakes > 150, "{:?}", directory.stats());
+    assert_eq!(directory.stats().revocations, 0);
+}
+
 /// The first directive replaces a default manager, and a manager of the engine's own takes none.
 #[test]
 fn directives_and_managers() {

@@ -12,7 +12,7 @@
 use crate::{
     allocation::Allocation,
     directory::Directory,
-    frame_table::LEDGER,
+    frame_table::{Claim, LEDGER},
     ids::{AccountId, PageId},
 };
 
@@ -32,8 +32,10 @@ impl Directory {
         self.settle_claim(candidate, false);
         // Retarget: whoever has a claim on the victim's frame has it on the candidate's from now on. Making a
         // placeholder for the victim instead broke the protection of others in a third of random runs.
+        let passed_on = self.frames[victim].claim;
+        let claim = if passed_on == Claim::None { Claim::Judged } else { passed_on };
         let absent = self.drop_placeholder(victim).unwrap_or(self.frames[victim].page);
-        self.make_placeholder(absent, candidate);
+        self.make_placeholder(absent, candidate, claim);
     }
 
     /// Exchanges the ledger positions of two blocks of `account`.
@@ -45,15 +47,15 @@ impl Directory {
         self.ledger_changed(account);
     }
 
-    fn make_placeholder(&mut self, absent: PageId, frame: u32) {
-        self.placeholders.insert(&mut self.frames, absent, frame);
+    fn make_placeholder(&mut self, absent: PageId, frame: u32, claim: Claim) {
+        self.placeholders.insert(&mut self.frames, absent, frame, claim);
         self.tenants[self.frames[frame].owner.index()].stats.outstanding += 1;
     }
 
     /// Deletes the placeholder that points to `frame`, if any, and returns its page. The overrule that made it is
     /// not judged.
     pub(crate) fn drop_placeholder(&mut self, frame: u32) -> Option<PageId> {
-        if !self.frames[frame].has_claim {
+        if !self.frames[frame].has_claim() {
             return None;
         }
         self.tenants[self.frames[frame].owner.index()].stats.outstanding -= 1;
@@ -61,9 +63,10 @@ impl Directory {
     }
 
     /// Deletes the placeholder that points to `frame`, if any, as the overrule that made it has turned out wrong or
-    /// not.
+    /// not. Its maker is judged by that, if it still is the manager.
     pub(crate) fn settle_claim(&mut self, frame: u32, is_wrong: bool) {
-        if self.drop_placeholder(frame).is_some() {
+        let is_judged = self.frames[frame].claim == Claim::Judged;
+        if self.drop_placeholder(frame).is_some() && is_judged {
             let owner = self.frames[frame].owner;
             let revoked = self.account_of(owner).revocation.settle(is_wrong);
             self.tenants[owner.index()].stats.revocations += u64::from(revoked);

@@ -3,7 +3,11 @@
 //! The claim itself is kept in the frame's slot (`claimed_by`); here is only the way from page to frame. Since
 //! each frame has at most one claim, the number of placeholders is bounded by the number of frames.
 
-use crate::{frame_table::FrameTable, ids::PageId, slot_index::SlotIndex};
+use crate::{
+    frame_table::{Claim, FrameTable},
+    ids::PageId,
+    slot_index::SlotIndex,
+};
 
 /// An index of frames by the page that claims them.
 #[derive(Default)]
@@ -22,22 +26,22 @@ impl Placeholders {
         self.index.find(page.0, claimant(frames))
     }
 
-    /// Makes the placeholder `page` -> `frame`. Neither has one.
-    pub fn insert(&mut self, frames: &mut FrameTable, page: PageId, frame: u32) {
+    /// Makes the placeholder `page` -> `frame`, a `claim` of this kind. Neither has one.
+    pub fn insert(&mut self, frames: &mut FrameTable, page: PageId, frame: u32, claim: Claim) {
         let slot = &mut frames[frame];
-        debug_assert!(!slot.has_claim);
+        debug_assert!(!slot.has_claim() && claim != Claim::None);
         slot.claimed_by = page;
-        slot.has_claim = true;
+        slot.claim = claim;
         self.index.insert(page.0, frame, claimant(frames));
     }
 
     /// Deletes the placeholder that points to `frame`, which has one, and returns its page.
     pub fn remove(&mut self, frames: &mut FrameTable, frame: u32) -> PageId {
-        debug_assert!(frames[frame].has_claim);
+        debug_assert!(frames[frame].has_claim());
         let page = frames[frame].claimed_by;
         let removed = self.index.remove(page.0, claimant(frames));
         debug_assert_eq!(removed, Some(frame));
-        frames[frame].has_claim = false;
+        frames[frame].claim = Claim::None;
         page
     }
 
@@ -48,7 +52,7 @@ impl Placeholders {
     /// Panics unless the index holds exactly the claims of the slots.
     pub fn check_invariants(&self, frames: &FrameTable) {
         let mut claims = 0;
-        for frame in (0..frames.len()).filter(|frame| frames[*frame].has_claim) {
+        for frame in (0..frames.len()).filter(|frame| frames[*frame].has_claim()) {
             claims += 1;
             assert_eq!(
                 self.get(frames, frames[frame].claimed_by),
@@ -80,11 +84,11 @@ mod tests {
             for _ in 0..3000 {
                 let frame = random.below(u64::from(frames_count)) as u32;
                 let page = PageId(random.below(3 * u64::from(frames_count)));
-                if frames[frame].has_claim {
+                if frames[frame].has_claim() {
                     let page = index.remove(&mut frames, frame);
                     assert_eq!(model.remove(&page.0), Some(frame));
                 } else if let Entry::Vacant(entry) = model.entry(page.0) {
-                    index.insert(&mut frames, page, frame);
+                    index.insert(&mut frames, page, frame, Claim::Judged);
                     entry.insert(frame);
                 }
                 index.check_invariants(&frames);

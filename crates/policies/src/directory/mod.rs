@@ -247,7 +247,7 @@ impl Directory {
             return;
         }
         for frame in 0..self.frames.len() {
-            if self.frames[frame].has_claim && pages.contains(&self.frames[frame].claimed_by) {
+            if self.frames[frame].has_claim() && pages.contains(&self.frames[frame].claimed_by) {
                 self.end_claim(frame);
             }
         }
@@ -448,7 +448,7 @@ impl Directory {
         let ahead = own.iter().filter(|frame| self.frames[**frame].state == State::Ahead).count();
         let unused = stats.prefetched - stats.prefetch_used - stats.prefetch_wasted;
         assert_eq!(ahead as u64, unused, "unused prefetched pages of {id:?}");
-        let claims = own.iter().filter(|frame| self.frames[**frame].has_claim).count();
+        let claims = own.iter().filter(|frame| self.frames[**frame].has_claim()).count();
         assert_eq!(claims as u64, stats.outstanding, "outstanding overrules of {id:?}");
     }
 
@@ -459,7 +459,7 @@ impl Directory {
         let slot = &mut self.frames[frame];
         slot.last_reference = self.now as u64;
         slot.stamp = self.now;
-        let (owner, vindicated, is_ahead) = (slot.owner, slot.has_claim, slot.state == State::Ahead);
+        let (owner, vindicated, is_ahead) = (slot.owner, slot.has_claim(), slot.state == State::Ahead);
         let id = self.account(owner);
         let account = &mut self.accounts[id.index()];
         let was_head = account.ledger.head == frame;
@@ -514,7 +514,7 @@ impl Directory {
     fn enter(&mut self, frame: u32, page: PageId, origin: Origin, owner: TenantId) {
         self.now += 1;
         let slot = &mut self.frames[frame];
-        debug_assert!(!slot.has_claim);
+        debug_assert!(!slot.has_claim());
         slot.page = page;
         slot.owner = owner;
         slot.stamp = self.now;

@@ -37,7 +37,7 @@ impl Directory {
             drop_control(std::mem::take(&mut self.account_of(tenant).control));
         }
         let mut claimed = self.blocks(tenant);
-        claimed.retain(|frame| self.frames[*frame].has_claim);
+        claimed.retain(|frame| self.frames[*frame].has_claim());
         claimed.into_iter().for_each(|frame| self.end_claim(frame));
         self.vacate_tenant(tenant);
         Ok(())
@@ -280,10 +280,14 @@ impl Directory {
         own
     }
 
-    /// Hands the tenant's resident blocks to a new manager, in ledger order.
+    /// Hands the tenant's resident blocks to a new manager, in ledger order. It does not answer for the claims on them.
     fn adopt(&mut self, tenant: TenantId, mut control: Control) {
         let account = self.leave_commons(tenant);
         let mut blocks = self.blocks(tenant);
+        for frame in blocks.iter().copied() {
+            let claim = &mut self.frames[frame].claim;
+            *claim = claim.inherited();
+        }
         blocks.retain(|frame| self.frames[*frame].state == State::Resident);
         let adopted = blocks.into_iter().try_for_each(|frame| control.new_block(&mut self.frames, frame));
         let judges_itself = control.judges_itself();

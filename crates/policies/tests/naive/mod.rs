@@ -57,6 +57,8 @@ pub struct Naive {
     pub ledger: Vec<Block>,
     /// (absent page, resident page).
     pub placeholders: Vec<(u64, u64)>,
+    /// Absent pages whose placeholder an earlier manager made.
+    pub inherited: BTreeSet<u64>,
     /// Absent pages whose placeholder was vindicated and that were not referenced since.
     pub vindicated: BTreeSet<u64>,
     /// For each tenant, its account: its own, which has its number, or the commons, which has the number of tenants.
@@ -90,6 +92,7 @@ impl Naive {
             shared_pages,
             ledger: Vec::new(),
             placeholders: Vec::new(),
+            inherited: BTreeSet::new(),
             vindicated: BTreeSet::new(),
             account: (0..tenants).collect(),
             pools: (0..=tenants).map(|_| None).collect(),
@@ -310,7 +313,8 @@ impl Naive {
 
     pub fn discard(&mut self, page: u64) {
         let Some(at) = self.position(page) else { return };
-        self.drop_placeholder_to(page);
+        let absent = self.drop_placeholder_to(page);
+        absent.map(|absent| self.inherited.remove(&absent));
         let block = self.ledger.remove(at);
         self.leave_pools(self.account[block.owner], page);
     }
@@ -318,6 +322,7 @@ impl Naive {
     /// The identity of `page`, which is absent, ends.
     pub fn forget(&mut self, page: u64) {
         self.vindicated.remove(&page);
+        self.inherited.remove(&page);
         let Some((_, holder)) = self.placeholders.iter().copied().find(|(absent, _)| *absent == page) else {
             return;
         };
@@ -351,6 +356,9 @@ impl Naive {
     fn manage(&mut self, tenant: usize) {
         self.leave_commons(tenant);
         if self.pools[tenant].is_none() {
+            let holders = self.placeholders.iter().filter(|(_, holder)| self.owner(*holder) == tenant);
+            let absent: Vec<u64> = holders.map(|(absent, _)| *absent).collect();
+            self.inherited.extend(absent);
             let mut pools = Pools::default();
             let own = self.ledger.iter().filter(|block| block.owner == tenant).map(|block| block.page);
             pools.levels.insert(0, own.collect());
@@ -419,6 +427,9 @@ impl Naive {
 
     fn settle_placeholder_to(&mut self, holder: u64, is_wrong: bool) -> Option<u64> {
         let absent = self.drop_placeholder_to(holder)?;
+        if self.inherited.remove(&absent) {
+            return Some(absent);
+        }
         let owner = self.owner(holder);
         let record = &mut self.records[self.account[owner]];
         record.verdicts.push(is_wrong);
