@@ -4,6 +4,8 @@
 //! eligible frame that is not busy is the candidate; its manager may overrule; what is to go is claimed; only then is
 //! anything changed.
 
+use std::cell::Cell;
+
 use super::Directory;
 use crate::{
     allocation::heads::NO_STAMP,
@@ -293,6 +295,8 @@ impl Directory {
         let ledger_head = self.ledger_head_stamp();
         let (frames, foreign, tenants) = (&self.frames, &self.foreign, &self.tenants);
         let tried = &mut decision.frames_tried;
+        // What was found free last, which need not be asked again: the claim decides.
+        let free = Cell::new(None);
         let mut is_busy = |frame: FrameId| {
             *tried += 1;
             if !frames.is_resident(frame) || tenants[frames[frame.0].owner.index()].account != account {
@@ -301,10 +305,13 @@ impl Directory {
             // Another account used it more recently than the oldest entitlement: the owner's manager may not take it
             // away. The candidate may always leave.
             let is_shared = foreign.get(frame.index()).is_some_and(|at| *at >= ledger_head);
-            (is_shared && frame.0 != candidate) || claims.is_busy(frame)
+            let is_busy = (is_shared && frame.0 != candidate) || claims.is_busy(frame);
+            free.set((!is_busy).then_some(frame.0));
+            is_busy
         };
         match self.accounts[account.index()].control.replace_block(frames, candidate, missing, &mut is_busy) {
-            Ok(choice) if choice != candidate && !is_busy(FrameId(choice)) => choice,
+            Ok(choice) if choice == candidate || free.get() == Some(choice) => choice,
+            Ok(choice) if !is_busy(FrameId(choice)) => choice,
             Ok(_) => candidate,
             Err(Panicked) => {
                 self.dismiss(owner);

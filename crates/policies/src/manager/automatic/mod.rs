@@ -12,8 +12,9 @@
 //! Time counts 8 a miss and 1 a hit of the tenant. Misses alone are what frames compete in, and learn best where few
 //! accesses hit; but where nearly all hit they tell no two ages apart. 1 to 32 give misses within 0.3 %.
 //!
-//! Cost: O(1) amortised a hit, a few stores if the page is not sampled; a victim looks at 32 pages. Nothing is allocated
-//! per access once streams, classes and samples have reached their numbers. Deterministic under a seed.
+//! Cost: O(1) amortised a hit, a few stores if the page is not sampled; a victim looks at 32 pages, and at one where ARC
+//! is followed. Nothing is allocated per access once streams, classes and samples have reached their numbers.
+//! Deterministic under a seed.
 
 mod arc;
 mod departed;
@@ -26,7 +27,7 @@ mod streams;
 use super::{Block, Manager, StreamReport};
 use crate::detect;
 use crate::ids::{Access, FrameId, PageId};
-use crate::list::NIL;
+use crate::list::{Links, List, NIL};
 use crate::random::SplitMix64;
 use departed::{Departed, DepartedPages};
 use experts::{Expert, Judge, Shadows};
@@ -35,8 +36,8 @@ use samples::{SampledAccess, Samples};
 use shortlist::Shortlist;
 use streams::Streams;
 
-/// Pages compared for a victim when ARC is followed: it is then among the oldest 3 % or so.
-const ARC_CANDIDATES: u32 = 32;
+/// Busy pages passed over for a victim when ARC is followed.
+const ARC_LOOKS_MAX: u32 = 32;
 /// Time that passes with a miss, in hits.
 const TIME_PER_MISS: u32 = 8;
 /// Samples looked at a miss while every page is sampled: a round of all samples takes half a turnover.
@@ -111,9 +112,10 @@ impl Marks {
 
 /// The automatic manager. The module's documentation tells how it decides.
 ///
-/// 36 bytes a frame (16 for the frame, 4 for the list of those owned, 16 for departed pages); 14 for samples from 8,192
-/// frames on (28 from 4,096, twice that for each halving down to 512, and 230 below, where every page is sampled); 5 for
-/// classes, at least 170 KB once there are so many; and 80 bytes a stream remembered, at most 4,096.
+/// 44 bytes a frame (16 for the frame, 8 for its place in the order of use, 4 for the list of those owned, 16 for departed
+/// pages); 14 for samples from 8,192 frames on (28 from 4,096, twice that for each halving down to 512, and 230 below,
+/// where every page is sampled); 5 for classes, at least 170 KB once there are so many; and 80 bytes a stream remembered,
+/// at most 4,096.
 pub struct Automatic {
     strategy: Strategy,
     now: u32,
@@ -126,8 +128,9 @@ pub struct Automatic {
     frames: Vec<Frame>,
     /// The frames of the tenant's blocks, in no order.
     own: Vec<u32>,
-    /// How many of them are not marked [`Marks::TWICE`].
-    once: u32,
+    /// The order of use of the frames owned, the oldest first: of those not marked [`Marks::TWICE`], and of the others.
+    order: Links,
+    by_use: [List; 2],
     departed: DepartedPages,
     classes: Classes,
     streams: Streams,
@@ -159,7 +162,8 @@ impl Automatic {
             looks_due: 0,
             frames: Vec::with_capacity(pool_frames as usize),
             own: Vec::with_capacity(pool_frames as usize),
-            once: 0,
+            order: Links::with_capacity(pool_frames),
+            by_use: Default::default(),
             departed: DepartedPages::new(pool_frames.saturating_mul(2)),
             classes: Classes::new(turnover as f32, samples.samples_max() as f32, classes_max),
             streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS)),
@@ -283,25 +287,28 @@ impl Automatic {
         (own_at != NIL).then_some(value)
     }
 
-    /// The oldest page among the candidate and some chosen at random, of those used once or of the others, whichever
-    /// ARC's shadow gives less room.
-    fn choose_by_arc(&mut self, candidate: FrameId, busy: &mut dyn FnMut(FrameId) -> bool) -> FrameId {
+    /// The oldest page of those used once or of the others, whichever ARC's shadow gives less room.
+    fn choose_by_arc(&self, candidate: FrameId, busy: &mut dyn FnMut(FrameId) -> bool) -> FrameId {
         let owned = self.own.len() as u32;
         let target = self.samples.once_share(owned) * owned as f32;
-        let twice = self.once as f32 <= target;
-        let mut oldest = (0, candidate.0);
-        for number in 0..=ARC_CANDIDATES {
-            let frame = match number {
-                0 => candidate.0,
-                _ => self.own[self.random.below(u64::from(owned)) as usize],
-            };
-            let Frame { last, marks, .. } = self.frames[frame as usize];
-            let age = self.now.wrapping_sub(last);
-            if marks.has(Marks::TWICE) == twice && age > oldest.0 && !busy(FrameId(frame)) {
-                oldest = (age, frame);
+        let twice = self.once() as f32 <= target;
+        let mut frame = self.by_use[usize::from(twice)].head();
+        // Pages in use are young, so hardly ever the first ones.
+        for _ in 0..ARC_LOOKS_MAX {
+            if frame == NIL {
+                break;
             }
+            if frame == candidate.0 || !busy(FrameId(frame)) {
+                return FrameId(frame);
+            }
+            frame = self.order.next(frame);
         }
-        FrameId(oldest.1)
+        candidate
+    }
+
+    /// How many pages are not marked [`Marks::TWICE`].
+    fn once(&self) -> u32 {
+        self.by_use[0].len()
     }
 }
 
@@ -332,7 +339,8 @@ impl Manager for Automatic {
             marks |= Marks::SAMPLED;
         }
         marks |= u8::from(twice) * Marks::TWICE;
-        self.once += u32::from(!twice);
+        self.order.grow_to(frame);
+        self.by_use[usize::from(twice)].push_tail(&mut self.order, frame);
         self.frames[frame as usize] = Frame { last: now, own_at, sample, stream, kind, marks: Marks(marks) };
         let stream = &mut self.streams[stream];
         stream.misses += 1;
@@ -348,7 +356,7 @@ impl Manager for Automatic {
             self.samples.left(sample);
         }
         let twice = marks.has(Marks::TWICE);
-        self.once -= u32::from(!twice);
+        self.by_use[usize::from(twice)].remove(&mut self.order, frame.0);
         self.departed.insert(page, Departed { last, stream, kind, twice }, self.now);
         self.own.swap_remove(at as usize);
         if let Some(&moved) = self.own.get(at as usize) {
@@ -368,7 +376,8 @@ impl Manager for Automatic {
         entry.kind = self.classes.kind(now.wrapping_sub(entry.last));
         entry.last = now;
         entry.stream = slot;
-        self.once -= u32::from(!entry.marks.has(Marks::TWICE));
+        self.by_use[usize::from(entry.marks.has(Marks::TWICE))].remove(&mut self.order, frame.0);
+        self.by_use[1].push_tail(&mut self.order, frame.0);
         entry.marks.0 |= Marks::TWICE;
         if entry.marks.has(Marks::SAMPLED) && !self.samples.is_repeated(entry.sample, now, self.repeat_time) {
             let kind = entry.kind;
@@ -378,7 +387,7 @@ impl Manager for Automatic {
         }
     }
 
-    /// Looks at 32 blocks or so, and asks whether one is busy only if it would be given up.
+    /// Looks at 32 blocks or so at most, and asks whether one is busy only if it would be given up.
     fn replace_block(
         &mut self,
         candidate: FrameId,
@@ -448,6 +457,7 @@ impl Manager for Automatic {
     fn metadata_bytes(&self) -> usize {
         self.frames.capacity() * size_of::<Frame>()
             + self.own.capacity() * size_of::<u32>()
+            + self.order.memory_bytes()
             + self.departed.metadata_bytes()
             + self.classes.metadata_bytes()
             + self.streams.metadata_bytes()
@@ -460,8 +470,22 @@ impl Manager for Automatic {
         }
         let owned = || self.frames.iter().filter(|frame| frame.own_at != NIL);
         assert_eq!(owned().count(), self.own.len(), "frames owned");
-        let once = owned().filter(|frame| !frame.marks.has(Marks::TWICE)).count();
-        assert_eq!(once, self.once as usize, "pages used once");
+        for (twice, list) in self.by_use.iter().enumerate() {
+            list.check_invariants(&self.order);
+            let mut age = u32::MAX;
+            let mut frame = list.head();
+            while frame != NIL {
+                let Frame { last, marks, own_at, .. } = self.frames[frame as usize];
+                assert!(
+                    own_at != NIL && marks.has(Marks::TWICE) == (twice == 1),
+                    "frame {frame} in list {twice}"
+                );
+                assert!(self.now.wrapping_sub(last) <= age, "frame {frame} is older than the one before");
+                age = self.now.wrapping_sub(last);
+                frame = self.order.next(frame);
+            }
+        }
+        assert_eq!(self.by_use.iter().map(List::len).sum::<u32>(), self.own.len() as u32, "pages by use");
         let sample_in = |frame: u32| {
             let frame = &self.frames[frame as usize];
             (frame.own_at != NIL).then_some(frame.sample)
