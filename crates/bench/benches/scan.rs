@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bufpool::{Direct, Io};
+use bufpool::{Direct, Io, ManagerKind};
 use bufpool_bench::random_reads;
 use bufpool_bench::sequential_reads::{ScanTime, SequentialReads};
 use criterion::{BenchmarkId, Criterion, Throughput};
@@ -22,7 +22,8 @@ fn main() {
     let sides: [(&str, Side); 2] =
         [("read-ahead", SequentialReads::scan), ("bare loop", SequentialReads::bare)];
     for page_bytes in [8192, 4096] {
-        let reads = SequentialReads::new(&path, page_bytes, Direct::Prefer, Io::Auto);
+        let reads =
+            SequentialReads::new(&path, page_bytes, Direct::Prefer, Io::Auto, Some(ManagerKind::Auto));
         let mut reads = reads.expect("a pool and a bare loop");
         for (name, side) in sides {
             group.bench_function(BenchmarkId::new(name, page_bytes), |bencher| {

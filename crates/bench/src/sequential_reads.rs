@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use bufpool::{Direct, File, FileOptions, Io, Pool, PoolOptions, Tenant};
+use bufpool::{Direct, File, FileOptions, Io, ManagerKind, Pool, PoolOptions, Tenant};
 
 use crate::bare_loop::{BareLoop, Transfer};
 use crate::cpu_time::cpu_time;
@@ -50,11 +50,18 @@ pub struct SequentialReads {
 }
 
 impl SequentialReads {
-    /// A pool with pages of `page_bytes` on `io`, and a bare loop, over the file at `path`, every byte of which has been written.
+    /// A pool with pages of `page_bytes` on `io`, and a bare loop, over the file at `path`, every byte of which has been written. The
+    /// tenant that scans has `manager`, or none.
     ///
     /// # Errors
     /// As the pool's; if the file is not larger than the pool, or no multiple of the loop's blocks.
-    pub fn new(path: &Path, page_bytes: usize, direct: Direct, io: Io) -> Result<Self> {
+    pub fn new(
+        path: &Path,
+        page_bytes: usize,
+        direct: Direct,
+        io: Io,
+        manager: Option<ManagerKind>,
+    ) -> Result<Self> {
         let pool = PoolOptions::new().memory_bytes(POOL_BYTES).page_bytes(page_bytes).io(io).open()?;
         let file = pool.open_file(path, FileOptions::new().direct(direct))?;
         let bytes = file.pages() * page_bytes as u64;
@@ -63,7 +70,7 @@ impl SequentialReads {
             "a file of {bytes} bytes: expected a multiple of {BLOCK_BYTES}, and at least {}",
             2 * POOL_BYTES
         );
-        let tenant = pool.tenant("scan").open()?;
+        let tenant = pool.tenant("scan").manager(manager).open()?;
         let bare = BareLoop::new(random_reads::open(path, direct)?, BLOCK_BYTES, DEPTH)?;
         Ok(Self { pool, tenant, file, bare, bytes })
     }

@@ -35,6 +35,9 @@ pub struct Page<'f> {
 }
 
 /// What all handles of a file share. It does not own the pool, which owns it.
+///
+/// Aligned so that what accesses read is in other cache lines than the counts of the `Arc`, which each load and eviction changes.
+#[repr(align(128))]
 pub(crate) struct FileShared {
     pub id: FileId,
     pub name: String,

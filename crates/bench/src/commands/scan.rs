@@ -1,7 +1,7 @@
 //! `bufbench scan`: a cold sequential scan with read-ahead, against a bare io_uring loop in the same process.
 
 use anyhow::{Result, ensure};
-use bufpool::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+use bufpool::{ManagerKind, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use clap::Args;
 
 use super::data_folder::DataFolder;
@@ -35,6 +35,9 @@ pub struct ScanArgs {
     /// MiB in the file
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(128..=1 << 16))]
     pub mib: u64,
+    /// Let the ledger alone choose victims, which leaves the pool and its I/O to be measured
+    #[arg(long)]
+    pub unmanaged: bool,
     /// The pool's I/O backend
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
@@ -55,7 +58,8 @@ pub fn run(args: &ScanArgs, common: &Common) -> Result<()> {
     random_reads::build(&path, args.mib << 8, folder.direct())?;
     let mut table = Table::new(COLUMNS);
     for &page_bytes in &args.page_bytes {
-        let mut reads = SequentialReads::new(&path, page_bytes, folder.direct(), args.backend.io())?;
+        let manager = (!args.unmanaged).then_some(ManagerKind::Auto);
+        let mut reads = SequentialReads::new(&path, page_bytes, folder.direct(), args.backend.io(), manager)?;
         let bar = progress::bar(format!("pages of {page_bytes} bytes"), ROUNDS as u64, "rounds");
         let mut rounds = Vec::new();
         for round in 0..=ROUNDS {

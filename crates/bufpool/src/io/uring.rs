@@ -165,8 +165,12 @@ impl Backend for Uring {
         let registered = self.shared.driver.register_region(region);
         let mut notes = self.notes.lock();
         match registered {
-            Ok(()) => {
+            Ok(vectors) => {
                 notes.features.push(format!("registered buffers ({} KiB)", bytes >> 10));
+                if !vectors {
+                    let what = "registered buffers for vectored transfers: this kernel's io_uring has none (Linux 6.15 has them)";
+                    notes.steps_down.push(what.to_owned());
+                }
                 self.shared.region.get_or_init(|| region);
             }
             Err(error) => notes.steps_down.push(refused_registration(bytes, &error)),

@@ -23,6 +23,9 @@ use super::ring::{Outcome, Region, Ring};
 use super::setup::{self, Notes};
 use crate::sys;
 
+/// The completion of a transfer this long may take a while, and begin another.
+const LONG_BYTES: u64 = 64 << 10;
+
 /// A handle to the I/O thread. Dropping it finishes what was submitted, then ends the thread.
 pub(super) struct Driver {
     shared: Arc<Shared>,
@@ -60,7 +63,7 @@ struct Inbox {
 
 /// What only the owner of the ring may do with it (SINGLE_ISSUER).
 enum Command {
-    RegisterRegion(Region, mpsc::Sender<io::Result<()>>),
+    RegisterRegion(Region, mpsc::Sender<io::Result<bool>>),
     ForgetFile(u32),
 }
 
@@ -153,8 +156,8 @@ impl Driver {
         self.shared.reads.lock().feature()
     }
 
-    /// Registers memory with the driver's ring.
-    pub(super) fn register_region(&self, region: Region) -> io::Result<()> {
+    /// Registers memory with the driver's ring. Returns whether that goes for transfers of several buffers, too.
+    pub(super) fn register_region(&self, region: Region) -> io::Result<bool> {
         let (tell, told) = mpsc::channel();
         self.leave(|inbox| inbox.commands.push(Command::RegisterRegion(region, tell)));
         told.recv().unwrap_or_else(|_| Err(io::Error::other("the I/O thread has ended")))
@@ -314,16 +317,39 @@ impl Loop {
 
     /// Completes what came out of the ring. Returns how many requests that were.
     fn complete(&mut self) -> usize {
-        let count = self.outcomes.len();
+        let mut count = self.outcomes.len();
         // Before the completions, which may submit the next read.
         finish_all(&mut self.shared.reads.lock(), &self.outcomes);
-        for outcome in self.outcomes.drain(..) {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        let mut left = outcomes.len();
+        for outcome in outcomes.drain(..) {
+            left -= 1;
             match outcome {
-                Outcome::Finished(request, result) => request.complete(result),
+                Outcome::Finished(request, result) => {
+                    let is_long = request.action.len() >= LONG_BYTES;
+                    request.complete(result);
+                    if is_long && left > 0 {
+                        count += self.start_what_came();
+                    }
+                }
                 Outcome::Refused(request) => self.shared.helper.submit(&mut vec![request]),
             }
         }
+        self.outcomes = outcomes;
         count
+    }
+
+    /// Starts what a completion has submitted, before the next one is told, so that the device does not wait for all of them. Returns how many
+    /// requests went to the helper instead.
+    fn start_what_came(&mut self) -> usize {
+        let requests = std::mem::take(&mut self.shared.inbox.lock().requests);
+        if requests.is_empty() {
+            return 0;
+        }
+        self.queue(requests);
+        let refused = self.fill_ring();
+        self.ring.submit();
+        refused
     }
 
     fn note_finished(&self, count: usize) {

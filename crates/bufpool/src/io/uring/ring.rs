@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use io_uring::squeue::{Entry, Flags};
-use io_uring::{IoUring, opcode, types};
+use io_uring::{IoUring, Probe, opcode, types};
 
 use super::super::transfer::{Next, Progress};
 use super::super::{Action, Buffer, Buffers, Cause, IoError, Request};
@@ -96,6 +96,8 @@ pub(super) struct Ring {
     free: Vec<u32>,
     /// The memory registered with this ring.
     region: Option<Region>,
+    /// Whether vectored transfers may use it (Linux 6.15).
+    takes_vectors: bool,
     /// Serial numbers of the files registered with this ring, by place.
     files: Vec<Option<u64>>,
     /// An eventfd whose next event is wanted, and where the kernel stores its count.
@@ -128,6 +130,7 @@ impl Ring {
             slots: (0..slots).map(|_| Slot::default()).collect(),
             free: (0..slots).rev().collect(),
             region: None,
+            takes_vectors: false,
             files: Vec::new(),
             wake: None,
             answers: Vec::new(),
@@ -161,8 +164,8 @@ impl Ring {
     }
 
     /// Registers `region`, so that buffers within it cost the kernel less. Shares the registration of
-    /// the ring `like`, if given and possible.
-    pub(super) fn register_region(&mut self, region: Region, like: Option<RawFd>) -> io::Result<()> {
+    /// the ring `like`, if given and possible. Returns whether that goes for transfers of several buffers, too.
+    pub(super) fn register_region(&mut self, region: Region, like: Option<RawFd>) -> io::Result<bool> {
         let submitter = self.ring.submitter();
         let shared = like.is_some_and(|fd| submitter.register_buffers_clone(fd).is_ok());
         if !shared {
@@ -171,7 +174,11 @@ impl Ring {
             unsafe { submitter.register_buffers(&region.iovecs()) }?;
         }
         self.region = Some(region);
-        Ok(())
+        let mut probe = Probe::new();
+        let needed = [opcode::ReadvFixed::CODE, opcode::WritevFixed::CODE];
+        self.takes_vectors = self.ring.submitter().register_probe(&mut probe).is_ok()
+            && needed.iter().all(|&code| probe.is_supported(code));
+        Ok(self.takes_vectors)
     }
 
     /// Makes room for `places` registered files.
@@ -226,7 +233,8 @@ impl Ring {
         slot.generation = slot.generation.wrapping_add(1);
         let user_data = u64::from(slot.generation) << 32 | u64::from(index);
         let request = slot.request.as_ref().expect("a slot in use holds its request");
-        let mut rest = Rest { done: slot.progress.done(), region: self.region, pieces: &mut slot.pieces };
+        let (region, takes_vectors) = (self.region, self.takes_vectors);
+        let mut rest = Rest { done: slot.progress.done(), region, takes_vectors, pieces: &mut slot.pieces };
         let entry = match place {
             Some(place) => rest.entry(types::Fd(place as i32), &request.action).flags(Flags::FIXED_FILE),
             None => rest.entry(types::Fd(request.file.fd().as_raw_fd()), &request.action),
@@ -385,6 +393,7 @@ impl Drop for Ring {
 struct Rest<'slot> {
     done: usize,
     region: Option<Region>,
+    takes_vectors: bool,
     pieces: &'slot mut Vec<Buffer>,
 }
 
@@ -404,8 +413,11 @@ impl Rest<'_> {
     fn read(&mut self, file: types::Fd, offset: u64, buffers: &Buffers) -> Entry {
         let Some(piece) = self.single(buffers) else {
             buffers.rest_into(self.done, self.pieces);
-            let pieces = Buffer::iovecs(self.pieces);
-            return opcode::Readv::new(file, pieces.as_ptr(), pieces.len() as u32).offset(offset).build();
+            let (pieces, count) = (Buffer::iovecs(self.pieces).as_ptr(), self.pieces.len() as u32);
+            return match self.common_index() {
+                Some(index) => opcode::ReadvFixed::new(file, pieces, count, index).offset(offset).build(),
+                None => opcode::Readv::new(file, pieces, count).offset(offset).build(),
+            };
         };
         let (start, bytes) = (piece.start().as_ptr(), piece.len() as u32);
         match self.region.and_then(|region| region.index_of(piece)) {
@@ -417,14 +429,25 @@ impl Rest<'_> {
     fn write(&mut self, file: types::Fd, offset: u64, buffers: &Buffers) -> Entry {
         let Some(piece) = self.single(buffers) else {
             buffers.rest_into(self.done, self.pieces);
-            let pieces = Buffer::iovecs(self.pieces);
-            return opcode::Writev::new(file, pieces.as_ptr(), pieces.len() as u32).offset(offset).build();
+            let (pieces, count) = (Buffer::iovecs(self.pieces).as_ptr(), self.pieces.len() as u32);
+            return match self.common_index() {
+                Some(index) => opcode::WritevFixed::new(file, pieces, count, index).offset(offset).build(),
+                None => opcode::Writev::new(file, pieces, count).offset(offset).build(),
+            };
         };
         let (start, bytes) = (piece.start().as_ptr(), piece.len() as u32);
         match self.region.and_then(|region| region.index_of(piece)) {
             Some(index) => opcode::WriteFixed::new(file, start, bytes, index).offset(offset).build(),
             None => opcode::Write::new(file, start, bytes).offset(offset).build(),
         }
+    }
+
+    /// The registered buffer that all pieces lie in.
+    fn common_index(&self) -> Option<u16> {
+        let region = self.region.filter(|_| self.takes_vectors)?;
+        let (first, others) = self.pieces.split_first()?;
+        let index = region.index_of(*first)?;
+        others.iter().all(|piece| region.index_of(*piece) == Some(index)).then_some(index)
     }
 
     /// What is left, if it is one piece.
