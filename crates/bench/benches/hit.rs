@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use bufpool_bench::hits::{
-    Array, Contender, Latched, OneLock, OpenPool, Optimistic, PoolKind, PoolPages, Times, take_turns,
+    Array, Contender, Latched, OneLock, OpenPool, Optimistic, PoolKind, PoolPages, Times, Words, take_turns,
     zipf_visits,
 };
 
@@ -29,8 +29,10 @@ fn main() -> anyhow::Result<()> {
     #[cfg(feature = "peers")]
     let quick_cache = bufpool_bench::hits::Cached::<bufpool_bench::hits::QuickCache>::new(&pages, PAGES)?;
     let contenders: Vec<Box<dyn Contender + '_>> = vec![
-        Box::new(array),
-        Box::new(huge),
+        Box::new(&array),
+        Box::new(&huge),
+        Box::new(Words::new(&huge, true)),
+        Box::new(Words::new(&huge, false)),
         Box::new(Latched(&log_off)),
         Box::new(Optimistic(&log_off)),
         Box::new(Latched(&default)),
@@ -105,6 +107,12 @@ fn bars(times: &[Times]) {
     ] {
         if let (Some(times), Some(other)) = (of(name), of(other)) {
             println!("{name} / {}: {:.2}, expected at most {bar}", other.name, times.ratio_to(other));
+        }
+    }
+    for (name, floor) in [("bufpool-log-off", "word-latched"), ("bufpool-optimistic-log-off", "word-checked")]
+    {
+        if let (Some(times), Some(floor)) = (of(name), of(floor)) {
+            println!("{name} / {}: {:.2}", floor.name, times.ratio_to(floor));
         }
     }
 }

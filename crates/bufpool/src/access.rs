@@ -6,10 +6,12 @@
 
 use std::time::{Duration, Instant};
 
-use bufpool_policies::{FrameId, TenantId};
+use bufpool_policies::FrameId;
 
-use crate::access_log::{self, Hit, KeyPlace, Level, Ring, Who, existing_ring, give_up_ring, last_ring};
-use crate::call_site::SiteRef;
+use crate::access_log::{
+    self, Hit, KeyPlace, Level, Party, Ring, Who, existing_ring, give_up_ring, last_ring,
+};
+use crate::call_site::{Place, SiteRef};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{File, Page};
 use crate::guard::{ReadGuard, WriteGuard};
@@ -17,6 +19,7 @@ use crate::latch::{Hold, Latch, Patience, Refusal, SharedLatch, acquire, acquire
 use crate::page_word::{PageWord, Want};
 use crate::policy::PolicyState;
 use crate::pool::PoolShared;
+use crate::scope::ScopeId;
 use crate::tenant::Tenant;
 
 /// How long an access may wait for others.
@@ -72,18 +75,20 @@ impl Tenant {
         site: SiteRef,
         limit: Limit,
     ) -> Result<ReadGuard<'g>> {
-        let (latch, frame) = if self.may_use(page.file())
+        let arena = &self.pool.arena;
+        let (latch, bytes) = if self.may_use(page.file())
             && let Some(word) = page.file().shared.table.get(page.number())
-            && let Some((latch, frame)) = SharedLatch::try_new(word)
+            && let Some((latch, (frame, bytes))) =
+                SharedLatch::try_new(word, |frame| (frame, arena.frame_soon(frame)))
         {
-            self.pool.note_hit(page, frame, self.tenant_id(), site, false);
-            (latch, frame)
+            self.pool.note_hit(page, frame, self.party(), site, false);
+            (latch, bytes)
         } else {
-            let latch = self.latch_shared_slowly(page, site, limit)?;
+            let latch = self.latch_shared_slowly(page, site.place, site.scope, limit)?;
             let frame = latch.frame();
-            (latch, frame)
+            (latch, arena.frame(frame))
         };
-        Ok(ReadGuard::on_frame(self, page, latch, frame))
+        Ok(ReadGuard::on_bytes(self, page, latch, bytes))
     }
 
     #[inline]
@@ -134,21 +139,22 @@ impl Tenant {
             && let Ok(latch) = Latch::try_new(word, purpose.want())
         {
             let creation = purpose == Purpose::Create;
-            self.pool.note_hit(page, latch.frame(), self.tenant_id(), site, creation);
+            self.pool.note_hit(page, latch.frame(), self.party(), site, creation);
             return Ok(latch);
         }
         self.latch_slowly(page, purpose, site, limit)
     }
 
-    /// One word and a flag come back, in registers, which keeps the guard out of memory.
+    /// One word and a flag come back, in registers, which keeps the guard out of memory; the site goes in the same way, in its parts.
     #[cold]
     fn latch_shared_slowly<'g>(
         &'g self,
         page: Page<'g>,
-        site: SiteRef,
+        place: Place,
+        scope: ScopeId,
         limit: Limit,
     ) -> Result<SharedLatch<'g>> {
-        self.latch_slowly(page, Purpose::Read, site, limit).map(SharedLatch::from)
+        self.latch_slowly(page, Purpose::Read, SiteRef { place, scope }, limit).map(SharedLatch::from)
     }
 
     /// Waits, loads, or finds out what is wrong.
@@ -177,7 +183,7 @@ impl Tenant {
             Ok((Hold::Latched(latch), waited)) => {
                 pool.count_waited(waited);
                 let creation = purpose == Purpose::Create;
-                pool.note_hit(page, latch.frame(), self.tenant_id(), site, creation);
+                pool.note_hit(page, latch.frame(), self.party(), site, creation);
                 Ok(latch)
             }
         }
@@ -230,38 +236,46 @@ impl PoolShared {
         &self,
         page: Page<'_>,
         frame: FrameId,
-        tenant: TenantId,
+        party: &Party,
         site: SiteRef,
         creation: bool,
     ) {
         if !self.notes_hits {
             return;
         }
-        let who = Who::new(tenant, site, self.site_mask);
-        if let Some(ring) = last_ring(self.serial)
-            && let Some(key) = ring.key(who)
-            && self.filter.skips(frame, tenant)
+        if let Some(ring) = last_ring()
+            && let Some(key) = ring.key(Who::new(party, site, self.site_mask))
+            && self.filter.skips(frame, party.watched)
         {
             if ring.skip(key) != Level::Low {
                 self.drain_own_log(ring, Level::Half);
             }
         } else {
-            self.note_slowly(page, frame, tenant, site, creation);
+            self.note_slowly(page, frame, party, site.place, site.scope, creation);
         }
     }
 
     /// A hit that gets an entry, or whose key or ring has yet to be found. In deterministic mode it is applied at once.
     #[inline(never)]
-    fn note_slowly(&self, page: Page<'_>, frame: FrameId, tenant: TenantId, site: SiteRef, creation: bool) {
-        let hit = Hit { page: page.id(), frame, tenant, site };
+    fn note_slowly(
+        &self,
+        page: Page<'_>,
+        frame: FrameId,
+        party: &Party,
+        place: Place,
+        scope: ScopeId,
+        creation: bool,
+    ) {
+        let site = SiteRef { place, scope };
+        let hit = Hit { page: page.id(), frame, tenant: party.tenant, site };
         if self.is_immediate {
             return self.apply_at_once(&hit, creation);
         }
-        let ring = last_ring(self.serial).or_else(|| self.own_ring());
+        let ring = existing_ring(self.serial).or_else(|| self.own_ring());
         let Some(ring) = ring else { return self.apply_at_once(&hit, creation) };
-        let who = Who::new(tenant, site, self.site_mask);
-        let key = ring.key(who).unwrap_or_else(|| self.find_key(ring, who, hit.site));
-        let skips = self.filter.skips(frame, tenant);
+        let who = Who::new(party, site, self.site_mask);
+        let key = ring.key(who).unwrap_or_else(|| self.find_key(ring, who, &hit));
+        let skips = self.filter.skips(frame, party.watched);
         let level = if skips { ring.skip(key) } else { ring.push(hit.page, frame, key) };
         if level != Level::Low {
             self.drain_own_log(ring, level);
@@ -275,13 +289,13 @@ impl PoolShared {
     }
 
     #[cold]
-    fn find_key(&self, ring: &Ring, who: Who, site: SiteRef) -> KeyPlace {
-        ring.find_key(who, site).unwrap_or_else(|| {
+    fn find_key(&self, ring: &Ring, who: Who, hit: &Hit) -> KeyPlace {
+        ring.find_key(who, hit.tenant, hit.site).unwrap_or_else(|| {
             let mut policy = self.policy.lock();
             policy.apply(ring);
             ring.clear_keys();
             drop(policy);
-            ring.find_key(who, site).expect("a table without keys has room")
+            ring.find_key(who, hit.tenant, hit.site).expect("a table without keys has room")
         })
     }
 

@@ -15,12 +15,13 @@
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 
-use bufpool_policies::{FrameId, PageId, TenantId};
+use bufpool_policies::{FrameId, PageId, TenantId, mix64};
 use crossbeam::atomic::AtomicCell;
 use crossbeam::utils::CachePadded;
 
 use crate::Site;
 use crate::call_site::{Place, SiteRef};
+use crate::hit_filter::Watched;
 use crate::scope::ScopeId;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -68,41 +69,59 @@ pub(crate) enum Level {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyPlace(u32);
 
-/// What tells a key from others: tenant, call site and scope, as numbers.
-#[derive(Clone, Copy)]
-pub(crate) struct Who {
-    /// Of the site's description; 0 in a pool that does not tell sites apart.
-    address: u64,
-    scope: u64,
-    tenant: TenantId,
+/// A tenant of a pool, as its hits are told from those of others.
+#[derive(Clone)]
+pub(crate) struct Party {
+    pub tenant: TenantId,
+    /// What the filter looks at.
+    pub watched: Watched,
+    /// Differs from that of all other tenants, other pools' included, in bits all over.
+    salt: u64,
 }
 
+impl Party {
+    pub fn new(pool_serial: u64, tenant: TenantId) -> Self {
+        // Not of the form in which scopes are numbered.
+        let salt = mix64(mix64(pool_serial.rotate_left(32) ^ u64::from(tenant.0)).wrapping_add(SALT));
+        Self { tenant, watched: Watched::by(tenant), salt }
+    }
+}
+
+/// Any number.
+const SALT: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// What tells a key from others: pool, tenant, call site and scopes in one number.
+///
+/// Sites of one tenant outside of scopes have different numbers, since they lie at different addresses; otherwise two are the same as seldom as
+/// random numbers of 64 bits, which is also how scopes are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Who(u64);
+
 impl Who {
+    /// Stands for nobody, in a key without use.
+    const NOBODY: u64 = u64::MAX;
+
     /// `site_mask` is all ones, or 0 in a pool that does not tell sites apart.
     #[inline(always)]
-    pub fn new(tenant: TenantId, site: SiteRef, site_mask: u64) -> Self {
-        let address = site.place.address() as u64 & site_mask;
-        Self { address, scope: site.scope.0 & site_mask, tenant }
+    pub fn new(party: &Party, site: SiteRef, site_mask: u64) -> Self {
+        Self((site.place.address() as u64 ^ site.scope.0) & site_mask ^ party.salt)
     }
 
     /// Where its key is looked for first. Descriptions of sites are some 24 bytes long and lie side by side, so their
     /// addresses differ in the bits from the third on.
     #[inline(always)]
     fn home(self) -> usize {
-        ((self.address >> 3) ^ (self.address >> 9) ^ self.scope ^ u64::from(self.tenant.0)) as usize % KEYS
+        (self.0 >> 3) as usize % KEYS
     }
 }
-
-/// Stands for the address of a key without use.
-const NOWHERE: u64 = u64::MAX;
 
 /// Who makes hits: tenant, call site and scopes; and how many of them were skipped.
 ///
 /// All but the last field are written by the ring's thread: the first five when the key is made, before it is marked as used.
 #[cfg_attr(not(bufpool_loom), repr(align(64)))]
 struct Key {
-    /// As in [`Who`]; [`NOWHERE`] in a key without use.
-    address: AtomicU64,
+    /// As in [`Who`].
+    who: AtomicU64,
     scope: AtomicU64,
     tenant: AtomicU32,
     /// At most one of the two is set.
@@ -116,7 +135,7 @@ struct Key {
 impl Key {
     fn new() -> Self {
         Self {
-            address: AtomicU64::new(NOWHERE),
+            who: AtomicU64::new(Who::NOBODY),
             scope: AtomicU64::new(0),
             tenant: AtomicU32::new(0),
             caller: AtomicCell::new(None),
@@ -128,9 +147,7 @@ impl Key {
 
     #[inline(always)]
     fn is(&self, who: Who) -> bool {
-        self.address.load(Ordering::Relaxed) == who.address
-            && self.scope.load(Ordering::Relaxed) == who.scope
-            && self.tenant.load(Ordering::Relaxed) == who.tenant.0
+        self.who.load(Ordering::Relaxed) == who.0
     }
 
     fn tenant(&self) -> TenantId {
@@ -159,7 +176,7 @@ pub(crate) struct Ring {
     taken: CachePadded<AtomicU64>,
     /// One bit a key: it is in use. Written by the thread.
     keys_used: AtomicU64,
-    keys: Box<[Key; KEYS]>,
+    keys: [Key; KEYS],
     entries: Box<[Entry; RING_ENTRIES]>,
     /// [`THREAD`] and [`POOL`]: who still refers to the ring.
     users: AtomicU32,
@@ -176,7 +193,7 @@ impl Ring {
             pushed: CachePadded::new(AtomicU64::new(0)),
             taken: CachePadded::new(AtomicU64::new(0)),
             keys_used: AtomicU64::new(0),
-            keys: std::array::from_fn::<_, KEYS, _>(|_| Key::new()).into(),
+            keys: std::array::from_fn(|_| Key::new()),
             entries: std::array::from_fn::<_, RING_ENTRIES, _>(|_| Entry::default()).into(),
             users: AtomicU32::new(THREAD | POOL),
         }
@@ -189,8 +206,8 @@ impl Ring {
         self.keys[place].is(who).then_some(KeyPlace(place as u32))
     }
 
-    /// The key of `who`, who comes from `site`, made if there is room. For the ring's own thread.
-    pub fn find_key(&self, who: Who, site: SiteRef) -> Option<KeyPlace> {
+    /// The key of `who`, which is `tenant` coming from `site`, made if there is room. For the ring's own thread.
+    pub fn find_key(&self, who: Who, tenant: TenantId, site: SiteRef) -> Option<KeyPlace> {
         let used = self.keys_used.load(Ordering::Relaxed);
         for probe in 0..PROBES {
             let place = (who.home() + probe) % KEYS;
@@ -198,14 +215,14 @@ impl Ring {
                 return Some(KeyPlace(place as u32));
             }
             if used & (1 << place) == 0 {
-                self.make_key(place, who, site);
+                self.make_key(place, who, tenant, site);
                 return Some(KeyPlace(place as u32));
             }
         }
         None
     }
 
-    fn make_key(&self, place: usize, who: Who, site: SiteRef) {
+    fn make_key(&self, place: usize, who: Who, tenant: TenantId, site: SiteRef) {
         let key = &self.keys[place];
         match site.place {
             Place::Caller(at) => key.caller.store(Some(at)),
@@ -214,9 +231,9 @@ impl Ring {
                 key.named.store(Some(named));
             }
         }
-        key.scope.store(who.scope, Ordering::Relaxed);
-        key.tenant.store(who.tenant.0, Ordering::Relaxed);
-        key.address.store(who.address, Ordering::Relaxed);
+        key.scope.store(site.scope.0, Ordering::Relaxed);
+        key.tenant.store(tenant.0, Ordering::Relaxed);
+        key.who.store(who.0, Ordering::Relaxed);
         // Release, so that whoever sees the key in use sees what it is.
         self.keys_used.fetch_or(1 << place, Ordering::Release);
     }
@@ -225,7 +242,7 @@ impl Ring {
     pub fn clear_keys(&self) {
         self.keys_used.store(0, Ordering::Relaxed);
         for key in self.keys.iter() {
-            key.address.store(NOWHERE, Ordering::Relaxed);
+            key.who.store(Who::NOBODY, Ordering::Relaxed);
         }
     }
 
@@ -359,16 +376,17 @@ thread_local! {
     static RINGS: RefCell<ThreadRings> = const { RefCell::new(ThreadRings(Vec::new())) };
 }
 
-/// The calling thread's ring in the pool with this serial number, if that is the one it used last.
+/// The ring that the calling thread used last, in whatever pool. Keys of other pools are not found there.
 #[inline(always)]
-pub(crate) fn last_ring(pool_serial: u64) -> Option<&'static Ring> {
-    let (serial, ring) = LAST.get();
-    if serial == pool_serial { ring } else { None }
+pub(crate) fn last_ring() -> Option<&'static Ring> {
+    LAST.get().1
 }
 
 /// The calling thread's ring in the pool with this serial number, if it has one.
 pub(crate) fn existing_ring(pool_serial: u64) -> Option<&'static Ring> {
-    last_ring(pool_serial).or_else(|| {
+    let (serial, ring) = LAST.get();
+    let last = if serial == pool_serial { ring } else { None };
+    last.or_else(|| {
         let find = |rings: &RefCell<ThreadRings>| {
             rings.borrow().0.iter().find(|(serial, _)| *serial == pool_serial).map(|(_, ring)| *ring)
         };
@@ -412,8 +430,8 @@ mod tests {
     #[track_caller]
     fn key(ring: &Ring) -> KeyPlace {
         let site = SiteRef::caller();
-        let who = Who::new(TENANT, site, u64::MAX);
-        ring.key(who).or_else(|| ring.find_key(who, site)).expect("room for a key")
+        let who = Who::new(&Party::new(0, TENANT), site, u64::MAX);
+        ring.key(who).or_else(|| ring.find_key(who, TENANT, site)).expect("room for a key")
     }
 
     fn push(ring: &Ring, page: u64) -> Level {
@@ -456,6 +474,23 @@ mod tests {
         assert_eq!(levels[RING_ENTRIES - 1], Level::Full);
     }
 
+    /// Also where nothing but one of the four differs.
+    #[test]
+    fn pools_tenants_sites_and_scopes_are_told_apart() {
+        let site = |scope| SiteRef { place: Place::Named(site!("one")), scope: ScopeId(scope) };
+        let other = SiteRef { place: Place::Named(site!("two")), scope: ScopeId(0) };
+        let mut seen = std::collections::HashSet::new();
+        for (serial, tenant) in (0..100).flat_map(|serial| (0..100).map(move |tenant| (serial, tenant))) {
+            let party = Party::new(serial, TenantId(tenant));
+            for site in [site(0), site(mix64(1)), other] {
+                assert!(seen.insert(Who::new(&party, site, u64::MAX).0), "{serial} {tenant}");
+            }
+            let masked = Who::new(&party, other, 0);
+            assert_eq!(masked, Who::new(&party, site(mix64(2)), 0), "sites are not told apart");
+            assert!(seen.insert(masked.0), "{serial} {tenant}");
+        }
+    }
+
     #[test]
     fn skipped_hits_are_handed_over_now_and_then() {
         let ring = Ring::new();
@@ -467,11 +502,12 @@ mod tests {
     fn keys_are_told_apart_until_there_is_no_room() {
         let ring = Ring::new();
         let site = SiteRef { place: Place::Named(site!("probe")), scope: ScopeId::NONE };
-        let who = |tenant| Who::new(TenantId(tenant), site, u64::MAX);
+        let who = |tenant| Who::new(&Party::new(0, TenantId(tenant)), site, u64::MAX);
+        let find_key = |tenant| ring.find_key(who(tenant), TenantId(tenant), site);
         let mut places = Vec::new();
         for tenant in 0.. {
-            let Some(place) = ring.find_key(who(tenant), site) else { break };
-            assert_eq!(ring.find_key(who(tenant), site), Some(place));
+            let Some(place) = find_key(tenant) else { break };
+            assert_eq!(find_key(tenant), Some(place));
             ring.push(PageId(u64::from(tenant)), FrameId(0), place);
             (0..tenant).for_each(|_| assert_eq!(ring.skip(place), Level::Low));
             places.push(place.0);
@@ -485,7 +521,7 @@ mod tests {
         assert_eq!(skipped, (0..places.len() as u64).collect::<Vec<_>>());
         ring.clear_keys();
         assert_eq!(ring.key(who(0)), None);
-        assert!(ring.find_key(who(places.len() as u32), site).is_some());
+        assert!(find_key(places.len() as u32).is_some());
     }
 
     #[test]
@@ -495,7 +531,7 @@ mod tests {
         let ring = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 let ring = ring(serial, |new| registered = Some(new)).unwrap();
-                assert!(std::ptr::eq(last_ring(serial).unwrap(), ring));
+                assert!(std::ptr::eq(last_ring().unwrap(), ring));
                 push(ring, 1);
                 ring
             });

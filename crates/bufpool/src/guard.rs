@@ -135,19 +135,18 @@ pub(crate) fn own_holds(slot: usize) -> u32 {
 impl<'g> ReadGuard<'g> {
     /// From a shared latch.
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
-        let frame = latch.frame();
-        Self::on_frame(tenant, page, latch.into(), frame)
+        let bytes = tenant.pool.arena.frame(latch.frame());
+        Self::on_bytes(tenant, page, latch.into(), bytes)
     }
 
-    /// From a latch on the page in `frame`.
+    /// From a latch on the page whose frame has these bytes.
     #[inline(always)]
-    pub(crate) fn on_frame(
+    pub(crate) fn on_bytes(
         tenant: &'g Tenant,
         page: Page<'g>,
         latch: SharedLatch<'g>,
-        frame: FrameId,
+        bytes: NonNull<[u8]>,
     ) -> Self {
-        let bytes = tenant.pool.arena.frame(frame);
         Self { bytes, latch, hold: Hold::new(tenant, page) }
     }
 
@@ -310,7 +309,7 @@ impl<'g> Pin<'g> {
     fn latch(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord>> {
         let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
         let latch = pool.latch_pinned(page, self.word, purpose, Limit::Default)?;
-        pool.note_hit(page, latch.frame(), tenant.tenant_id(), site, false);
+        pool.note_hit(page, latch.frame(), tenant.party(), site, false);
         Ok(latch)
     }
 }

@@ -43,7 +43,7 @@ const EPOCH_END: u32 = 1 << (u32::BITS - TENANT_BITS);
 /// The filter of a pool. Written under the policy lock only, and read by everybody without it.
 pub(crate) struct HitFilter {
     /// Per frame, when its hits were noted last, and whose: an epoch, or how often since the load, above [`TENANT_BITS`] for
-    /// the tenants.
+    /// the tenants whose hits in the epoch were not noted.
     noted: Box<[AtomicU32]>,
     /// The epoch, in the same place.
     epoch: AtomicU32,
@@ -57,11 +57,11 @@ impl HitFilter {
 
     /// A hit by `tenant` on the page in `frame`, which the caller has latched, need not be noted.
     #[inline(always)]
-    pub fn skips(&self, frame: FrameId, tenant: TenantId) -> bool {
+    pub fn skips(&self, frame: FrameId, tenant: Watched) -> bool {
         // Relaxed: a value from a moment ago makes one hit more, or less, noted.
         let epoch = self.epoch.load(Ordering::Relaxed);
         let noted = self.noted[frame.index()].load(Ordering::Relaxed);
-        (noted ^ epoch ^ bit(tenant)) & (EPOCHS | bit(tenant)) == 0
+        (noted ^ epoch) & tenant.0 == 0
     }
 
     /// A hit was applied to the directory. `may_skip` says whether others like it need not be noted.
@@ -73,8 +73,8 @@ impl HitFilter {
         let next = match before & EPOCHS {
             _ if !may_skip => 0,
             0 => (EPOCH_MIN - 1) << TENANT_BITS,
-            same if same == epoch => before | bit(tenant),
-            _ => epoch | bit(tenant),
+            same if same == epoch => before & !bit(tenant),
+            _ => epoch | !EPOCHS & !bit(tenant),
         };
         noted.store(next, Ordering::Relaxed);
     }
@@ -96,11 +96,20 @@ impl HitFilter {
     }
 }
 
+/// The bits of a frame's mark that a tenant's hits depend on.
+#[derive(Clone, Copy)]
+pub(crate) struct Watched(u32);
+
+impl Watched {
+    pub fn by(tenant: TenantId) -> Self {
+        Self(EPOCHS | bit(tenant))
+    }
+}
+
 /// The part of a mark that is an epoch.
 const EPOCHS: u32 = !((1 << TENANT_BITS) - 1);
 
 /// The part of a mark that is a tenant's.
-#[inline(always)]
 fn bit(tenant: TenantId) -> u32 {
     1 << (tenant.0 % TENANT_BITS)
 }
@@ -157,33 +166,33 @@ mod tests {
     fn the_first_two_hits_are_noted_and_then_one_an_epoch() {
         let filter = HitFilter::new(2);
         for _ in 0..2 {
-            assert!(!filter.skips(FRAME, TENANT));
+            assert!(!filter.skips(FRAME, Watched::by(TENANT)));
             filter.noted(FRAME, TENANT, true);
         }
-        assert!(filter.skips(FRAME, TENANT));
-        assert!(!filter.skips(FrameId(0), TENANT));
+        assert!(filter.skips(FRAME, Watched::by(TENANT)));
+        assert!(!filter.skips(FrameId(0), Watched::by(TENANT)));
         filter.begin_epoch();
-        assert!(!filter.skips(FRAME, TENANT));
+        assert!(!filter.skips(FRAME, Watched::by(TENANT)));
         filter.noted(FRAME, TENANT, true);
-        assert!(filter.skips(FRAME, TENANT));
+        assert!(filter.skips(FRAME, Watched::by(TENANT)));
         filter.reset(FRAME);
         filter.noted(FRAME, TENANT, true);
-        assert!(!filter.skips(FRAME, TENANT));
+        assert!(!filter.skips(FRAME, Watched::by(TENANT)));
     }
 
     #[test]
     fn the_first_hit_of_another_tenant_and_those_that_matter_are_noted() {
         let filter = HitFilter::new(2);
         (0..2).for_each(|_| filter.noted(FRAME, TENANT, true));
-        assert!(!filter.skips(FRAME, OTHER));
+        assert!(!filter.skips(FRAME, Watched::by(OTHER)));
         filter.noted(FRAME, OTHER, true);
-        assert!(filter.skips(FRAME, OTHER) && filter.skips(FRAME, TENANT));
+        assert!(filter.skips(FRAME, Watched::by(OTHER)) && filter.skips(FRAME, Watched::by(TENANT)));
         filter.begin_epoch();
-        assert!(!filter.skips(FRAME, OTHER) && !filter.skips(FRAME, TENANT));
+        assert!(!filter.skips(FRAME, Watched::by(OTHER)) && !filter.skips(FRAME, Watched::by(TENANT)));
         filter.noted(FRAME, OTHER, true);
-        assert!(filter.skips(FRAME, OTHER) && !filter.skips(FRAME, TENANT));
+        assert!(filter.skips(FRAME, Watched::by(OTHER)) && !filter.skips(FRAME, Watched::by(TENANT)));
         filter.noted(FRAME, OTHER, false);
-        assert!(!filter.skips(FRAME, OTHER));
+        assert!(!filter.skips(FRAME, Watched::by(OTHER)));
     }
 
     /// No epoch has the number of a count of hits.
@@ -192,11 +201,11 @@ mod tests {
         let filter = HitFilter::new(2);
         for _ in 0..3 * EPOCH_END {
             filter.reset(FRAME);
-            assert!(!filter.skips(FRAME, TenantId(0)));
+            assert!(!filter.skips(FRAME, Watched::by(TenantId(0))));
             (0..2).for_each(|_| filter.noted(FRAME, TenantId(0), true));
-            assert!(filter.skips(FRAME, TenantId(0)));
+            assert!(filter.skips(FRAME, Watched::by(TenantId(0))));
             filter.begin_epoch();
-            assert!(!filter.skips(FRAME, TenantId(0)));
+            assert!(!filter.skips(FRAME, Watched::by(TenantId(0))));
         }
     }
 

@@ -162,12 +162,12 @@ pub(crate) struct SharedLatch<'g> {
 }
 
 impl<'g> SharedLatch<'g> {
-    /// A latch without waiting, and the page's frame.
-    #[inline]
-    pub fn try_new(word: &'g PageWord) -> Option<(Self, FrameId)> {
-        let frame = word.try_shared().ok()?;
+    /// A latch without waiting, and what [`near`](PageWord::try_shared_near) made of the page's frame.
+    #[inline(always)]
+    pub fn try_new<T>(word: &'g PageWord, near: impl Fn(FrameId) -> T) -> Option<(Self, T)> {
+        let found = word.try_shared_near(near).ok()?;
         held::add(word);
-        Some((Self { word }, frame))
+        Some((Self { word }, found))
     }
 
     /// The page's frame.

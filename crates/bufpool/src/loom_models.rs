@@ -9,7 +9,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::access_log::{KeyPlace, Level, RING_ENTRIES, Ring, Who};
+use crate::access_log::{KeyPlace, Level, Party, RING_ENTRIES, Ring, Who};
 use crate::arena::{Arena, FrameLease};
 use crate::call_site::SiteRef;
 use crate::frame::{Frame, WriteEnds};
@@ -176,7 +176,8 @@ fn eviction_against_a_reader_and_a_pin() {
 
 fn find_key(ring: &Ring, tenant: u32) -> Option<KeyPlace> {
     let site = SiteRef::caller().masked(0);
-    ring.find_key(Who::new(TenantId(tenant), site, 0), site)
+    let tenant = TenantId(tenant);
+    ring.find_key(Who::new(&Party::new(0, tenant), site, 0), tenant, site)
 }
 
 /// Noted hits come out once each and in order, skipped ones are counted once each, whoever drains.
@@ -456,9 +457,9 @@ fn optimistic_reads_are_whole() {
                 }
             })
         };
-        if let Some(version) = page.word.begin_optimistic() {
+        if let Some(begun) = page.word.begin_optimistic() {
             let seen = [0, 1].map(|word: usize| words[word].load(Ordering::Relaxed));
-            if page.word.still(version) {
+            if page.word.still_as(begun) {
                 assert_eq!(seen[0], seen[1], "torn");
             }
         }
@@ -485,10 +486,10 @@ fn eviction_against_an_optimistic_reader() {
             })
         };
         let section = reader.enter();
-        if let Some(version) = page.word.begin_optimistic() {
+        if let Some(begun) = page.word.begin_optimistic() {
             let seen = page.read();
             assert_eq!(seen, 0, "the frame is used again while it is read");
-            page.word.still(version);
+            page.word.still(begun.version());
         }
         drop(section);
         evictor.join().unwrap();

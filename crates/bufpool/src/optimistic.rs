@@ -29,12 +29,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bufpool_policies::FrameId;
 
 use crate::access::{Limit, Purpose};
-use crate::call_site::SiteRef;
+use crate::call_site::{Place, SiteRef};
 use crate::error::Result;
 use crate::file::Page;
 use crate::guard::{Pin, ReadGuard, WriteGuard};
 use crate::page_word::{PageWord, Version};
 use crate::readers;
+use crate::scope::ScopeId;
 use crate::tenant::Tenant;
 
 /// Reads that may fail before a latch is taken.
@@ -71,10 +72,10 @@ impl Tenant {
             && let Some(word) = file.shared.table.get(page.number())
             && let Some((result, version)) = self.try_optimistic(word, &mut read)
         {
-            self.pool.note_hit(page, version.frame(), self.tenant_id(), site, false);
+            self.pool.note_hit(page, version.frame(), self.party(), site, false);
             return Ok((result, version));
         }
-        self.read_optimistic_slowly(page, site, &mut read)
+        self.read_optimistic_slowly(page, site.place, site.scope, &mut read)
     }
 
     /// One try.
@@ -87,10 +88,11 @@ impl Tenant {
         let reader = readers::own()?;
         // Before the word is looked at: whoever takes the page away after that look waits for the section's end.
         let section = reader.enter();
-        let version = word.begin_optimistic()?;
+        let begun = word.begin_optimistic()?;
+        let version = begun.version();
         let view = self.view(version.frame())?;
         let result = read(view);
-        let valid = word.still(version);
+        let valid = word.still_as(begun);
         drop(section);
         valid.then_some((result, version))
     }
@@ -113,16 +115,18 @@ impl Tenant {
     fn read_optimistic_slowly<R>(
         &self,
         page: Page<'_>,
-        site: SiteRef,
+        place: Place,
+        scope: ScopeId,
         read: &mut impl FnMut(PageView<'_>) -> R,
     ) -> Result<(R, Version)> {
         const OPERATION: &str = "read page optimistically";
+        let site = SiteRef { place, scope };
         page.file().shared.check_optimistic(true, OPERATION)?;
         let word = self.checked_word(page, Purpose::Read, OPERATION)?;
         if readers::own().or_else(readers::register).is_some() {
             for _ in 0..TRIES {
                 if let Some((result, version)) = self.try_optimistic(word, read) {
-                    self.pool.note_hit(page, version.frame(), self.tenant_id(), site, false);
+                    self.pool.note_hit(page, version.frame(), self.party(), site, false);
                     return Ok((result, version));
                 }
                 if word.state().is_absent() {

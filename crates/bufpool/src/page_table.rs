@@ -1,6 +1,6 @@
 //! A file's page words, in chunks of doubling sizes.
 //!
-//! Chunk c has `CHUNK_FIRST << c` words, so 32 chunks reach every page number, and the directory of chunks is a small array
+//! The first chunk has [`CHUNK_FIRST`] words, and so has the second; each further one has twice as many. So 32 chunks reach every page number, and the directory of chunks is a small array
 //! that stays in the first-level cache. A chunk is allocated when one of its pages is first touched, as zeroed memory that the
 //! operating system backs only where it is used, and never moves: a word is reached with two loads and no lock, and may be pointed to as long as the file is open.
 
@@ -12,11 +12,15 @@ use bufpool_policies::PageId;
 use crate::arena::zeroed_page_words;
 use crate::page_word::PageWord;
 
-/// Words in chunk 0; a power of two.
+/// Words in the first chunk; a power of two.
 const CHUNK_FIRST: u64 = 512;
-/// Chunks that cover every page number.
-const CHUNKS: usize = (PageId::NUMBER_BITS - CHUNK_FIRST.ilog2()) as usize + 1;
-const _: () = assert!(place((1 << PageId::NUMBER_BITS) - 1).0 < CHUNKS);
+/// Places for chunks. A chunk's number is that of the highest bit of the page numbers there, so that finding it takes no subtraction and
+/// no comparison.
+const CHUNKS: usize = u64::BITS as usize;
+/// The chunks that cover every page number; the other places stay empty.
+const CHUNKS_USED: std::ops::RangeInclusive<usize> =
+    CHUNK_FIRST.ilog2() as usize - 1..=PageId::NUMBER_BITS as usize - 1;
+const _: () = assert!(place((1 << PageId::NUMBER_BITS) - 1).0 == *CHUNKS_USED.end());
 
 /// The page words of one file.
 pub(crate) struct PageTable {
@@ -52,23 +56,21 @@ impl PageTableBudget {
     }
 }
 
-/// Chunk, and index within it, of a page number. Of a number beyond 2^40 the chunk is at least [`CHUNKS`].
+/// Chunk, and index within it, of a page number. Of a number beyond 2^40 the chunk is not one of [`CHUNKS_USED`].
 #[inline]
 const fn place(number: u64) -> (usize, usize) {
-    // Chunk c holds the numbers whose sum with `CHUNK_FIRST` has its highest bit at `ilog2(CHUNK_FIRST) + c`. A sum that wraps
-    // around has it lower, which makes the chunk enormous.
-    let shifted = number.wrapping_add(CHUNK_FIRST);
-    let highest = (shifted | 1).ilog2();
-    (highest.wrapping_sub(CHUNK_FIRST.ilog2()) as usize, (shifted ^ (1 << highest)) as usize)
+    let highest = (number | (CHUNK_FIRST - 1)).ilog2();
+    // In the first chunk this exchanges its halves, which harms nobody.
+    (highest as usize, (number ^ (1 << highest)) as usize)
 }
 
 /// The first page number of a chunk.
 fn first_of(chunk: usize) -> u64 {
-    words_in(chunk) - CHUNK_FIRST
+    if chunk == *CHUNKS_USED.start() { 0 } else { 1 << chunk }
 }
 
 fn words_in(chunk: usize) -> u64 {
-    CHUNK_FIRST << chunk
+    CHUNK_FIRST.max(1 << chunk)
 }
 
 const fn bytes_of(words: u64) -> u64 {
@@ -106,12 +108,12 @@ impl PageTable {
 
     /// All words of pages from `from` to below `to` whose chunks exist, with their numbers, in ascending order.
     pub fn words(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &PageWord)> {
-        self.chunks.iter().enumerate().flat_map(move |(chunk, slot)| {
+        CHUNKS_USED.flat_map(move |chunk| {
             let first = first_of(chunk);
-            let words = slot.get().map_or(&[][..], |words| words);
+            let words = self.chunks[chunk].get().map_or(&[][..], |words| words);
             let begin = from.saturating_sub(first).min(words.len() as u64);
             let end = to.saturating_sub(first).min(words.len() as u64).max(begin);
-            (first + begin..).zip(&words[begin as usize..end as usize])
+            (first + begin..first + end).map(|number| (number, &words[place(number).1]))
         })
     }
 
@@ -128,16 +130,18 @@ mod tests {
 
     #[test]
     fn places_are_dense_and_distinct() {
-        let mut expected = (0, 0);
-        for number in 0..20 * CHUNK_FIRST {
-            assert_eq!(place(number), expected);
-            expected.1 += 1;
-            if expected.1 as u64 == words_in(expected.0) {
-                expected = (expected.0 + 1, 0);
+        let mut next = 0;
+        for chunk in CHUNKS_USED.take(6) {
+            assert_eq!(first_of(chunk), next);
+            let mut free = vec![true; words_in(chunk) as usize];
+            for _ in 0..free.len() {
+                let (found, index) = place(next);
+                assert!(found == chunk && std::mem::replace(&mut free[index], false), "{next}");
+                next += 1;
             }
         }
         for number in [1 << (PageId::NUMBER_BITS + 1), u64::MAX, u64::MAX - CHUNK_FIRST] {
-            assert!(place(number).0 >= CHUNKS, "{number}");
+            assert!(!CHUNKS_USED.contains(&place(number).0), "{number}");
         }
     }
 

@@ -129,6 +129,11 @@ impl State {
         Version(self.0 & !(CODE_MASK | WRITE | WAITS))
     }
 
+    #[inline(always)]
+    fn is_of(self, version: Version) -> bool {
+        self.allows_optimistic() && self.version_and_frame() == version
+    }
+
     fn with_code(self, code: u64) -> u64 {
         (self.0 & !CODE_MASK) | (code << CODE_SHIFT)
     }
@@ -192,6 +197,17 @@ impl Version {
     }
 }
 
+/// A page that may be read without a latch, as it was found.
+#[derive(Clone, Copy)]
+pub(crate) struct Begun(State);
+
+impl Begun {
+    #[inline(always)]
+    pub fn version(self) -> Version {
+        self.0.version_and_frame()
+    }
+}
+
 /// The word. All transitions are here; see the table in the module documentation.
 pub(crate) struct PageWord(AtomicU64);
 
@@ -210,10 +226,19 @@ impl PageWord {
 
     /// What may be read without a latch now, to be confirmed by [`still`](Self::still) when it has been read.
     #[inline(always)]
-    pub fn begin_optimistic(&self) -> Option<Version> {
+    pub fn begin_optimistic(&self) -> Option<Begun> {
         // Acquire pairs with the release of the last writer: at least what it wrote is read.
         let state = State(self.0.load(Ordering::Acquire));
-        state.allows_optimistic().then_some(state.version_and_frame())
+        state.allows_optimistic().then_some(Begun(state))
+    }
+
+    /// As [`still`](Self::still), for what [`begin_optimistic`](Self::begin_optimistic) found.
+    #[inline(always)]
+    pub fn still_as(&self, begun: Begun) -> bool {
+        fence(Ordering::Acquire);
+        let state = State(self.0.load(Ordering::Relaxed));
+        // Mostly not even a latch has come or gone.
+        state == begun.0 || state.is_of(begun.version())
     }
 
     /// Nothing was written since the page had this version, and what was read before this call was of this version.
@@ -222,8 +247,7 @@ impl PageWord {
         // Pairs with the writer's fence between taking the latch and writing: if a load before this fence saw something written
         // there, the load after it sees the latch.
         fence(Ordering::Acquire);
-        let state = State(self.0.load(Ordering::Relaxed));
-        state.allows_optimistic() && state.version_and_frame() == version
+        State(self.0.load(Ordering::Relaxed)).is_of(version)
     }
 
     /// The version, for a holder of a latch.
@@ -234,8 +258,16 @@ impl PageWord {
     /// Takes a shared latch if that is possible at once.
     #[inline]
     pub fn try_shared(&self) -> Result<FrameId, State> {
+        self.try_shared_near(|frame| frame)
+    }
+
+    /// As [`try_shared`](Self::try_shared), and returns what `near` makes of the frame, called before the latch is taken: what is fetched
+    /// there comes while the word is being changed, which no load behind it may overtake.
+    #[inline(always)]
+    pub fn try_shared_near<T>(&self, near: impl Fn(FrameId) -> T) -> Result<T, State> {
         let mut state = State(self.0.load(Ordering::Relaxed));
         while state.allows_shared() {
+            let found = near(state.frame());
             // Acquire pairs with the release of the last exclusive holder.
             match self.0.compare_exchange_weak(
                 state.0,
@@ -243,7 +275,7 @@ impl PageWord {
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return Ok(state.frame()),
+                Ok(_) => return Ok(found),
                 Err(now) => state = State(now),
             }
         }

@@ -166,7 +166,7 @@ impl<'g> Batch<'_, 'g> {
 
     fn grant_hit(&mut self, index: usize, page: Page<'g>, latch: Latch<&'g PageWord>) {
         let tenant = self.tenant;
-        tenant.pool.note_hit(page, latch.frame(), tenant.tenant_id(), self.site, false);
+        tenant.pool.note_hit(page, latch.frame(), tenant.party(), self.site, false);
         self.granted[index] = Ok(Some(ReadGuard::new(tenant, page, latch)));
     }
 

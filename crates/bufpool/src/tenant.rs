@@ -12,6 +12,7 @@ use std::time::Duration;
 use bufpool_policies::{DirectiveError, DirectoryError, FrameId, PageId, TenantId};
 
 use crate::access::Limit;
+use crate::access_log::Party;
 use crate::asynchronous::{ReadFuture, WriteFuture};
 use crate::call_site::{Place, SiteRef};
 use crate::error::{Error, ErrorKind, Result};
@@ -41,7 +42,7 @@ use crate::{Context, Event, Manager, ManagerKind, Policy, Site};
 #[derive(Clone)]
 pub struct Tenant {
     pub(crate) pool: Arc<PoolShared>,
-    id: TenantId,
+    party: Party,
     shared: Arc<TenantShared>,
 }
 
@@ -359,7 +360,8 @@ impl Tenant {
     access_functions!([&'g self] [] self, SiteRef::caller());
 
     pub(crate) fn new(pool: Arc<PoolShared>, id: TenantId, name: Arc<str>) -> Self {
-        Self { pool, id, shared: Arc::new(TenantShared { closed: AtomicBool::new(false), name }) }
+        let party = Party::new(pool.serial, id);
+        Self { pool, party, shared: Arc::new(TenantShared { closed: AtomicBool::new(false), name }) }
     }
 
     /// This tenant at a call site named by the engine: `tenant.at(site!("inner scan")).read(page)`. For engines with one
@@ -386,12 +388,17 @@ impl Tenant {
 
     /// The number of the tenant, as in statistics and traces. Used again after the tenant was closed and its pages are gone.
     pub fn id(&self) -> u32 {
-        self.id.0
+        self.tenant_id().0
     }
 
     #[inline]
     pub(crate) fn tenant_id(&self) -> TenantId {
-        self.id
+        self.party.tenant
+    }
+
+    #[inline]
+    pub(crate) fn party(&self) -> &Party {
+        &self.party
     }
 
     #[inline]
@@ -413,7 +420,7 @@ impl Tenant {
     /// [`ErrorKind::DirectiveLimit`] beyond a limit, [`ErrorKind::TenantClosed`]. Nothing has changed then.
     pub fn set_policy(&self, priority: i32, policy: Policy) -> Result<()> {
         const OPERATION: &str = "set policy";
-        let id = self.id;
+        let id = self.tenant_id();
         self.directive(OPERATION, |state| {
             state.directory.set_policy(id, priority, policy)?;
             state.record(Event::Policy { tenant: id.0, priority, policy });
@@ -427,7 +434,7 @@ impl Tenant {
     ///
     /// As [`Tenant::set_policy`].
     pub fn policy(&self, priority: i32) -> Result<Policy> {
-        self.directive("get policy", |state| state.directory.policy(self.id, priority))
+        self.directive("get policy", |state| state.directory.policy(self.tenant_id(), priority))
     }
 
     /// Sets the long-term priority of a file's pages, now and later; pages of the lowest priority go first. Returns how many resident pages
@@ -439,7 +446,7 @@ impl Tenant {
     pub fn set_priority(&self, file: &File, priority: i32) -> Result<usize> {
         const OPERATION: &str = "set priority";
         self.check_file(file, OPERATION)?;
-        let id = self.id;
+        let id = self.tenant_id();
         let first = PageId::in_file(file.id(), 0);
         let last = PageId::in_file(file.id(), (1 << PageId::NUMBER_BITS) - 1);
         self.directive(OPERATION, |state| {
@@ -459,7 +466,7 @@ impl Tenant {
         const OPERATION: &str = "get priority";
         self.check_file(file, OPERATION)?;
         let page = PageId::in_file(file.id(), 0);
-        self.directive(OPERATION, |state| Ok(state.directory.priority(self.id, page)))
+        self.directive(OPERATION, |state| Ok(state.directory.priority(self.tenant_id(), page)))
     }
 
     /// Gives those pages of a range that are resident now, and the tenant's own, a priority until their next reference or
@@ -473,7 +480,7 @@ impl Tenant {
         const OPERATION: &str = "set temporary priority";
         self.check_file(file, OPERATION)?;
         file.shared.check_range(&pages, OPERATION)?;
-        let id = self.id;
+        let id = self.tenant_id();
         if pages.is_empty() {
             // Checks the priority all the same.
             return self.directive(OPERATION, |state| state.directory.policy(id, priority)).map(|_| 0);
@@ -498,11 +505,12 @@ impl Tenant {
         const OPERATION: &str = "set floor";
         self.check_open(OPERATION)?;
         let mut policy = self.pool.policy.lock();
-        let before = policy.tenants[self.id.index()].floor_frames;
+        let before = policy.tenants[self.tenant_id().index()].floor_frames;
         self.pool.check_floors(&policy, before, frames, OPERATION)?;
-        let set = policy.set_share(self.id, |directory| directory.set_floor(self.id, frames));
+        let set =
+            policy.set_share(self.tenant_id(), |directory| directory.set_floor(self.tenant_id(), frames));
         set.map_err(|error| share_error(OPERATION, error))?;
-        policy.tenants[self.id.index()].floor_frames = frames;
+        policy.tenants[self.tenant_id().index()].floor_frames = frames;
         Ok(())
     }
 
@@ -518,13 +526,14 @@ impl Tenant {
         self.check_open(OPERATION)?;
         {
             let mut policy = self.pool.policy.lock();
-            let set = policy.set_share(self.id, |directory| directory.set_cap(self.id, frames));
+            let set =
+                policy.set_share(self.tenant_id(), |directory| directory.set_cap(self.tenant_id(), frames));
             set.map_err(|error| share_error(OPERATION, error))?;
-            policy.tenants[self.id.index()].cap_frames = frames;
+            policy.tenants[self.tenant_id().index()].cap_frames = frames;
             // Of a tenant with a low cap no hit is skipped from here on.
             policy.begin_epoch();
         }
-        self.pool.shrink_to_cap(self.id)
+        self.pool.shrink_to_cap(self.tenant_id())
     }
 
     /// Closes the tenant: its pages stay where they are, without a manager but that of the commons if it was there. Other handles find it closed.
@@ -537,9 +546,9 @@ impl Tenant {
         self.check_open(OPERATION)?;
         let mut policy = self.pool.policy.lock();
         self.pool.drain_logs(&mut policy);
-        let closed = policy.directory.close_tenant(self.id);
+        let closed = policy.directory.close_tenant(self.tenant_id());
         closed.map_err(|error| share_error(OPERATION, error))?;
-        let entry = &mut policy.tenants[self.id.index()];
+        let entry = &mut policy.tenants[self.tenant_id().index()];
         entry.closed = true;
         entry.floor_frames = 0;
         self.shared.closed.store(true, Ordering::Relaxed);
@@ -608,7 +617,7 @@ impl<'t> At<'t> {
 
 impl fmt::Debug for Tenant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tenant({}, {})", self.id.0, self.shared.name)
+        write!(f, "Tenant({}, {})", self.tenant_id().0, self.shared.name)
     }
 }
 

@@ -9,6 +9,7 @@ mod peers;
 mod pools;
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use anyhow::Result;
 
@@ -35,6 +36,16 @@ pub trait Contender: Sync {
     ///
     /// If a page cannot be read.
     fn visit(&self, pages: &[u32]) -> Result<u64>;
+}
+
+impl<C: Contender + ?Sized> Contender for &C {
+    fn name(&self) -> String {
+        (**self).name()
+    }
+
+    fn visit(&self, pages: &[u32]) -> Result<u64> {
+        (**self).visit(pages)
+    }
 }
 
 /// What page `number` holds in its first 8 bytes.
@@ -172,6 +183,59 @@ impl Contender for Array {
         let mut sum = 0_u64;
         for page in pages {
             sum = sum.wrapping_add(first_word(&self.pages[*page as usize]));
+        }
+        Ok(sum)
+    }
+}
+
+/// An array with a word for each page, and nothing else: what translation and latch cost on this machine, whoever makes them. A visit
+/// loads the page's word and finds the page by it; latched it adds a holder with one compare-and-swap and takes it away with one
+/// subtraction, otherwise it loads the word again.
+pub struct Words<'a> {
+    array: &'a Array,
+    words: Vec<AtomicU64>,
+    latched: bool,
+}
+
+/// One holder in a word; below is the page's index.
+const HOLDER: u64 = 1 << 32;
+
+impl<'a> Words<'a> {
+    /// Words for the pages of `array`.
+    pub fn new(array: &'a Array, latched: bool) -> Self {
+        let words = (0..array.pages.len() as u64).map(AtomicU64::new).collect();
+        Self { array, words, latched }
+    }
+
+    #[inline(always)]
+    fn first_word_by(&self, word: u64) -> u64 {
+        first_word(&self.array.pages[word as u32 as usize])
+    }
+}
+
+impl Contender for Words<'_> {
+    fn name(&self) -> String {
+        if self.latched { "word-latched".into() } else { "word-checked".into() }
+    }
+
+    fn visit(&self, pages: &[u32]) -> Result<u64> {
+        let mut sum = 0_u64;
+        for page in pages {
+            let word = &self.words[*page as usize];
+            let mut seen = word.load(Ordering::Acquire);
+            if self.latched {
+                while let Err(now) =
+                    word.compare_exchange_weak(seen, seen + HOLDER, Ordering::Acquire, Ordering::Relaxed)
+                {
+                    seen = now;
+                }
+                sum = sum.wrapping_add(self.first_word_by(seen));
+                word.fetch_sub(HOLDER, Ordering::Release);
+            } else {
+                sum = sum.wrapping_add(self.first_word_by(seen));
+                fence(Ordering::Acquire);
+                anyhow::ensure!(word.load(Ordering::Relaxed) == seen, "nobody writes");
+            }
         }
         Ok(sum)
     }
