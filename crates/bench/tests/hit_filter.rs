@@ -66,7 +66,7 @@ fn play(
     let file = pool.open_file("pages", FileOptions::new().create(true)).unwrap();
     file.extend(tenants.iter().map(|accesses| u64::from(accesses.pages)).max().unwrap()).unwrap();
     let open = |(number, (floor, cap)): (usize, &Share)| {
-        let tenant = pool.tenant(&format!("tenant {number}"));
+        let tenant = pool.tenant(format!("tenant {number}"));
         tenant.floor_frames(frames * floor / 100).cap_frames((frames * cap / 100).max(1)).open().unwrap()
     };
     let open: Vec<_> = shares.iter().enumerate().map(open).collect();
