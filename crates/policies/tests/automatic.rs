@@ -58,18 +58,19 @@ fn a_scan_by_another_context_does_not_displace_what_is_used_again() {
     assert!(missed < 4_000, "{missed} of 40,000 accesses to the hot pages missed");
 }
 
-/// LRU is optimal on a stream that turns back at both ends.
+/// LRU is optimal on a stream that turns back at both ends, however few accesses it has.
 #[test]
 fn auto_stays_near_lru_where_lru_is_optimal() {
-    let (length, frames) = (2000u64, 1000);
-    let zigzag = |at: u64| {
-        let at = at % (2 * length);
-        if at < length { at } else { 2 * length - 1 - at }
-    };
-    let mut lru = cache(frames);
-    let mut auto = managed(frames, ManagerKind::Auto);
-    let [lru, auto] = [&mut lru, &mut auto].map(|cache| misses(cache, (0..60 * length).map(zigzag)));
-    assert!(auto as f64 <= 1.06 * lru as f64, "auto {auto}, LRU {lru}");
+    for (length, frames, sweeps) in [(750u64, 400, 12), (2000, 1000, 26), (2000, 1000, 60)] {
+        let zigzag = |at: u64| {
+            let at = at % (2 * length);
+            if at < length { at } else { 2 * length - 1 - at }
+        };
+        let mut lru = cache(frames);
+        let mut auto = managed(frames, ManagerKind::Auto);
+        let [lru, auto] = [&mut lru, &mut auto].map(|cache| misses(cache, (0..sweeps * length).map(zigzag)));
+        assert!(auto as f64 <= 1.01 * lru as f64, "{sweeps} sweeps of {length}: auto {auto}, LRU {lru}");
+    }
 }
 
 /// A context loops until it is known for it, then turns local: the oblivious tenant hits wherever it would without it.

@@ -267,6 +267,13 @@ impl Classes {
         sum
     }
 
+    /// The share of the tenant's pages of `kind` that were used again so far.
+    pub fn reused_share(&self, kind: u8) -> f32 {
+        let counts = &self.counts[usize::from(kind)];
+        let pages = counts.ended_pages + counts.waiting_pages as f32;
+        counts.reused.iter().sum::<f32>() / pages.max(1.0)
+    }
+
     /// The one of `classes` with most evidence; the tenant's of new pages if there are none.
     pub fn richest(&self, classes: impl Iterator<Item = Class>) -> Class {
         let pages = |class: &Class| self.counts[usize::from(*class)].ended_pages;
