@@ -73,6 +73,17 @@ fn auto_stays_near_lru_where_lru_is_optimal() {
     }
 }
 
+/// A frame whose page the followed shadow cache gives up is noted: hits must not add to those notes without end.
+#[test]
+fn memory_does_not_grow_with_hits() {
+    let mut cache = managed(200, ManagerKind::Auto);
+    misses(&mut cache, 0..2000);
+    let before = cache.directory.metadata_bytes();
+    assert_eq!(misses(&mut cache, (0..100_000).map(|at| 1900 + at % 100)), 0);
+    let after = cache.directory.metadata_bytes();
+    assert!(after < before + 20_000, "{before} bytes became {after}");
+}
+
 /// A context loops until it is known for it, then turns local: the oblivious tenant hits wherever it would without it.
 #[test]
 fn a_context_that_changes_costs_an_oblivious_tenant_no_hit() {

@@ -40,7 +40,7 @@ use streams::Streams;
 const ARC_LOOKS_MAX: u32 = 32;
 /// Time that passes with a miss, in hits.
 const TIME_PER_MISS: u32 = 8;
-/// Samples looked at a miss while every page is sampled: a round of all samples takes half a turnover.
+/// Samples looked at a miss while every page is one: a round of all samples takes half a turnover.
 const LOOKS_PER_MISS: u32 = 8;
 /// Frames for each class of a stream: classes then need 5 bytes a frame.
 const FRAMES_PER_CLASS: u32 = 128;
@@ -119,9 +119,8 @@ impl Marks {
 /// The automatic manager. The module's documentation tells how it decides.
 ///
 /// 44 bytes a frame (16 for the frame, 8 for its place in the order of use, 4 for the list of those owned, 16 for departed
-/// pages); 14 for samples from 8,192 frames on (28 from 4,096, twice that for each halving down to 512, and 230 below,
-/// where every page is sampled); 5 for classes, at least 170 KB once there are so many; and 80 bytes a stream remembered,
-/// at most 4,096.
+/// pages); 14 for samples from 8,192 frames on (28 from 4,096, and 235 below, where every page is sampled); 5 for classes,
+/// at least 170 KB once there are so many; and 80 bytes a stream remembered, at most 4,096.
 pub struct Automatic {
     strategy: Strategy,
     now: u32,
@@ -171,7 +170,7 @@ impl Automatic {
             order: Links::with_capacity(pool_frames),
             by_use: Default::default(),
             departed: DepartedPages::new(pool_frames.saturating_mul(2)),
-            classes: Classes::new(turnover as f32, samples.samples_max() as f32, classes_max),
+            classes: Classes::new(turnover as f32, samples.learned_max() as f32, classes_max),
             streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS)),
             samples,
             judge: Judge::new(first),
@@ -186,10 +185,9 @@ impl Automatic {
         self.judge.followed() == Expert::Value
     }
 
-    /// A sampled page is used, with `owned` frames to compare shadows by. Returns its sample.
-    fn learn(&mut self, page: PageId, stream: u16, kind: u8, now: u32, owned: u32) -> u32 {
-        let access = SampledAccess { page, stream, kind, now, frames: owned };
-        let sampled = self.samples.access(&access, &mut self.classes, &mut self.streams, &mut self.random);
+    /// A sampled page is used. Returns its sample.
+    fn learn(&mut self, access: &SampledAccess) -> u32 {
+        let sampled = self.samples.access(access, &mut self.classes, &mut self.streams, &mut self.random);
         if let Some(frame) = self.frames.get_mut(sampled.forgotten as usize) {
             frame.sample = NIL;
         }
@@ -255,7 +253,8 @@ impl Automatic {
             let now = self.now.wrapping_add(TIME_PER_MISS);
             let stream = self.streams.find(&mut self.classes, access.context, access.file, now);
             let (kind, _) = self.recall(access.page, now);
-            let slot = self.learn(access.page, stream, kind, now, self.own.len() as u32);
+            let frames = self.own.len() as u32;
+            let slot = self.learn(&SampledAccess { page: access.page, stream, kind, now, slot: NIL, frames });
             self.samples.count_ahead(slot);
         }
         let frames = &self.frames;
@@ -346,7 +345,8 @@ impl Manager for Automatic {
         let (mut sample, mut marks) = (NIL, 0);
         if self.samples.takes(block.page) {
             let counted = self.samples.counted_ahead(block.page);
-            sample = counted.unwrap_or_else(|| self.learn(block.page, stream, kind, now, own_at + 1));
+            let access = SampledAccess { page: block.page, stream, kind, now, slot: NIL, frames: own_at + 1 };
+            sample = counted.unwrap_or_else(|| self.learn(&access));
             self.samples.settle(sample, frame);
             marks |= Marks::SAMPLED;
         }
@@ -392,8 +392,9 @@ impl Manager for Automatic {
         self.by_use[1].push_tail(&mut self.order, frame.0);
         entry.marks.0 |= Marks::TWICE;
         if entry.marks.has(Marks::SAMPLED) && !self.samples.is_repeated(entry.sample, now, self.repeat_time) {
-            let kind = entry.kind;
-            let sample = self.learn(access.page, slot, kind, now, self.own.len() as u32);
+            let (kind, known, frames) = (entry.kind, entry.sample, self.own.len() as u32);
+            let access = SampledAccess { page: access.page, stream: slot, kind, now, slot: known, frames };
+            let sample = self.learn(&access);
             self.samples.settle(sample, frame.0);
             self.frames[frame.index()].sample = sample;
         }
