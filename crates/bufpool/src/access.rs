@@ -13,7 +13,7 @@ use crate::access_log::{
 };
 use crate::call_site::{Place, SiteRef};
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::{File, Page};
+use crate::file::Page;
 use crate::guard::{ReadGuard, WriteGuard};
 use crate::latch::{Hold, Latch, Patience, Refusal, SharedLatch, acquire, acquire_resident, far_or_after};
 use crate::page_word::{PageWord, Want};
@@ -115,12 +115,6 @@ impl Tenant {
         // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
         guard.fill(0);
         Ok(guard)
-    }
-
-    /// Neither is closed, and they belong together. A closed file has no resident pages.
-    #[inline]
-    pub(crate) fn may_use(&self, file: &File) -> bool {
-        std::ptr::eq(&*file.pool, &*self.pool) && !self.is_closed()
     }
 
     /// Exclusive access to a resident page that nobody holds, or whatever it takes.

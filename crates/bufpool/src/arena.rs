@@ -8,7 +8,7 @@
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use bufpool_policies::{FrameId, TenantId};
 use parking_lot::Mutex;
@@ -359,15 +359,72 @@ impl Arena {
     }
 }
 
+/// Page words that come into being all at once, once, and then stay where they are.
+///
+/// As `OnceLock<Box<[PageWord]>>`, which a hit would ask first whether there is a box, and then how long it is.
+#[derive(Default)]
+pub(crate) struct WordChunk {
+    start: AtomicPtr<PageWord>,
+    /// Set after `start`; 0 as long as there are no words.
+    len: AtomicUsize,
+}
+
+impl WordChunk {
+    /// The word at `index`, if there are words and one is there.
+    #[inline(always)]
+    pub fn get(&self, index: usize) -> Option<&PageWord> {
+        // Acquire pairs with the release in `allocate`, after which `start` is set.
+        if index >= self.len.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: a length that is not 0 is that of the words at `start`.
+        let word = unsafe { self.start.load(Ordering::Relaxed).add(index) };
+        // SAFETY: the words stay there until the chunk is dropped, and are changed by atomic operations only.
+        Some(unsafe { &*word })
+    }
+
+    /// All words; none if there are none yet.
+    pub fn words(&self) -> &[PageWord] {
+        match self.len.load(Ordering::Acquire) {
+            0 => &[],
+            // SAFETY: as in `get`.
+            len => unsafe { std::slice::from_raw_parts(self.start.load(Ordering::Relaxed), len) },
+        }
+    }
+
+    /// Makes `count` (not 0) words of absent pages. One call at a time, says the caller.
+    ///
+    /// # Panics
+    ///
+    /// If there are words already.
+    pub fn allocate(&self, count: usize) {
+        assert!(self.words().is_empty(), "words are made once");
+        let words = Box::into_raw(zeroed_page_words(count));
+        let before = self.start.swap(words.cast(), Ordering::Relaxed);
+        assert!(before.is_null(), "words are made by one thread at a time");
+        self.len.store(count, Ordering::Release);
+    }
+}
+
+impl Drop for WordChunk {
+    fn drop(&mut self) {
+        let (start, len) = (*self.start.get_mut(), *self.len.get_mut());
+        if len != 0 {
+            // SAFETY: made from a box of that length in `allocate`, and not given away since.
+            drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, len)) });
+        }
+    }
+}
+
 /// `count` page words of absent pages.
 #[cfg(bufpool_loom)]
-pub(crate) fn zeroed_page_words(count: usize) -> Box<[PageWord]> {
+fn zeroed_page_words(count: usize) -> Box<[PageWord]> {
     (0..count).map(|_| PageWord::new()).collect()
 }
 
 /// `count` (not 0) page words of absent pages, as zeroed memory that costs nothing until it is touched.
 #[cfg(not(bufpool_loom))]
-pub(crate) fn zeroed_page_words(count: usize) -> Box<[PageWord]> {
+fn zeroed_page_words(count: usize) -> Box<[PageWord]> {
     let layout = std::alloc::Layout::array::<PageWord>(count).expect("page tables fit the address space");
     assert!(layout.size() > 0);
     // SAFETY: the layout's size is not 0.

@@ -4,12 +4,12 @@
 //! that stays in the first-level cache. A chunk is allocated when one of its pages is first touched, as zeroed memory that the
 //! operating system backs only where it is used, and never moves: a word is reached with two loads and no lock, and may be pointed to as long as the file is open.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bufpool_policies::PageId;
+use parking_lot::Mutex;
 
-use crate::arena::zeroed_page_words;
+use crate::arena::WordChunk;
 use crate::page_word::PageWord;
 
 /// Words in the first chunk; a power of two.
@@ -24,7 +24,9 @@ const _: () = assert!(place((1 << PageId::NUMBER_BITS) - 1).0 == *CHUNKS_USED.en
 
 /// The page words of one file.
 pub(crate) struct PageTable {
-    chunks: [OnceLock<Box<[PageWord]>>; CHUNKS],
+    chunks: [WordChunk; CHUNKS],
+    /// Held while a chunk is made.
+    growth: Mutex<()>,
 }
 
 /// Memory for page tables, shared by all files of a pool.
@@ -79,38 +81,38 @@ const fn bytes_of(words: u64) -> u64 {
 
 impl PageTable {
     pub fn new() -> Self {
-        Self { chunks: [const { OnceLock::new() }; CHUNKS] }
+        Self { chunks: std::array::from_fn(|_| WordChunk::default()), growth: Mutex::new(()) }
     }
 
     /// The word of page `number`, if its chunk exists.
     #[inline]
     pub fn get(&self, number: u64) -> Option<&PageWord> {
         let (chunk, index) = place(number);
-        self.chunks.get(chunk)?.get()?.get(index)
+        self.chunks[chunk % CHUNKS].get(index)
     }
 
     /// The word of page `number` (below 2^40), whose chunk is allocated if need be; `None` if that would pass the budget.
     #[cold]
     pub fn get_or_allocate(&self, number: u64, budget: &PageTableBudget) -> Option<&PageWord> {
         let (chunk, index) = place(number);
-        let slot = &self.chunks[chunk];
-        if slot.get().is_none() {
-            let bytes = bytes_of(words_in(chunk));
-            if !budget.take(bytes) {
-                return None;
-            }
-            if slot.set(zeroed_page_words(words_in(chunk) as usize)).is_err() {
-                budget.give_back(bytes);
+        let (words, count) = (&self.chunks[chunk], words_in(chunk));
+        if words.get(index).is_none() {
+            let _one_at_a_time = self.growth.lock();
+            if words.words().is_empty() {
+                if !budget.take(bytes_of(count)) {
+                    return None;
+                }
+                words.allocate(count as usize);
             }
         }
-        slot.get()?.get(index)
+        words.get(index)
     }
 
     /// All words of pages from `from` to below `to` whose chunks exist, with their numbers, in ascending order.
     pub fn words(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &PageWord)> {
         CHUNKS_USED.flat_map(move |chunk| {
             let first = first_of(chunk);
-            let words = self.chunks[chunk].get().map_or(&[][..], |words| words);
+            let words = self.chunks[chunk].words();
             let begin = from.saturating_sub(first).min(words.len() as u64);
             let end = to.saturating_sub(first).min(words.len() as u64).max(begin);
             (first + begin..first + end).map(|number| (number, &words[place(number).1]))
@@ -119,8 +121,8 @@ impl PageTable {
 
     /// Bytes of all chunks, given back to `budget` when the file is closed.
     pub fn release(&self, budget: &PageTableBudget) {
-        let allocated = self.chunks.iter().filter_map(OnceLock::get);
-        budget.give_back(allocated.map(|words| bytes_of(words.len() as u64)).sum());
+        let allocated = self.chunks.iter().map(|chunk| bytes_of(chunk.words().len() as u64));
+        budget.give_back(allocated.sum());
     }
 }
 
@@ -166,6 +168,22 @@ mod tests {
             let expected: Vec<u64> = (from..to).filter(|&number| table.get(number).is_some()).collect();
             assert_eq!(found, expected, "{from}..{to}");
         }
+    }
+
+    #[test]
+    fn threads_that_touch_a_chunk_together_find_one_word() {
+        let (table, budget) = (PageTable::new(), PageTableBudget::new(1 << 20));
+        let start = std::sync::Barrier::new(4);
+        let find = || {
+            start.wait();
+            std::ptr::from_ref(table.get_or_allocate(900, &budget).unwrap()).addr()
+        };
+        let found: Vec<usize> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(find)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(found.iter().all(|address| *address == found[0]));
+        assert_eq!(budget.bytes(), bytes_of(CHUNK_FIRST));
     }
 
     #[test]

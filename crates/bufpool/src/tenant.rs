@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
 use bufpool_policies::{DirectiveError, DirectoryError, FrameId, PageId, TenantId};
@@ -47,7 +47,8 @@ pub struct Tenant {
 }
 
 struct TenantShared {
-    closed: AtomicBool,
+    /// The pool; null once the tenant is closed, so that a hit looks at one word for both.
+    open_in: AtomicPtr<PoolShared>,
     name: Arc<str>,
 }
 
@@ -361,7 +362,8 @@ impl Tenant {
 
     pub(crate) fn new(pool: Arc<PoolShared>, id: TenantId, name: Arc<str>) -> Self {
         let party = Party::new(pool.serial, id);
-        Self { pool, party, shared: Arc::new(TenantShared { closed: AtomicBool::new(false), name }) }
+        let open_in = AtomicPtr::new(Arc::as_ptr(&pool).cast_mut());
+        Self { pool, party, shared: Arc::new(TenantShared { open_in, name }) }
     }
 
     /// This tenant at a call site named by the engine: `tenant.at(site!("inner scan")).read(page)`. For engines with one
@@ -403,7 +405,13 @@ impl Tenant {
 
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        self.shared.closed.load(Ordering::Relaxed)
+        self.shared.open_in.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Neither is closed, and they belong together. A closed file has no resident pages.
+    #[inline(always)]
+    pub(crate) fn may_use(&self, file: &File) -> bool {
+        std::ptr::eq(Arc::as_ptr(&file.pool), self.shared.open_in.load(Ordering::Relaxed))
     }
 
     /// The name given at opening.
@@ -551,7 +559,7 @@ impl Tenant {
         let entry = &mut policy.tenants[self.tenant_id().index()];
         entry.closed = true;
         entry.floor_frames = 0;
-        self.shared.closed.store(true, Ordering::Relaxed);
+        self.shared.open_in.store(std::ptr::null_mut(), Ordering::Relaxed);
         Ok(())
     }
 
