@@ -70,7 +70,7 @@ fn a_recording_replayed_with_the_same_frames_gives_the_same_misses() {
                 workload.name(),
                 scheme.name
             );
-            let misses = replayed.counts.values().map(|counts| counts.misses());
+            let misses = replayed.counts.values().map(bufpool_bench::simulate::Counts::misses);
             assert_eq!(
                 sorted(live.tenant_misses.values().copied()),
                 sorted(misses),
