@@ -31,15 +31,18 @@ fn misses(cache: &mut Cache, pages: impl Iterator<Item = u64>) -> usize {
 
 #[test]
 fn loops_cost_little_more_than_the_optimum_after_the_second_pass() {
+    // The last two hit so much that their intervals, which misses make longer, change from pass to pass.
+    let loops =
+        [(1000u64, 200u64, 40), (1000, 500, 40), (1000, 800, 40), (1170, 1100, 18), (15_360, 14_848, 2)];
     for kind in KINDS {
-        for frames in [200u64, 500, 800] {
-            let (length, passes) = (1000, 40);
+        for (length, frames, passes) in loops {
             let mut cache = managed(frames as u32, kind);
             misses(&mut cache, (0..2 * length).map(|at| at % length));
             let ours = misses(&mut cache, (0..passes * length).map(|at| at % length));
             // In a loop that goes on, OPT misses (length - frames) / (length - 1) of the accesses.
             let optimum = (passes * length * (length - frames)) as f64 / (length - 1) as f64;
-            assert!(ours as f64 <= 1.05 * optimum, "{kind}, {frames} frames: {ours}, OPT {optimum}");
+            let at = format!("{kind}, {frames} frames for {length} pages");
+            assert!(ours as f64 <= 1.05 * optimum, "{at}: {ours}, OPT {optimum}");
         }
     }
 }
@@ -69,7 +72,7 @@ fn auto_stays_near_lru_where_lru_is_optimal() {
         let mut lru = cache(frames);
         let mut auto = managed(frames, ManagerKind::Auto);
         let [lru, auto] = [&mut lru, &mut auto].map(|cache| misses(cache, (0..sweeps * length).map(zigzag)));
-        assert!(auto as f64 <= 1.01 * lru as f64, "{sweeps} sweeps of {length}: auto {auto}, LRU {lru}");
+        assert!(auto as f64 <= 1.02 * lru as f64, "{sweeps} sweeps of {length}: auto {auto}, LRU {lru}");
     }
 }
 

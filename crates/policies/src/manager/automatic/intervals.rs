@@ -2,7 +2,10 @@
 //!
 //! A class counts, by age, the sampled pages that were used again, those that were forgotten unused, and those still
 //! waiting. The hazard of an age, the share of pages used again among those that reached it, is shrunk towards the
-//! class of the tenant's pages of the same kind, so that a class with little evidence decides like all others.
+//! class of the tenant's pages of the same kind, and that one's towards all of the tenant's pages, so that a class with
+//! little evidence decides like all others. (A loop that begins to hit passes from kind to kind as its intervals, in misses,
+//! become shorter. If a new kind started from nothing, its pages would be kept, and others given up just before their use.)
+//! Pages that are new or were used again soon are presumed to lose value with age instead, as under LRU.
 //!
 //! A page is worth what it can earn per time that it occupies a frame: over all ages at which one could give it up, the
 //! best ratio of expected hits to expected time from its present age on. Older is thereby worse under a falling hazard,
@@ -20,6 +23,8 @@ pub(super) const NONE: Class = Class::MAX;
 pub(super) const KINDS: usize = 5;
 /// The kind of a page whose use before the last is not remembered.
 pub(super) const NEW: u8 = 0;
+/// The tenant's class of pages used again within the shortest of [`KIND_BOUNDS`].
+const SOON: Class = 1;
 /// The intervals at which the further kinds begin, in turnovers: pages that stay under any policy, under most, only if
 /// they are chosen well, and not without great luck. Bounds moved by half give misses within 0.1 % where there are call sites,
 /// within 1.2 % where there are none.
@@ -34,7 +39,7 @@ const PER_OCTAVE_BITS: u32 = 2;
 const UNITS_PER_TURNOVER: f32 = 32.0;
 /// Pages of the tenant's that a class is presumed to have seen: a quarter to 16 give misses within 0.3 %.
 const PRIOR_PAGES: f32 = 1.0;
-/// The same for the tenant's classes, of the prior hazard.
+/// The same for the tenant's classes, and for all of them together, of the prior hazard.
 const TENANT_PRIOR_PAGES: f32 = 4.0;
 /// The hazard of a bucket before anything is known. Any constant gives LRU's order, since buckets widen with age.
 const PRIOR_HAZARD: f32 = 0.05;
@@ -305,8 +310,11 @@ impl Classes {
         match self.counts[usize::from(class)].parent {
             NONE => {
                 self.forget(class);
-                let hazard =
-                    self.counts[usize::from(class)].hazard(&[PRIOR_HAZARD; BUCKETS], TENANT_PRIOR_PAGES);
+                let mut prior = [PRIOR_HAZARD; BUCKETS];
+                if class > SOON {
+                    prior = self.pooled().hazard(&prior, TENANT_PRIOR_PAGES);
+                }
+                let hazard = self.counts[usize::from(class)].hazard(&prior, TENANT_PRIOR_PAGES);
                 self.hazards[usize::from(class)] = hazard;
                 self.values[usize::from(class)] = values(&hazard, &self.begins);
             }
@@ -318,6 +326,19 @@ impl Classes {
                 self.values[usize::from(class)] = values(&hazard, &self.begins);
             }
         }
+    }
+
+    /// What all of the tenant's classes count together.
+    fn pooled(&self) -> Counts {
+        let mut sum = Counts::new(NONE);
+        for counts in &self.counts[..KINDS] {
+            for bucket in 0..BUCKETS {
+                sum.reused[bucket] += counts.reused[bucket];
+                sum.ended[bucket] += counts.ended[bucket];
+                sum.waiting[bucket] += counts.waiting[bucket];
+            }
+        }
+        sum
     }
 
     /// Ages the counts of `class` once they hold more than it is to remember.
@@ -459,6 +480,19 @@ mod tests {
         classes.refresh_cold(0);
         let ages = [0, 100, 400, 800, 1200];
         assert!(ages.windows(2).all(|w| classes.value(0, w[0]) < classes.value(0, w[1])));
+    }
+
+    #[test]
+    fn a_kind_without_evidence_is_like_the_others_unless_it_is_used_soon() {
+        let mut classes = Classes::new(800.0, 10_000.0, 10);
+        for _ in 0..1600 {
+            classes.begin(3);
+            classes.end(3, 0, 1600, true);
+        }
+        (0..KINDS as Class).for_each(|kind| classes.refresh_cold(kind));
+        for (kind, rises) in [(Class::from(NEW), false), (SOON, false), (2, true), (4, true)] {
+            assert_eq!(classes.value(kind, 1200) > classes.value(kind, 100), rises, "kind {kind}");
+        }
     }
 
     #[test]
