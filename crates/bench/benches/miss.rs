@@ -5,10 +5,10 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 
 use bufpool::{Direct, Io};
 use bufpool_bench::bare_loop::LoopTime;
-use bufpool_bench::random_reads::{self, RandomReads};
+use bufpool_bench::random_reads::{self, Asking, RandomReads};
 
 const PAGES: u64 = 1 << 15;
-const LIST_PAGES: u32 = 1 << 11;
+const LISTS: Asking = Asking::Lists(1 << 11);
 const SEED: u64 = 1;
 
 type Side = fn(&mut RandomReads, u64) -> anyhow::Result<LoopTime>;
@@ -27,7 +27,7 @@ fn compare(criterion: &mut Criterion) {
         return;
     }
     for depth in [1, 8, 32, 128] {
-        let reads = RandomReads::new(&path, depth, Direct::Require, Io::Auto, None, LIST_PAGES, SEED);
+        let reads = RandomReads::new(&path, depth, Direct::Require, Io::Auto, None, LISTS, SEED);
         let mut reads = reads.expect("a pool on the file");
         let count = 500 * u64::from(depth.min(8));
         let mut group = criterion.benchmark_group(format!("random 4 KiB read, depth {depth}"));

@@ -20,6 +20,7 @@ pub mod plot;
 pub mod progress;
 pub mod random;
 pub mod random_reads;
+pub mod read_futures;
 pub mod recording;
 pub mod report;
 pub mod sequential_reads;

@@ -13,6 +13,7 @@ use bufpool::{Direct, File, FileOptions, Io, ManagerKind, Pool, PoolOptions, Ten
 
 use crate::bare_loop::{BareLoop, LoopTime, Transfer};
 use crate::cpu_time::cpu_time;
+use crate::read_futures;
 use crate::workload::Permutation;
 
 /// Bytes of a page.
@@ -22,6 +23,16 @@ const BUILD_BYTES: usize = 256 << 10;
 /// Frames of the pool, at least.
 const FRAMES_MIN: u32 = 1 << 10;
 
+/// How the pool is asked for pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asking {
+    /// In lists of so many pages, of which the pool keeps as many in flight as the depth says; at the end of a list the device runs empty.
+    /// At depth 1, page by page.
+    Lists(u32),
+    /// With as many futures as the depth says.
+    Futures,
+}
+
 /// A file of pages, a pool and a bare loop on it, for one depth.
 pub struct RandomReads {
     pool: Pool,
@@ -29,7 +40,7 @@ pub struct RandomReads {
     file: File,
     bare: BareLoop,
     depth: u32,
-    list_pages: u32,
+    asking: Asking,
     order: Permutation,
     pages: u64,
     next: u64,
@@ -60,8 +71,7 @@ pub fn open(path: &Path, direct: Direct) -> Result<std::fs::File> {
 
 impl RandomReads {
     /// A pool on `io` and a bare loop over the file that [`build`] made at `path`, with `depth` operations in flight. The
-    /// reading tenant has `manager`, or none. It hands the pool lists of `list_pages` pages, of which the pool keeps `depth` in flight;
-    /// at the end of a list the device runs empty. At depth 1 it takes pages one by one.
+    /// reading tenant has `manager`, or none.
     ///
     /// # Errors
     /// As the pool's; if the file is too small for misses only.
@@ -71,10 +81,13 @@ impl RandomReads {
         direct: Direct,
         io: Io,
         manager: Option<ManagerKind>,
-        list_pages: u32,
+        asking: Asking,
         seed: u64,
     ) -> Result<Self> {
-        let frames = FRAMES_MIN.max(2 * list_pages);
+        let frames = match asking {
+            Asking::Lists(pages) => FRAMES_MIN.max(2 * pages),
+            Asking::Futures => FRAMES_MIN.max(2 * depth),
+        };
         let pool = PoolOptions::new().frames(frames).page_bytes(PAGE_BYTES).io(io).io_depth(depth).open()?;
         let file = pool.open_file(path, FileOptions::new().direct(direct))?;
         let pages = file.pages();
@@ -91,7 +104,7 @@ impl RandomReads {
             file,
             bare,
             depth,
-            list_pages,
+            asking,
             order: Permutation::new(pages, seed),
             pages,
             next: 0,
@@ -130,8 +143,10 @@ impl RandomReads {
         Ok(LoopTime { operations, elapsed, cpu })
     }
 
-    /// At depth 1 page by page, otherwise in lists.
     fn read(&self, pages: &[u64]) -> Result<()> {
+        let Asking::Lists(list_pages) = self.asking else {
+            return read_futures::read(&self.tenant, &self.file, pages, self.depth as usize);
+        };
         if self.depth == 1 {
             for &page in pages {
                 std::hint::black_box(self.tenant.read(self.file.page(page))?[0]);
@@ -139,7 +154,7 @@ impl RandomReads {
             return Ok(());
         }
         let mut list = Vec::new();
-        for pages in pages.chunks(self.list_pages as usize) {
+        for pages in pages.chunks(list_pages as usize) {
             list.clear();
             list.extend(pages.iter().map(|&page| self.file.page(page)));
             for page in self.tenant.read_many(&list) {

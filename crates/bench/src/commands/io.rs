@@ -10,7 +10,7 @@ use crate::bare_loop::LoopTime;
 use crate::cli::Common;
 use crate::output::{Cell, Table};
 use crate::progress;
-use crate::random_reads::{self, RandomReads};
+use crate::random_reads::{self, Asking, RandomReads};
 
 const COLUMNS: &[&str] = &["depth", "ours_iops", "raw_iops", "ratio", "ours_cpu_us", "raw_cpu_us"];
 
@@ -38,6 +38,9 @@ pub struct IoArgs {
     /// Pages handed to the pool in one call, of which the pool keeps `depth` in flight; at depth 1 it gets them one by one
     #[arg(long, value_name = "PAGES", default_value_t = 1 << 11, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub list: u32,
+    /// Read with `depth` futures instead of lists, which takes all reads to the pool's I/O thread
+    #[arg(long, conflicts_with = "list")]
+    pub futures: bool,
     /// Let the automatic manager choose victims; without it, what is measured is the pool and its I/O alone
     #[arg(long)]
     pub managed: bool,
@@ -56,18 +59,12 @@ pub fn run(args: &IoArgs, common: &Common) -> Result<()> {
     let path = folder.path().join("random-reads.pages");
     random_reads::build(&path, args.pages, folder.direct())?;
     let mut table = Table::new(COLUMNS);
+    let asking = if args.futures { Asking::Futures } else { Asking::Lists(args.list) };
     for &depth in &args.depths {
         let count = args.reads.unwrap_or(4_000 * u64::from(depth.min(8)));
         let manager = args.managed.then_some(ManagerKind::Auto);
-        let mut reads = RandomReads::new(
-            &path,
-            depth,
-            folder.direct(),
-            args.backend.io(),
-            manager,
-            args.list,
-            common.seed,
-        )?;
+        let mut reads =
+            RandomReads::new(&path, depth, folder.direct(), args.backend.io(), manager, asking, common.seed)?;
         let (ours, bare) = alternate(&mut reads, count, &format!("depth {depth}"))?;
         eprintln!("depth {depth}: backend {}, {}", reads.pool().io().backend, spread(&ours, &bare));
         table.push(row(depth, &ours, &bare));

@@ -20,28 +20,34 @@
 //!
 //! # Why not one shared ring, or the I/O thread for everything
 //!
-//! Random 4 KiB direct reads on a virtio disk, Linux 6.18, 2 cores that had other work as well, medians of
-//! 7 alternating rounds (5 with several threads). CPU per read against a bare loop (registered buffer and file, sliding window),
-//! and for several threads in microseconds:
+//! Random 4 KiB direct reads on a virtio disk, Linux 6.18, 2 cores that had other work as well (load 4 to 7), against a bare loop
+//! (registered buffer and file, sliding window) in alternating rounds; medians of three runs of `bufbench io`, where lists of 2,048 pages
+//! are streamed through a leased ring, and of `bufbench io --futures`, where the I/O thread does all reads:
 //!
-//! | depth | bare loop | this, waited for | all on the I/O thread | one shared ring, whoever waits reaps |
+//! | depth | leased: reads/s | CPU a read | I/O thread: reads/s | CPU a read |
 //! | --- | --- | --- | --- | --- |
-//! | 1 | 7.4 µs | 0.95 | 1.73 | 1.02 |
-//! | 8 | 2.8 µs | 1.08 | 1.27 | 1.09 |
-//! | 32 | 2.3 µs | 1.03 | 1.17 | 1.07 |
-//! | 128 | 2.3 µs | 1.00 | 1.05 | 1.16 |
-//! | 4 threads × 1 | | 6.6 µs | 12.5 µs | 12.8 µs |
-//! | 4 threads × 8 | | 2.5 µs | 3.6 µs | 2.8 µs |
-//! | 16 threads × 1 | | 4.8 µs | 7.2 µs | 8.2 µs |
-//! | 16 threads × 8 | | 4.3 µs | 3.2 µs | 3.6 µs |
+//! | 1 | 0.98 | 1.15 | 0.73 | 1.72 |
+//! | 8 | 0.88 | 1.23 | 0.60 | 2.31 |
+//! | 32 | 1.01 | 1.16 | 0.75 | 1.82 |
+//! | 128 | 1.02 | 1.31 | 0.77 | 1.81 |
 //!
-//! Reads per second against the bare loop, at depths 1, 8, 32 and 128: batches of exactly that many pages
-//! 1.02, 0.93, 0.85, 0.94, because the device runs empty at the end of each; lists longer than the ring's
-//! depth 0.93 to 1.01 at 8 to 128; operations that nobody waits for, each followed by the next from
-//! its completion, 0.99, 1.08, 0.96, 1.05. The I/O thread wins where many threads wait for small batches
-//! on a saturated device, since it collects them; it costs a quarter of the reads per second at depth 8.
-//! (In these runs a leased ring was filled up when a quarter was done; now it is an eighth.) Figures of the whole
-//! miss path are printed by `bufbench io`.
+//! The I/O thread costs two changes of threads a read where nobody else reads; that is the price of a future, whose caller does not wait.
+//!
+//! A shared ring, where whoever waits reaps, was tried before the choice was made and is not in the tree any more. Then, with nothing but the
+//! I/O layer, CPU per read against the bare loop, and for several threads in microseconds:
+//!
+//! | depth | leased | all on the I/O thread | one shared ring |
+//! | --- | --- | --- | --- |
+//! | 1 | 0.95 | 1.73 | 1.02 |
+//! | 8 | 1.08 | 1.27 | 1.09 |
+//! | 32 | 1.03 | 1.17 | 1.07 |
+//! | 128 | 1.00 | 1.05 | 1.16 |
+//! | 4 threads × 1 | 6.6 µs | 12.5 µs | 12.8 µs |
+//! | 4 threads × 8 | 2.5 µs | 3.6 µs | 2.8 µs |
+//! | 16 threads × 1 | 4.8 µs | 7.2 µs | 8.2 µs |
+//! | 16 threads × 8 | 4.3 µs | 3.2 µs | 3.6 µs |
+//!
+//! The I/O thread wins where many threads wait for small batches on a saturated device, since it collects them.
 //!
 //! So where tenants compete for a saturated device, their reads go to the I/O thread, which starts them in
 //! [turns](super::fair).
