@@ -2,10 +2,11 @@
 //!
 //! A class counts, by age, the sampled pages that were used again, those that were forgotten unused, and those still
 //! waiting. The hazard of an age, the share of pages used again among those that reached it, is shrunk towards the
-//! class of the tenant's pages of the same kind, and that one's towards all of the tenant's pages, so that a class with
-//! little evidence decides like all others. (A loop that begins to hit passes from kind to kind as its intervals, in misses,
-//! become shorter. If a new kind started from nothing, its pages would be kept, and others given up just before their use.)
-//! Pages that are new or were used again soon are presumed to lose value with age instead, as under LRU.
+//! class of the tenant's pages of the same kind, so that a class with little evidence decides like all others; that one's is
+//! shrunk towards the kind of the next longer intervals. (A loop that begins to hit passes from kind to kind as its
+//! intervals, in misses, become shorter. If a new kind started from nothing, its pages would be kept, and others given up
+//! just before their use.) Pages that are new or were used again soon, and those of the longest intervals, are presumed to
+//! lose value with age instead, as under LRU.
 //!
 //! A page is worth what it can earn per time that it occupies a frame: over all ages at which one could give it up, the
 //! best ratio of expected hits to expected time from its present age on. Older is thereby worse under a falling hazard,
@@ -39,7 +40,7 @@ const PER_OCTAVE_BITS: u32 = 2;
 const UNITS_PER_TURNOVER: f32 = 32.0;
 /// Pages of the tenant's that a class is presumed to have seen: a quarter to 16 give misses within 0.3 %.
 const PRIOR_PAGES: f32 = 1.0;
-/// The same for the tenant's classes, and for all of them together, of the prior hazard.
+/// The same for the tenant's classes, of the next kind or the prior hazard.
 const TENANT_PRIOR_PAGES: f32 = 4.0;
 /// The hazard of a bucket before anything is known. Any constant gives LRU's order, since buckets widen with age.
 const PRIOR_HAZARD: f32 = 0.05;
@@ -311,8 +312,8 @@ impl Classes {
             NONE => {
                 self.forget(class);
                 let mut prior = [PRIOR_HAZARD; BUCKETS];
-                if class > SOON {
-                    prior = self.pooled().hazard(&prior, TENANT_PRIOR_PAGES);
+                if class > SOON && usize::from(class) + 1 < KINDS {
+                    prior = self.hazards[usize::from(class) + 1];
                 }
                 let hazard = self.counts[usize::from(class)].hazard(&prior, TENANT_PRIOR_PAGES);
                 self.hazards[usize::from(class)] = hazard;
@@ -326,19 +327,6 @@ impl Classes {
                 self.values[usize::from(class)] = values(&hazard, &self.begins);
             }
         }
-    }
-
-    /// What all of the tenant's classes count together.
-    fn pooled(&self) -> Counts {
-        let mut sum = Counts::new(NONE);
-        for counts in &self.counts[..KINDS] {
-            for bucket in 0..BUCKETS {
-                sum.reused[bucket] += counts.reused[bucket];
-                sum.ended[bucket] += counts.ended[bucket];
-                sum.waiting[bucket] += counts.waiting[bucket];
-            }
-        }
-        sum
     }
 
     /// Ages the counts of `class` once they hold more than it is to remember.
@@ -483,14 +471,14 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_without_evidence_is_like_the_others_unless_it_is_used_soon() {
+    fn a_kind_without_evidence_is_like_the_next_unless_it_is_used_soon() {
         let mut classes = Classes::new(800.0, 10_000.0, 10);
         for _ in 0..1600 {
             classes.begin(3);
             classes.end(3, 0, 1600, true);
         }
-        (0..KINDS as Class).for_each(|kind| classes.refresh_cold(kind));
-        for (kind, rises) in [(Class::from(NEW), false), (SOON, false), (2, true), (4, true)] {
+        (0..KINDS as Class).rev().for_each(|kind| classes.refresh_cold(kind));
+        for (kind, rises) in [(Class::from(NEW), false), (SOON, false), (2, true), (3, true), (4, false)] {
             assert_eq!(classes.value(kind, 1200) > classes.value(kind, 100), rises, "kind {kind}");
         }
     }
