@@ -167,13 +167,13 @@ impl Feed for ReadStream<'_> {
     }
 }
 
-/// Frames that are being filled, and what is done with them then.
-struct Fill<F>(Mutex<Option<(Vec<FrameLease>, F)>>);
+/// Frames that an operation fills or writes, and what is done with them then.
+struct Lent<F>(Mutex<Option<(Vec<FrameLease>, F)>>);
 
-impl<F: FnOnce(Vec<FrameLease>, Result<(), IoError>) + Send + 'static> Completion for Fill<F> {
+impl<F: FnOnce(Vec<FrameLease>, Result<(), IoError>) + Send + 'static> Completion for Lent<F> {
     fn complete(&self, _: u64, result: Result<(), IoError>) {
-        let filled = self.0.lock().take();
-        if let Some((leases, then)) = filled {
+        let lent = self.0.lock().take();
+        if let Some((leases, then)) = lent {
             then(leases, result);
         }
     }
@@ -292,7 +292,29 @@ impl Arena {
             action: Action::Read { offset: number * self.page_bytes as u64, buffers },
             tenant: Some(tenant),
             token: 0,
-            completion: Arc::new(Fill(Mutex::new(Some((leases, then))))),
+            completion: Arc::new(Lent(Mutex::new(Some((leases, then))))),
+        }
+    }
+
+    /// A write of pages from `number` on, from frames that belong to it until it is done; `then` gets them back with the result, wherever
+    /// the backend completes requests.
+    ///
+    /// Whoever submits it drains the backend before the arena goes.
+    pub fn drain_request(
+        &self,
+        file: Arc<IoFile>,
+        number: u64,
+        leases: Vec<FrameLease>,
+        then: impl FnOnce(Vec<FrameLease>, Result<(), IoError>) + Send + 'static,
+    ) -> Request {
+        // SAFETY: the leases lie in the completion, where nobody reaches them before it is called.
+        let buffers = unsafe { self.buffers(leases.iter().map(FrameLease::frame)) };
+        Request {
+            file,
+            action: Action::Write { offset: number * self.page_bytes as u64, buffers },
+            tenant: None,
+            token: 0,
+            completion: Arc::new(Lent(Mutex::new(Some((leases, then))))),
         }
     }
 

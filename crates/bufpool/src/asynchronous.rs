@@ -264,7 +264,7 @@ impl Acquiring {
     /// Gets a frame for the page and begins to read it.
     fn begin_load(&mut self, loading: Loading<OwnedWord>, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
         let operation = self.purpose.operation();
-        let pool = Arc::clone(&self.file.pool);
+        let pool = Arc::clone(self.file.pool.shared());
         let io = self.file.shared.check_loadable(self.number, operation);
         let io = match io.and_then(|()| self.file.shared.io(operation)) {
             Ok(io) => io,

@@ -15,7 +15,7 @@ use crate::io::{Action, FileIdentity, FileOpen, IoError, IoFile};
 use crate::latch::Latch;
 use crate::page_table::PageTable;
 use crate::page_word::PageWord;
-use crate::pool::PoolShared;
+use crate::pool_handle::PoolHandle;
 
 /// An open file of a pool. Cloning gives another handle to the same file.
 ///
@@ -23,7 +23,7 @@ use crate::pool::PoolShared;
 /// [`Pool::checkpoint`](crate::Pool::checkpoint) and [`Pool::close`](crate::Pool::close), and opening the same path again
 /// gives it back. [`File::close`] ends that.
 pub struct File {
-    pub(crate) pool: Arc<PoolShared>,
+    pub(crate) pool: PoolHandle,
     pub(crate) shared: Arc<FileShared>,
 }
 
@@ -126,7 +126,7 @@ impl fmt::Debug for Page<'_> {
 impl Clone for File {
     fn clone(&self) -> Self {
         self.shared.handles.fetch_add(1, Ordering::Relaxed);
-        Self { pool: Arc::clone(&self.pool), shared: Arc::clone(&self.shared) }
+        Self { pool: self.pool.clone(), shared: Arc::clone(&self.shared) }
     }
 }
 
@@ -143,7 +143,7 @@ impl fmt::Debug for File {
 }
 
 impl File {
-    pub(crate) fn new(pool: Arc<PoolShared>, shared: Arc<FileShared>) -> Self {
+    pub(crate) fn new(pool: PoolHandle, shared: Arc<FileShared>) -> Self {
         shared.handles.fetch_add(1, Ordering::Relaxed);
         Self { pool, shared }
     }

@@ -50,6 +50,7 @@ mod page_table;
 mod page_word;
 mod policy;
 mod pool;
+mod pool_handle;
 mod prefetch;
 mod read_ahead;
 mod read_many;
@@ -64,6 +65,7 @@ mod sys;
 mod tenant;
 mod timer;
 mod write_back;
+mod write_window;
 
 pub use asynchronous::{OwnedReadGuard, OwnedWriteGuard, ReadFuture, WriteFuture};
 pub use bufpool_policies::classic::PolicyKind as Policy;

@@ -25,15 +25,20 @@ pub(crate) const OPERATION: &str = "write page";
 
 /// A page about to be written, and where from.
 pub(crate) struct Outgoing {
-    file: Arc<FileShared>,
-    number: u64,
+    pub file: Arc<FileShared>,
+    pub number: u64,
+    /// The page is not written before the log is durable up to here.
+    pub page_lsn: u64,
+    pub seen: Seen,
+    source: Source,
+}
+
+/// A page as it was when it was taken to be written; it stays in its frame, which is marked as being written.
+pub(crate) struct Seen {
     frame: FrameId,
     mark: Mark,
-    /// The page is not written before the log is durable up to here.
-    page_lsn: u64,
-    /// Where the log ended when the page was copied: no later change was logged before.
+    /// Where the log ended: no later change was logged before.
     log_end: u64,
-    source: Source,
 }
 
 enum Source {
@@ -123,7 +128,7 @@ impl PoolShared {
             None => Source::Latched(latch),
         };
         let file = Arc::clone(file);
-        Taken::Outgoing(Outgoing { file, number, frame, mark, page_lsn, log_end, source })
+        Taken::Outgoing(Outgoing { file, number, page_lsn, seen: Seen { frame, mark, log_end }, source })
     }
 
     /// Writes pages sorted by file and number, and waits. Returns how many were written, and the first failure: what could not
@@ -146,14 +151,9 @@ impl PoolShared {
         drop(views);
         let mut written = 0;
         for (page, result) in batch.into_iter().zip(results) {
-            let entry = self.frames.get(page.frame);
             match result {
-                Ok(()) if self.mark_clean(entry, page.mark) => written += 1,
                 Ok(()) => {
-                    // Changed since it was copied, so after this.
-                    if self.log.is_some() {
-                        entry.set_rec_lsn(page.log_end);
-                    }
+                    self.note_written(&page.seen);
                     written += 1;
                 }
                 Err(error) => outcome = outcome.and(Err(error)),
@@ -165,11 +165,26 @@ impl PoolShared {
         (written, outcome)
     }
 
-    fn end_write(&self, page: Outgoing) {
-        self.frames.get(page.frame).end_write();
+    /// A page that stays in memory is in its file as it was seen.
+    pub(crate) fn note_written(&self, seen: &Seen) {
+        let entry = self.frames.get(seen.frame);
+        if !self.mark_clean(entry, seen.mark) && self.log.is_some() {
+            // Changed since it was copied, so after this.
+            entry.set_rec_lsn(seen.log_end);
+        }
+    }
+
+    /// Its write is over, or is not made. To be announced.
+    pub(crate) fn end_write(&self, page: Outgoing) {
+        self.end_write_of(&page.seen);
         if let Source::Copy(copy) = page.source {
             self.reserve.give_back(copy);
         }
+    }
+
+    /// As [`end_write`](Self::end_write), for a page whose copy is given back otherwise.
+    pub(crate) fn end_write_of(&self, seen: &Seen) {
+        self.frames.get(seen.frame).end_write();
     }
 
     /// The page's contents as of `mark` are in its file. True if that makes it clean.
@@ -193,18 +208,24 @@ impl PoolShared {
         }
         let mut results = Vec::with_capacity(pages.len());
         while let Some(rest) = pages.get(results.len()..).filter(|rest| !rest.is_empty()) {
-            let mut buffers = self.hook_buffers.take(rest.len());
-            for ((file, number, lease), buffer) in rest.iter().zip(&mut buffers) {
-                let bytes = self.arena.bytes_mut(buffer);
-                bytes.copy_from_slice(self.arena.bytes(lease));
-                self.prepare_for_write(file, *number, bytes);
-            }
+            let buffers = self.prepare(rest);
             let prepared =
                 rest.iter().zip(&buffers).map(|((file, number, _), buffer)| (*file, *number, buffer));
             results.extend(self.write_unprepared(&prepared.collect::<Vec<_>>()));
             self.hook_buffers.give_back(buffers);
         }
         results
+    }
+
+    /// What hooks make of the first of the pages (at least one; not none) for their files, as many as there are buffers for.
+    pub(crate) fn prepare(&self, pages: &[PageBytes<'_>]) -> Vec<FrameLease> {
+        let mut buffers = self.hook_buffers.take(pages.len());
+        for ((file, number, lease), buffer) in pages.iter().zip(&mut buffers) {
+            let bytes = self.arena.bytes_mut(buffer);
+            bytes.copy_from_slice(self.arena.bytes(lease));
+            self.prepare_for_write(file, *number, bytes);
+        }
+        buffers
     }
 
     fn write_unprepared(&self, pages: &[PageBytes<'_>]) -> Vec<Result<()>> {
@@ -242,9 +263,14 @@ impl PoolShared {
             results[failed].fill_with(|| Err(error.duplicate()));
         }
         let written = pages.iter().zip(&results).filter(|(_, result)| result.is_ok());
-        let count = written.map(|((file, ..), _)| file.set_unsynced()).count();
-        self.counters.writes.fetch_add(count as u64, Ordering::Relaxed);
+        written.for_each(|((file, ..), _)| self.count_written(file, 1));
         results
+    }
+
+    /// Pages of the file were written; to be called before they are let go of.
+    pub(crate) fn count_written(&self, file: &FileShared, pages: usize) {
+        file.set_unsynced();
+        self.counters.writes.fetch_add(pages as u64, Ordering::Relaxed);
     }
 
     /// One write goes the short way, without a group.
@@ -258,7 +284,7 @@ impl PoolShared {
         }
     }
 
-    fn write_failed(&self, file: &FileShared, number: u64, error: IoError) -> Error {
+    pub(crate) fn write_failed(&self, file: &FileShared, number: u64, error: IoError) -> Error {
         self.counters.write_failures.fetch_add(1, Ordering::Relaxed);
         file.poison(file.io_error(OPERATION, error).at_page(number))
     }
@@ -275,6 +301,16 @@ impl View<'_> {
         match self {
             Self::Copy(lease) => lease,
             Self::Latched(view) => view,
+        }
+    }
+}
+
+impl Outgoing {
+    /// What is to be done when it is written, and the copy to write; the latch of a page that is written from its own frame is let go of.
+    pub(crate) fn into_copy(self) -> Option<(Seen, FrameLease)> {
+        match self.source {
+            Source::Copy(copy) => Some((self.seen, copy)),
+            Source::Latched(_) => None,
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::log::LogLink;
 use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions, Shares};
 use crate::page_table::PageTableBudget;
 use crate::policy::{PolicyState, TenantEntry};
+use crate::pool_handle::PoolHandle;
 use crate::read_ahead::Streams;
 use crate::report::Report;
 use crate::reserve::{HookBuffers, Reserve};
@@ -39,7 +40,7 @@ use crate::write_back::WriteBack;
 /// written as by a checkpoint, but nobody hears of errors; a thread that is panicking writes nothing.
 #[derive(Clone)]
 pub struct Pool {
-    shared: Arc<PoolShared>,
+    shared: PoolHandle,
 }
 
 /// What all handles of a pool share.
@@ -87,6 +88,8 @@ pub(crate) struct PoolShared {
     threads_max: u32,
     direct: Direct,
     closed: AtomicBool,
+    /// How many [`PoolHandle`]s there are.
+    pub handles: AtomicUsize,
 
     /// Misses that wait for a frame; see [`PoolShared::frame_may_be_free`].
     pub frame_waiters: AtomicU32,
@@ -138,6 +141,7 @@ impl Pool {
         arena.register(&*backend);
         let hook_buffers = HookBuffers::new(free.split_off((frames + reserve) as usize));
         let reserve = Reserve::new(free.split_off(frames as usize), reserve_low as usize);
+        let write_back = Arc::new(WriteBack::new(reserve.frames()));
         let directory = Directory::new(DirectoryOptions {
             frames,
             allocation: options.allocation,
@@ -182,7 +186,7 @@ impl Pool {
             log: LogLink::new(options.log),
             hooks: options.hooks,
             backend,
-            write_back: Arc::default(),
+            write_back,
             page_table_budget: PageTableBudget::new(options.page_tables_bytes_max),
             counters: CachePadded::default(),
             latch_wait: Duration::from_millis(options.latch_wait_ms),
@@ -191,6 +195,7 @@ impl Pool {
             threads_max: options.threads_max,
             direct: options.direct,
             closed: AtomicBool::new(false),
+            handles: AtomicUsize::new(0),
             frame_waiters: AtomicU32::new(0),
             frame_lock: Mutex::new(()),
             timer: Timer::default(),
@@ -201,7 +206,7 @@ impl Pool {
             let started = shared.write_back.start(Arc::downgrade(&shared));
             started.map_err(|error| Error::from_io(OPERATION, error))?;
         }
-        Ok(Self { shared })
+        Ok(Self { shared: PoolHandle::new(shared) })
     }
 
     /// Opens the file at `path`, a regular file or a block device, and locks it: exclusively for writing, shared for
@@ -245,12 +250,12 @@ impl Pool {
 
     /// A tenant to be opened under a name for reports.
     pub fn tenant(&self, name: impl Into<String>) -> TenantOptions {
-        TenantOptions::new(Arc::clone(&self.shared), name.into())
+        TenantOptions::new(self.shared.clone(), name.into())
     }
 
     /// The tenant of those who do not care: number 0, without floor or cap, managed as the pool's options say.
     pub fn default_tenant(&self) -> Tenant {
-        Tenant::new(Arc::clone(&self.shared), DEFAULT_TENANT, "default".into())
+        Tenant::new(self.shared.clone(), DEFAULT_TENANT, "default".into())
     }
 
     /// Makes durable what was dirty, in all files, when the call began; concurrent writers go on, and what they change meanwhile may or may
@@ -338,7 +343,7 @@ impl Pool {
         if open.has_handles() || !is_same {
             return Err(already_open(name, &open.name));
         }
-        Ok(Some(File::new(Arc::clone(&self.shared), Arc::clone(open))))
+        Ok(Some(File::new(self.shared.clone(), Arc::clone(open))))
     }
 
     fn register(
@@ -374,7 +379,7 @@ impl Pool {
         policy.record(Event::File { id: shared.id, name: &shared.name });
         policy.files.push(Some(Arc::clone(&shared)));
         drop(policy);
-        Ok(File::new(Arc::clone(&self.shared), shared))
+        Ok(File::new(self.shared.clone(), shared))
     }
 }
 

@@ -22,6 +22,7 @@ use crate::optimistic::{OptimisticWriteGuard, PageView};
 use crate::page_word::Version;
 use crate::policy::{PolicyState, TenantEntry};
 use crate::pool::PoolShared;
+use crate::pool_handle::PoolHandle;
 use crate::{Context, Event, Manager, ManagerKind, Policy, Site};
 
 /// Whatever the engine isolates: a table, a query, a thread, a customer. Cloning gives another handle.
@@ -41,7 +42,7 @@ use crate::{Context, Event, Manager, ManagerKind, Policy, Site};
 /// could not be written. `write` and `create` also [`ErrorKind::ReadOnly`] and [`ErrorKind::FilePoisoned`].
 #[derive(Clone)]
 pub struct Tenant {
-    pub(crate) pool: Arc<PoolShared>,
+    pub(crate) pool: PoolHandle,
     party: Party,
     shared: Arc<TenantShared>,
 }
@@ -62,7 +63,7 @@ struct TenantShared {
 /// another floor or cap.
 #[must_use = "a tenant exists once it is opened"]
 pub struct TenantOptions {
-    pool: Arc<PoolShared>,
+    pool: PoolHandle,
     name: String,
     floor_frames: u32,
     cap_frames: Option<u32>,
@@ -88,7 +89,7 @@ pub struct At<'t> {
 }
 
 impl TenantOptions {
-    pub(crate) fn new(pool: Arc<PoolShared>, name: String) -> Self {
+    pub(crate) fn new(pool: PoolHandle, name: String) -> Self {
         Self { pool, name, floor_frames: 0, cap_frames: None, management: Management::Default }
     }
 
@@ -360,9 +361,9 @@ fn or_none<G>(granted: Result<G>) -> Result<Option<G>> {
 impl Tenant {
     access_functions!([&'g self] [] self, SiteRef::caller());
 
-    pub(crate) fn new(pool: Arc<PoolShared>, id: TenantId, name: Arc<str>) -> Self {
+    pub(crate) fn new(pool: PoolHandle, id: TenantId, name: Arc<str>) -> Self {
         let party = Party::new(pool.serial, id);
-        let open_in = AtomicPtr::new(Arc::as_ptr(&pool).cast_mut());
+        let open_in = AtomicPtr::new(Arc::as_ptr(pool.shared()).cast_mut());
         Self { pool, party, shared: Arc::new(TenantShared { open_in, name }) }
     }
 
@@ -411,7 +412,7 @@ impl Tenant {
     /// Neither is closed, and they belong together. A closed file has no resident pages.
     #[inline(always)]
     pub(crate) fn may_use(&self, file: &File) -> bool {
-        std::ptr::eq(Arc::as_ptr(&file.pool), self.shared.open_in.load(Ordering::Relaxed))
+        std::ptr::eq(Arc::as_ptr(file.pool.shared()), self.shared.open_in.load(Ordering::Relaxed))
     }
 
     /// The name given at opening.
@@ -587,7 +588,7 @@ impl Tenant {
     }
 
     pub(crate) fn check_file(&self, file: &File, operation: &'static str) -> Result<()> {
-        if Arc::ptr_eq(&self.pool, &file.pool) {
+        if self.pool.is_same(&file.pool) {
             return Ok(());
         }
         let message = format!("tenant {} belongs to another pool than the file", self.shared.name);

@@ -7,32 +7,42 @@
 //! * the *background writer* (one thread, none in deterministic mode) writes dirty victims that misses left in the reserve, and cleans
 //!   ahead of the ledger's head, so that later victims are clean; when more than `dirty_limit_percent` of the frames are dirty it goes on
 //!   until that is no longer so. It skips pages that are latched, and leaves the reserve below its low mark to misses.
-//! * a *miss* with a dirty victim takes a reserve frame and waits for no write as long as there is one. When there is none it helps: it
-//!   writes the victims that wait in the reserve and that the log already allows, at most [`HELP_PAGES`] of them, and takes one of
+//!   [`write_window`](crate::write_window) keeps what it writes in flight.
+//! * a *miss* with a dirty victim takes a reserve frame and waits for no write as long as there is one. When there is none it waits for
+//!   one that a write in flight gives back, at most [`RESERVE_WAIT`]; if nothing is in flight, or that was too long, it helps: it writes the victims that wait in the reserve and that the log already allows, at most [`HELP_PAGES`] of them, and takes one of
 //!   the frames that come free; only if none does it writes its own victim. It never advances the log.
 //! * *flush and checkpoint* ([`checkpoint`](crate::checkpoint)) write the rest.
 
+use std::iter::Peekable;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bufpool_policies::FileId;
 use parking_lot::{Condvar, Mutex};
 
 use crate::arena::FrameLease;
 use crate::error::Result;
 use crate::file::{FileShared, OwnedWord};
 use crate::frame::Frame;
+use crate::io::Lane;
 use crate::latch::{Departing, Patience};
 use crate::page_out::{OPERATION, Taken, Via};
 use crate::pool::PoolShared;
+use crate::write_window::{Fate, Launch};
 
-/// Pages handed to the device together: four transfers of 256 KiB at 4 KiB pages. With 64 the writer waits out one transfer after the
-/// other, and adjacent dirty pages leave at 0.8 of the pace of a bare loop with one in flight; with 256, at 1.3 (`bufbench write-back`).
+/// Pages that flushes take before they wait for the device, and that the background writer looks at together.
 pub(crate) const BATCH_PAGES: usize = 256;
 
 /// Waiting victims that a miss writes at most.
 const HELP_PAGES: usize = 8;
+
+/// Waiting victims that are worth starting however busy the device is, if the reserve has room for eight times as many.
+const GATHERED_PAGES: usize = 64;
+
+/// How long a miss waits for a frame that a write in flight may give back, before it writes itself. Few writes last longer.
+const RESERVE_WAIT: Duration = Duration::from_millis(5);
 
 /// Pause before the background writer asks again a log that could not be advanced.
 const LOG_RETRY: Duration = Duration::from_millis(10);
@@ -45,8 +55,14 @@ pub(crate) struct Departure {
     pub lease: FrameLease,
 }
 
+impl Departure {
+    /// What departures are sorted by.
+    fn place(&self) -> (FileId, u64) {
+        (self.file.id, self.number)
+    }
+}
+
 /// What the background writer has to do.
-#[derive(Default)]
 pub(crate) struct WriteBack {
     queue: Mutex<Queue>,
     work: Condvar,
@@ -58,20 +74,82 @@ pub(crate) struct WriteBack {
 #[derive(Default)]
 struct Queue {
     departures: Vec<Departure>,
+    /// So many departures are a run worth starting; with twice as many pages in flight the device is busy.
+    worthwhile: usize,
+    /// Departures since the writer looked ahead.
+    unforeseen: usize,
     look_ahead: bool,
     /// The log did not allow the departures to be written.
     is_held_up: bool,
     is_working: bool,
+    /// Pages that the background writer has begun to write.
+    in_flight: usize,
+    /// It waits for them, and for nothing else.
+    waits_for_writes: bool,
     stop: bool,
 }
 
+impl Queue {
+    fn is_busy(&self) -> bool {
+        self.in_flight >= 2 * self.worthwhile
+    }
+
+    /// Departures wait for the background writer.
+    fn has_departures(&self) -> bool {
+        !self.departures.is_empty() && !self.is_held_up
+    }
+
+    /// They are worth starting now, rather than when they have more neighbours.
+    fn has_gathered(&self) -> bool {
+        self.has_departures() && (self.departures.len() >= self.worthwhile || !self.is_busy())
+    }
+
+    fn has_work(&self) -> bool {
+        self.has_gathered() || self.look_ahead && !self.is_busy()
+    }
+}
+
 impl WriteBack {
+    /// For a pool with `reserve` frames in its clean reserve.
+    pub fn new(reserve: usize) -> Self {
+        let worthwhile = (reserve / 8).clamp(1, GATHERED_PAGES);
+        Self {
+            queue: Mutex::new(Queue { worthwhile, ..Queue::default() }),
+            work: Condvar::new(),
+            idle: Condvar::new(),
+            thread: Mutex::new(None),
+        }
+    }
+
     /// A miss leaves a page to be written.
     pub fn enqueue(&self, departure: Departure) {
         let mut queue = self.queue.lock();
         queue.departures.push(departure);
-        queue.look_ahead = true;
-        self.work.notify_one();
+        queue.unforeseen += 1;
+        // Victims ought to be clean.
+        queue.look_ahead |= queue.unforeseen >= queue.worthwhile;
+        if queue.has_work() {
+            self.work.notify_one();
+        }
+    }
+
+    /// The background writer is about to hand pages to the device.
+    pub fn begin(&self, pages: usize) {
+        self.queue.lock().in_flight += pages;
+    }
+
+    /// They are written, or could not be.
+    pub fn end(&self, pages: usize) {
+        let mut queue = self.queue.lock();
+        queue.in_flight -= pages;
+        if queue.waits_for_writes {
+            self.work.notify_one();
+        }
+    }
+
+    /// Whether pages are in flight that may give back frames of the reserve.
+    fn is_writing(&self) -> bool {
+        self.queue.lock().in_flight > 0
     }
 
     /// Puts back what the log does not allow to be written yet.
@@ -121,12 +199,13 @@ impl WriteBack {
     }
 
     fn run(&self, pool: &Weak<PoolShared>) {
+        let mut lane = None;
         loop {
             {
                 let mut queue = self.queue.lock();
                 queue.is_working = false;
                 self.idle.notify_all();
-                while !queue.stop && !queue.look_ahead && (queue.departures.is_empty() || queue.is_held_up) {
+                while !queue.stop && !queue.has_work() {
                     if std::mem::take(&mut queue.is_held_up) {
                         self.work.wait_for(&mut queue, LOG_RETRY);
                     } else {
@@ -138,13 +217,32 @@ impl WriteBack {
                 }
                 queue.is_working = true;
             }
+            // What is in flight needs the pool, so it is held until that is written.
             let Some(pool) = pool.upgrade() else { return };
-            pool.write_back_round();
+            if lane.is_none() && pool.hooks.is_none() {
+                lane = pool.backend.lane();
+            }
+            let mut writer = Writer { pool: &pool, lane: lane.as_deref_mut() };
+            writer.round();
+            while writer.wait_for_more() {
+                writer.round();
+            }
         }
     }
 
     fn take_departures(&self) -> Vec<Departure> {
         std::mem::take(&mut self.queue.lock().departures)
+    }
+
+    /// Those that are worth starting. While the device is busy the latest stay, for neighbours that come after them.
+    fn take_gathered(&self) -> Vec<Departure> {
+        let mut queue = self.queue.lock();
+        if !queue.has_gathered() {
+            return Vec::new();
+        }
+        let waiting = queue.departures.len();
+        let stay = if queue.is_busy() { waiting % queue.worthwhile } else { 0 };
+        queue.departures.drain(..waiting - stay).collect()
     }
 
     /// At most `most` departures that `allows` lets pass.
@@ -154,8 +252,22 @@ impl WriteBack {
         allowed.take(most).collect()
     }
 
+    /// True if the device is busy: the writer looks ahead again, if that is `worthwhile`, when it is not.
+    fn postpone_look_ahead(&self, worthwhile: bool) -> bool {
+        let mut queue = self.queue.lock();
+        let is_busy = queue.is_busy();
+        queue.look_ahead |= is_busy && worthwhile;
+        is_busy
+    }
+
+    /// Whether to look ahead now. Later if the device is busy.
     fn take_look_ahead(&self) -> bool {
-        std::mem::take(&mut self.queue.lock().look_ahead)
+        let mut queue = self.queue.lock();
+        if queue.is_busy() {
+            return false;
+        }
+        queue.unforeseen = 0;
+        std::mem::take(&mut queue.look_ahead)
     }
 }
 
@@ -200,52 +312,40 @@ impl PoolShared {
         self.frames.iter().filter_map(|(_, frame)| rec_lsn(frame)).min()
     }
 
-    /// One round of the background writer.
-    fn write_back_round(&self) {
-        self.write_departures();
-        if self.write_back.take_look_ahead() {
-            self.write_ahead();
-        }
-    }
-
-    /// Writes what misses have left in the reserve: first what the log allows as it is, then what it can be advanced for. The rest
-    /// waits in the queue for a later round.
+    /// Writes what misses have left in the reserve, and waits; for a pool that has no background writer any more.
     pub(crate) fn write_departures(&self) {
-        let durable = self.log.durable();
         let departures = self.write_back.take_departures();
-        let (allowed, later): (Vec<_>, Vec<_>) =
-            departures.into_iter().partition(|departure| self.departure_lsn(departure) <= durable);
-        self.write_allowed(allowed);
-        let Some(greatest) = later.iter().map(|departure| self.departure_lsn(departure)).max() else {
-            return;
-        };
-        let advanced = self.advance_log(greatest, OPERATION).is_ok();
+        let greatest = departures.iter().map(|departure| self.departure_lsn(departure)).max();
+        let advanced = self.advance_log(greatest.unwrap_or(0), OPERATION).is_ok();
         let durable = self.log.durable();
-        let (allowed, held_up) =
-            later.into_iter().partition(|departure| advanced || self.departure_lsn(departure) <= durable);
+        let (mut allowed, held_up): (Vec<_>, Vec<_>) = departures
+            .into_iter()
+            .partition(|departure| advanced || self.departure_lsn(departure) <= durable);
         self.write_back.hold_up(held_up);
-        self.write_allowed(allowed);
+        allowed.sort_by_key(Departure::place);
+        while !allowed.is_empty() {
+            let rest = allowed.split_off(allowed.len().min(BATCH_PAGES));
+            self.write_departure_batch(std::mem::replace(&mut allowed, rest));
+        }
     }
 
     fn departure_lsn(&self, departure: &Departure) -> u64 {
         self.frames.get(departure.lease.frame()).page_lsn()
     }
 
-    fn write_allowed(&self, mut departures: Vec<Departure>) {
-        departures.sort_by_key(|departure| (departure.file.id, departure.number));
-        while !departures.is_empty() {
-            let rest = departures.split_off(departures.len().min(BATCH_PAGES));
-            self.write_departure_batch(std::mem::replace(&mut departures, rest));
-        }
-    }
-
-    /// A reserve frame for a miss that found none: writes a few of the victims that hold them.
+    /// A reserve frame for a miss that found none: one that a write in flight gives back soon, or one of a few waiting victims that it
+    /// writes itself.
     #[cold]
-    pub(crate) fn help_write_back(&self) -> Option<FrameLease> {
+    pub(crate) fn wait_for_reserve(&self) -> Option<FrameLease> {
+        if self.write_back.is_writing()
+            && let Some(lease) = self.reserve.take_until(Instant::now() + RESERVE_WAIT)
+        {
+            return Some(lease);
+        }
         let durable = self.log.durable();
         let mut some =
             self.write_back.take_some(HELP_PAGES, |departure| self.departure_lsn(departure) <= durable);
-        some.sort_by_key(|departure| (departure.file.id, departure.number));
+        some.sort_by_key(Departure::place);
         let written = self.write_departure_batch(some);
         self.counters.miss_writes.fetch_add(written as u64, Ordering::Relaxed);
         self.reserve.take()
@@ -264,10 +364,8 @@ impl PoolShared {
         let results = self.write_pages(&pages.collect::<Vec<_>>());
         let mut written = 0;
         for (departure, result) in batch.into_iter().zip(results) {
-            let frame = self.frames.get(departure.lease.frame());
-            if result.is_ok() && self.mark_clean(frame, frame.mark()) {
-                // Pages in reserve frames are read under latches only.
-                frame.vacate(false);
+            if result.is_ok() {
+                self.leave_reserve(&departure.lease);
                 // The frame first: whoever waits for the page may need one.
                 self.reserve.give_back(departure.lease);
                 departure.departing.finish();
@@ -280,53 +378,203 @@ impl PoolShared {
         written
     }
 
+    /// A departing page is in its file, and its reserve frame is empty.
+    pub(crate) fn leave_reserve(&self, lease: &FrameLease) {
+        let frame = self.frames.get(lease.frame());
+        let was_marked_clean = self.mark_clean(frame, frame.mark());
+        debug_assert!(was_marked_clean, "nobody changes a departing page");
+        // Pages in reserve frames are read under latches only.
+        frame.vacate(false);
+    }
+
+    /// Those of the `count` pages nearest the ledger's head that are dirty and may be written, by file and number. The very nearest come
+    /// last: misses that are on their way there would take every other page of a run. Also the greatest log
+    /// sequence number among them.
+    fn coldest_dirty(&self, count: usize) -> (Vec<(Arc<FileShared>, u64)>, u64) {
+        let mut coldest = Vec::with_capacity(count);
+        let mut greatest_lsn = 0;
+        let (mut near, mut pages): (Vec<_>, Vec<_>) = {
+            let mut policy = self.policy.lock();
+            self.drain_logs(&mut policy);
+            policy.directory.coldest(count, &mut coldest);
+            let nearest = (self.reserve.frames() / 2).min(count / 4);
+            let dirty = (0..).zip(coldest).filter_map(|(place, frame)| {
+                let entry = self.frames.get(frame);
+                let page = entry.page().filter(|_| entry.is_dirty() && !entry.is_writing())?;
+                let file = policy.file(page.file()).filter(|file| !file.is_poisoned())?;
+                greatest_lsn = greatest_lsn.max(entry.page_lsn());
+                Some((place < nearest, (Arc::clone(file), page.number())))
+            });
+            dirty.partition(|(is_near, _)| *is_near)
+        };
+        let by_place = |(_, (file, number)): &(bool, (Arc<FileShared>, u64))| (file.id, *number);
+        near.sort_by_key(by_place);
+        pages.sort_by_key(by_place);
+        let pages = pages.into_iter().chain(near).map(|(_, page)| page).collect();
+        (pages, greatest_lsn)
+    }
+}
+
+/// The background writer at work.
+struct Writer<'p> {
+    pool: &'p PoolShared,
+    /// Where its writes are in flight; without one the backend sees to them.
+    lane: Option<&'p mut (dyn Lane + 'static)>,
+}
+
+impl Writer<'_> {
+    /// Starts what there is to write.
+    fn round(&mut self) {
+        self.start_departures();
+        if self.pool.write_back.take_look_ahead() {
+            self.write_ahead();
+        }
+    }
+
+    /// Waits at the end of a round: true when there is more to start, false once nothing is in flight.
+    fn wait_for_more(&mut self) -> bool {
+        let has_more = |queue: &Queue| queue.has_work() && !queue.stop;
+        self.wait_while(|queue| !has_more(queue));
+        let queue = self.pool.write_back.queue.lock();
+        queue.in_flight > 0 && has_more(&queue)
+    }
+
+    /// Waits until a quarter of what is in flight is written, or there are departures to start. False if nothing is in flight, or it has to stop.
+    fn wait_for_room(&mut self) -> bool {
+        let in_flight = self.pool.write_back.queue.lock().in_flight;
+        let enough = in_flight * 3 / 4;
+        self.wait_while(|queue| queue.in_flight > enough && !queue.has_gathered() && !queue.stop);
+        in_flight > 0 && !self.pool.write_back.queue.lock().stop
+    }
+
+    /// Waits while something is in flight and `still` holds.
+    fn wait_while(&mut self, still: impl Fn(&Queue) -> bool) {
+        let write_back = &self.pool.write_back;
+        let still = |queue: &Queue| queue.in_flight > 0 && still(queue);
+        while still(&write_back.queue.lock()) {
+            if self.lane.as_deref_mut().is_some_and(Lane::wait) {
+                continue;
+            }
+            let mut queue = write_back.queue.lock();
+            if still(&queue) {
+                queue.waits_for_writes = true;
+                write_back.work.wait(&mut queue);
+                queue.waits_for_writes = false;
+            }
+        }
+    }
+
+    /// What is in the lane ends first: readers of departing pages wait for it, and the log may take its time.
+    fn advance_log(&mut self, lsn: u64) -> Result<()> {
+        if lsn > self.pool.log.durable() && self.lane.is_some() {
+            self.wait_while(|_| true);
+        }
+        self.pool.advance_log(lsn, OPERATION)
+    }
+
+    /// Starts writing what misses have left in the reserve: first what the log allows as it is, then what it can be advanced for. The rest
+    /// goes back to the queue, for a later round.
+    fn start_departures(&mut self) {
+        let pool = self.pool;
+        let durable = pool.log.durable();
+        let departures = pool.write_back.take_gathered();
+        let (allowed, later): (Vec<_>, Vec<_>) =
+            departures.into_iter().partition(|departure| pool.departure_lsn(departure) <= durable);
+        self.launch_departures(allowed);
+        let Some(greatest) = later.iter().map(|departure| pool.departure_lsn(departure)).max() else {
+            return;
+        };
+        let advanced = self.advance_log(greatest).is_ok();
+        let durable = pool.log.durable();
+        let (allowed, held_up) =
+            later.into_iter().partition(|departure| advanced || pool.departure_lsn(departure) <= durable);
+        pool.write_back.hold_up(held_up);
+        self.launch_departures(allowed);
+    }
+
+    fn launch_departures(&mut self, mut departures: Vec<Departure>) {
+        departures.sort_by_key(Departure::place);
+        let mut launch = Launch::new(self.pool, self.lane.as_deref_mut());
+        for Departure { file, number, departing, lease } in departures {
+            launch.push(file, number, Fate::Departs(departing), lease);
+        }
+    }
+
     /// Cleans pages that will be victims soon, and more while too many are dirty.
-    fn write_ahead(&self) {
-        let all = self.frames_count as usize;
+    fn write_ahead(&mut self) {
+        let pool = self.pool;
+        let all = pool.frames_count as usize;
         let mut looked_at = (all / 16).max(BATCH_PAGES);
         loop {
-            let over_limit = self.counters.dirty_frames.load(Ordering::Relaxed) > self.dirty_limit;
-            let mut pages = self.coldest_dirty(looked_at);
-            pages.sort_by_key(|(file, number)| (file.id, *number));
-            let mut written = 0;
-            for batch in pages.chunks(BATCH_PAGES) {
-                written += self.write_spare(batch);
-                // Misses that wait for reserve frames come first.
-                self.write_departures();
+            let over_limit = pool.counters.dirty_frames.load(Ordering::Relaxed) > pool.dirty_limit;
+            let (pages, greatest_lsn) = pool.coldest_dirty(looked_at);
+            // Once for all of them. A failure is counted, and what the log does not allow stays dirty.
+            let _ = self.advance_log(greatest_lsn);
+            let started = self.start_ahead(&pages);
+            if pool.write_back.postpone_look_ahead(started > 0 || over_limit) {
+                return;
             }
             // Farther from the head only where there is little to do near it: looking takes the policy lock.
             if over_limit && pages.len() < BATCH_PAGES && looked_at < all {
                 looked_at = (looked_at * 2).min(all);
-            } else if written == 0 {
+            } else if started == 0 && !(over_limit && self.wait_for_room()) {
                 return;
             }
         }
     }
 
-    /// Those of the `count` pages nearest the ledger's head that are dirty and may be written.
-    fn coldest_dirty(&self, count: usize) -> Vec<(Arc<FileShared>, u64)> {
-        let mut policy = self.policy.lock();
-        self.drain_logs(&mut policy);
-        let mut coldest = Vec::with_capacity(count);
-        policy.directory.coldest(count, &mut coldest);
-        let dirty = coldest.into_iter().filter_map(|frame| {
-            let entry = self.frames.get(frame);
-            let page = entry.page().filter(|_| entry.is_dirty() && !entry.is_writing())?;
-            let file = policy.file(page.file()).filter(|file| !file.is_poisoned())?;
-            Some((Arc::clone(file), page.number()))
-        });
-        dirty.collect()
-    }
-
-    /// Writes those of the pages that nobody holds, as far as the reserve is above its low mark. Returns how many.
-    fn write_spare(&self, pages: &[(Arc<FileShared>, u64)]) -> usize {
-        let mut batch = Vec::with_capacity(pages.len());
-        for (file, number) in pages {
-            if let Taken::Outgoing(page) = self.take_for_write(file, *number, Patience::None, Via::Copy) {
-                batch.push(page);
+    /// Starts writing those of the pages that nobody holds and the log allows, as far as the reserve is above its low mark or gets there
+    /// by what is in flight. Returns how many.
+    fn start_ahead(&mut self, pages: &[(Arc<FileShared>, u64)]) -> usize {
+        let pool = self.pool;
+        let mut started = 0;
+        let mut rest = pages.iter().peekable();
+        while rest.peek().is_some() {
+            let (launched, has_room) = self.launch_ahead(&mut rest);
+            started += launched;
+            if !has_room && !self.wait_for_room() {
+                return started;
+            }
+            self.start_departures();
+            if !has_room {
+                continue;
+            }
+            // Misses have come so far meanwhile, and take page by page what would be runs.
+            if pool.write_back.queue.lock().has_departures() {
+                return started;
             }
         }
-        // Failures are counted, and what could not be written stays dirty.
-        self.write_outgoing(batch, OPERATION).0
+        started
+    }
+
+    /// Until there is no room in the reserve, which is the second result, or somebody else has a page.
+    fn launch_ahead<'a>(
+        &mut self,
+        pages: &mut Peekable<impl Iterator<Item = &'a (Arc<FileShared>, u64)>>,
+    ) -> (usize, bool) {
+        let pool = self.pool;
+        let mut launch = Launch::new(pool, self.lane.as_deref_mut());
+        let mut launched = 0;
+        while let Some((file, number)) = pages.peek() {
+            match pool.take_for_write(file, *number, Patience::None, Via::Copy) {
+                Taken::NoRoom => return (launched, false),
+                Taken::Outgoing(page) if page.page_lsn > pool.log.durable() => {
+                    pool.end_write(page);
+                    pool.write_ends.announce();
+                }
+                Taken::Outgoing(page) => {
+                    if let Some((seen, copy)) = page.into_copy() {
+                        launch.push(Arc::clone(file), *number, Fate::Stays(seen), copy);
+                        launched += 1;
+                    }
+                }
+                Taken::Clean | Taken::InFlight | Taken::Refused(_) => {
+                    pages.next();
+                    return (launched, true);
+                }
+            }
+            pages.next();
+        }
+        (launched, true)
     }
 }

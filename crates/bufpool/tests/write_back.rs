@@ -125,6 +125,26 @@ fn dropping_every_handle_writes_what_is_dirty() {
     assert_eq!(version(&bytes[2 * PAGE_BYTES..][..PAGE_BYTES], 2), 8);
 }
 
+/// Also where the background writer and the backend have the pool at that moment.
+#[test]
+fn whoever_drops_the_last_handle_finds_everything_written_and_unlocked() {
+    for seed in 0..20 {
+        let device = SimDevice::new(seed);
+        let (pool, file) = sim_pool(&device, small().dirty_limit_percent(1));
+        device.set_latency(Duration::from_micros(20), Duration::from_micros(200));
+        let tenant = pool.default_tenant();
+        for number in 0..100 {
+            stamp(&mut tenant.create(file.page(number)).unwrap(), number, 1);
+        }
+        drop((pool, tenant, file));
+        for (number, page) in (0..).zip(device.contents("data").unwrap().chunks(PAGE_BYTES)) {
+            assert_eq!(version(page, number), 1);
+        }
+        let pool = small().open_on(&device).unwrap();
+        assert_eq!(pool.open_file("data", FileOptions::new()).unwrap().pages(), 100);
+    }
+}
+
 #[test]
 fn a_thread_that_panics_with_the_last_handle_writes_nothing() {
     let device = SimDevice::new(8);

@@ -34,6 +34,9 @@ pub struct WriteBackArgs {
     /// Single pages that the bare loop keeps in flight
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub depth: u32,
+    /// Only the lines whose name begins like this: random, sequential or p99
+    #[arg(long, default_value = "")]
+    pub only: String,
     /// The pool's I/O backend
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
@@ -54,7 +57,10 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
         ("random 4 KiB", "pages/s", Order::Random { depth: args.depth }),
         ("sequential 256 KiB, depth 1", "pages/s", Order::Sequential { depth: 1 }),
         ("sequential 256 KiB, depth 8", "pages/s", Order::Sequential { depth: 8 }),
-    ] {
+    ]
+    .into_iter()
+    .filter(|(work, ..)| work.starts_with(&args.only))
+    {
         let mut writes = PageWrites::new(&path, order, frames, direct, io, seed)?;
         let mut cpu_us = (Vec::new(), Vec::new());
         let rounds = alternate(work, || {
@@ -77,7 +83,10 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
     for (work, writer) in [
         ("p99 of a hit, others are written", Writer::OfOtherPages),
         ("p99 of a hit, the same are written", Writer::OfTheSamePages),
-    ] {
+    ]
+    .into_iter()
+    .filter(|(work, _)| work.starts_with(&args.only))
+    {
         let mut written = 0;
         let rounds = alternate(work, || {
             let (ours, pages) = latency.p99_ns(args.hits as usize, writer)?;

@@ -92,6 +92,12 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         feed.land();
     }
 
+    /// Where the calling thread may keep operations in flight that nobody else sees to; none where [`Backend::submit`] is as good. To be used
+    /// and dropped in this thread, and emptied before the backend is drained.
+    fn lane(&self) -> Option<Box<dyn Lane>> {
+        None
+    }
+
     /// Does one thing and waits for it.
     fn run(&self, file: &Arc<IoFile>, action: Action) -> Result<(), IoError>;
 
@@ -105,6 +111,17 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
 
     /// What runs, and why not something better.
     fn report(&self) -> IoReport;
+}
+
+/// Operations of one thread of the library, which alone starts them and sees to their completions: no other thread has to be woken, and the
+/// device works while this one prepares what comes next.
+pub(crate) trait Lane {
+    /// Starts all `requests` (taking them out of the vector), and completes what is done by now.
+    fn submit(&mut self, requests: &mut Vec<Request>);
+
+    /// Waits until something is done, and completes it. False if the lane has nothing in flight: what it does not do itself is completed by
+    /// the backend's threads.
+    fn wait(&mut self) -> bool;
 }
 
 /// What to do with a file.

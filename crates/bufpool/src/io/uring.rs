@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | one, waited for ([`Backend::run`], or a batch of one) | the caller, with one positioned system call |
 //! | a batch, waited for ([`Backend::submit_and_wait`], [`Backend::stream`]) | the caller, on a ring leased for the batch |
+//! | those of the background writer ([`Backend::lane`]) | the background writer, on a ring of its own |
 //! | not waited for ([`Backend::submit`]) | the I/O thread, on a ring of its own ([`driver`]) |
 //!
 //! A thread never returns to its own work with operations in a ring that it submitted itself. It could
@@ -73,7 +74,7 @@ use self::setup::Notes;
 use super::file::{Registration, Registry};
 use super::threads::Threads;
 use super::{
-    Action, Backend, Feed, FileOpen, Group, IoError, IoFile, IoOptions, IoReport, OpenError, Request,
+    Action, Backend, Feed, FileOpen, Group, IoError, IoFile, IoOptions, IoReport, Lane, OpenError, Request,
     transfer,
 };
 use crate::sys;
@@ -227,6 +228,17 @@ impl Backend for Uring {
         feed.land();
     }
 
+    fn lane(&self) -> Option<Box<dyn Lane>> {
+        let shared = Arc::clone(&self.shared);
+        let driver = shared.driver.ring_fd();
+        let mut ring = setup::lane_ring(&self.options, driver, &shared.calls).ok()?;
+        if let Some(&region) = shared.region.get() {
+            // Without it this ring only costs a little more.
+            let _ = ring.register_region(region, Some(driver));
+        }
+        Some(Box::new(OwnRing { shared, ring, waiting: VecDeque::new(), outcomes: Vec::new() }))
+    }
+
     fn run(&self, file: &Arc<IoFile>, action: Action) -> Result<(), IoError> {
         transfer::run(file, &action)
     }
@@ -345,6 +357,43 @@ impl<'shared> Lease<'shared> {
             }
             let share = if waiting.is_empty() { 2 } else { REFILLS };
             advance(ring, ring.in_flight().div_ceil(share), &mut outcomes, shared);
+        }
+    }
+}
+
+/// A ring that belongs to one thread for good. It registers no files, which would keep closed ones open.
+struct OwnRing {
+    shared: Arc<Shared>,
+    ring: Ring,
+    /// What the ring had no room for.
+    waiting: VecDeque<Request>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Lane for OwnRing {
+    fn submit(&mut self, requests: &mut Vec<Request>) {
+        self.waiting.extend(requests.drain(..));
+        self.start();
+    }
+
+    fn wait(&mut self) -> bool {
+        let in_flight = self.ring.in_flight();
+        if in_flight == 0 {
+            return false;
+        }
+        // A system call for every few operations, if there are many.
+        advance(&mut self.ring, in_flight.div_ceil(REFILLS), &mut self.outcomes, &self.shared);
+        self.start();
+        true
+    }
+}
+
+impl OwnRing {
+    /// Starts what waits. Afterwards nothing waits, or the ring is full.
+    fn start(&mut self) {
+        while self.ring.has_room() && !self.waiting.is_empty() {
+            fill(&mut self.ring, &mut self.waiting, &self.shared);
+            advance(&mut self.ring, 0, &mut self.outcomes, &self.shared);
         }
     }
 }

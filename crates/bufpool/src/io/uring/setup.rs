@@ -93,6 +93,12 @@ pub(super) fn lease_ring(options: &IoOptions, driver: RawFd, calls: &Arc<AtomicU
     Ok(ring)
 }
 
+/// A ring that one thread has for itself, for transfers of files that it does not register.
+pub(super) fn lane_ring(options: &IoOptions, driver: RawFd, calls: &Arc<AtomicU64>) -> io::Result<Ring> {
+    let options = IoOptions { sqpoll_idle_ms: None, iopoll: false, ..options.clone() };
+    Ok(Ring::new(step_down(&options, &FOR_LEASE, Some(driver), None)?, options.depth, calls))
+}
+
 /// The first ring of the ladder that the kernel makes and that works. EINVAL means a flag that it does
 /// not know; any other error would be the same on every step.
 fn step_down(

@@ -385,3 +385,35 @@ fn a_panic_in_a_stream_leaves_nothing_in_flight() {
     drop(leases);
     backend.drain();
 }
+
+#[test]
+fn a_lane_does_more_than_its_ring_holds_and_closes_files_at_once() {
+    const WRITES: usize = 100;
+    let Some(backend) = started(&IoOptions { depth: 8, ..IoOptions::default() }) else { return };
+    let Some(mut lane) = backend.lane() else { panic!("no second ring") };
+    let directory = directory();
+    let memory = Mapping::new(16 * 4096).unwrap();
+    for _ in 0..3 {
+        // Its lock has to be free again.
+        let file = open(&backend, &directory, Direct::Prefer);
+        let group = Group::new(WRITES + 1);
+        let request = |number: usize| Request {
+            file: Arc::clone(&file),
+            action: match number {
+                // Rings do not allocate: the backend's threads do, and complete it.
+                WRITES => Action::Allocate { offset: 0, bytes: 4096 },
+                _ => {
+                    Action::Write { offset: number as u64 * 4096, buffers: page(&memory, number % 16).into() }
+                }
+            },
+            tenant: None,
+            token: number as u64,
+            completion: group.clone(),
+        };
+        lane.submit(&mut (0..=WRITES).map(request).collect());
+        while lane.wait() {}
+        group.wait();
+        assert_eq!(group.take_failures(), []);
+        assert_eq!(std::fs::metadata(directory.path().join("file")).unwrap().len(), WRITES as u64 * 4096);
+    }
+}

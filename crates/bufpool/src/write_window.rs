@@ -1,0 +1,197 @@
+//! Writes that nobody waits for: what the background writer keeps in flight.
+//!
+//! A run is neighbouring pages of a file in frames of the clean reserve: copies of pages that stay in memory, and dirty victims on
+//! their way out. Its completion, in the writer or a thread of the backend, marks the pages clean and gives the frames back at once, while the
+//! writer gathers the next run. So the device has work as long as there are dirty pages, and a miss that needs a reserve frame waits
+//! for the nearest completion. The reserve bounds what is in flight, since every page in flight has a frame of it.
+
+use std::sync::Arc;
+
+use crate::arena::FrameLease;
+use crate::error::Error;
+use crate::file::{FileShared, OwnedWord};
+use crate::io::{IoError, Lane, Request};
+use crate::latch::Departing;
+use crate::page_out::Seen;
+use crate::pool::PoolShared;
+use crate::prefetch::let_go;
+use crate::read_many::run_pages;
+
+/// What becomes of a page when it is in its file.
+pub(crate) enum Fate {
+    /// It stays in its frame, clean unless it was changed since it was copied.
+    Stays(Seen),
+    /// It leaves. If it could not be written it stays, in the frame of the reserve.
+    Departs(Departing<OwnedWord>),
+}
+
+/// Neighbouring pages of a file, and the frames of the reserve that they are written from.
+struct Run {
+    file: Arc<FileShared>,
+    first: u64,
+    fates: Vec<Fate>,
+    leases: Vec<FrameLease>,
+}
+
+impl Run {
+    fn is_continued_by(&self, file: &Arc<FileShared>, number: u64, page_bytes: usize) -> bool {
+        Arc::ptr_eq(&self.file, file)
+            && self.first + self.fates.len() as u64 == number
+            && self.fates.len() < run_pages(page_bytes)
+    }
+
+    fn split_off(&mut self, at: usize) -> Self {
+        Self {
+            file: Arc::clone(&self.file),
+            first: self.first + at as u64,
+            fates: self.fates.split_off(at),
+            leases: self.leases.split_off(at),
+        }
+    }
+}
+
+/// Gathers pages, in the order of their files, into runs and hands them to the backend; the rest when it is dropped.
+pub(crate) struct Launch<'p> {
+    pool: &'p PoolShared,
+    lane: Option<&'p mut (dyn Lane + 'static)>,
+    run: Option<Run>,
+    requests: Vec<Request>,
+    /// Pages of `requests`.
+    pages: usize,
+}
+
+impl<'p> Launch<'p> {
+    /// Into `lane`, if there is one: not with hooks, whose buffers have to come back while the caller waits for more.
+    pub fn new(pool: &'p PoolShared, lane: Option<&'p mut (dyn Lane + 'static)>) -> Self {
+        debug_assert!(lane.is_none() || pool.hooks.is_none());
+        Self { pool, lane, run: None, requests: Vec::new(), pages: 0 }
+    }
+
+    /// One more page, whose log records are durable, in a frame of the reserve.
+    pub fn push(&mut self, file: Arc<FileShared>, number: u64, fate: Fate, lease: FrameLease) {
+        if !self.run.as_ref().is_some_and(|run| run.is_continued_by(&file, number, self.pool.page_bytes)) {
+            self.end_run();
+        }
+        let run = self.run.get_or_insert_with(|| Run {
+            file,
+            first: number,
+            fates: Vec::new(),
+            leases: Vec::new(),
+        });
+        run.fates.push(fate);
+        run.leases.push(lease);
+    }
+
+    /// Whatever was gathered is on its way.
+    pub fn go(&mut self) {
+        self.end_run();
+        self.submit();
+    }
+
+    fn submit(&mut self) {
+        self.pages = 0;
+        match &mut self.lane {
+            Some(lane) => lane.submit(&mut self.requests),
+            None => self.pool.backend.submit(&mut self.requests),
+        }
+    }
+
+    fn end_run(&mut self) {
+        let Some(mut run) = self.run.take() else { return };
+        if self.pool.hooks.is_none() {
+            return self.launch(run, None);
+        }
+        while !run.fates.is_empty() {
+            // What waits here holds buffers too.
+            self.submit();
+            let pages = run.leases.iter().zip(run.first..).map(|(lease, number)| (&run.file, number, lease));
+            let prepared = self.pool.prepare(&pages.collect::<Vec<_>>());
+            let later = run.split_off(prepared.len());
+            self.launch(run, Some(prepared));
+            run = later;
+        }
+    }
+
+    /// `prepared` is what hooks have made of the pages for the file.
+    fn launch(&mut self, run: Run, prepared: Option<Vec<FrameLease>>) {
+        let io = match run.file.io_for_write(run.first) {
+            Ok(io) => io,
+            Err(_) => {
+                prepared.into_iter().for_each(|buffers| self.pool.hook_buffers.give_back(buffers));
+                return self.pool.end_run(run, false);
+            }
+        };
+        let count = run.fates.len();
+        self.pool.write_back.begin(count);
+        let (me, Run { file, first, fates, leases }) = (self.pool.me.clone(), run);
+        let (source, kept) = match prepared {
+            None => (leases, None),
+            Some(prepared) => (prepared, Some(leases)),
+        };
+        let request = self.pool.arena.drain_request(io, first, source, move |source, result| {
+            // The writer holds the pool until it has seen the end of what it has begun.
+            let Some(pool) = me.upgrade() else { return };
+            let leases = match kept {
+                None => source,
+                Some(kept) => {
+                    pool.hook_buffers.give_back(source);
+                    kept
+                }
+            };
+            pool.complete_run(Run { file, first, fates, leases }, result);
+            let_go(pool);
+        });
+        self.requests.push(request);
+        self.pages += count;
+        if self.pages >= run_pages(self.pool.page_bytes) {
+            self.submit();
+        }
+    }
+}
+
+impl Drop for Launch<'_> {
+    fn drop(&mut self) {
+        self.go();
+    }
+}
+
+impl PoolShared {
+    /// The transfer is over. Runs in a thread of the backend, or in the writer.
+    fn complete_run(&self, run: Run, result: std::result::Result<(), IoError>) {
+        let count = run.fates.len();
+        match &result {
+            Ok(()) => self.count_written(&run.file, count),
+            Err(error) => drop::<Error>(self.write_failed(&run.file, run.first, *error)),
+        }
+        self.end_run(run, result.is_ok());
+        self.write_back.end(count);
+    }
+
+    /// The pages are in their file, or stay dirty.
+    fn end_run(&self, run: Run, is_written: bool) {
+        let mut free = Vec::with_capacity(run.leases.len());
+        let mut departed = Vec::new();
+        for (fate, lease) in run.fates.into_iter().zip(run.leases) {
+            match fate {
+                Fate::Stays(seen) => {
+                    if is_written {
+                        self.note_written(&seen);
+                    }
+                    self.end_write_of(&seen);
+                    free.push(lease);
+                }
+                Fate::Departs(departing) if is_written => {
+                    self.leave_reserve(&lease);
+                    free.push(lease);
+                    departed.push(departing);
+                }
+                Fate::Departs(departing) => departing.restore(lease),
+            }
+        }
+        // The frames first: whoever waits for a page may need one.
+        self.reserve.give_back_all(free);
+        departed.into_iter().for_each(Departing::finish);
+        self.write_ends.announce();
+        self.frame_may_be_free();
+    }
+}
