@@ -31,7 +31,7 @@ use bufpool_policies::{FrameId, TenantId};
 const EPOCHS_A_SPAN: u64 = 12;
 /// Hits a frame after which an epoch without arrivals ends, so that a working set that has changed is known when pages begin to leave.
 /// Of so many hits at most one is then noted.
-const QUIET_HITS_A_FRAME: u64 = 64;
+const QUIET_HITS_A_FRAME: u64 = 256;
 /// Tenants told apart by a frame's mark, by the lower bits of their number.
 const TENANT_BITS: u32 = 16;
 /// The lowest number of an epoch. Below are the numbers of hits noted since the load.

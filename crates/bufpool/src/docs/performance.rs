@@ -7,19 +7,27 @@
 //!
 //! | step | instructions | memory |
 //! | --- | --- | --- |
-//! | page and tenant are of one pool, tenant open | 4 | tenant |
-//! | chunk of the page table: highest bit of the number, chunk present, index in range | 14 | file's chunk directory |
-//! | page word: resident, no writer holds it or waits, one compare-and-swap | 9 | the word, **written** |
-//! | ring of the thread, key of call site, scope and tenant: a hash, three comparisons | 22 | thread's own |
-//! | filter: the page was noted in this epoch | 9 | 2 bytes a frame, read only |
-//! | the hit is counted | 1 | key in the ring, thread's own |
-//! | address of the frame | 6 | pool |
-//! | guards of the thread counted, recorder asked for | 5 | thread's own |
-//! | *drop*: one fetch-and-subtract, nobody waits, guards counted, recorder asked for | 8 | the word, **written** |
+//! | the tenant is open, in the page's pool | 6 | tenant |
+//! | chunk of the page table: highest bit of the number, index in range | 16 | file's chunk directory |
+//! | page word: resident, no writer holds it or waits | 6 | the word |
+//! | address of the frame, whose first line is fetched | 11 | pool |
+//! | one compare-and-swap | 3 | the word, **written** |
+//! | ring of the thread, key of pool, tenant, call site and scopes: one number, one comparison | 16 | thread's own |
+//! | filter: the page was noted in this epoch | 11 | 4 bytes a frame, read only |
+//! | the hit is counted; now and then the thread drains | 6 | key in the ring, thread's own |
+//! | guards of the thread counted, recorder asked for, guard | 16 | thread's own |
+//! | *drop*: one fetch-and-subtract, nobody waits, guards counted, recorder asked for | 12 | the word, **written** |
 //!
-//! About 80 instructions with two locked ones. There is no allocation, no lock, no reference count and no list. On the machine
-//! of the bench's table the two locked instructions alone, with the word found and nothing else, take twice the array's time: a processor
-//! overlaps the misses of plain loads from one visit to the next, and does not do so across a locked instruction.
+//! About 105 instructions with two locked ones; 33 fewer where hits are not noted. There is no allocation, no lock, no reference
+//! count and no list.
+//!
+//! What an instruction costs here is not its own time: on one page that is always in the first-level cache all of them take 8 ns. Where
+//! pages lie all over memory, the time is that of cache misses, divided by how many of them a processor has in flight. Reading
+//! an array takes five instructions a page, so the misses of a dozen visits overlap; of a hit of a hundred instructions two or three fit into what
+//! the processor looks ahead. Forty instructions that do nothing, put into a loop that checks a word and reads a page, take it from 8 to 24 ns. The
+//! bench has that bare loop, too, checked and latched: 1.2 and 1.8 times the array's time is what any translation and latch in a word costs on
+//! the machine of its table, and no latch goes below. It is also why the frame's first line is fetched before the
+//! compare-and-swap, which later loads wait for.
 //!
 //! An optimistic read ([`Tenant::optimistic`](crate::Tenant::optimistic)) has two plain stores to a line of the thread's own instead (it
 //! begins, it ends) and loads the word twice.
@@ -42,10 +50,10 @@
 //!
 //! One lock protects the directory. A thread takes it for a batch of hits, at most once for 64 noted hits, and for each miss. What share of the hits
 //! is noted is in [`Stats::hits_noted`](crate::Stats::hits_noted): of each page the first hit in an epoch, and an epoch
-//! lasts a twelfth of the age at which pages leave, or 64 hits a frame while no page comes in. So it falls with the skew of the
-//! accesses and with their hit ratio, and does not depend on the number of threads. Where everything is in memory at most one hit in 64 is noted: if
-//! that costs the lock's holder 200 ns, the lock is busy a quarter of the time at 80 million hits a second, which is 64 cores that do
-//! three quarters of a microsecond of work between hits. Where pages come in, misses bound the pace long before: each takes the lock for
+//! lasts a twelfth of the age at which pages leave, or 256 hits a frame while no page comes in. So it falls with the skew of the
+//! accesses and with their hit ratio, and does not depend on the number of threads. Where everything is in memory at most one hit in 256 is noted: if
+//! that costs the lock's holder 200 ns, the lock is busy a quarter of the time at 320 million hits a second, which is 64 cores that do
+//! a fifth of a microsecond of work between hits. Where pages come in, misses bound the pace long before: each takes the lock for
 //! a microsecond.
 //!
 //! # Memory beside the pages
@@ -53,7 +61,7 @@
 //! | | bytes a frame |
 //! | --- | --- |
 //! | frame table | 40 |
-//! | filter | 2 |
+//! | filter | 4 |
 //! | directory: slot, and where the page came from | 56 |
 //! | placeholders | 4 to 10, as far as there are any |
 //! | pages of other tenants protected | 8 |
