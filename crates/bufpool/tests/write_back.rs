@@ -269,6 +269,34 @@ fn a_failed_sync_poisons_the_file() {
     assert_eq!(kind(pool.close()), ErrorKind::FilePoisoned);
 }
 
+/// What a failed sync has left in the operating system's cache reads as if it were on the device. Whoever reopens the file and sees it may rely
+/// on it after the next flush that succeeds, which therefore syncs although nothing is dirty.
+#[test]
+fn what_reads_back_after_a_failed_sync_is_durable_once_a_flush_succeeds() {
+    let device = SimDevice::new(9);
+    let (pool, file) = sim_pool(&device, deterministic());
+    let tenant = pool.default_tenant();
+    file.flush().unwrap();
+    stamp(&mut tenant.write(file.page(3)).unwrap(), 3, 1);
+    fail(&device, IoOperation::Sync, 1);
+    assert_eq!(kind(file.flush()), ErrorKind::Io);
+    let survives = |seed| {
+        let image = device.crash_image(seed).contents("data").unwrap();
+        image[3 * PAGE_BYTES..][..PAGE_BYTES].iter().any(|&byte| byte != 0)
+    };
+    assert!((0..50).any(|seed| !survives(seed)), "the failed sync has made nothing durable");
+    let before = device.calls(IoOperation::Sync);
+    assert_eq!(kind(file.flush()), ErrorKind::FilePoisoned);
+    assert_eq!(kind(pool.checkpoint()), ErrorKind::FilePoisoned);
+    assert_eq!(device.calls(IoOperation::Sync), before, "nobody asks again what the device has forgotten");
+    // The page was written, so it is clean or dirty in memory, and gone from there in any case.
+    file.reopen().unwrap();
+    assert_eq!(version(&tenant.read(file.page(3)).unwrap(), 3), 1);
+    file.flush().unwrap();
+    assert_eq!(device.calls(IoOperation::Sync), before + 1);
+    assert!((0..50).all(survives));
+}
+
 /// Two flushes that wait for one another: the one that finds nothing left to sync must not take the other's failure for a success.
 #[test]
 fn a_failed_sync_fails_everybody_who_waited_for_it() {

@@ -13,7 +13,7 @@
 //! | What a failure leaves in memory stays readable as it was last changed. | a victim that cannot be written stays where it is | `sweeps::nothing_is_lost_when_any_call_fails`, `write_back::a_victim_that_cannot_be_written_stays`, `write_back::a_page_whose_write_fails_in_the_background_stays_readable` |
 //! | A process that is killed loses nothing that its engine made durable in its log or by a checkpoint. | the write-ahead rule below | `kill::nothing_acknowledged_is_lost_by_a_kill` |
 //! | [`File::extend`](crate::File::extend) allocates space for real: a full device is reported there, before anything is overwritten, and the file goes on taking writes. | fallocate; a failed allocation is undone and poisons nothing | `write_back::a_full_device_is_reported_before_anything_is_overwritten`, `write_back::space_is_allocated_not_a_hole` |
-//! | A new file's name is as durable as its first flush. | the folder is synced when the file is made | no test: a process cannot see the difference |
+//! | A new file's name is durable before its first page. | the folder is synced when a file is opened that may be new, or it is not opened | `src/io/file.rs::a_file_that_may_be_new_is_opened_with_its_name_durable` |
 //!
 //! # What is being written is whole
 //!

@@ -122,7 +122,6 @@ impl IoFile {
         let mut options = OpenOptions::new();
         let creates = how.create && !how.read_only;
         options.read(true).write(!how.read_only).create(creates);
-        let is_new = creates && matches!(path.try_exists(), Ok(false));
         let wants_direct = how.direct != Direct::Off;
         let direct = options.clone().custom_flags(if wants_direct { libc::O_DIRECT } else { 0 }).open(path);
         let (file, refusal) = match direct {
@@ -132,8 +131,9 @@ impl IoFile {
             }
             other => (other.map_err(OpenError::os("opening"))?, None),
         };
-        if is_new {
-            sync_folder(path).map_err(OpenError::os("making the new file's name durable"))?;
+        // Also if it was there: whoever made it may not have come so far.
+        if creates {
+            sync_folder(path).map_err(OpenError::os("making the file's name durable"))?;
         }
         Self::examine(file, how, refusal)
     }
@@ -297,9 +297,11 @@ impl Drop for IoFile {
     }
 }
 
-/// Makes the name of a new file durable: a sync of the file alone need not do that.
+/// Makes the name of a file durable: a sync of the file alone need not do that.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    #[cfg(test)]
+    tests::FOLDER_SYNCS.with(tests::FolderSyncs::called)?;
     match File::open(folder)?.sync_all() {
         // Not every file system knows how.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(()),
@@ -401,5 +403,57 @@ fn told_alignment(fd: BorrowedFd<'_>) -> Result<Option<sys::DirectAlignment>, Op
             Ok(None)
         }
         other => other.map_err(OpenError::os("statx")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Syncs of folders by this thread.
+    #[derive(Default)]
+    pub(super) struct FolderSyncs {
+        count: Cell<u32>,
+        fails: Cell<bool>,
+    }
+
+    impl FolderSyncs {
+        pub(super) fn called(&self) -> io::Result<()> {
+            self.count.set(self.count.get() + 1);
+            if self.fails.get() { Err(io::Error::from_raw_os_error(libc::EIO)) } else { Ok(()) }
+        }
+    }
+
+    thread_local! {
+        pub(super) static FOLDER_SYNCS: FolderSyncs = FolderSyncs::default();
+    }
+
+    /// A file is handed out with its name durable or not at all, and a try that failed does not make the next one forget it.
+    #[test]
+    fn a_file_that_may_be_new_is_opened_with_its_name_durable() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new");
+        let open = |create| {
+            let how = FileOpen { read_only: false, create, direct: Direct::Off };
+            let before = FOLDER_SYNCS.with(|syncs| syncs.count.get());
+            let opened = IoFile::open(&path, &how).map(drop);
+            (opened, FOLDER_SYNCS.with(|syncs| syncs.count.get()) - before)
+        };
+        FOLDER_SYNCS.with(|syncs| syncs.fails.set(true));
+        for _ in 0..2 {
+            let (opened, syncs) = open(true);
+            let Err(OpenError::Os { doing, error }) = opened else { panic!("opened without a durable name") };
+            assert_eq!(
+                (doing, error.raw_os_error(), syncs),
+                ("making the file's name durable", Some(libc::EIO), 1)
+            );
+        }
+        FOLDER_SYNCS.with(|syncs| syncs.fails.set(false));
+        let (opened, syncs) = open(true);
+        assert_eq!((opened.is_ok(), syncs), (true, 1));
+        let (opened, syncs) = open(false);
+        assert_eq!((opened.is_ok(), syncs), (true, 0));
     }
 }
