@@ -4,9 +4,13 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::thread::ScopedJoinHandle;
 
-use bufpool::{Allocation, ErrorKind, FileOptions, Io, IoBackend, Policy, PoolOptions, Tenant};
+use bufpool::{Allocation, ErrorKind, FileOptions, Io, IoBackend, Policy, PoolOptions, Tenant, context};
 use common::{PAGE_BYTES, directory, new_file, on_each_backend, small, stamp, version};
 
 const PAGES: u64 = 150;
@@ -99,6 +103,112 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// What a thread does besides [`World::step`], one time in ten.
+fn many_at_once(world: &World, tenant: &Tenant, random: &mut Random) -> bufpool::Result<()> {
+    let number = random.below(PAGES);
+    let pages = || (0..3).map(|step| world.file.page((number + 7 * step) % PAGES));
+    match random.below(100) {
+        0..40 => {
+            let pages: Vec<_> = pages().collect();
+            for (page, granted) in pages.iter().zip(tenant.read_many(&pages)) {
+                if let Some(guard) = granted? {
+                    world.check(page.number(), &guard);
+                }
+            }
+        }
+        40..55 => {
+            tenant.prefetch(pages());
+        }
+        55..75 => {
+            // Dropped here, whatever it has come to.
+            let read = pin!(tenant.read_async(world.file.page(number)));
+            if let Poll::Ready(guard) = read.poll(&mut Context::from_waker(Waker::noop())) {
+                world.check(number, &guard?);
+            }
+        }
+        75..85 => {
+            let write = pin!(tenant.write_async(world.file.page(number)));
+            if let Poll::Ready(guard) = write.poll(&mut Context::from_waker(Waker::noop())) {
+                let mut guard = guard?;
+                world.check(number, &guard);
+                world.change(number, &mut guard);
+            }
+        }
+        85..95 => {
+            let _query = context!("stress", number % 10);
+            world.check(number, &tenant.read(world.file.page(number))?);
+        }
+        95..98 => tenant.set_floor_frames(random.below(2) as u32)?,
+        _ => tenant.set_cap_frames(4 + random.below(29) as u32)?,
+    }
+    Ok(())
+}
+
+/// Eight threads of reads, writes, pins, flushes, lists, futures that are dropped, floors and caps, beside checkpoints.
+fn stress_everything(options: PoolOptions, seed: u64) {
+    let directory = directory();
+    let pool = options.open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", PAGES);
+    let world = World { file, versions: (0..PAGES).map(|_| AtomicU64::new(0)).collect() };
+    for number in 0..PAGES {
+        world.change(number, &mut pool.default_tenant().create(world.file.page(number)).unwrap());
+    }
+    let (done, refused) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (pool, world, refused) = (&pool, &world, &refused);
+                scope.spawn(move || {
+                    let tenant = pool.tenant(format!("thread {thread}")).open().unwrap();
+                    let mut random = Random(seed * 1000 + thread + 1);
+                    for _ in 0..STEPS {
+                        let outcome = match random.below(10) {
+                            0 => many_at_once(world, &tenant, &mut random),
+                            _ => world.step(&tenant, &mut random),
+                        };
+                        match outcome {
+                            Ok(()) => {}
+                            // Frames may be in use for a while by seven others, or all that the tenant's cap lets it have.
+                            Err(error) if error.kind() == ErrorKind::Exhausted => {
+                                refused.fetch_add(1, Ordering::Relaxed);
+                            }
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                pool.checkpoint().unwrap();
+            }
+        });
+        let outcomes: Vec<_> = workers.into_iter().map(ScopedJoinHandle::join).collect();
+        done.store(true, Ordering::Relaxed);
+        outcomes.into_iter().for_each(|outcome| outcome.unwrap());
+    });
+    pool.checkpoint().unwrap();
+    pool.check_invariants();
+    let stats = pool.stats();
+    assert_eq!(stats.accesses, stats.hits + stats.misses);
+    assert_eq!(stats.dirty_frames, 0);
+    let refused = refused.into_inner();
+    assert!(refused < THREADS * STEPS / 10, "{refused} of {} found no frame", THREADS * STEPS);
+    pool.close().unwrap();
+    let bytes = std::fs::read(directory.path().join("data")).unwrap();
+    for (number, page) in (0..).zip(bytes.chunks(PAGE_BYTES)) {
+        world.check(number, page);
+    }
+}
+
+#[test]
+fn lists_futures_floors_and_caps_beside_checkpoints() {
+    on_each_backend(|io| {
+        stress_everything(small().io(io), 11);
+        stress_everything(small().io(io).read_ahead(true), 12);
+    });
 }
 
 fn stress(options: PoolOptions, seed: u64) {
