@@ -188,14 +188,7 @@ impl File {
     pub fn extend(&self, pages: u64) -> Result<Range<u64>> {
         const OPERATION: &str = "extend file";
         let file = &*self.shared;
-        file.check_writable(OPERATION)?;
-        if file.block_device {
-            return Err(file.error(
-                ErrorKind::Unsupported,
-                OPERATION,
-                "a block device has the length it has",
-            ));
-        }
+        file.check_resizable(OPERATION)?;
         let _length = file.lock_length();
         let before = self.pages();
         let after = before.checked_add(pages).filter(|&after| after <= 1 << PageId::NUMBER_BITS);
@@ -224,14 +217,7 @@ impl File {
     pub fn truncate(&self, pages: u64) -> Result<()> {
         const OPERATION: &str = "truncate file";
         let file = &self.shared;
-        file.check_writable(OPERATION)?;
-        if file.block_device {
-            return Err(file.error(
-                ErrorKind::Unsupported,
-                OPERATION,
-                "a block device has the length it has",
-            ));
-        }
+        file.check_resizable(OPERATION)?;
         let _length = file.lock_length();
         let before = self.pages();
         if pages > before {
@@ -500,6 +486,19 @@ impl FileShared {
     pub fn check_writable(&self, operation: &'static str) -> Result<()> {
         self.check_writable_or_poisoned(operation)?;
         if self.is_poisoned() { Err(self.poisoned_error(operation)) } else { Ok(()) }
+    }
+
+    /// Writable, and of a length that can be changed.
+    fn check_resizable(&self, operation: &'static str) -> Result<()> {
+        self.check_writable(operation)?;
+        if self.block_device {
+            return Err(self.error(
+                ErrorKind::Unsupported,
+                operation,
+                "a block device has the length it has",
+            ));
+        }
+        Ok(())
     }
 
     fn check_writable_or_poisoned(&self, operation: &'static str) -> Result<()> {

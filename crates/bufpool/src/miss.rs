@@ -6,9 +6,10 @@
 //!    page, the page's word is now held exclusively; it is *departing*.
 //! 2. A clean victim is simply gone. A dirty one is copied into a frame of the clean reserve, its word stays held, and the
 //!    background writer writes the copy; so the miss does not wait for a write, and nobody reads the victim from the file before it is
-//!    there. Without a free reserve frame the thread waits for one in flight, or helps to empty the reserve ([`write_back`](crate::write_back)), and if that does not help, and in
-//!    deterministic mode, where there is no reserve, it writes the victim itself and waits. If that fails, the victim is put
-//!    back, its file is poisoned, and another victim is looked for: nothing is lost. Only if there is none the miss returns the error.
+//!    there. Without a free reserve frame the thread waits for one in flight, or helps to empty the reserve
+//!    ([`write_back`](crate::write_back)), and if that does not help, and in deterministic mode, where there is no reserve, it writes the
+//!    victim itself and waits. If that fails, the victim is put back, its file is poisoned, and another victim is looked for: nothing is
+//!    lost. Only if there is none the miss returns the error.
 //! 3. The page is read straight into the frame (unless it is created), and published with the latch that was asked for.
 //!
 //! No lock is held during I/O. A reserve frame whose write fails keeps the page: it stays readable there, outside the

@@ -1,8 +1,9 @@
 //! A file's page words, in chunks of doubling sizes.
 //!
-//! The first chunk has [`CHUNK_FIRST`] words, and so has the second; each further one has twice as many. So 32 chunks reach every page number, and the directory of chunks is a small array
-//! that stays in the first-level cache. A chunk is allocated when one of its pages is first touched, as zeroed memory that the
-//! operating system backs only where it is used, and never moves: a word is reached with two loads and no lock, and may be pointed to as long as the file is open.
+//! The first chunk has [`CHUNK_FIRST`] words, and so has the second; each further one has twice as many. So 32 chunks reach every page
+//! number, and the directory of chunks is a small array that stays in the first-level cache. A chunk is allocated when one of its pages
+//! is first touched, as zeroed memory that the operating system backs only where it is used, and never moves: a word is reached with two
+//! loads and no lock, and may be pointed to as long as the file is open.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -523,8 +523,9 @@ impl Tenant {
         Ok(())
     }
 
-    /// Changes the cap. A tenant of the commons leaves it, and has a manager of its own from then on. What the tenant has above it is evicted before the call returns, dirty pages written; pages that are pinned or
-    /// latched stay, and go when the tenant next needs a frame.
+    /// Changes the cap. A tenant of the commons leaves it, and has a manager of its own from then on. What the tenant has above its
+    /// cap is evicted before the call returns, dirty pages written; pages that are pinned or latched stay, and go when the tenant next
+    /// needs a frame.
     ///
     /// # Errors
     ///
@@ -545,7 +546,8 @@ impl Tenant {
         self.pool.shrink_to_cap(self.tenant_id())
     }
 
-    /// Closes the tenant: its pages stay where they are, without a manager but that of the commons if it was there. Other handles find it closed.
+    /// Closes the tenant: its pages stay where they are, under the manager of the commons if it was there, otherwise without one.
+    /// Other handles find it closed.
     ///
     /// # Errors
     ///

@@ -9,8 +9,9 @@
 //!   until that is no longer so. It skips pages that are latched, and leaves the reserve below its low mark to misses.
 //!   [`write_window`](crate::write_window) keeps what it writes in flight.
 //! * a *miss* with a dirty victim takes a reserve frame and waits for no write as long as there is one. When there is none it waits for
-//!   one that a write in flight gives back, at most [`RESERVE_WAIT`]; if nothing is in flight, or that was too long, it helps: it writes the victims that wait in the reserve and that the log already allows, at most [`HELP_PAGES`] of them, and takes one of
-//!   the frames that come free; only if none does it writes its own victim. It never advances the log.
+//!   one that a write in flight gives back, at most [`RESERVE_WAIT`]; if nothing is in flight, or that was too long, it helps: it
+//!   writes the victims that wait in the reserve and that the log already allows, at most [`HELP_PAGES`] of them, and takes one of the
+//!   frames that come free; only if none does it writes its own victim. It never advances the log.
 //! * *flush and checkpoint* ([`checkpoint`](crate::checkpoint)) write the rest.
 
 use std::iter::Peekable;
@@ -439,7 +440,8 @@ impl Writer<'_> {
         queue.in_flight > 0 && has_more(&queue)
     }
 
-    /// Waits until a quarter of what is in flight is written, or there are departures to start. False if nothing is in flight, or it has to stop.
+    /// Waits until a quarter of what is in flight is written, or there are departures to start. False if nothing is in flight, or it
+    /// has to stop.
     fn wait_for_room(&mut self) -> bool {
         let in_flight = self.pool.write_back.queue.lock().in_flight;
         let enough = in_flight * 3 / 4;

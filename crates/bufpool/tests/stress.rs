@@ -5,12 +5,15 @@
 mod common;
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread::ScopedJoinHandle;
 
-use bufpool::{Allocation, ErrorKind, FileOptions, Io, IoBackend, Policy, PoolOptions, Tenant, context};
+use bufpool::{
+    Allocation, ErrorKind, FileOptions, Io, IoBackend, Policy, Pool, PoolOptions, Tenant, context,
+};
 use common::{PAGE_BYTES, directory, new_file, on_each_backend, small, stamp, version};
 
 const PAGES: u64 = 150;
@@ -35,6 +38,27 @@ struct World {
 }
 
 impl World {
+    /// A file `data` in the folder, each page at version 1.
+    fn new(pool: &Pool, folder: &Path) -> Self {
+        let file = new_file(pool, folder, "data", PAGES);
+        let world = Self { file, versions: (0..PAGES).map(|_| AtomicU64::new(0)).collect() };
+        let tenant = pool.default_tenant();
+        for number in 0..PAGES {
+            world.change(number, &mut tenant.create(world.file.page(number)).unwrap());
+        }
+        world
+    }
+
+    /// Closes the pool, and compares the file on disk.
+    fn close_and_compare(&self, pool: Pool, folder: &Path) {
+        pool.close().unwrap();
+        let bytes = std::fs::read(folder.join("data")).unwrap();
+        assert_eq!(bytes.len(), PAGES as usize * PAGE_BYTES);
+        for (number, page) in (0..).zip(bytes.chunks(PAGE_BYTES)) {
+            self.check(number, page);
+        }
+    }
+
     fn check(&self, number: u64, bytes: &[u8]) {
         let expected = self.versions[number as usize].load(Ordering::Acquire);
         assert_eq!(version(bytes, number), expected, "page {number}");
@@ -150,11 +174,7 @@ fn many_at_once(world: &World, tenant: &Tenant, random: &mut Random) -> bufpool:
 fn stress_everything(options: PoolOptions, seed: u64) {
     let directory = directory();
     let pool = options.open().unwrap();
-    let file = new_file(&pool, directory.path(), "data", PAGES);
-    let world = World { file, versions: (0..PAGES).map(|_| AtomicU64::new(0)).collect() };
-    for number in 0..PAGES {
-        world.change(number, &mut pool.default_tenant().create(world.file.page(number)).unwrap());
-    }
+    let world = World::new(&pool, directory.path());
     let (done, refused) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..THREADS)
@@ -196,11 +216,7 @@ fn stress_everything(options: PoolOptions, seed: u64) {
     assert_eq!(stats.dirty_frames, 0);
     let refused = refused.into_inner();
     assert!(refused < THREADS * STEPS / 10, "{refused} of {} found no frame", THREADS * STEPS);
-    pool.close().unwrap();
-    let bytes = std::fs::read(directory.path().join("data")).unwrap();
-    for (number, page) in (0..).zip(bytes.chunks(PAGE_BYTES)) {
-        world.check(number, page);
-    }
+    world.close_and_compare(pool, directory.path());
 }
 
 #[test]
@@ -214,13 +230,7 @@ fn lists_futures_floors_and_caps_beside_checkpoints() {
 fn stress(options: PoolOptions, seed: u64) {
     let directory = directory();
     let pool = options.open().unwrap();
-    let file = new_file(&pool, directory.path(), "data", PAGES);
-    let versions = (0..PAGES).map(|_| AtomicU64::new(0)).collect();
-    let world = World { file, versions };
-    let tenant = pool.default_tenant();
-    for number in 0..PAGES {
-        world.change(number, &mut tenant.create(world.file.page(number)).unwrap());
-    }
+    let world = World::new(&pool, directory.path());
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (pool, world) = (&pool, &world);
@@ -248,11 +258,7 @@ fn stress(options: PoolOptions, seed: u64) {
     assert_eq!(stats.reads, stats.misses - stats.creations);
     println!("{}", pool.io());
     println!("{}", pool.report());
-    pool.close().unwrap();
-    let bytes = std::fs::read(directory.path().join("data")).unwrap();
-    for (number, page) in (0..).zip(bytes.chunks(PAGE_BYTES)) {
-        world.check(number, page);
-    }
+    world.close_and_compare(pool, directory.path());
 }
 
 #[test]

@@ -24,6 +24,23 @@ fn open(backend: &Uring, directory: &tempfile::TempDir, direct: Direct) -> Arc<I
     backend.open(&directory.path().join("file"), &how).unwrap()
 }
 
+/// A backend with a file whose first page is written, and memory of 16 pages.
+struct Written {
+    backend: Uring,
+    directory: tempfile::TempDir,
+    file: Arc<IoFile>,
+    memory: Mapping,
+}
+
+fn written(depth: u32) -> Option<Written> {
+    let backend = started(&IoOptions { depth, ..IoOptions::default() })?;
+    let directory = directory();
+    let file = open(&backend, &directory, Direct::Prefer);
+    let memory = Mapping::new(16 * 4096).unwrap();
+    backend.run(&file, Action::Write { offset: 0, buffers: page(&memory, 0).into() }).unwrap();
+    Some(Written { backend, directory, file, memory })
+}
+
 /// Page `number` of `memory`.
 fn page(memory: &Mapping, number: usize) -> Buffer {
     assert!((number + 1) * 4096 <= memory.len());
@@ -263,11 +280,7 @@ fn reads(
 #[test]
 fn a_batch_takes_fewer_system_calls_than_reads() {
     const READS: usize = 4096;
-    let Some(backend) = started(&IoOptions { depth: 64, ..IoOptions::default() }) else { return };
-    let directory = directory();
-    let file = open(&backend, &directory, Direct::Prefer);
-    let memory = Mapping::new(16 * 4096).unwrap();
-    backend.run(&file, Action::Write { offset: 0, buffers: page(&memory, 0).into() }).unwrap();
+    let Some(Written { backend, file, memory, directory: _directory }) = written(64) else { return };
     let calls = || backend.shared.calls.load(Ordering::Relaxed);
     let before = calls();
     let group = Group::new(READS);
@@ -352,11 +365,7 @@ impl Feed for Twos<'_> {
 #[test]
 fn a_stream_is_prepared_while_its_reads_are_in_flight() {
     const READS: usize = 500;
-    let Some(backend) = started(&IoOptions { depth: 8, ..IoOptions::default() }) else { return };
-    let directory = directory();
-    let file = open(&backend, &directory, Direct::Prefer);
-    let memory = Mapping::new(16 * 4096).unwrap();
-    backend.run(&file, Action::Write { offset: 0, buffers: page(&memory, 0).into() }).unwrap();
+    let Some(Written { backend, file, memory, directory: _directory }) = written(8) else { return };
     let group = Group::for_stream();
     let mut feed = Twos::new(reads(&file, &memory, 1, READS, &group), &group);
     backend.stream(&mut feed, &group);
@@ -367,11 +376,7 @@ fn a_stream_is_prepared_while_its_reads_are_in_flight() {
 
 #[test]
 fn a_panic_in_a_stream_leaves_nothing_in_flight() {
-    let Some(backend) = started(&IoOptions { depth: 8, ..IoOptions::default() }) else { return };
-    let directory = directory();
-    let file = open(&backend, &directory, Direct::Prefer);
-    let memory = Mapping::new(16 * 4096).unwrap();
-    backend.run(&file, Action::Write { offset: 0, buffers: page(&memory, 0).into() }).unwrap();
+    let Some(Written { backend, file, memory, directory: _directory }) = written(8) else { return };
     let group = Group::for_stream();
     let mut feed = Twos::new(reads(&file, &memory, 1, 100, &group), &group);
     feed.panics_at = 6;
