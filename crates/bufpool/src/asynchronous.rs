@@ -213,11 +213,6 @@ impl Acquiring {
         if let Err(error) = checked {
             return Poll::Ready(Err(error));
         }
-        if self.purpose != Purpose::Read
-            && let Err(error) = self.file.shared.check_optimistic(false, operation)
-        {
-            return Poll::Ready(Err(error));
-        }
         loop {
             let word = OwnedWord::new(Arc::clone(&self.file.shared), self.number);
             let state = match Latch::try_new(word.clone(), self.purpose.want()) {
@@ -314,7 +309,7 @@ impl Acquiring {
             rules.dirty = Dirty::Copied;
         }
         let admitted = {
-            let mut policy = pool.policy.lock();
+            let mut policy = self.tenant.lock_policy(self.purpose.operation())?;
             pool.drain_own_log_into(&mut policy);
             let admitted = policy.admit(page, tenant, self.site, false, &rules);
             pool.note_plans(&policy);

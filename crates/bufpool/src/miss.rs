@@ -70,17 +70,18 @@ impl PoolShared {
     }
 
     /// Asks for a frame for each of `pages`, all to be read, under one hold of the policy lock. The answers are for the
-    /// first pages of the list; the rest found every frame busy.
+    /// first pages of the list; the rest found every frame busy, or the tenant closed.
     pub(crate) fn admit_all(
         &self,
-        tenant: TenantId,
+        tenant: &Tenant,
         pages: impl Iterator<Item = PageId>,
         site: SiteRef,
     ) -> Vec<Admitted> {
         let rules = self.claim_rules();
-        let mut policy = self.policy.lock();
+        let Ok(mut policy) = tenant.lock_policy(Purpose::Read.operation()) else { return Vec::new() };
         self.drain_own_log_into(&mut policy);
-        let admitted = pages.map_while(|page| policy.admit(page, tenant, site, false, &rules)).collect();
+        let id = tenant.tenant_id();
+        let admitted = pages.map_while(|page| policy.admit(page, id, site, false, &rules)).collect();
         self.note_plans(&policy);
         admitted
     }
@@ -176,7 +177,7 @@ impl PoolShared {
         loop {
             let rules = self.claim_rules();
             let admitted = {
-                let mut policy = self.policy.lock();
+                let mut policy = tenant.lock_policy(purpose.operation())?;
                 self.drain_own_log_into(&mut policy);
                 let creation = purpose == Purpose::Create;
                 let admitted = policy.admit(page.id(), tenant.tenant_id(), site, creation, &rules);

@@ -286,8 +286,11 @@ impl PolicyState {
         Some(admitted)
     }
 
-    /// How many pages may come in ahead for a tenant now.
+    /// How many pages may come in ahead for a tenant now; none once it is closed.
     pub fn room_ahead(&mut self, tenant: TenantId) -> usize {
+        if self.tenants[tenant.index()].closed {
+            return 0;
+        }
         let limit = self.limit_ahead(tenant);
         self.tenants[tenant.index()].ahead.room(&mut self.directory, limit)
     }

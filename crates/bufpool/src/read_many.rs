@@ -223,7 +223,7 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
         while reads.is_empty() && !self.waiting.as_slice().is_empty() {
             let count = self.step_len();
             let pages = self.waiting.as_slice()[..count].iter().map(|load| load.page.id());
-            let admitted = pool.admit_all(tenant.tenant_id(), pages, site);
+            let admitted = pool.admit_all(tenant, pages, site);
             let is_short = admitted.len() < count;
             for admitted in admitted {
                 let load = self.waiting.next().expect("a page for each answer");

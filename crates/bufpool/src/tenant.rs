@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
 use bufpool_policies::{DirectiveError, DirectoryError, FrameId, PageId, TenantId};
+use parking_lot::MutexGuard;
 
 use crate::access::Limit;
 use crate::access_log::Party;
@@ -512,8 +513,7 @@ impl Tenant {
     /// [`ErrorKind::Floor`] as in [`TenantOptions::open`]; [`ErrorKind::TenantClosed`].
     pub fn set_floor_frames(&self, frames: u32) -> Result<()> {
         const OPERATION: &str = "set floor";
-        self.check_open(OPERATION)?;
-        let mut policy = self.pool.policy.lock();
+        let mut policy = self.lock_policy(OPERATION)?;
         let before = policy.tenants[self.tenant_id().index()].floor_frames;
         self.pool.check_floors(&policy, before, frames, OPERATION)?;
         let set =
@@ -533,9 +533,8 @@ impl Tenant {
     /// page could not be written, and it stays.
     pub fn set_cap_frames(&self, frames: u32) -> Result<()> {
         const OPERATION: &str = "set cap";
-        self.check_open(OPERATION)?;
         {
-            let mut policy = self.pool.policy.lock();
+            let mut policy = self.lock_policy(OPERATION)?;
             let set =
                 policy.set_share(self.tenant_id(), |directory| directory.set_cap(self.tenant_id(), frames));
             set.map_err(|error| share_error(OPERATION, error))?;
@@ -554,8 +553,7 @@ impl Tenant {
     /// [`ErrorKind::Unsupported`] for the default tenant; [`ErrorKind::TenantClosed`] if it was closed already.
     pub fn close(self) -> Result<()> {
         const OPERATION: &str = "close tenant";
-        self.check_open(OPERATION)?;
-        let mut policy = self.pool.policy.lock();
+        let mut policy = self.lock_policy(OPERATION)?;
         self.pool.drain_logs(&mut policy);
         let closed = policy.directory.close_tenant(self.tenant_id());
         closed.map_err(|error| share_error(OPERATION, error))?;
@@ -571,13 +569,19 @@ impl Tenant {
         operation: &'static str,
         give: impl FnOnce(&mut PolicyState) -> Result<R, DirectiveError>,
     ) -> Result<R> {
-        self.check_open(operation)?;
-        let mut policy = self.pool.policy.lock();
+        let mut policy = self.lock_policy(operation)?;
         // A directive acts on the order of references, so those that are still on their way come first.
         self.pool.drain_logs(&mut policy);
         // What it acts on may be hit next, and that must not be skipped.
         policy.begin_epoch();
         give(&mut policy).map_err(|error| directive_error(operation, &error))
+    }
+
+    /// The policy, of which the tenant is open as long as it is locked: once closed, its number may be another's.
+    pub(crate) fn lock_policy(&self, operation: &'static str) -> Result<MutexGuard<'_, PolicyState>> {
+        let policy = self.pool.policy.lock();
+        self.check_open(operation)?;
+        Ok(policy)
     }
 
     pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {

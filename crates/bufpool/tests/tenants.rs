@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use bufpool::{
     Access, Allocation, Block, ErrorKind, File, FrameId, Manager, ManagerKind, PageId, Policy, Pool, Tenant,
     site,
@@ -123,6 +125,27 @@ fn a_closed_tenants_pages_stay_and_its_floor_goes() {
     assert!(stats.tenants[1].closed && stats.tenants[1].resident_frames == 0);
     // The number is free again.
     assert_eq!(pool.tenant("third").open().unwrap().id(), 1);
+}
+
+/// A miss that waits for a frame while its tenant is closed brings nothing in: the tenant's number may be another's by then.
+#[test]
+fn a_tenant_closed_under_a_waiting_miss_is_an_error() {
+    let directory = directory();
+    let pool = small().frame_wait_ms(60_000).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 64);
+    let other = pool.default_tenant();
+    let tenant = pool.tenant("closing").cap_frames(4).open().unwrap();
+    let pins: Vec<_> = (0..32).map(|number| other.pin(file.page(number)).unwrap()).collect();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| kind(tenant.read(file.page(40))));
+        // Whether it waits by then or comes too late makes no difference to what it has to say.
+        std::thread::sleep(Duration::from_millis(20));
+        tenant.clone().close().unwrap();
+        drop(pins);
+        assert_eq!(waiting.join().unwrap(), ErrorKind::TenantClosed);
+    });
+    pool.check_invariants();
+    assert_eq!(pool.tenant("next").cap_frames(4).open().unwrap().id(), tenant.id());
 }
 
 /// Tenants that want nothing of their own have a manager in common; each leaves with the first thing it wants, and its pages.

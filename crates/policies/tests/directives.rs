@@ -196,6 +196,39 @@ fn a_closed_tenant_gets_its_last_block_back() {
     directory.check_invariants();
 }
 
+/// An access that was under way when its tenant, without a block, was closed: the tenant's number is not free as long as the block is
+/// there.
+#[test]
+fn a_closed_tenant_that_gets_its_first_block_keeps_its_number() {
+    for frames in [1, 2] {
+        let mut directory = directory(frames);
+        load(&mut directory, DEFAULT_TENANT, 9);
+        let a = directory.open_tenant(0, frames).unwrap();
+        directory.close_tenant(a).unwrap();
+        let (frame, _) = load(&mut directory, a, 1);
+        directory.check_invariants();
+        let b = directory.open_tenant(0, frames).unwrap();
+        assert_ne!(a, b);
+        assert_eq!((directory.owner(frame), directory.resident(a)), (Some(a), 1));
+        directory.discard(frame);
+        directory.check_invariants();
+        assert_eq!(directory.open_tenant(0, frames).unwrap(), a);
+    }
+}
+
+/// As before, where no frame can be had.
+#[test]
+fn a_closed_tenant_that_gets_no_block_leaves_its_number() {
+    let mut directory = directory(1);
+    let a = directory.open_tenant(0, 1).unwrap();
+    directory.close_tenant(a).unwrap();
+    let loading = directory.admit(&access(DEFAULT_TENANT, 9), &mut NothingBusy);
+    assert!(matches!(loading, Admission::Free { .. }));
+    assert!(matches!(directory.admit(&access(a, 1), &mut NothingBusy), Admission::Exhausted { .. }));
+    directory.check_invariants();
+    assert_eq!(directory.open_tenant(0, 1).unwrap(), a);
+}
+
 /// Gives up the page that came in last.
 struct Newest(FrameId);
 

@@ -223,11 +223,7 @@ impl Directory {
         if let Some(claimed) = self.placeholders.get(&self.frames, page) {
             self.drop_placeholder(claimed);
         }
-        if self.tenants[owner.index()].standing == Standing::Vacant {
-            let account = self.add_account(self.frames());
-            self.tenants[owner.index()].account = account;
-            self.tenants[owner.index()].standing = Standing::Closed;
-        }
+        self.occupy_tenant(owner);
         let origin = Origin { file, context: ContextId(0) };
         self.enter(frame.0, page, origin, owner);
         self.loaded(frame);

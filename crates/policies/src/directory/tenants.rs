@@ -247,6 +247,16 @@ impl Directory {
         account
     }
 
+    /// A tenant whose slot is vacant gets a block after all: it has the slot again, as a closed one.
+    pub(super) fn occupy_tenant(&mut self, tenant: TenantId) {
+        if self.tenants[tenant.index()].standing == Standing::Vacant {
+            let account = self.add_account(self.frames());
+            let state = &mut self.tenants[tenant.index()];
+            state.account = account;
+            state.standing = Standing::Closed;
+        }
+    }
+
     /// The slots of a closed tenant and of its account are vacant once its last block has gone.
     pub(super) fn vacate_tenant(&mut self, tenant: TenantId) {
         let state = &mut self.tenants[tenant.index()];
