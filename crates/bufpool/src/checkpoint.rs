@@ -206,11 +206,11 @@ impl PoolShared {
         &self,
         file: &Arc<FileShared>,
         operation: &'static str,
-        last_step: impl FnOnce(&mut [Seized]) -> Result<()>,
+        last_step: impl FnOnce(&[Seized]) -> Result<()>,
     ) -> Result<()> {
         file.gate.set_closed_fenced(true);
-        let seized = self.seize(file, 0..u64::MAX, operation).and_then(|mut seized| {
-            last_step(&mut seized)?;
+        let seized = self.seize(file, 0..u64::MAX, operation).and_then(|seized| {
+            last_step(&seized)?;
             Ok(seized)
         });
         let seized = seized.inspect_err(|_| file.gate.set_closed_fenced(false))?;
@@ -230,28 +230,39 @@ impl PoolShared {
             return flushed;
         }
         self.shut(file, OPERATION, |seized| {
-            if file.is_poisoned() {
-                return Ok(());
-            }
-            // Changes that came after the flush; few.
-            for Seized { number, latch } in seized {
-                let entry = self.frames.get(latch.frame());
-                if entry.is_dirty() {
-                    self.advance_log(entry.page_lsn(), OPERATION)?;
-                    self.write_page((file, *number, &latch.lease()))?;
-                    self.mark_clean(entry, entry.mark());
-                }
-            }
-            self.sync_file(file, OPERATION)
+            if file.is_poisoned() { Ok(()) } else { self.flush_seized(file, seized, OPERATION) }
         })?;
         flushed
+    }
+
+    /// Writes the dirty ones of all pages of the file, and makes it durable. After a flush they are few.
+    fn flush_seized(&self, file: &Arc<FileShared>, seized: &[Seized], operation: &'static str) -> Result<()> {
+        for Seized { number, latch } in seized {
+            let entry = self.frames.get(latch.frame());
+            if entry.is_dirty() {
+                self.advance_log(entry.page_lsn(), operation)?;
+                self.write_page((file, *number, &latch.lease()))?;
+                self.mark_clean(entry, entry.mark());
+            }
+        }
+        self.sync_file(file, operation)
     }
 
     pub(crate) fn reopen_file(&self, file: &Arc<FileShared>) -> Result<u64> {
         const OPERATION: &str = "reopen file";
         let _length = file.lock_length();
+        // Only a poisoned file has something to lose. Another thread may have reopened it just now, and written to it.
+        let is_sound = !file.is_poisoned();
+        if is_sound {
+            self.flush_file(file)?;
+        }
         file.gate.set_closed_fenced(true);
-        let seized = self.seize(file, 0..u64::MAX, OPERATION);
+        let seized = self.seize(file, 0..u64::MAX, OPERATION).and_then(|seized| {
+            if is_sound {
+                self.flush_seized(file, &seized, OPERATION)?;
+            }
+            Ok(seized)
+        });
         let seized = seized.inspect_err(|_| file.gate.set_closed_fenced(false))?;
         if let Some((path, how)) = &file.path {
             // The lock goes with the old descriptor, so there is no way back from here.

@@ -322,10 +322,12 @@ impl File {
     /// takes writes again. The file begins with what the device has, its length included; the engine recovers the lost changes
     /// from its log.
     ///
+    /// A file that is not poisoned is flushed before, and loses nothing: of two threads that reopen it, the second finds it so.
+    ///
     /// # Errors
     ///
-    /// [`ErrorKind::PageBusy`], [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`] if a page stays in use, and the file stays
-    /// poisoned; [`ErrorKind::Io`] or [`ErrorKind::FileLength`] if it cannot be opened as it is now, and it is closed.
+    /// Those of that flush; [`ErrorKind::PageBusy`], [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`] if a page stays in use, and
+    /// the file stays as it was; [`ErrorKind::Io`] or [`ErrorKind::FileLength`] if it cannot be opened as it is now, and it is closed.
     pub fn reopen(&self) -> Result<u64> {
         self.shared.check_open("reopen file")?;
         self.pool.reopen_file(&self.shared)

@@ -269,6 +269,31 @@ fn a_failed_sync_poisons_the_file() {
     assert_eq!(kind(pool.close()), ErrorKind::FilePoisoned);
 }
 
+/// Two threads see that a file is poisoned, and both reopen it: what was written between is not lost.
+#[test]
+fn reopening_a_sound_file_loses_nothing() {
+    for options in [deterministic(), small()] {
+        let device = SimDevice::new(5);
+        let (pool, file) = sim_pool(&device, options);
+        let tenant = pool.default_tenant();
+        stamp(&mut tenant.write(file.page(3)).unwrap(), 3, 1);
+        fail(&device, IoOperation::Sync, 1);
+        assert_eq!(kind(file.flush()), ErrorKind::Io);
+        file.reopen().unwrap();
+        stamp(&mut tenant.write(file.page(4)).unwrap(), 4, 2);
+        assert_eq!(file.reopen().unwrap(), 0);
+        assert_eq!(version(&tenant.read(file.page(4)).unwrap(), 4), 2);
+        assert_eq!(pool.stats().dirty_frames, 0);
+        // And if it cannot be flushed, it is poisoned and has its pages.
+        stamp(&mut tenant.write(file.page(4)).unwrap(), 4, 3);
+        fail(&device, IoOperation::Sync, 1);
+        assert_eq!(kind(file.reopen()), ErrorKind::Io);
+        assert_eq!(version(&tenant.read(file.page(4)).unwrap(), 4), 3);
+        assert_eq!(kind(tenant.write(file.page(4))), ErrorKind::FilePoisoned);
+        pool.check_invariants();
+    }
+}
+
 /// What a failed sync has left in the operating system's cache reads as if it were on the device. Whoever reopens the file and sees it may rely
 /// on it after the next flush that succeeds, which therefore syncs although nothing is dirty.
 #[test]
