@@ -28,6 +28,7 @@ fn operations(with_faults: bool) -> impl Strategy<Value = Vec<Operation>> {
         4 => pages.clone().prop_map(|(tenant, number)| Operation::Pin { tenant, number }),
         4 => (pages.clone(), 0..20_u64)
             .prop_map(|((tenant, first), count)| Operation::ReadMany { tenant, first, count }),
+        3 => pages.clone().prop_map(|(tenant, number)| Operation::Poll { tenant, number }),
         3 => (pages, 0..20_u64).prop_map(|((tenant, first), count)| Operation::Prefetch { tenant, first, count }),
         3 => number.clone().prop_map(|number| Operation::FlushPage { number }),
         1 => Just(Operation::Flush),
@@ -42,8 +43,10 @@ fn operations(with_faults: bool) -> impl Strategy<Value = Vec<Operation>> {
             Operation::TemporaryPriority { tenant, first, count, priority }
         }),
         1 => (tenant.clone(), 0..10_u32).prop_map(|(tenant, frames)| Operation::Floor { tenant, frames }),
-        1 => (tenant, 1..40_u32).prop_map(|(tenant, frames)| Operation::Cap { tenant, frames }),
+        1 => (tenant.clone(), 1..40_u32).prop_map(|(tenant, frames)| Operation::Cap { tenant, frames }),
+        1 => tenant.prop_map(|tenant| Operation::CloseTenant { tenant }),
         1 => Just(Operation::CloseFile),
+        1 => Just(Operation::Reopen),
     ];
     let disaster = prop_oneof![
         2 => fault,
@@ -54,7 +57,7 @@ fn operations(with_faults: bool) -> impl Strategy<Value = Vec<Operation>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn in_deterministic_mode(operations in operations(false), seed: u64) {

@@ -229,6 +229,24 @@ fn a_closed_tenant_that_gets_no_block_leaves_its_number() {
     assert_eq!(directory.open_tenant(0, 1).unwrap(), a);
 }
 
+/// The last block of a closed tenant of the commons makes room for the page that it stayed for, and which takes its place in the accounts.
+#[test]
+fn a_closed_tenant_inherits_the_page_its_last_block_makes_room_for() {
+    let mut directory = directory(2);
+    let [a, b] = [0, 0].map(|floor| directory.open_tenant(floor, 2).unwrap());
+    directory.join_commons(a, || Box::new(Newest(FrameId(0)))).unwrap();
+    directory.join_commons(b, || panic!("the commons has a manager")).unwrap();
+    load(&mut directory, b, 1);
+    directory.close_tenant(b).unwrap();
+    load(&mut directory, a, 2);
+    assert_eq!(load(&mut directory, DEFAULT_TENANT, 9).1, Some(2), "the commons gives up its newest page");
+    let (frame, gone) = load(&mut directory, DEFAULT_TENANT, 2);
+    assert_eq!((gone, directory.owner(frame)), (Some(1), Some(b)));
+    directory.check_invariants();
+    assert_ne!(directory.open_tenant(0, 2).unwrap(), b);
+    directory.check_invariants();
+}
+
 /// Gives up the page that came in last.
 struct Newest(FrameId);
 

@@ -223,7 +223,6 @@ impl Directory {
         if let Some(claimed) = self.placeholders.get(&self.frames, page) {
             self.drop_placeholder(claimed);
         }
-        self.occupy_tenant(owner);
         let origin = Origin { file, context: ContextId(0) };
         self.enter(frame.0, page, origin, owner);
         self.loaded(frame);
@@ -508,6 +507,8 @@ impl Directory {
 
     /// A page goes in flight in `frame`, at the ledger's tail.
     fn enter(&mut self, frame: u32, page: PageId, origin: Origin, owner: TenantId) {
+        // The block that made room may have been the last one of a closed owner.
+        self.occupy_tenant(owner);
         self.now += 1;
         let slot = &mut self.frames[frame];
         debug_assert!(!slot.has_claim());
