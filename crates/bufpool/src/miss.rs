@@ -74,14 +74,18 @@ impl PoolShared {
     pub(crate) fn admit_all(
         &self,
         tenant: &Tenant,
-        pages: impl Iterator<Item = PageId>,
+        pages: impl Iterator<Item = PageId> + Clone,
         site: SiteRef,
     ) -> Vec<Admitted> {
+        let has_neighbours = pages.clone().zip(pages.clone().skip(1)).any(|(a, b)| b.0 == a.0 + 1);
         let rules = self.claim_rules();
         let Ok(mut policy) = tenant.lock_policy(Purpose::Read.operation()) else { return Vec::new() };
         self.drain_own_log_into(&mut policy);
-        let id = tenant.tenant_id();
-        let admitted = pages.map_while(|page| policy.admit(page, id, site, false, &rules)).collect();
+        let admit = |page| policy.admit(page, tenant.tenant_id(), site, false, &rules);
+        let mut admitted: Vec<Admitted> = pages.map_while(admit).collect();
+        if has_neighbours {
+            policy.line_up(&mut admitted);
+        }
         self.note_plans(&policy);
         admitted
     }

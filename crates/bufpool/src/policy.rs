@@ -272,6 +272,26 @@ impl PolicyState {
         Some(admitted)
     }
 
+    /// Lets neighbouring pages come into frames that are neighbours as far as possible, which makes one piece of memory of a transfer:
+    /// the admitted pages, in their order, get their frames in ascending order. The answers are rearranged likewise.
+    pub fn line_up(&mut self, admitted: &mut [Admitted]) {
+        if admitted.is_sorted_by_key(Admitted::frame) {
+            return;
+        }
+        let mut order: Vec<usize> = (0..admitted.len()).collect();
+        order.sort_unstable_by_key(|at| admitted[*at].frame());
+        for to in 0..admitted.len() {
+            let mut from = order[to];
+            // What was there has moved on.
+            while from < to {
+                from = order[from];
+            }
+            if self.directory.exchange(admitted[to].frame(), admitted[from].frame()) {
+                admitted.swap(to, from);
+            }
+        }
+    }
+
     /// Finds a frame for a page that nobody has asked for yet: a free one, or one whose page is clean. None if there is none
     /// near the ledger's head.
     pub fn admit_ahead(&mut self, page: PageId, account: Account, frames: &FrameTable) -> Option<Admitted> {
@@ -281,9 +301,18 @@ impl PolicyState {
         let access = Access { page, file: page.file(), tenant, context };
         let admission = self.directory.admit_ahead(&access, &mut claims);
         let taken = claims.taken;
-        let (admitted, _) = self.carry_out(admission, taken)?;
-        self.tenants[tenant.index()].ahead.push(admitted.frame(), page);
-        Some(admitted)
+        self.carry_out(admission, taken).map(|(admitted, _)| admitted)
+    }
+
+    /// Notes pages that come in ahead, with their frames.
+    pub fn note_ahead(
+        &mut self,
+        tenant: TenantId,
+        pages: impl Iterator<Item = PageId>,
+        admitted: &[Admitted],
+    ) {
+        let ahead = &mut self.tenants[tenant.index()].ahead;
+        pages.zip(admitted).for_each(|(page, admitted)| ahead.push(admitted.frame(), page));
     }
 
     /// How many pages may come in ahead for a tenant now; none once it is closed.

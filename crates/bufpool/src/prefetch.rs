@@ -214,14 +214,15 @@ impl PoolShared {
         &self,
         account: Account,
         file: &FileShared,
-        numbers: impl ExactSizeIterator<Item = u64>,
+        numbers: impl ExactSizeIterator<Item = u64> + Clone,
     ) -> Vec<Admitted> {
-        let wanted = numbers.len();
+        let pages = numbers.map(|number| PageId::in_file(file.id, number));
         let mut policy = self.policy.lock();
-        let room = policy.room_ahead(account.tenant).min(wanted);
-        let page = |number| PageId::in_file(file.id, number);
-        let admit = |number| policy.admit_ahead(page(number), account, &self.frames);
-        let admitted: Vec<Admitted> = numbers.take(room).map_while(admit).collect();
+        let room = policy.room_ahead(account.tenant).min(pages.len());
+        let admit = |page| policy.admit_ahead(page, account, &self.frames);
+        let mut admitted: Vec<Admitted> = pages.clone().take(room).map_while(admit).collect();
+        policy.line_up(&mut admitted);
+        policy.note_ahead(account.tenant, pages, &admitted);
         drop(policy);
         if admitted.len() < room {
             self.counters.prefetch_scarce.fetch_add(1, Ordering::Relaxed);

@@ -60,6 +60,31 @@ fn the_first_access_to_a_prefetched_page_is_a_hit() {
     });
 }
 
+/// Frames are free, or their pages leave, in another order than that of the pages that come; one piece of memory they are all the same.
+#[test]
+fn neighbours_come_into_neighbouring_frames() {
+    let device = stamped_device(300);
+    let (pool, file) = open_on(half().frames(64), &device);
+    let tenant = pool.default_tenant();
+    let mut pages_per_piece = Vec::new();
+    let mut look = |pages: std::ops::Range<u64>| {
+        let list: Vec<_> = pages.clone().map(|number| file.page(number)).collect();
+        let starts = tenant.read_many(&list).into_iter().map(|page| page.unwrap().unwrap().as_ptr() as usize);
+        let starts: Vec<usize> = starts.collect();
+        let pieces = starts.chunk_by(|a, b| a + file.page_bytes() == *b).count();
+        pages_per_piece.push(starts.len() / pieces);
+    };
+    // Loaded downwards and then used upwards, so that frames are given up in descending order.
+    (0..64).rev().chain(0..64).for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+    assert_eq!(tenant.prefetch((100..116).map(|number| file.page(number))), 16);
+    settled(&pool);
+    look(100..116);
+    look(116..132);
+    file.discard(100..132).unwrap();
+    look(200..232);
+    assert_eq!(pages_per_piece, [16, 16, 32]);
+}
+
 #[test]
 fn neighbours_come_in_one_transfer() {
     let device = stamped_device(100);

@@ -131,6 +131,18 @@ impl FrameTable {
         self.origins[frame as usize] = origin;
     }
 
+    /// Exchanges the pages of two frames that nobody has a claim on, with who loaded them, when, and from where.
+    pub fn exchange_pages(&mut self, a: u32, b: u32) {
+        debug_assert!(!self[a].has_claim() && !self[b].has_claim());
+        let of_page = |slot: &Slot| (slot.page, slot.owner, slot.last_reference);
+        let (in_a, in_b) = (of_page(&self[a]), of_page(&self[b]));
+        for (frame, (page, owner, last_reference)) in [(a, in_b), (b, in_a)] {
+            let slot = &mut self[frame];
+            (slot.page, slot.owner, slot.last_reference) = (page, owner, last_reference);
+        }
+        self.origins.swap(a as usize, b as usize);
+    }
+
     /// Where the frame after `frame` towards the tail of its `CHAIN` list is, or [`NONE`].
     #[inline]
     pub fn next<const CHAIN: usize>(&self, frame: u32) -> u32 {

@@ -26,6 +26,8 @@ struct Driver {
     frames: std::collections::HashMap<PageId, FrameId>,
     /// Pages that left, in order.
     evicted: Vec<PageId>,
+    /// Pages on their way in.
+    flying: Vec<u64>,
 }
 
 fn access(page: u64) -> Access {
@@ -37,7 +39,7 @@ impl Driver {
         let options =
             DirectoryOptions { frames, allocation: Allocation::LruSp, revocation: true, shared_pages: true };
         let directory = Directory::new(options).unwrap();
-        Self { directory, frames: Default::default(), evicted: Vec::new() }
+        Self { directory, frames: Default::default(), evicted: Vec::new(), flying: Vec::new() }
     }
 
     fn admitted(&mut self, page: u64, admission: Admission) -> FrameId {
@@ -65,6 +67,26 @@ impl Driver {
                 self.directory.loaded(frame);
             }
         }
+    }
+
+    /// Finds frames for those that are absent.
+    fn admit_together(&mut self, pages: std::ops::Range<u64>, ahead: bool) {
+        for page in pages {
+            if self.frames.contains_key(&PageId(page)) {
+                continue;
+            }
+            let admission = match ahead {
+                true => self.directory.admit_ahead(&access(page), &mut NothingBusy),
+                false => self.directory.admit(&access(page), &mut NothingBusy),
+            };
+            self.admitted(page, admission);
+            self.flying.push(page);
+        }
+    }
+
+    /// What is on its way arrives.
+    fn land(&mut self) {
+        self.flying.drain(..).for_each(|page| self.directory.loaded(self.frames[&PageId(page)]));
     }
 
     fn bring_ahead(&mut self, page: u64, arrives: bool) {
@@ -245,4 +267,66 @@ fn the_span_reaches_back_to_the_page_that_left_for_its_age() {
     driver.directory.demote(driver.frames[&PageId(5)]);
     driver.access(6);
     assert_eq!((driver.evicted.last(), driver.directory.span()), (Some(&PageId(5)), 5));
+}
+
+/// Pages on their way in may change frames: seen by page, everything goes on as if they had not.
+#[test]
+fn which_frame_a_page_comes_into_is_no_decision() {
+    for policy in [PolicyKind::Lru, PolicyKind::Mru, PolicyKind::Arc] {
+        let (mut plain, mut exchanging) = (Driver::new(12), Driver::new(12));
+        for driver in [&mut plain, &mut exchanging] {
+            driver.directory.set_policy(DEFAULT_TENANT, 0, policy).unwrap();
+        }
+        let mut random = SplitMix64::new(11);
+        let mut exchanged = 0;
+        for step in 0..3000 {
+            let first = if step % 3 == 0 { random.below(40) } else { step * 4 % 20 };
+            let count = 1 + random.below(4);
+            let ahead = random.below(2) == 0;
+            for driver in [&mut plain, &mut exchanging] {
+                driver.admit_together(first..first + count, ahead);
+            }
+            let flying: Vec<u64> = exchanging.flying.clone();
+            assert_eq!(plain.flying, flying);
+            for pair in flying.windows(2).filter(|_| random.below(2) == 0) {
+                let pages = [PageId(pair[0]), PageId(pair[1])];
+                let [a, b] = pages.map(|page| exchanging.frames[&page]);
+                assert!(exchanging.directory.exchange(a, b));
+                exchanging.frames.extend([(pages[0], b), (pages[1], a)]);
+                exchanging.directory.check_invariants();
+                exchanged += 1;
+            }
+            for driver in [&mut plain, &mut exchanging] {
+                driver.land();
+                driver.access(first);
+                driver.directory.check_invariants();
+                for (page, frame) in &driver.frames {
+                    assert_eq!(driver.directory.page(*frame), Some(*page));
+                }
+            }
+            assert_eq!(plain.evicted, exchanging.evicted, "{policy:?}, step {step}");
+        }
+        assert_eq!(plain.directory.stats(), exchanging.directory.stats());
+        assert!(exchanged > 500 && (policy == PolicyKind::Lru || plain.directory.stats().overrules > 100));
+    }
+}
+
+#[test]
+fn only_pages_in_flight_alike_change_frames() {
+    let mut driver = Driver::new(8);
+    driver.access(1);
+    driver.admit_together(2..4, false);
+    driver.admit_together(4..5, true);
+    let other = driver.directory.open_tenant(0, 8).unwrap();
+    let theirs = Access { tenant: other, ..access(5) };
+    let admission = driver.directory.admit(&theirs, &mut NothingBusy);
+    driver.admitted(5, admission);
+    let frame = |page| driver.frames[&PageId(page)];
+    let (mine, resident, ahead, theirs) = (frame(2), frame(1), frame(4), frame(5));
+    for refused in [mine, resident, ahead, theirs] {
+        assert!(!driver.directory.exchange(mine, refused) && !driver.directory.exchange(refused, mine));
+        driver.directory.check_invariants();
+    }
+    assert!(driver.directory.exchange(mine, frame(3)));
+    assert_eq!(driver.directory.page(resident), Some(PageId(1)));
 }

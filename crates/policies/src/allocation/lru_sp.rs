@@ -39,7 +39,7 @@ impl Directory {
     }
 
     /// Exchanges the ledger positions of two blocks of `account`.
-    fn swap(&mut self, account: AccountId, a: u32, b: u32) {
+    pub(crate) fn swap(&mut self, account: AccountId, a: u32, b: u32) {
         self.accounts[account.index()].ledger.swap(&mut self.frames, a, b);
         let stamp = self.frames[a].stamp;
         self.frames[a].stamp = self.frames[b].stamp;

@@ -140,6 +140,24 @@ impl Directory {
         Admission::Evict { frame: FrameId(victim), page, tenant, decision }
     }
 
+    /// The pages on their way into two frames change frames, and keep their places in the ledger: which frame a page gets is no decision.
+    /// False, and nothing has changed, unless both are in flight alike, for tenants of one account.
+    pub fn exchange(&mut self, a: FrameId, b: FrameId) -> bool {
+        let (FrameId(a), FrameId(b)) = (a, b);
+        let account = self.account(self.frames[a].owner);
+        let state = self.frames[a].state;
+        let alike = state == self.frames[b].state && account == self.account(self.frames[b].owner);
+        if a == b || !alike || !matches!(state, State::InFlight | State::AheadInFlight) {
+            return false;
+        }
+        self.swap(account, a, b);
+        self.frames.exchange_pages(a, b);
+        if !self.foreign.is_empty() {
+            self.foreign.swap(a as usize, b as usize);
+        }
+        true
+    }
+
     /// The next page that must go for `tenant` to fit its cap; none if it fits, or all its frames are busy.
     pub fn shrink<C: Claims>(&mut self, tenant: TenantId, claims: &mut C) -> Option<Eviction> {
         let id = self.account(tenant);
