@@ -29,6 +29,8 @@ fn operations(with_faults: bool) -> impl Strategy<Value = Vec<Operation>> {
         4 => (pages.clone(), 0..20_u64)
             .prop_map(|((tenant, first), count)| Operation::ReadMany { tenant, first, count }),
         3 => pages.clone().prop_map(|(tenant, number)| Operation::Poll { tenant, number }),
+        2 => pages.clone().prop_map(|(tenant, number)| Operation::Keep { tenant, number }),
+        3 => Just(Operation::LetGo),
         3 => (pages, 0..20_u64).prop_map(|((tenant, first), count)| Operation::Prefetch { tenant, first, count }),
         3 => number.clone().prop_map(|number| Operation::FlushPage { number }),
         1 => Just(Operation::Flush),

@@ -4,20 +4,24 @@
 //! from bytes.
 #![allow(dead_code, reason = "the tests and the fuzz target use a part each")]
 
+use std::collections::VecDeque;
 use std::future::Future;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use arbitrary::{Arbitrary, Unstructured};
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
-use bufpool::{ErrorKind, File, FileOptions, IoOperation, Policy, Pool, PoolOptions, Tenant};
+use bufpool::{ErrorKind, File, FileOptions, IoOperation, OwnedReadGuard, Policy, Pool, PoolOptions, Tenant};
 
 use super::common::{PAGE_BYTES, deterministic, kind, small, stamp, version};
 
 pub const TENANTS: usize = 3;
 /// Operations name pages below this, whether the file has them or not.
 pub const NUMBERS: u64 = 120;
+/// Guards that are kept at a time.
+const KEPT_MAX: usize = 3;
 /// The file grows no further.
 const PAGES_MAX: u64 = 200;
 /// What calls of a simulated device may do instead of succeeding.
@@ -98,6 +102,15 @@ pub enum Operation {
         #[arbitrary(with = number)]
         number: u64,
     },
+    /// A shared guard is kept while other operations go on; in deterministic mode only, where nothing else waits.
+    Keep {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = number)]
+        number: u64,
+    },
+    /// The guard kept longest is dropped.
+    LetGo,
     FlushPage {
         #[arbitrary(with = number)]
         number: u64,
@@ -245,13 +258,15 @@ impl Case {
         device.set_sector_bytes(PAGE_BYTES);
         let mode = self.mode;
         let options = move || match mode {
-            Mode::Deterministic => deterministic(),
+            Mode::Deterministic => deterministic().latch_wait_ms(1).frame_wait_ms(1),
             Mode::BackgroundWriter { dirty_limit_percent } => {
                 small().dirty_limit_percent(dirty_limit_percent).frame_wait_ms(20)
             }
         };
         let is_quiet = matches!(mode, Mode::Deterministic);
-        run(World::new(options, Some(device), Path::new("")), &self.operations, is_quiet);
+        let mut world = World::new(options, Some(device), Path::new(""));
+        world.keeps_guards = is_quiet;
+        run(world, &self.operations, is_quiet);
     }
 }
 
@@ -263,6 +278,7 @@ pub fn run(mut world: World, operations: &[Operation], is_quiet: bool) {
             world.pool.check_invariants();
         }
     }
+    world.kept.clear();
     world.pool.checkpoint().ok();
     world.pool.check_invariants();
     let stats = world.pool.stats();
@@ -300,6 +316,8 @@ struct Model {
 /// A pool with one file, and what is known of it.
 pub struct World {
     options: Box<dyn Fn() -> PoolOptions>,
+    keeps_guards: bool,
+    kept: VecDeque<(u64, OwnedReadGuard)>,
     pool: Pool,
     file: Option<File>,
     tenants: Vec<Tenant>,
@@ -335,7 +353,17 @@ impl World {
             caps: [frames; TENANTS],
             closed_tenants: false,
         };
-        Self { options: Box::new(options), pool, file: Some(file), tenants, device, path, model }
+        Self {
+            options: Box::new(options),
+            keeps_guards: false,
+            kept: VecDeque::new(),
+            pool,
+            file: Some(file),
+            tenants,
+            device,
+            path,
+            model,
+        }
     }
 
     fn file(&self) -> &File {
@@ -410,6 +438,8 @@ impl World {
                 let written = tenant.write(file.page(number));
                 if !in_range(number) {
                     assert!(matches!(kind(written), ErrorKind::PageBeyondEnd | ErrorKind::FilePoisoned));
+                } else if self.keeps(number..=number) {
+                    assert_eq!(kind(written), ErrorKind::LatchTimeout);
                 } else if let Some(mut guard) = self.may_fail(written) {
                     self.check(number, &guard);
                     self.change(number, &mut guard);
@@ -420,6 +450,8 @@ impl World {
                 let created = tenant.create(file.page(number));
                 if !in_range(number) {
                     assert!(matches!(kind(created), ErrorKind::PageBeyondEnd | ErrorKind::FilePoisoned));
+                } else if self.keeps(number..=number) {
+                    assert_eq!(kind(created), ErrorKind::LatchTimeout);
                 } else if let Some(mut guard) = self.may_fail(created) {
                     assert!(guard.iter().all(|&byte| byte == 0));
                     self.change(number, &mut guard);
@@ -446,7 +478,7 @@ impl World {
             Operation::Prefetch { tenant, first, count } => {
                 self.tenants[tenant].prefetch((first..first + count).map(|number| file.page(number)));
             }
-            Operation::Pin { tenant, number } if in_range(number) => {
+            Operation::Pin { tenant, number } if in_range(number) && !self.keeps(number..=number) => {
                 let tenant = self.tenants[tenant].clone();
                 if let Some(pin) = self.may_fail(tenant.pin(file.page(number))) {
                     self.check(number, &pin.read().unwrap());
@@ -456,14 +488,13 @@ impl World {
                     }
                 }
             }
-            Operation::Poll { tenant, number } if in_range(number) => {
-                let future = self.tenants[tenant].read_async(file.page(number));
-                if let Poll::Ready(read) = pin!(future).poll(&mut Context::from_waker(Waker::noop()))
-                    && let Some(guard) = self.may_fail(read)
-                {
-                    self.check(number, &guard);
-                }
+            Operation::Poll { tenant, number } if in_range(number) => drop(self.poll(tenant, number)),
+            Operation::Keep { tenant, number } if self.keeps_guards && in_range(number) => {
+                let guard = self.poll(tenant, number);
+                self.kept.extend(guard.map(|guard| (number, guard)));
+                self.kept.truncate(KEPT_MAX);
             }
+            Operation::LetGo => drop(self.kept.pop_front()),
             Operation::FlushPage { number } if in_range(number) => {
                 self.on_success(file.flush_page(number), |world, ()| world.flushed(Some(number)));
             }
@@ -479,8 +510,17 @@ impl World {
                     world.model.set_len(pages + more);
                 });
             }
+            Operation::Truncate { to } if to <= pages && self.keeps(to..=pages) => {
+                assert_eq!(kind(file.truncate(to)), ErrorKind::LatchTimeout);
+                assert_eq!(file.pages(), pages);
+            }
             Operation::Truncate { to } if to <= pages => {
                 self.on_success(file.truncate(to), |world, ()| world.model.set_len(to));
+            }
+            Operation::Discard { first, count }
+                if first + count <= pages && count > 0 && self.keeps(first..=first + count - 1) =>
+            {
+                assert_eq!(kind(file.discard(first..first + count)), ErrorKind::LatchTimeout);
             }
             Operation::Discard { first, count } if first + count <= pages => {
                 file.discard(first..first + count).unwrap();
@@ -501,8 +541,15 @@ impl World {
             Operation::Cap { tenant, frames } => self.set_cap(tenant, frames),
             Operation::CloseTenant { tenant } => self.close_tenant(tenant),
             Operation::CloseFile => {
+                self.kept.clear();
                 drop(file);
                 self.close_and_open();
+            }
+            Operation::Reopen if !self.kept.is_empty() => {
+                let reopened = file.reopen();
+                assert!(
+                    reopened.is_err_and(|error| error.kind() == ErrorKind::LatchTimeout || is_fault(&error))
+                );
             }
             Operation::Reopen => {
                 self.on_success(file.reopen(), |world, lost| {
@@ -522,6 +569,7 @@ impl World {
             }
             Operation::PowerCut { seed } => {
                 drop(file);
+                self.kept.clear();
                 if let Some(device) = self.device.take() {
                     self.cut_power(&device, u64::from(seed));
                 }
@@ -529,6 +577,24 @@ impl World {
             _ => {}
         }
         self.heal();
+    }
+
+    /// What comes of a future of a page that is polled once.
+    fn poll(&mut self, tenant: usize, number: u64) -> Option<OwnedReadGuard> {
+        let future = self.tenants[tenant].read_async(self.file().page(number));
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(read) => {
+                let guard = self.may_fail(read)?;
+                self.check(number, &guard);
+                Some(guard)
+            }
+            Poll::Pending => None,
+        }
+    }
+
+    /// A guard of one of the pages is kept.
+    fn keeps(&self, numbers: RangeInclusive<u64>) -> bool {
+        self.kept.iter().any(|(number, _)| numbers.contains(number))
     }
 
     fn set_floor(&mut self, tenant: usize, frames: u32) {
@@ -612,6 +678,7 @@ impl World {
     fn heal(&mut self) {
         let poisoned = self.device.is_some() && self.file().extend(0).is_err();
         if poisoned {
+            self.kept.clear();
             self.file().reopen().unwrap();
             self.model.forget();
         }
