@@ -416,8 +416,7 @@ impl Directory {
             let expected = if account.is_above_floor() { self.head_of(id) } else { NO_STAMP };
             assert_eq!(self.open_heads.stamp(id), expected, "open head of account {number}");
         }
-        let members =
-            self.tenants.iter().filter(|tenant| tenant.standing != Standing::Vacant && tenant.account == id);
+        let members = self.tenants.iter().filter(|tenant| tenant.account == id);
         let expected = if self.commons == Some(id) { 0..=self.tenants.len() } else { 1..=1 };
         assert!(account.is_vacant || expected.contains(&members.count()), "members of account {number}");
         assert!(
@@ -507,8 +506,6 @@ impl Directory {
 
     /// A page goes in flight in `frame`, at the ledger's tail.
     fn enter(&mut self, frame: u32, page: PageId, origin: Origin, owner: TenantId) {
-        // The block that made room may have been the last one of a closed owner.
-        self.occupy_tenant(owner);
         self.now += 1;
         let slot = &mut self.frames[frame];
         debug_assert!(!slot.has_claim());
@@ -520,6 +517,9 @@ impl Directory {
         self.frames.set_origin(frame, origin);
         let tenant = &mut self.tenants[owner.index()];
         tenant.frames += 1;
+        if tenant.standing == Standing::Vacant {
+            tenant.standing = Standing::Closed;
+        }
         let account = tenant.account;
         self.accounts[account.index()].ledger.push_tail(&mut self.frames, frame);
         self.ledger_changed(account);

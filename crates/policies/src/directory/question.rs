@@ -104,14 +104,6 @@ impl Directory {
     }
 
     fn admit_as<C: Claims>(&mut self, state: State, access: &Access, claims: &mut C) -> Admission {
-        // An access may have been under way when its tenant was closed.
-        self.occupy_tenant(access.tenant);
-        let admission = self.find_room(state, access, claims);
-        self.vacate_tenant(access.tenant);
-        admission
-    }
-
-    fn find_room<C: Claims>(&mut self, state: State, access: &Access, claims: &mut C) -> Admission {
         let mut decision = Decision::default();
         let mut victim = None;
         let account = self.account(access.tenant);

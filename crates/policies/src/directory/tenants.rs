@@ -217,15 +217,22 @@ impl Directory {
     }
 
     pub(super) fn add_tenant(&mut self, floor_frames: u32, cap_frames: u32) -> TenantId {
-        let new = Tenant::new(self.add_account(cap_frames));
         let vacant = self.tenants.iter().position(|tenant| tenant.standing == Standing::Vacant);
         let tenant = TenantId(vacant.unwrap_or(self.tenants.len()) as u32);
+        let account = match vacant {
+            // As new, but for its cap.
+            Some(_) if !self.is_in_commons(tenant) => {
+                self.account_of(tenant).cap_frames = cap_frames;
+                self.account(tenant)
+            }
+            _ => self.add_account(cap_frames),
+        };
         match vacant {
             Some(vacant) => {
                 self.departed.add(&self.tenants[vacant].stats);
-                self.tenants[vacant] = new;
+                self.tenants[vacant] = Tenant::new(account);
             }
-            None => self.tenants.push(new),
+            None => self.tenants.push(Tenant::new(account)),
         }
         if floor_frames > 0 {
             self.set_floor(tenant, floor_frames).expect("checked by the caller");
@@ -233,9 +240,13 @@ impl Directory {
         tenant
     }
 
+    fn new_account(&self, cap_frames: u32) -> Account {
+        Account::new(cap_frames, Revocation::new(self.frames(), self.revocation))
+    }
+
     /// An empty account without floor and manager.
     pub(super) fn add_account(&mut self, cap_frames: u32) -> AccountId {
-        let new = Account::new(cap_frames, Revocation::new(self.frames(), self.revocation));
+        let new = self.new_account(cap_frames);
         let vacant = self.accounts.iter().position(|account| account.is_vacant);
         let account = AccountId(vacant.unwrap_or(self.accounts.len()) as u32);
         match vacant {
@@ -247,23 +258,14 @@ impl Directory {
         account
     }
 
-    /// A tenant whose slot is vacant gets a block after all: it has the slot again, as a closed one.
-    pub(super) fn occupy_tenant(&mut self, tenant: TenantId) {
-        if self.tenants[tenant.index()].standing == Standing::Vacant {
-            let account = self.add_account(self.frames());
-            let state = &mut self.tenants[tenant.index()];
-            state.account = account;
-            state.standing = Standing::Closed;
-        }
-    }
-
-    /// The slots of a closed tenant and of its account are vacant once its last block has gone.
+    /// The slot of a closed tenant is vacant once its last block has gone. Its place in the commons, or an account like that of a new
+    /// tenant, stays with the slot: an access that was under way may still bring a block in.
     pub(super) fn vacate_tenant(&mut self, tenant: TenantId) {
         let state = &mut self.tenants[tenant.index()];
         if state.standing == Standing::Closed && state.frames == 0 {
             state.standing = Standing::Vacant;
             if !self.is_in_commons(tenant) {
-                self.account_of(tenant).is_vacant = true;
+                *self.account_of(tenant) = self.new_account(self.frames());
             }
         }
     }

@@ -97,6 +97,24 @@ pub enum Op {
         #[arbitrary(with = page)]
         page: u64,
     },
+    Close {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+    },
+}
+
+impl Op {
+    /// Whose directive or share it is.
+    fn of(&self) -> Option<usize> {
+        match *self {
+            Self::Policy { tenant, .. }
+            | Self::Priority { tenant, .. }
+            | Self::Temporary { tenant, .. }
+            | Self::Floor { tenant, .. }
+            | Self::Cap { tenant, .. } => Some(tenant),
+            _ => None,
+        }
+    }
 }
 
 fn tenant(u: &mut Unstructured<'_>) -> arbitrary::Result<usize> {
@@ -178,6 +196,12 @@ impl Case {
     /// One step on both; what it returns must be the same.
     fn apply(&self, driver: &mut Driver, naive: &mut Naive, op: &Op) {
         let id = |tenant: usize| TenantId(tenant as u32);
+        if let Some(tenant) = op.of().filter(|tenant| naive.closed[*tenant]) {
+            assert!(driver.directory.set_policy(id(tenant), 0, PolicyKind::Lru).is_err());
+            assert!(driver.directory.set_floor(id(tenant), 0).is_err());
+            assert!(driver.directory.set_cap(id(tenant), 1).is_err());
+            return;
+        }
         match *op {
             Op::Access { tenant, page } => {
                 let page = self.page(tenant, page);
@@ -228,6 +252,13 @@ impl Case {
             Op::Cap { tenant, frames } => {
                 let frames = frames.min(naive.frames).max(naive.floors[tenant]).max(1);
                 assert_eq!(driver.set_cap(tenant, frames), naive.set_cap(tenant, frames));
+            }
+            Op::Close { tenant } => {
+                let closed = driver.directory.close_tenant(id(tenant));
+                assert_eq!(closed.is_ok(), tenant > 0 && !naive.closed[tenant]);
+                if closed.is_ok() {
+                    naive.close(tenant);
+                }
             }
             Op::End { tenant, page } => {
                 let page = self.page(tenant, page);

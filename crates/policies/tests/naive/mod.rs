@@ -68,6 +68,7 @@ pub struct Naive {
     pub floors: Vec<usize>,
     pub caps: Vec<usize>,
     pub pinned: BTreeSet<u64>,
+    pub closed: Vec<bool>,
     pub stats: Vec<TenantStats>,
     /// For each account; kept, and of no effect, when revocation is off.
     records: Vec<Record>,
@@ -99,6 +100,7 @@ impl Naive {
             floors: vec![0; tenants + 1],
             caps: vec![frames; tenants + 1],
             pinned: BTreeSet::new(),
+            closed: vec![false; tenants],
             stats: vec![TenantStats::default(); tenants],
             records: vec![Record::default(); tenants + 1],
             revocation: false,
@@ -140,6 +142,32 @@ impl Naive {
         if floor != self.floors[self.account[tenant]] {
             self.leave_commons(tenant);
             self.floors[tenant] = floor;
+        }
+    }
+
+    /// The tenant's blocks stay, without claims, and without a manager but that of the commons. Accesses of it that were under way may
+    /// still come.
+    pub fn close(&mut self, tenant: usize) {
+        self.closed[tenant] = true;
+        self.set_floor(tenant, 0);
+        if self.account[tenant] == tenant {
+            self.pools[tenant] = None;
+        }
+        let own = self.ledger.iter().filter(|block| block.owner == tenant).map(|block| block.page);
+        for holder in own.collect::<Vec<_>>() {
+            let claim = self.placeholders.iter().find(|(_, to)| *to == holder).map(|(absent, _)| *absent);
+            claim.into_iter().for_each(|absent| self.forget(absent));
+        }
+        self.end_if_empty(tenant);
+    }
+
+    /// The account of a closed tenant without blocks is as a new one.
+    fn end_if_empty(&mut self, tenant: usize) {
+        let is_empty = self.ledger.iter().all(|block| block.owner != tenant);
+        if self.closed[tenant] && is_empty && self.account[tenant] == tenant {
+            self.pools[tenant] = None;
+            self.caps[tenant] = self.frames;
+            self.records[tenant] = Record::default();
         }
     }
 
@@ -229,6 +257,7 @@ impl Naive {
         let block = self.ledger.remove(self.position(victim).unwrap());
         self.leave_pools(self.account[block.owner], victim);
         self.stats[block.owner].evictions += 1;
+        self.end_if_empty(block.owner);
     }
 
     /// The block that goes when the ledger names `candidate`, after the bookkeeping.
@@ -317,6 +346,7 @@ impl Naive {
         absent.map(|absent| self.inherited.remove(&absent));
         let block = self.ledger.remove(at);
         self.leave_pools(self.account[block.owner], page);
+        self.end_if_empty(block.owner);
     }
 
     /// The identity of `page`, which is absent, ends.
