@@ -62,23 +62,25 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn in_deterministic_mode(operations in operations(false), seed: u64) {
-        Case { mode: Mode::Deterministic, seed, operations }.run();
+    fn in_deterministic_mode(operations in operations(false), seed: u64, optimistic: bool) {
+        Case { mode: Mode::Deterministic, optimistic, seed, operations }.run();
     }
 
     #[test]
-    fn in_deterministic_mode_with_faults(operations in operations(true), seed: u64) {
-        Case { mode: Mode::Deterministic, seed, operations }.run();
+    fn in_deterministic_mode_with_faults(operations in operations(true), seed: u64, optimistic: bool) {
+        Case { mode: Mode::Deterministic, optimistic, seed, operations }.run();
     }
 
     #[test]
-    fn with_the_background_writer(operations in operations(false), seed: u64, dirty_limit_percent in 1..100_u8) {
-        Case { mode: Mode::BackgroundWriter { dirty_limit_percent }, seed, operations }.run();
+    fn with_the_background_writer(operations in operations(false), seed: u64, optimistic: bool, dirty_limit_percent in 1..100_u8) {
+        let mode = Mode::BackgroundWriter { dirty_limit_percent };
+        Case { mode, optimistic, seed, operations }.run();
     }
 
     #[test]
-    fn with_the_background_writer_and_faults(operations in operations(true), seed: u64) {
-        Case { mode: Mode::BackgroundWriter { dirty_limit_percent: 10 }, seed, operations }.run();
+    fn with_the_background_writer_and_faults(operations in operations(true), seed: u64, optimistic: bool) {
+        let mode = Mode::BackgroundWriter { dirty_limit_percent: 10 };
+        Case { mode, optimistic, seed, operations }.run();
     }
 
     /// The fuzz target's way from bytes to a case.
@@ -92,10 +94,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(10))]
 
     #[test]
-    fn on_real_files(operations in operations(false)) {
+    fn on_real_files(operations in operations(false), optimistic: bool) {
         on_each_backend(|io| {
             let directory = directory();
-            let world = World::new(move || small().io(io), None, directory.path());
+            let world = World::new(move || small().io(io), optimistic, None, directory.path());
             pool_ops::run(world, &operations, false);
         });
     }

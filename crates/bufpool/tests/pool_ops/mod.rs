@@ -13,7 +13,9 @@ use std::task::{Context, Poll, Waker};
 
 use arbitrary::{Arbitrary, Unstructured};
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
-use bufpool::{ErrorKind, File, FileOptions, IoOperation, OwnedReadGuard, Policy, Pool, PoolOptions, Tenant};
+use bufpool::{
+    ErrorKind, File, FileOptions, IoOperation, OwnedReadGuard, Page, Policy, Pool, PoolOptions, Tenant,
+};
 
 use super::common::{PAGE_BYTES, deterministic, kind, small, stamp, version};
 
@@ -41,6 +43,8 @@ pub const FAILING: [IoOperation; 4] =
 #[derive(Clone, Debug)]
 pub struct Case {
     pub mode: Mode,
+    /// The file is read without latches.
+    pub optimistic: bool,
     pub seed: u64,
     pub operations: Vec<Operation>,
 }
@@ -244,7 +248,8 @@ impl Case {
         } else {
             Mode::BackgroundWriter { dirty_limit_percent: u.int_in_range(1..=100)? }
         };
-        let mut case = Self { mode, seed: u.arbitrary()?, operations: Vec::new() };
+        let mut case =
+            Self { mode, optimistic: u.arbitrary()?, seed: u.arbitrary()?, operations: Vec::new() };
         while !u.is_empty() {
             case.operations.push(u.arbitrary()?);
         }
@@ -264,7 +269,7 @@ impl Case {
             }
         };
         let is_quiet = matches!(mode, Mode::Deterministic);
-        let mut world = World::new(options, Some(device), Path::new(""));
+        let mut world = World::new(options, self.optimistic, Some(device), Path::new(""));
         world.keeps_guards = is_quiet;
         run(world, &self.operations, is_quiet);
     }
@@ -316,6 +321,7 @@ struct Model {
 /// A pool with one file, and what is known of it.
 pub struct World {
     options: Box<dyn Fn() -> PoolOptions>,
+    optimistic: bool,
     keeps_guards: bool,
     kept: VecDeque<(u64, OwnedReadGuard)>,
     pool: Pool,
@@ -338,11 +344,12 @@ impl World {
     /// An empty file `data` in `directory`, or on `device`.
     pub fn new(
         options: impl Fn() -> PoolOptions + 'static,
+        optimistic: bool,
         device: Option<SimDevice>,
         directory: &Path,
     ) -> Self {
         let path = directory.join("data");
-        let (pool, tenants, file) = open(options(), device.as_ref(), &path);
+        let (pool, tenants, file) = open(options(), optimistic, device.as_ref(), &path);
         let frames = pool.frames();
         let model = Model {
             pages: vec![Known { current: 0, in_file: vec![0] }; PAGES_MAX as usize],
@@ -355,6 +362,7 @@ impl World {
         };
         Self {
             options: Box::new(options),
+            optimistic,
             keeps_guards: false,
             kept: VecDeque::new(),
             pool,
@@ -383,13 +391,58 @@ impl World {
         known.current = found;
     }
 
-    fn change(&mut self, number: u64, bytes: &mut [u8]) {
+    /// The version that a page gets now.
+    fn next_version(&mut self, number: u64) -> u64 {
         let next = self.model.next_version;
         self.model.next_version += 1;
-        stamp(bytes, number, next);
         let known = &mut self.model.pages[number as usize];
         known.current = next;
         known.in_file.push(next);
+        next
+    }
+
+    fn change(&mut self, number: u64, bytes: &mut [u8]) {
+        stamp(bytes, number, self.next_version(number));
+    }
+
+    /// Reads a page of the file.
+    fn read(&mut self, tenant: &Tenant, page: Page<'_>) -> bufpool::Result<()> {
+        if !self.optimistic {
+            let guard = tenant.read(page)?;
+            self.check(page.number(), &guard);
+            return Ok(());
+        }
+        let mut bytes = vec![0; PAGE_BYTES];
+        let (_, version) = tenant.optimistic(page, |view| view.read_at(0, &mut bytes))?;
+        self.check(page.number(), &bytes);
+        assert!(tenant.still(page, version));
+        Ok(())
+    }
+
+    /// Writes a page of the file, or makes it anew.
+    fn write(&mut self, tenant: &Tenant, page: Page<'_>, is_creation: bool) -> bufpool::Result<()> {
+        let number = page.number();
+        let check = |world: &mut Self, bytes: &[u8]| {
+            if is_creation {
+                assert!(bytes.iter().all(|&byte| byte == 0));
+            } else {
+                world.check(number, bytes);
+            }
+        };
+        if self.optimistic {
+            let guard =
+                if is_creation { tenant.create_optimistic(page) } else { tenant.write_optimistic(page) };
+            let mut guard = guard?;
+            check(self, &guard);
+            guard.edit(0..PAGE_BYTES, |bytes| self.change(number, bytes));
+            self.check(number, &guard.downgrade());
+        } else {
+            let mut guard = if is_creation { tenant.create(page) } else { tenant.write(page) }?;
+            check(self, &guard);
+            self.change(number, &mut guard);
+            self.check(number, &guard.downgrade());
+        }
+        Ok(())
     }
 
     /// Everything is in the file.
@@ -426,36 +479,23 @@ impl World {
         match *operation {
             Operation::Read { tenant, number } => {
                 let tenant = self.tenants[tenant].clone();
-                let read = tenant.read(file.page(number));
-                if !in_range(number) {
+                let read = self.read(&tenant, file.page(number));
+                if in_range(number) {
+                    self.may_fail(read);
+                } else {
                     assert_eq!(kind(read), ErrorKind::PageBeyondEnd);
-                } else if let Some(guard) = self.may_fail(read) {
-                    self.check(number, &guard);
                 }
             }
-            Operation::Write { tenant, number } => {
+            Operation::Write { tenant, number } | Operation::Create { tenant, number } => {
                 let tenant = self.tenants[tenant].clone();
-                let written = tenant.write(file.page(number));
+                let is_creation = matches!(operation, Operation::Create { .. });
+                let written = self.write(&tenant, file.page(number), is_creation);
                 if !in_range(number) {
                     assert!(matches!(kind(written), ErrorKind::PageBeyondEnd | ErrorKind::FilePoisoned));
                 } else if self.keeps(number..=number) {
                     assert_eq!(kind(written), ErrorKind::LatchTimeout);
-                } else if let Some(mut guard) = self.may_fail(written) {
-                    self.check(number, &guard);
-                    self.change(number, &mut guard);
-                }
-            }
-            Operation::Create { tenant, number } => {
-                let tenant = self.tenants[tenant].clone();
-                let created = tenant.create(file.page(number));
-                if !in_range(number) {
-                    assert!(matches!(kind(created), ErrorKind::PageBeyondEnd | ErrorKind::FilePoisoned));
-                } else if self.keeps(number..=number) {
-                    assert_eq!(kind(created), ErrorKind::LatchTimeout);
-                } else if let Some(mut guard) = self.may_fail(created) {
-                    assert!(guard.iter().all(|&byte| byte == 0));
-                    self.change(number, &mut guard);
-                    self.check(number, &guard.downgrade());
+                } else {
+                    self.may_fail(written);
                 }
             }
             Operation::ReadMany { tenant, first, count } => {
@@ -483,7 +523,9 @@ impl World {
                 if let Some(pin) = self.may_fail(tenant.pin(file.page(number))) {
                     self.check(number, &pin.read().unwrap());
                     assert_eq!(kind(file.discard(number..number + 1)), ErrorKind::PageBusy);
-                    if let Some(mut guard) = self.may_fail(pin.write()) {
+                    if self.optimistic {
+                        assert_eq!(kind(pin.write()), ErrorKind::Unsupported);
+                    } else if let Some(mut guard) = self.may_fail(pin.write()) {
                         self.change(number, &mut guard);
                     }
                 }
@@ -637,7 +679,7 @@ impl World {
     fn cut_power(&mut self, device: &SimDevice, seed: u64) {
         let image = device.crash_image(seed);
         device.cut_power();
-        let (pool, tenants, file) = open((self.options)(), Some(&image), &self.path);
+        let (pool, tenants, file) = open((self.options)(), self.optimistic, Some(&image), &self.path);
         let model = &mut self.model;
         assert!(model.lengths.contains(&file.pages()), "{} pages, not {:?}", file.pages(), model.lengths);
         (model.len, model.lengths) = (file.pages(), vec![file.pages()]);
@@ -659,7 +701,7 @@ impl World {
     fn close_and_open(&mut self) {
         let file = self.file.take().unwrap();
         let closed = file.close();
-        let opened = self.pool.open_file(&self.path, FileOptions::new());
+        let opened = self.pool.open_file(&self.path, FileOptions::new().optimistic(self.optimistic));
         match (closed, opened) {
             (Ok(()), Ok(file)) => {
                 self.flushed(None);
@@ -724,7 +766,12 @@ impl Model {
 }
 
 /// A pool with its tenants and the file.
-fn open(options: PoolOptions, device: Option<&SimDevice>, path: &Path) -> (Pool, Vec<Tenant>, File) {
+fn open(
+    options: PoolOptions,
+    optimistic: bool,
+    device: Option<&SimDevice>,
+    path: &Path,
+) -> (Pool, Vec<Tenant>, File) {
     let pool = match device {
         Some(device) => options.open_on(device).unwrap(),
         None => options.open().unwrap(),
@@ -734,7 +781,7 @@ fn open(options: PoolOptions, device: Option<&SimDevice>, path: &Path) -> (Pool,
         pool.tenant("one").floor_frames(FLOORS[1]).open().unwrap(),
         pool.tenant("two").floor_frames(FLOORS[2]).open().unwrap(),
     ];
-    let file = pool.open_file(path, FileOptions::new().create(true)).unwrap();
+    let file = pool.open_file(path, FileOptions::new().create(true).optimistic(optimistic)).unwrap();
     (pool, tenants, file)
 }
 
