@@ -306,7 +306,7 @@ impl Acquiring {
         let tenant = self.tenant.tenant_id();
         let mut rules = pool.claim_rules();
         if !pool.is_immediate {
-            rules.dirty = Dirty::Copied;
+            rules.dirty = Dirty::Exchanged;
         }
         let admitted = {
             let mut policy = self.tenant.lock_policy(self.purpose.operation())?;
@@ -317,8 +317,8 @@ impl Acquiring {
         };
         match admitted {
             None => Ok(None),
-            Some(admitted) if pool.is_immediate => pool.vacate(admitted, tenant, self.site),
-            Some(admitted) => Ok(pool.vacate_by_copy(admitted, tenant, self.site)),
+            Some(admitted) if pool.is_immediate => pool.vacate(admitted, tenant, self.site, None),
+            Some(admitted) => Ok(pool.vacate_by_exchange(admitted, tenant, self.site)),
         }
     }
 

@@ -46,10 +46,8 @@ impl PoolShared {
         self.sync_file(file, OPERATION)
     }
 
-    /// Pages that are dirty now, of one file or of all, by file and number.
-    ///
-    /// Frames of the reserve come last in the frame table, and a dirty victim is entered there before it leaves its frame, so
-    /// none is overlooked on the way.
+    /// Pages that are dirty now, of one file or of all, by file and number. None is overlooked: a dirty page stays in its frame until it
+    /// is written, departing or not.
     fn dirty_pages(&self, only: Option<FileId>) -> Vec<(Arc<FileShared>, u64)> {
         let dirty = self.frames.iter().filter(|(_, frame)| frame.is_dirty());
         let mut pages: Vec<PageId> = dirty.filter_map(|(_, frame)| frame.page()).collect();
@@ -172,13 +170,13 @@ impl PoolShared {
                 let frame = latch.frame();
                 let entry = self.frames.get(frame);
                 dirty += u64::from(entry.mark_dropped());
-                entry.vacate(latch.word().file().optimistic && frame.0 < policy.directory.frames());
+                entry.vacate(latch.word().file().optimistic);
                 let (word, lease) = latch.depart();
-                if frame.0 < policy.directory.frames() {
-                    debug_assert_eq!(policy.directory.page(frame), Some(page));
+                if policy.directory.page(frame) == Some(page) {
                     policy.directory.discard(frame);
                     policy.free[frame.index()] = Some(lease);
                 } else {
+                    // A victim that could not be written.
                     self.reserve.give_back(lease);
                 }
                 departing.push(word);

@@ -61,14 +61,6 @@ impl Frame {
         self.page.store(page.0, Ordering::Release);
     }
 
-    /// A page moves in from `from` with its dirtiness and log sequence numbers. Only the holder of its word calls this.
-    pub fn occupy_from(&self, from: &Frame, page: PageId) {
-        self.marks.store(from.marks.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.page_lsn.store(from.page_lsn.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.rec_lsn.store(from.rec_lsn.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.page.store(page.0, Ordering::Release);
-    }
-
     /// The page has left. `has_readers` if it may have been read without a latch.
     pub fn vacate(&self, has_readers: bool) {
         self.marks.store(0, Ordering::Relaxed);
@@ -189,7 +181,7 @@ impl WriteEnds {
     }
 }
 
-/// All frames: first those that policies fill, then the reserve.
+/// All frames: those that policies fill, and those of the reserve, which change places.
 pub(crate) struct FrameTable {
     frames: Box<[Frame]>,
 }

@@ -267,6 +267,11 @@ pub(crate) struct Departing<W: Deref<Target = PageWord>> {
 }
 
 impl<W: Deref<Target = PageWord>> Departing<W> {
+    /// The word.
+    pub fn word(&self) -> &W {
+        self.word.as_ref().expect("not finished yet")
+    }
+
     /// The page has left.
     pub fn finish(mut self) {
         let word = self.word.take().expect("finished once");

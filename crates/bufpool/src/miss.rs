@@ -4,22 +4,22 @@
 //!
 //! 1. *Under the policy lock*: the thread's own hits are applied, and the directory names a frame. If that holds a
 //!    page, the page's word is now held exclusively; it is *departing*.
-//! 2. A clean victim is simply gone. A dirty one is copied into a frame of the clean reserve, its word stays held, and the
-//!    background writer writes the copy; so the miss does not wait for a write, and nobody reads the victim from the file before it is
-//!    there. Without a free reserve frame the thread waits for one in flight, or helps to empty the reserve
-//!    ([`write_back`](crate::write_back)), and if that does not help, and in deterministic mode, where there is no reserve, it writes the
-//!    victim itself and waits. If that fails, the victim is put back, its file is poisoned, and another victim is looked for: nothing is
-//!    lost. Only if there is none the miss returns the error.
+//! 2. A clean victim is simply gone. The frame of a dirty one is exchanged for one of the clean reserve, where the page comes in; the
+//!    victim stays where it is, its word stays held, and the background writer writes it from there; so the miss does not wait for a
+//!    write, and nobody reads the victim from the file before it is there. Without a free reserve frame the thread waits for one in
+//!    flight, or helps to empty the reserve ([`write_back`](crate::write_back)), and if that does not help, and in deterministic mode,
+//!    where there is no reserve, it writes the victim itself and waits. If that fails, the victim is put back, its file is poisoned, and
+//!    another victim is looked for: nothing is lost. Only if there is none the miss returns the error.
 //! 3. The page is read straight into the frame (unless it is created), and published with the latch that was asked for.
 //!
-//! No lock is held during I/O. A reserve frame whose write fails keeps the page: it stays readable there, outside the
-//! directory, until its file is reopened or closed.
+//! No lock is held during I/O. A victim whose write by the background writer fails stays readable in its frame, outside the
+//! directory and lost to the reserve, until its file is reopened or closed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bufpool_policies::{FrameId, PageId, TenantId};
+use bufpool_policies::{PageId, TenantId};
 
 use crate::access::Purpose;
 use crate::arena::FrameLease;
@@ -53,7 +53,7 @@ impl PoolShared {
         let operation = purpose.operation();
         let file = &page.file().shared;
         file.check_loadable(page.number(), operation)?;
-        let mut lease = self.find_frame(tenant, page, purpose, site, frame_deadline)?;
+        let Found { mut lease, is_loaded } = self.find_frame(tenant, page, purpose, site, frame_deadline)?;
         self.carry_out_plans();
         if purpose != Purpose::Create {
             let read = self.read_verified(file, page.number(), &mut lease, tenant.tenant_id(), operation);
@@ -65,7 +65,9 @@ impl PoolShared {
             self.counters.creations.fetch_add(1, Ordering::Relaxed);
         }
         self.frames.get(lease.frame()).occupy(page.id());
-        self.policy.lock().directory.loaded(lease.frame());
+        if !is_loaded {
+            self.policy.lock().directory.loaded(lease.frame());
+        }
         Ok(loading.publish(lease, purpose.want()))
     }
 
@@ -90,7 +92,8 @@ impl PoolShared {
         admitted
     }
 
-    /// Empties the frame of an answer. If that is not possible, without waiting for the log (none) or at all, the access was none.
+    /// Empties the frame of an answer. If that is not possible, without waiting for the log (none) or at all, the access was none. The wait
+    /// for a frame of the reserve ends at the deadline, if there is one.
     ///
     /// After a failure, which is the affair of the victim's file, the next question passes that file's dirty pages over.
     pub(crate) fn vacate(
@@ -98,8 +101,9 @@ impl PoolShared {
         admitted: Admitted,
         tenant: TenantId,
         site: SiteRef,
+        deadline: Option<Instant>,
     ) -> Result<Option<FrameLease>> {
-        let vacated = self.empty(admitted, tenant);
+        let vacated = self.empty(admitted, tenant, deadline);
         if !matches!(vacated, Ok(Some(_))) {
             self.policy.lock().take_back_miss(tenant, site);
         }
@@ -107,13 +111,26 @@ impl PoolShared {
     }
 
     /// As [`vacate`](Self::vacate), for a frame that no access asked for.
-    pub(crate) fn empty(&self, admitted: Admitted, tenant: TenantId) -> Result<Option<FrameLease>> {
+    pub(crate) fn empty(
+        &self,
+        admitted: Admitted,
+        tenant: TenantId,
+        deadline: Option<Instant>,
+    ) -> Result<Option<FrameLease>> {
         let lease = match admitted {
             Admitted::Free(lease) => lease,
-            Admitted::Evict(victim) => match self.evict(victim, tenant)? {
-                Some(lease) => lease,
-                None => return Ok(None),
-            },
+            Admitted::Evict(mut victim) => {
+                if victim.spare.is_none() && self.frames.get(victim.latch.frame()).is_dirty() {
+                    victim.spare = self.wait_for_reserve(deadline);
+                    if let Some(spare) = &victim.spare {
+                        self.policy.lock().relocate(victim.latch.frame(), spare.frame());
+                    }
+                }
+                match self.evict(victim, tenant)? {
+                    Some(lease) => lease,
+                    None => return Ok(None),
+                }
+            }
         };
         if self.frames.get(lease.frame()).may_have_readers() {
             return self.wait_for_readers(lease, tenant).map(Some);
@@ -166,7 +183,7 @@ impl PoolShared {
         self.frame_may_be_free();
     }
 
-    /// An empty frame for `page`, which the directory takes to be on its way.
+    /// An empty frame for `page`, which the directory takes to be on its way, or there already.
     fn find_frame(
         &self,
         tenant: &Tenant,
@@ -174,22 +191,28 @@ impl PoolShared {
         purpose: Purpose,
         site: SiteRef,
         deadline: Option<Instant>,
-    ) -> Result<FrameLease> {
+    ) -> Result<Found> {
         let mut wait = FrameWait { deadline, until: None, is_hopeless: false };
         // Why a victim could not be written: that is its file's affair, unless no other frame can be had.
         let mut failure = None;
         loop {
             let rules = self.claim_rules();
-            let admitted = {
+            let (admitted, is_loaded) = {
                 let mut policy = tenant.lock_policy(purpose.operation())?;
                 self.drain_own_log_into(&mut policy);
                 let creation = purpose == Purpose::Create;
                 let admitted = policy.admit(page.id(), tenant.tenant_id(), site, creation, &rules);
                 self.note_plans(&policy);
-                admitted
+                // Nothing is read, and nothing can go wrong from here on: the page is as good as there. Nobody takes it away before it is,
+                // because its word says that it is loading.
+                let settled =
+                    admitted.as_ref().filter(|admitted| creation && admitted.is_settled(&self.frames));
+                settled.inspect(|admitted| policy.directory.loaded(admitted.frame()));
+                let is_loaded = settled.is_some();
+                (admitted, is_loaded)
             };
-            match admitted.map(|admitted| self.vacate(admitted, tenant.tenant_id(), site)) {
-                Some(Ok(Some(lease))) => return Ok(lease),
+            match admitted.map(|admitted| self.vacate(admitted, tenant.tenant_id(), site, deadline)) {
+                Some(Ok(Some(lease))) => return Ok(Found { lease, is_loaded }),
                 // Readers in the way are nobody's failure, and another frame may have them too.
                 Some(Err(error))
                     if matches!(error.kind(), ErrorKind::SelfDeadlock | ErrorKind::LatchTimeout) =>
@@ -211,24 +234,28 @@ impl PoolShared {
     pub(crate) fn claim_rules(&self) -> ClaimRules<'_> {
         ClaimRules {
             frames: &self.frames,
-            has_reserve: self.reserve.has_free(),
+            reserve: &self.reserve,
             durable_lsn: self.log.durable(),
             dirty: Dirty::Written,
         }
     }
 
-    /// Empties the victim's frame. None if the victim had to be put back: its log records are not durable yet, and the
-    /// reserve frame that could have taken it went to somebody else.
+    /// Makes the victim leave: its frame, or the one that it was exchanged for. None if the victim had to be put back: its log records are
+    /// not durable yet, and the reserve frame that it could have been exchanged for went to somebody else.
     fn evict(&self, victim: Victim, tenant: TenantId) -> Result<Option<FrameLease>> {
+        let Victim { latch, page, owner, spare } = victim;
+        if let Some(spare) = spare {
+            let (departing, lease) = latch.depart();
+            self.write_back.enqueue(Departure { departing, lease });
+            return Ok(Some(spare));
+        }
+        let victim = Victim { latch, page, owner, spare: None };
         let frame = self.frames.get(victim.latch.frame());
         if !frame.is_dirty() {
             frame.vacate(victim.latch.word().file().optimistic);
             let (departing, lease) = victim.latch.depart();
             departing.finish();
             return Ok(Some(lease));
-        }
-        if let Some(buffer) = self.reserve.take().or_else(|| self.wait_for_reserve()) {
-            return Ok(Some(self.depart_by_copy(victim, buffer)));
         }
         if frame.page_lsn() > self.log.durable() {
             self.put_back(victim, tenant);
@@ -237,26 +264,24 @@ impl PoolShared {
         self.depart_by_write(victim, tenant).map(Some)
     }
 
-    /// As [`vacate`](Self::vacate), never waiting: for a victim that is clean, or for which a frame of the reserve is free. None, and the
-    /// access was none, if that frame went to somebody else meanwhile.
-    pub(crate) fn vacate_by_copy(
+    /// As [`vacate`](Self::vacate), without waiting for a write: for a victim that is clean, or exchanged. None, and the access was none, if
+    /// the frame of the reserve that it could have been exchanged for went to somebody else meanwhile.
+    pub(crate) fn vacate_by_exchange(
         &self,
         admitted: Admitted,
         tenant: TenantId,
         site: SiteRef,
     ) -> Option<FrameLease> {
-        let victim = match admitted {
-            Admitted::Evict(victim) if self.frames.get(victim.latch.frame()).is_dirty() => victim,
-            // Nothing to write, so nothing can fail.
-            clean => return self.vacate(clean, tenant, site).ok().flatten(),
-        };
-        match self.reserve.take() {
-            Some(buffer) => Some(self.depart_by_copy(victim, buffer)),
-            None => {
+        match admitted {
+            Admitted::Evict(victim)
+                if victim.spare.is_none() && self.frames.get(victim.latch.frame()).is_dirty() =>
+            {
                 self.put_back(victim, tenant);
                 self.policy.lock().take_back_miss(tenant, site);
                 None
             }
+            // Nothing to write, so nothing can fail.
+            settled => self.vacate(settled, tenant, site, None).ok().flatten(),
         }
     }
 
@@ -271,27 +296,13 @@ impl PoolShared {
     }
 
     fn put_back(&self, victim: Victim, tenant: TenantId) {
-        let Victim { latch, page, owner } = victim;
+        let Victim { latch, page, owner, .. } = victim;
         self.policy.lock().directory.restore(latch.frame(), page, page.file(), owner, tenant);
-    }
-
-    /// The dirty victim moves to a reserve frame, from where the background writer writes it.
-    fn depart_by_copy(&self, victim: Victim, mut buffer: FrameLease) -> FrameLease {
-        let page = victim.page;
-        self.arena.bytes_mut(&mut buffer).copy_from_slice(victim.latch.bytes(&self.arena));
-        let file = Arc::clone(victim.latch.word().file());
-        let from = self.frames.get(victim.latch.frame());
-        // In this order, so that a flush that looks at all frames, reserve last, sees the page in one of them.
-        self.frames.get(buffer.frame()).occupy_from(from, page);
-        from.vacate(file.optimistic);
-        let (departing, lease) = victim.latch.depart();
-        self.write_back.enqueue(Departure { file, number: page.number(), departing, lease: buffer });
-        lease
     }
 
     /// The calling thread writes the dirty victim and waits.
     fn depart_by_write(&self, victim: Victim, tenant: TenantId) -> Result<FrameLease> {
-        let Victim { latch, page, owner } = victim;
+        let Victim { latch, page, owner, .. } = victim;
         let file = Arc::clone(latch.word().file());
         let frame = self.frames.get(latch.frame());
         let (departing, lease) = latch.depart();
@@ -320,7 +331,10 @@ impl PoolShared {
                 self.drain_logs(&mut policy);
                 policy.shrink(tenant, &rules)
             };
-            let Some(victim) = victim else { return Ok(()) };
+            let Some(mut victim) = victim else { return Ok(()) };
+            if victim.spare.is_none() && self.frames.get(victim.latch.frame()).is_dirty() {
+                victim.spare = self.wait_for_reserve(None);
+            }
             // A page that cannot be written yet stays for now.
             let Some(lease) = self.evict(victim, tenant)? else { return Ok(()) };
             let mut policy = self.policy.lock();
@@ -370,6 +384,13 @@ impl PoolShared {
     }
 }
 
+/// A frame for a page that comes in.
+struct Found {
+    lease: FrameLease,
+    /// The directory takes the page to be there already.
+    is_loaded: bool,
+}
+
 /// A miss that waits for a frame.
 struct FrameWait {
     /// The caller's own limit.
@@ -400,15 +421,13 @@ impl Census {
         let mut by_tenant = vec![0_u32; policy.tenants.len()];
         let mut census =
             Self { holds: Vec::new(), in_flight: 0, poisoned: 0, unlogged: 0, others_may_let_go: false };
-        for frame in (0..policy.directory.frames()).map(FrameId) {
-            if policy.free[frame.index()].is_some() {
-                continue;
-            }
-            let entry = pool.frames.get(frame);
-            let (Some(page), Some(owner)) = (entry.page(), policy.directory.owner(frame)) else {
-                census.in_flight += 1;
-                continue;
-            };
+        // Of the frames that policies fill, those that are neither free nor hold a page are on their way.
+        census.in_flight = policy.directory.frames();
+        for (frame, entry) in pool.frames.iter() {
+            let is_free = policy.free[frame.index()].is_some();
+            let (page, owner) = (entry.page(), policy.directory.owner(frame));
+            census.in_flight -= u32::from(is_free || page.is_some() && owner.is_some());
+            let (Some(page), Some(owner)) = (page, owner) else { continue };
             let Some(file) = policy.file(page.file()) else { continue };
             let holders = file.table.get(page.number()).map_or(0, |word| word.state().holders());
             by_tenant[owner.index()] += holders + entry.pins();

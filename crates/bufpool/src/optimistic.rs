@@ -90,24 +90,20 @@ impl Tenant {
         let section = reader.enter();
         let begun = word.begin_optimistic()?;
         let version = begun.version();
-        let view = self.view(version.frame())?;
+        let view = self.view(version.frame());
         let result = read(view);
         let valid = word.still_as(begun);
         drop(section);
         valid.then_some((result, version))
     }
 
-    /// The words of a frame in which a page of an optimistic file was a moment ago, within a section that was begun before. None for
-    /// frames of the reserve, whose pages are on their way out.
+    /// The words of a frame in which a page of an optimistic file was a moment ago, within a section that was begun before.
     #[inline(always)]
-    fn view(&self, frame: FrameId) -> Option<PageView<'_>> {
-        if frame.0 >= self.pool.frames_count {
-            return None;
-        }
+    fn view(&self, frame: FrameId) -> PageView<'_> {
         // SAFETY: the section was begun before the page was seen in the frame, so nobody writes there but through words, before
         // the section has ended, and the view does not outlive it.
         let words = unsafe { self.pool.arena.words(frame) };
-        Some(PageView { words })
+        PageView { words }
     }
 
     /// A few more tries, and then under a latch.

@@ -306,8 +306,8 @@ impl PoolOptions {
         self
     }
 
-    /// The size of the clean reserve: frames on top of [`frames`](Self::frames) to which dirty victims are copied, so that a miss does
-    /// not wait for their writes. The background writer does not rest before all of it is free again. From 1 to 2^20. Default: one
+    /// The size of the clean reserve: frames on top of [`frames`](Self::frames) for which those of dirty victims are exchanged, so that a
+    /// miss does not wait for their writes. The background writer does not rest before all of it is free again. From 1 to 2^20. Default: one
     /// for 32 frames, at least 4 and at most 2,048. More: longer bursts of misses with dirty victims without a wait. Not in
     /// deterministic mode, which has none.
     pub fn reserve_high_frames(mut self, frames: u32) -> Self {

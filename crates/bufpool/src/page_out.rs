@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bufpool_policies::FrameId;
 
@@ -19,6 +20,7 @@ use crate::io::{Buffers, IoError};
 use crate::latch::{FrameView, Latch, Patience, Refusal, acquire_resident};
 use crate::page_word::Want;
 use crate::pool::PoolShared;
+use crate::readers;
 
 /// What errors of writes call it, whoever writes.
 pub(crate) const OPERATION: &str = "write page";
@@ -102,7 +104,7 @@ impl PoolShared {
         }
         let copy = match via {
             Via::Place => None,
-            Via::Copy => match self.reserve.take_spare() {
+            Via::Copy => match self.take_copy_frame() {
                 None => return Taken::NoRoom,
                 copy => copy,
             },
@@ -129,6 +131,20 @@ impl PoolShared {
         };
         let file = Arc::clone(file);
         Taken::Outgoing(Outgoing { file, number, page_lsn, seen: Seen { frame, mark, log_end }, source })
+    }
+
+    /// A frame of the reserve for a copy of a page that stays. None if none can be had without waiting.
+    fn take_copy_frame(&self) -> Option<FrameLease> {
+        let copy = self.reserve.take_spare()?;
+        let frame = self.frames.get(copy.frame());
+        if frame.may_have_readers() {
+            if readers::wait_for_all(Duration::ZERO).is_err() {
+                self.reserve.give_back(copy);
+                return None;
+            }
+            frame.readers_left();
+        }
+        Some(copy)
     }
 
     /// Writes pages sorted by file and number, and waits. Returns how many were written, and the first failure: what could not

@@ -21,6 +21,7 @@ use crate::latch::Latch;
 use crate::page_word::Want;
 use crate::prefetch::{Account, AheadPages, BUSY_MAX};
 use crate::read_ahead::{Advice, Plan, StreamCounts, StreamKey, Streams, Stretch};
+use crate::reserve::Reserve;
 use crate::{Event, Recorder};
 
 /// Plans that wait to be carried out; more are not made.
@@ -82,42 +83,58 @@ impl TenantEntry {
     }
 }
 
-/// A page that must leave its frame.
+/// A page that must leave.
 pub(crate) struct Victim {
     /// Its word, held exclusively.
     pub latch: Latch<OwnedWord>,
     pub page: PageId,
     pub owner: TenantId,
+    /// Of a dirty one, if there was any: a frame of the reserve for the page that comes in, so that this one may leave later.
+    pub spare: Option<FrameLease>,
 }
 
 /// A frame for a page that must come in.
 pub(crate) enum Admitted {
     /// It was free.
     Free(FrameLease),
-    /// This page must leave it first.
+    /// This page must leave first.
     Evict(Victim),
 }
 
 impl Admitted {
-    fn frame(&self) -> FrameId {
+    /// Where the page comes in.
+    pub fn frame(&self) -> FrameId {
         match self {
-            Self::Free(lease) => lease.frame(),
+            Self::Free(lease) | Self::Evict(Victim { spare: Some(lease), .. }) => lease.frame(),
             Self::Evict(victim) => victim.latch.frame(),
+        }
+    }
+
+    /// Whether emptying the frame can neither fail nor make anybody wait.
+    pub fn is_settled(&self, frames: &FrameTable) -> bool {
+        let has_readers = |frame| frames.get(frame).may_have_readers();
+        match self {
+            Self::Free(lease) | Self::Evict(Victim { spare: Some(lease), .. }) => !has_readers(lease.frame()),
+            Self::Evict(Victim { latch, .. }) => {
+                !frames.get(latch.frame()).is_dirty() && !latch.word().file().optimistic
+            }
         }
     }
 }
 
 impl PolicyState {
+    /// For frames of which `free` hold no page, and `spares` more are the reserve's.
     pub fn new(
         directory: Directory,
         free: Vec<FrameLease>,
+        spares: u32,
         filter: Arc<HitFilter>,
         recorder: Option<Box<dyn Recorder>>,
     ) -> Self {
         let epochs = Epochs::new(directory.frames());
         Self {
             directory,
-            free: free.into_iter().map(Some).collect(),
+            free: free.into_iter().map(Some).chain((0..spares).map(|_| None)).collect(),
             files: Vec::new(),
             tenants: Vec::new(),
             contexts: Contexts::new(),
@@ -237,8 +254,7 @@ impl PolicyState {
         let context = self.context(hit.tenant, hit.site);
         self.contexts.counts(hit.tenant, context).accesses += 1;
         self.record_access(hit.page, context.id, hit.tenant, creation);
-        let listed =
-            hit.frame.0 < self.directory.frames() && self.directory.page(hit.frame) == Some(hit.page);
+        let listed = self.directory.page(hit.frame) == Some(hit.page);
         if listed {
             let outcome = self.directory.hit(hit.frame, &access(hit.page, hit.tenant, context));
             if outcome.first {
@@ -257,13 +273,13 @@ impl PolicyState {
         tenant: TenantId,
         site: SiteRef,
         creation: bool,
-        claims: &ClaimRules<'_>,
+        rules: &ClaimRules<'_>,
     ) -> Option<Admitted> {
         let context = self.context(tenant, site);
-        let mut claims = PoolClaims::new(claims, &self.files);
+        let mut claims = PoolClaims::new(rules, &self.files);
         let admission = self.directory.admit(&access(page, tenant, context), &mut claims);
         let taken = claims.taken;
-        let (admitted, decision) = self.carry_out(admission, taken)?;
+        let (admitted, decision) = self.carry_out(admission, taken, rules)?;
         self.record_access(page, context.id, tenant, creation);
         self.count_miss(tenant, context, &decision);
         if !creation {
@@ -294,14 +310,19 @@ impl PolicyState {
 
     /// Finds a frame for a page that nobody has asked for yet: a free one, or one whose page is clean. None if there is none
     /// near the ledger's head.
-    pub fn admit_ahead(&mut self, page: PageId, account: Account, frames: &FrameTable) -> Option<Admitted> {
-        let rules = ClaimRules { frames, has_reserve: false, durable_lsn: 0, dirty: Dirty::Left };
-        let mut claims = PoolClaims::new(&rules, &self.files);
+    pub fn admit_ahead(
+        &mut self,
+        page: PageId,
+        account: Account,
+        rules: &ClaimRules<'_>,
+    ) -> Option<Admitted> {
+        debug_assert_eq!(rules.dirty, Dirty::Left);
+        let mut claims = PoolClaims::new(rules, &self.files);
         let Account { tenant, context } = account;
         let access = Access { page, file: page.file(), tenant, context };
         let admission = self.directory.admit_ahead(&access, &mut claims);
         let taken = claims.taken;
-        self.carry_out(admission, taken).map(|(admitted, _)| admitted)
+        self.carry_out(admission, taken, rules).map(|(admitted, _)| admitted)
     }
 
     /// Notes pages that come in ahead, with their frames.
@@ -335,6 +356,7 @@ impl PolicyState {
         &mut self,
         admission: Admission,
         taken: Option<Latch<OwnedWord>>,
+        rules: &ClaimRules<'_>,
     ) -> Option<(Admitted, Decision)> {
         let (admitted, decision) = match admission {
             Admission::Exhausted { .. } => return None,
@@ -346,7 +368,11 @@ impl PolicyState {
             Admission::Evict { frame, page, tenant: owner, decision } => {
                 let latch = taken.expect("the directory evicts what it has claimed");
                 assert_eq!(latch.frame(), frame, "the directory evicts the frame it claimed last");
-                (Admitted::Evict(Victim { latch, page, owner }), decision)
+                let spare = rules.spare_for(frame);
+                if let Some(spare) = &spare {
+                    self.directory.relocate(frame, spare.frame());
+                }
+                (Admitted::Evict(Victim { latch, page, owner, spare }), decision)
             }
         };
         self.filter.reset(admitted.frame());
@@ -413,12 +439,19 @@ impl PolicyState {
         counts.misses = counts.misses.saturating_sub(1);
     }
 
+    /// A page that was admitted to one frame comes in another, because its victim needs the first for longer.
+    pub fn relocate(&mut self, from: FrameId, to: FrameId) {
+        self.directory.relocate(from, to);
+        self.filter.reset(to);
+    }
+
     /// A page that must go because its tenant's cap fell.
     pub fn shrink(&mut self, tenant: TenantId, claims: &ClaimRules<'_>) -> Option<Victim> {
         let mut claims = PoolClaims::new(claims, &self.files);
         let eviction = self.directory.shrink(tenant, &mut claims)?;
         let latch = claims.taken.expect("the directory evicts what it has claimed");
-        Some(Victim { latch, page: eviction.page, owner: tenant })
+        let spare = claims.rules.spare_for(eviction.frame);
+        Some(Victim { latch, page: eviction.page, owner: tenant, spare })
     }
 
     /// The tenant's context at a call site.
@@ -508,8 +541,8 @@ impl Recording {
 /// What decides whether a page may be taken from its frame.
 pub(crate) struct ClaimRules<'a> {
     pub frames: &'a FrameTable,
-    /// A dirty victim can be copied away, to be written by someone who may advance the log first.
-    pub has_reserve: bool,
+    /// What gives a frame for a dirty victim, which is then written by someone who may advance the log first.
+    pub reserve: &'a Reserve,
     /// The log is durable up to here.
     pub durable_lsn: u64,
     pub dirty: Dirty,
@@ -518,10 +551,10 @@ pub(crate) struct ClaimRules<'a> {
 /// What may become of dirty victims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dirty {
-    /// Copied to the reserve, or written by the caller.
+    /// Exchanged for a frame of the reserve, or written by the caller.
     Written,
-    /// Copied to the reserve.
-    Copied,
+    /// Exchanged for a frame of the reserve.
+    Exchanged,
     /// None may be taken; and after [`BUSY_MAX`] frames that cannot be taken the question ends.
     Left,
 }
@@ -537,10 +570,15 @@ impl ClaimRules<'_> {
             && (!frame.is_dirty()
                 || !file.is_poisoned()
                     && match self.dirty {
-                        Dirty::Written => self.has_reserve || frame.page_lsn() <= self.durable_lsn,
-                        Dirty::Copied => self.has_reserve,
+                        Dirty::Written => self.reserve.has_free() || frame.page_lsn() <= self.durable_lsn,
+                        Dirty::Exchanged => self.reserve.has_free(),
                         Dirty::Left => false,
                     })
+    }
+
+    /// A frame of the reserve in exchange for that of a page which must leave, if it is dirty.
+    fn spare_for(&self, frame: FrameId) -> Option<FrameLease> {
+        self.frames.get(frame).is_dirty().then(|| self.reserve.take()).flatten()
     }
 }
 

@@ -148,11 +148,16 @@ impl Pool {
             revocation: options.revocation,
             shared_pages: options.shared_pages,
         });
+        let spares = reserve.frames() as u32;
+        let directory = directory.and_then(|mut directory| {
+            directory.add_spares(spares)?;
+            Ok(directory)
+        });
         let directory =
             directory.map_err(|error| Error::new(ErrorKind::Memory, OPERATION, error.to_string()))?;
         let is_recording = options.recorder.is_some();
-        let filter = Arc::new(HitFilter::new(frames + reserve.frames() as u32));
-        let mut policy = PolicyState::new(directory, free, Arc::clone(&filter), options.recorder);
+        let filter = Arc::new(HitFilter::new(frames + spares));
+        let mut policy = PolicyState::new(directory, free, spares, Arc::clone(&filter), options.recorder);
         policy.default_manager = options.manager;
         policy.seed = options.deterministic.unwrap_or(0);
         let reads_ahead =
@@ -174,7 +179,7 @@ impl Pool {
             site_mask: policy.site_mask,
             is_recording,
             arena,
-            frames: FrameTable::new(frames + reserve.frames() as u32),
+            frames: FrameTable::new(frames + spares),
             filter,
             policy: CachePadded::new(Mutex::new(policy)),
             logs: CachePadded::default(),
@@ -549,14 +554,15 @@ impl PoolShared {
         self.drain_logs(&mut policy);
         policy.directory.check_invariants();
         policy.contexts.check_invariants();
-        let mut dirty = 0;
+        let (mut dirty, mut left_behind) = (0, 0);
         for (frame, entry) in self.frames.iter() {
             dirty += u64::from(entry.is_dirty());
             assert!(!entry.is_writing(), "a write of frame {} is in flight", frame.0);
-            let listed =
-                if frame.0 < self.frames_count { policy.directory.page(frame) } else { entry.page() };
-            assert_eq!(entry.page(), listed, "frame {}", frame.0);
-            let Some(page) = listed else {
+            match policy.directory.page(frame) {
+                None => left_behind += u32::from(entry.page().is_some()),
+                listed => assert_eq!(entry.page(), listed, "frame {}", frame.0),
+            }
+            let Some(page) = entry.page() else {
                 assert!(!entry.is_dirty(), "frame {} is dirty and empty", frame.0);
                 continue;
             };
@@ -564,6 +570,8 @@ impl PoolShared {
             let state = file.table.get(page.number()).expect("a resident page has a word").state();
             assert_eq!(state.resident_frame(), Some(frame), "{page:?} is {state:?}");
         }
+        // Victims that could not be written.
+        assert_eq!(self.reserve.free() as u32 + left_behind, self.reserve.frames() as u32, "the reserve");
         assert_eq!(dirty, self.counters.dirty_frames.load(Ordering::Relaxed));
         for file in policy.files.iter().flatten() {
             for (number, word) in file.table.words(0, u64::MAX) {

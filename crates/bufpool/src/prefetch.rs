@@ -27,7 +27,7 @@ use crate::call_site::SiteRef;
 use crate::file::{FileShared, OwnedWord, Page};
 use crate::io::{IoError, Request};
 use crate::latch::Loading;
-use crate::policy::{Admitted, PolicyState};
+use crate::policy::{Admitted, ClaimRules, Dirty, PolicyState};
 use crate::pool::PoolShared;
 use crate::read_ahead::Plan;
 use crate::read_many::run_pages;
@@ -188,7 +188,7 @@ impl PoolShared {
         let mut arrivals: Vec<Arrival> = Vec::new();
         let mut begun = Begun { pages: 0, refused: loads.get(admitted.len()).map(|(number, _)| *number) };
         for (admitted, (number, loading)) in admitted.into_iter().zip(loads) {
-            let Ok(Some(lease)) = self.empty(admitted, account.tenant) else { continue };
+            let Ok(Some(lease)) = self.empty(admitted, account.tenant, None) else { continue };
             begun.pages += 1;
             match arrivals.last_mut() {
                 Some(run) if run.is_continued_by(number, self.page_bytes) => run.pages.push((loading, lease)),
@@ -217,9 +217,11 @@ impl PoolShared {
         numbers: impl ExactSizeIterator<Item = u64> + Clone,
     ) -> Vec<Admitted> {
         let pages = numbers.map(|number| PageId::in_file(file.id, number));
+        let rules =
+            ClaimRules { frames: &self.frames, reserve: &self.reserve, durable_lsn: 0, dirty: Dirty::Left };
         let mut policy = self.policy.lock();
         let room = policy.room_ahead(account.tenant).min(pages.len());
-        let admit = |page| policy.admit_ahead(page, account, &self.frames);
+        let admit = |page| policy.admit_ahead(page, account, &rules);
         let mut admitted: Vec<Admitted> = pages.clone().take(room).map_while(admit).collect();
         policy.line_up(&mut admitted);
         policy.note_ahead(account.tenant, pages, &admitted);

@@ -228,7 +228,7 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
             for admitted in admitted {
                 let load = self.waiting.next().expect("a page for each answer");
                 // A page gets nothing because another could not make room.
-                if let Ok(Some(lease)) = pool.vacate(admitted, tenant.tenant_id(), site) {
+                if let Ok(Some(lease)) = pool.vacate(admitted, tenant.tenant_id(), site, None) {
                     self.begin(load, lease, reads);
                 }
             }

@@ -1,5 +1,6 @@
 //! Frames that policies never see: the clean reserve, and buffers for pages that hooks prepare.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -7,12 +8,16 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::arena::FrameLease;
 
-/// The clean reserve: frames that a dirty victim, or a page on its way to its file, is copied to.
+/// The clean reserve: frames for which those of dirty victims are exchanged, and to which pages on their way to their files are copied.
+/// Which frames these are changes with each exchange; how many there are does not.
+///
+/// They are handed out in the order in which they came back. Writes end run by run, so pages that come in one after the other lie side by
+/// side in memory as their predecessors did, and a transfer of one piece costs kernel and device less than one of many.
 ///
 /// Between two marks. *High* is how many there are; the background writer does not rest before all are free again. *Low* is how
 /// many are kept for misses: copies of pages that nobody is about to evict are not taken from the last of them.
 pub(crate) struct Reserve {
-    free: Mutex<FreeFrames>,
+    free: Mutex<VecDeque<FrameLease>>,
     returned: Condvar,
     /// As many as `free` has, for looks without the lock.
     count: AtomicUsize,
@@ -21,10 +26,10 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// All of `leases`, of neighbouring frames in order, of which the last `low` that are free are for misses.
+    /// All of `leases`, of which the last `low` that are free are for misses.
     pub fn new(leases: Vec<FrameLease>, low: usize) -> Self {
         let high = leases.len();
-        let free = FreeFrames::new(leases);
+        let free = VecDeque::from(leases);
         Self { free: Mutex::new(free), returned: Condvar::new(), count: AtomicUsize::new(high), high, low }
     }
 
@@ -33,9 +38,14 @@ impl Reserve {
         self.high
     }
 
+    /// How many were free a moment ago.
+    pub fn free(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
     /// Whether a frame could be had a moment ago.
     pub fn has_free(&self) -> bool {
-        self.count.load(Ordering::Relaxed) > 0
+        self.free() > 0
     }
 
     /// A frame for a victim.
@@ -51,7 +61,7 @@ impl Reserve {
     /// A frame for a victim, which may come free until then.
     pub fn take_until(&self, until: Instant) -> Option<FrameLease> {
         let mut free = self.free.lock();
-        while free.count == 0 {
+        while free.is_empty() {
             if self.returned.wait_until(&mut free, until).timed_out() {
                 break;
             }
@@ -61,12 +71,12 @@ impl Reserve {
 
     fn take_leaving(&self, left: usize) -> Option<FrameLease> {
         let mut free = self.free.lock();
-        if free.count <= left { None } else { self.take_from(&mut free) }
+        if free.len() <= left { None } else { self.take_from(&mut free) }
     }
 
-    fn take_from(&self, free: &mut FreeFrames) -> Option<FrameLease> {
-        let lease = free.take();
-        self.count.store(free.count, Ordering::Relaxed);
+    fn take_from(&self, free: &mut VecDeque<FrameLease>) -> Option<FrameLease> {
+        let lease = free.pop_front();
+        self.count.store(free.len(), Ordering::Relaxed);
         lease
     }
 
@@ -76,60 +86,10 @@ impl Reserve {
 
     pub fn give_back_all(&self, leases: impl IntoIterator<Item = FrameLease>) {
         let mut free = self.free.lock();
-        leases.into_iter().for_each(|lease| free.put(lease));
-        self.count.store(free.count, Ordering::Relaxed);
+        free.extend(leases);
+        self.count.store(free.len(), Ordering::Relaxed);
         drop(free);
         self.returned.notify_all();
-    }
-}
-
-/// Free frames, handed out in the order of their addresses, round and round: pages that are taken one after the other and written together
-/// lie side by side in memory, and a transfer of one piece costs kernel and device less than one of many.
-struct FreeFrames {
-    first: u32,
-    leases: Box<[Option<FrameLease>]>,
-    /// One bit a frame, set if it is free.
-    bits: Box<[u64]>,
-    /// Where to look next.
-    next: usize,
-    count: usize,
-}
-
-impl FreeFrames {
-    fn new(leases: Vec<FrameLease>) -> Self {
-        let count = leases.len();
-        let mut free = Self {
-            first: leases.first().map_or(0, |lease| lease.frame().0),
-            leases: (0..count).map(|_| None).collect(),
-            bits: vec![0; count.div_ceil(64)].into(),
-            next: 0,
-            count: 0,
-        };
-        leases.into_iter().for_each(|lease| free.put(lease));
-        free
-    }
-
-    fn put(&mut self, lease: FrameLease) {
-        let index = (lease.frame().0 - self.first) as usize;
-        self.leases[index] = Some(lease);
-        self.bits[index / 64] |= 1 << (index % 64);
-        self.count += 1;
-    }
-
-    fn take(&mut self) -> Option<FrameLease> {
-        let words = self.bits.len();
-        let (word, bit) = (self.next / 64, self.next % 64);
-        // The word looked at first comes again at the end, for what lies before `next`.
-        let masked = |step| {
-            let at = (word + step) % words;
-            (at, self.bits[at] & if step == 0 { u64::MAX << bit } else { u64::MAX })
-        };
-        let (at, free) = (0..=words).filter(|_| self.count > 0).map(masked).find(|(_, free)| *free != 0)?;
-        let index = at * 64 + free.trailing_zeros() as usize;
-        self.bits[at] &= !(1 << (index % 64));
-        self.count -= 1;
-        self.next = (index + 1) % self.leases.len();
-        self.leases[index].take()
     }
 }
 
@@ -182,31 +142,17 @@ mod tests {
         assert!(reserve.has_free() && reserve.take_spare().is_some());
     }
 
-    /// Against a plain set: nothing is lost or doubled, and what is taken one after the other are neighbours as far as there are any.
     #[test]
-    fn frames_are_handed_out_round_and_round() {
-        for frames in [1, 63, 64, 65, 200] {
-            let reserve = Reserve::new(leases(frames), 0);
-            let mut free: std::collections::BTreeSet<u32> = (0..frames).collect();
-            let (mut taken, mut next, mut draw) = (Vec::new(), 0, 12345_u32);
-            for _ in 0..2_000 {
-                draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                if (draw >> 16) % 3 > 0 {
-                    let expected = free.range(next..).next().or(free.first()).copied();
-                    let lease = reserve.take();
-                    assert_eq!(lease.as_ref().map(|lease| lease.frame().0), expected);
-                    let Some(lease) = lease else { continue };
-                    free.remove(&lease.frame().0);
-                    next = lease.frame().0 + 1;
-                    taken.push(lease);
-                } else if !taken.is_empty() {
-                    let lease = taken.swap_remove((draw >> 20) as usize % taken.len());
-                    free.insert(lease.frame().0);
-                    reserve.give_back(lease);
-                }
-                assert_eq!(reserve.has_free(), !free.is_empty());
-            }
-        }
+    fn frames_are_handed_out_in_the_order_in_which_they_came_back() {
+        let reserve = Reserve::new(leases(6), 0);
+        let mut taken: Vec<_> = std::iter::from_fn(|| reserve.take()).collect();
+        let numbers = |leases: &[FrameLease]| leases.iter().map(|lease| lease.frame().0).collect::<Vec<_>>();
+        assert_eq!(numbers(&taken), [0, 1, 2, 3, 4, 5]);
+        reserve.give_back_all(taken.drain(3..));
+        reserve.give_back_all(taken);
+        assert_eq!(reserve.free(), 6);
+        let taken: Vec<_> = std::iter::from_fn(|| reserve.take()).collect();
+        assert_eq!((numbers(&taken), reserve.free()), (vec![3, 4, 5, 0, 1, 2], 0));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Writing dirty pages in the background, and before it is too late in the foreground.
 //!
-//! A page is written from a copy, made under a shared latch into a frame of the clean reserve: a writer of the page never
-//! waits for I/O, and no page on the device is ever torn by us. Where there is no free reserve frame, and in deterministic mode, the page is
+//! A page that stays is written from a copy, made under a shared latch into a frame of the clean reserve: a writer of the page never
+//! waits for I/O, and no page on the device is ever torn by us. A page that leaves is written from its own frame, in exchange for
+//! which the page that comes in has got one of the reserve. Where there is no free reserve frame, and in deterministic mode, the page is
 //! written from its own frame with the shared latch held. [`page_out`](crate::page_out) does that; here is who asks for it, and when:
 //!
 //! * the *background writer* (one thread, none in deterministic mode) writes dirty victims that misses left in the reserve, and cleans
@@ -9,7 +10,7 @@
 //!   until that is no longer so. It skips pages that are latched, and leaves the reserve below its low mark to misses.
 //!   [`write_window`](crate::write_window) keeps what it writes in flight.
 //! * a *miss* with a dirty victim takes a reserve frame and waits for no write as long as there is one. When there is none it waits for
-//!   one that a write in flight gives back, at most [`RESERVE_WAIT`]; if nothing is in flight, or that was too long, it helps: it
+//!   one that a write in flight gives back, at most [`RESERVE_WAIT`] and not beyond the caller's own limit; if nothing is in flight, or that was too long, it helps: it
 //!   writes the victims that wait in the reserve and that the log already allows, at most [`HELP_PAGES`] of them, and takes one of the
 //!   frames that come free; only if none does it writes its own victim. It never advances the log.
 //! * *flush and checkpoint* ([`checkpoint`](crate::checkpoint)) write the rest.
@@ -31,7 +32,7 @@ use crate::io::Lane;
 use crate::latch::{Departing, Patience};
 use crate::page_out::{OPERATION, Taken, Via};
 use crate::pool::PoolShared;
-use crate::write_window::{Fate, Launch};
+use crate::write_window::Launch;
 
 /// Pages that flushes take before they wait for the device, and that the background writer looks at together.
 pub(crate) const BATCH_PAGES: usize = 256;
@@ -48,10 +49,8 @@ const RESERVE_WAIT: Duration = Duration::from_millis(5);
 /// Pause before the background writer asks again a log that could not be advanced.
 const LOG_RETRY: Duration = Duration::from_millis(10);
 
-/// A dirty victim in a reserve frame, its word held until it is written.
+/// A dirty victim in a frame that counts to the reserve from here on. Its word is held until it is written.
 pub(crate) struct Departure {
-    pub file: Arc<FileShared>,
-    pub number: u64,
     pub departing: Departing<OwnedWord>,
     pub lease: FrameLease,
 }
@@ -59,7 +58,8 @@ pub(crate) struct Departure {
 impl Departure {
     /// What departures are sorted by.
     fn place(&self) -> (FileId, u64) {
-        (self.file.id, self.number)
+        let word = self.departing.word();
+        (word.file().id, word.number())
     }
 }
 
@@ -309,7 +309,7 @@ impl PoolShared {
             let counts = frame.is_dirty() || word.state().is_exclusive();
             Some(frame.rec_lsn()).filter(|lsn| counts && *lsn != u64::MAX)
         };
-        // Reserve frames come last, and a departing page is entered there before it leaves its frame.
+        // A departing page stays in its frame until it is written.
         self.frames.iter().filter_map(|(_, frame)| rec_lsn(frame)).min()
     }
 
@@ -335,13 +335,15 @@ impl PoolShared {
     }
 
     /// A reserve frame for a miss that found none: one that a write in flight gives back soon, or one of a few waiting victims that it
-    /// writes itself.
+    /// writes itself. It waits for others no longer than until `deadline`, if there is one.
     #[cold]
-    pub(crate) fn wait_for_reserve(&self) -> Option<FrameLease> {
-        if self.write_back.is_writing()
-            && let Some(lease) = self.reserve.take_until(Instant::now() + RESERVE_WAIT)
-        {
-            return Some(lease);
+    pub(crate) fn wait_for_reserve(&self, deadline: Option<Instant>) -> Option<FrameLease> {
+        let until = Instant::now() + RESERVE_WAIT;
+        let until = deadline.map_or(until, |deadline| deadline.min(until));
+        let lease =
+            if self.write_back.is_writing() { self.reserve.take_until(until) } else { self.reserve.take() };
+        if lease.is_some() {
+            return lease;
         }
         let durable = self.log.durable();
         let mut some =
@@ -361,12 +363,16 @@ impl PoolShared {
 
     /// Writes departures sorted by file and number. Returns how many have left.
     fn write_departure_batch(&self, batch: Vec<Departure>) -> usize {
-        let pages = batch.iter().map(|departure| (&departure.file, departure.number, &departure.lease));
+        let pages = batch.iter().map(|departure| {
+            let word = departure.departing.word();
+            (word.file(), word.number(), &departure.lease)
+        });
         let results = self.write_pages(&pages.collect::<Vec<_>>());
         let mut written = 0;
         for (departure, result) in batch.into_iter().zip(results) {
             if result.is_ok() {
-                self.leave_reserve(&departure.lease);
+                self.leave(&departure.departing, &departure.lease);
+                self.counters.dirty_frames.fetch_sub(1, Ordering::Relaxed);
                 // The frame first: whoever waits for the page may need one.
                 self.reserve.give_back(departure.lease);
                 departure.departing.finish();
@@ -379,13 +385,11 @@ impl PoolShared {
         written
     }
 
-    /// A departing page is in its file, and its reserve frame is empty.
-    pub(crate) fn leave_reserve(&self, lease: &FrameLease) {
+    /// A departing page is in its file, and its frame is empty. The caller counts it.
+    pub(crate) fn leave(&self, departing: &Departing<OwnedWord>, lease: &FrameLease) {
         let frame = self.frames.get(lease.frame());
-        let was_marked_clean = self.mark_clean(frame, frame.mark());
-        debug_assert!(was_marked_clean, "nobody changes a departing page");
-        // Pages in reserve frames are read under latches only.
-        frame.vacate(false);
+        debug_assert!(frame.is_dirty(), "nobody cleans a departing page");
+        frame.vacate(departing.word().file().optimistic);
     }
 
     /// Those of the `count` pages nearest the ledger's head that are dirty and may be written, by file and number. The very nearest come
@@ -497,9 +501,7 @@ impl Writer<'_> {
     fn launch_departures(&mut self, mut departures: Vec<Departure>) {
         departures.sort_by_key(Departure::place);
         let mut launch = Launch::new(self.pool, self.lane.as_deref_mut());
-        for Departure { file, number, departing, lease } in departures {
-            launch.push(file, number, Fate::Departs(departing), lease);
-        }
+        departures.into_iter().for_each(|departure| launch.push_departure(departure));
     }
 
     /// Cleans pages that will be victims soon, and more while too many are dirty.
@@ -566,7 +568,7 @@ impl Writer<'_> {
                 }
                 Taken::Outgoing(page) => {
                     if let Some((seen, copy)) = page.into_copy() {
-                        launch.push(Arc::clone(file), *number, Fate::Stays(seen), copy);
+                        launch.push_copy(file, *number, seen, copy);
                         launched += 1;
                     }
                 }

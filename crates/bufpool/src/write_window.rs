@@ -1,11 +1,12 @@
 //! Writes that nobody waits for: what the background writer keeps in flight.
 //!
-//! A run is neighbouring pages of a file in frames of the clean reserve: copies of pages that stay in memory, and dirty victims on
-//! their way out. Its completion, in the writer or a thread of the backend, marks the pages clean and gives the frames back at once, while the
+//! A run is neighbouring pages of a file in frames that count to the clean reserve: copies of pages that stay in memory, and dirty victims
+//! on their way out. Its completion, in the writer or a thread of the backend, marks the pages clean and gives the frames back at once, while the
 //! writer gathers the next run. So the device has work as long as there are dirty pages, and a miss that needs a reserve frame waits
 //! for the nearest completion. The reserve bounds what is in flight, since every page in flight has a frame of it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::arena::FrameLease;
 use crate::error::Error;
@@ -16,12 +17,13 @@ use crate::page_out::Seen;
 use crate::pool::PoolShared;
 use crate::prefetch::let_go;
 use crate::read_many::run_pages;
+use crate::write_back::Departure;
 
 /// What becomes of a page when it is in its file.
 pub(crate) enum Fate {
     /// It stays in its frame, clean unless it was changed since it was copied.
     Stays(Seen),
-    /// It leaves. If it could not be written it stays, in the frame of the reserve.
+    /// It leaves. If it could not be written it stays, outside the directory.
     Departs(Departing<OwnedWord>),
 }
 
@@ -67,19 +69,32 @@ impl<'p> Launch<'p> {
         Self { pool, lane, run: None, requests: Vec::new(), pages: 0 }
     }
 
-    /// One more page, whose log records are durable, in a frame of the reserve.
-    pub fn push(&mut self, file: Arc<FileShared>, number: u64, fate: Fate, lease: FrameLease) {
-        if !self.run.as_ref().is_some_and(|run| run.is_continued_by(&file, number, self.pool.page_bytes)) {
+    /// One more page that stays, whose log records are durable, and its copy.
+    pub fn push_copy(&mut self, file: &Arc<FileShared>, number: u64, seen: Seen, copy: FrameLease) {
+        let run = self.run_at(file, number);
+        run.fates.push(Fate::Stays(seen));
+        run.leases.push(copy);
+    }
+
+    /// One more page that leaves, whose log records are durable.
+    pub fn push_departure(&mut self, departure: Departure) {
+        let Departure { departing, lease } = departure;
+        let run = self.run_at(departing.word().file(), departing.word().number());
+        run.fates.push(Fate::Departs(departing));
+        run.leases.push(lease);
+    }
+
+    /// The run that page `number` continues, or begins.
+    fn run_at(&mut self, file: &Arc<FileShared>, number: u64) -> &mut Run {
+        if !self.run.as_ref().is_some_and(|run| run.is_continued_by(file, number, self.pool.page_bytes)) {
             self.end_run();
         }
-        let run = self.run.get_or_insert_with(|| Run {
-            file,
+        self.run.get_or_insert_with(|| Run {
+            file: Arc::clone(file),
             first: number,
             fates: Vec::new(),
             leases: Vec::new(),
-        });
-        run.fates.push(fate);
-        run.leases.push(lease);
+        })
     }
 
     /// Whatever was gathered is on its way.
@@ -170,7 +185,7 @@ impl PoolShared {
     /// The pages are in their file, or stay dirty.
     fn end_run(&self, run: Run, is_written: bool) {
         let mut free = Vec::with_capacity(run.leases.len());
-        let mut departed = Vec::new();
+        let mut departed = Vec::with_capacity(run.leases.len());
         for (fate, lease) in run.fates.into_iter().zip(run.leases) {
             match fate {
                 Fate::Stays(seen) => {
@@ -181,13 +196,14 @@ impl PoolShared {
                     free.push(lease);
                 }
                 Fate::Departs(departing) if is_written => {
-                    self.leave_reserve(&lease);
+                    self.leave(&departing, &lease);
                     free.push(lease);
                     departed.push(departing);
                 }
                 Fate::Departs(departing) => departing.restore(lease),
             }
         }
+        self.counters.dirty_frames.fetch_sub(departed.len() as u64, Ordering::Relaxed);
         // The frames first: whoever waits for a page may need one.
         self.reserve.give_back_all(free);
         departed.into_iter().for_each(Departing::finish);

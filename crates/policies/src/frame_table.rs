@@ -30,7 +30,7 @@ pub(crate) enum State {
     Resident,
     /// A page that was brought in ahead of its first access: in the ledger, in no pool, unknown to its owner's manager.
     Ahead,
-    /// Evicted for a smaller cap and not yet given back: in no list.
+    /// The driver's: a spare frame, or one evicted for a smaller cap and not yet given back. In no list.
     Limbo,
 }
 
@@ -94,6 +94,13 @@ pub(crate) struct FrameTable {
 
 impl FrameTable {
     pub fn new(frames: u32) -> Self {
+        let mut table = Self { slots: Vec::new(), origins: Vec::new(), pool_links: Vec::new() };
+        table.add(frames, State::Free);
+        table
+    }
+
+    /// Adds frames in this state, after those there are.
+    pub fn add(&mut self, frames: u32, state: State) {
         let empty = Slot {
             page: PageId(0),
             stamp: 0,
@@ -104,13 +111,15 @@ impl FrameTable {
             claim: Claim::None,
             temporary: false,
             level: 0,
-            state: State::Free,
+            state,
         };
-        let nowhere = Origin { file: FileId(0), context: ContextId(0) };
-        Self {
-            slots: vec![empty; frames as usize],
-            origins: vec![nowhere; frames as usize],
-            pool_links: Vec::new(),
+        let count = self.slots.len() + frames as usize;
+        self.slots.reserve_exact(frames as usize);
+        self.slots.resize(count, empty);
+        self.origins.reserve_exact(frames as usize);
+        self.origins.resize(count, Origin { file: FileId(0), context: ContextId(0) });
+        if !self.pool_links.is_empty() {
+            self.add_pool_links();
         }
     }
 
@@ -263,6 +272,20 @@ impl<const CHAIN: usize> List<CHAIN> {
             next => frames.links_mut::<CHAIN>(next)[0] = previous,
         }
         self.len -= 1;
+    }
+
+    /// `frame`, which is in no list, takes the place of `other`.
+    pub fn replace(&mut self, frames: &mut FrameTable, other: u32, frame: u32) {
+        let links @ [previous, next] = frames.links::<CHAIN>(other);
+        *frames.links_mut::<CHAIN>(frame) = links;
+        match previous {
+            NONE => self.head = frame,
+            previous => frames.links_mut::<CHAIN>(previous)[1] = frame,
+        }
+        match next {
+            NONE => self.tail = frame,
+            next => frames.links_mut::<CHAIN>(next)[0] = frame,
+        }
     }
 
     #[inline]

@@ -72,7 +72,7 @@ pub struct HitOutcome {
 ///
 /// Invariants, checked by [`check_invariants`](Self::check_invariants):
 ///
-/// 1. Each frame is free, in flight, resident or in limbo; those in flight or resident are in exactly one ledger list,
+/// 1. Each frame is free, in flight, resident or in limbo (the driver's); those in flight or resident are in exactly one ledger list,
 ///    that of their owner's account, whose stamps increase from head to tail.
 /// 2. A resident block of an account with priority pools is in exactly one of its levels; a block that came in ahead and was
 ///    not accessed yet is in none.
@@ -80,6 +80,8 @@ pub struct HitOutcome {
 /// 4. `all_heads` has the stamp of each account's ledger head; `open_heads` the same for accounts above their floor.
 pub struct Directory {
     pub(crate) frames: FrameTable,
+    /// Frames that pages may fill at a time; the table has the spare ones too.
+    capacity: u32,
     pub(crate) tenants: Vec<Tenant>,
     pub(crate) accounts: Vec<Account>,
     /// The account that tenants have in common, from the first one that joins on.
@@ -116,6 +118,7 @@ impl Directory {
         }
         let mut directory = Self {
             frames: FrameTable::new(frames),
+            capacity: frames,
             tenants: Vec::new(),
             accounts: Vec::new(),
             commons: None,
@@ -138,6 +141,24 @@ impl Directory {
         }
         directory.add_tenant(0, frames);
         Ok(directory)
+    }
+
+    /// Adds frames that hold no page and are the driver's, for [`relocate`](Self::relocate). They follow those there are, and change
+    /// nothing of how many pages fit.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectoryError::FramesOutOfRange`] if that makes more than [`FRAMES_MAX`].
+    pub fn add_spares(&mut self, spares: u32) -> Result<(), DirectoryError> {
+        let frames = self.frames.len().saturating_add(spares);
+        if frames > FRAMES_MAX {
+            return Err(DirectoryError::FramesOutOfRange { frames });
+        }
+        self.frames.add(spares, State::Limbo);
+        if !self.foreign.is_empty() {
+            self.foreign.resize(frames as usize, i64::MIN);
+        }
+        Ok(())
     }
 
     /// `access` found its page in `frame`, which is resident.
@@ -182,7 +203,7 @@ impl Directory {
 
     /// Touches what [`hit`](Self::hit) will touch of `frames`, so that it comes from memory side by side and not one after the other.
     pub fn prefetch(&self, frames: impl Iterator<Item = FrameId> + Clone) {
-        let frames = frames.filter(|frame| frame.0 < self.frames());
+        let frames = frames.filter(|frame| frame.0 < self.frames.len());
         let mut touched = frames.clone().fold(0, |touched, frame| touched ^ self.frames[frame.0].owner.0);
         for frame in frames {
             let sides = [self.frames.previous::<LEDGER>(frame.0), self.frames.next::<LEDGER>(frame.0)];
@@ -248,9 +269,9 @@ impl Directory {
         }
     }
 
-    /// Number of frames.
+    /// Number of frames, without spare ones: how many pages fit.
     pub fn frames(&self) -> u32 {
-        self.frames.len()
+        self.capacity
     }
 
     /// The resident page in `frame`.
@@ -376,12 +397,14 @@ impl Directory {
         for (number, tenant) in self.tenants.iter().enumerate() {
             self.check_tenant(TenantId(number as u32), tenant);
         }
-        let in_state = |state| (0..self.frames()).filter(|frame| self.frames[*frame].state == state).count();
+        let all = self.frames.len();
+        let in_state = |state| (0..all).filter(|frame| self.frames[*frame].state == state).count();
         self.free.check_invariants(&self.frames);
         assert_eq!(in_state(State::Free), self.free.len as usize, "free frames");
-        assert_eq!(listed + in_state(State::Free) + in_state(State::Limbo), self.frames() as usize, "frames");
+        assert_eq!(listed + in_state(State::Free) + in_state(State::Limbo), all as usize, "frames");
+        assert!(listed + in_state(State::Free) <= self.frames() as usize, "more pages than fit");
         self.placeholders.check_invariants(&self.frames);
-        for frame in (0..self.frames()).filter(|frame| self.frames.is_present(FrameId(*frame))) {
+        for frame in (0..all).filter(|frame| self.frames.is_present(FrameId(*frame))) {
             let placeholder = self.placeholders.get(&self.frames, self.frames[frame].page);
             assert_eq!(placeholder, None, "the resident page of frame {frame} has a placeholder");
         }
@@ -431,7 +454,7 @@ impl Directory {
             let slot = &self.frames[*frame];
             slot.owner == id && !matches!(slot.state, State::Free | State::Limbo)
         };
-        let own: Vec<u32> = (0..self.frames()).filter(is_own).collect();
+        let own: Vec<u32> = (0..self.frames.len()).filter(is_own).collect();
         assert_eq!(own.len(), tenant.frames as usize, "frames of {id:?}");
         let is_empty = tenant.standing != Standing::Closed || tenant.frames > 0;
         assert!(

@@ -150,6 +150,22 @@ impl Directory {
         true
     }
 
+    /// The page in flight in `from` comes into the spare frame `to` instead, and `from` is spare. For a driver that still needs the
+    /// victim's frame. Changes no order and no count.
+    pub fn relocate(&mut self, from: FrameId, to: FrameId) {
+        debug_assert!(matches!(self.frames[from.0].state, State::InFlight | State::AheadInFlight));
+        debug_assert_eq!(self.frames[to.0].state, State::Limbo, "a spare frame");
+        debug_assert!(!self.frames[from.0].has_claim(), "only resident pages are claimed");
+        let account = self.account(self.frames[from.0].owner);
+        self.frames[to.0] = self.frames[from.0].clone();
+        self.frames.set_origin(to.0, self.frames.origin(from.0));
+        self.accounts[account.index()].ledger.replace(&mut self.frames, from.0, to.0);
+        self.frames[from.0].state = State::Limbo;
+        if !self.foreign.is_empty() {
+            self.foreign[to.index()] = self.foreign[from.index()];
+        }
+    }
+
     /// The next page that must go for `tenant` to fit its cap; none if it fits, or all its frames are busy.
     pub fn shrink<C: Claims>(&mut self, tenant: TenantId, claims: &mut C) -> Option<Eviction> {
         let id = self.account(tenant);

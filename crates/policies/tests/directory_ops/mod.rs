@@ -4,7 +4,7 @@
 //! latter from bytes.
 #![allow(dead_code, reason = "the tests and the fuzz target use a part each")]
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::RangeInclusive;
 
 use arbitrary::{Arbitrary, Unstructured};
@@ -20,6 +20,8 @@ pub const TENANTS: usize = 3;
 pub const PAGES: u64 = 24;
 /// Frames of a directory are at most this many.
 pub const FRAMES_MAX: usize = 40;
+/// Frames of the directory that hold nothing that counts.
+const SPARES: u32 = 3;
 
 /// One run: a directory, and what happens to it.
 #[derive(Clone, Debug)]
@@ -311,6 +313,8 @@ pub struct Driver {
     pub directory: Directory,
     frame_of: HashMap<u64, FrameId>,
     page_in: HashMap<FrameId, u64>,
+    /// Frames that a page may come into instead of its victim's.
+    spares: VecDeque<FrameId>,
     pinned: BTreeSet<u64>,
 }
 
@@ -333,10 +337,12 @@ impl Driver {
     fn new(frames: usize, allocation: Allocation, shared_pages: bool) -> Self {
         let options = DirectoryOptions { frames: frames as u32, allocation, revocation: true, shared_pages };
         let mut directory = Directory::new(options).unwrap();
+        directory.add_spares(SPARES).unwrap();
+        let spares = (frames as u32..).map(FrameId).take(SPARES as usize).collect();
         for tenant in 1..TENANTS {
             assert_eq!(directory.open_tenant(0, frames as u32).unwrap(), TenantId(tenant as u32));
         }
-        Self { directory, frame_of: HashMap::new(), page_in: HashMap::new(), pinned: BTreeSet::new() }
+        Self { directory, spares, frame_of: HashMap::new(), page_in: HashMap::new(), pinned: BTreeSet::new() }
     }
 
     fn access(&mut self, tenant: usize, page: u64) -> Outcome {
@@ -345,13 +351,21 @@ impl Driver {
             self.directory.hit(*frame, &access);
             return Outcome::Hit;
         }
-        let (frame, evicted) = match self.directory.admit(&access, &mut Pins(&self.page_in, &self.pinned)) {
+        let (mut frame, evicted) = match self.directory.admit(&access, &mut Pins(&self.page_in, &self.pinned))
+        {
             Admission::Free { frame, .. } => (frame, None),
             Admission::Evict { frame, page, .. } => (frame, Some(page.0)),
             Admission::Exhausted { .. } => return Outcome::Exhausted,
         };
         if let Some(gone) = evicted {
             assert_eq!(self.frame_of.remove(&gone), Some(frame));
+            // Every other page comes in elsewhere, which nobody may see.
+            if page % 2 == 1 {
+                let spare = self.spares.pop_front().expect("one comes back for each that goes");
+                self.directory.relocate(frame, spare);
+                self.page_in.remove(&frame);
+                self.spares.push_back(std::mem::replace(&mut frame, spare));
+            }
         }
         self.frame_of.insert(page, frame);
         self.page_in.insert(frame, page);
