@@ -14,6 +14,8 @@ pub const PAGE_BYTES_MAX: usize = 1 << 20;
 pub const FRAMES_MAX: u32 = (1 << 24) - (1 << 12);
 /// The largest clean reserve, in frames.
 const RESERVE_MAX: u32 = 1 << 20;
+/// Operations in flight at most, per ring.
+const DEPTH_MAX: u32 = 4096;
 /// Frames that belong to nobody's floor, whatever the options say.
 pub(crate) const FRAMES_SPARE: u32 = 8;
 /// The largest number of files opened in the life of a pool.
@@ -382,6 +384,11 @@ impl PoolOptions {
         }
         if self.threads_max == 0 {
             return invalid("threads_max must be at least 1");
+        }
+        for (name, depth) in [("io_depth", self.io_depth), ("saturation_depth", self.saturation_depth)] {
+            if !(1..=DEPTH_MAX).contains(&depth) {
+                return invalid(&format!("{name} is {depth}, expected from 1 to {DEPTH_MAX}"));
+            }
         }
         if let Some(high) = self.reserve_high_frames
             && !(1..=RESERVE_MAX).contains(&high)

@@ -456,15 +456,8 @@ pub(crate) fn refused(name: &str) -> bool {
 ///
 /// # Errors
 ///
-/// The reason, if the required backend is impossible; with [`Io::Auto`] there is always one. `InvalidInput`
-/// if a depth is out of range.
+/// The reason, if the required backend is impossible; with [`Io::Auto`] there is always one.
 pub(crate) fn start(options: &IoOptions) -> std::io::Result<Arc<dyn Backend>> {
-    for (name, depth) in [("I/O depth", options.depth), ("saturation depth", options.saturation_depth)] {
-        if !(1..=4096).contains(&depth) {
-            let message = format!("the {name} has to be from 1 to 4,096, not {depth}");
-            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
-        }
-    }
     let threads = |steps_down| Arc::new(threads::Threads::new(options, steps_down));
     match options.io {
         Io::Require(IoBackend::Threads) => Ok(threads(Vec::new())),
