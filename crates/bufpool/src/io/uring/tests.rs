@@ -202,17 +202,6 @@ fn a_refusal_is_a_step_down_or_an_error() {
     assert_eq!(start(&threads).unwrap().report().steps_down, Vec::<String>::new());
 }
 
-#[test]
-fn a_depth_out_of_range_is_refused() {
-    for depth in [0, 4097, u32::MAX] {
-        let error = start(&IoOptions { depth, ..IoOptions::default() }).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-    }
-    for depth in [1, 3, 4096] {
-        drop(start(&IoOptions { depth, ..IoOptions::default() }).unwrap());
-    }
-}
-
 /// The lock and the space of a file are free when it is dropped, though rings had it registered.
 #[test]
 fn a_dropped_file_is_let_go_by_all_rings() {
