@@ -81,6 +81,8 @@ use crate::sys;
 
 /// A leased ring is filled up again when this part of it is done.
 const REFILLS: usize = 8;
+/// Operations that are kept prepared for a leased ring, but no more than it takes: small rings come back from the device as a whole.
+const STOCK_MIN: usize = 16;
 
 /// Most rings that are leased at the same time.
 pub(crate) const LEASES_MAX: usize = 16;
@@ -336,18 +338,24 @@ impl<'shared> Lease<'shared> {
     /// Does all `requests` and what `feed` adds to them, completing each as it is done.
     ///
     /// While more are waiting than the ring takes, it is filled up again when an eighth is done, so the
-    /// device stays busy for a system call every few operations. Enough for that is prepared while the device works. At the end it
+    /// device stays busy for a system call or two every few operations. What can be done while the device works comes after that: taking in
+    /// what is done, and preparing enough to fill up again. At the end it
     /// waits for half of what is left each time: pages that others may wait for are not held back until the last is there.
     fn run(&mut self, requests: &mut Vec<Request>, feed: &mut dyn Feed) {
         let (shared, Some(ring)) = (self.shared, &mut self.ring) else { return };
+        let stock = ring.slots().div_ceil(REFILLS).max(ring.slots().min(STOCK_MIN));
         let mut outcomes = Vec::new();
         let mut waiting = VecDeque::from(std::mem::take(requests));
         let mut more = true;
         loop {
-            fill(ring, &mut waiting, shared);
-            if more && waiting.len() < ring.slots().div_ceil(REFILLS) {
+            refill(ring, &mut waiting, shared);
+            let is_low = more && waiting.len() < stock;
+            if is_low || !outcomes.is_empty() {
                 ring.submit();
+                complete(&mut outcomes, shared);
                 feed.land();
+            }
+            if is_low {
                 more = feed.prepare(requests);
                 waiting.extend(requests.drain(..));
                 continue;
@@ -356,7 +364,7 @@ impl<'shared> Lease<'shared> {
                 return;
             }
             let share = if waiting.is_empty() { 2 } else { REFILLS };
-            advance(ring, ring.in_flight().div_ceil(share), &mut outcomes, shared);
+            collect(ring, ring.in_flight().div_ceil(share), &mut outcomes, shared);
         }
     }
 }
@@ -392,7 +400,7 @@ impl OwnRing {
     /// Starts what waits. Afterwards nothing waits, or the ring is full.
     fn start(&mut self) {
         while self.ring.has_room() && !self.waiting.is_empty() {
-            fill(&mut self.ring, &mut self.waiting, &self.shared);
+            fill(&mut self.ring, usize::MAX, &mut self.waiting, &self.shared);
             advance(&mut self.ring, 0, &mut self.outcomes, &self.shared);
         }
     }
@@ -400,12 +408,22 @@ impl OwnRing {
 
 /// Waits for `wanted` operations and completes what is done.
 fn advance(ring: &mut Ring, wanted: usize, outcomes: &mut Vec<Outcome>, shared: &Shared) {
+    collect(ring, wanted, outcomes, shared);
+    complete(outcomes, shared);
+}
+
+/// Waits for `wanted` operations and takes what is done out of the ring.
+fn collect(ring: &mut Ring, wanted: usize, outcomes: &mut Vec<Outcome>, shared: &Shared) {
     if ring.enter(wanted).is_err() {
         // Nothing is known about what is in flight, so nothing may be given back; try again.
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     ring.reap(outcomes);
     shared.driver.finish_all(outcomes);
+}
+
+/// Completes what came out of a ring.
+fn complete(outcomes: &mut Vec<Outcome>, shared: &Shared) {
     for outcome in outcomes.drain(..) {
         match outcome {
             Outcome::Finished(request, result) => request.complete(result),
@@ -414,14 +432,27 @@ fn advance(ring: &mut Ring, wanted: usize, outcomes: &mut Vec<Outcome>, shared: 
     }
 }
 
-/// Starts what the ring has room for. What it does not take goes to the helper, and the rest to the I/O thread as soon as
-/// reads have to wait for their tenant's turn.
-fn fill(ring: &mut Ring, waiting: &mut VecDeque<Request>, shared: &Shared) {
-    while ring.has_room()
+/// Starts what the ring has room for. A device with nothing to do gets the first part at once: many come back from it together, and
+/// it would wait until the kernel has taken all of the next.
+fn refill(ring: &mut Ring, waiting: &mut VecDeque<Request>, shared: &Shared) {
+    if ring.in_flight() == 0 && waiting.len() > 1 {
+        fill(ring, ring.slots().div_ceil(REFILLS), waiting, shared);
+        ring.submit();
+    }
+    fill(ring, usize::MAX, waiting, shared);
+}
+
+/// Starts what the ring has room for, at most `most`. What it does not take goes to the helper, and the rest to the I/O thread as
+/// soon as reads have to wait for their tenant's turn.
+fn fill(ring: &mut Ring, most: usize, waiting: &mut VecDeque<Request>, shared: &Shared) {
+    let mut left = most;
+    while let room = ring.room().min(left)
+        && room > 0
         && let Some(first) = waiting.front()
     {
         let reader = first.tenant;
-        let alike = waiting.iter().take(ring.room()).take_while(|next| next.tenant == reader).count();
+        let alike = waiting.iter().take(room).take_while(|next| next.tenant == reader).count();
+        left -= alike;
         let started = reader.map_or(alike, |tenant| shared.driver.start_reads(tenant, alike));
         for request in waiting.drain(..started) {
             if ring.takes(&request) {

@@ -359,8 +359,8 @@ fn a_stream_is_prepared_while_its_reads_are_in_flight() {
     let mut feed = Twos::new(reads(&file, &memory, 1, READS, &group), &group);
     backend.stream(&mut feed, &group);
     assert_eq!((feed.prepared, feed.landed), (READS, READS));
-    // A full ring, what fills it up again, and the two that came last.
-    assert!(feed.most_outstanding <= 8 + 1 + 2, "{}", feed.most_outstanding);
+    // A full ring, and not quite what fills it up again.
+    assert!((8..16).contains(&feed.most_outstanding), "{}", feed.most_outstanding);
 }
 
 #[test]
