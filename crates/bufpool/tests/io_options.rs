@@ -75,4 +75,7 @@ fn depths_out_of_range_are_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidOptions);
         assert!(error.to_string().contains(name) && error.to_string().contains("from 1 to 4096"), "{error}");
     }
+    for depth in [1, 3, 4096] {
+        drop(small().io_depth(depth).open().unwrap());
+    }
 }
