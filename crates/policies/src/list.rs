@@ -103,6 +103,12 @@ impl List {
         self.head
     }
 
+    /// The newest slot, or [`NIL`].
+    #[inline]
+    pub(crate) fn tail(&self) -> u32 {
+        self.tail
+    }
+
     #[inline]
     pub(crate) fn push_tail(&mut self, links: &mut Links, slot: u32) {
         self.link(links, self.tail, slot, NIL);

@@ -42,7 +42,9 @@ fn loops_cost_little_more_than_the_optimum_after_the_second_pass() {
             // In a loop that goes on, OPT misses (length - frames) / (length - 1) of the accesses.
             let optimum = (passes * length * (length - frames)) as f64 / (length - 1) as f64;
             let at = format!("{kind}, {frames} frames for {length} pages");
-            assert!(ours as f64 <= 1.05 * optimum, "{at}: {ours}, OPT {optimum}");
+            // Where every page is sampled nothing but the change from pass to pass costs misses.
+            let limit = if frames < 4096 { 1.02 } else { 1.05 };
+            assert!(ours as f64 <= limit * optimum, "{at}: {ours}, OPT {optimum}");
         }
     }
 }

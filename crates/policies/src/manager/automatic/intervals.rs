@@ -22,6 +22,10 @@ pub(super) const NONE: Class = Class::MAX;
 /// Kinds of pages told apart, by the interval between their last two uses; the classes below this number are the
 /// tenant's, one a kind.
 pub(super) const KINDS: usize = 5;
+/// A class that never learns: its pages lose value with age, as under LRU.
+const UNLEARNED: Class = KINDS as Class;
+/// Classes that no stream holds.
+const OWN: usize = KINDS + 1;
 /// The kind of a page whose use before the last is not remembered.
 pub(super) const NEW: u8 = 0;
 /// The tenant's class of pages used again within the shortest of [`KIND_BOUNDS`].
@@ -123,13 +127,15 @@ impl Evidence {
     }
 }
 
-type Values = [f32; BUCKETS + 1];
+/// What a page is worth at the start of each bucket.
+pub(super) type Values = [f32; BUCKETS + 1];
 
 /// All classes of a tenant. About 670 bytes a class, at most as many as it is made for.
 pub(super) struct Classes {
     counts: Vec<Counts>,
-    /// Per class: what a page is worth at the start of each bucket.
     values: Vec<Values>,
+    /// The class whose values count: itself, or [`UNLEARNED`] while it has no say.
+    valued_as: Vec<Class>,
     /// Hazards of the tenant's classes.
     hazards: [[f32; BUCKETS]; KINDS],
     classes_max: usize,
@@ -156,10 +162,11 @@ impl Classes {
         let width = |bucket: usize| begins[(bucket + 1).min(BUCKETS)] - begins[bucket];
         let hazards = [[PRIOR_HAZARD; BUCKETS]; KINDS];
         let mut classes = Self {
-            counts: (0..KINDS).map(|_| Counts::new(NONE)).collect(),
-            values: vec![values(&hazards[0], &begins); KINDS],
+            counts: (0..OWN).map(|_| Counts::new(NONE)).collect(),
+            values: vec![values(&hazards[0], &begins); OWN],
+            valued_as: (0..OWN as Class).collect(),
             hazards,
-            classes_max: classes_max + KINDS,
+            classes_max: classes_max + OWN,
             free: Vec::new(),
             units_per_time,
             begins,
@@ -185,14 +192,22 @@ impl Classes {
         if let Some(class) = self.free.pop() {
             self.counts[usize::from(class)] = counts;
             self.values[usize::from(class)] = values;
+            self.valued_as[usize::from(class)] = class;
             return Some(class);
         }
         if self.counts.len() >= self.classes_max {
             return None;
         }
+        let class = self.counts.len() as Class;
         self.counts.push(counts);
         self.values.push(values);
-        Some(self.counts.len() as Class - 1)
+        self.valued_as.push(class);
+        Some(class)
+    }
+
+    /// Whether the pages of `class`, which a stream holds, are worth what it learned, or what they are under LRU.
+    pub fn set_say(&mut self, class: Class, has_say: bool) {
+        self.valued_as[usize::from(class)] = if has_say { class } else { UNLEARNED };
     }
 
     /// The stream that had `class` added gives it up.
@@ -251,13 +266,18 @@ impl Classes {
         self.refresh(class);
     }
 
-    /// What a page of `class` and `age` is worth: expected hits per time.
+    /// What pages of `class` are worth.
     #[inline]
-    pub fn value(&self, class: Class, age: u32) -> f32 {
+    pub fn values(&self, class: Class) -> &Values {
+        &self.values[usize::from(self.valued_as[usize::from(class)])]
+    }
+
+    /// What a page of `age` is worth if its class has these `values`: expected hits per time.
+    #[inline]
+    pub fn value(&self, values: &Values, age: u32) -> f32 {
         let bucket = self.bucket(age);
-        let value = &self.values[usize::from(class)];
         let part = ((age as f32 - self.begins[bucket]) * self.inverse_widths[bucket]).min(1.0);
-        value[bucket] + (value[bucket + 1] - value[bucket]) * part
+        values[bucket] + (values[bucket + 1] - values[bucket]) * part
     }
 
     /// What is known from all of `classes` together.
@@ -291,7 +311,8 @@ impl Classes {
     pub fn young_and_old(&self, class: Class) -> [f32; 2] {
         let Evidence { reused, time, .. } = self.evidence(std::iter::once(class));
         let mean = time / reused.max(1.0);
-        [mean / 8.0, mean * 0.75].map(|age| self.value(class, age as u32))
+        let values = &self.values[usize::from(class)];
+        [mean / 8.0, mean * 0.75].map(|age| self.value(values, age as u32))
     }
 
     /// Works out the values of `class`, and of the tenant's first, if enough is new; tells whether it did.
@@ -354,6 +375,7 @@ impl Classes {
     pub fn metadata_bytes(&self) -> usize {
         self.counts.capacity() * size_of::<Counts>()
             + self.values.capacity() * size_of::<Values>()
+            + self.valued_as.capacity() * size_of::<Class>()
             + self.free.capacity() * size_of::<Class>()
     }
 
@@ -364,7 +386,7 @@ impl Classes {
         waiting: impl Iterator<Item = (Class, usize)>,
     ) {
         let mut holders = vec![0; self.counts.len()];
-        holders[..KINDS].fill(1);
+        holders[..OWN].fill(1);
         held.for_each(|class| holders[usize::from(class)] += 1);
         let mut buckets = vec![[0; BUCKETS]; self.counts.len()];
         for (class, bucket) in waiting {
@@ -453,7 +475,7 @@ mod tests {
     fn without_evidence_older_is_worse() {
         let classes = Classes::new(800.0, 100.0, 10);
         let ages = [0, 100, 1000, 5000];
-        let values = ages.map(|age| classes.value(0, age));
+        let values = ages.map(|age| classes.value(classes.values(0), age));
         assert!(values.is_sorted_by(|a, b| a > b), "{values:?}");
     }
 
@@ -467,7 +489,8 @@ mod tests {
         }
         classes.refresh_cold(0);
         let ages = [0, 100, 400, 800, 1200];
-        assert!(ages.windows(2).all(|w| classes.value(0, w[0]) < classes.value(0, w[1])));
+        let value = |age| classes.value(classes.values(0), age);
+        assert!(ages.windows(2).all(|w| value(w[0]) < value(w[1])));
     }
 
     #[test]
@@ -479,7 +502,8 @@ mod tests {
         }
         (0..KINDS as Class).rev().for_each(|kind| classes.refresh_cold(kind));
         for (kind, rises) in [(Class::from(NEW), false), (SOON, false), (2, true), (3, true), (4, false)] {
-            assert_eq!(classes.value(kind, 1200) > classes.value(kind, 100), rises, "kind {kind}");
+            let value = |age| classes.value(classes.values(kind), age);
+            assert_eq!(value(1200) > value(100), rises, "kind {kind}");
         }
     }
 

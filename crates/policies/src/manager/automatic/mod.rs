@@ -3,7 +3,7 @@
 //! Idea: what will be used again, and when, depends on who used it. Accesses are told apart by stream (context and file,
 //! [`streams`]) and by the kind of page, which is how long ago it was used before; for each class the intervals until the
 //! next use are learned on sampled pages ([`intervals`], [`samples`]), and the victim is the page of least value,
-//! expected hits per time that a frame is occupied, among a few. Loops, one-shot scans and hot pages need no names: a
+//! expected hits per time that a frame is occupied ([`by_class`]). Loops, one-shot scans and hot pages need no names: a
 //! loop's pages gain value with age, a scan's never have any, and others lose it as under LRU.
 //!
 //! [`Strategy::Reuse`] always follows values. [`Strategy::Auto`] compares three shadow caches, by LRU, by ARC and by
@@ -12,16 +12,16 @@
 //! Time counts 8 a miss and 1 a hit of the tenant. Misses alone are what frames compete in, and learn best where few
 //! accesses hit; but where nearly all hit they tell no two ages apart. 4 to 16 give misses within 0.6 %, 2 and 32 within 1.2 %.
 //!
-//! Cost: O(1) amortised a hit, a few stores if the page is not sampled; a victim looks at 32 pages, and at one where ARC
-//! is followed. Nothing is allocated per access once streams, classes and samples have reached their numbers.
+//! Cost: O(1) amortised a hit, a few stores if the page is not sampled; a victim looks at some 20 pages, and at one where
+//! ARC is followed. Nothing is allocated per access once streams, classes and samples have reached their numbers.
 //! Deterministic under a seed.
 
 mod arc;
+mod by_class;
 mod departed;
 mod experts;
 mod intervals;
 mod samples;
-mod shortlist;
 mod streams;
 
 use super::{Block, Manager, StreamReport};
@@ -29,15 +29,19 @@ use crate::detect;
 use crate::ids::{Access, FrameId, PageId};
 use crate::list::{Links, List, NIL};
 use crate::random::SplitMix64;
+use by_class::PagesByClass;
 use departed::{Departed, DepartedPages};
 use experts::{Expert, Judge, Shadows};
 use intervals::{Classes, NEW};
 use samples::{SampledAccess, Samples};
-use shortlist::Shortlist;
 use streams::Streams;
 
 /// Busy pages passed over for a victim when ARC is followed.
 const ARC_LOOKS_MAX: u32 = 32;
+/// The same to either side of the page of least value.
+const NEIGHBOURS_MAX: u32 = 8;
+/// Pages drawn with each choice by value: they lead to the least ones of a class that are neither its oldest nor its newest.
+const DRAWN: u32 = 4;
 /// Time that passes with a miss, in hits.
 const TIME_PER_MISS: u32 = 8;
 /// Samples looked at a miss while every page is one: a round of all samples takes half a turnover.
@@ -48,7 +52,7 @@ const FRAMES_PER_CLASS: u32 = 128;
 const CLASSES_MIN: u32 = 256;
 /// Uses of a hot page within this part of a turnover are one for its sample: about the youngest ages that classes tell apart.
 const REPEATS_PER_TURNOVER: u32 = 32;
-/// Turnovers for which a stream that keeps being wrong is treated like any other: as for a tenant in LRU-SP.
+/// Turnovers for which a stream that keeps being wrong is treated as under LRU: as for a tenant in LRU-SP.
 const REVOKED_TURNOVERS: u32 = 16;
 /// The price of following another expert, as a share of the pages it holds and the followed one does not. On traces of 6,000
 /// to 130,000 accesses, forwards, backwards and in halves, 0 to a quarter give misses within 0.3 %, and a half 0.7 % more.
@@ -118,9 +122,10 @@ impl Marks {
 
 /// The automatic manager. The module's documentation tells how it decides.
 ///
-/// 44 bytes a frame (16 for the frame, 8 for its place in the order of use, 4 for the list of those owned, 16 for departed
-/// pages); 14 for samples from 8,192 frames on (28 from 4,096, and 235 below, where every page is sampled); 5 for classes,
-/// at least 170 KB once there are so many; and 80 bytes a stream remembered, at most 4,096.
+/// 36 bytes a frame (16 for the frame, 4 for the list of those owned, 16 for departed pages) and 18 for its places in the
+/// orders of use; 14 for samples from 8,192 frames on (28 from 4,096). Below, where every page is sampled, samples need 246
+/// bytes a frame, and nothing else keeps an order. 5 for classes, at least 170 KB once there are so many; and 80 bytes a
+/// stream remembered, at most 4,096.
 pub struct Automatic {
     strategy: Strategy,
     now: u32,
@@ -136,6 +141,8 @@ pub struct Automatic {
     /// The order of use of the frames owned, the oldest first: of those not marked [`Marks::TWICE`], and of the others.
     order: Links,
     by_use: [List; 2],
+    /// The frames owned, by class and use.
+    by_class: PagesByClass,
     departed: DepartedPages,
     classes: Classes,
     streams: Streams,
@@ -143,8 +150,6 @@ pub struct Automatic {
     judge: Judge,
     /// Whether no question has been asked yet.
     is_undecided: bool,
-    /// Frames that were worth least when looked at last.
-    shortlist: Shortlist,
     random: SplitMix64,
 }
 
@@ -158,6 +163,8 @@ impl Automatic {
         };
         let samples = Samples::new(pool_frames, first);
         let turnover = pool_frames.saturating_mul(TIME_PER_MISS);
+        // While every page is sampled, the shadows keep the orders.
+        let ordered = if samples.is_complete() { 0 } else { pool_frames };
         let classes_max = (pool_frames / FRAMES_PER_CLASS).max(CLASSES_MIN) as usize;
         Self {
             strategy,
@@ -167,15 +174,15 @@ impl Automatic {
             looks_due: 0,
             frames: Vec::with_capacity(pool_frames as usize),
             own: Vec::with_capacity(pool_frames as usize),
-            order: Links::with_capacity(pool_frames),
+            order: Links::with_capacity(ordered),
             by_use: Default::default(),
+            by_class: PagesByClass::with_capacity(ordered),
             departed: DepartedPages::new(pool_frames.saturating_mul(2)),
             classes: Classes::new(turnover as f32, samples.learned_max() as f32, classes_max),
             streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS)),
             samples,
             judge: Judge::new(first),
             is_undecided: true,
-            shortlist: Shortlist::new(),
             random: SplitMix64::new(seed),
         }
     }
@@ -187,7 +194,7 @@ impl Automatic {
 
     /// A sampled page is used. Returns its sample.
     fn learn(&mut self, access: &SampledAccess) -> u32 {
-        let sampled = self.samples.access(access, &mut self.classes, &mut self.streams, &mut self.random);
+        let sampled = self.samples.access(access, &mut self.classes, &mut self.streams);
         if let Some(frame) = self.frames.get_mut(sampled.forgotten as usize) {
             frame.sample = NIL;
         }
@@ -226,10 +233,9 @@ impl Automatic {
     /// Makes the samples follow whom the judge does.
     #[cold]
     fn follow(&mut self) {
-        let (frames, now) = (&self.frames, self.now);
-        let own = self.own.iter().map(|frame| (*frame, frames[*frame as usize].sample));
-        let age = |frame: u32| now.wrapping_sub(frames[frame as usize].last);
-        self.samples.follow(self.judge.followed(), own, age);
+        let frames = &self.frames;
+        let forgotten = self.own.iter().copied().filter(|frame| frames[*frame as usize].sample == NIL);
+        self.samples.follow(self.judge.followed(), forgotten);
     }
 
     /// The page's kind, and whether it was here lately, if it comes in now.
@@ -257,45 +263,32 @@ impl Automatic {
             let slot = self.learn(&SampledAccess { page: access.page, stream, kind, now, slot: NIL, frames });
             self.samples.count_ahead(slot);
         }
-        let frames = &self.frames;
-        let slot_of = |frame: u32| {
-            let frame = &frames[frame as usize];
-            (frame.own_at != NIL).then_some(frame.sample)
-        };
-        self.samples.stray(slot_of, busy)
+        self.samples.stray(busy)
     }
 
-    /// The page of least value among the candidate, the one that the missing access's stream used last, and some chosen
-    /// at random.
-    fn choose_by_value(
-        &mut self,
-        candidate: FrameId,
-        missing: Option<&Access>,
-        busy: &mut dyn FnMut(FrameId) -> bool,
-    ) -> FrameId {
-        let newest = missing.map_or(NIL, |access| {
-            let stream = self.streams.find(&mut self.classes, access.context, access.file, self.now);
-            self.streams[stream].newest
-        });
-        let mut shortlist = self.shortlist;
-        let mut random = self.random.clone();
-        let looping = |frame: &u32| {
-            let frame = self.frames.get(*frame as usize);
-            frame.is_some_and(|frame| self.streams.is_looping(frame.stream, frame.kind))
-        };
-        let more = [candidate.0].into_iter().chain(Some(newest).filter(looping));
-        shortlist.renew(more, &self.own, &mut random, |frame| self.value(frame));
-        (self.shortlist, self.random) = (shortlist, random);
-        let choice = shortlist.iter().find(|frame| *frame == candidate.0 || !busy(FrameId(*frame)));
-        choice.map_or(candidate, FrameId)
-    }
-
-    /// What the page in `frame` is worth; none if the tenant does not own it.
-    #[inline]
-    fn value(&self, frame: u32) -> Option<f32> {
-        let Frame { last, stream, kind, own_at, .. } = self.frames[frame as usize];
-        let value = self.classes.value(self.streams.class(stream, kind), self.now.wrapping_sub(last));
-        (own_at != NIL).then_some(value)
+    /// The page of least value; if it is in use, one of those used right before and after it.
+    fn choose_by_value(&mut self, candidate: FrameId, busy: &mut dyn FnMut(FrameId) -> bool) -> FrameId {
+        let (frames, now) = (&self.frames, self.now);
+        let age = |frame: u32| now.wrapping_sub(frames[frame as usize].last);
+        for _ in 0..DRAWN {
+            let frame = self.own[self.random.below(self.own.len() as u64) as usize];
+            self.by_class.consider(frame, age(frame), &self.classes);
+        }
+        let Some(least) = self.by_class.least(&self.classes, age) else { return candidate };
+        let mut may_go = |frame: u32| frame == candidate.0 || !busy(FrameId(frame));
+        if may_go(least) {
+            return FrameId(least);
+        }
+        let mut ends = [least; 2];
+        for _ in 0..NEIGHBOURS_MAX {
+            for (side, end) in ends.iter_mut().enumerate().filter(|(_, end)| **end != NIL) {
+                *end = self.by_class.neighbours(*end)[side];
+                if *end != NIL && may_go(*end) {
+                    return FrameId(*end);
+                }
+            }
+        }
+        candidate
     }
 
     /// The oldest page of those used once or of the others, whichever ARC's shadow gives less room.
@@ -351,12 +344,13 @@ impl Manager for Automatic {
             marks |= Marks::SAMPLED;
         }
         marks |= u8::from(twice) * Marks::TWICE;
-        self.order.grow_to(frame);
-        self.by_use[usize::from(twice)].push_tail(&mut self.order, frame);
+        if !self.samples.is_complete() {
+            self.order.grow_to(frame);
+            self.by_use[usize::from(twice)].push_tail(&mut self.order, frame);
+            self.by_class.push(frame, self.streams.class(stream, kind), &self.classes);
+        }
         self.frames[frame as usize] = Frame { last: now, own_at, sample, stream, kind, marks: Marks(marks) };
-        let stream = &mut self.streams[stream];
-        stream.misses += 1;
-        stream.newest = frame;
+        self.streams[stream].misses += 1;
     }
 
     fn block_gone(&mut self, frame: FrameId, page: PageId) {
@@ -364,11 +358,12 @@ impl Manager for Automatic {
         let at = std::mem::replace(&mut entry.own_at, NIL);
         let Frame { last, stream, kind, marks, sample, .. } = *entry;
         entry.sample = NIL;
-        if sample != NIL {
-            self.samples.left(sample);
-        }
+        self.samples.left(sample, frame.0);
         let twice = marks.has(Marks::TWICE);
-        self.by_use[usize::from(twice)].remove(&mut self.order, frame.0);
+        if !self.samples.is_complete() {
+            self.by_use[usize::from(twice)].remove(&mut self.order, frame.0);
+            self.by_class.remove(frame.0);
+        }
         self.departed.insert(page, Departed { last, stream, kind, twice }, self.now);
         self.own.swap_remove(at as usize);
         if let Some(&moved) = self.own.get(at as usize) {
@@ -381,15 +376,17 @@ impl Manager for Automatic {
         self.now = self.now.wrapping_add(1);
         let now = self.now;
         let slot = self.streams.find(&mut self.classes, access.context, access.file, now);
-        let stream = &mut self.streams[slot];
-        stream.hits += 1;
-        stream.newest = frame.0;
+        self.streams[slot].hits += 1;
         let entry = &mut self.frames[frame.index()];
         entry.kind = self.classes.kind(now.wrapping_sub(entry.last));
         entry.last = now;
         entry.stream = slot;
-        self.by_use[usize::from(entry.marks.has(Marks::TWICE))].remove(&mut self.order, frame.0);
-        self.by_use[1].push_tail(&mut self.order, frame.0);
+        if !self.samples.is_complete() {
+            self.by_use[usize::from(entry.marks.has(Marks::TWICE))].remove(&mut self.order, frame.0);
+            self.by_use[1].push_tail(&mut self.order, frame.0);
+            self.by_class.remove(frame.0);
+            self.by_class.push(frame.0, self.streams.class(slot, entry.kind), &self.classes);
+        }
         entry.marks.0 |= Marks::TWICE;
         if entry.marks.has(Marks::SAMPLED) && !self.samples.is_repeated(entry.sample, now, self.repeat_time) {
             let (kind, known, frames) = (entry.kind, entry.sample, self.own.len() as u32);
@@ -400,7 +397,7 @@ impl Manager for Automatic {
         }
     }
 
-    /// Looks at 32 blocks or so at most, and asks whether one is busy only if it would be given up.
+    /// Looks at 20 blocks or so, and asks whether one is busy only if it would be given up.
     fn replace_block(
         &mut self,
         candidate: FrameId,
@@ -419,11 +416,11 @@ impl Manager for Automatic {
             match self.judge.followed() {
                 Expert::Lru => candidate,
                 Expert::Arc => self.choose_by_arc(candidate, busy),
-                Expert::Value => self.choose_by_value(candidate, missing, busy),
+                Expert::Value => self.choose_by_value(candidate, busy),
             }
         };
         if choice != candidate && self.follows_values() {
-            self.streams.overruled(self.frames[choice.index()].stream, self.now);
+            self.streams.overruled(&mut self.classes, self.frames[choice.index()].stream, self.now);
         }
         choice
     }
@@ -471,6 +468,7 @@ impl Manager for Automatic {
         self.frames.capacity() * size_of::<Frame>()
             + self.own.capacity() * size_of::<u32>()
             + self.order.memory_bytes()
+            + self.by_class.metadata_bytes()
             + self.departed.metadata_bytes()
             + self.classes.metadata_bytes()
             + self.streams.metadata_bytes()
@@ -498,12 +496,18 @@ impl Manager for Automatic {
                 frame = self.order.next(frame);
             }
         }
-        assert_eq!(self.by_use.iter().map(List::len).sum::<u32>(), self.own.len() as u32, "pages by use");
+        let ordered = if self.samples.is_complete() { 0 } else { self.own.len() as u32 };
+        assert_eq!(self.by_use.iter().map(List::len).sum::<u32>(), ordered, "pages by use");
+        let last = |frame: u32| {
+            let frame = &self.frames[frame as usize];
+            (ordered > 0 && frame.own_at != NIL).then_some(frame.last)
+        };
+        self.by_class.check_invariants(self.frames.len() as u32, last);
         let sample_in = |frame: u32| {
             let frame = &self.frames[frame as usize];
             (frame.own_at != NIL).then_some(frame.sample)
         };
-        self.samples.check_invariants(sample_in);
+        self.samples.check_invariants(self.frames.len() as u32, sample_in);
         self.streams.check_invariants();
         self.classes.check_invariants(self.streams.held(), self.samples.waiting());
     }

@@ -8,16 +8,14 @@
 //! While every page is sampled, the shadows are as large as the cache, and the cache follows one exactly: it gives up
 //! what the shadow does not hold ([`Samples::stray`]).
 
-use std::collections::VecDeque;
-
 use super::arc::{Arc, Place};
+use super::by_class::PagesByClass;
 use super::experts::{Expert, Shadows};
 use super::intervals::{Class, Classes, NONE};
-use super::shortlist::Shortlist;
 use super::streams::Streams;
 use crate::ids::{FrameId, PageId};
 use crate::list::{Links, List, NIL};
-use crate::random::{SplitMix64, mix64};
+use crate::random::mix64;
 use crate::slot_index::SlotIndex;
 
 /// Sampled pages remembered for each that the cache can hold: a loop longer than that is not seen as one.
@@ -32,7 +30,7 @@ const LEARNED_FRAMES_MIN: u32 = 512;
 const RATE_MAX: u32 = 16;
 /// Remembered pages that a shadow still holds and that get another round, at most, before one is forgotten.
 const ROUNDS_MAX: u32 = 8;
-/// Frames tried for one that the shadow does not hold.
+/// Frames in use passed over for one that the shadow does not hold.
 const STRAYS_TRIED: usize = 16;
 
 #[derive(Clone, Copy)]
@@ -42,7 +40,7 @@ struct Sample {
     last: u32,
     /// The frame that holds it, or [`NIL`].
     frame: u32,
-    /// Where the shadow by value lists it, or [`NIL`].
+    /// Its number in the shadow by value, or [`NIL`].
     kept_at: u32,
     /// The class in which it waits; [`NONE`] if its intervals are not learned.
     class: Class,
@@ -95,18 +93,20 @@ pub(super) struct Samples {
     lru_oldest: u32,
     lru_len: u32,
     arc: Arc,
-    /// What the shadow by value holds, in no order.
+    /// What the shadow by value holds, by number; [`NIL`] where a number is free.
     kept: Vec<u32>,
-    /// Those of them that were worth least when looked at last.
-    shortlist: Shortlist,
+    vacant: Vec<u32>,
+    /// The numbers taken.
+    by_class: PagesByClass,
     index: SlotIndex,
     /// How many pages each set of shadows holds.
     held: [u32; Shadows::SETS],
     /// The shadow that the cache follows.
     followed: Expert,
-    /// While every page is sampled: frames whose page the followed shadow gave up, oldest first. Some may have left,
-    /// or be held again. As many as samples at most; those dropped go when the ledger names them.
-    strays: VecDeque<u32>,
+    /// While every page is sampled: the frames whose page the followed shadow does not hold, in the order in which it
+    /// gave them up.
+    strays: List,
+    stray_links: Links,
     /// The next sample whose age is looked at.
     cursor: u32,
 }
@@ -127,11 +127,13 @@ impl Samples {
             lru_len: 0,
             arc: Arc::default(),
             kept: Vec::new(),
-            shortlist: Shortlist::new(),
+            vacant: Vec::new(),
+            by_class: PagesByClass::default(),
             index: SlotIndex::default(),
             held: [0; Shadows::SETS],
             followed,
-            strays: VecDeque::new(),
+            strays: List::new(),
+            stray_links: Links::default(),
             cursor: 0,
         }
     }
@@ -185,7 +187,6 @@ impl Samples {
         access: &SampledAccess,
         classes: &mut Classes,
         streams: &mut Streams,
-        random: &mut SplitMix64,
     ) -> Sampled {
         let SampledAccess { page, stream, kind, now, slot, frames } = *access;
         let capacity = self.capacity(frames);
@@ -218,11 +219,14 @@ impl Samples {
         }
         self.enter_lru(slot, capacity);
         self.enter_arc(slot, capacity);
-        if !had.has(Expert::Value) {
-            let newest = streams[stream].newest_sample;
-            self.keep(slot, capacity, newest, now, classes, streams, random);
+        let kept_at = self.samples[slot as usize].kept_at;
+        if kept_at == NIL {
+            self.keep(slot, capacity, classes);
+        } else {
+            self.by_class.remove(kept_at);
         }
-        streams[stream].newest_sample = slot;
+        let kept_at = self.samples[slot as usize].kept_at;
+        self.by_class.push(kept_at, streams.class(stream, kind), classes);
         Sampled { slot, forgotten, had, known: known.is_some() }
     }
 
@@ -242,6 +246,20 @@ impl Samples {
         let sample = &mut self.samples[slot as usize];
         sample.frame = frame;
         sample.ahead = false;
+        if self.rate == 1 {
+            let held = sample.held.has(self.followed);
+            self.stray_links.grow_to(frame);
+            self.set_stray(frame, !held);
+        }
+    }
+
+    /// `frame` now holds a page that the followed shadow does not, or no longer.
+    fn set_stray(&mut self, frame: u32, is_stray: bool) {
+        match (is_stray, self.stray_links.is_linked(frame)) {
+            (true, false) => self.strays.push_tail(&mut self.stray_links, frame),
+            (false, true) => self.strays.remove(&mut self.stray_links, frame),
+            _ => {}
+        }
     }
 
     /// The access for which the page of `slot` is to come in has been counted.
@@ -255,9 +273,12 @@ impl Samples {
         self.samples[slot as usize].ahead.then_some(slot)
     }
 
-    /// The page of `slot` has left its frame.
-    pub fn left(&mut self, slot: u32) {
-        self.samples[slot as usize].frame = NIL;
+    /// The page of `slot`, or one no longer remembered, has left `frame`.
+    pub fn left(&mut self, slot: u32, frame: u32) {
+        if let Some(sample) = self.samples.get_mut(slot as usize) {
+            sample.frame = NIL;
+        }
+        self.set_stray(frame, false);
     }
 
     /// Looks at the ages of the next `count` samples, so that pages that nobody uses again count as such.
@@ -265,10 +286,14 @@ impl Samples {
         for _ in 0..count.min(self.samples.len() as u32) {
             self.cursor = if self.cursor + 1 < self.samples.len() as u32 { self.cursor + 1 } else { 0 };
             let sample = &mut self.samples[self.cursor as usize];
+            let age = now.wrapping_sub(sample.last);
+            if sample.kept_at != NIL {
+                self.by_class.consider(sample.kept_at, age, classes);
+            }
             if sample.class == NONE {
                 continue;
             }
-            let bucket = classes.bucket(now.wrapping_sub(sample.last));
+            let bucket = classes.bucket(age);
             if bucket != usize::from(sample.bucket) {
                 classes.wait(sample.class, usize::from(sample.bucket), bucket);
                 sample.bucket = bucket as u8;
@@ -276,44 +301,28 @@ impl Samples {
         }
     }
 
-    /// From now on the cache follows `expert`. `frames` are those it has, with their samples; `age` tells how long ago
-    /// a frame was used.
-    pub fn follow(
-        &mut self,
-        expert: Expert,
-        frames: impl Iterator<Item = (u32, u32)>,
-        age: impl Fn(u32) -> u32,
-    ) {
+    /// From now on the cache follows `expert`. `forgotten` are the frames whose pages are not remembered.
+    pub fn follow(&mut self, expert: Expert, forgotten: impl Iterator<Item = u32>) {
         self.followed = expert;
         if !self.is_complete() {
             return;
         }
-        let samples = &self.samples;
-        let is_stray = |slot: u32| slot == NIL || !samples[slot as usize].held.has(expert);
-        self.strays.clear();
-        self.strays.extend(frames.filter(|(_, slot)| is_stray(*slot)).map(|(frame, _)| frame));
-        self.strays.make_contiguous().sort_unstable_by_key(|frame| std::cmp::Reverse(age(*frame)));
+        while self.strays.pop_head(&mut self.stray_links).is_some() {}
+        forgotten.for_each(|frame| self.set_stray(frame, true));
+        let mut slot = self.recency.head();
+        while slot != NIL {
+            let Sample { frame, held, .. } = self.samples[slot as usize];
+            if frame != NIL && !held.has(expert) {
+                self.set_stray(frame, true);
+            }
+            slot = self.links.next(slot);
+        }
     }
 
-    /// A frame whose page the followed shadow does not hold. `slot_of` gives the sample of a frame that the tenant owns.
-    pub fn stray(
-        &mut self,
-        slot_of: impl Fn(u32) -> Option<u32>,
-        busy: &mut dyn FnMut(FrameId) -> bool,
-    ) -> Option<FrameId> {
-        for _ in 0..STRAYS_TRIED {
-            let frame = self.strays.pop_front()?;
-            let Some(slot) = slot_of(frame) else { continue };
-            if slot != NIL && self.samples[slot as usize].held.has(self.followed) {
-                continue;
-            }
-            // It stays one until it has left.
-            self.strays.push_back(frame);
-            if !busy(FrameId(frame)) {
-                return Some(FrameId(frame));
-            }
-        }
-        None
+    /// A frame whose page the followed shadow does not hold.
+    pub fn stray(&self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
+        let frames = self.strays.iter(&self.stray_links).take(STRAYS_TRIED);
+        frames.map(FrameId).find(|frame| !busy(*frame))
     }
 
     /// A slot for a page not remembered, in no list; the caller sets the rest. Also the frame of the page that was
@@ -390,12 +399,9 @@ impl Samples {
         self.held[sample.held.index()] -= 1;
         sample.held.set(expert, holds);
         self.held[sample.held.index()] += 1;
-        if !holds && expert == self.followed && sample.frame != NIL && self.rate == 1 {
-            let frame = sample.frame;
-            if self.strays.len() >= self.samples_max as usize {
-                self.strays.pop_front();
-            }
-            self.strays.push_back(frame);
+        let frame = sample.frame;
+        if expert == self.followed && frame != NIL && self.rate == 1 {
+            self.set_stray(frame, !holds);
         }
     }
 
@@ -439,45 +445,29 @@ impl Samples {
         self.arc = arc;
     }
 
-    /// Makes room in the shadow by value, and lists `slot` there. `newest` is the page its stream used before.
-    #[expect(clippy::too_many_arguments, reason = "the parts of the manager that values come from")]
-    fn keep(
-        &mut self,
-        slot: u32,
-        capacity: u32,
-        newest: u32,
-        now: u32,
-        classes: &Classes,
-        streams: &Streams,
-        random: &mut SplitMix64,
-    ) {
-        while self.kept.len() as u32 >= capacity {
-            let samples = &self.samples;
-            let value = |slot: u32| {
-                let sample = &samples[slot as usize];
-                let class = streams.class(sample.stream, sample.kind);
-                (sample.kept_at != NIL).then(|| classes.value(class, now.wrapping_sub(sample.last)))
-            };
-            let looping = |slot: &u32| {
-                let sample = samples.get(*slot as usize);
-                sample.is_some_and(|sample| streams.is_looping(sample.stream, sample.kind))
-            };
-            self.shortlist.renew(Some(newest).filter(looping), &self.kept, random, value);
-            let worst = self.shortlist.iter().next().expect("the shadow holds what was drawn");
-            self.give_up(worst);
+    /// Makes room in the shadow by value, and gives `slot`, which is used now, a number there.
+    fn keep(&mut self, slot: u32, capacity: u32, classes: &Classes) {
+        while self.kept.len() - self.vacant.len() >= capacity as usize {
+            let (samples, kept, now) = (&self.samples, &self.kept, self.samples[slot as usize].last);
+            let age = |number: u32| now.wrapping_sub(samples[kept[number as usize] as usize].last);
+            let worst = self.by_class.least(classes, age).expect("the shadow holds a page");
+            self.give_up(self.kept[worst as usize]);
         }
-        self.samples[slot as usize].kept_at = self.kept.len() as u32;
+        let number = self.vacant.pop().unwrap_or(self.kept.len() as u32);
+        if number as usize == self.kept.len() {
+            self.kept.push(NIL);
+        }
+        self.kept[number as usize] = slot;
+        self.samples[slot as usize].kept_at = number;
         self.set_held(slot, Expert::Value, true);
-        self.kept.push(slot);
     }
 
     fn give_up(&mut self, slot: u32) {
-        let at = std::mem::replace(&mut self.samples[slot as usize].kept_at, NIL);
+        let number = std::mem::replace(&mut self.samples[slot as usize].kept_at, NIL);
         self.set_held(slot, Expert::Value, false);
-        self.kept.swap_remove(at as usize);
-        if let Some(&moved) = self.kept.get(at as usize) {
-            self.samples[moved as usize].kept_at = at;
-        }
+        self.kept[number as usize] = NIL;
+        self.vacant.push(number);
+        self.by_class.remove(number);
     }
 
     /// Where each sample is counted as waiting.
@@ -488,15 +478,27 @@ impl Samples {
 
     pub fn metadata_bytes(&self) -> usize {
         self.samples.capacity() * size_of::<Sample>()
-            + (self.kept.capacity() + self.strays.capacity()) * size_of::<u32>()
+            + (self.kept.capacity() + self.vacant.capacity()) * size_of::<u32>()
+            + self.by_class.metadata_bytes()
             + self.links.memory_bytes()
+            + self.stray_links.memory_bytes()
             + self.arc.metadata_bytes()
             + self.index.memory_bytes()
     }
 
-    /// Panics if lists, index and marks disagree, or a sample is not where `frame_of` says.
-    pub fn check_invariants(&self, sample_in: impl Fn(u32) -> Option<u32>) {
+    /// Panics if lists, index and marks disagree, a sample is not where `sample_in` says, or one of so many frames is
+    /// wrongly listed as a stray.
+    pub fn check_invariants(&self, frames: u32, sample_in: impl Fn(u32) -> Option<u32>) {
         self.recency.check_invariants(&self.links);
+        self.strays.check_invariants(&self.stray_links);
+        for frame in 0..frames {
+            let is_held = |slot: u32| {
+                let sample = self.samples.get(slot as usize);
+                sample.is_some_and(|sample| sample.held.has(self.followed))
+            };
+            let is_stray = self.is_complete() && sample_in(frame).is_some_and(|slot| !is_held(slot));
+            assert_eq!(self.stray_links.is_linked(frame), is_stray, "whether frame {frame} is a stray");
+        }
         self.index.check_invariants(|slot| self.samples[slot as usize].page.0);
         self.arc.check_invariants(self.samples.iter().map(|sample| sample.arc));
         assert_eq!(self.recency.len() as usize, self.samples.len(), "samples listed");
@@ -508,10 +510,12 @@ impl Samples {
         assert_eq!(newest.last().copied().unwrap_or(NIL), self.lru_oldest, "oldest page in LRU's cache");
         let holds = |expert: Expert| self.samples.iter().filter(|sample| sample.held.has(expert)).count();
         assert_eq!(holds(Expert::Lru), self.lru_len as usize, "pages in LRU's cache");
-        assert_eq!(holds(Expert::Value), self.kept.len(), "pages kept by value");
-        for (at, slot) in self.kept.iter().enumerate() {
-            assert_eq!(self.samples[*slot as usize].kept_at, at as u32, "place of a kept page");
+        assert_eq!(holds(Expert::Value), self.kept.len() - self.vacant.len(), "pages kept by value");
+        for (number, slot) in self.kept.iter().enumerate().filter(|(_, slot)| **slot != NIL) {
+            assert_eq!(self.samples[*slot as usize].kept_at, number as u32, "number of a kept page");
         }
+        let last = |slot: u32| self.samples.get(slot as usize).map(|sample| sample.last);
+        self.by_class.check_invariants(self.kept.len() as u32, |number| last(self.kept[number as usize]));
         for set in Shadows::all() {
             let count = self.samples.iter().filter(|sample| sample.held == set).count();
             assert_eq!(self.held[set.index()] as usize, count, "pages that {set:?} hold");

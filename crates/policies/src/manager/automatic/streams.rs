@@ -5,12 +5,11 @@
 //! tenant. So the many tiny streams cost 80 bytes each, and only while they are among the latest.
 //!
 //! A stream is answerable for the pages it used last: where giving them up keeps being wrong, it loses its classes'
-//! say for a while, and its pages are worth what the tenant's are; other streams keep theirs.
+//! say for a while, and its pages lose value with age as under LRU; other streams keep theirs.
 
 use super::intervals::{Class, Classes, KINDS, NONE};
 use crate::detect;
 use crate::ids::{ContextId, FileId};
-use crate::list::NIL;
 use crate::slot_index::SlotIndex;
 
 /// Streams remembered at once: the departed pages have 12 bits for one.
@@ -37,10 +36,6 @@ pub(super) struct Stream {
     labelled: u64,
     /// When it was used last.
     used: u32,
-    /// The frame it used last, or [`NIL`].
-    pub newest: u32,
-    /// The sampled page it used last, or [`NIL`].
-    pub newest_sample: u32,
     pub mistakes: u32,
     /// Overrules of the verdict that is being prepared, and those of them that were wrong.
     overrules: u16,
@@ -60,8 +55,6 @@ impl Stream {
             misses: 0,
             labelled: 0,
             used: now,
-            newest: NIL,
-            newest_sample: NIL,
             mistakes: 0,
             overrules: 0,
             wrong: 0,
@@ -118,7 +111,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// `revoked_time`: how long a stream that keeps being wrong is treated like any other.
+    /// `revoked_time`: how long a stream that keeps being wrong is treated as under LRU.
     pub fn new(revoked_time: u32) -> Self {
         let lately = Box::new([0; LATELY]);
         Self { streams: Vec::new(), index: SlotIndex::default(), lately, hand: 0, revoked_time }
@@ -180,18 +173,13 @@ impl Streams {
         before.into_iter().filter(|class| *class != NONE).for_each(|class| classes.give_up(class));
     }
 
-    /// The class by which pages of a stream are valued.
+    /// The class of pages of `kind` that a stream uses.
     #[inline]
     pub fn class(&self, stream: u16, kind: u8) -> Class {
-        let stream = &self.streams[usize::from(stream)];
-        let class = stream.classes[usize::from(kind)];
-        if class == NONE || stream.revoked { Class::from(kind) } else { class }
-    }
-
-    /// Whether pages of the kind that `stream` used are known to loop.
-    pub fn is_looping(&self, stream: u16, kind: u8) -> bool {
-        let stream = &self.streams[usize::from(stream)];
-        stream.label == detect::Class::Looping && !stream.revoked && stream.classes[usize::from(kind)] != NONE
+        match self.streams[usize::from(stream)].classes[usize::from(kind)] {
+            NONE => Class::from(kind),
+            class => class,
+        }
     }
 
     /// The class in which a sampled access of `stream` counts.
@@ -220,24 +208,29 @@ impl Streams {
         });
         let Some(class) = added else { return Class::from(kind) };
         self.streams[slot].classes[usize::from(kind)] = class;
+        classes.set_say(class, !self.streams[slot].revoked);
         class
     }
 
     /// A page of `stream` is given up against the ledger's advice.
-    pub fn overruled(&mut self, stream: u16, now: u32) {
+    pub fn overruled(&mut self, classes: &mut Classes, stream: u16, now: u32) {
         let revoked_until = now.wrapping_add(self.revoked_time);
         let stream = &mut self.streams[usize::from(stream)];
-        if stream.revoked {
+        let was_revoked = stream.revoked;
+        if was_revoked {
             stream.revoked = (stream.revoked_until.wrapping_sub(now) as i32) > 0;
-            return;
+        } else {
+            stream.overrules += 1;
+            if stream.overrules >= OVERRULES {
+                stream.revoked = u32::from(stream.wrong) * 10 > u32::from(stream.overrules) * WRONG_TENTHS;
+                stream.revoked_until = revoked_until;
+                // Half of the evidence is kept, so that a verdict never rests on the last few alone.
+                (stream.overrules, stream.wrong) =
+                    if stream.revoked { (0, 0) } else { (OVERRULES / 2, stream.wrong / 2) };
+            }
         }
-        stream.overrules += 1;
-        if stream.overrules >= OVERRULES {
-            stream.revoked = u32::from(stream.wrong) * 10 > u32::from(stream.overrules) * WRONG_TENTHS;
-            stream.revoked_until = revoked_until;
-            // Half of the evidence is kept, so that a verdict never rests on the last few alone.
-            (stream.overrules, stream.wrong) =
-                if stream.revoked { (0, 0) } else { (OVERRULES / 2, stream.wrong / 2) };
+        if stream.revoked != was_revoked {
+            stream.classes().for_each(|class| classes.set_say(class, was_revoked));
         }
     }
 

@@ -1,0 +1,318 @@
+//! Pages by class, each class in the order of last use, and the least valuable page of all.
+//!
+//! Pages of one class differ by age only, so the least valuable one of a class is at an end of its list, the oldest
+//! where values fall with age and the newest in a loop, or where values have a valley. A *hand* a class
+//! lies in that valley: it moves to a neighbour that is worth less, and to any page looked at that is.
+//!
+//! Values change slowly with age. So the least value of each class is remembered from when its pages were looked at last; a
+//! question looks at the class that seems to have the least page, and at a few others in turn. It takes constant time
+//! but for finding the least number of an array.
+
+use super::TIME_PER_MISS;
+use super::intervals::{Class, Classes};
+use crate::list::{Links, List, NIL};
+
+/// Other classes looked at with each question.
+const REVIEWED: u32 = 2;
+/// Classes looked at, at most, until one is still the least.
+const TRIES: u32 = 4;
+/// Classes whose least values are summed up in one.
+const BLOCK: usize = 64;
+
+/// The pages of one class.
+struct Pages {
+    /// The oldest at the head.
+    list: List,
+    /// A page worth less than its neighbours, or [`NIL`] in an empty list.
+    hand: u32,
+}
+
+/// A page and what it is worth.
+#[derive(Clone, Copy)]
+struct Least {
+    page: u32,
+    value: f32,
+}
+
+/// Pages, numbered by frame or otherwise. 10 bytes each, and 20 a class.
+#[derive(Default)]
+pub(super) struct PagesByClass {
+    links: Links,
+    /// By page: the class that lists it.
+    class_of: Vec<Class>,
+    by_class: Vec<Pages>,
+    /// By class: what its least page was worth when looked at last, or more; infinite if it has none.
+    least: Vec<f32>,
+    /// The least of each [`BLOCK`] of these.
+    least_of_block: Vec<f32>,
+    /// The class reviewed last.
+    reviewed: usize,
+}
+
+impl PagesByClass {
+    /// With room for so many pages.
+    pub fn with_capacity(pages: u32) -> Self {
+        let (links, class_of) = (Links::with_capacity(pages), Vec::with_capacity(pages as usize));
+        Self { links, class_of, ..Self::default() }
+    }
+
+    /// Lists `page`, which is not listed and is used now, as the newest of `class`.
+    #[inline]
+    pub fn push(&mut self, page: u32, class: Class, classes: &Classes) {
+        if page as usize >= self.class_of.len() {
+            self.links.grow_to(page);
+            self.class_of.resize(page as usize + 1, 0);
+        }
+        if usize::from(class) >= self.by_class.len() {
+            self.grow(class);
+        }
+        self.class_of[page as usize] = class;
+        let Pages { list, hand } = &mut self.by_class[usize::from(class)];
+        list.push_tail(&mut self.links, page);
+        if *hand == NIL {
+            *hand = page;
+        }
+        let value = classes.values(class)[0];
+        if value < self.least[usize::from(class)] {
+            self.set_least(usize::from(class), value);
+        }
+    }
+
+    /// Takes out `page`, which is listed.
+    #[inline]
+    pub fn remove(&mut self, page: u32) {
+        let class = usize::from(self.class_of[page as usize]);
+        let Pages { list, hand } = &mut self.by_class[class];
+        if *hand == page {
+            *hand = match self.links.next(page) {
+                NIL => self.links.prev(page),
+                next => next,
+            };
+        }
+        list.remove(&mut self.links, page);
+        if list.is_empty() {
+            self.set_least(class, f32::INFINITY);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, class: Class) {
+        let classes = usize::from(class) + 1;
+        self.by_class.resize_with(classes, || Pages { list: List::new(), hand: NIL });
+        self.least.resize(classes, f32::INFINITY);
+        self.least_of_block.resize(classes.div_ceil(BLOCK), f32::INFINITY);
+    }
+
+    #[inline]
+    fn set_least(&mut self, class: usize, value: f32) {
+        let block = class / BLOCK;
+        let (before, sum) =
+            (std::mem::replace(&mut self.least[class], value), &mut self.least_of_block[block]);
+        if value <= *sum {
+            *sum = value;
+        } else if before == *sum {
+            let end = self.least.len().min((block + 1) * BLOCK);
+            *sum = self.least[block * BLOCK..end].iter().copied().fold(f32::INFINITY, f32::min);
+        }
+    }
+
+    /// The class whose least page seems to be the least.
+    #[inline]
+    fn least_class(&self) -> Option<usize> {
+        let least = self.least_of_block.iter().copied().fold(f32::INFINITY, f32::min);
+        if least == f32::INFINITY {
+            return None;
+        }
+        let block = self.least_of_block.iter().position(|value| *value == least)?;
+        let at = self.least[block * BLOCK..].iter().position(|value| *value == least)?;
+        Some(block * BLOCK + at)
+    }
+
+    /// The least valuable page, about; none if no page is listed. `age` tells how long ago a page was used.
+    pub fn least(&mut self, classes: &Classes, age: impl Fn(u32) -> u32) -> Option<u32> {
+        for _ in 0..REVIEWED {
+            self.reviewed = if self.reviewed + 1 < self.by_class.len() { self.reviewed + 1 } else { 0 };
+            self.look(self.reviewed, classes, &age);
+        }
+        let mut best: Option<Least> = None;
+        for _ in 0..TRIES {
+            let class = self.least_class()?;
+            if best.is_some_and(|best| best.value <= self.least[class]) {
+                break;
+            }
+            let found = self.look(class, classes, &age)?;
+            if best.is_none_or(|best| found.value < best.value) {
+                best = Some(found);
+            }
+        }
+        best.map(|best| best.page)
+    }
+
+    /// Looks at the ends of a class and around its hand, which moves to what is worth less. Of equals the oldest is least.
+    #[inline]
+    fn look(&mut self, class: usize, classes: &Classes, age: impl Fn(u32) -> u32) -> Option<Least> {
+        let Pages { list, hand } = self.by_class.get(class)?;
+        if list.is_empty() {
+            return None;
+        }
+        let values = classes.values(class as Class);
+        let look = |page: u32| Least { page, value: classes.value(values, age(page)) };
+        let lesser = |one: Least, other: Least| if other.value < one.value { other } else { one };
+        let neighbours = [self.links.prev(*hand), self.links.next(*hand)];
+        let mut valley = look(*hand);
+        for page in neighbours.into_iter().filter(|page| *page != NIL) {
+            valley = lesser(valley, look(page));
+        }
+        let least = lesser(lesser(look(list.head()), valley), look(list.tail()));
+        self.by_class[class].hand = valley.page;
+        self.set_least(class, least.value);
+        Some(least)
+    }
+
+    /// Looks at `page`, which is listed and was used `age` ago: it may be the least of its class.
+    #[inline]
+    pub fn consider(&mut self, page: u32, age: u32, classes: &Classes) {
+        let class = self.class_of[page as usize];
+        let value = classes.value(classes.values(class), age);
+        if value < self.least[usize::from(class)] {
+            self.by_class[usize::from(class)].hand = page;
+            self.set_least(usize::from(class), value);
+        }
+    }
+
+    /// The pages of the same class that were used right before and right after `page`.
+    pub fn neighbours(&self, page: u32) -> [u32; 2] {
+        [self.links.prev(page), self.links.next(page)]
+    }
+
+    pub fn metadata_bytes(&self) -> usize {
+        self.links.memory_bytes()
+            + self.class_of.capacity() * size_of::<Class>()
+            + self.by_class.capacity() * size_of::<Pages>()
+            + (self.least.capacity() + self.least_of_block.capacity()) * size_of::<f32>()
+    }
+
+    /// Panics unless the pages of which `last` tells when they were used, and no others, are listed, each class by age.
+    pub fn check_invariants(&self, pages: u32, last: impl Fn(u32) -> Option<u32>) {
+        let mut listed = 0;
+        for (class, Pages { list, hand }) in self.by_class.iter().enumerate() {
+            list.check_invariants(&self.links);
+            assert_eq!(list.is_empty(), *hand == NIL, "hand of class {class}");
+            assert_eq!(list.is_empty(), self.least[class] == f32::INFINITY, "least value of class {class}");
+            assert!(
+                *hand == NIL || usize::from(self.class_of[*hand as usize]) == class,
+                "hand of class {class}"
+            );
+            let mut before = None;
+            for page in list.iter(&self.links) {
+                assert_eq!(usize::from(self.class_of[page as usize]), class, "class of page {page}");
+                let last = last(page).expect("a listed page");
+                let since = before.map_or(0, |before| last.wrapping_sub(before) as i32);
+                // An access that is counted ahead is by a miss in the future, and others may come first.
+                let ahead = -(TIME_PER_MISS as i32);
+                assert!(since >= ahead, "page {page} is older than the one before");
+                before = Some(last);
+                listed += 1;
+            }
+        }
+        assert_eq!(listed, (0..pages).filter(|page| last(*page).is_some()).count(), "pages listed");
+        for (block, least) in self.least.chunks(BLOCK).enumerate() {
+            let least = least.iter().copied().fold(f32::INFINITY, f32::min);
+            assert_eq!(self.least_of_block[block], least, "least value of block {block}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the page found is about the least valuable of all, whatever shape the classes' values have.
+    //! Method: classes that learned to fall, to rise, and to have a valley; random uses and questions, each answer
+    //! compared with a look at every page.
+
+    use super::super::intervals::NEW;
+    use super::*;
+    use crate::random::SplitMix64;
+
+    const TURNOVER: u32 = 800;
+
+    /// One class that forgets, one that loops, and one whose pages are used again soon or after a long time.
+    fn learned() -> (Classes, [Class; 3]) {
+        let mut classes = Classes::new(TURNOVER as f32, 10_000.0, 10);
+        let added = [(); 3].map(|()| classes.add(NEW).expect("room for a class"));
+        for (class, intervals) in added.into_iter().zip([&[20u32, 60, 200][..], &[1600], &[20, 1600]]) {
+            for round in 0..600 {
+                let interval = intervals[round % intervals.len()];
+                classes.begin(class);
+                classes.end(class, 0, interval, true);
+            }
+        }
+        (classes, added)
+    }
+
+    #[test]
+    fn the_least_of_all_is_found() {
+        let (classes, added) = learned();
+        let mut random = SplitMix64::new(7);
+        let (mut pages, mut now, mut near, mut questions) = (PagesByClass::default(), 0u32, 0, 0);
+        let mut last = [None; 120];
+        for step in 0..20_000 {
+            now += 4;
+            let page = random.below(120) as usize;
+            if last[page].replace(now).is_some() {
+                pages.remove(page as u32);
+            }
+            pages.push(page as u32, added[(random.below(9) / 3) as usize], &classes);
+            let looked_at = random.below(120) as usize;
+            if let Some(last) = last[looked_at] {
+                pages.consider(looked_at as u32, now - last, &classes);
+            }
+            if step % 2 == 0 {
+                let age = |page: u32| now - last[page as usize].expect("a listed page");
+                let class_of = pages.class_of.clone();
+                let value = |page: u32| {
+                    let class = class_of[page as usize];
+                    classes.value(classes.values(class), age(page))
+                };
+                let listed = (0..120u32).filter(|page| last[*page as usize].is_some());
+                let least = listed.map(value).fold(f32::INFINITY, f32::min);
+                let found = pages.least(&classes, age).expect("a page is listed");
+                questions += 1;
+                near += u32::from(value(found) <= 1.15 * least);
+                last[found as usize] = None;
+                pages.remove(found);
+            }
+            if step % 100 == 0 {
+                pages.check_invariants(120, |page| last[page as usize]);
+            }
+        }
+        assert!(near * 100 >= questions * 98, "{near} of {questions} were near the least");
+    }
+
+    #[test]
+    fn a_class_without_say_loses_value_with_age() {
+        let (mut classes, [_, looping, _]) = learned();
+        let value = |classes: &Classes, age| classes.value(classes.values(looping), age);
+        assert!(value(&classes, 1200) > value(&classes, 100));
+        classes.set_say(looping, false);
+        assert!(value(&classes, 1200) < value(&classes, 100));
+        classes.set_say(looping, true);
+        assert!(value(&classes, 1200) > value(&classes, 100));
+    }
+
+    #[test]
+    fn blocks_of_classes_sum_up_their_least() {
+        let mut classes = Classes::new(TURNOVER as f32, 100.0, 300);
+        let added: Vec<Class> = (0..300).map(|_| classes.add(NEW).expect("room")).collect();
+        let mut pages = PagesByClass::default();
+        for (page, class) in added.iter().enumerate() {
+            pages.push(page as u32, *class, &classes);
+        }
+        pages.check_invariants(300, |_| Some(0));
+        for gone in 0..300u32 {
+            let found = pages.least(&classes, |page| page).expect("a page is listed");
+            pages.remove(found);
+            assert_eq!(pages.by_class.iter().map(|class| class.list.len()).sum::<u32>(), 299 - gone);
+        }
+        assert_eq!(pages.least(&classes, |page| page), None);
+    }
+}
