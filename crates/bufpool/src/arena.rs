@@ -8,20 +8,25 @@
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bufpool_policies::{FrameId, TenantId};
 use parking_lot::Mutex;
 
 use crate::io::{Action, Backend, Buffer, Buffers, Completion, Feed, Group, IoError, IoFile, Request};
+use crate::options::PAGE_BYTES_MIN;
 use crate::page_word::PageWord;
+use crate::sync;
 use crate::sys::Mapping;
+#[cfg(not(bufpool_loom))]
+use crate::sys::Reservation;
 
 /// The memory of a pool's frames.
 pub(crate) struct Arena {
     memory: Mapping,
+    /// At least [`PAGE_BYTES_MIN`].
     page_bytes: usize,
-    frames: u32,
+    frames: usize,
 }
 
 /// The right to a frame's bytes. Neither cloned nor made twice; dropping it loses the frame for good.
@@ -182,8 +187,9 @@ impl<F: FnOnce(Vec<FrameLease>, Result<(), IoError>) + Send + 'static> Completio
 impl Arena {
     /// Maps memory for `frames` frames and hands out their leases, in order.
     pub fn new(frames: u32, page_bytes: usize) -> io::Result<(Self, Vec<FrameLease>)> {
+        assert!(page_bytes >= PAGE_BYTES_MIN);
         let bytes = (frames as usize).checked_mul(page_bytes).ok_or(io::ErrorKind::OutOfMemory)?;
-        let arena = Self { memory: Mapping::new(bytes)?, page_bytes, frames };
+        let arena = Self { memory: Mapping::new(bytes)?, page_bytes, frames: frames as usize };
         let leases = (0..frames).map(|frame| FrameLease { frame: FrameId(frame) }).collect();
         Ok((arena, leases))
     }
@@ -194,12 +200,24 @@ impl Arena {
     }
 
     /// The bytes of a frame. What may be done with them depends on who holds the frame's lease or latch.
-    #[inline]
+    #[inline(always)]
     pub fn frame(&self, frame: FrameId) -> NonNull<[u8]> {
-        assert!(frame.0 < self.frames);
-        // SAFETY: the frame's number is below `frames`, and the mapping holds that many pages.
-        let start = unsafe { self.memory.start().add(frame.index() * self.page_bytes) };
-        NonNull::slice_from_raw_parts(start, self.page_bytes)
+        assert!(frame.index() < self.frames);
+        // SAFETY: the frame's number is below `frames`.
+        unsafe { self.frame_unchecked(frame) }
+    }
+
+    /// # Safety
+    ///
+    /// The frame is one of the arena's.
+    #[inline(always)]
+    unsafe fn frame_unchecked(&self, frame: FrameId) -> NonNull<[u8]> {
+        let page_bytes = self.page_bytes;
+        // SAFETY: checked when the arena was made. So what lies within the first bytes of any page is read without a look at the length.
+        unsafe { std::hint::assert_unchecked(page_bytes >= PAGE_BYTES_MIN) };
+        // SAFETY: the frame is one of ours, says the caller, and the mapping holds that many pages.
+        let start = unsafe { self.memory.start().add(frame.index() * page_bytes) };
+        NonNull::slice_from_raw_parts(start, page_bytes)
     }
 
     /// As [`frame`](Self::frame), for bytes that are about to be read, from the first on: they are fetched meanwhile.
@@ -219,11 +237,12 @@ impl Arena {
     ///
     /// # Safety
     ///
-    /// As long as the slice is used, the frame is written only through slices like it: its page belongs to an optimistic file, and
-    /// whoever takes the frame when the page has left waits for the caller first ([`readers`](crate::readers)).
+    /// The frame is one of the arena's. As long as the slice is used, it is written only through slices like it: its page belongs to an
+    /// optimistic file, and whoever takes the frame when the page has left waits for the caller first ([`readers`](crate::readers)).
     #[inline(always)]
     pub unsafe fn words(&self, frame: FrameId) -> &[AtomicU64] {
-        let bytes = self.frame(frame);
+        // SAFETY: one of ours, says the caller.
+        let bytes = unsafe { self.frame_unchecked(frame) };
         // SAFETY: frames are aligned and whole numbers of words, mapped as long as the arena; not written in another
         // way, says the caller.
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / 8) }
@@ -381,72 +400,155 @@ impl Arena {
     }
 }
 
-/// Page words that come into being all at once, once, and then stay where they are.
+/// Page words that come into being from the first on, as many as are needed, and then stay where they are.
 ///
-/// As `OnceLock<Box<[PageWord]>>`, which a hit would ask first whether there is a box, and then how long it is.
-#[derive(Default)]
-pub(crate) struct WordChunk {
-    start: AtomicPtr<PageWord>,
-    /// Set after `start`; 0 as long as there are no words.
-    len: AtomicUsize,
+/// A word is found with one comparison and one load, because the addresses of all that may ever be are reserved.
+pub(crate) struct WordTable {
+    /// Where `memory` begins.
+    start: NonNull<PageWord>,
+    /// How many there are. Grows only.
+    len: sync::AtomicU64,
+    capacity: u64,
+    memory: WordMemory,
 }
 
-impl WordChunk {
-    /// The word at `index`, if there are words and one is there.
+// SAFETY: page words are for all threads, and `start` is the table's own.
+unsafe impl Send for WordTable {}
+// SAFETY: as above.
+unsafe impl Sync for WordTable {}
+
+impl WordTable {
+    /// An empty table that can grow to `capacity` words, or to a part of that if the process may not have so many addresses; to none if
+    /// it may not have `least`.
+    pub fn new(capacity: u64, least: u64) -> Self {
+        let halves = std::iter::successors(Some(capacity), |words| Some(words / 2));
+        let reserved = halves.take_while(|words| *words >= least.max(1)).find_map(|words| {
+            let memory = WordMemory::reserve(words as usize)?;
+            Some((memory, words))
+        });
+        let (memory, capacity) = reserved.unwrap_or((WordMemory::none(), 0));
+        Self { start: memory.start(), len: sync::AtomicU64::new(0), capacity, memory }
+    }
+
+    /// The word at `index`, if there is one.
     #[inline(always)]
-    pub fn get(&self, index: usize) -> Option<&PageWord> {
-        // Acquire pairs with the release in `allocate`, after which `start` is set.
-        if index >= self.len.load(Ordering::Acquire) {
+    pub fn get(&self, index: u64) -> Option<&PageWord> {
+        // Acquire pairs with the release in `grow`.
+        if index >= self.len() {
             return None;
         }
-        // SAFETY: a length that is not 0 is that of the words at `start`.
-        let word = unsafe { self.start.load(Ordering::Relaxed).add(index) };
-        // SAFETY: the words stay there until the chunk is dropped, and are changed by atomic operations only.
-        Some(unsafe { &*word })
+        self.memory.check(index as usize);
+        // SAFETY: there are so many words.
+        let word = unsafe { self.start.add(index as usize) };
+        // SAFETY: the word is there until the table is dropped, and changed by atomic operations only.
+        Some(unsafe { word.as_ref() })
     }
 
-    /// All words; none if there are none yet.
+    /// All words.
     pub fn words(&self) -> &[PageWord] {
-        match self.len.load(Ordering::Acquire) {
-            0 => &[],
-            // SAFETY: as in `get`.
-            len => unsafe { std::slice::from_raw_parts(self.start.load(Ordering::Relaxed), len) },
-        }
+        // SAFETY: as in `get`; where there are none, the address is aligned and not null.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len() as usize) }
     }
 
-    /// Makes `count` (not 0) words of absent pages. One call at a time, says the caller.
-    ///
-    /// # Panics
-    ///
-    /// If there are words already.
-    pub fn allocate(&self, count: usize) {
-        assert!(self.words().is_empty(), "words are made once");
-        let words = Box::into_raw(zeroed_page_words(count));
-        let before = self.start.swap(words.cast(), Ordering::Relaxed);
-        assert!(before.is_null(), "words are made by one thread at a time");
-        self.len.store(count, Ordering::Release);
+    /// How many words there are.
+    #[inline(always)]
+    pub fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// How many there may be.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Makes it `len` words, at most [`capacity`](Self::capacity); the new ones are those of absent pages. False if the system has no memory.
+    /// One call at a time, says the caller.
+    pub fn grow(&self, len: u64) -> bool {
+        assert!(self.len() <= len && len <= self.capacity);
+        let grown = self.memory.open_up(len as usize);
+        if grown {
+            self.len.store(len, Ordering::Release);
+        }
+        grown
     }
 }
 
-impl Drop for WordChunk {
-    fn drop(&mut self) {
-        let (start, len) = (*self.start.get_mut(), *self.len.get_mut());
-        if len != 0 {
-            // SAFETY: made from a box of that length in `allocate`, and not given away since.
-            drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, len)) });
+/// Where the words of a table lie: reserved addresses; or none, if none could be had.
+#[cfg(not(bufpool_loom))]
+struct WordMemory(Option<Reservation>);
+
+#[cfg(not(bufpool_loom))]
+impl WordMemory {
+    fn none() -> Self {
+        Self(None)
+    }
+
+    fn reserve(words: usize) -> Option<Self> {
+        let bytes = words.checked_mul(size_of::<PageWord>())?;
+        Some(Self(Some(Reservation::new(bytes).ok()?)))
+    }
+
+    /// Makes the first `words` words zeroed memory, which a page word may be: it is one atomic integer.
+    fn open_up(&self, words: usize) -> bool {
+        self.0.as_ref().is_some_and(|memory| memory.open_up(words * size_of::<PageWord>()).is_ok())
+    }
+
+    fn start(&self) -> NonNull<PageWord> {
+        self.0.as_ref().map_or(NonNull::dangling(), |memory| memory.start().cast())
+    }
+
+    #[inline(always)]
+    fn check(&self, _: usize) {}
+}
+
+/// The same for the model checker, which sees who looks at a word that may not be there yet.
+#[cfg(bufpool_loom)]
+struct WordMemory {
+    words: Box<[PageWord]>,
+    is_open: Box<[loom::cell::UnsafeCell<bool>]>,
+}
+
+#[cfg(bufpool_loom)]
+impl WordMemory {
+    fn none() -> Self {
+        Self { words: Box::default(), is_open: Box::default() }
+    }
+
+    fn reserve(words: usize) -> Option<Self> {
+        let is_open = (0..words).map(|_| loom::cell::UnsafeCell::new(false)).collect();
+        Some(Self { words: (0..words).map(|_| PageWord::new()).collect(), is_open })
+    }
+
+    fn open_up(&self, words: usize) -> bool {
+        for is_open in &self.is_open[..words] {
+            // SAFETY: as long as a word is not open nobody else looks; loom fails the model if somebody does.
+            if !is_open.with(|is_open| unsafe { *is_open }) {
+                // SAFETY: as above.
+                is_open.with_mut(|is_open| unsafe { *is_open = true });
+            }
         }
+        true
+    }
+
+    fn start(&self) -> NonNull<PageWord> {
+        NonNull::from(&*self.words).cast()
+    }
+
+    fn check(&self, word: usize) {
+        // SAFETY: written before the word was counted; loom fails the model if not.
+        assert!(self.is_open[word].with(|is_open| unsafe { *is_open }), "not there yet");
     }
 }
 
 /// `count` page words of absent pages.
 #[cfg(bufpool_loom)]
-fn zeroed_page_words(count: usize) -> Box<[PageWord]> {
+pub(crate) fn zeroed_page_words(count: usize) -> Box<[PageWord]> {
     (0..count).map(|_| PageWord::new()).collect()
 }
 
 /// `count` (not 0) page words of absent pages, as zeroed memory that costs nothing until it is touched.
 #[cfg(not(bufpool_loom))]
-fn zeroed_page_words(count: usize) -> Box<[PageWord]> {
+pub(crate) fn zeroed_page_words(count: usize) -> Box<[PageWord]> {
     let layout = std::alloc::Layout::array::<PageWord>(count).expect("page tables fit the address space");
     assert!(layout.size() > 0);
     // SAFETY: the layout's size is not 0.

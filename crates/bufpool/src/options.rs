@@ -339,8 +339,8 @@ impl PoolOptions {
         self
     }
 
-    /// The most memory all page tables together may take, in bytes: 8 for each page of each file that is touched, in
-    /// chunks. Default 4 GiB, which is enough for 4 TiB of 8 KiB pages.
+    /// The most memory all page tables together may take, in bytes: 8 for each page of each file up to the highest one that
+    /// is touched. Default 4 GiB, which is enough for 4 TiB of 8 KiB pages.
     pub fn page_tables_bytes_max(mut self, bytes: u64) -> Self {
         self.page_tables_bytes_max = bytes;
         self

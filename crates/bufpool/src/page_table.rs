@@ -1,32 +1,33 @@
-//! A file's page words, in chunks of doubling sizes.
+//! A file's page words: one table from page 0 on, for which addresses are reserved when the file is opened.
 //!
-//! The first chunk has [`CHUNK_FIRST`] words, and so has the second; each further one has twice as many. So 32 chunks reach every page
-//! number, and the directory of chunks is a small array that stays in the first-level cache. A chunk is allocated when one of its pages
-//! is first touched, as zeroed memory that the operating system backs only where it is used, and never moves: a word is reached with two
-//! loads and no lock, and may be pointed to as long as the file is open.
+//! A word is reached with one comparison and one load, without a lock, never moves, and may be pointed to as long as the file is open.
+//! The table grows to the highest page that was touched; memory is taken where words are used.
+//!
+//! [`WORDS_RESERVED`] words are reserved, or fewer where the process may not have so many addresses. Pages beyond have their words in *far
+//! chunks* of doubling sizes, each allocated as a whole when one of its pages is first touched: the first reaches from a power of two to the next.
+//! Finding such a word takes a look into a directory of chunks, which hits on all other pages are spared.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
 
 use bufpool_policies::PageId;
-use parking_lot::Mutex;
 
-use crate::arena::WordChunk;
+use crate::arena::{WordTable, zeroed_page_words};
 use crate::page_word::PageWord;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
-/// Words in the first chunk; a power of two.
-const CHUNK_FIRST: u64 = 512;
-/// Places for chunks. A chunk's number is that of the highest bit of the page numbers there, so that finding it takes no subtraction and
-/// no comparison.
+/// Words for which each file reserves addresses; a power of two. 2^27 are 1 GiB of addresses, and 512 GiB of 4 KiB pages.
+const WORDS_RESERVED: u64 = if cfg!(bufpool_loom) { 4 } else { 1 << 27 };
+/// The table grows by multiples of so many words: those of a page of the system.
+const GROWTH: u64 = if cfg!(bufpool_loom) { 1 } else { 512 };
+/// Places for far chunks. A chunk's number is that of the highest bit of the page numbers there.
 const CHUNKS: usize = u64::BITS as usize;
-/// The chunks that cover every page number; the other places stay empty.
-const CHUNKS_USED: std::ops::RangeInclusive<usize> =
-    CHUNK_FIRST.ilog2() as usize - 1..=PageId::NUMBER_BITS as usize - 1;
-const _: () = assert!(place((1 << PageId::NUMBER_BITS) - 1).0 == *CHUNKS_USED.end());
 
 /// The page words of one file.
 pub(crate) struct PageTable {
-    chunks: [WordChunk; CHUNKS],
-    /// Held while a chunk is made.
+    near: WordTable,
+    /// Those of pages beyond the capacity of `near`.
+    far: [OnceLock<Box<[PageWord]>>; CHUNKS],
+    /// Held while words are made.
     growth: Mutex<()>,
 }
 
@@ -59,142 +60,216 @@ impl PageTableBudget {
     }
 }
 
-/// Chunk, and index within it, of a page number. Of a number beyond 2^40 the chunk is not one of [`CHUNKS_USED`].
-#[inline]
-const fn place(number: u64) -> (usize, usize) {
-    let highest = (number | (CHUNK_FIRST - 1)).ilog2();
-    // In the first chunk this exchanges its halves, which harms nobody.
-    (highest as usize, (number ^ (1 << highest)) as usize)
+/// Far chunk, and index within it, of a page number.
+fn place(number: u64) -> (usize, usize) {
+    let chunk = (number | (GROWTH - 1) | 1).ilog2() as usize;
+    (chunk, (number - first_of(chunk)) as usize)
 }
 
-/// The first page number of a chunk.
+/// The first page number of a far chunk. The first chunk has the numbers from 0 on that are less than the size of the next.
 fn first_of(chunk: usize) -> u64 {
-    if chunk == *CHUNKS_USED.start() { 0 } else { 1 << chunk }
+    if 1 << chunk < GROWTH { 0 } else { 1 << chunk }
 }
 
 fn words_in(chunk: usize) -> u64 {
-    CHUNK_FIRST.max(1 << chunk)
+    GROWTH.max(1 << chunk)
 }
 
+/// A page word is one word of 64 bits, whatever the model checker makes of it.
 const fn bytes_of(words: u64) -> u64 {
-    words * size_of::<PageWord>() as u64
+    words * size_of::<u64>() as u64
 }
 
 impl PageTable {
     pub fn new() -> Self {
-        Self { chunks: std::array::from_fn(|_| WordChunk::default()), growth: Mutex::new(()) }
+        Self::with_reserved(WORDS_RESERVED)
     }
 
-    /// The word of page `number`, if its chunk exists.
-    #[inline]
+    /// Reserves addresses of so many words, a power of two, or of as many as can be had.
+    fn with_reserved(words: u64) -> Self {
+        Self {
+            near: WordTable::new(words, GROWTH),
+            far: std::array::from_fn(|_| OnceLock::new()),
+            growth: Mutex::default(),
+        }
+    }
+
+    /// The word of page `number`, if it was made.
+    #[inline(always)]
     pub fn get(&self, number: u64) -> Option<&PageWord> {
-        let (chunk, index) = place(number);
-        self.chunks[chunk % CHUNKS].get(index)
+        self.near.get(number).or_else(|| self.get_far(number))
     }
 
-    /// The word of page `number` (below 2^40), whose chunk is allocated if need be; `None` if that would pass the budget.
+    #[cold]
+    fn get_far(&self, number: u64) -> Option<&PageWord> {
+        // Of a near number there are no far words.
+        let (chunk, index) = place(number);
+        self.far[chunk].get()?.get(index)
+    }
+
+    /// The word of page `number` (below 2^40), which is made if need be; `None` if that would pass the budget, or if the system refuses
+    /// memory.
     #[cold]
     pub fn get_or_allocate(&self, number: u64, budget: &PageTableBudget) -> Option<&PageWord> {
-        let (chunk, index) = place(number);
-        let (words, count) = (&self.chunks[chunk], words_in(chunk));
-        if words.get(index).is_none() {
+        debug_assert!(number < 1 << PageId::NUMBER_BITS);
+        if self.get(number).is_none() {
             let _one_at_a_time = self.growth.lock();
-            if words.words().is_empty() {
-                if !budget.take(bytes_of(count)) {
-                    return None;
-                }
-                words.allocate(count as usize);
+            if number < self.near.capacity() {
+                self.grow_near(number + 1, budget);
+            } else {
+                self.make_far(number, budget);
             }
         }
-        words.get(index)
+        self.get(number)
     }
 
-    /// All words of pages from `from` to below `to` whose chunks exist, with their numbers, in ascending order.
+    /// Makes the near table at least `needed` words long; an eighth longer than it was, if the budget allows, so that a file that is read
+    /// from beginning to end makes few steps.
+    fn grow_near(&self, needed: u64, budget: &PageTableBudget) {
+        let before = self.near.len();
+        if needed <= before {
+            return;
+        }
+        for wanted in [needed.max(before + before / 8), needed] {
+            let len = wanted.next_multiple_of(GROWTH).min(self.near.capacity());
+            let bytes = bytes_of(len - before);
+            if budget.take(bytes) {
+                if !self.near.grow(len) {
+                    budget.give_back(bytes);
+                }
+                return;
+            }
+        }
+    }
+
+    fn make_far(&self, number: u64, budget: &PageTableBudget) {
+        let chunk = place(number).0;
+        if self.far[chunk].get().is_none() && budget.take(bytes_of(words_in(chunk))) {
+            self.far[chunk].get_or_init(|| zeroed_page_words(words_in(chunk) as usize));
+        }
+    }
+
+    /// All words of pages from `from` to below `to` that were made, with their numbers, in ascending order.
     pub fn words(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &PageWord)> {
-        CHUNKS_USED.flat_map(move |chunk| {
-            let first = first_of(chunk);
-            let words = self.chunks[chunk].words();
+        let far = self.far_chunks().map(|(chunk, words)| (first_of(chunk), words));
+        std::iter::once((0, self.near.words())).chain(far).flat_map(move |(first, words)| {
             let begin = from.saturating_sub(first).min(words.len() as u64);
-            let end = to.saturating_sub(first).min(words.len() as u64).max(begin);
-            (first + begin..first + end).map(|number| (number, &words[place(number).1]))
+            let end = to.saturating_sub(first).clamp(begin, words.len() as u64);
+            (first + begin..).zip(&words[begin as usize..end as usize])
         })
     }
 
-    /// Bytes of all chunks, given back to `budget` when the file is closed.
+    fn far_chunks(&self) -> impl Iterator<Item = (usize, &[PageWord])> {
+        self.far.iter().enumerate().filter_map(|(chunk, words)| Some((chunk, &**words.get()?)))
+    }
+
+    /// Gives the bytes of all words back to `budget`, when the file is closed.
     pub fn release(&self, budget: &PageTableBudget) {
-        let allocated = self.chunks.iter().map(|chunk| bytes_of(chunk.words().len() as u64));
-        budget.give_back(allocated.sum());
+        let far: u64 = self.far_chunks().map(|(_, words)| words.len() as u64).sum();
+        budget.give_back(bytes_of(self.near.len() + far));
     }
 }
 
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
+
+    /// As where the process may have no, few and plenty of addresses.
+    const RESERVED: [u64; 4] = [0, GROWTH, 4 * GROWTH, WORDS_RESERVED];
 
     #[test]
-    fn places_are_dense_and_distinct() {
-        let mut next = 0;
-        for chunk in CHUNKS_USED.take(6) {
-            assert_eq!(first_of(chunk), next);
-            let mut free = vec![true; words_in(chunk) as usize];
-            for _ in 0..free.len() {
-                let (found, index) = place(next);
-                assert!(found == chunk && std::mem::replace(&mut free[index], false), "{next}");
-                next += 1;
+    fn each_page_has_one_word_of_its_own() {
+        for reserved in RESERVED {
+            let (table, budget) = (PageTable::with_reserved(reserved), PageTableBudget::new(u64::MAX));
+            let mut addresses = HashSet::new();
+            for number in (0..5000).chain([1 << 20, (1 << 20) + 1]) {
+                let word = table.get_or_allocate(number, &budget).unwrap();
+                assert!(word.state().is_absent());
+                assert!(std::ptr::eq(word, table.get(number).unwrap()));
+                assert!(addresses.insert(std::ptr::from_ref(word).addr()), "{number}");
             }
+            for number in [1 << (PageId::NUMBER_BITS + 1), u64::MAX, u64::MAX - GROWTH] {
+                assert!(table.get(number).is_none(), "{number}");
+            }
+            table.release(&budget);
+            assert_eq!(budget.bytes(), 0);
         }
-        for number in [1 << (PageId::NUMBER_BITS + 1), u64::MAX, u64::MAX - CHUNK_FIRST] {
-            assert!(!CHUNKS_USED.contains(&place(number).0), "{number}");
+    }
+
+    #[test]
+    fn a_word_stays_where_it_is_while_the_table_grows() {
+        let (table, budget) = (PageTable::with_reserved(1 << 16), PageTableBudget::new(u64::MAX));
+        let first = table.get_or_allocate(0, &budget).unwrap();
+        for number in [600, 1 << 15, 1 << 17] {
+            table.get_or_allocate(number, &budget).unwrap();
+            assert!(std::ptr::eq(first, table.get(0).unwrap()));
         }
     }
 
     #[test]
     fn words_of_a_range_are_those_reached_one_by_one() {
-        let table = PageTable::new();
-        let budget = PageTableBudget::new(1 << 20);
-        for number in [3, 700, 5000] {
-            assert!(table.get(number).is_none());
-            let word = table.get_or_allocate(number, &budget).unwrap();
-            assert!(word.state().is_absent());
-            assert!(std::ptr::eq(word, table.get(number).unwrap()));
-        }
-        for (from, to) in [(0, 10_000), (500, 701), (700, 700), (4999, 5001), (9, 4)] {
-            let found: Vec<u64> = table
-                .words(from, to)
-                .map(|(number, word)| {
-                    assert!(std::ptr::eq(word, table.get(number).unwrap()));
-                    number
-                })
-                .collect();
-            let expected: Vec<u64> = (from..to).filter(|&number| table.get(number).is_some()).collect();
-            assert_eq!(found, expected, "{from}..{to}");
+        for reserved in RESERVED {
+            let (table, budget) = (PageTable::with_reserved(reserved), PageTableBudget::new(1 << 20));
+            for number in [3, 700, 5000] {
+                table.get_or_allocate(number, &budget).unwrap();
+            }
+            for (from, to) in [(0, 10_000), (500, 701), (700, 700), (4999, 5001), (9, 4)] {
+                let found: Vec<u64> = table
+                    .words(from, to)
+                    .map(|(number, word)| {
+                        assert!(std::ptr::eq(word, table.get(number).unwrap()));
+                        number
+                    })
+                    .collect();
+                let expected: Vec<u64> = (from..to).filter(|&number| table.get(number).is_some()).collect();
+                assert_eq!(found, expected, "{from}..{to} of {reserved}");
+            }
         }
     }
 
     #[test]
-    fn threads_that_touch_a_chunk_together_find_one_word() {
-        let (table, budget) = (PageTable::new(), PageTableBudget::new(1 << 20));
-        let start = std::sync::Barrier::new(4);
-        let find = || {
-            start.wait();
-            std::ptr::from_ref(table.get_or_allocate(900, &budget).unwrap()).addr()
-        };
-        let found: Vec<usize> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..4).map(|_| scope.spawn(find)).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-        });
-        assert!(found.iter().all(|address| *address == found[0]));
-        assert_eq!(budget.bytes(), bytes_of(CHUNK_FIRST));
+    fn threads_that_touch_new_pages_together_find_the_same_words() {
+        for reserved in RESERVED {
+            let (table, budget) = (PageTable::with_reserved(reserved), PageTableBudget::new(1 << 20));
+            let start = std::sync::Barrier::new(4);
+            let find = || {
+                start.wait();
+                let words =
+                    (0..3000).step_by(100).map(|number| table.get_or_allocate(number, &budget).unwrap());
+                words.map(|word| std::ptr::from_ref(word).addr()).collect::<Vec<usize>>()
+            };
+            let found: Vec<Vec<usize>> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(find)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert!(found.iter().all(|addresses| *addresses == found[0]));
+            table.release(&budget);
+            assert_eq!(budget.bytes(), 0);
+        }
     }
 
     #[test]
     fn the_budget_is_kept_and_given_back() {
-        let budget = PageTableBudget::new(bytes_of(CHUNK_FIRST) + 1);
-        let table = PageTable::new();
-        assert!(table.get_or_allocate(0, &budget).is_some());
-        assert!(table.get_or_allocate(CHUNK_FIRST, &budget).is_none());
-        assert_eq!(budget.bytes(), bytes_of(CHUNK_FIRST));
-        table.release(&budget);
-        assert_eq!(budget.bytes(), 0);
+        for (reserved, far) in [(WORDS_RESERVED, 2 * GROWTH), (GROWTH, GROWTH)] {
+            let budget = PageTableBudget::new(bytes_of(GROWTH) + 1);
+            let table = PageTable::with_reserved(reserved);
+            assert!(table.get_or_allocate(0, &budget).is_some());
+            assert!(table.get_or_allocate(far, &budget).is_none());
+            assert_eq!(budget.bytes(), bytes_of(GROWTH));
+            table.release(&budget);
+            assert_eq!(budget.bytes(), 0);
+        }
+    }
+
+    /// A table takes memory for the highest page only; far chunks come whole.
+    #[test]
+    fn a_table_takes_no_more_than_it_needs() {
+        let budget = PageTableBudget::new(u64::MAX);
+        let table = PageTable::with_reserved(1 << 20);
+        table.get_or_allocate(100_000, &budget).unwrap();
+        assert_eq!(budget.bytes(), bytes_of(100_001_u64.next_multiple_of(GROWTH)));
+        table.get_or_allocate(1 << 20, &budget).unwrap();
+        assert_eq!(budget.bytes(), bytes_of(100_001_u64.next_multiple_of(GROWTH) + (1 << 20)));
     }
 }

@@ -296,9 +296,56 @@ impl Drop for Mapping {
     }
 }
 
+/// Addresses that nothing else in the process gets, of which a front part that grows is zeroed memory. Unmapped when dropped.
+#[derive(Debug)]
+#[cfg_attr(bufpool_loom, allow(dead_code))] // The models make their words one by one.
+pub(crate) struct Reservation {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: as of a mapping.
+unsafe impl Send for Reservation {}
+// SAFETY: as of a mapping.
+unsafe impl Sync for Reservation {}
+
+#[cfg_attr(bufpool_loom, allow(dead_code))]
+impl Reservation {
+    /// Reserves `bytes` (not 0) addresses, page-aligned. Takes no memory, and counts against no limit but that on addresses.
+    pub(crate) fn new(bytes: usize) -> io::Result<Self> {
+        Ok(Self { start: map_with(bytes, libc::PROT_NONE, libc::MAP_NORESERVE)?, bytes })
+    }
+
+    /// Makes the first `bytes` bytes memory, as far as they are not yet.
+    ///
+    /// # Panics
+    ///
+    /// If so many are not reserved.
+    pub(crate) fn open_up(&self, bytes: usize) -> io::Result<()> {
+        assert!(bytes <= self.bytes);
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the range is ours, and nothing in it becomes less accessible than it was.
+        check(unsafe { libc::mprotect(self.start.as_ptr().cast(), bytes, protection) }).map(drop)
+    }
+
+    /// The first address.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        unmap(self.start, self.bytes);
+    }
+}
+
 fn map(bytes: usize) -> io::Result<NonNull<u8>> {
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    map_with(bytes, libc::PROT_READ | libc::PROT_WRITE, 0)
+}
+
+fn map_with(bytes: usize, protection: libc::c_int, more_flags: libc::c_int) -> io::Result<NonNull<u8>> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | more_flags;
     // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
     let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
     if start == libc::MAP_FAILED {
@@ -310,7 +357,7 @@ fn map(bytes: usize) -> io::Result<NonNull<u8>> {
 /// Unmaps a range of our own; nothing if `bytes` is 0.
 fn unmap(start: NonNull<u8>, bytes: usize) {
     if bytes > 0 {
-        // SAFETY: callers are `Mapping::new` and its drop, which own the range and do not use it again.
+        // SAFETY: callers are `Mapping::new` and what drops a mapping or a reservation, which own the range and do not use it again.
         let returned = unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
         debug_assert_eq!(returned, 0);
     }
@@ -356,6 +403,18 @@ mod tests {
             assert!(memory.iter().all(|&byte| byte == 0));
             memory[bytes - 1] = 1;
         }
+    }
+
+    #[test]
+    fn a_reservation_is_memory_as_far_as_it_was_opened_up() {
+        let reservation = Reservation::new(1 << 30).unwrap();
+        for bytes in [4096, 12_288, 4096] {
+            reservation.open_up(bytes).unwrap();
+            // SAFETY: just opened up, initialized by the kernel, and ours alone.
+            let memory = unsafe { std::slice::from_raw_parts_mut(reservation.start().as_ptr(), bytes) };
+            assert_eq!(std::mem::replace(&mut memory[bytes - 1], 0), 0);
+        }
+        assert!(Reservation::new(1 << 60).is_err());
     }
 
     #[test]
