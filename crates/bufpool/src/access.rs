@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 
 use bufpool_policies::FrameId;
 
-use crate::access_log::{
-    self, Hit, KeyPlace, Level, Party, Ring, Who, existing_ring, give_up_ring, last_ring,
-};
-use crate::call_site::{Place, SiteRef};
+use crate::access_log::{self, Hit, KeyPlace, Level, Ring, Who, existing_ring, give_up_ring, last_ring};
+use crate::call_site::{Origin, Place, SiteRef};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::Page;
 use crate::guard::{ReadGuard, WriteGuard};
@@ -72,45 +70,46 @@ impl Tenant {
     pub(crate) fn guard_shared<'g>(
         &'g self,
         page: Page<'g>,
-        site: SiteRef,
+        origin: Origin,
         limit: Limit,
     ) -> Result<ReadGuard<'g>> {
-        let arena = &self.pool.arena;
-        let (latch, bytes) = if self.may_use(page.file())
-            && let Some(word) = page.file().shared.table.get(page.number())
+        let file = page.file();
+        let pool = &*file.pool;
+        let (latch, bytes) = if self.may_use(pool)
+            && let Some(word) = file.shared.table.get(page.number())
             && let Some((latch, (frame, bytes))) =
-                SharedLatch::try_new(word, |frame| (frame, arena.frame_soon(frame)))
+                SharedLatch::try_new(word, |frame| (frame, pool.arena.frame_soon(frame)))
         {
-            self.pool.note_hit(page, frame, self.party(), site, false);
+            pool.note_hit(page, frame, self, origin, false);
             (latch, bytes)
         } else {
-            let latch = self.latch_shared_slowly(page, site.place, site.scope, limit)?;
+            let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), limit)?;
             let frame = latch.frame();
-            (latch, arena.frame(frame))
+            (latch, pool.arena.frame(frame))
         };
-        Ok(ReadGuard::on_bytes(self, page, latch, bytes))
+        Ok(ReadGuard::on_bytes(pool, self, page, latch, bytes))
     }
 
     #[inline]
     pub(crate) fn guard_exclusive<'g>(
         &'g self,
         page: Page<'g>,
-        site: SiteRef,
+        origin: Origin,
         limit: Limit,
     ) -> Result<WriteGuard<'g>> {
         page.file().shared.check_optimistic(false, "write page")?;
-        let latch = self.latch(page, Purpose::Write, site, limit)?;
+        let latch = self.latch(page, Purpose::Write, origin, limit)?;
         Ok(WriteGuard::new(self, page, latch))
     }
 
     pub(crate) fn guard_created<'g>(
         &'g self,
         page: Page<'g>,
-        site: SiteRef,
+        origin: Origin,
         limit: Limit,
     ) -> Result<WriteGuard<'g>> {
         page.file().shared.check_optimistic(false, "create page")?;
-        let latch = self.latch(page, Purpose::Create, site, limit)?;
+        let latch = self.latch(page, Purpose::Create, origin, limit)?;
         let mut guard = WriteGuard::new(self, page, latch);
         // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
         guard.fill(0);
@@ -123,20 +122,21 @@ impl Tenant {
         &'g self,
         page: Page<'g>,
         purpose: Purpose,
-        site: SiteRef,
+        origin: Origin,
         limit: Limit,
     ) -> Result<Latch<&'g PageWord>> {
         let file = page.file();
-        if self.may_use(file)
+        let pool = &*file.pool;
+        if self.may_use(pool)
             && file.shared.takes_writes()
             && let Some(word) = file.shared.table.get(page.number())
             && let Ok(latch) = Latch::try_new(word, purpose.want())
         {
             let creation = purpose == Purpose::Create;
-            self.pool.note_hit(page, latch.frame(), self.party(), site, creation);
+            pool.note_hit(page, latch.frame(), self, origin, creation);
             return Ok(latch);
         }
-        self.latch_slowly(page, purpose, site, limit)
+        self.latch_slowly(page, purpose, origin.site(), limit)
     }
 
     /// One word and a flag come back, in registers, which keeps the guard out of memory; the site goes in the same way, in its parts.
@@ -177,7 +177,7 @@ impl Tenant {
             Ok((Hold::Latched(latch), waited)) => {
                 pool.count_waited(waited);
                 let creation = purpose == Purpose::Create;
-                pool.note_hit(page, latch.frame(), self.party(), site, creation);
+                pool.note_hit(page, latch.frame(), self, site.into(), creation);
                 Ok(latch)
             }
         }
@@ -224,28 +224,29 @@ impl PoolShared {
         }
     }
 
-    /// Notes a hit, of which the caller still holds the page.
+    /// Notes a hit of `tenant`, who still holds the page.
     #[inline(always)]
     pub(crate) fn note_hit(
         &self,
         page: Page<'_>,
         frame: FrameId,
-        party: &Party,
-        site: SiteRef,
+        tenant: &Tenant,
+        origin: Origin,
         creation: bool,
     ) {
         if !self.notes_hits {
             return;
         }
+        let party = tenant.party();
         if let Some(ring) = last_ring()
-            && let Some(key) = ring.key(Who::new(party, site, self.site_mask))
+            && let Some(key) = ring.key(Who::new(party, origin.site(), self.site_mask))
             && self.filter.skips(frame, party.watched)
         {
             if ring.skip(key) != Level::Low {
                 self.drain_own_log(ring, Level::Half);
             }
         } else {
-            self.note_slowly(page, frame, party, site.place, site.scope, creation);
+            self.note_slowly(page, frame, tenant, origin.place, origin.scope(), creation);
         }
     }
 
@@ -255,12 +256,12 @@ impl PoolShared {
         &self,
         page: Page<'_>,
         frame: FrameId,
-        party: &Party,
+        tenant: &Tenant,
         place: Place,
         scope: ScopeId,
         creation: bool,
     ) {
-        let site = SiteRef { place, scope };
+        let (party, site) = (tenant.party(), SiteRef { place, scope });
         let hit = Hit { page: page.id(), frame, tenant: party.tenant, site };
         if self.is_immediate {
             return self.apply_at_once(&hit, creation);

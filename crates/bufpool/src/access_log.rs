@@ -12,7 +12,7 @@
 //!
 //! Rings live for ever and are used again: a thread reaches its own through a plain reference, without counting.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::panic::Location;
 
 use bufpool_policies::{FrameId, PageId, TenantId, mix64};
@@ -22,6 +22,7 @@ use crossbeam::utils::CachePadded;
 use crate::Site;
 use crate::call_site::{Place, SiteRef};
 use crate::hit_filter::Watched;
+use crate::hot_thread::{NO_RING, PoolRing, hot};
 use crate::scope::ScopeId;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -359,39 +360,37 @@ struct ThreadRings(Vec<(u64, &'static Ring)>);
 
 impl Drop for ThreadRings {
     fn drop(&mut self) {
-        LAST.set(NO_RING);
+        set_last_ring(NO_RING);
         for (_, ring) in self.0.drain(..) {
             give_up_ring(ring, THREAD);
         }
     }
 }
 
-/// A pool's serial number, and the thread's ring there.
-type PoolRing = (u64, Option<&'static Ring>);
-const NO_RING: PoolRing = (u64::MAX, None);
-
 thread_local! {
-    /// The ring used last: what a hit looks at. Without a destructor, so that looking is one load.
-    static LAST: Cell<PoolRing> = const { Cell::new(NO_RING) };
     static RINGS: RefCell<ThreadRings> = const { RefCell::new(ThreadRings(Vec::new())) };
 }
 
 /// The ring that the calling thread used last, in whatever pool. Keys of other pools are not found there.
 #[inline(always)]
 pub(crate) fn last_ring() -> Option<&'static Ring> {
-    LAST.get().1
+    hot(|thread| thread.last_ring.get().1)
+}
+
+fn set_last_ring(ring: PoolRing) {
+    hot(|thread| thread.last_ring.set(ring));
 }
 
 /// The calling thread's ring in the pool with this serial number, if it has one.
 pub(crate) fn existing_ring(pool_serial: u64) -> Option<&'static Ring> {
-    let (serial, ring) = LAST.get();
+    let (serial, ring) = hot(|thread| thread.last_ring.get());
     let last = if serial == pool_serial { ring } else { None };
     last.or_else(|| {
         let find = |rings: &RefCell<ThreadRings>| {
             rings.borrow().0.iter().find(|(serial, _)| *serial == pool_serial).map(|(_, ring)| *ring)
         };
         let ring = RINGS.try_with(find).ok().flatten()?;
-        LAST.set((pool_serial, Some(ring)));
+        set_last_ring((pool_serial, Some(ring)));
         Some(ring)
     })
 }
@@ -414,7 +413,7 @@ pub(crate) fn ring(pool_serial: u64, register: impl FnOnce(&'static Ring)) -> Op
             ring
         };
         let ring = RINGS.try_with(add).ok()?;
-        LAST.set((pool_serial, Some(ring)));
+        set_last_ring((pool_serial, Some(ring)));
         register(ring);
         Some(ring)
     })

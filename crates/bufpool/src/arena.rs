@@ -203,19 +203,10 @@ impl Arena {
     #[inline(always)]
     pub fn frame(&self, frame: FrameId) -> NonNull<[u8]> {
         assert!(frame.index() < self.frames);
-        // SAFETY: the frame's number is below `frames`.
-        unsafe { self.frame_unchecked(frame) }
-    }
-
-    /// # Safety
-    ///
-    /// The frame is one of the arena's.
-    #[inline(always)]
-    unsafe fn frame_unchecked(&self, frame: FrameId) -> NonNull<[u8]> {
         let page_bytes = self.page_bytes;
         // SAFETY: checked when the arena was made. So what lies within the first bytes of any page is read without a look at the length.
         unsafe { std::hint::assert_unchecked(page_bytes >= PAGE_BYTES_MIN) };
-        // SAFETY: the frame is one of ours, says the caller, and the mapping holds that many pages.
+        // SAFETY: the frame's number is below `frames`, and the mapping holds that many pages.
         let start = unsafe { self.memory.start().add(frame.index() * page_bytes) };
         NonNull::slice_from_raw_parts(start, page_bytes)
     }
@@ -237,12 +228,11 @@ impl Arena {
     ///
     /// # Safety
     ///
-    /// The frame is one of the arena's. As long as the slice is used, it is written only through slices like it: its page belongs to an
-    /// optimistic file, and whoever takes the frame when the page has left waits for the caller first ([`readers`](crate::readers)).
+    /// As long as the slice is used, the frame is written only through slices like it: its page belongs to an optimistic file, and
+    /// whoever takes the frame when the page has left waits for the caller first ([`readers`](crate::readers)).
     #[inline(always)]
     pub unsafe fn words(&self, frame: FrameId) -> &[AtomicU64] {
-        // SAFETY: one of ours, says the caller.
-        let bytes = unsafe { self.frame_unchecked(frame) };
+        let bytes = self.frame(frame);
         // SAFETY: frames are aligned and whole numbers of words, mapped as long as the arena; not written in another
         // way, says the caller.
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / 8) }

@@ -251,7 +251,7 @@ impl Acquiring {
         let pool = &self.file.pool;
         if !matches!(self.stage, Stage::Loaded { .. }) {
             pool.count_waited(self.waited_for_load);
-            pool.note_hit(self.file.page(self.number), latch.frame(), self.tenant.party(), self.site, false);
+            pool.note_hit(self.file.page(self.number), latch.frame(), &self.tenant, self.site.into(), false);
         }
         latch
     }

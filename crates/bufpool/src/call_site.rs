@@ -75,6 +75,14 @@ pub(crate) struct SiteRef {
     pub scope: ScopeId,
 }
 
+/// A call site as an access begins with it: the scopes around it are asked for where somebody wants to know.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    pub place: Place,
+    /// None: those of the thread.
+    scope: Option<ScopeId>,
+}
+
 /// Where a call stands.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
@@ -104,6 +112,38 @@ impl SiteRef {
     #[cfg(test)]
     pub fn named(site: &'static Site) -> Self {
         Self { place: Place::Named(site), scope: scope::current() }
+    }
+}
+
+impl Origin {
+    /// `place`, in `scope` or in the thread's current one.
+    #[inline(always)]
+    pub fn new(place: Place, scope: Option<ScopeId>) -> Self {
+        Self { place, scope }
+    }
+
+    /// The caller's source location, in the thread's current scope.
+    #[track_caller]
+    #[inline(always)]
+    pub fn caller() -> Self {
+        Self::new(Place::caller(), None)
+    }
+
+    #[inline(always)]
+    pub fn scope(self) -> ScopeId {
+        self.scope.unwrap_or_else(scope::current)
+    }
+
+    /// With the scopes as they are now.
+    #[inline(always)]
+    pub fn site(self) -> SiteRef {
+        SiteRef { place: self.place, scope: self.scope() }
+    }
+}
+
+impl From<SiteRef> for Origin {
+    fn from(site: SiteRef) -> Self {
+        Self::new(site.place, Some(site.scope))
     }
 }
 

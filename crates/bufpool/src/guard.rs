@@ -9,8 +9,8 @@
 //! }
 //! ```
 
-use std::cell::Cell;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -22,7 +22,9 @@ use crate::call_site::SiteRef;
 use crate::error::Result;
 use crate::file::Page;
 use crate::frame::Frame;
+use crate::hot_thread::{HOLDS_SLOTS, hot};
 use crate::latch::{Latch, SharedLatch};
+use crate::options::PAGE_BYTES_MIN;
 use crate::page_word::PageWord;
 use crate::pool::PoolShared;
 use crate::tenant::Tenant;
@@ -35,9 +37,10 @@ use crate::tenant::Tenant;
 pub struct ReadGuard<'g> {
     /// The frame's bytes; valid as long as the latch is held.
     bytes: NonNull<[u8]>,
-    latch: SharedLatch<'g>,
-    // After the latch: a page is let go of before the recorder hears of it.
-    hold: Hold<'g>,
+    // Let go of by the guard, and not one by one: a guard whose parts are dropped each on its own, one even if another panics, has to be
+    // in memory all its life.
+    latch: ManuallyDrop<SharedLatch<'g>>,
+    hold: ManuallyDrop<Hold<'g>>,
 }
 
 /// Exclusive access to a page; dereferences to its bytes.
@@ -68,24 +71,32 @@ pub struct Pin<'g> {
 struct Hold<'g> {
     page: Page<'g>,
     tenant: &'g Tenant,
+    /// Where it is counted.
+    slot: HoldsSlot,
     /// Guards and pins stay with their thread.
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
 impl<'g> Hold<'g> {
-    #[inline]
-    fn new(tenant: &'g Tenant, page: Page<'g>) -> Self {
-        let pool = &*tenant.pool;
-        count_holds(pool.holds_slot, 1);
-        if pool.is_recording {
+    #[inline(always)]
+    fn new(pool: &PoolShared, tenant: &'g Tenant, page: Page<'g>) -> Self {
+        let slot = pool.holds_slot;
+        if !slot.count(1) {
             pool.record_hold(page, true);
         }
-        Self { page, tenant, _not_send: std::marker::PhantomData }
+        Self { page, tenant, slot, _not_send: std::marker::PhantomData }
     }
 
     #[inline]
     fn pool(&self) -> &'g PoolShared {
-        &self.tenant.pool
+        &self.page.file().pool
+    }
+
+    #[inline(always)]
+    fn end(&self) {
+        if !self.slot.count(-1) {
+            self.pool().record_hold(self.page, false);
+        }
     }
 
     fn pin(&self, word: &'g PageWord, frame: FrameId) -> Pin<'g> {
@@ -96,58 +107,69 @@ impl<'g> Hold<'g> {
 impl Drop for Hold<'_> {
     #[inline]
     fn drop(&mut self) {
-        let pool = self.pool();
-        count_holds(pool.holds_slot, -1);
-        if pool.is_recording {
-            pool.record_hold(self.page, false);
-        }
+        self.end();
     }
 }
 
 impl PoolShared {
     #[cold]
     fn record_hold(&self, page: Page<'_>, begins: bool) {
+        self.holds_slot.unrecorded().count(if begins { 1 } else { -1 });
         let mut policy = self.policy.lock();
         if begins { policy.hold(page.id()) } else { policy.let_go(page.id()) }
     }
 }
 
-/// Pools told apart by the counts of a thread; a power of two. Pools that share a slot are counted together.
-pub(crate) const HOLDS_SLOTS: usize = 8;
+/// Where each thread counts its guards and pins on pages of a pool: a place below [`HOLDS_SLOTS`], and as much more if the pool's
+/// recorder is to hear of them, which one comparison tells.
+#[derive(Clone, Copy)]
+pub(crate) struct HoldsSlot(usize);
 
-thread_local! {
-    static HOLDS: [Cell<i32>; HOLDS_SLOTS] = const { [const { Cell::new(0) }; HOLDS_SLOTS] };
-}
+impl HoldsSlot {
+    pub fn new(pool_serial: u64, is_recording: bool) -> Self {
+        let place = pool_serial as usize % HOLDS_SLOTS;
+        Self(if is_recording { HOLDS_SLOTS + place } else { place })
+    }
 
-#[inline]
-fn count_holds(slot: usize, step: i32) {
-    HOLDS.with(|holds| {
-        let count = &holds[slot % HOLDS_SLOTS];
-        count.set(count.get() + step);
-    });
-}
+    /// Counts, unless there is a recorder.
+    #[inline(always)]
+    fn count(self, step: i32) -> bool {
+        hot(|thread| {
+            let Some(count) = thread.holds.get(self.0) else { return false };
+            count.set(count.get().wrapping_add(step));
+            true
+        })
+    }
 
-/// Guards and pins of the calling thread on pages of the pools with this slot.
-pub(crate) fn own_holds(slot: usize) -> u32 {
-    HOLDS.with(|holds| holds[slot].get().max(0) as u32)
+    fn unrecorded(self) -> Self {
+        Self(self.0 % HOLDS_SLOTS)
+    }
+
+    /// Guards and pins of the calling thread on pages of the pools with this slot.
+    pub fn own_holds(self) -> u32 {
+        hot(|thread| thread.holds[self.unrecorded().0].get().max(0) as u32)
+    }
 }
 
 impl<'g> ReadGuard<'g> {
     /// From a shared latch.
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
-        let bytes = tenant.pool.arena.frame(latch.frame());
-        Self::on_bytes(tenant, page, latch.into(), bytes)
+        let pool = &*tenant.pool;
+        let bytes = pool.arena.frame(latch.frame());
+        Self::on_bytes(pool, tenant, page, latch.into(), bytes)
     }
 
-    /// From a latch on the page whose frame has these bytes.
+    /// From a latch on the page of `pool` whose frame has these bytes.
     #[inline(always)]
     pub(crate) fn on_bytes(
+        pool: &PoolShared,
         tenant: &'g Tenant,
         page: Page<'g>,
         latch: SharedLatch<'g>,
         bytes: NonNull<[u8]>,
     ) -> Self {
-        Self { bytes, latch, hold: Hold::new(tenant, page) }
+        let hold = ManuallyDrop::new(Hold::new(pool, tenant, page));
+        Self { bytes, latch: ManuallyDrop::new(latch), hold }
     }
 
     /// The page.
@@ -162,13 +184,26 @@ impl<'g> ReadGuard<'g> {
     }
 }
 
+impl Drop for ReadGuard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let wakes = self.latch.release();
+        // After the latch: a page is let go of before the recorder hears of it.
+        self.hold.end();
+        self.latch.wake(wakes);
+    }
+}
+
 impl Deref for ReadGuard<'_> {
     type Target = [u8];
 
     #[inline]
     fn deref(&self) -> &[u8] {
         // SAFETY: the latch keeps the page in the frame, and writers away.
-        unsafe { self.bytes.as_ref() }
+        let bytes = unsafe { self.bytes.as_ref() };
+        // SAFETY: no pool has smaller pages.
+        unsafe { std::hint::assert_unchecked(bytes.len() >= PAGE_BYTES_MIN) };
+        bytes
     }
 }
 
@@ -183,7 +218,7 @@ impl<'g> WriteGuard<'g> {
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
         let pool = &*tenant.pool;
         let bytes = pool.arena.frame(latch.frame());
-        let hold = Hold::new(tenant, page);
+        let hold = Hold::new(pool, tenant, page);
         let granted_lsn =
             if pool.log.is_some() { pool.note_grant(pool.frames.get(latch.frame())) } else { 0 };
         Self { bytes, latch, hold, written: false, granted_lsn }
@@ -214,7 +249,8 @@ impl<'g> WriteGuard<'g> {
     /// Turns exclusive into shared access without letting go.
     pub fn downgrade(self) -> ReadGuard<'g> {
         let Self { bytes, latch, hold, .. } = self;
-        ReadGuard { bytes, latch: latch.downgrade().into(), hold }
+        let latch = ManuallyDrop::new(latch.downgrade().into());
+        ReadGuard { bytes, latch, hold: ManuallyDrop::new(hold) }
     }
 
     /// The page's words, to be changed where others may be reading them.
@@ -249,7 +285,10 @@ impl Deref for WriteGuard<'_> {
     #[inline]
     fn deref(&self) -> &[u8] {
         // SAFETY: the latch keeps the page in the frame; whoever writes through it has borrowed the guard exclusively.
-        unsafe { self.bytes.as_ref() }
+        let bytes = unsafe { self.bytes.as_ref() };
+        // SAFETY: no pool has smaller pages.
+        unsafe { std::hint::assert_unchecked(bytes.len() >= PAGE_BYTES_MIN) };
+        bytes
     }
 }
 
@@ -273,7 +312,7 @@ impl<'g> Pin<'g> {
     /// Pins a page that the caller has latched.
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, word: &'g PageWord, frame: &'g Frame) -> Self {
         frame.pin();
-        Self { word, frame, hold: Hold::new(tenant, page) }
+        Self { word, frame, hold: Hold::new(&tenant.pool, tenant, page) }
     }
 
     /// The page.
@@ -309,7 +348,7 @@ impl<'g> Pin<'g> {
     fn latch(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord>> {
         let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
         let latch = pool.latch_pinned(page, self.word, purpose, Limit::Default)?;
-        pool.note_hit(page, latch.frame(), tenant.party(), site, false);
+        pool.note_hit(page, latch.frame(), tenant, site.into(), false);
         Ok(latch)
     }
 }

@@ -170,6 +170,21 @@ impl<'g> SharedLatch<'g> {
         Some((Self { word }, found))
     }
 
+    /// Lets go, for an owner that does not drop the latch then, and does what is [to be done](Self::wake) afterwards.
+    #[inline(always)]
+    pub fn release(&self) -> Wake {
+        held::remove(self.word);
+        self.word.release_shared()
+    }
+
+    /// Wakes those who wait for the page.
+    #[inline(always)]
+    pub fn wake(&self, wakes: Wake) {
+        if wakes == Wake::All {
+            wake(self.word, wakes);
+        }
+    }
+
     /// The page's frame.
     pub fn frame(&self) -> FrameId {
         self.word.state().resident_frame().expect("a latched page is resident")
@@ -192,10 +207,8 @@ impl<'g> From<Latch<&'g PageWord>> for SharedLatch<'g> {
 impl Drop for SharedLatch<'_> {
     #[inline]
     fn drop(&mut self) {
-        held::remove(self.word);
-        if self.word.release_shared() == Wake::All {
-            wake(self.word, Wake::All);
-        }
+        let wakes = self.release();
+        self.wake(wakes);
     }
 }
 

@@ -16,6 +16,7 @@ use crate::frame::{Frame, WriteEnds};
 use crate::gate::Gate;
 use crate::landing::Landing;
 use crate::latch::{Hold, Latch, Loading, Patience, acquire, acquire_resident, park_future};
+use crate::page_table::{PageTable, PageTableBudget};
 use crate::page_word::{PageWord, Want};
 use crate::readers::Reader;
 use crate::sync::{AtomicU64, Mutex, Ordering, fence};
@@ -439,6 +440,34 @@ fn a_future_that_waits_is_woken() {
     });
 }
 
+/// A page table grows while others look words up: whoever finds a word may use it, and a page has one word for all.
+#[test]
+fn a_page_table_grows_under_its_readers() {
+    fn address(table: &PageTable, number: u64) -> Option<usize> {
+        table.get(number).map(|word| {
+            assert!(word.state().is_absent());
+            std::ptr::from_ref(word).addr()
+        })
+    }
+    model(|| {
+        let table = Arc::new(PageTable::new());
+        let budget = Arc::new(PageTableBudget::new(u64::MAX));
+        let make = |number| {
+            let (table, budget) = (Arc::clone(&table), Arc::clone(&budget));
+            thread::spawn(move || {
+                let word = table.get_or_allocate(number, &budget).expect("there is no limit");
+                std::ptr::from_ref(word).addr()
+            })
+        };
+        let makers = [make(0), make(2)];
+        let seen = address(&table, 0);
+        let made = makers.map(|maker| maker.join().unwrap());
+        assert!(seen.is_none_or(|seen| seen == made[0]));
+        assert_eq!([address(&table, 0), address(&table, 2)], made.map(Some));
+        assert_eq!(budget.bytes(), 3 * size_of::<u64>() as u64);
+    });
+}
+
 /// What is read without a latch and confirmed is what one writer left.
 #[test]
 fn optimistic_reads_are_whole() {
@@ -459,7 +488,7 @@ fn optimistic_reads_are_whole() {
         };
         if let Some(begun) = page.word.begin_optimistic() {
             let seen = [0, 1].map(|word: usize| words[word].load(Ordering::Relaxed));
-            if page.word.still_as(begun) {
+            if page.word.is_as(begun) || page.word.still(begun.version()) {
                 assert_eq!(seen[0], seen[1], "torn");
             }
         }
@@ -485,7 +514,7 @@ fn eviction_against_an_optimistic_reader() {
                 page.write(99);
             })
         };
-        let section = reader.enter();
+        let section = reader.enter().expect("not within another");
         if let Some(begun) = page.word.begin_optimistic() {
             let seen = page.read();
             assert_eq!(seen, 0, "the frame is used again while it is read");

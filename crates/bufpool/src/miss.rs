@@ -26,7 +26,6 @@ use crate::arena::FrameLease;
 use crate::call_site::SiteRef;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::Page;
-use crate::guard::own_holds;
 use crate::latch::{Latch, Loading, far_or_after};
 use crate::page_word::PageWord;
 use crate::policy::{Admitted, ClaimRules, Dirty, PolicyState, Victim};
@@ -439,7 +438,7 @@ impl Census {
         // Without holds and poisoned pages there is nobody to wait for, and no reason not to look again.
         census.others_may_let_go = census.in_flight > 0
             || census.unlogged > 0
-            || holds > own_holds(pool.holds_slot)
+            || holds > pool.holds_slot.own_holds()
             || holds == 0 && census.poisoned == 0;
         let named = policy.tenants.iter().map(|entry| entry.name.to_string()).zip(by_tenant);
         census.holds = named.filter(|(_, holds)| *holds > 0).collect();

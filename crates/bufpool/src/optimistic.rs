@@ -29,12 +29,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bufpool_policies::FrameId;
 
 use crate::access::{Limit, Purpose};
-use crate::call_site::{Place, SiteRef};
+use crate::call_site::{Origin, Place};
 use crate::error::Result;
 use crate::file::Page;
 use crate::guard::{Pin, ReadGuard, WriteGuard};
 use crate::page_word::{PageWord, Version};
-use crate::readers;
+use crate::pool::PoolShared;
+use crate::readers::{self, Reader, Section};
 use crate::scope::ScopeId;
 use crate::tenant::Tenant;
 
@@ -63,47 +64,21 @@ impl Tenant {
     pub(crate) fn read_optimistic<R>(
         &self,
         page: Page<'_>,
-        site: SiteRef,
+        origin: Origin,
         mut read: impl FnMut(PageView<'_>) -> R,
     ) -> Result<(R, Version)> {
         let file = page.file();
-        if self.may_use(file)
+        let pool = &*file.pool;
+        if self.may_use(pool)
             && file.shared.optimistic
             && let Some(word) = file.shared.table.get(page.number())
-            && let Some((result, version)) = self.try_optimistic(word, &mut read)
+            && let Some(section) = readers::own_unfenced().and_then(Reader::enter_unfenced)
+            && let Some((result, version)) = pool.try_optimistic(word, Some(section), &mut read)
         {
-            self.pool.note_hit(page, version.frame(), self.party(), site, false);
+            pool.note_hit(page, version.frame(), self, origin, false);
             return Ok((result, version));
         }
-        self.read_optimistic_slowly(page, site.place, site.scope, &mut read)
-    }
-
-    /// One try.
-    #[inline(always)]
-    fn try_optimistic<R>(
-        &self,
-        word: &PageWord,
-        read: &mut impl FnMut(PageView<'_>) -> R,
-    ) -> Option<(R, Version)> {
-        let reader = readers::own()?;
-        // Before the word is looked at: whoever takes the page away after that look waits for the section's end.
-        let section = reader.enter();
-        let begun = word.begin_optimistic()?;
-        let version = begun.version();
-        let view = self.view(version.frame());
-        let result = read(view);
-        let valid = word.still_as(begun);
-        drop(section);
-        valid.then_some((result, version))
-    }
-
-    /// The words of a frame in which a page of an optimistic file was a moment ago, within a section that was begun before.
-    #[inline(always)]
-    fn view(&self, frame: FrameId) -> PageView<'_> {
-        // SAFETY: the section was begun before the page was seen in the frame, so nobody writes there but through words, before
-        // the section has ended, and the view does not outlive it.
-        let words = unsafe { self.pool.arena.words(frame) };
-        PageView { words }
+        self.read_optimistic_slowly(page, origin.place, origin.scope(), &mut read)
     }
 
     /// A few more tries, and then under a latch.
@@ -116,13 +91,13 @@ impl Tenant {
         read: &mut impl FnMut(PageView<'_>) -> R,
     ) -> Result<(R, Version)> {
         const OPERATION: &str = "read page optimistically";
-        let site = SiteRef { place, scope };
+        let origin = Origin::new(place, Some(scope));
         page.file().shared.check_optimistic(true, OPERATION)?;
         let word = self.checked_word(page, Purpose::Read, OPERATION)?;
-        if readers::own().or_else(readers::register).is_some() {
+        if let Some(reader) = readers::register() {
             for _ in 0..TRIES {
-                if let Some((result, version)) = self.try_optimistic(word, read) {
-                    self.pool.note_hit(page, version.frame(), self.party(), site, false);
+                if let Some((result, version)) = self.pool.try_optimistic(word, reader.enter(), read) {
+                    self.pool.note_hit(page, version.frame(), self, origin, false);
                     return Ok((result, version));
                 }
                 if word.state().is_absent() {
@@ -131,7 +106,7 @@ impl Tenant {
                 std::hint::spin_loop();
             }
         }
-        let guard = self.guard_shared(page, site, Limit::Default)?;
+        let guard = self.guard_shared(page, origin, Limit::Default)?;
         let version = word.version_latched();
         // SAFETY: the latch keeps the page in the frame and writers away.
         let words = unsafe { self.pool.arena.words(version.frame()) };
@@ -152,25 +127,58 @@ impl Tenant {
     pub(crate) fn guard_optimistic<'g>(
         &'g self,
         page: Page<'g>,
-        site: SiteRef,
+        origin: Origin,
         limit: Limit,
     ) -> Result<OptimisticWriteGuard<'g>> {
         page.file().shared.check_optimistic(true, "write page")?;
-        let latch = self.latch(page, Purpose::Write, site, limit)?;
+        let latch = self.latch(page, Purpose::Write, origin, limit)?;
         Ok(OptimisticWriteGuard { guard: WriteGuard::new(self, page, latch) })
     }
 
     pub(crate) fn guard_created_optimistic<'g>(
         &'g self,
         page: Page<'g>,
-        site: SiteRef,
+        origin: Origin,
         limit: Limit,
     ) -> Result<OptimisticWriteGuard<'g>> {
         page.file().shared.check_optimistic(true, "create page")?;
-        let latch = self.latch(page, Purpose::Create, site, limit)?;
+        let latch = self.latch(page, Purpose::Create, origin, limit)?;
         let mut guard = WriteGuard::new(self, page, latch);
         guard.words_mut().iter().for_each(|word| word.store(0, Ordering::Relaxed));
         Ok(OptimisticWriteGuard { guard })
+    }
+}
+
+impl PoolShared {
+    /// One try, in `section`, or within another if there is none.
+    #[inline(always)]
+    fn try_optimistic<R>(
+        &self,
+        word: &PageWord,
+        section: Option<Section<'_>>,
+        read: &mut impl FnMut(PageView<'_>) -> R,
+    ) -> Option<(R, Version)> {
+        // After the section was begun: whoever takes the page away after this look waits for the section's end.
+        let begun = word.begin_optimistic()?;
+        let version = begun.version();
+        let view = self.view(version.frame());
+        let result = read(view);
+        if word.is_as(begun) {
+            drop(section);
+            return Some((result, version));
+        }
+        let valid = word.still(version);
+        drop(section);
+        valid.then_some((result, version))
+    }
+
+    /// The words of a frame in which a page of an optimistic file was a moment ago, within a section that was begun before.
+    #[inline(always)]
+    fn view(&self, frame: FrameId) -> PageView<'_> {
+        // SAFETY: the section was begun before the page was seen in the frame, so nobody writes there but through words, before
+        // the section has ended, and the view does not outlive it.
+        let words = unsafe { self.arena.words(frame) };
+        PageView { words }
     }
 }
 

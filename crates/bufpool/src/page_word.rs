@@ -41,7 +41,7 @@ use std::fmt;
 
 use bufpool_policies::FrameId;
 
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, fence, relax};
 
 const FRAME_MASK: u64 = (1 << 24) - 1;
 const CODE_SHIFT: u32 = 24;
@@ -59,6 +59,9 @@ const UNLATCHED: u64 = 1;
 const SHARED_MAX: u64 = 253;
 const LOADING: u64 = 254;
 const EXCLUSIVE: u64 = 255;
+
+/// The most pauses between two tries to change a word that others are changing; a power of two.
+const PAUSES_MAX: u32 = if cfg!(bufpool_loom) { 1 } else { 64 };
 
 /// One value of a [`PageWord`].
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -110,17 +113,19 @@ impl State {
     }
 
     /// A shared latch could be had now.
+    #[inline(always)]
     pub fn allows_shared(self) -> bool {
-        // One comparison for three conditions: `write` lies just above the code, so it makes the number too
-        // large, and an absent page's 0 wraps around.
-        ((self.0 >> CODE_SHIFT) & 0x1ff).wrapping_sub(UNLATCHED) < SHARED_MAX - UNLATCHED
+        // The code is what lies above the frame in 32 bits, and an absent page's 0 wraps around.
+        let has_room =
+            (self.0 as u32).wrapping_sub(CODE_ONE as u32) < ((SHARED_MAX - UNLATCHED) << CODE_SHIFT) as u32;
+        has_room && self.0 & WRITE == 0
     }
 
     /// The page is there, and no writer holds it.
     #[inline(always)]
     fn allows_optimistic(self) -> bool {
-        // An absent page's 0 wraps around.
-        ((self.0 >> CODE_SHIFT) & 0xff).wrapping_sub(UNLATCHED) <= SHARED_MAX - UNLATCHED
+        // The code is what lies above the frame in 32 bits, and an absent page's 0 wraps around.
+        (self.0 as u32).wrapping_sub(CODE_ONE as u32) < (SHARED_MAX << CODE_SHIFT) as u32
     }
 
     /// Where the page is, and how often it changed.
@@ -232,13 +237,12 @@ impl PageWord {
         state.allows_optimistic().then_some(Begun(state))
     }
 
-    /// As [`still`](Self::still), for what [`begin_optimistic`](Self::begin_optimistic) found.
+    /// Not even a latch has come or gone since [`begin_optimistic`](Self::begin_optimistic). Says less often than
+    /// [`still`](Self::still) that what was read is good, with less work.
     #[inline(always)]
-    pub fn still_as(&self, begun: Begun) -> bool {
+    pub fn is_as(&self, begun: Begun) -> bool {
         fence(Ordering::Acquire);
-        let state = State(self.0.load(Ordering::Relaxed));
-        // Mostly not even a latch has come or gone.
-        state == begun.0 || state.is_of(begun.version())
+        self.0.load(Ordering::Relaxed) == begun.0.0
     }
 
     /// Nothing was written since the page had this version, and what was read before this call was of this version.
@@ -265,21 +269,37 @@ impl PageWord {
     /// there comes while the word is being changed, which no load behind it may overtake.
     #[inline(always)]
     pub fn try_shared_near<T>(&self, near: impl Fn(FrameId) -> T) -> Result<T, State> {
-        let mut state = State(self.0.load(Ordering::Relaxed));
-        while state.allows_shared() {
-            let found = near(state.frame());
-            // Acquire pairs with the release of the last exclusive holder.
-            match self.0.compare_exchange_weak(
-                state.0,
-                state.0 + CODE_ONE,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return Ok(found),
-                Err(now) => state = State(now),
-            }
+        let state = State(self.0.load(Ordering::Relaxed));
+        if !state.allows_shared() {
+            return Err(state);
         }
-        Err(state)
+        let found = near(state.frame());
+        if self.add_holder(state) { Ok(found) } else { self.try_shared_again().map(near) }
+    }
+
+    #[inline(always)]
+    fn add_holder(&self, state: State) -> bool {
+        let more = state.0 + CODE_ONE;
+        // Acquire pairs with the release of the last exclusive holder.
+        self.0.compare_exchange(state.0, more, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// After somebody else has changed the word between a look and the change. Others are at it just now, so each failure waits a
+    /// little longer than the last: a processor that keeps asking for the word's line takes it away from those that are about to change it.
+    #[cold]
+    fn try_shared_again(&self) -> Result<FrameId, State> {
+        let mut pauses = 1;
+        loop {
+            (0..pauses).for_each(|_| relax());
+            let state = State(self.0.load(Ordering::Relaxed));
+            if !state.allows_shared() {
+                return Err(state);
+            }
+            if self.add_holder(state) {
+                return Ok(state.frame());
+            }
+            pauses = (2 * pauses).min(PAUSES_MAX);
+        }
     }
 
     /// Gives up a shared latch.

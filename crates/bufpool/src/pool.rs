@@ -17,7 +17,7 @@ use crate::arena::Arena;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{File, FileParts, FileShared};
 use crate::frame::{FrameTable, WriteEnds};
-use crate::guard::HOLDS_SLOTS;
+use crate::guard::HoldsSlot;
 use crate::hit_filter::HitFilter;
 use crate::hooks::PageHooks;
 use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport, OpenError};
@@ -51,7 +51,7 @@ pub(crate) struct PoolShared {
     /// Tells pools apart in the lifetime of the process.
     pub serial: u64,
     /// Where threads count their guards and pins in this pool.
-    pub holds_slot: usize,
+    pub holds_slot: HoldsSlot,
     pub page_bytes: usize,
     /// Hits reach the directory.
     pub notes_hits: bool,
@@ -172,7 +172,7 @@ impl Pool {
         let shared = Arc::new_cyclic(|me| PoolShared {
             me: Weak::clone(me),
             serial,
-            holds_slot: serial as usize % HOLDS_SLOTS,
+            holds_slot: HoldsSlot::new(serial, is_recording),
             page_bytes: options.page_bytes,
             notes_hits: options.deterministic.is_some() || options.notes_hits,
             is_immediate: options.deterministic.is_some(),

@@ -47,7 +47,7 @@ impl Tenant {
             return granted;
         }
         let mut granted = granted;
-        granted[0] = self.guard_shared(pages[0], site, Limit::Default).map(Some);
+        granted[0] = self.guard_shared(pages[0], site.into(), Limit::Default).map(Some);
         granted
     }
 
@@ -59,7 +59,7 @@ impl Tenant {
             if taken == most {
                 return Ok(None);
             }
-            let guard = none_if_busy(self.guard_shared(*page, site, Limit::Now));
+            let guard = none_if_busy(self.guard_shared(*page, site.into(), Limit::Now));
             taken += usize::from(matches!(guard, Ok(Some(_))));
             guard
         };
@@ -166,7 +166,7 @@ impl<'g> Batch<'_, 'g> {
 
     fn grant_hit(&mut self, index: usize, page: Page<'g>, latch: Latch<&'g PageWord>) {
         let tenant = self.tenant;
-        tenant.pool.note_hit(page, latch.frame(), tenant.party(), self.site, false);
+        tenant.pool.note_hit(page, latch.frame(), tenant, self.site.into(), false);
         self.granted[index] = Ok(Some(ReadGuard::new(tenant, page, latch)));
     }
 

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
+use crate::hot_thread::hot;
 use crate::sync::{AtomicU64, Ordering, fence, relax};
 use crate::sys;
 
@@ -36,8 +37,9 @@ pub(crate) struct Reader {
 
 /// An optimistic read that is going on.
 pub(crate) struct Section<'r> {
-    /// None in a read within another.
-    reader: Option<&'r Reader>,
+    reader: &'r Reader,
+    /// The counter once it is over.
+    ends: u64,
 }
 
 /// Why readers were not waited for.
@@ -54,21 +56,27 @@ impl Reader {
         Self { sections: CachePadded::new(AtomicU64::new(0)), fences_itself }
     }
 
-    /// Begins a read, for the reader's own thread.
-    #[inline(always)]
-    pub fn enter(&self) -> Section<'_> {
-        let sections = self.sections.load(Ordering::Relaxed);
-        if sections & 1 != 0 {
-            return Section { reader: None };
-        }
-        self.sections.store(sections + 1, Ordering::Relaxed);
+    /// Begins a read, for the reader's own thread. None within another.
+    #[inline]
+    pub fn enter(&self) -> Option<Section<'_>> {
+        let section = self.enter_unfenced()?;
         if self.fences_itself {
             fence(Ordering::SeqCst);
-        } else {
-            // Nothing of the read moves before the store in the program; `membarrier` does the rest.
-            compiler_fence(Ordering::SeqCst);
         }
-        Section { reader: Some(self) }
+        Some(section)
+    }
+
+    /// As [`enter`](Self::enter), of a reader that the waiter's barrier reaches.
+    #[inline(always)]
+    pub fn enter_unfenced(&self) -> Option<Section<'_>> {
+        let sections = self.sections.load(Ordering::Relaxed);
+        if sections & 1 != 0 {
+            return None;
+        }
+        self.sections.store(sections + 1, Ordering::Relaxed);
+        // Nothing of the read moves before the store in the program; `membarrier` does the rest.
+        compiler_fence(Ordering::SeqCst);
+        Some(Section { reader: self, ends: sections + 2 })
     }
 
     fn is_reading(&self) -> bool {
@@ -100,11 +108,8 @@ impl Reader {
 impl Drop for Section<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(reader) = self.reader {
-            // Release: the read's loads come before.
-            let sections = reader.sections.load(Ordering::Relaxed);
-            reader.sections.store(sections + 1, Ordering::Release);
-        }
+        // Release: the read's loads come before.
+        self.reader.sections.store(self.ends, Ordering::Release);
     }
 }
 
@@ -121,21 +126,24 @@ struct Registered(Cell<Option<&'static Reader>>);
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        OWN.set(None);
+        hot(|thread| thread.reader.set(None));
         REGISTRY.lock().spare.extend(self.0.take());
     }
 }
 
 thread_local! {
-    /// Without a destructor, so that looking is one load.
-    static OWN: Cell<Option<&'static Reader>> = const { Cell::new(None) };
     static REGISTERED: Registered = const { Registered(Cell::new(None)) };
 }
 
-/// The calling thread's reader, if it has one.
+/// The calling thread's reader, if it has one that need not fence its reads: all that an optimistic read looks at first.
 #[inline(always)]
-pub(crate) fn own() -> Option<&'static Reader> {
-    OWN.get()
+pub(crate) fn own_unfenced() -> Option<&'static Reader> {
+    hot(|thread| thread.reader.get())
+}
+
+/// The calling thread's reader, if it has one.
+fn own() -> Option<&'static Reader> {
+    REGISTERED.try_with(|registered| registered.0.get()).ok().flatten()
 }
 
 /// The calling thread's reader; none if the thread is ending.
@@ -152,7 +160,9 @@ pub(crate) fn register() -> Option<&'static Reader> {
                 })
             });
             registered.0.set(Some(reader));
-            OWN.set(Some(reader));
+            if !reader.fences_itself {
+                hot(|thread| thread.reader.set(Some(reader)));
+            }
             reader
         })
         .ok()
@@ -198,7 +208,7 @@ mod tests {
             scope.spawn(|| {
                 let section = register().unwrap().enter();
                 // One within another ends with the outer one.
-                drop(own().unwrap().enter());
+                assert!(section.is_some() && own().unwrap().enter().is_none());
                 entered.wait();
                 leave.wait();
                 drop(section);
@@ -208,7 +218,7 @@ mod tests {
             leave.wait();
             assert_eq!(wait_for_all(Duration::from_secs(60)), Ok(()));
         });
-        let section = register().unwrap().enter();
+        let section = register().unwrap().enter().unwrap();
         assert_eq!(wait_for_all(Duration::from_secs(60)), Err(Stuck::Own));
         drop(section);
         assert_eq!(wait_for_all(Duration::from_secs(60)), Ok(()));

@@ -31,6 +31,7 @@ use bufpool_policies::mix64;
 use parking_lot::Mutex;
 
 use crate::Site;
+use crate::hot_thread::hot;
 
 /// Scopes that nest; one entered deeper than this counts as the innermost that was not.
 const DEPTH_MAX: u32 = 64;
@@ -44,7 +45,6 @@ const KNOWN_CHAINS: usize = 64;
 pub(crate) struct ScopeId(pub u64);
 
 thread_local! {
-    static CURRENT: Cell<Context> = const { Cell::new(Context::NONE) };
     /// Guards that live on the thread.
     static LEVEL: Cell<u32> = const { Cell::new(0) };
     static KNOWN: Known = const {
@@ -53,9 +53,9 @@ thread_local! {
 }
 
 /// The scope that the thread is in.
-#[inline]
+#[inline(always)]
 pub(crate) fn current() -> ScopeId {
-    CURRENT.get().scope
+    Context::current().scope
 }
 
 /// The scopes that a thread is in, to be taken elsewhere: [`Tenant::in_context`](crate::Tenant::in_context) makes accesses
@@ -75,7 +75,7 @@ impl Context {
     /// The context of the calling thread.
     #[inline]
     pub fn current() -> Self {
-        CURRENT.get()
+        hot(|thread| thread.context.get())
     }
 
     /// The context of a scope within this one. `key` tells apart what comes from one place, such as nodes of a plan; beyond 64
@@ -98,7 +98,12 @@ impl Context {
     pub fn enter(self) -> Scope {
         let level = LEVEL.get() + 1;
         LEVEL.set(level);
-        Scope { outer: CURRENT.replace(self), context: self, level, not_send: PhantomData }
+        Scope {
+            outer: hot(|thread| thread.context.replace(self)),
+            context: self,
+            level,
+            not_send: PhantomData,
+        }
     }
 
     #[inline]
@@ -149,7 +154,7 @@ impl Drop for Scope {
     fn drop(&mut self) {
         if LEVEL.get() >= self.level {
             LEVEL.set(self.level - 1);
-            CURRENT.set(self.outer);
+            hot(|thread| thread.context.set(self.outer));
         }
     }
 }

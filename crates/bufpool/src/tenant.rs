@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bufpool_policies::{DirectiveError, DirectoryError, FrameId, PageId, TenantId};
@@ -15,7 +15,7 @@ use parking_lot::MutexGuard;
 use crate::access::Limit;
 use crate::access_log::Party;
 use crate::asynchronous::{ReadFuture, WriteFuture};
-use crate::call_site::{Place, SiteRef};
+use crate::call_site::{Origin, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{File, Page};
 use crate::guard::{Pin, ReadGuard, WriteGuard};
@@ -49,10 +49,13 @@ pub struct Tenant {
 }
 
 struct TenantShared {
-    /// The pool; null once the tenant is closed, so that a hit looks at one word for both.
-    open_in: AtomicPtr<PoolShared>,
+    /// The pool's serial number; [`CLOSED`] once the tenant is closed, so that a hit looks at one word for both.
+    open_in: AtomicU64,
     name: Arc<str>,
 }
+
+/// No pool's serial number.
+const CLOSED: u64 = u64::MAX;
 
 /// A tenant about to be opened; see [`Pool::tenant`](crate::Pool::tenant).
 ///
@@ -244,7 +247,7 @@ macro_rules! access_functions {
             $($receiver)*,
             pages: &[Page<'g>],
         ) -> Vec<Result<Option<ReadGuard<'g>>>> $($bound)* {
-            $tenant.guard_many(pages, $site)
+            $tenant.guard_many(pages, $site.site())
         }
 
         /// Begins to bring pages in that will be needed soon, and returns at once: how many reads were begun. Pages that are in
@@ -263,7 +266,7 @@ macro_rules! access_functions {
         /// ```
         #[track_caller]
         pub fn prefetch<'g>($($receiver)*, pages: impl IntoIterator<Item = Page<'g>>) -> usize $($bound)* {
-            $tenant.prefetch_all(pages, $site)
+            $tenant.prefetch_all(pages, $site.site())
         }
 
         /// Shared access to `page`, as a future for any executor; nothing happens before its first poll. One access, from
@@ -282,7 +285,7 @@ macro_rules! access_functions {
         /// If a future is polled again after it was ready.
         #[track_caller]
         pub fn read_async<'g>($($receiver)*, page: Page<'g>) -> ReadFuture $($bound)* {
-            $tenant.read_future(page, $site)
+            $tenant.read_future(page, $site.site())
         }
 
         /// Exclusive access to `page`, as a future; see [`read_async`](Self::read_async).
@@ -292,7 +295,7 @@ macro_rules! access_functions {
         /// As [`write`](Self::write), and as [`read_async`](Self::read_async); [`ErrorKind::Unsupported`] for an optimistic file.
         #[track_caller]
         pub fn write_async<'g>($($receiver)*, page: Page<'g>) -> WriteFuture $($bound)* {
-            $tenant.write_future(page, $site)
+            $tenant.write_future(page, $site.site())
         }
 
         /// Reads `page` of an optimistic file without a latch, and so without writing anything that threads share. Returns
@@ -360,11 +363,11 @@ fn or_none<G>(granted: Result<G>) -> Result<Option<G>> {
 }
 
 impl Tenant {
-    access_functions!([&'g self] [] self, SiteRef::caller());
+    access_functions!([&'g self] [] self, Origin::caller());
 
     pub(crate) fn new(pool: PoolHandle, id: TenantId, name: Arc<str>) -> Self {
         let party = Party::new(pool.serial, id);
-        let open_in = AtomicPtr::new(Arc::as_ptr(pool.shared()).cast_mut());
+        let open_in = AtomicU64::new(pool.serial);
         Self { pool, party, shared: Arc::new(TenantShared { open_in, name }) }
     }
 
@@ -407,13 +410,13 @@ impl Tenant {
 
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        self.shared.open_in.load(Ordering::Relaxed).is_null()
+        self.shared.open_in.load(Ordering::Relaxed) == CLOSED
     }
 
-    /// Neither is closed, and they belong together. A closed file has no resident pages.
+    /// The tenant is open, in this pool: that of the file it wants to use. A closed file has no resident pages.
     #[inline(always)]
-    pub(crate) fn may_use(&self, file: &File) -> bool {
-        std::ptr::eq(Arc::as_ptr(file.pool.shared()), self.shared.open_in.load(Ordering::Relaxed))
+    pub(crate) fn may_use(&self, pool: &PoolShared) -> bool {
+        pool.serial == self.shared.open_in.load(Ordering::Relaxed)
     }
 
     /// The name given at opening.
@@ -560,7 +563,7 @@ impl Tenant {
         let entry = &mut policy.tenants[self.tenant_id().index()];
         entry.closed = true;
         entry.floor_frames = 0;
-        self.shared.open_in.store(std::ptr::null_mut(), Ordering::Relaxed);
+        self.shared.open_in.store(CLOSED, Ordering::Relaxed);
         Ok(())
     }
 
@@ -603,7 +606,7 @@ impl Tenant {
 }
 
 impl<'t> At<'t> {
-    access_functions!([&self] [where 't: 'g] self.tenant, self.site_ref());
+    access_functions!([&self] [where 't: 'g] self.tenant, self.origin());
 
     /// The tenant.
     pub fn tenant(&self) -> &'t Tenant {
@@ -624,9 +627,9 @@ impl<'t> At<'t> {
 
     #[track_caller]
     #[inline]
-    fn site_ref(&self) -> SiteRef {
+    fn origin(&self) -> Origin {
         let place = self.site.map_or(Place::caller(), Place::Named);
-        SiteRef { place, scope: self.context.unwrap_or_else(Context::current).scope() }
+        Origin::new(place, self.context.map(Context::scope))
     }
 }
 
