@@ -187,6 +187,8 @@ fn a_miss_within_an_optimistic_read_ends() {
     for number in 0..32 {
         drop(tenant.create_optimistic(file.page(number)).unwrap());
     }
+    // Of a dirty page the miss would get another frame, from the reserve.
+    file.flush().unwrap();
     tenant.optimistic(file.page(31), |_| ()).unwrap();
     let within = |_: PageView<'_>| tenant.read(file.page(60)).map(drop).map_err(|error| error.kind());
     assert_eq!(tenant.optimistic(file.page(31), within).unwrap().0, Err(ErrorKind::SelfDeadlock));
