@@ -44,8 +44,10 @@ impl<const K: usize, const V: usize> BTree<K, V> {
         let mut blocked = Vec::new();
         while let Some(first) = level.first().filter(|node| !node.is_leaf()) {
             let below = first.level() - 1;
-            let mut descents: Vec<Descent> =
-                at.iter().map(|&(node, key)| (level[node].child_of(&keys[key]), key)).collect();
+            let places =
+                places(at.iter().map(|&(node, key)| (level[node].keys(), &keys[key])), |k, key| k <= key);
+            let children = at.iter().zip(places).map(|(&(node, key), place)| (level[node].child(place), key));
+            let mut descents: Vec<Descent> = children.collect();
             descents.sort_unstable();
             let groups: Vec<&[Descent]> = descents.chunk_by(|a, b| a.0 == b.0).collect();
             let pages: Vec<Page<'_>> = groups.iter().map(|group| self.file.page(group[0].0)).collect();
@@ -63,10 +65,63 @@ impl<const K: usize, const V: usize> BTree<K, V> {
             }
             level = children;
         }
-        for (node, key) in at {
-            let leaf = &level[node];
-            values[key] = leaf.search(&keys[key]).ok().map(|at| *leaf.value(at));
+        let places = places(at.iter().map(|&(leaf, key)| (level[leaf].keys(), &keys[key])), |k, key| k < key);
+        for ((leaf, key), place) in at.into_iter().zip(places) {
+            let leaf = &level[leaf];
+            let is_there = leaf.keys().get(place) == Some(&keys[key]);
+            values[key] = is_there.then(|| *leaf.value(place));
         }
         Ok(blocked)
+    }
+}
+
+/// A binary search under way: the answer is at least `from` and at most `from + left`.
+struct Search<'n, const K: usize> {
+    keys: &'n [[u8; K]],
+    key: &'n [u8; K],
+    from: usize,
+    left: usize,
+}
+
+/// For each key, how many of its node's keys are before it; as `partition_point` for each, but side by side: nodes that come from far away in
+/// memory then come together, and not one after the other.
+fn places<'n, const K: usize>(
+    searches: impl Iterator<Item = (&'n [[u8; K]], &'n [u8; K])>,
+    is_before: impl Fn(&[u8; K], &[u8; K]) -> bool,
+) -> Vec<usize> {
+    let mut searches: Vec<Search<'n, K>> =
+        searches.map(|(keys, key)| Search { keys, key, from: 0, left: keys.len() }).collect();
+    let mut is_open = true;
+    while is_open {
+        is_open = false;
+        for search in searches.iter_mut().filter(|search| search.left > 0) {
+            let half = search.left / 2;
+            let right = is_before(&search.keys[search.from + half], search.key);
+            // Without branches: a processor that guesses wrong starts over with the searches behind this one.
+            search.from += usize::from(right) * (half + 1);
+            search.left = half - usize::from(right && search.left % 2 == 0);
+            is_open |= search.left > 0;
+        }
+    }
+    searches.into_iter().map(|search| search.from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn searches_side_by_side_find_what_single_ones_do() {
+        let keys: Vec<[u8; 1]> = (0..40).map(|at| [at * 5 + 3]).collect();
+        for len in 0..=keys.len() {
+            let nodes: Vec<_> =
+                (0..=255).map(|key| (&keys[..len - usize::from(key) % (len + 1)], [key])).collect();
+            let searches = || nodes.iter().map(|(keys, key)| (*keys, key));
+            let expected = |is_before: fn(&[u8; 1], &[u8; 1]) -> bool| -> Vec<usize> {
+                searches().map(|(keys, key)| keys.partition_point(|k| is_before(k, key))).collect()
+            };
+            assert_eq!(places(searches(), |k, key| k < key), expected(|k, key| k < key));
+            assert_eq!(places(searches(), |k, key| k <= key), expected(|k, key| k <= key));
+        }
     }
 }
