@@ -75,13 +75,14 @@ impl PoolShared {
     pub(crate) fn admit_all(
         &self,
         tenant: &Tenant,
-        pages: impl Iterator<Item = PageId> + Clone,
+        pages: impl ExactSizeIterator<Item = PageId> + Clone,
         site: SiteRef,
     ) -> Vec<Admitted> {
         let has_neighbours = pages.clone().zip(pages.clone().skip(1)).any(|(a, b)| b.0 == a.0 + 1);
         let rules = self.claim_rules();
         let Ok(mut policy) = tenant.lock_policy(Purpose::Read.operation()) else { return Vec::new() };
         self.drain_own_log_into(&mut policy);
+        policy.touch_upcoming(pages.len(), &self.frames);
         let admit = |page| policy.admit(page, tenant.tenant_id(), site, false, &rules);
         let mut admitted: Vec<Admitted> = pages.map_while(admit).collect();
         if has_neighbours {

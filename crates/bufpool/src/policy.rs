@@ -288,6 +288,17 @@ impl PolicyState {
         Some(admitted)
     }
 
+    /// Touches the words of the pages that are likely to make room for the next `count`, so that they come from memory side by side
+    /// and not one after the other.
+    pub fn touch_upcoming(&self, count: usize, frames: &FrameTable) {
+        let word_of = |frame| {
+            let page = frames.get(frame).page()?;
+            self.file(page.file())?.table.get(page.number())
+        };
+        let words = self.directory.upcoming().take(count).filter_map(word_of);
+        std::hint::black_box(words.filter(|word| word.state().is_unlatched()).count());
+    }
+
     /// Lets neighbouring pages come into frames that are neighbours as far as possible, which makes one piece of memory of a transfer:
     /// the admitted pages, in their order, get their frames in ascending order. The answers are rearranged likewise.
     pub fn line_up(&mut self, admitted: &mut [Admitted]) {

@@ -221,6 +221,7 @@ impl PoolShared {
             ClaimRules { frames: &self.frames, reserve: &self.reserve, durable_lsn: 0, dirty: Dirty::Left };
         let mut policy = self.policy.lock();
         let room = policy.room_ahead(account.tenant).min(pages.len());
+        policy.touch_upcoming(room, &self.frames);
         let admit = |page| policy.admit_ahead(page, account, &rules);
         let mut admitted: Vec<Admitted> = pages.clone().take(room).map_while(admit).collect();
         policy.line_up(&mut admitted);

@@ -30,6 +30,9 @@ pub(crate) const RUN_BYTES: usize = 256 << 10;
 /// Pages that get frames under one hold of the policy lock, but for the rest of a transfer.
 const STEP_PAGES: usize = 16;
 
+/// Pages whose words are fetched together.
+const TOUCHED_PAGES: usize = 16;
+
 const OPERATION: &str = "read page";
 
 /// What became of each page of a list, in its order: a guard, an error, or none where that would have meant waiting.
@@ -129,6 +132,9 @@ impl<'g> Batch<'_, 'g> {
         for (index, page) in self.pages.iter().copied().enumerate() {
             if self.taken == most {
                 return;
+            }
+            if index % TOUCHED_PAGES == 0 {
+                touch_words(self.pages[index..].iter().take(TOUCHED_PAGES));
             }
             match self.take_one(index, page) {
                 Ok(true) => self.taken += 1,
@@ -267,6 +273,7 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
 
     fn publish(&mut self) {
         let tenant = self.batch.tenant;
+        touch_words(self.arrived.iter().map(|(load, _)| &load.page));
         {
             let mut policy = tenant.pool.policy.lock();
             for (load, lease) in &self.arrived {
@@ -342,6 +349,12 @@ impl<'g> Stream<'_, '_, 'g> {
             self.publish();
         }
     }
+}
+
+/// Fetches the words of pages side by side: an operation on one waits for it, and no load overtakes that.
+fn touch_words<'p, 'g: 'p>(pages: impl Iterator<Item = &'p Page<'g>>) {
+    let words = pages.filter_map(|page| page.file().shared.table.get(page.number()));
+    std::hint::black_box(words.filter(|word| word.state().is_absent()).count());
 }
 
 /// `b` is the next page of the same file.

@@ -167,6 +167,10 @@ fn agrees_with_a_plain_list() {
             let known = naive.pages.iter().filter(|(_, ahead)| !ahead).map(|(page, _)| *page);
             assert_eq!(order, known.collect::<Vec<_>>());
             assert_eq!(driver.frames.len(), naive.pages.len());
+            let upcoming = driver.directory.upcoming().map(|frame| driver.directory.page(frame).unwrap().0);
+            let is_full = naive.pages.len() == frames as usize;
+            let next: Vec<u64> = naive.pages.iter().filter(|_| is_full).map(|(page, _)| *page).collect();
+            assert_eq!(upcoming.collect::<Vec<_>>(), next);
             for (page, ahead) in &naive.pages {
                 assert_eq!(driver.directory.is_ahead(driver.frames[&PageId(*page)], PageId(*page)), *ahead);
             }

@@ -214,6 +214,15 @@ impl Directory {
         std::hint::black_box(touched);
     }
 
+    /// The frames that questions look at next if no frame is free, as far as they lie in one account's list and no placeholder, cap or
+    /// manager says otherwise: for drivers that have to fetch what they know of them.
+    pub fn upcoming(&self) -> impl Iterator<Item = FrameId> {
+        let heads = if self.floors_frames > 0 { &self.open_heads } else { &self.all_heads };
+        let account = heads.least().filter(|_| self.free.len == 0);
+        let ledger = account.map(|account| self.accounts[account.index()].ledger.iter(&self.frames));
+        ledger.into_iter().flatten().map(FrameId)
+    }
+
     /// The page admitted to `frame` has been read.
     pub fn loaded(&mut self, frame: FrameId) {
         let owner = self.frames[frame.0].owner;
