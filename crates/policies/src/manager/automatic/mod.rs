@@ -238,12 +238,9 @@ impl Automatic {
         self.samples.follow(self.judge.followed(), forgotten);
     }
 
-    /// The page's kind, and whether it was here lately, if it comes in now.
-    fn recall(&self, page: PageId, now: u32) -> (u8, bool) {
-        match self.departed.find(page) {
-            Some(departed) => (self.classes.kind(now.wrapping_sub(departed.last)), true),
-            None => (NEW, false),
-        }
+    /// The kind of a page that comes in now and was in the pool when `departed` was noted.
+    fn kind_of(&self, departed: Option<Departed>, now: u32) -> u8 {
+        departed.map_or(NEW, |departed| self.classes.kind(now.wrapping_sub(departed.last)))
     }
 
     /// While every page is sampled: learns from the access that misses, so that the shadow followed makes room for its
@@ -258,7 +255,7 @@ impl Automatic {
         {
             let now = self.now.wrapping_add(TIME_PER_MISS);
             let stream = self.streams.find(&mut self.classes, access.context, access.file, now);
-            let (kind, _) = self.recall(access.page, now);
+            let kind = self.kind_of(self.departed.find(access.page), now);
             let frames = self.own.len() as u32;
             let slot = self.learn(&SampledAccess { page: access.page, stream, kind, now, slot: NIL, frames });
             self.samples.count_ahead(slot);
@@ -272,7 +269,8 @@ impl Automatic {
         let age = |frame: u32| now.wrapping_sub(frames[frame as usize].last);
         for _ in 0..DRAWN {
             let frame = self.own[self.random.below(self.own.len() as u64) as usize];
-            self.by_class.consider(frame, age(frame), &self.classes);
+            let age = age(frame);
+            self.by_class.consider(frame, age, self.classes.bucket(age), &self.classes);
         }
         let Some(least) = self.by_class.least(&self.classes, age) else { return candidate };
         let mut may_go = |frame: u32| frame == candidate.0 || !busy(FrameId(frame));
@@ -333,8 +331,8 @@ impl Manager for Automatic {
         let own_at = self.own.len() as u32;
         self.own.push(frame);
         let stream = self.streams.find(&mut self.classes, block.context, block.file, now);
-        let (kind, twice) = self.recall(block.page, now);
-        self.departed.take(block.page);
+        let departed = self.departed.take(block.page);
+        let (kind, twice) = (self.kind_of(departed, now), departed.is_some());
         let (mut sample, mut marks) = (NIL, 0);
         if self.samples.takes(block.page) {
             let counted = self.samples.counted_ahead(block.page);
@@ -384,8 +382,7 @@ impl Manager for Automatic {
         if !self.samples.is_complete() {
             self.by_use[usize::from(entry.marks.has(Marks::TWICE))].remove(&mut self.order, frame.0);
             self.by_use[1].push_tail(&mut self.order, frame.0);
-            self.by_class.remove(frame.0);
-            self.by_class.push(frame.0, self.streams.class(slot, entry.kind), &self.classes);
+            self.by_class.use_again(frame.0, self.streams.class(slot, entry.kind), &self.classes);
         }
         entry.marks.0 |= Marks::TWICE;
         if entry.marks.has(Marks::SAMPLED) && !self.samples.is_repeated(entry.sample, now, self.repeat_time) {

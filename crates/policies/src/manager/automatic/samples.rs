@@ -109,6 +109,8 @@ pub(super) struct Samples {
     stray_links: Links,
     /// The next sample whose age is looked at.
     cursor: u32,
+    /// The sample whose access was counted ahead last.
+    latest_ahead: u32,
 }
 
 impl Samples {
@@ -135,6 +137,7 @@ impl Samples {
             strays: List::new(),
             stray_links: Links::default(),
             cursor: 0,
+            latest_ahead: NIL,
         }
     }
 
@@ -214,19 +217,23 @@ impl Samples {
         let sample = &mut self.samples[slot as usize];
         (sample.last, sample.class, sample.stream, sample.kind, sample.bucket) =
             (now, class, stream, kind, 0);
-        if known.is_some() {
-            self.unlink(slot);
-        }
-        self.enter_lru(slot, capacity);
-        self.enter_arc(slot, capacity);
-        let kept_at = self.samples[slot as usize].kept_at;
-        if kept_at == NIL {
-            self.keep(slot, capacity, classes);
+        if had.has(Expert::Lru) && self.lru_oldest != slot && self.lru_len <= capacity {
+            self.recency.move_to_tail(&mut self.links, slot);
         } else {
-            self.by_class.remove(kept_at);
+            if known.is_some() {
+                self.unlink(slot);
+            }
+            self.enter_lru(slot, capacity);
         }
-        let kept_at = self.samples[slot as usize].kept_at;
-        self.by_class.push(kept_at, streams.class(stream, kind), classes);
+        self.enter_arc(slot, capacity);
+        let valued = streams.class(stream, kind);
+        match self.samples[slot as usize].kept_at {
+            NIL => {
+                let number = self.keep(slot, capacity, classes);
+                self.by_class.push(number, valued, classes);
+            }
+            number => self.by_class.use_again(number, valued, classes),
+        }
         Sampled { slot, forgotten, had, known: known.is_some() }
     }
 
@@ -265,12 +272,21 @@ impl Samples {
     /// The access for which the page of `slot` is to come in has been counted.
     pub fn count_ahead(&mut self, slot: u32) {
         self.samples[slot as usize].ahead = true;
+        self.latest_ahead = slot;
     }
 
     /// The slot of `page` if it is remembered and its access was counted ahead.
     pub fn counted_ahead(&self, page: PageId) -> Option<u32> {
+        let is_ahead = |slot: u32| {
+            let sample = self.samples.get(slot as usize)?;
+            (sample.page == page).then_some(sample.ahead)
+        };
+        let latest = self.latest_ahead;
+        if let Some(ahead) = is_ahead(latest) {
+            return ahead.then_some(latest);
+        }
         let slot = self.index.find(page.0, |slot| self.samples[slot as usize].page.0)?;
-        self.samples[slot as usize].ahead.then_some(slot)
+        (is_ahead(slot) == Some(true)).then_some(slot)
     }
 
     /// The page of `slot`, or one no longer remembered, has left `frame`.
@@ -287,13 +303,13 @@ impl Samples {
             self.cursor = if self.cursor + 1 < self.samples.len() as u32 { self.cursor + 1 } else { 0 };
             let sample = &mut self.samples[self.cursor as usize];
             let age = now.wrapping_sub(sample.last);
+            let bucket = classes.bucket(age);
             if sample.kept_at != NIL {
-                self.by_class.consider(sample.kept_at, age, classes);
+                self.by_class.consider(sample.kept_at, age, bucket, classes);
             }
             if sample.class == NONE {
                 continue;
             }
-            let bucket = classes.bucket(age);
             if bucket != usize::from(sample.bucket) {
                 classes.wait(sample.class, usize::from(sample.bucket), bucket);
                 sample.bucket = bucket as u8;
@@ -434,8 +450,12 @@ impl Samples {
     }
 
     fn enter_arc(&mut self, slot: u32, capacity: u32) {
-        let mut arc = std::mem::take(&mut self.arc);
         let place = self.samples[slot as usize].arc;
+        if place.is_resident() && self.arc.hit(slot, place, capacity) {
+            self.samples[slot as usize].arc = Place::T2;
+            return;
+        }
+        let mut arc = std::mem::take(&mut self.arc);
         arc.access(slot, place, capacity, &mut |slot, place| {
             let before = std::mem::replace(&mut self.samples[slot as usize].arc, place);
             if before.is_resident() != place.is_resident() {
@@ -446,7 +466,7 @@ impl Samples {
     }
 
     /// Makes room in the shadow by value, and gives `slot`, which is used now, a number there.
-    fn keep(&mut self, slot: u32, capacity: u32, classes: &Classes) {
+    fn keep(&mut self, slot: u32, capacity: u32, classes: &Classes) -> u32 {
         while self.kept.len() - self.vacant.len() >= capacity as usize {
             let (samples, kept, now) = (&self.samples, &self.kept, self.samples[slot as usize].last);
             let age = |number: u32| now.wrapping_sub(samples[kept[number as usize] as usize].last);
@@ -460,6 +480,7 @@ impl Samples {
         self.kept[number as usize] = slot;
         self.samples[slot as usize].kept_at = number;
         self.set_held(slot, Expert::Value, true);
+        number
     }
 
     fn give_up(&mut self, slot: u32) {
