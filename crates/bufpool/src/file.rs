@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bufpool_policies::{FileId, PageId};
+use crossbeam::utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -50,13 +51,13 @@ pub(crate) struct FileShared {
     pub optimistic: bool,
     pub table: PageTable,
     pub gate: Gate,
-    /// None once the file is closed.
-    io: RwLock<Option<Arc<IoFile>>>,
+    /// None once the file is closed. Like `unsynced` changed with each write, so away from what each access reads.
+    io: CachePadded<RwLock<Option<Arc<IoFile>>>>,
     /// The first failure of a write or sync.
     poison: Mutex<Option<Error>>,
     /// Pages were written since the last sync; set before a written page is let go of. Also set when the file is opened or
     /// reopened, because what is found in it may be as little durable as what was written.
-    unsynced: AtomicBool,
+    unsynced: CachePadded<AtomicBool>,
     /// Held during a sync, so that whoever finds nothing to sync has waited for those who did.
     sync: Mutex<()>,
     /// Held by what changes the file's length.
@@ -360,9 +361,9 @@ impl FileShared {
             optimistic: parts.optimistic,
             table: PageTable::new(),
             gate: Gate::new(parts.read_only, parts.pages),
-            io: RwLock::new(Some(parts.io)),
+            io: CachePadded::new(RwLock::new(Some(parts.io))),
             poison: Mutex::new(None),
-            unsynced: AtomicBool::new(!parts.read_only),
+            unsynced: CachePadded::new(AtomicBool::new(!parts.read_only)),
             sync: Mutex::new(()),
             length: Mutex::new(()),
             handles: AtomicUsize::new(0),

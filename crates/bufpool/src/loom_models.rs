@@ -19,6 +19,7 @@ use crate::latch::{Hold, Latch, Loading, Patience, acquire, acquire_resident, pa
 use crate::page_table::{PageTable, PageTableBudget};
 use crate::page_word::{PageWord, Want};
 use crate::readers::Reader;
+use crate::reserve::Reserve;
 use crate::sync::{AtomicU64, Mutex, Ordering, fence};
 
 const PATIENT: Patience = Patience::Limit(std::time::Duration::MAX);
@@ -298,6 +299,107 @@ fn flushing_everything_against_a_holder_who_fetches_another_page() {
         let left_dirty = holder.join().unwrap();
         assert!(left_dirty != written[1], "written by one of the two, and only once");
         assert!(pages[0].frame.is_dirty() || written[0]);
+    });
+}
+
+/// A page that stays is written from a copy in the reserve and changed meanwhile, while a miss waits for the frame of the copy: it gets
+/// it when the copy is written, and not before, and the page is clean only if what was written is what it is.
+#[test]
+fn a_copy_in_flight_while_a_miss_waits_for_its_frame() {
+    model(|| {
+        let (page, ends) = (Page::resident(), Arc::new(WriteEnds::default()));
+        assert!(page.frame.mark_dirty());
+        // Of the reserve's only frame, the bytes are those of a page that nobody names.
+        let (reserve, spare) = (Arc::new(Reserve::new(1, vec![lease()], 0)), Page::absent());
+        let writer = {
+            let (page, ends) = (Arc::clone(&page), Arc::clone(&ends));
+            let (reserve, spare) = (Arc::clone(&reserve), Arc::clone(&spare));
+            thread::spawn(move || {
+                let held = latch(&page, Want::Shared);
+                let copy = reserve.take_spare()?;
+                assert!(page.frame.begin_write());
+                let mark = page.frame.mark();
+                spare.write(page.read());
+                drop(held);
+                // The device takes its time.
+                thread::yield_now();
+                let written = spare.read();
+                page.frame.mark_written(mark);
+                page.frame.end_write();
+                reserve.give_back(copy);
+                ends.announce();
+                Some(written)
+            })
+        };
+        let changer = {
+            let page = Arc::clone(&page);
+            thread::spawn(move || {
+                let mut held = latch(&page, Want::Exclusive);
+                held.set_changed();
+                page.frame.mark_dirty();
+                page.write(2);
+            })
+        };
+        let lease = reserve.take_until(std::time::Instant::now()).expect("waited for");
+        spare.write(9);
+        let written = writer.join().unwrap();
+        changer.join().unwrap();
+        assert!(page.frame.is_dirty() || written == Some(2), "{written:?}");
+        assert!(!page.frame.is_writing() && !reserve.has_free());
+        reserve.give_back(lease);
+    });
+}
+
+/// A dirty victim leaves with its frame, which a miss waits for, while another thread wants the victim: the frame gets its next page when
+/// the victim is in its file, and whoever finds the victim absent finds it there.
+#[test]
+fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
+    struct Word(Arc<Page>);
+    impl std::ops::Deref for Word {
+        type Target = PageWord;
+        fn deref(&self) -> &PageWord {
+            &self.0.word
+        }
+    }
+    struct File(UnsafeCell<u32>);
+    // SAFETY: written by the writer before the page is absent, and read by who has found it absent, which is what the model checks.
+    unsafe impl Sync for File {}
+    // SAFETY: as above.
+    unsafe impl Send for File {}
+    model(|| {
+        let (victim, file) = (Page::resident(), Arc::new(File(UnsafeCell::new(0))));
+        let reserve = Arc::new(Reserve::new(1, Vec::new(), 0));
+        assert!(victim.frame.mark_dirty());
+        let mut held =
+            Latch::try_new(Word(Arc::clone(&victim)), Want::Exclusive).ok().expect("nobody else has it");
+        held.set_changed();
+        victim.write(7);
+        let (departing, lease) = held.depart();
+        let writer = {
+            let (victim, file, reserve) = (Arc::clone(&victim), Arc::clone(&file), Arc::clone(&reserve));
+            thread::spawn(move || {
+                // SAFETY: nobody reads the file before the page is absent; loom fails the model otherwise.
+                file.0.with_mut(|contents| unsafe { *contents = victim.read() });
+                victim.frame.vacate(false);
+                reserve.give_back(lease);
+                departing.finish();
+            })
+        };
+        let reader = {
+            let (victim, file) = (Arc::clone(&victim), Arc::clone(&file));
+            thread::spawn(move || {
+                match acquire(&victim.word, Want::Shared, PATIENT).ok().expect("no deadlock").0 {
+                    Hold::Latched(_) => unreachable!("it is departing, and nobody brings it in"),
+                    // SAFETY: the page is absent, so its writer is through.
+                    Hold::Load(_loading) => file.0.with(|contents| unsafe { *contents }),
+                }
+            })
+        };
+        let _lease = reserve.take_until(std::time::Instant::now()).expect("waited for");
+        victim.write(9);
+        writer.join().unwrap();
+        assert_eq!(reader.join().unwrap(), 7);
+        assert!(victim.word.state().is_absent() && victim.frame.page().is_none());
     });
 }
 

@@ -97,7 +97,8 @@ pub(crate) struct PoolShared {
     /// Wakes futures that wait for a latch or a frame.
     pub timer: Timer,
     pub frame_freed: Condvar,
-    pub write_ends: WriteEnds,
+    // Locked at the end of each write, so away from what each access reads.
+    pub write_ends: CachePadded<WriteEnds>,
 }
 
 /// Counts that the directory does not keep.
@@ -140,7 +141,7 @@ impl Pool {
         let (arena, mut free) = mapped.map_err(|error| Error::from_io(OPERATION, error))?;
         arena.register(&*backend);
         let hook_buffers = HookBuffers::new(free.split_off((frames + reserve) as usize));
-        let reserve = Reserve::new(free.split_off(frames as usize), reserve_low as usize);
+        let reserve = Reserve::new(frames + reserve, free.split_off(frames as usize), reserve_low as usize);
         let write_back = Arc::new(WriteBack::new(reserve.frames()));
         let directory = Directory::new(DirectoryOptions {
             frames,
@@ -205,7 +206,7 @@ impl Pool {
             frame_lock: Mutex::new(()),
             timer: Timer::default(),
             frame_freed: Condvar::new(),
-            write_ends: WriteEnds::default(),
+            write_ends: CachePadded::default(),
         });
         if options.deterministic.is_none() {
             let started = shared.write_back.start(Arc::downgrade(&shared));
@@ -328,6 +329,12 @@ impl Pool {
     /// Bytes of a page.
     pub fn page_bytes(&self) -> usize {
         self.shared.page_bytes
+    }
+
+    /// For unit tests.
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &PoolShared {
+        &self.shared
     }
 
     /// Recounts the pool's state and panics where it contradicts itself. For tests, while no other thread uses the pool.

@@ -1,36 +1,39 @@
 //! Frames that policies never see: the clean reserve, and buffers for pages that hooks prepare.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
-
-use crate::arena::FrameLease;
+use crate::arena::{FrameLease, FreeLeases};
+use crate::sync::{AtomicU32, Condvar, Mutex, Ordering};
 
 /// The clean reserve: frames for which those of dirty victims are exchanged, and to which pages on their way to their files are copied.
 /// Which frames these are changes with each exchange; how many there are does not.
 ///
-/// They are handed out in the order in which they came back. Writes end run by run, so pages that come in one after the other lie side by
-/// side in memory as their predecessors did, and a transfer of one piece costs kernel and device less than one of many.
+/// They are handed out in the order of their addresses, round and round: pages that come in one after the other lie side by side in memory
+/// as their predecessors did, and a transfer of one piece costs kernel and device less than one of many.
 ///
 /// Between two marks. *High* is how many there are; the background writer does not rest before all are free again. *Low* is how
 /// many are kept for misses: copies of pages that nobody is about to evict are not taken from the last of them.
 pub(crate) struct Reserve {
-    free: Mutex<VecDeque<FrameLease>>,
+    free: Mutex<FreeLeases>,
     returned: Condvar,
     /// As many as `free` has, for looks without the lock.
-    count: AtomicUsize,
+    count: AtomicU32,
     high: usize,
     low: usize,
 }
 
 impl Reserve {
-    /// All of `leases`, of which the last `low` that are free are for misses.
-    pub fn new(leases: Vec<FrameLease>, low: usize) -> Self {
+    /// All of `leases`, of which the last `low` that are free are for misses. They may be exchanged for any frames below `frames`.
+    pub fn new(frames: u32, leases: Vec<FrameLease>, low: usize) -> Self {
         let high = leases.len();
-        let free = VecDeque::from(leases);
-        Self { free: Mutex::new(free), returned: Condvar::new(), count: AtomicUsize::new(high), high, low }
+        let free = FreeLeases::new(frames, leases);
+        Self {
+            free: Mutex::new(free),
+            returned: Condvar::default(),
+            count: AtomicU32::new(high as u32),
+            high,
+            low,
+        }
     }
 
     /// How many frames it has, free or not.
@@ -40,7 +43,7 @@ impl Reserve {
 
     /// How many were free a moment ago.
     pub fn free(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
+        self.count.load(Ordering::Relaxed) as usize
     }
 
     /// Whether a frame could be had a moment ago.
@@ -61,10 +64,9 @@ impl Reserve {
     /// A frame for a victim, which may come free until then.
     pub fn take_until(&self, until: Instant) -> Option<FrameLease> {
         let mut free = self.free.lock();
-        while free.is_empty() {
-            if self.returned.wait_until(&mut free, until).timed_out() {
-                break;
-            }
+        // Loom knows no time: whoever waits there gets a frame, or the model ends in a deadlock.
+        while free.len() == 0 && (cfg!(bufpool_loom) || Instant::now() < until) {
+            free = self.returned.wait(free, Some(until));
         }
         self.take_from(&mut free)
     }
@@ -74,9 +76,9 @@ impl Reserve {
         if free.len() <= left { None } else { self.take_from(&mut free) }
     }
 
-    fn take_from(&self, free: &mut VecDeque<FrameLease>) -> Option<FrameLease> {
-        let lease = free.pop_front();
-        self.count.store(free.len(), Ordering::Relaxed);
+    fn take_from(&self, free: &mut FreeLeases) -> Option<FrameLease> {
+        let lease = free.take();
+        self.count.store(free.len() as u32, Ordering::Relaxed);
         lease
     }
 
@@ -86,8 +88,8 @@ impl Reserve {
 
     pub fn give_back_all(&self, leases: impl IntoIterator<Item = FrameLease>) {
         let mut free = self.free.lock();
-        free.extend(leases);
-        self.count.store(free.len(), Ordering::Relaxed);
+        leases.into_iter().for_each(|lease| free.put(lease));
+        self.count.store(free.len() as u32, Ordering::Relaxed);
         drop(free);
         self.returned.notify_all();
     }
@@ -103,14 +105,14 @@ pub(crate) struct HookBuffers {
 
 impl HookBuffers {
     pub fn new(leases: Vec<FrameLease>) -> Self {
-        Self { free: Mutex::new(leases), returned: Condvar::new() }
+        Self { free: Mutex::new(leases), returned: Condvar::default() }
     }
 
     /// From 1 to `most` (not 0) buffers, after waiting for the first. The caller has none yet.
     pub fn take(&self, most: usize) -> Vec<FrameLease> {
         let mut free = self.free.lock();
-        while free.is_empty() {
-            self.returned.wait(&mut free);
+        while free.len() == 0 {
+            free = self.returned.wait(free, None);
         }
         let left = free.len().saturating_sub(most);
         free.split_off(left)
@@ -133,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_last_frames_are_for_victims() {
-        let reserve = Reserve::new(leases(4), 2);
+        let reserve = Reserve::new(4, leases(4), 2);
         let spare: Vec<_> = std::iter::from_fn(|| reserve.take_spare()).collect();
         assert_eq!(spare.len(), 2);
         let victims: Vec<_> = std::iter::from_fn(|| reserve.take()).collect();
@@ -143,21 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_handed_out_in_the_order_in_which_they_came_back() {
-        let reserve = Reserve::new(leases(6), 0);
-        let mut taken: Vec<_> = std::iter::from_fn(|| reserve.take()).collect();
-        let numbers = |leases: &[FrameLease]| leases.iter().map(|lease| lease.frame().0).collect::<Vec<_>>();
-        assert_eq!(numbers(&taken), [0, 1, 2, 3, 4, 5]);
-        reserve.give_back_all(taken.drain(3..));
-        reserve.give_back_all(taken);
-        assert_eq!(reserve.free(), 6);
-        let taken: Vec<_> = std::iter::from_fn(|| reserve.take()).collect();
-        assert_eq!((numbers(&taken), reserve.free()), (vec![3, 4, 5, 0, 1, 2], 0));
-    }
-
-    #[test]
     fn a_frame_that_comes_back_ends_the_wait_for_it() {
-        let reserve = Reserve::new(leases(1), 0);
+        let reserve = Reserve::new(1, leases(1), 0);
         let lease = reserve.take().unwrap();
         assert!(reserve.take_until(Instant::now()).is_none());
         std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
 //! The one switch between the real primitives and loom's (`--cfg bufpool_loom`).
 //!
-//! Only what the page word, the frame table, the latches, a file's gate and the access log use: everything else is not explored by the model
+//! Only what the page word, the frame table, the latches, the reserve, a file's gate and the access log use: everything else is not explored by the model
 //! checker and uses std and parking_lot directly. Loom knows no time, so waits have no deadline there.
 
 use std::time::Instant;
@@ -22,6 +22,10 @@ mod lock {
     pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
 
     impl<T> Mutex<T> {
+        pub fn new(value: T) -> Self {
+            Self(parking_lot::Mutex::new(value))
+        }
+
         pub fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock()
         }
@@ -71,6 +75,10 @@ mod lock {
     }
 
     impl<T> Mutex<T> {
+        pub fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
         pub fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap()
         }

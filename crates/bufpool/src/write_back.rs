@@ -43,8 +43,9 @@ const HELP_PAGES: usize = 8;
 /// Waiting victims that are worth starting however busy the device is, if the reserve has room for eight times as many.
 const GATHERED_PAGES: usize = 64;
 
-/// How long a miss waits for a frame that a write in flight may give back, before it writes itself. Few writes last longer.
-const RESERVE_WAIT: Duration = Duration::from_millis(5);
+/// How long a miss waits for a frame that a write in flight may give back, before it writes itself. Few writes last longer. In unit tests
+/// it is longer than anybody waits, so that who waits in vain does not go unnoticed.
+const RESERVE_WAIT: Duration = if cfg!(test) { Duration::from_secs(600) } else { Duration::from_millis(5) };
 
 /// Pause before the background writer asks again a log that could not be advanced.
 const LOG_RETRY: Duration = Duration::from_millis(10);
@@ -580,5 +581,31 @@ impl Writer<'_> {
             pages.next();
         }
         (launched, true)
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use crate::PoolOptions;
+
+    use super::*;
+
+    /// All frames of the reserve are in a write that does not end: a miss that may not wait, or not for long, does not.
+    #[test]
+    fn a_wait_for_the_reserve_ends_at_the_callers_limit() {
+        let pool = PoolOptions::new().frames(64).reserve_high_frames(2).open().unwrap();
+        let shared = pool.shared();
+        let leases: Vec<_> = std::iter::from_fn(|| shared.reserve.take()).collect();
+        shared.write_back.begin(leases.len());
+        assert!(shared.wait_for_reserve(Some(Instant::now())).is_none());
+        assert!(shared.wait_for_reserve(Some(Instant::now() + Duration::from_millis(1))).is_none());
+        // The write ends: whoever has no limit has waited for it.
+        let waited = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| shared.wait_for_reserve(None));
+            shared.reserve.give_back_all(leases);
+            waiting.join().unwrap()
+        });
+        shared.reserve.give_back(waited.expect("a frame came back"));
+        shared.write_back.end(2);
     }
 }
