@@ -1,4 +1,4 @@
-//! Processor time of this process and its threads.
+//! Processor time of this process and its threads, and what they had to wait for it.
 
 use std::time::Duration;
 
@@ -10,6 +10,35 @@ pub fn cpu_time() -> Duration {
 /// Processor time that the calling thread has used so far.
 pub fn thread_cpu_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// How the calling thread was kept from running so far: what tells a latency of the machine from one of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Displaced {
+    /// How often it had to give way to another thread (involuntary context switches).
+    pub times: u64,
+    /// How long it was ready and did not run; 0 where the kernel does not say.
+    pub waited: Duration,
+}
+
+impl Displaced {
+    /// Of the calling thread, since it began.
+    pub fn now() -> Self {
+        // SAFETY: all zeros are a value of this struct of integers.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: `usage` is valid to write to, and the call keeps no pointer to it.
+        let status = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+        assert_eq!(status, 0, "Linux knows this of each thread");
+        // Time on a processor, time waiting for one, and how often it got one; in nanoseconds.
+        let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        let waited = schedstat.split_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0);
+        Self { times: usage.ru_nivcsw as u64, waited: Duration::from_nanos(waited) }
+    }
+
+    /// Since `before`, of the same thread.
+    pub fn since(self, before: Self) -> Self {
+        Self { times: self.times - before.times, waited: self.waited.saturating_sub(before.waited) }
+    }
 }
 
 fn clock(clock: libc::clockid_t) -> Duration {
@@ -32,5 +61,13 @@ mod tests {
             number = std::hint::black_box(number.wrapping_mul(3));
         }
         assert!(cpu_time() > before);
+    }
+
+    #[test]
+    fn what_a_thread_waited_does_not_fall() {
+        let before = Displaced::now();
+        std::thread::yield_now();
+        let since = Displaced::now().since(before);
+        assert!(since.waited < Duration::from_secs(3600) && since.times < 1 << 32, "{since:?}");
     }
 }

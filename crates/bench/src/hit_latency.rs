@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use bufpool::{Direct, File, FileOptions, Io, Pool, PoolOptions, Tenant};
 
+use crate::cpu_time::Displaced;
 use crate::random::Random;
 use crate::random_reads::PAGE_BYTES;
 
@@ -28,6 +29,17 @@ pub enum Writer {
     OfOtherPages,
     /// It changes the pages that are read.
     OfTheSamePages,
+}
+
+/// What was measured in one round.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct HitTimes {
+    /// The 99th percentile, in nanoseconds.
+    pub p99_ns: f64,
+    /// Pages written to the file meanwhile.
+    pub written: u64,
+    /// How the reader was kept from running.
+    pub displaced: Displaced,
 }
 
 /// A pool with all pages of the measurement resident.
@@ -59,11 +71,11 @@ impl HitLatency {
         Ok(Self { pool, file, seed })
     }
 
-    /// The 99th percentile of `hits` reads of 8 bytes each, in nanoseconds, and how many pages were written to the file meanwhile.
+    /// Times `hits` reads of 8 bytes each.
     ///
     /// # Errors
     /// As the pool's.
-    pub fn p99_ns(&self, hits: usize, writer: Writer) -> Result<(f64, u64)> {
+    pub fn measure(&self, hits: usize, writer: Writer) -> Result<HitTimes> {
         let before = self.pool.stats().writes;
         let done = AtomicBool::new(false);
         let times = std::thread::scope(|scope| {
@@ -74,17 +86,18 @@ impl HitLatency {
             };
             let done = &done;
             let writing = first.map(|first| scope.spawn(move || self.write_until(done, first)));
-            let times = self.time(hits);
+            let displaced = Displaced::now();
+            let times = self.time(hits).map(|times| (times, Displaced::now().since(displaced)));
             done.store(true, Ordering::Relaxed);
             if let Some(writing) = writing {
                 writing.join().expect("the writer does not panic")?;
             }
             times
         });
-        let mut times_ns = times?;
+        let (mut times_ns, displaced) = times?;
         let at = times_ns.len() * 99 / 100;
         let (_, p99, _) = times_ns.select_nth_unstable(at);
-        Ok((f64::from(*p99), self.pool.stats().writes - before))
+        Ok(HitTimes { p99_ns: f64::from(*p99), written: self.pool.stats().writes - before, displaced })
     }
 
     fn time(&self, hits: usize) -> Result<Vec<u32>> {

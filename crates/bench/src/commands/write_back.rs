@@ -8,7 +8,8 @@ use super::data_folder::DataFolder;
 use super::live::Backend;
 use crate::bare_loop::LoopTime;
 use crate::cli::Common;
-use crate::hit_latency::{HitLatency, Writer};
+use crate::cpu_time::Displaced;
+use crate::hit_latency::{HitLatency, HitTimes, Writer};
 use crate::output::{Cell, Table};
 use crate::page_writes::{Order, PageWrites};
 use crate::progress;
@@ -87,13 +88,23 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
     .into_iter()
     .filter(|(work, _)| work.starts_with(&args.only))
     {
-        let mut written = 0;
+        let mut beside = Vec::new();
         let rounds = alternate(work, || {
-            let (ours, pages) = latency.p99_ns(args.hits as usize, writer)?;
-            written += pages;
-            Ok((ours, latency.p99_ns(args.hits as usize, Writer::None)?.0))
+            beside.push(latency.measure(args.hits as usize, writer)?);
+            let alone = latency.measure(args.hits as usize, Writer::None)?;
+            Ok((beside[beside.len() - 1].p99_ns, alone.p99_ns))
         })?;
-        eprintln!("{work}: {written} pages written meanwhile");
+        let written: u64 = beside.iter().map(|times| times.written).sum();
+        eprintln!(
+            "{work}: {written} pages written meanwhile; in ns, and how often the reader had to give way:"
+        );
+        beside.remove(0);
+        beside.sort_by(|a, b| a.p99_ns.total_cmp(&b.p99_ns));
+        let shown = |times: &HitTimes| {
+            let Displaced { times: gave_way, waited } = times.displaced;
+            format!("{:.0} ({gave_way} times, {:.1} ms)", times.p99_ns, waited.as_secs_f64() * 1e3)
+        };
+        eprintln!("  {}", beside.iter().map(shown).collect::<Vec<_>>().join(", "));
         table.push(row(work, "ns", "no writer", rounds));
     }
     Ok(table.print(common.format)?)
