@@ -111,7 +111,7 @@ impl HookBuffers {
     /// From 1 to `most` (not 0) buffers, after waiting for the first. The caller has none yet.
     pub fn take(&self, most: usize) -> Vec<FrameLease> {
         let mut free = self.free.lock();
-        while free.len() == 0 {
+        while free.is_empty() {
             free = self.returned.wait(free, None);
         }
         let left = free.len().saturating_sub(most);
