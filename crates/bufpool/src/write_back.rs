@@ -6,7 +6,7 @@
 //! written from its own frame with the shared latch held. [`page_out`](crate::page_out) does that; here is who asks for it, and when:
 //!
 //! * the *background writer* (one thread, none in deterministic mode) writes dirty victims that misses left in the reserve, and cleans
-//!   ahead of the ledger's head, so that later victims are clean; when more than `dirty_limit_percent` of the frames are dirty it goes on
+//!   ahead of the ledger's head, so that later victims are clean, while none are on their way that are not; when more than `dirty_limit_percent` of the frames are dirty it goes on
 //!   until that is no longer so. It skips pages that are latched, and leaves the reserve below its low mark to misses.
 //!   [`write_window`](crate::write_window) keeps what it writes in flight.
 //! * a *miss* with a dirty victim takes a reserve frame and waits for no write as long as there is one. When there is none it waits for
@@ -78,6 +78,8 @@ struct Queue {
     departures: Vec<Departure>,
     /// So many departures are a run worth starting; with twice as many pages in flight the device is busy.
     worthwhile: usize,
+    /// Departures that are not written yet, waiting or in flight.
+    leaving: usize,
     /// Departures since the writer looked ahead.
     unforeseen: usize,
     look_ahead: bool,
@@ -106,8 +108,14 @@ impl Queue {
         self.has_departures() && (self.departures.len() >= self.worthwhile || !self.is_busy())
     }
 
+    /// Pages may be cleaned ahead now: the device has little to do, and no dirty victims to write. They are cleaned by leaving, which takes
+    /// no copy, so as long as they come one after the other there is nothing to gain by being ahead of them.
+    fn may_look_ahead(&self) -> bool {
+        !self.is_busy() && (self.leaving == 0 || self.is_held_up)
+    }
+
     fn has_work(&self) -> bool {
-        self.has_gathered() || self.look_ahead && !self.is_busy()
+        self.has_gathered() || self.look_ahead && self.may_look_ahead()
     }
 }
 
@@ -127,6 +135,7 @@ impl WriteBack {
     pub fn enqueue(&self, departure: Departure) {
         let mut queue = self.queue.lock();
         queue.departures.push(departure);
+        queue.leaving += 1;
         queue.unforeseen += 1;
         // Victims ought to be clean.
         queue.look_ahead |= queue.unforeseen >= queue.worthwhile;
@@ -145,6 +154,15 @@ impl WriteBack {
         let mut queue = self.queue.lock();
         queue.in_flight -= pages;
         if queue.waits_for_writes {
+            self.work.notify_one();
+        }
+    }
+
+    /// Departures have left, or could not.
+    pub fn left(&self, departures: usize) {
+        let mut queue = self.queue.lock();
+        queue.leaving -= departures;
+        if queue.leaving == 0 && queue.look_ahead {
             self.work.notify_one();
         }
     }
@@ -254,18 +272,18 @@ impl WriteBack {
         allowed.take(most).collect()
     }
 
-    /// True if the device is busy: the writer looks ahead again, if that is `worthwhile`, when it is not.
+    /// True if the writer may not look ahead now: it does so again, if that is `worthwhile`, when it may.
     fn postpone_look_ahead(&self, worthwhile: bool) -> bool {
         let mut queue = self.queue.lock();
-        let is_busy = queue.is_busy();
-        queue.look_ahead |= is_busy && worthwhile;
-        is_busy
+        let may_not = !queue.may_look_ahead();
+        queue.look_ahead |= may_not && worthwhile;
+        may_not
     }
 
-    /// Whether to look ahead now. Later if the device is busy.
+    /// Whether to look ahead now. Later if it may not now.
     fn take_look_ahead(&self) -> bool {
         let mut queue = self.queue.lock();
-        if queue.is_busy() {
+        if !queue.may_look_ahead() {
             return false;
         }
         queue.unforeseen = 0;
@@ -369,7 +387,7 @@ impl PoolShared {
             (word.file(), word.number(), &departure.lease)
         });
         let results = self.write_pages(&pages.collect::<Vec<_>>());
-        let mut written = 0;
+        let (all, mut written) = (results.len(), 0);
         for (departure, result) in batch.into_iter().zip(results) {
             if result.is_ok() {
                 self.leave(&departure.departing, &departure.lease);
@@ -382,6 +400,7 @@ impl PoolShared {
                 departure.departing.restore(departure.lease);
             }
         }
+        self.write_back.left(all);
         self.frame_may_be_free();
         written
     }

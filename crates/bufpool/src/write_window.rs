@@ -186,6 +186,7 @@ impl PoolShared {
     fn end_run(&self, run: Run, is_written: bool) {
         let mut free = Vec::with_capacity(run.leases.len());
         let mut departed = Vec::with_capacity(run.leases.len());
+        let mut left = 0;
         for (fate, lease) in run.fates.into_iter().zip(run.leases) {
             match fate {
                 Fate::Stays(seen) => {
@@ -199,9 +200,16 @@ impl PoolShared {
                     self.leave(&departing, &lease);
                     free.push(lease);
                     departed.push(departing);
+                    left += 1;
                 }
-                Fate::Departs(departing) => departing.restore(lease),
+                Fate::Departs(departing) => {
+                    departing.restore(lease);
+                    left += 1;
+                }
             }
+        }
+        if left > 0 {
+            self.write_back.left(left);
         }
         self.counters.dirty_frames.fetch_sub(departed.len() as u64, Ordering::Relaxed);
         // The frames first: whoever waits for a page may need one.
