@@ -2,11 +2,18 @@
 //!
 //! `cargo bench -p bufpool-bench --bench hit` prints the bars' ratios: medians of 7 alternating rounds of 2^20 visits to 64 Ki
 //! resident pages of 4 KiB, drawn from a Zipf distribution (0.99), in processor time of the visiting thread. With `--features
-//! peers` it knows quick_cache, too. Names on the command line choose contenders; `one-round` makes a single short round, for
-//! counting instructions: `valgrind --tool=callgrind target/release/deps/hit-... one-round bufpool`.
+//! peers` it knows quick_cache, too. Arguments behind `--` choose:
+//!
+//! * names of contenders: only these;
+//! * `one-page`: only the part in which two threads visit one page;
+//! * `instructions`: how many instructions a visit takes, counted by callgrind (valgrind has to be installed; under a minute): the bench
+//!   starts itself twice for each contender, with `visits=N` and one name, which visits N of a thousand pages once, and divides the
+//!   difference.
 
 use std::path::Path;
+use std::process::Command;
 
+use anyhow::Context;
 use bufpool_bench::hits::{
     Array, Contender, Latched, OneLock, OpenPool, Optimistic, PoolKind, PoolPages, Times, Words, take_turns,
     zipf_visits,
@@ -16,47 +23,142 @@ const PAGES: u32 = 1 << 16;
 const VISITS: usize = 1 << 20;
 const ROUNDS: usize = 7;
 
+/// Pages and visits where instructions are counted.
+const COUNTED_PAGES: u32 = 1 << 10;
+const COUNTED_VISITS: [usize; 2] = [1 << 13, 1 << 15];
+
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|one| !one.starts_with('-')).collect();
-    let is_short = arguments.iter().any(|one| one == "one-round");
-    let chosen: Vec<&String> = arguments.iter().filter(|one| *one != "one-round").collect();
-    let pages = PoolPages::new(Path::new(env!("CARGO_TARGET_TMPDIR")), PAGES)?;
-    let open = |kind| OpenPool::new(kind, &pages, PAGES + 64);
-    let pools = [PoolKind::Default, PoolKind::Unmanaged, PoolKind::Plain, PoolKind::LogOff].map(open);
-    let [default, unmanaged, plain, log_off] = pools;
-    let (default, unmanaged, plain, log_off) = (default?, unmanaged?, plain?, log_off?);
-    let (array, huge) = (Array::new(PAGES, false), Array::new(PAGES, true));
-    #[cfg(feature = "peers")]
-    let quick_cache = bufpool_bench::hits::Cached::<bufpool_bench::hits::QuickCache>::new(&pages, PAGES)?;
-    let contenders: Vec<Box<dyn Contender + '_>> = vec![
-        Box::new(&array),
-        Box::new(&huge),
-        Box::new(Words::new(&huge, true)),
-        Box::new(Words::new(&huge, false)),
-        Box::new(Latched(&log_off)),
-        Box::new(Optimistic(&log_off)),
-        Box::new(Latched(&default)),
-        Box::new(Optimistic(&default)),
-        Box::new(Latched(&plain)),
-        Box::new(Latched(&unmanaged)),
-        #[cfg(feature = "peers")]
-        Box::new(quick_cache),
-    ];
-    let in_play: Vec<&dyn Contender> = contenders
+    let is_asked = |what: &str| arguments.iter().any(|one| one == what);
+    let counted = arguments.iter().find_map(|one| one.strip_prefix("visits="));
+    let special = |one: &str| one == "one-page" || one == "instructions" || one.starts_with("visits=");
+    let names: Vec<&str> = arguments.iter().map(String::as_str).filter(|one| !special(one)).collect();
+    if is_asked("instructions") {
+        return count_instructions(&names);
+    }
+    let pages = if counted.is_some() { COUNTED_PAGES } else { PAGES };
+    let contenders = Contenders::new(pages)?;
+    let all = contenders.all()?;
+    let in_play: Vec<&dyn Contender> = all
         .iter()
         .map(AsRef::as_ref)
-        .filter(|one| chosen.is_empty() || chosen.iter().any(|name| **name == one.name()))
+        .filter(|one| names.is_empty() || names.iter().any(|name| *name == one.name()))
         .collect();
-    let visits = zipf_visits(PAGES, if is_short { VISITS / 8 } else { VISITS }, 1);
-    let times = take_turns(&in_play, &visits, 1, if is_short { 1 } else { ROUNDS })?;
-    print(&times, "one thread, all pages");
-    if chosen.is_empty() && !is_short {
+    if let Some(visits) = counted {
+        return visit_once(&in_play, visits.parse().context("visits=N wants a number")?);
+    }
+    if !is_asked("one-page") {
+        let times = take_turns(&in_play, &zipf_visits(PAGES, VISITS, 1), 1, ROUNDS)?;
+        print(&times, "one thread, all pages");
         bars(&times);
-        println!("hits noted: {:.3}", default.share_noted());
-        println!("metadata: {:.4} of page memory", default.share_metadata());
-        hot_page(&default, &log_off)?;
+    }
+    if names.is_empty() {
+        println!("hits noted: {:.3}", contenders.default.share_noted());
+        println!("metadata: {:.4} of page memory", contenders.default.share_metadata());
+        hot_page(&contenders.default, &contenders.log_off)?;
     }
     Ok(())
+}
+
+/// What the contenders are made of.
+struct Contenders {
+    // Read by pools as long as they live.
+    #[cfg_attr(not(feature = "peers"), expect(dead_code))]
+    pages: PoolPages,
+    default: OpenPool,
+    unmanaged: OpenPool,
+    plain: OpenPool,
+    log_off: OpenPool,
+    array: Array,
+    huge: Array,
+}
+
+impl Contenders {
+    fn new(count: u32) -> anyhow::Result<Self> {
+        let pages = PoolPages::new(Path::new(env!("CARGO_TARGET_TMPDIR")), count)?;
+        let open = |kind| OpenPool::new(kind, &pages, count + 64);
+        Ok(Self {
+            default: open(PoolKind::Default)?,
+            unmanaged: open(PoolKind::Unmanaged)?,
+            plain: open(PoolKind::Plain)?,
+            log_off: open(PoolKind::LogOff)?,
+            array: Array::new(count, false),
+            huge: Array::new(count, true),
+            pages,
+        })
+    }
+
+    fn all(&self) -> anyhow::Result<Vec<Box<dyn Contender + '_>>> {
+        Ok(vec![
+            Box::new(&self.array),
+            Box::new(&self.huge),
+            Box::new(Words::new(&self.huge, true)),
+            Box::new(Words::new(&self.huge, false)),
+            Box::new(Latched(&self.log_off)),
+            Box::new(Optimistic(&self.log_off)),
+            Box::new(Latched(&self.default)),
+            Box::new(Optimistic(&self.default)),
+            Box::new(Latched(&self.plain)),
+            Box::new(Latched(&self.unmanaged)),
+            #[cfg(feature = "peers")]
+            Box::new(self.quick_cache()?),
+        ])
+    }
+
+    #[cfg(feature = "peers")]
+    fn quick_cache(&self) -> anyhow::Result<impl Contender> {
+        use bufpool_bench::hits::{Cached, QuickCache};
+        Cached::<QuickCache>::new(&self.pages, self.pages.pages())
+    }
+}
+
+/// Visits the pages so often that their hits are noted no more, and then as often as is counted.
+fn visit_once(contenders: &[&dyn Contender], visits: usize) -> anyhow::Result<()> {
+    let warm: Vec<u32> = (0..4).flat_map(|_| 0..COUNTED_PAGES).collect();
+    for contender in contenders {
+        contender.visit(&warm)?;
+        contender.visit(&zipf_visits(COUNTED_PAGES, COUNTED_VISITS[1], 1)[..visits])?;
+    }
+    Ok(())
+}
+
+fn count_instructions(names: &[&str]) -> anyhow::Result<()> {
+    const NAMES: [&str; 8] = [
+        "array",
+        "word-latched",
+        "word-checked",
+        "bufpool-log-off",
+        "bufpool-optimistic-log-off",
+        "bufpool",
+        "bufpool-optimistic",
+        "bufpool-plain",
+    ];
+    println!("instructions a visit, by callgrind:");
+    for name in if names.is_empty() { &NAMES } else { names } {
+        let [few, many] = COUNTED_VISITS.map(|visits| instructions(name, visits));
+        let a_visit = (many? - few?) as f64 / (COUNTED_VISITS[1] - COUNTED_VISITS[0]) as f64;
+        println!("{name:32} {a_visit:8.1}");
+    }
+    Ok(())
+}
+
+/// How many instructions the bench takes in which one contender makes `visits` visits.
+fn instructions(name: &str, visits: usize) -> anyhow::Result<i64> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        // Nothing but the visits, and what they call.
+        .arg("--toggle-collect=<bufpool_bench::hits::*::visit*")
+        .arg(std::env::current_exe()?)
+        .args([format!("visits={visits}"), name.into()])
+        // Under valgrind rings do not complete anything.
+        .env("BUFPOOL_REFUSE_URING", "1")
+        .output()
+        .context("start valgrind, which counts the instructions")?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "valgrind failed: {told}");
+    let collected = told.lines().find_map(|line| line.split_once("Collected : "));
+    let (_, collected) = collected.with_context(|| format!("valgrind told no count: {told}"))?;
+    Ok(collected.trim().parse()?)
 }
 
 /// Two threads that visit one page, and one.

@@ -74,7 +74,7 @@ pub(crate) struct OwnedWord {
 }
 
 impl OwnedWord {
-    /// The word of a page whose chunk exists.
+    /// The word of a page, which was made.
     pub fn new(file: Arc<FileShared>, number: u64) -> Self {
         Self { file, number }
     }
@@ -94,7 +94,7 @@ impl Deref for OwnedWord {
     type Target = PageWord;
 
     fn deref(&self) -> &PageWord {
-        self.file.table.get(self.number).expect("chunks stay as long as their file")
+        self.file.table.get(self.number).expect("words stay as long as their file")
     }
 }
 

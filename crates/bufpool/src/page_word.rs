@@ -18,7 +18,7 @@
 //! `write` (a writer waits) keeps new shared latches away, so that writers are not starved; `waits` (somebody is
 //! parked) makes whoever lets go wake them. Both may be set in every state but absent. Waking clears `waits`, and those
 //! woken set it again if they must; `write` stays until a writer has the latch or gives up, except that an exclusive
-//! holder clears it when it lets go, so that readers are not starved either. A chunk of zeroed words is a chunk of absent pages.
+//! holder clears it when it lets go, so that readers are not starved either. Zeroed memory is words of absent pages.
 //!
 //! | transition | from | to | version | by |
 //! | --- | --- | --- | --- | --- |
@@ -60,8 +60,9 @@ const SHARED_MAX: u64 = 253;
 const LOADING: u64 = 254;
 const EXCLUSIVE: u64 = 255;
 
-/// The most pauses between two tries to change a word that others are changing; a power of two.
-const PAUSES_MAX: u32 = if cfg!(bufpool_loom) { 1 } else { 64 };
+/// Pauses after the first try to change a word that others are changing, and the most after a later one.
+const PAUSES_MIN: u32 = if cfg!(bufpool_loom) { 1 } else { 4 };
+const PAUSES_MAX: u32 = if cfg!(bufpool_loom) { 1 } else { 256 };
 
 /// One value of a [`PageWord`].
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -288,7 +289,7 @@ impl PageWord {
     /// little longer than the last: a processor that keeps asking for the word's line takes it away from those that are about to change it.
     #[cold]
     fn try_shared_again(&self) -> Result<FrameId, State> {
-        let mut pauses = 1;
+        let mut pauses = PAUSES_MIN;
         loop {
             (0..pauses).for_each(|_| relax());
             let state = State(self.0.load(Ordering::Relaxed));
