@@ -3,10 +3,10 @@
 //! A class counts, by age, the sampled pages that were used again, those that were forgotten unused, and those still
 //! waiting. The hazard of an age, the share of pages used again among those that reached it, is shrunk towards the
 //! class of the tenant's pages of the same kind, so that a class with little evidence decides like all others; that one's is
-//! shrunk towards the kind of the next longer intervals. (A loop that begins to hit passes from kind to kind as its
-//! intervals, in misses, become shorter. If a new kind started from nothing, its pages would be kept, and others given up
-//! just before their use.) Pages that are new or were used again soon, and those of the longest intervals, are presumed to
-//! lose value with age instead, as under LRU.
+//! shrunk towards the kind of the next longer intervals, and the longest towards new pages, since both come back only after
+//! what no policy would have kept. (A loop that begins to hit passes from kind to kind as its intervals, in misses, become
+//! shorter. If a new kind started from nothing, its pages would be kept, and others given up just before their use.) Pages
+//! that are new or were used again soon are presumed to lose value with age instead, as under LRU.
 //!
 //! A page is worth what it can earn per time that it occupies a frame: over all ages at which one could give it up, the
 //! best ratio of expected hits to expected time from its present age on. Older is thereby worse under a falling hazard,
@@ -332,10 +332,11 @@ impl Classes {
         match self.counts[usize::from(class)].parent {
             NONE => {
                 self.forget(class);
-                let mut prior = [PRIOR_HAZARD; BUCKETS];
-                if class > SOON && usize::from(class) + 1 < KINDS {
-                    prior = self.hazards[usize::from(class) + 1];
-                }
+                let next = usize::from(class) + 1;
+                let prior = match class {
+                    0..=SOON => [PRIOR_HAZARD; BUCKETS],
+                    _ => self.hazards[if next < KINDS { next } else { usize::from(NEW) }],
+                };
                 let hazard = self.counts[usize::from(class)].hazard(&prior, TENANT_PRIOR_PAGES);
                 self.hazards[usize::from(class)] = hazard;
                 self.values[usize::from(class)] = values(&hazard, &self.begins);
@@ -504,6 +505,22 @@ mod tests {
         for (kind, rises) in [(Class::from(NEW), false), (SOON, false), (2, true), (3, true), (4, false)] {
             let value = |age| classes.value(classes.values(kind), age);
             assert_eq!(value(1200) > value(100), rises, "kind {kind}");
+        }
+    }
+
+    #[test]
+    fn the_longest_intervals_without_evidence_are_like_new_pages() {
+        let mut classes = Classes::new(800.0, 10_000.0, 10);
+        for _ in 0..1600 {
+            classes.begin(Class::from(NEW));
+            classes.end(Class::from(NEW), 0, 1600, true);
+        }
+        [NEW, KINDS as u8 - 1, KINDS as u8 - 2]
+            .into_iter()
+            .for_each(|kind| classes.refresh_cold(Class::from(kind)));
+        for kind in [KINDS as Class - 1, KINDS as Class - 2] {
+            let value = |age| classes.value(classes.values(kind), age);
+            assert!(value(1200) > value(100), "kind {kind}");
         }
     }
 

@@ -389,8 +389,10 @@ impl Manager for Automatic {
             let (kind, known, frames) = (entry.kind, entry.sample, self.own.len() as u32);
             let access = SampledAccess { page: access.page, stream: slot, kind, now, slot: known, frames };
             let sample = self.learn(&access);
-            self.samples.settle(sample, frame.0);
-            self.frames[frame.index()].sample = sample;
+            if sample != known {
+                self.samples.settle(sample, frame.0);
+                self.frames[frame.index()].sample = sample;
+            }
         }
     }
 
