@@ -134,7 +134,7 @@ impl<'g> Batch<'_, 'g> {
                 return;
             }
             if index % TOUCHED_PAGES == 0 {
-                touch_words(self.pages[index..].iter().take(TOUCHED_PAGES));
+                self.touch(&self.pages[index..]);
             }
             match self.take_one(index, page) {
                 Ok(true) => self.taken += 1,
@@ -142,6 +142,14 @@ impl<'g> Batch<'_, 'g> {
                 Err(error) => self.granted[index] = Err(error),
             }
         }
+    }
+
+    /// Fetches what the next pages will need, if they are there.
+    fn touch(&self, pages: &[Page<'g>]) {
+        let (filter, watched) = (&self.tenant.pool.filter, self.tenant.party().watched);
+        let frames =
+            words_of(pages.iter().take(TOUCHED_PAGES)).filter_map(|word| word.state().resident_frame());
+        std::hint::black_box(frames.filter(|frame| filter.skips(*frame, watched)).count());
     }
 
     fn take_one(&mut self, index: usize, page: Page<'g>) -> Result<bool> {
@@ -273,7 +281,8 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
 
     fn publish(&mut self) {
         let tenant = self.batch.tenant;
-        touch_words(self.arrived.iter().map(|(load, _)| &load.page));
+        let words = words_of(self.arrived.iter().map(|(load, _)| &load.page));
+        std::hint::black_box(words.filter(|word| word.state().is_loading()).count());
         {
             let mut policy = tenant.pool.policy.lock();
             for (load, lease) in &self.arrived {
@@ -351,10 +360,10 @@ impl<'g> Stream<'_, '_, 'g> {
     }
 }
 
-/// Fetches the words of pages side by side: an operation on one waits for it, and no load overtakes that.
-fn touch_words<'p, 'g: 'p>(pages: impl Iterator<Item = &'p Page<'g>>) {
-    let words = pages.filter_map(|page| page.file().shared.table.get(page.number()));
-    std::hint::black_box(words.filter(|word| word.state().is_absent()).count());
+/// The words of pages. Where all are looked at together, they come from memory side by side; an operation on one waits for it, and no load
+/// overtakes that.
+fn words_of<'p, 'g: 'p>(pages: impl Iterator<Item = &'p Page<'g>>) -> impl Iterator<Item = &'p PageWord> {
+    pages.filter_map(|page| page.file().shared.table.get(page.number()))
 }
 
 /// `b` is the next page of the same file.
