@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p bufpool-bench --bench hit` prints the bars' ratios: medians of 7 alternating rounds of 2^20 visits to 64 Ki
 //! resident pages of 4 KiB, drawn from a Zipf distribution (0.99), in processor time of the visiting thread. With `--features
-//! peers` it knows quick_cache, too. Arguments behind `--` choose:
+//! peers` it knows quick_cache, too. Then criterion measures each contender by itself, in elapsed time. Arguments behind `--` choose:
 //!
 //! * names of contenders: only these;
 //! * `one-page`: only the part in which two threads visit one page;
@@ -12,12 +12,14 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bufpool_bench::hits::{
     Array, Contender, Latched, OneLock, OpenPool, Optimistic, PoolKind, PoolPages, Times, Words, take_turns,
     zipf_visits,
 };
+use criterion::{Criterion, Throughput};
 
 const PAGES: u32 = 1 << 16;
 const VISITS: usize = 1 << 20;
@@ -52,12 +54,39 @@ fn main() -> anyhow::Result<()> {
         print(&times, "one thread, all pages");
         bars(&times);
     }
+    if names.is_empty() && !is_asked("one-page") {
+        with_criterion(&in_play);
+    }
     if names.is_empty() {
         println!("hits noted: {:.3}", contenders.default.share_noted());
         println!("metadata: {:.4} of page memory", contenders.default.share_metadata());
         hot_page(&contenders.default, &contenders.log_off)?;
     }
     Ok(())
+}
+
+/// The same visits as criterion measures them, one contender after the other, for comparisons with earlier runs.
+fn with_criterion(contenders: &[&dyn Contender]) {
+    let visits = zipf_visits(PAGES, VISITS, 1);
+    let mut criterion = Criterion::default().configure_from_args();
+    let mut group = criterion.benchmark_group("hit");
+    group.sample_size(10).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1));
+    group.throughput(Throughput::Elements(1));
+    for contender in contenders {
+        group.bench_function(contender.name(), |bencher| {
+            bencher.iter_custom(|iterations| {
+                let count = iterations as usize;
+                let began = Instant::now();
+                for _ in 0..count / VISITS {
+                    contender.visit(&visits).expect("every page is in memory");
+                }
+                contender.visit(&visits[..count % VISITS]).expect("every page is in memory");
+                began.elapsed()
+            });
+        });
+    }
+    group.finish();
+    criterion.final_summary();
 }
 
 /// What the contenders are made of.
