@@ -396,10 +396,12 @@ fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
             })
         };
         let _lease = reserve.take_until(std::time::Instant::now()).expect("waited for");
+        victim.frame.occupy(PageId(1));
         victim.write(9);
         writer.join().unwrap();
         assert_eq!(reader.join().unwrap(), 7);
-        assert!(victim.word.state().is_absent() && victim.frame.page().is_none());
+        assert!(victim.word.state().is_absent());
+        assert_eq!(victim.frame.page(), Some(PageId(1)), "the frame is the next page's");
     });
 }
 
