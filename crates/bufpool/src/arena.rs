@@ -82,11 +82,27 @@ impl FreeLeases {
         self.count
     }
 
+    /// Whether that of `frame` is here.
+    pub fn has(&self, frame: FrameId) -> bool {
+        self.bits[frame.index() / 64] >> (frame.index() % 64) & 1 != 0
+    }
+
     pub fn put(&mut self, lease: FrameLease) {
-        let index = lease.into_word().index();
-        debug_assert_eq!(self.bits[index / 64] >> (index % 64) & 1, 0, "a frame has one lease");
-        self.bits[index / 64] |= 1 << (index % 64);
+        let frame = lease.into_word();
+        debug_assert!(!self.has(frame), "a frame has one lease");
+        self.bits[frame.index() / 64] |= 1 << (frame.index() % 64);
         self.count += 1;
+    }
+
+    /// That of `frame`, if it is here.
+    pub fn take_of(&mut self, frame: FrameId) -> Option<FrameLease> {
+        if !self.has(frame) {
+            return None;
+        }
+        self.bits[frame.index() / 64] &= !(1 << (frame.index() % 64));
+        self.count -= 1;
+        // The frame's lease went into `put`, and comes out once, because the bit is cleared.
+        Some(FrameLease { frame })
     }
 
     /// The next one. Looks at each word of bits once at most, and rarely at more than a few.
@@ -100,11 +116,12 @@ impl FreeLeases {
         };
         let (at, free) = (0..=words).filter(|_| self.count > 0).map(masked).find(|(_, free)| *free != 0)?;
         let index = at * 64 + free.trailing_zeros() as usize;
-        self.bits[at] &= !(1 << (index % 64));
-        self.count -= 1;
         self.next = (index + 1) % (words * 64);
-        // The frame's lease went into `put`, and comes out once, because the bit is cleared.
-        Some(FrameLease { frame: FrameId(index as u32) })
+        self.take_of(FrameId(index as u32))
+    }
+
+    pub fn metadata_bytes(&self) -> usize {
+        size_of_val(&*self.bits)
     }
 }
 
@@ -623,8 +640,15 @@ mod tests {
                     taken.push(lease);
                 } else if !taken.is_empty() {
                     let lease = taken.swap_remove((draw >> 20) as usize % taken.len());
-                    naive.insert(lease.frame().0);
+                    let frame = lease.frame();
+                    assert!(!free.has(frame) && free.take_of(frame).is_none());
+                    naive.insert(frame.0);
                     free.put(lease);
+                    assert!(free.has(frame));
+                    if draw >> 31 == 0 {
+                        naive.remove(&frame.0);
+                        taken.extend(free.take_of(frame));
+                    }
                 }
                 assert_eq!(free.len(), naive.len());
             }

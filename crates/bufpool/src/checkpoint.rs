@@ -174,7 +174,7 @@ impl PoolShared {
                 let (word, lease) = latch.depart();
                 if policy.directory.page(frame) == Some(page) {
                     policy.directory.discard(frame);
-                    policy.free[frame.index()] = Some(lease);
+                    policy.free.put(lease);
                 } else {
                     // A victim that could not be written.
                     self.reserve.give_back(lease);

@@ -150,8 +150,7 @@ impl PoolShared {
         };
         let mut policy = self.policy.lock();
         policy.directory.failed(lease.frame(), tenant);
-        let frame = lease.frame().index();
-        policy.free[frame] = Some(lease);
+        policy.free.put(lease);
         drop(policy);
         self.frame_may_be_free();
         let operation = "bring page in";
@@ -177,8 +176,7 @@ impl PoolShared {
         let mut policy = self.policy.lock();
         policy.take_back_miss(tenant, site);
         policy.directory.failed(lease.frame(), tenant);
-        let frame = lease.frame().index();
-        policy.free[frame] = Some(lease);
+        policy.free.put(lease);
         drop(policy);
         self.frame_may_be_free();
     }
@@ -339,8 +337,7 @@ impl PoolShared {
             let Some(lease) = self.evict(victim, tenant)? else { return Ok(()) };
             let mut policy = self.policy.lock();
             policy.directory.release(lease.frame());
-            let frame = lease.frame().index();
-            policy.free[frame] = Some(lease);
+            policy.free.put(lease);
         }
     }
 
@@ -424,7 +421,7 @@ impl Census {
         // Of the frames that policies fill, those that are neither free nor hold a page are on their way.
         census.in_flight = policy.directory.frames();
         for (frame, entry) in pool.frames.iter() {
-            let is_free = policy.free[frame.index()].is_some();
+            let is_free = policy.free.has(frame);
             let (page, owner) = (entry.page(), policy.directory.owner(frame));
             census.in_flight -= u32::from(is_free || page.is_some() && owner.is_some());
             let (Some(page), Some(owner)) = (page, owner) else { continue };

@@ -11,7 +11,7 @@ use bufpool_policies::{
 };
 
 use crate::access_log::{Hit, Ring, Skipped};
-use crate::arena::FrameLease;
+use crate::arena::{FrameLease, FreeLeases};
 use crate::call_site::SiteRef;
 use crate::contexts::{Contexts, Found};
 use crate::file::{FileShared, OwnedWord};
@@ -31,7 +31,7 @@ const PLANS_MAX: usize = 64;
 pub(crate) struct PolicyState {
     pub directory: Directory,
     /// The lease of each frame that holds no page and is not on its way to one.
-    pub free: Vec<Option<FrameLease>>,
+    pub free: FreeLeases,
     /// Open files by number.
     pub files: Vec<Option<Arc<FileShared>>>,
     /// Tenants by number, closed ones until their number is used again.
@@ -131,10 +131,11 @@ impl PolicyState {
         filter: Arc<HitFilter>,
         recorder: Option<Box<dyn Recorder>>,
     ) -> Self {
-        let epochs = Epochs::new(directory.frames());
+        let frames = directory.frames();
+        let epochs = Epochs::new(frames);
         Self {
             directory,
-            free: free.into_iter().map(Some).chain((0..spares).map(|_| None)).collect(),
+            free: FreeLeases::new(frames + spares, free),
             files: Vec::new(),
             tenants: Vec::new(),
             contexts: Contexts::new(),
@@ -372,8 +373,7 @@ impl PolicyState {
         let (admitted, decision) = match admission {
             Admission::Exhausted { .. } => return None,
             Admission::Free { frame, decision } => {
-                let lease =
-                    self.free[frame.index()].take().expect("the directory hands out free frames only");
+                let lease = self.free.take_of(frame).expect("the directory hands out free frames only");
                 (Admitted::Free(lease), decision)
             }
             Admission::Evict { frame, page, tenant: owner, decision } => {

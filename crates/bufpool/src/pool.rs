@@ -520,6 +520,8 @@ impl PoolShared {
         let metadata_bytes = self.frames.metadata_bytes()
             + self.filter.metadata_bytes()
             + directory.metadata_bytes()
+            + policy.free.metadata_bytes()
+            + self.reserve.metadata_bytes()
             + policy.contexts.metadata_bytes();
         Stats {
             accesses: total.accesses + unlisted,

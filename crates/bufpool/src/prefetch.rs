@@ -329,7 +329,7 @@ impl Arrival {
                     landed.push((loading, lease));
                 } else {
                     policy.directory.failed(frame, self.tenant);
-                    policy.free[frame.index()] = Some(lease);
+                    policy.free.put(lease);
                     failed.push(loading);
                 }
             }

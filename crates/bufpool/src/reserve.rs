@@ -82,6 +82,10 @@ impl Reserve {
         lease
     }
 
+    pub fn metadata_bytes(&self) -> usize {
+        self.free.lock().metadata_bytes()
+    }
+
     pub fn give_back(&self, lease: FrameLease) {
         self.give_back_all([lease]);
     }

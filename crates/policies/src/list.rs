@@ -19,6 +19,19 @@ struct Neighbours {
     next: u32,
 }
 
+/// Slots from which on a table grows by a sixteenth and not to twice its length.
+const LARGE: usize = 4096;
+
+/// Lengthens `slots` to `len`. Tables by frame number are made for the frames of the pool, and grow only by those of its reserve, for which
+/// a large one need not become twice as large.
+#[cold]
+pub(crate) fn lengthen<T: Clone>(slots: &mut Vec<T>, len: usize, value: T) {
+    if len > slots.capacity() && slots.len() >= LARGE {
+        slots.reserve_exact(len - slots.len() + slots.len() / 16);
+    }
+    slots.resize(len, value);
+}
+
 /// The neighbours of every slot. 8 bytes a slot.
 #[derive(Default)]
 pub(crate) struct Links {
@@ -42,7 +55,7 @@ impl Links {
     #[cold]
     fn grow_cold(&mut self, slot: u32) {
         let unlinked = Neighbours { prev: UNLINKED, next: UNLINKED };
-        self.slots.resize(slot as usize + 1, unlinked);
+        lengthen(&mut self.slots, slot as usize + 1, unlinked);
     }
 
     /// True if `slot` is in one of the lists.

@@ -115,7 +115,8 @@ impl OpenPool {
     /// Bytes of metadata, of all bytes of pages.
     pub fn share_metadata(&self) -> f64 {
         let stats = self.pool.stats();
-        stats.metadata_bytes as f64 / (u64::from(stats.frames) * stats.page_bytes as u64) as f64
+        let frames = u64::from(stats.frames + stats.reserve_frames);
+        stats.metadata_bytes as f64 / (frames * stats.page_bytes as u64) as f64
     }
 }
 

@@ -156,6 +156,7 @@ impl Directory {
         }
         self.frames.add(spares, State::Limbo);
         if !self.foreign.is_empty() {
+            self.foreign.reserve_exact(spares as usize);
             self.foreign.resize(frames as usize, i64::MIN);
         }
         Ok(())

@@ -10,7 +10,7 @@
 
 use super::TIME_PER_MISS;
 use super::intervals::{Class, Classes};
-use crate::list::{Links, List, NIL};
+use crate::list::{Links, List, NIL, lengthen};
 
 /// Other classes looked at with each question. 1 and 2 give misses within 0.1 %.
 const REVIEWED: u32 = 1;
@@ -61,7 +61,7 @@ impl PagesByClass {
     pub fn push(&mut self, page: u32, class: Class, classes: &Classes) {
         if page as usize >= self.class_of.len() {
             self.links.grow_to(page);
-            self.class_of.resize(page as usize + 1, 0);
+            lengthen(&mut self.class_of, page as usize + 1, 0);
         }
         if usize::from(class) >= self.by_class.len() {
             self.grow(class);

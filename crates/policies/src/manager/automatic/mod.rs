@@ -27,7 +27,7 @@ mod streams;
 use super::{Block, Manager, StreamReport};
 use crate::detect;
 use crate::ids::{Access, FrameId, PageId};
-use crate::list::{Links, List, NIL};
+use crate::list::{Links, List, NIL, lengthen};
 use crate::random::SplitMix64;
 use by_class::PagesByClass;
 use departed::{Departed, DepartedPages};
@@ -326,7 +326,7 @@ impl Manager for Automatic {
         let frame = block.frame.0;
         if frame as usize >= self.frames.len() {
             let vacant = Frame { last: 0, own_at: NIL, sample: NIL, stream: 0, kind: NEW, marks: Marks(0) };
-            self.frames.resize(frame as usize + 1, vacant);
+            lengthen(&mut self.frames, frame as usize + 1, vacant);
         }
         let own_at = self.own.len() as u32;
         self.own.push(frame);
