@@ -12,7 +12,7 @@ use common::{deterministic, directory, new_file, small, stamp, version};
 fn held_pages_are_never_victims() {
     for options in [deterministic(), small()] {
         let directory = directory();
-        let pool = options.open().unwrap();
+        let pool = options.manager(None).open().unwrap();
         let file = new_file(&pool, directory.path(), "data", 300);
         let tenant = pool.default_tenant();
         let guard = tenant.read(file.page(0)).unwrap();
