@@ -19,6 +19,10 @@ struct Neighbours {
     next: u32,
 }
 
+impl Neighbours {
+    const NONE: Self = Self { prev: UNLINKED, next: UNLINKED };
+}
+
 /// Slots from which on a table grows by a sixteenth and not to twice its length.
 const LARGE: usize = 4096;
 
@@ -54,8 +58,12 @@ impl Links {
 
     #[cold]
     fn grow_cold(&mut self, slot: u32) {
-        let unlinked = Neighbours { prev: UNLINKED, next: UNLINKED };
-        lengthen(&mut self.slots, slot as usize + 1, unlinked);
+        self.slots.resize(slot as usize + 1, Neighbours::NONE);
+    }
+
+    /// As [`grow_to`](Self::grow_to), to `len` slots, by [`lengthen`].
+    pub(crate) fn lengthen_to(&mut self, len: usize) {
+        lengthen(&mut self.slots, len, Neighbours::NONE);
     }
 
     /// True if `slot` is in one of the lists.

@@ -60,7 +60,7 @@ impl PagesByClass {
     #[inline]
     pub fn push(&mut self, page: u32, class: Class, classes: &Classes) {
         if page as usize >= self.class_of.len() {
-            self.links.grow_to(page);
+            self.links.lengthen_to(page as usize + 1);
             lengthen(&mut self.class_of, page as usize + 1, 0);
         }
         if usize::from(class) >= self.by_class.len() {

@@ -327,6 +327,9 @@ impl Manager for Automatic {
         if frame as usize >= self.frames.len() {
             let vacant = Frame { last: 0, own_at: NIL, sample: NIL, stream: 0, kind: NEW, marks: Marks(0) };
             lengthen(&mut self.frames, frame as usize + 1, vacant);
+            if !self.samples.is_complete() {
+                self.order.lengthen_to(frame as usize + 1);
+            }
         }
         let own_at = self.own.len() as u32;
         self.own.push(frame);
@@ -343,7 +346,6 @@ impl Manager for Automatic {
         }
         marks |= u8::from(twice) * Marks::TWICE;
         if !self.samples.is_complete() {
-            self.order.grow_to(frame);
             self.by_use[usize::from(twice)].push_tail(&mut self.order, frame);
             self.by_class.push(frame, self.streams.class(stream, kind), &self.classes);
         }
