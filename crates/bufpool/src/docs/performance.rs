@@ -35,7 +35,7 @@
 //! pages lie all over memory, the time is that of cache misses, divided by how many of them a processor has in flight. Reading
 //! an array takes eight instructions a page, so the misses of a dozen visits overlap; of a hit of a hundred instructions two or three fit into what
 //! the processor looks ahead. Forty instructions that do nothing, put into a loop that checks a word and reads a page, take it from 8 to 24 ns. The
-//! bench has that bare loop, too, checked and latched: 1.6 and 2.4 times the array's time is what any translation and latch in a word costs on
+//! bench has that bare loop, too, checked and latched: 1.3 to 1.5 and 2.0 to 2.4 times the array's time is what any translation and latch in a word costs on
 //! the machine of its table, and no latch goes below. It is also why the frame's first line is fetched before the
 //! compare-and-swap, which later loads wait for.
 //!
