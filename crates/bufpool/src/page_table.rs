@@ -3,9 +3,9 @@
 //! A word is reached with one comparison and one load, without a lock, never moves, and may be pointed to as long as the file is open.
 //! The table grows to the highest page that was touched; memory is taken where words are used.
 //!
-//! [`WORDS_RESERVED`] words are reserved, or fewer where the process may not have so many addresses. Pages beyond have their words in *far
-//! chunks* of doubling sizes, each allocated as a whole when one of its pages is first touched: the first reaches from a power of two to the next.
-//! Finding such a word takes a look into a directory of chunks, which hits on all other pages are spared.
+//! [`WORDS_RESERVED`] words are reserved, or fewer where the process may not have so many addresses. Pages beyond have their words in
+//! *far chunks* of doubling sizes, each allocated as a whole when one of its pages is first touched: the first reaches from a power of
+//! two to the next. Finding such a word takes a look into a directory of chunks, which hits on all other pages are spared.
 
 use std::sync::OnceLock;
 

@@ -1,9 +1,9 @@
 //! Writes that nobody waits for: what the background writer keeps in flight.
 //!
-//! A run is neighbouring pages of a file in frames that count to the clean reserve: copies of pages that stay in memory, and dirty victims
-//! on their way out. Its completion, in the writer or a thread of the backend, marks the pages clean and gives the frames back at once, while the
-//! writer gathers the next run. So the device has work as long as there are dirty pages, and a miss that needs a reserve frame waits
-//! for the nearest completion. The reserve bounds what is in flight, since every page in flight has a frame of it.
+//! A run is neighbouring pages of a file in frames that count to the clean reserve: copies of pages that stay in memory, and dirty
+//! victims on their way out. Its completion, in the writer or a thread of the backend, marks the pages clean and gives the frames back
+//! at once, while the writer gathers the next run. So the device has work as long as there are dirty pages, and a miss that needs a
+//! reserve frame waits for the nearest completion. The reserve bounds what is in flight, since every page in flight has a frame of it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
