@@ -108,7 +108,7 @@ impl Tenant {
         }
         let guard = self.guard_shared(page, origin, Limit::Default)?;
         let version = word.version_latched();
-        // SAFETY: the latch keeps the page in the frame and writers away.
+        // SAFETY: the latch keeps the page in the frame, which is one of ours, and writers away.
         let words = unsafe { self.pool.arena.words(version.frame()) };
         let result = read(PageView { words });
         drop(guard);
@@ -175,8 +175,8 @@ impl PoolShared {
     /// The words of a frame in which a page of an optimistic file was a moment ago, within a section that was begun before.
     #[inline(always)]
     fn view(&self, frame: FrameId) -> PageView<'_> {
-        // SAFETY: the section was begun before the page was seen in the frame, so nobody writes there but through words, before
-        // the section has ended, and the view does not outlive it.
+        // SAFETY: a page was seen in the frame, so it is one of ours. The section was begun before that, so nobody writes there but
+        // through words, before the section has ended, and the view does not outlive it.
         let words = unsafe { self.arena.words(frame) };
         PageView { words }
     }

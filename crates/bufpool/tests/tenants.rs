@@ -148,6 +148,43 @@ fn a_tenant_closed_under_a_waiting_miss_is_an_error() {
     assert_eq!(pool.tenant("next").cap_frames(4).open().unwrap().id(), tenant.id());
 }
 
+/// The frame of a dirty victim is exchanged for one of the clean reserve, so pages lie in those as well: no manager and no policy is
+/// surprised, which would cost it its say.
+#[test]
+fn managers_know_frames_of_the_reserve() {
+    for frames in [40, 4200] {
+        let directory = directory();
+        let pool = small().frames(frames).open().unwrap();
+        let pages = u64::from(frames) * 5 / 4;
+        let file = new_file(&pool, directory.path(), "data", pages);
+        let managed: Vec<_> = ManagerKind::ALL
+            .into_iter()
+            .map(|kind| pool.tenant(kind.name()).manager(Some(kind)).open().unwrap())
+            .collect();
+        // How policies keep their pages does not depend on how many there are.
+        let policies = if frames == 40 { &Policy::ALL[..] } else { &[] };
+        let directed: Vec<_> = policies
+            .iter()
+            .map(|&policy| {
+                let tenant = pool.tenant("directed").open().unwrap();
+                tenant.set_policy(0, policy).unwrap();
+                tenant
+            })
+            .collect();
+        for (round, tenant) in managed.iter().chain(&directed).enumerate() {
+            for number in (0..pages).map(|number| number * 11 % pages) {
+                tenant.write(file.page(number)).unwrap()[0] = round as u8;
+            }
+        }
+        let stats = pool.stats();
+        assert!(stats.writes > stats.miss_writes, "victims left in exchange");
+        pool.check_invariants();
+        let manager = |tenant: &Tenant| stats.tenants[tenant.id() as usize].manager;
+        assert!(managed.iter().zip(ManagerKind::ALL).all(|(tenant, kind)| manager(tenant) == kind.name()));
+        assert!(directed.iter().all(|tenant| manager(tenant) == "directives"));
+    }
+}
+
 /// Tenants that want nothing of their own have a manager in common; each leaves with the first thing it wants, and its pages.
 #[test]
 fn tenants_without_wishes_are_in_the_commons() {

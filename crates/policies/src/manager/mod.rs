@@ -24,7 +24,7 @@ pub use stream_report::StreamReport;
 /// A block that came in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Block {
-    /// Where it is.
+    /// Where it is. Numbers may be above those of the frames that pages fill at a time: the pool exchanges frames with its reserve.
     pub frame: FrameId,
     /// Which page it is.
     pub page: PageId,
