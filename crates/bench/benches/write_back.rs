@@ -20,7 +20,7 @@ fn main() {
     }
     for (name, order) in [
         ("random 4 KiB", Order::Random { depth: 32 }),
-        ("sequential 256 KiB", Order::Sequential { depth: 8 }),
+        ("sequential 256 KiB", Order::Sequential { depth: 8, fills: true }),
     ] {
         let writes = PageWrites::new(&path, order, FRAMES, Direct::Prefer, Io::Auto, 1);
         let mut writes = writes.expect("a pool and a bare loop on the file");

@@ -22,8 +22,10 @@ use crate::cpu_time::cpu_time;
 pub enum Transfer {
     /// From the file.
     Read,
-    /// To the file: zeros.
+    /// To the file: what the blocks have held from the beginning, zeros.
     Write,
+    /// To the file, and every block is filled before: the work of a program that has something to write.
+    FillAndWrite,
 }
 
 /// What a run of the loop took.
@@ -94,7 +96,7 @@ impl BareLoop {
         }
         while in_flight > 0 {
             // After a failure here nothing is known about what is in flight.
-            self.enter().inspect_err(|_| self.memory.is_in_flight = true)?;
+            self.enter(1).inspect_err(|_| self.memory.is_in_flight = true)?;
             let mut freed = Vec::with_capacity(self.depth as usize);
             for answer in self.ring.completion() {
                 in_flight -= 1;
@@ -107,6 +109,10 @@ impl BareLoop {
             }
             for slot in freed.into_iter().take_while(|_| outcome.is_ok()) {
                 in_flight += u32::from(self.push_next(transfer, slot, &mut offsets));
+                if transfer == Transfer::FillAndWrite {
+                    // The device does not wait until the next block is filled.
+                    self.enter(0).inspect_err(|_| self.memory.is_in_flight = true)?;
+                }
             }
         }
         outcome?;
@@ -118,8 +124,8 @@ impl BareLoop {
         &self.file
     }
 
-    fn enter(&self) -> Result<()> {
-        match self.ring.submit_and_wait(1) {
+    fn enter(&self, wanted: usize) -> Result<()> {
+        match self.ring.submit_and_wait(wanted) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error).context("the bare loop"),
             _ => Ok(()),
         }
@@ -128,6 +134,9 @@ impl BareLoop {
     /// False if there is no offset left.
     fn push_next(&mut self, transfer: Transfer, slot: u32, offsets: &mut impl Iterator<Item = u64>) -> bool {
         let Some(offset) = offsets.next() else { return false };
+        if transfer == Transfer::FillAndWrite {
+            self.memory.fill(slot);
+        }
         let entry = self.entry(transfer, slot, offset).user_data(u64::from(slot));
         // SAFETY: the slot's block is used by this operation alone until its completion, and outlives the ring.
         let pushed = unsafe { self.ring.submission().push(&entry) };
@@ -140,8 +149,12 @@ impl BareLoop {
         match (transfer, self.buffers_are_registered) {
             (Transfer::Read, true) => opcode::ReadFixed::new(file, block, bytes, 0).offset(offset).build(),
             (Transfer::Read, false) => opcode::Read::new(file, block, bytes).offset(offset).build(),
-            (Transfer::Write, true) => opcode::WriteFixed::new(file, block, bytes, 0).offset(offset).build(),
-            (Transfer::Write, false) => opcode::Write::new(file, block, bytes).offset(offset).build(),
+            (Transfer::Write | Transfer::FillAndWrite, true) => {
+                opcode::WriteFixed::new(file, block, bytes, 0).offset(offset).build()
+            }
+            (Transfer::Write | Transfer::FillAndWrite, false) => {
+                opcode::Write::new(file, block, bytes).offset(offset).build()
+            }
         }
     }
 }
@@ -186,6 +199,15 @@ impl Blocks {
         unsafe { self.start.as_ptr().add(slot as usize * self.block_bytes) }
     }
 
+    /// Overwrites a block that no operation uses: with zeros, but for a byte of every 4,096.
+    fn fill(&mut self, slot: u32) {
+        let (start, bytes) = (self.block(slot), self.block_bytes);
+        // SAFETY: a block of ours, initialized, and used by nobody else now, says the caller.
+        let block = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
+        block.fill(0);
+        block.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+    }
+
     fn iovec(&self) -> libc::iovec {
         libc::iovec { iov_base: self.start.as_ptr().cast(), iov_len: self.layout.size() }
     }
@@ -228,7 +250,7 @@ mod tests {
     fn transfers_each_block_once_whatever_the_depth() {
         for depth in [1, 3, 64] {
             let Some(mut bare) = bare_loop(depth) else { return };
-            for transfer in [Transfer::Write, Transfer::Read] {
+            for transfer in [Transfer::Write, Transfer::FillAndWrite, Transfer::Read] {
                 let time = bare.run(transfer, (0..16).map(|block| block * 4096)).unwrap();
                 assert_eq!(time.operations, 16);
             }

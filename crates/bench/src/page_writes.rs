@@ -3,9 +3,12 @@
 //! The pool's side creates pages, which reads nothing, so each new page sends away a dirty one, and the rate is the rate at which the
 //! pool gets rid of dirty pages. The file has been written as a whole before, and neither side syncs. Both walk one order of
 //! all pages, each from where the other stopped, so no page comes back before the pool has long written it.
+//!
+//! What is timed is the steady state. When misses stop, the background writer cleans what will leave next; so the bare loop waits until
+//! that is over, and the pool's side first sends away, untimed, what was in its frames.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use bufpool::{Direct, File, FileOptions, Io, Pool, PoolOptions, Tenant};
@@ -17,6 +20,9 @@ use crate::workload::Permutation;
 
 /// Bytes of a write of the bare loop where pages are adjacent.
 const RUN_BYTES: usize = 256 << 10;
+
+/// A pool that writes nothing for so long has nothing to write.
+const QUIET: Duration = Duration::from_millis(5);
 
 /// Which pages become dirty, one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +36,8 @@ pub enum Order {
     Sequential {
         /// How many such writes the bare loop keeps in flight.
         depth: u32,
+        /// The bare loop fills each block before it writes it, as the pool's side does with its pages.
+        fills: bool,
     },
 }
 
@@ -43,6 +51,7 @@ pub struct PageWrites {
     shuffled: Permutation,
     pages: u64,
     next: u64,
+    frames: u32,
 }
 
 impl PageWrites {
@@ -62,14 +71,14 @@ impl PageWrites {
         );
         let (block_bytes, depth) = match order {
             Order::Random { depth } => (PAGE_BYTES, depth),
-            Order::Sequential { depth } => (RUN_BYTES, depth),
+            Order::Sequential { depth, .. } => (RUN_BYTES, depth),
         };
         let bare = BareLoop::new(random_reads::open(path, direct)?, block_bytes, depth)?;
         // Plain LRU: this is about how pages are written, and not about which.
         let tenant = pool.tenant("writer").manager(None).open()?;
         let shuffled = Permutation::new(pages, seed);
-        let mut writes = Self { pool, tenant, file, bare, order, shuffled, pages, next: 0 };
-        writes.pool_writes(u64::from(frames))?;
+        let mut writes = Self { pool, tenant, file, bare, order, shuffled, pages, next: 0, frames };
+        writes.make_dirty(u64::from(frames))?;
         Ok(writes)
     }
 
@@ -83,14 +92,38 @@ impl PageWrites {
     /// # Errors
     /// As the pool's.
     pub fn pool_writes(&mut self, count: u64) -> Result<LoopTime> {
+        self.make_dirty(u64::from(self.frames))?;
+        // In hand before the clock starts.
         let numbers: Vec<u64> = self.next_pages(count).collect();
         let before = self.pool.stats().writes;
         let (start, cpu) = (Instant::now(), cpu_time());
+        self.create(numbers)?;
+        let (elapsed, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
+        Ok(LoopTime { operations: self.pool.stats().writes - before, elapsed, cpu })
+    }
+
+    fn make_dirty(&mut self, count: u64) -> Result<()> {
+        let numbers = self.next_pages(count);
+        self.create(numbers)
+    }
+
+    fn create(&self, numbers: impl IntoIterator<Item = u64>) -> Result<()> {
         for number in numbers {
             self.tenant.create(self.file.page(number))?[0] = 1;
         }
-        let (elapsed, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
-        Ok(LoopTime { operations: self.pool.stats().writes - before, elapsed, cpu })
+        Ok(())
+    }
+
+    /// Waits until the pool's background writer has nothing to do.
+    fn settle(&self) {
+        let mut before = u64::MAX;
+        loop {
+            let written = self.pool.stats().writes;
+            if std::mem::replace(&mut before, written) == written {
+                return;
+            }
+            std::thread::sleep(QUIET);
+        }
     }
 
     /// Writes `count` pages with the bare loop. What is counted are pages, not operations.
@@ -104,10 +137,15 @@ impl PageWrites {
         };
         let start = self.next.next_multiple_of(pages_per_write);
         self.next = start;
+        self.settle();
         let starts = self.next_pages(count / pages_per_write * pages_per_write);
         let offsets: Vec<u64> =
             starts.step_by(pages_per_write as usize).map(|page| page * PAGE_BYTES as u64).collect();
-        let mut time = self.bare.run(Transfer::Write, offsets)?;
+        let transfer = match self.order {
+            Order::Sequential { fills: true, .. } => Transfer::FillAndWrite,
+            _ => Transfer::Write,
+        };
+        let mut time = self.bare.run(transfer, offsets)?;
         time.operations *= pages_per_write;
         Ok(time)
     }

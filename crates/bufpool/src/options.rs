@@ -3,6 +3,7 @@
 use bufpool_policies::FileId;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::read_many::run_pages;
 use crate::write_back::BATCH_PAGES;
 use crate::{Allocation, Log, ManagerKind, PageHooks, Pool, Recorder};
 
@@ -310,7 +311,7 @@ impl PoolOptions {
 
     /// The size of the clean reserve: frames on top of [`frames`](Self::frames) for which those of dirty victims are exchanged, so that a
     /// miss does not wait for their writes. The background writer does not rest before all of it is free again. From 1 to 2^20. Default: one
-    /// for 32 frames, at least 4 and at most 2,048. More: longer bursts of misses with dirty victims without a wait. Not in
+    /// for 32 frames, at least 4 and at most 2,048; or, if that is more, one for 16 frames, but no more than twelve transfers of 256 KiB take. More: longer bursts of misses with dirty victims without a wait. Not in
     /// deterministic mode, which has none.
     pub fn reserve_high_frames(mut self, frames: u32) -> Self {
         self.reserve_high_frames = Some(frames);
@@ -440,12 +441,17 @@ impl PoolOptions {
         Ok(Shares { frames: frames as u32, reserve, reserve_low, hook_buffers: hook_buffers as u32 })
     }
 
-    /// One clean frame in 32, at least 4 and at most 2,048; none in deterministic mode.
+    /// One clean frame in 32, at least 4 and at most 2,048. A small pool has up to twice as many, as long as they are fewer than it takes
+    /// to keep the device busy with adjacent pages: eight transfers in flight, and four on their way between the device and misses. None
+    /// in deterministic mode.
     fn reserve_for(&self, frames: u64) -> u64 {
         match self.reserve_high_frames {
             _ if self.deterministic.is_some() => 0,
             Some(high) => u64::from(high),
-            None => (frames / 32).clamp(4, 2048),
+            None => {
+                let transfers = 12 * run_pages(self.page_bytes) as u64;
+                (frames / 32).max(transfers.min(frames / 16)).clamp(4, 2048)
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Goal: whatever call of the device fails, and whenever the power is cut, what was acknowledged by flush, checkpoint or close is there,
 //! what is in memory stays readable, and no page is a mix of two versions unless a write of it was in flight.
-//! Method: a scripted workload on the simulated device, run once for every call it makes, with that call failing in each of five ways,
+//! Method: a scripted workload on the simulated device, run once for every call it makes, with that call failing in each of five ways (a sync: six),
 //! and once for every call with the power cut there; then random workloads with a cut at a random call. What survives is compared,
 //! byte for byte, with what a model was told. The counts are printed by every run.
 
@@ -17,6 +17,8 @@ const OPERATIONS: [IoOperation; 4] =
 const EINTR: i32 = 4;
 const FAILURES: [SimFailure; 5] =
     [SimFailure::Io, SimFailure::NoSpace, SimFailure::Torn, SimFailure::Short(1000), SimFailure::Os(EINTR)];
+/// Of syncs alone: for other calls it is as the first.
+const SYNC_FAILURE: SimFailure = SimFailure::Lost;
 /// Pages of the file that stays as long as it is, and of the one that does not.
 const PAGES: u64 = 48;
 const SIDE_PAGES: u64 = 12;
@@ -288,7 +290,11 @@ fn nothing_is_lost_when_any_call_fails() {
         drop(world);
         let (mut runs, mut failed, mut refused, mut tally) = (0, 0, 0, Tally::default());
         for (operation, calls) in OPERATIONS.into_iter().zip(calls) {
-            for (nth, failure) in (1..=calls).flat_map(|nth| FAILURES.map(|failure| (nth, failure))) {
+            let loses = (operation == IoOperation::Sync).then_some(SYNC_FAILURE);
+            let failures = FAILURES.into_iter().chain(loses);
+            for (nth, failure) in
+                (1..=calls).flat_map(|nth| failures.clone().map(move |failure| (nth, failure)))
+            {
                 let device = SimDevice::new(nth);
                 device.fail(SimFault { operation, nth, failure });
                 let mut world = World::new(options(), &device);

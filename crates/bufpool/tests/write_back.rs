@@ -322,6 +322,61 @@ fn what_reads_back_after_a_failed_sync_is_durable_once_a_flush_succeeds() {
     assert!((0..50).all(survives));
 }
 
+/// A failed sync of a buffered file, after which Linux takes its pages for clean: they read as they were written, and no later sync writes
+/// them. What had been acknowledged is there; nothing is acknowledged until the file is reopened; from then on pages read as the device has
+/// them, so that an engine that goes through its log finds out what is missing.
+#[test]
+fn what_a_failed_sync_has_lost_shows_when_the_file_is_reopened() {
+    let mut lost = 0;
+    for seed in 0..20 {
+        for options in [deterministic(), small()] {
+            let device = SimDevice::new(seed);
+            device.set_sector_bytes(PAGE_BYTES);
+            let (pool, file) = sim_pool(&device, options);
+            let tenant = pool.default_tenant();
+            let found = |page| version(&tenant.read(file.page(page)).unwrap(), page);
+            let survived = |image: &SimDevice, page: u64| {
+                let contents = image.contents("data").unwrap();
+                version(&contents[page as usize * PAGE_BYTES..][..PAGE_BYTES], page)
+            };
+            for page in [3, 4] {
+                stamp(&mut tenant.write(file.page(page)).unwrap(), page, 1);
+            }
+            file.flush().unwrap();
+            stamp(&mut tenant.write(file.page(3)).unwrap(), 3, 2);
+            device.fail(SimFault {
+                operation: IoOperation::Sync,
+                nth: device.calls(IoOperation::Sync) + 1,
+                failure: SimFailure::Lost,
+            });
+            assert_eq!(kind(file.flush()), ErrorKind::Io);
+            let syncs = device.calls(IoOperation::Sync);
+            // The device would say that all is well, and has lost the page for good.
+            for refused in [file.flush(), file.flush_page(3), pool.checkpoint()] {
+                assert_eq!(kind(refused), ErrorKind::FilePoisoned);
+            }
+            assert_eq!(device.calls(IoOperation::Sync), syncs);
+            assert_eq!((found(3), found(4)), (2, 1), "in memory");
+            // Out of memory: from here on the operating system's cache answers.
+            (20..90).for_each(|page| drop(tenant.read(file.page(page)).unwrap()));
+            assert_eq!((found(3), found(4)), (2, 1), "in the cache");
+            let image = device.crash_image(seed);
+            let on_device = survived(&image, 3);
+            assert!((1..=2).contains(&on_device) && survived(&image, 4) == 1);
+            lost += u32::from(on_device == 1);
+
+            file.reopen().unwrap();
+            assert_eq!((found(3), found(4)), (on_device, 1), "on the device");
+            stamp(&mut tenant.write(file.page(3)).unwrap(), 3, 2);
+            file.flush().unwrap();
+            let image = device.crash_image(seed);
+            assert_eq!((survived(&image, 3), survived(&image, 4)), (2, 1));
+            pool.check_invariants();
+        }
+    }
+    assert!((1..40).contains(&lost), "lost in {lost} of 40 runs");
+}
+
 /// Two flushes that wait for one another: the one that finds nothing left to sync must not take the other's failure for a success.
 #[test]
 fn a_failed_sync_fails_everybody_who_waited_for_it() {

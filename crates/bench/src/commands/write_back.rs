@@ -27,7 +27,7 @@ pub struct WriteBackArgs {
     #[arg(long, default_value_t = 1 << 17, value_parser = clap::value_parser!(u64).range(1 << 13..=1 << 26))]
     pub pages: u64,
     /// Pages made dirty in each round
-    #[arg(long, default_value_t = 1 << 15, value_parser = clap::value_parser!(u64).range(1 << 8..=1 << 26))]
+    #[arg(long, default_value_t = 1 << 16, value_parser = clap::value_parser!(u64).range(1 << 8..=1 << 26))]
     pub writes: u64,
     /// Hits timed in each round
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(100..=1 << 26))]
@@ -56,8 +56,9 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
     let frames = (args.pages / 8) as u32;
     for (work, unit, order) in [
         ("random 4 KiB", "pages/s", Order::Random { depth: args.depth }),
-        ("sequential 256 KiB, depth 1", "pages/s", Order::Sequential { depth: 1 }),
-        ("sequential 256 KiB, depth 8", "pages/s", Order::Sequential { depth: 8 }),
+        ("sequential 256 KiB, depth 1", "pages/s", Order::Sequential { depth: 1, fills: false }),
+        ("sequential 256 KiB, depth 8", "pages/s", Order::Sequential { depth: 8, fills: false }),
+        ("sequential 256 KiB, depth 8, filled", "pages/s", Order::Sequential { depth: 8, fills: true }),
     ]
     .into_iter()
     .filter(|(work, ..)| work.starts_with(&args.only))

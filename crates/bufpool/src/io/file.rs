@@ -250,7 +250,12 @@ impl IoFile {
     pub(crate) fn drop_cache(&self) -> io::Result<()> {
         match &self.medium {
             Medium::Kernel { file, .. } if !self.direct => sys::drop_cache(file.as_fd()),
-            _ => Ok(()),
+            Medium::Kernel { .. } => Ok(()),
+            #[cfg(any(test, feature = "sim"))]
+            Medium::Sim(file) => {
+                file.drop_cache();
+                Ok(())
+            }
         }
     }
 

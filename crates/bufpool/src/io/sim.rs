@@ -17,6 +17,8 @@
 //! * Everything random comes from the seed, and faults and effects happen in the order of the calls, so
 //!   a run that makes the same calls sees the same results. A batch is executed in a random order.
 //!
+//! * A sync that fails with [`SimFailure::Lost`] forgets what it was to make durable, and reads do not show it.
+//!
 //! Time passes only if [`SimDevice::set_latency`] says so.
 //!
 //! ```
@@ -101,6 +103,10 @@ pub enum SimFailure {
     Short(usize),
     /// EIO, after a random subset of the sectors of a write has been written. As `Io` for other calls.
     Torn,
+    /// EIO of a sync that loses what it was to make durable, as Linux does with a buffered file: any part of it is on the device, no
+    /// later sync writes the rest, and until the cache of the file is dropped, as [`File::reopen`](crate::File::reopen) does, all of it
+    /// reads as it was written. As `Io` for other calls.
+    Lost,
 }
 
 struct State {
@@ -125,6 +131,8 @@ struct FileState {
     now: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<Event>,
+    /// Some of `now` is neither durable nor unsynced.
+    has_lost: bool,
     /// Open for writing once, or for reading any number of times.
     writers: u32,
     readers: u32,
@@ -256,6 +264,7 @@ impl SimDevice {
         file.now = contents.to_vec();
         file.durable = contents.to_vec();
         file.unsynced.clear();
+        file.has_lost = false;
     }
 }
 
@@ -311,6 +320,13 @@ impl State {
             Some(SimFailure::NoSpace) => return Err(libc::ENOSPC),
             Some(SimFailure::Os(errno)) => return Err(errno),
             Some(SimFailure::Torn) if action.operation() != IoOperation::Write => return Err(libc::EIO),
+            Some(SimFailure::Lost) => {
+                if action.operation() == IoOperation::Sync {
+                    let state = self.files.get_mut(&file).expect("open files exist");
+                    state.lose(&mut self.random, self.sector_bytes);
+                }
+                return Err(libc::EIO);
+            }
             Some(SimFailure::Torn | SimFailure::Short(_)) | None => {}
         }
         let most = match failure {
@@ -453,6 +469,30 @@ impl FileState {
         });
     }
 
+    /// What was completed is on the device in part, and the rest never will be. A change of length is not lost: it is the file system's.
+    fn lose(&mut self, random: &mut Random, sector_bytes: usize) {
+        let Self { durable, unsynced, has_lost, .. } = self;
+        unsynced.retain(|event| match &event.change {
+            Change::Bytes { offset, bytes } if event.completed => {
+                let end = (offset + bytes.len()).min(durable.len());
+                if *offset < end {
+                    overwrite_some_sectors(durable, *offset, &bytes[..end - offset], sector_bytes, random);
+                }
+                *has_lost = true;
+                false
+            }
+            _ => true,
+        });
+    }
+
+    /// What was lost reads as the device has it.
+    fn drop_cache(&mut self) {
+        if std::mem::take(&mut self.has_lost) {
+            self.now.clone_from(&self.durable);
+            self.unsynced.iter().for_each(|event| event.change.apply(&mut self.now));
+        }
+    }
+
     /// What is left if the power is cut now.
     fn after_power_cut(&self, random: &mut Random, sector_bytes: usize) -> Vec<u8> {
         let mut survived = self.durable.clone();
@@ -545,6 +585,12 @@ impl SimFile {
         state.record(self.number, Change::Length(bytes as usize), &mut events);
         state.mark_completed(self.number, &events);
         Ok(())
+    }
+
+    pub(super) fn drop_cache(&self) {
+        if let Some(file) = self.device.state.lock().files.get_mut(&self.number) {
+            file.drop_cache();
+        }
     }
 }
 

@@ -141,6 +141,38 @@ fn a_sync_covers_only_what_was_completed() {
 }
 
 #[test]
+fn what_a_sync_has_lost_is_not_written_by_the_next_one() {
+    let mut survived = Vec::new();
+    for seed in 0..20 {
+        let device = SimDevice::new(seed);
+        device.set_sector_bytes(4096);
+        let (backend, file) = open(&device);
+        let mut memory = [1; 4096];
+        write_at(&*backend, &file, 0, &mut memory).unwrap();
+        sync(&*backend, &file).unwrap();
+        memory.fill(2);
+        write_at(&*backend, &file, 0, &mut memory).unwrap();
+        device.fail(SimFault { operation: IoOperation::Sync, nth: 2, failure: SimFailure::Lost });
+        sync(&*backend, &file).unwrap_err();
+        sync(&*backend, &file).unwrap();
+        memory.fill(0);
+        read_at(&*backend, &file, 0, &mut memory).unwrap();
+        assert_eq!(memory, [2; 4096], "in the cache");
+        let image = device.crash_image(seed).contents("file").unwrap();
+        file.drop_cache().unwrap();
+        read_at(&*backend, &file, 0, &mut memory).unwrap();
+        assert_eq!(memory[..], image, "on the device");
+        survived.push(memory[0]);
+        // What is written from here on is synced as ever.
+        memory.fill(3);
+        write_at(&*backend, &file, 0, &mut memory).unwrap();
+        sync(&*backend, &file).unwrap();
+        assert_eq!(device.crash_image(seed).contents("file").unwrap(), [3; 4096]);
+    }
+    assert!(survived.contains(&1) && survived.contains(&2), "{survived:?}");
+}
+
+#[test]
 fn nothing_works_after_a_power_cut_and_its_image_does() {
     let device = SimDevice::new(1);
     let (backend, file) = open(&device);
