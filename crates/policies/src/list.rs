@@ -26,14 +26,17 @@ impl Neighbours {
 /// Slots from which on a table grows by a sixteenth and not to twice its length.
 const LARGE: usize = 4096;
 
-/// Lengthens `slots` to `len`. Tables by frame number are made for the frames of the pool, and grow only by those of its reserve, for which
-/// a large one need not become twice as large.
+/// Slots that a table is lengthened by where there is room.
+const STEP: usize = 64;
+
+/// Lengthens `slots` to `len`, or more where that needs no memory. Tables by frame number are made for the frames of the pool, and grow only
+/// by those of its reserve, for which a large one need not become twice as large.
 #[cold]
 pub(crate) fn lengthen<T: Clone>(slots: &mut Vec<T>, len: usize, value: T) {
     if len > slots.capacity() && slots.len() >= LARGE {
         slots.reserve_exact(len - slots.len() + slots.len() / 16);
     }
-    slots.resize(len, value);
+    slots.resize(len.max((slots.len() + STEP).min(slots.capacity())), value);
 }
 
 /// The neighbours of every slot. 8 bytes a slot.
@@ -70,6 +73,21 @@ impl Links {
     #[inline]
     pub(crate) fn is_linked(&self, slot: u32) -> bool {
         self.slots.get(slot as usize).is_some_and(|n| n.next != UNLINKED)
+    }
+
+    /// The number of slots usable.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Reads what taking `slot` out of its list will, for nothing but its being near then.
+    #[inline]
+    pub(crate) fn touch(&self, slot: u32) -> u32 {
+        let sides = self.slots.get(slot as usize).map_or([NIL; 2], |n| [n.prev, n.next]);
+        sides
+            .into_iter()
+            .filter_map(|side| self.slots.get(side as usize))
+            .fold(0, |touched, n| touched ^ n.next)
     }
 
     /// The slot towards the tail, [`NIL`] after the tail.

@@ -11,6 +11,11 @@ use super::tally::{By, Counts, Tally};
 use super::{Setup, SimError};
 use crate::trace::{Act, Batch, Directive, FileRanges, Place, Replay, Trace, TraceError};
 
+/// Accesses whose blocks and frames are fetched together.
+const AHEAD: usize = 16;
+/// Frames of which everything known stays in the processor's first caches.
+const FRAMES_IN_CACHE: usize = 4096;
+
 /// The driver that [`Directory`] describes.
 pub struct TwoLevelRun<'a> {
     trace: &'a Trace,
@@ -232,6 +237,28 @@ impl<'a> TwoLevelRun<'a> {
         let frame = self.frame_of[block as usize];
         (frame != ABSENT).then_some(frame)
     }
+
+    /// Whether what is known of blocks and frames does not fit into the first caches.
+    fn is_large(&self) -> bool {
+        self.block_in.len() > FRAMES_IN_CACHE
+    }
+
+    /// Fetches what the next accesses will touch, so that it comes from memory side by side.
+    fn fetch(&self, blocks: &[u32], pages: &[u64]) {
+        let (mut frames, mut resident) = ([FrameId(0); AHEAD], 0);
+        let mut touched = 0;
+        for block in blocks.iter().take(AHEAD) {
+            touched ^= pages[*block as usize];
+            if let Some(frame) = self.frame(*block) {
+                frames[resident] = FrameId(frame);
+                resident += 1;
+            }
+        }
+        std::hint::black_box(touched);
+        let frames = frames[..resident].iter().copied();
+        self.directory.prefetch(frames.clone());
+        self.directory.prefetch_managed(frames);
+    }
 }
 
 impl Replay for TwoLevelRun<'_> {
@@ -243,6 +270,9 @@ impl Replay for TwoLevelRun<'_> {
         }
         let (keys, blocks) = (self.tally.keys(&batch), self.trace.blocks());
         for (at, &block) in batch.blocks.iter().enumerate() {
+            if at % AHEAD == 0 && self.is_large() {
+                self.fetch(&batch.blocks[at..], blocks);
+            }
             let number = |column: &[u32]| column.get(at).copied().unwrap_or(0);
             let access = Access {
                 page: PageId(blocks[block as usize]),

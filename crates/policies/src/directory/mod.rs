@@ -215,6 +215,16 @@ impl Directory {
         std::hint::black_box(touched);
     }
 
+    /// As [`prefetch`](Self::prefetch), what the manager of the first frame's block will touch. Pays where there are more blocks than the
+    /// processor's second cache has room for.
+    pub fn prefetch_managed(&self, mut frames: impl Iterator<Item = FrameId> + Clone) {
+        let Some(first) = frames.clone().next().filter(|frame| self.frames.is_present(*frame)) else {
+            return;
+        };
+        let account = self.account(self.frames[first.0].owner);
+        self.accounts[account.index()].control.prefetch(&mut frames);
+    }
+
     /// The frames that questions look at next if no frame is free, as far as they lie in one account's list and no placeholder, cap or
     /// manager says otherwise: for drivers that have to fetch what they know of them.
     pub fn upcoming(&self) -> impl Iterator<Item = FrameId> {

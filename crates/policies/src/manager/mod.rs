@@ -78,6 +78,10 @@ pub trait Manager: Send {
         true
     }
 
+    /// Hits on the blocks in `frames` follow shortly: touches what [`block_accessed`](Self::block_accessed) will touch, so that it comes
+    /// from memory side by side and not one after the other. Frames may hold no block, or another tenant's. Changes nothing.
+    fn prefetch(&self, _frames: &mut dyn Iterator<Item = FrameId>) {}
+
     /// Whether the manager itself finds out when it does worse than the ledger, and follows the ledger then. Its say is not
     /// revoked: whether single overrules are mistakes says less than the misses it compares. Others are protected from it
     /// as from any manager.
@@ -204,6 +208,12 @@ impl Control {
             Control::Pools(_) => true,
             // One that panics here is told every hit.
             Control::Manager { manager, .. } => call(|| manager.needs_every_hit(page)).unwrap_or(true),
+        }
+    }
+
+    pub fn prefetch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
+        if let Control::Manager { manager, .. } = self {
+            let _ = call(|| manager.prefetch(frames));
         }
     }
 

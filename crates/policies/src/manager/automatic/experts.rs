@@ -76,6 +76,17 @@ impl Judge {
         self.lead = [0.0; 3];
     }
 
+    /// Whether `expert` is ahead in the long run, and lately by half of the `price` of a change to it, which may be near then.
+    pub fn leans_to(&self, expert: Expert, price: f32) -> bool {
+        let is_better = self.misses[expert as usize] < self.misses[self.followed as usize];
+        is_better && self.lead[expert as usize] > 0.5 * price
+    }
+
+    /// Whether `expert` is not ahead lately.
+    pub fn has_no_lead(&self, expert: Expert) -> bool {
+        self.lead[expert as usize] <= 0.0
+    }
+
     /// A sampled page was used that the shadows in `had` held, of `capacity` pages each. `price` tells how many misses a
     /// change to an expert is worth. Returns whether there is somebody else to follow from now on.
     #[inline]

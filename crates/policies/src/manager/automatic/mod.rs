@@ -21,18 +21,21 @@ mod by_class;
 mod departed;
 mod experts;
 mod intervals;
+mod orders;
 mod samples;
 mod streams;
+#[cfg(test)]
+mod tests;
 
 use super::{Block, Manager, StreamReport};
 use crate::detect;
 use crate::ids::{Access, FrameId, PageId};
-use crate::list::{Links, List, NIL, lengthen};
+use crate::list::{NIL, lengthen};
 use crate::random::SplitMix64;
-use by_class::PagesByClass;
 use departed::{Departed, DepartedPages};
 use experts::{Expert, Judge, Shadows};
 use intervals::{Classes, NEW};
+use orders::{LISTED_PER_HIT, LISTED_PER_MISS, Orders};
 use samples::{SampledAccess, Samples};
 use streams::Streams;
 
@@ -50,6 +53,8 @@ const LOOKS_PER_MISS: u32 = 8;
 const FRAMES_PER_CLASS: u32 = 128;
 /// Classes of streams that there may be in any pool, however small.
 const CLASSES_MIN: u32 = 256;
+/// While nothing is decided yet, pages are listed for choices by value from when this part of the frames is left to fill.
+const LISTED_EARLY: u32 = 8;
 /// Uses of a hot page within this part of a turnover are one for its sample: about the youngest ages that classes tell apart.
 const REPEATS_PER_TURNOVER: u32 = 32;
 /// Turnovers for which a stream that keeps being wrong is treated as under LRU: as for a tenant in LRU-SP.
@@ -138,16 +143,16 @@ pub struct Automatic {
     frames: Vec<Frame>,
     /// The frames of the tenant's blocks, in no order.
     own: Vec<u32>,
-    /// The order of use of the frames owned, the oldest first: of those not marked [`Marks::TWICE`], and of the others.
-    order: Links,
-    by_use: [List; 2],
-    /// The frames owned, by class and use.
-    by_class: PagesByClass,
+    /// The frames owned in their order of use, while not every page is sampled.
+    orders: Orders,
     departed: DepartedPages,
     classes: Classes,
     streams: Streams,
     samples: Samples,
     judge: Judge,
+    /// Who chooses victims: whom the judge follows, or, while pages are being listed for choices by value, who did before.
+    acting: Expert,
+    acting_since: u32,
     /// Whether no question has been asked yet.
     is_undecided: bool,
     random: SplitMix64,
@@ -157,11 +162,19 @@ impl Automatic {
     /// A manager for a tenant of a pool of `pool_frames`.
     pub fn new(strategy: Strategy, pool_frames: u32, seed: u64) -> Self {
         let pool_frames = pool_frames.max(1);
-        let first = match strategy {
+        Self::with_samples(strategy, pool_frames, seed, Samples::new(pool_frames, Self::first(strategy)))
+    }
+
+    /// Who is followed while nothing is known.
+    fn first(strategy: Strategy) -> Expert {
+        match strategy {
             Strategy::Reuse => Expert::Value,
             Strategy::Auto => Expert::Lru,
-        };
-        let samples = Samples::new(pool_frames, first);
+        }
+    }
+
+    fn with_samples(strategy: Strategy, pool_frames: u32, seed: u64, samples: Samples) -> Self {
+        let first = Self::first(strategy);
         let turnover = pool_frames.saturating_mul(TIME_PER_MISS);
         // While every page is sampled, the shadows keep the orders.
         let ordered = if samples.is_complete() { 0 } else { pool_frames };
@@ -174,22 +187,17 @@ impl Automatic {
             looks_due: 0,
             frames: Vec::with_capacity(pool_frames as usize),
             own: Vec::with_capacity(pool_frames as usize),
-            order: Links::with_capacity(ordered),
-            by_use: Default::default(),
-            by_class: PagesByClass::with_capacity(ordered),
+            orders: Orders::new(ordered, first == Expert::Value),
             departed: DepartedPages::new(pool_frames.saturating_mul(2)),
             classes: Classes::new(turnover as f32, samples.learned_max() as f32, classes_max),
-            streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS)),
+            streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS), samples.is_complete()),
             samples,
             judge: Judge::new(first),
+            acting: first,
+            acting_since: 0,
             is_undecided: true,
             random: SplitMix64::new(seed),
         }
-    }
-
-    /// Whether victims are now chosen by value, and not by LRU or ARC.
-    pub fn follows_values(&self) -> bool {
-        self.judge.followed() == Expert::Value
     }
 
     /// A sampled page is used. Returns its sample.
@@ -212,6 +220,14 @@ impl Automatic {
         let price = |expert| (samples.difference(expert, followed) as f32 * PRICE_SHARE).max(price_min);
         if self.judge.score(had, capacity, price) {
             self.follow();
+        } else if followed != Expert::Value && !samples.is_complete() && !self.is_undecided {
+            if self.judge.has_no_lead(Expert::Value) {
+                self.orders.leave_classes();
+            } else if self.judge.leans_to(Expert::Value, price_min)
+                && self.judge.leans_to(Expert::Value, price(Expert::Value))
+            {
+                self.orders.list_classes();
+            }
         }
     }
 
@@ -230,12 +246,39 @@ impl Automatic {
         self.follow();
     }
 
-    /// Makes the samples follow whom the judge does.
+    /// Makes all else follow whom the judge does.
     #[cold]
     fn follow(&mut self) {
+        let followed = self.judge.followed();
+        if followed != Expert::Value {
+            self.orders.leave_classes();
+            self.act();
+        } else if self.samples.is_complete() || self.orders.list_classes() {
+            self.act();
+        }
         let frames = &self.frames;
         let forgotten = self.own.iter().copied().filter(|frame| frames[*frame as usize].sample == NIL);
-        self.samples.follow(self.judge.followed(), forgotten);
+        self.samples.follow(followed, forgotten);
+    }
+
+    /// Lists a few pages more, so that victims can be chosen by value.
+    #[cold]
+    fn list_pages(&mut self, count: u32) {
+        let Self { frames, streams, now, .. } = self;
+        let age = |frame: u32| now.wrapping_sub(frames[frame as usize].last);
+        let class = |frame: u32| {
+            let Frame { stream, kind, .. } = frames[frame as usize];
+            streams.class(stream, kind)
+        };
+        let all = self.orders.advance(count, &self.classes, age, class);
+        if all && self.judge.followed() == Expert::Value {
+            self.act();
+        }
+    }
+
+    /// Who is followed chooses from now on.
+    fn act(&mut self) {
+        (self.acting, self.acting_since) = (self.judge.followed(), self.now);
     }
 
     /// The kind of a page that comes in now and was in the pool when `departed` was noted.
@@ -267,12 +310,13 @@ impl Automatic {
     fn choose_by_value(&mut self, candidate: FrameId, busy: &mut dyn FnMut(FrameId) -> bool) -> FrameId {
         let (frames, now) = (&self.frames, self.now);
         let age = |frame: u32| now.wrapping_sub(frames[frame as usize].last);
+        let Some(by_class) = self.orders.by_class() else { return candidate };
         for _ in 0..DRAWN {
             let frame = self.own[self.random.below(self.own.len() as u64) as usize];
             let age = age(frame);
-            self.by_class.consider(frame, age, self.classes.bucket(age), &self.classes);
+            by_class.consider(frame, age, self.classes.bucket(age), &self.classes);
         }
-        let Some(least) = self.by_class.least(&self.classes, age) else { return candidate };
+        let Some(least) = by_class.least(&self.classes, age) else { return candidate };
         let mut may_go = |frame: u32| frame == candidate.0 || !busy(FrameId(frame));
         if may_go(least) {
             return FrameId(least);
@@ -280,7 +324,7 @@ impl Automatic {
         let mut ends = [least; 2];
         for _ in 0..NEIGHBOURS_MAX {
             for (side, end) in ends.iter_mut().enumerate().filter(|(_, end)| **end != NIL) {
-                *end = self.by_class.neighbours(*end)[side];
+                *end = by_class.neighbours(*end)[side];
                 if *end != NIL && may_go(*end) {
                     return FrameId(*end);
                 }
@@ -293,8 +337,8 @@ impl Automatic {
     fn choose_by_arc(&self, candidate: FrameId, busy: &mut dyn FnMut(FrameId) -> bool) -> FrameId {
         let owned = self.own.len() as u32;
         let target = self.samples.once_share(owned) * owned as f32;
-        let twice = self.once() as f32 <= target;
-        let mut frame = self.by_use[usize::from(twice)].head();
+        let twice = self.orders.once() as f32 <= target;
+        let mut frame = self.orders.oldest(twice);
         // Pages in use are young, so hardly ever the first ones.
         for _ in 0..ARC_LOOKS_MAX {
             if frame == NIL {
@@ -303,14 +347,9 @@ impl Automatic {
             if frame == candidate.0 || !busy(FrameId(frame)) {
                 return FrameId(frame);
             }
-            frame = self.order.next(frame);
+            frame = self.orders.next(frame);
         }
         candidate
-    }
-
-    /// How many pages are not marked [`Marks::TWICE`].
-    fn once(&self) -> u32 {
-        self.by_use[0].len()
     }
 }
 
@@ -327,9 +366,6 @@ impl Manager for Automatic {
         if frame as usize >= self.frames.len() {
             let vacant = Frame { last: 0, own_at: NIL, sample: NIL, stream: 0, kind: NEW, marks: Marks(0) };
             lengthen(&mut self.frames, frame as usize + 1, vacant);
-            if !self.samples.is_complete() {
-                self.order.lengthen_to(frame as usize + 1);
-            }
         }
         let own_at = self.own.len() as u32;
         self.own.push(frame);
@@ -345,12 +381,19 @@ impl Manager for Automatic {
             marks |= Marks::SAMPLED;
         }
         marks |= u8::from(twice) * Marks::TWICE;
-        if !self.samples.is_complete() {
-            self.by_use[usize::from(twice)].push_tail(&mut self.order, frame);
-            self.by_class.push(frame, self.streams.class(stream, kind), &self.classes);
-        }
         self.frames[frame as usize] = Frame { last: now, own_at, sample, stream, kind, marks: Marks(marks) };
         self.streams[stream].misses += 1;
+        if !self.samples.is_complete() {
+            self.orders.insert(frame, twice, || self.streams.class(stream, kind), &self.classes);
+            if self.is_undecided
+                && self.own.len() as u32 >= self.pool_frames - self.pool_frames / LISTED_EARLY
+            {
+                self.orders.list_classes();
+            }
+            if self.orders.is_listing() {
+                self.list_pages(LISTED_PER_MISS);
+            }
+        }
     }
 
     fn block_gone(&mut self, frame: FrameId, page: PageId) {
@@ -361,8 +404,7 @@ impl Manager for Automatic {
         self.samples.left(sample, frame.0);
         let twice = marks.has(Marks::TWICE);
         if !self.samples.is_complete() {
-            self.by_use[usize::from(twice)].remove(&mut self.order, frame.0);
-            self.by_class.remove(frame.0);
+            self.orders.remove(frame.0, twice);
         }
         self.departed.insert(page, Departed { last, stream, kind, twice }, self.now);
         self.own.swap_remove(at as usize);
@@ -381,14 +423,17 @@ impl Manager for Automatic {
         entry.kind = self.classes.kind(now.wrapping_sub(entry.last));
         entry.last = now;
         entry.stream = slot;
-        if !self.samples.is_complete() {
-            self.by_use[usize::from(entry.marks.has(Marks::TWICE))].remove(&mut self.order, frame.0);
-            self.by_use[1].push_tail(&mut self.order, frame.0);
-            self.by_class.use_again(frame.0, self.streams.class(slot, entry.kind), &self.classes);
-        }
+        let (kind, twice) = (entry.kind, entry.marks.has(Marks::TWICE));
         entry.marks.0 |= Marks::TWICE;
+        if !self.samples.is_complete() {
+            self.orders.use_again(frame.0, twice, || self.streams.class(slot, kind), &self.classes);
+            if self.orders.is_listing() {
+                self.list_pages(LISTED_PER_HIT);
+            }
+        }
+        let entry = &self.frames[frame.index()];
         if entry.marks.has(Marks::SAMPLED) && !self.samples.is_repeated(entry.sample, now, self.repeat_time) {
-            let (kind, known, frames) = (entry.kind, entry.sample, self.own.len() as u32);
+            let (known, frames) = (entry.sample, self.own.len() as u32);
             let access = SampledAccess { page: access.page, stream: slot, kind, now, slot: known, frames };
             let sample = self.learn(&access);
             if sample != known {
@@ -414,16 +459,24 @@ impl Manager for Automatic {
         let choice = if self.samples.is_complete() {
             self.choose_stray(missing, busy).unwrap_or(candidate)
         } else {
-            match self.judge.followed() {
+            match self.acting {
                 Expert::Lru => candidate,
                 Expert::Arc => self.choose_by_arc(candidate, busy),
                 Expert::Value => self.choose_by_value(candidate, busy),
             }
         };
-        if choice != candidate && self.follows_values() {
+        if choice != candidate && self.acting == Expert::Value {
             self.streams.overruled(&mut self.classes, self.frames[choice.index()].stream, self.now);
         }
         choice
+    }
+
+    fn prefetch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
+        let touched = frames.fold(0, |touched, frame| {
+            let own = self.frames.get(frame.index()).map_or(0, |frame| frame.last);
+            touched ^ own ^ self.orders.touch(frame.0)
+        });
+        std::hint::black_box(touched);
     }
 
     /// Intervals that are short compared to the time in memory say nothing about when a page may go.
@@ -435,7 +488,11 @@ impl Manager for Automatic {
     /// answerable for the mistake.
     fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {
         if let Some(departed) = self.departed.find(missing.page) {
-            self.streams.mistaken(departed.stream);
+            // A page that was used before values came to act may have gone by another's choice. While every page is sampled such mistakes
+            // count: they keep a stream for which LRU is best from following values again and again, when these are hardly ahead.
+            let is_later = (departed.last.wrapping_sub(self.acting_since) as i32) >= 0;
+            let is_by_value = self.acting == Expert::Value && is_later;
+            self.streams.mistaken(departed.stream, is_by_value || self.samples.is_complete());
         }
     }
 
@@ -468,8 +525,7 @@ impl Manager for Automatic {
     fn metadata_bytes(&self) -> usize {
         self.frames.capacity() * size_of::<Frame>()
             + self.own.capacity() * size_of::<u32>()
-            + self.order.memory_bytes()
-            + self.by_class.metadata_bytes()
+            + self.orders.metadata_bytes()
             + self.departed.metadata_bytes()
             + self.classes.metadata_bytes()
             + self.streams.metadata_bytes()
@@ -482,28 +538,14 @@ impl Manager for Automatic {
         }
         let owned = || self.frames.iter().filter(|frame| frame.own_at != NIL);
         assert_eq!(owned().count(), self.own.len(), "frames owned");
-        for (twice, list) in self.by_use.iter().enumerate() {
-            list.check_invariants(&self.order);
-            let mut age = u32::MAX;
-            let mut frame = list.head();
-            while frame != NIL {
-                let Frame { last, marks, own_at, .. } = self.frames[frame as usize];
-                assert!(
-                    own_at != NIL && marks.has(Marks::TWICE) == (twice == 1),
-                    "frame {frame} in list {twice}"
-                );
-                assert!(self.now.wrapping_sub(last) <= age, "frame {frame} is older than the one before");
-                age = self.now.wrapping_sub(last);
-                frame = self.order.next(frame);
-            }
-        }
-        let ordered = if self.samples.is_complete() { 0 } else { self.own.len() as u32 };
-        assert_eq!(self.by_use.iter().map(List::len).sum::<u32>(), ordered, "pages by use");
-        let last = |frame: u32| {
+        let in_order = |frame: u32| {
             let frame = &self.frames[frame as usize];
-            (ordered > 0 && frame.own_at != NIL).then_some(frame.last)
+            let is_listed = frame.own_at != NIL && !self.samples.is_complete();
+            is_listed.then_some((frame.last, frame.marks.has(Marks::TWICE)))
         };
-        self.by_class.check_invariants(self.frames.len() as u32, last);
+        self.orders.check_invariants(self.frames.len() as u32, self.now, in_order);
+        let is_listing = self.orders.is_listing();
+        assert!(self.acting == self.judge.followed() || is_listing, "who acts");
         let sample_in = |frame: u32| {
             let frame = &self.frames[frame as usize];
             (frame.own_at != NIL).then_some(frame.sample)

@@ -118,6 +118,11 @@ impl Samples {
     pub fn new(frames: u32, followed: Expert) -> Self {
         let learning_rate = 1 << (frames / LEARNED_FRAMES_MIN).clamp(1, RATE_MAX).ilog2();
         let rate = if frames <= SMALL_POOL { 1 } else { learning_rate };
+        Self::with_rates(frames, rate, learning_rate, followed)
+    }
+
+    /// The same, which samples one page in `rate`.
+    pub fn with_rates(frames: u32, rate: u32, learning_rate: u32, followed: Expert) -> Self {
         Self {
             rate,
             learning_rate,

@@ -5,7 +5,8 @@
 //! tenant. So the many tiny streams cost 80 bytes each, and only while they are among the latest.
 //!
 //! A stream is answerable for the pages it used last: where giving them up keeps being wrong, it loses its classes'
-//! say for a while, and its pages lose value with age as under LRU; other streams keep theirs.
+//! say for a while, and its pages lose value with age as under LRU; other streams keep theirs. Where there is but one stream
+//! with classes, that values keep being wrong shows in the misses of their shadow cache; so a large pool leaves it to that.
 
 use super::intervals::{Class, Classes, KINDS, NONE};
 use crate::detect;
@@ -81,6 +82,12 @@ impl Stream {
         self.label
     }
 
+    /// Of its latest overrules by value, how many were wrong.
+    #[cfg(test)]
+    pub fn wrong(&self) -> u16 {
+        self.wrong
+    }
+
     pub fn unchanged(&self) -> u64 {
         self.hits + self.misses - self.labelled
     }
@@ -108,13 +115,16 @@ pub(super) struct Streams {
     hand: usize,
     /// How long a stream's classes are without say.
     revoked_time: u32,
+    /// Whether the only stream that has classes can lose its say.
+    judges_alone: bool,
 }
 
 impl Streams {
-    /// `revoked_time`: how long a stream that keeps being wrong is treated as under LRU.
-    pub fn new(revoked_time: u32) -> Self {
+    /// `revoked_time`: how long a stream that keeps being wrong is treated as under LRU. `judges_alone`: the only one that has classes,
+    /// too.
+    pub fn new(revoked_time: u32, judges_alone: bool) -> Self {
         let lately = Box::new([0; LATELY]);
-        Self { streams: Vec::new(), index: SlotIndex::default(), lately, hand: 0, revoked_time }
+        Self { streams: Vec::new(), index: SlotIndex::default(), lately, hand: 0, revoked_time, judges_alone }
     }
 
     /// The stream of an access. Expected O(1).
@@ -215,6 +225,10 @@ impl Streams {
     /// A page of `stream` is given up against the ledger's advice.
     pub fn overruled(&mut self, classes: &mut Classes, stream: u16, now: u32) {
         let revoked_until = now.wrapping_add(self.revoked_time);
+        let Stream { overrules, wrong, .. } = self.streams[usize::from(stream)];
+        let is_wrong = overrules + 1 >= OVERRULES
+            && u32::from(wrong) * 10 > u32::from(OVERRULES) * WRONG_TENTHS
+            && (self.judges_alone || self.are_told_apart());
         let stream = &mut self.streams[usize::from(stream)];
         let was_revoked = stream.revoked;
         if was_revoked {
@@ -222,7 +236,7 @@ impl Streams {
         } else {
             stream.overrules += 1;
             if stream.overrules >= OVERRULES {
-                stream.revoked = u32::from(stream.wrong) * 10 > u32::from(stream.overrules) * WRONG_TENTHS;
+                stream.revoked = is_wrong;
                 stream.revoked_until = revoked_until;
                 // Half of the evidence is kept, so that a verdict never rests on the last few alone.
                 (stream.overrules, stream.wrong) =
@@ -234,11 +248,11 @@ impl Streams {
         }
     }
 
-    /// That a page of `stream` was given up against the ledger's advice was a mistake.
-    pub fn mistaken(&mut self, stream: u16) {
+    /// That a page of `stream` was given up against the ledger's advice was a mistake; `answers`: of a choice by value.
+    pub fn mistaken(&mut self, stream: u16, answers: bool) {
         let stream = &mut self.streams[usize::from(stream)];
         stream.mistakes += 1;
-        stream.wrong = (stream.wrong + 1).min(stream.overrules);
+        stream.wrong = (stream.wrong + u16::from(answers)).min(stream.overrules);
     }
 
     /// Whether at least two streams have classes of their own, so that values tell pages apart that others do not.
@@ -281,5 +295,32 @@ impl std::ops::IndexMut<u16> for Streams {
     #[inline]
     fn index_mut(&mut self, stream: u16) -> &mut Stream {
         &mut self.streams[usize::from(stream)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a stream that is always wrong loses its say, among so many that have classes.
+    fn is_revoked(count: u32, judges_alone: bool) -> bool {
+        let mut classes = Classes::new(800.0, 100.0, 100);
+        let mut streams = Streams::new(1000, judges_alone);
+        for context in 0..count {
+            let slot = streams.find(&mut classes, ContextId(context), FileId(0), 0);
+            streams[slot].hits = ACCESSES_MIN;
+            streams.class_to_learn(&mut classes, slot, 0);
+        }
+        for now in 0..u32::from(OVERRULES) {
+            streams.overruled(&mut classes, 0, now);
+            streams.mistaken(0, true);
+        }
+        streams[0].is_revoked()
+    }
+
+    #[test]
+    fn a_stream_that_is_always_wrong_loses_its_say() {
+        assert!(is_revoked(2, false) && is_revoked(1, true));
+        assert!(!is_revoked(1, false), "nobody would gain by it");
     }
 }
