@@ -299,7 +299,7 @@ mod tests {
     //! Method: classes that learned to fall, to rise, and to have a valley; random uses and questions, each answer
     //! compared with a look at every page.
 
-    use super::super::intervals::NEW;
+    use super::super::intervals::{NEW, UNLEARNED};
     use super::*;
     use crate::random::SplitMix64;
 
@@ -363,9 +363,9 @@ mod tests {
         let (mut classes, [_, looping, _]) = learned();
         let value = |classes: &Classes, age| classes.value(classes.values(looping), age);
         assert!(value(&classes, 1200) > value(&classes, 100));
-        classes.set_say(looping, false);
+        classes.set_valued_as(looping, UNLEARNED);
         assert!(value(&classes, 1200) < value(&classes, 100));
-        classes.set_say(looping, true);
+        classes.set_valued_as(looping, looping);
         assert!(value(&classes, 1200) > value(&classes, 100));
     }
 

@@ -23,7 +23,7 @@ pub(super) const NONE: Class = Class::MAX;
 /// tenant's, one a kind.
 pub(super) const KINDS: usize = 5;
 /// A class that never learns: its pages lose value with age, as under LRU.
-const UNLEARNED: Class = KINDS as Class;
+pub(super) const UNLEARNED: Class = KINDS as Class;
 /// Classes that no stream holds.
 const OWN: usize = KINDS + 1;
 /// The kind of a page whose use before the last is not remembered.
@@ -48,6 +48,9 @@ const PRIOR_PAGES: f32 = 1.0;
 const TENANT_PRIOR_PAGES: f32 = 4.0;
 /// The hazard of a bucket before anything is known. Any constant gives LRU's order, since buckets widen with age.
 const PRIOR_HAZARD: f32 = 0.05;
+/// The share of a stream's pages, of those that are not young, that must have been used again for the stream to be taken
+/// for a loop while they come back in turn.
+const IN_TURN_SHARE: f32 = 0.9;
 /// A class's values are worked out anew when this share of its evidence is new (a 16th to a quarter give
 /// misses within 0.3 %), and more than `NEW_PAGES_MIN` pages.
 const NEW_SHARE: f32 = 1.0 / 8.0;
@@ -186,6 +189,12 @@ impl Classes {
         1 + self.kind_ages.iter().map(|age| u8::from(interval >= *age)).sum::<u8>()
     }
 
+    /// Whether a page used again after `interval` is of the kind of those used soon.
+    #[inline]
+    pub fn is_soon(&self, interval: u32) -> bool {
+        interval < self.kind_ages[0]
+    }
+
     /// A class that knows what the tenant's class of `kind` knows; none if there are as many as there may be.
     pub fn add(&mut self, kind: u8) -> Option<Class> {
         let (counts, values) = (Counts::new(Class::from(kind)), self.values[usize::from(kind)]);
@@ -205,9 +214,14 @@ impl Classes {
         Some(class)
     }
 
-    /// Whether the pages of `class`, which a stream holds, are worth what it learned, or what they are under LRU.
-    pub fn set_say(&mut self, class: Class, has_say: bool) {
-        self.valued_as[usize::from(class)] = if has_say { class } else { UNLEARNED };
+    /// The pages of `class`, which a stream holds, are worth what those of `valued_as` are.
+    pub fn set_valued_as(&mut self, class: Class, valued_as: Class) {
+        self.valued_as[usize::from(class)] = valued_as;
+    }
+
+    /// What pages of `class` are worth; it must be one that never learns.
+    pub fn set_values(&mut self, class: Class, values: Values) {
+        self.values[usize::from(class)] = values;
     }
 
     /// The stream that had `class` added gives it up.
@@ -292,6 +306,28 @@ impl Classes {
             }
         }
         sum
+    }
+
+    /// What the pages of a stream are worth that come back in turn, a `period` after their last use; none unless nearly all
+    /// those of its `classes` do. The nearer its turn, the more a page is worth; one whose turn is over was left
+    /// out, and nothing is known of it.
+    pub fn values_in_turn(&self, classes: impl Iterator<Item = Class>, period: u32) -> Option<Values> {
+        let turn = self.bucket(period).min(BUCKETS - 2);
+        let over = turn + 2;
+        let (mut reused, mut ended) = (0.0, PRIOR_PAGES);
+        for class in classes {
+            let counts = &self.counts[usize::from(class)];
+            reused += counts.reused[self.young..].iter().sum::<f32>();
+            ended += counts.ended_old_pages + counts.waiting[over..].iter().sum::<u32>() as f32;
+        }
+        let share = reused / ended;
+        let width = |bucket: usize| self.begins[bucket + 1] - self.begins[bucket];
+        let value = |bucket: usize| match bucket {
+            BUCKETS => 0.0,
+            _ if bucket < over => share / (period as f32 - self.begins[bucket]).max(width(turn)),
+            _ => PRIOR_HAZARD / width(bucket),
+        };
+        (share >= IN_TURN_SHARE).then(|| std::array::from_fn(value))
     }
 
     /// The share of the tenant's pages of `kind` that were used again so far.

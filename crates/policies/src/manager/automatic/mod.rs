@@ -4,7 +4,8 @@
 //! [`streams`]) and by the kind of page, which is how long ago it was used before; for each class the intervals until the
 //! next use are learned on sampled pages ([`intervals`], [`samples`]), and the victim is the page of least value,
 //! expected hits per time that a frame is occupied ([`by_class`]). Loops, one-shot scans and hot pages need no names: a
-//! loop's pages gain value with age, a scan's never have any, and others lose it as under LRU.
+//! loop's pages gain value with age, a scan's never have any, and others lose it as under LRU. Where a stream goes round,
+//! the time until a page's turn is known better than any distribution tells ([`turns`]).
 //!
 //! [`Strategy::Reuse`] always follows values. [`Strategy::Auto`] compares three shadow caches, by LRU, by ARC and by
 //! value, and follows the one that wins ([`experts`]).
@@ -26,6 +27,7 @@ mod samples;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use super::{Block, Manager, StreamReport};
 use crate::detect;
@@ -129,7 +131,7 @@ impl Marks {
 ///
 /// 36 bytes a frame (16 for the frame, 4 for the list of those owned, 16 for departed pages) and 18 for its places in the
 /// orders of use; 14 for samples from 8,192 frames on (28 from 4,096). Below, where every page is sampled, samples need 246
-/// bytes a frame, and nothing else keeps an order. 5 for classes, at least 170 KB once there are so many; and 80 bytes a
+/// bytes a frame, and nothing else keeps an order. 5 for classes, at least 170 KB once there are so many; and 96 bytes a
 /// stream remembered, at most 4,096.
 pub struct Automatic {
     strategy: Strategy,

@@ -208,6 +208,9 @@ impl Samples {
             let sample = self.samples[slot as usize];
             let age = now.wrapping_sub(sample.last);
             had = sample.held;
+            if sample.stream == stream {
+                streams.use_again(classes, stream, sample.last, now, had.has(Expert::Lru), capacity);
+            }
             if sample.class != NONE {
                 classes.end(sample.class, usize::from(sample.bucket), age, true);
             }

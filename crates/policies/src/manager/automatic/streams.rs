@@ -2,13 +2,17 @@
 //!
 //! The bare context is too coarse, since one call site serves one file after another, and so is the bare file. A stream
 //! has classes of its own, one per kind of page, once it has shown that it lives; until then its accesses count for the
-//! tenant. So the many tiny streams cost 80 bytes each, and only while they are among the latest.
+//! tenant. So the many tiny streams cost 96 bytes each, and only while they are among the latest.
+//!
+//! While a stream goes round ([`turns`](super::turns)), all its pages are valued by the time until their turn, whatever
+//! their kind.
 //!
 //! A stream is answerable for the pages it used last: where giving them up keeps being wrong, it loses its classes'
 //! say for a while, and its pages lose value with age as under LRU; other streams keep theirs. Where there is but one stream
 //! with classes, that values keep being wrong shows in the misses of their shadow cache; so a large pool leaves it to that.
 
-use super::intervals::{Class, Classes, KINDS, NONE};
+use super::intervals::{Class, Classes, KINDS, NEW, NONE, UNLEARNED};
+use super::turns::Turns;
 use crate::detect;
 use crate::ids::{ContextId, FileId};
 use crate::slot_index::SlotIndex;
@@ -27,6 +31,8 @@ const OVERRULES: u16 = 256;
 const WRONG_TENTHS: u32 = 9;
 /// Entries of the table of streams used lately: 2 KiB stay in the first-level cache.
 const LATELY: usize = 1 << 10;
+/// Uses in turn after which a loop's values are worked out anew, at the latest.
+const TURNS_VALUED: u8 = 64;
 
 /// One stream.
 pub(super) struct Stream {
@@ -46,6 +52,12 @@ pub(super) struct Stream {
     revoked: bool,
     label: detect::Class,
     classes: [Class; KINDS],
+    turns: Turns,
+    /// The class by which its pages are valued while it goes round, or [`NONE`].
+    round: Class,
+    /// The bucket of the period for which that was done, and uses in turn since then.
+    round_bucket: u8,
+    round_uses: u8,
 }
 
 impl Stream {
@@ -63,6 +75,10 @@ impl Stream {
             revoked: false,
             label: detect::Class::Other,
             classes: [NONE; KINDS],
+            turns: Turns::new(now),
+            round: NONE,
+            round_bucket: 0,
+            round_uses: 0,
         }
     }
 
@@ -102,6 +118,50 @@ impl Stream {
     /// The classes it has, by kind.
     pub fn classes(&self) -> impl Iterator<Item = Class> {
         self.classes.into_iter().filter(|class| *class != NONE)
+    }
+
+    /// Makes the pages of its classes worth what they are to be worth.
+    fn set_values(&self, classes: &mut Classes) {
+        for class in self.classes() {
+            let valued_as = match self.round {
+                _ if self.revoked => UNLEARNED,
+                NONE => class,
+                round => round,
+            };
+            classes.set_valued_as(class, valued_as);
+        }
+    }
+
+    /// Values pages by the time until their turn, if nearly all come back then.
+    fn go_round(&mut self, classes: &mut Classes, period: u32) {
+        let bucket = classes.bucket(period) as u8;
+        self.round_uses += 1;
+        if self.round_bucket == bucket && self.round_uses < TURNS_VALUED {
+            return;
+        }
+        (self.round_bucket, self.round_uses) = (bucket, 0);
+        let Some(values) = classes.values_in_turn(self.classes(), period) else {
+            self.leave_round(classes);
+            return;
+        };
+        if self.round == NONE {
+            let Some(added) = classes.add(NEW) else { return };
+            self.round = added;
+            self.set_values(classes);
+        }
+        classes.set_values(self.round, values);
+    }
+
+    /// No longer values pages by their turn.
+    fn leave_round(&mut self, classes: &mut Classes) {
+        match std::mem::replace(&mut self.round, NONE) {
+            NONE => {}
+            round => {
+                self.round_bucket = u8::MAX;
+                self.set_values(classes);
+                classes.give_up(round);
+            }
+        }
     }
 }
 
@@ -179,6 +239,7 @@ impl Streams {
     }
 
     fn strip(&mut self, classes: &mut Classes, slot: usize) {
+        self.streams[slot].leave_round(classes);
         let before = std::mem::replace(&mut self.streams[slot].classes, [NONE; KINDS]);
         before.into_iter().filter(|class| *class != NONE).for_each(|class| classes.give_up(class));
     }
@@ -218,8 +279,33 @@ impl Streams {
         });
         let Some(class) = added else { return Class::from(kind) };
         self.streams[slot].classes[usize::from(kind)] = class;
-        classes.set_say(class, !self.streams[slot].revoked);
+        self.streams[slot].set_values(classes);
         class
+    }
+
+    /// A sampled page that `stream` had used at `last` is used by it again; `lru_hits` tells whether LRU would have kept
+    /// it, among `capacity` sampled pages.
+    pub fn use_again(
+        &mut self,
+        classes: &mut Classes,
+        stream: u16,
+        last: u32,
+        now: u32,
+        lru_hits: bool,
+        capacity: u32,
+    ) {
+        let stream = &mut self.streams[usize::from(stream)];
+        if !lru_hits {
+            stream.turns.miss(last, now, capacity);
+        } else if !classes.is_soon(now.wrapping_sub(last)) {
+            stream.turns.hit(capacity);
+        } else {
+            return;
+        }
+        match stream.turns.period() {
+            Some(period) => stream.go_round(classes, period),
+            None => stream.leave_round(classes),
+        }
     }
 
     /// A page of `stream` is given up against the ledger's advice.
@@ -244,7 +330,7 @@ impl Streams {
             }
         }
         if stream.revoked != was_revoked {
-            stream.classes().for_each(|class| classes.set_say(class, was_revoked));
+            stream.set_values(classes);
         }
     }
 
@@ -262,7 +348,10 @@ impl Streams {
 
     /// The classes that streams hold.
     pub fn held(&self) -> impl Iterator<Item = Class> {
-        self.streams.iter().flat_map(Stream::classes)
+        self.streams.iter().flat_map(|stream| {
+            let round = Some(stream.round).filter(|class| *class != NONE);
+            stream.classes().chain(round)
+        })
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Stream> {

@@ -81,8 +81,10 @@ fn what_is_listed_late_is_chosen_by_value() {
     (0..3000).for_each(|at| step(&mut pool, at));
     let (mut late, mut worse) = (0, 0);
     for round in 0..20 {
-        pool.follow(Expert::Arc);
-        (0..100).for_each(|at| step(&mut pool, 3000 + round * 200 + at));
+        for at in 0..100 {
+            pool.follow(Expert::Arc);
+            step(&mut pool, 3000 + round * 200 + at);
+        }
         pool.follow(Expert::Value);
         late += u32::from(pool.manager.acting != Expert::Value);
         let mut at = 3100 + round * 200;
