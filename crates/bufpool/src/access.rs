@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use bufpool_policies::FrameId;
 
-use crate::access_log::{self, Hit, KeyPlace, Level, Ring, Who, existing_ring, give_up_ring, last_ring};
+use crate::access_log::{self, Hit, KeyPlace, Level, Ring, Who, existing_ring, give_up_ring};
 use crate::call_site::{Origin, Place, SiteRef};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::Page;
 use crate::guard::{ReadGuard, WriteGuard};
+use crate::hit_filter::Marked;
+use crate::hot_pool::HotPool;
 use crate::latch::{Hold, Latch, Patience, Refusal, SharedLatch, acquire, acquire_resident, far_or_after};
 use crate::page_word::{PageWord, Want};
 use crate::policy::PolicyState;
@@ -73,21 +75,19 @@ impl Tenant {
         origin: Origin,
         limit: Limit,
     ) -> Result<ReadGuard<'g>> {
-        let file = page.file();
-        let pool = &*file.pool;
-        let (latch, bytes) = if self.may_use(pool)
-            && let Some(word) = file.shared.table.get(page.number())
-            && let Some((latch, (frame, bytes))) =
-                SharedLatch::try_new(word, |frame| (frame, pool.arena.frame_soon(frame)))
+        // Fetched once: what lies behind it is looked at between atomic operations, after which it would be fetched again.
+        let file = &*page.file().shared;
+        let (latch, bytes) = if self.may_use(&file.hot_pool)
+            && let Some((latch, frame, bytes)) = SharedLatch::try_page(file, page.number())
         {
-            pool.note_hit(page, frame, self, origin, false);
+            self.note_hit(&file.hot_pool, page, frame, origin, false);
             (latch, bytes)
         } else {
             let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), limit)?;
             let frame = latch.frame();
-            (latch, pool.arena.frame(frame))
+            (latch, page.file().pool.arena.frame(frame))
         };
-        Ok(ReadGuard::on_bytes(pool, self, page, latch, bytes))
+        Ok(ReadGuard::on_bytes(self, &file.hot_pool, page, latch, bytes))
     }
 
     #[inline]
@@ -126,14 +126,13 @@ impl Tenant {
         limit: Limit,
     ) -> Result<Latch<&'g PageWord>> {
         let file = page.file();
-        let pool = &*file.pool;
-        if self.may_use(pool)
+        if self.may_use(&file.shared.hot_pool)
             && file.shared.takes_writes()
             && let Some(word) = file.shared.table.get(page.number())
             && let Ok(latch) = Latch::try_new(word, purpose.want())
         {
             let creation = purpose == Purpose::Create;
-            pool.note_hit(page, latch.frame(), self, origin, creation);
+            self.note_hit(&file.shared.hot_pool, page, self.marked(latch.frame()), origin, creation);
             return Ok(latch);
         }
         self.latch_slowly(page, purpose, origin.site(), limit)
@@ -166,7 +165,7 @@ impl Tenant {
         // The wait for a frame counts against the same limit as the wait for the latch.
         let frame_deadline = limit.deadline();
         if word.state().is_loading()
-            && let Some(ring) = existing_ring(pool.serial)
+            && let Some(ring) = existing_ring(pool.hot.serial)
         {
             // Perhaps the caller's own read-ahead, which it has caught up with: what it has used so far lets more be planned.
             pool.drain_own_log(ring, Level::Half);
@@ -177,7 +176,7 @@ impl Tenant {
             Ok((Hold::Latched(latch), waited)) => {
                 pool.count_waited(waited);
                 let creation = purpose == Purpose::Create;
-                pool.note_hit(page, latch.frame(), self, site.into(), creation);
+                self.note_hit(&pool.hot, page, self.marked(latch.frame()), site.into(), creation);
                 Ok(latch)
             }
         }
@@ -185,6 +184,38 @@ impl Tenant {
 }
 
 impl Tenant {
+    /// Notes a hit on a page that the tenant still holds, or has read without a latch.
+    #[inline(always)]
+    pub(crate) fn note_hit(
+        &self,
+        pool: &HotPool,
+        page: Page<'_>,
+        frame: Marked<'_>,
+        origin: Origin,
+        creation: bool,
+    ) {
+        if !pool.notes_hits {
+            return;
+        }
+        let party = self.party();
+        if let Some(key) = access_log::last_keys().get(Who::new(party, origin.site()))
+            && pool.filter.skips(frame, party.watched)
+        {
+            key.skip();
+            if access_log::has_skipped_enough() {
+                page.file().pool.drain_last_log();
+            }
+        } else {
+            page.file().pool.note_slowly(page, frame.frame, self, origin.place, origin.scope, creation);
+        }
+    }
+
+    /// A frame of the tenant's pool, for [`note_hit`](Self::note_hit).
+    #[inline]
+    pub(crate) fn marked(&self, frame: FrameId) -> Marked<'_> {
+        self.pool.hot.filter.marked(frame)
+    }
+
     /// The word of a page that the tenant may access like this.
     pub(crate) fn checked_word<'g>(
         &self,
@@ -224,32 +255,6 @@ impl PoolShared {
         }
     }
 
-    /// Notes a hit of `tenant`, who still holds the page.
-    #[inline(always)]
-    pub(crate) fn note_hit(
-        &self,
-        page: Page<'_>,
-        frame: FrameId,
-        tenant: &Tenant,
-        origin: Origin,
-        creation: bool,
-    ) {
-        if !self.notes_hits {
-            return;
-        }
-        let party = tenant.party();
-        if let Some(ring) = last_ring()
-            && let Some(key) = ring.key(Who::new(party, origin.site(), self.site_mask))
-            && self.filter.skips(frame, party.watched)
-        {
-            if ring.skip(key) != Level::Low {
-                self.drain_own_log(ring, Level::Half);
-            }
-        } else {
-            self.note_slowly(page, frame, tenant, origin.place, origin.scope(), creation);
-        }
-    }
-
     /// A hit that gets an entry, or whose key or ring has yet to be found. In deterministic mode it is applied at once.
     #[inline(never)]
     fn note_slowly(
@@ -258,20 +263,22 @@ impl PoolShared {
         frame: FrameId,
         tenant: &Tenant,
         place: Place,
-        scope: ScopeId,
+        scope: Option<ScopeId>,
         creation: bool,
     ) {
-        let (party, site) = (tenant.party(), SiteRef { place, scope });
+        // The origin comes in its parts, which are in registers, as the caller has them.
+        let (party, site) = (tenant.party(), Origin::new(place, scope).site());
         let hit = Hit { page: page.id(), frame, tenant: party.tenant, site };
         if self.is_immediate {
             return self.apply_at_once(&hit, creation);
         }
-        let ring = existing_ring(self.serial).or_else(|| self.own_ring());
+        let ring = existing_ring(self.hot.serial).or_else(|| self.own_ring());
         let Some(ring) = ring else { return self.apply_at_once(&hit, creation) };
-        let who = Who::new(party, site, self.site_mask);
-        let key = ring.key(who).unwrap_or_else(|| self.find_key(ring, who, &hit));
-        let skips = self.filter.skips(frame, party.watched);
-        let level = if skips { ring.skip(key) } else { ring.push(hit.page, frame, key) };
+        let key = self.find_key(ring, Who::new(party, site), &hit);
+        if self.hot.filter.skips(self.hot.filter.marked(frame), party.watched) {
+            return ring.skip(key);
+        }
+        let level = ring.push(hit.page, frame, key);
         if level != Level::Low {
             self.drain_own_log(ring, level);
         }
@@ -280,10 +287,9 @@ impl PoolShared {
     /// The calling thread's ring; none if the thread is ending.
     #[cold]
     fn own_ring(&self) -> Option<&'static Ring> {
-        access_log::ring(self.serial, |ring| self.logs.lock().push(ring))
+        access_log::ring(self.hot.serial, |ring| self.logs.lock().push(ring))
     }
 
-    #[cold]
     fn find_key(&self, ring: &Ring, who: Who, hit: &Hit) -> KeyPlace {
         ring.find_key(who, hit.tenant, hit.site).unwrap_or_else(|| {
             let mut policy = self.policy.lock();
@@ -292,6 +298,15 @@ impl PoolShared {
             drop(policy);
             ring.find_key(who, hit.tenant, hit.site).expect("a table without keys has room")
         })
+    }
+
+    /// Drains the log of the calling thread, if the lock is free.
+    #[cold]
+    fn drain_last_log(&self) {
+        access_log::begin_counting_skips();
+        if let Some(ring) = existing_ring(self.hot.serial) {
+            self.drain_own_log(ring, Level::Half);
+        }
     }
 
     #[cold]
@@ -313,7 +328,7 @@ impl PoolShared {
     /// Applies the calling thread's hits, for a caller that holds the policy lock.
     pub(crate) fn drain_own_log_into(&self, policy: &mut PolicyState) {
         // A thread without a ring has no hits to drain, and the lock order forbids registering one here.
-        if let Some(ring) = existing_ring(self.serial) {
+        if let Some(ring) = existing_ring(self.hot.serial) {
             policy.apply(ring);
         }
     }

@@ -22,17 +22,17 @@ use crossbeam::utils::CachePadded;
 use crate::Site;
 use crate::call_site::{Place, SiteRef};
 use crate::hit_filter::Watched;
-use crate::hot_thread::{NO_RING, PoolRing, hot};
+use crate::hot_thread::{NO_RING, PoolRing, hot, no_keys};
 use crate::scope::ScopeId;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, const_unless_loom};
 
 /// Entries of a ring; a power of two.
 pub(crate) const RING_ENTRIES: usize = if cfg!(bufpool_loom) { 2 } else { 128 };
 /// Keys of a ring; a power of two, at most 64. A thread that comes from more places than that drains its ring each time it has met
 /// so many.
 pub(crate) const KEYS: usize = if cfg!(bufpool_loom) { 2 } else { 64 };
-/// Skipped hits of a key after which the thread drains.
-const SKIPS_A_DRAIN: u64 = 1 << 16;
+/// Skipped hits of a thread after which it drains the ring it is using. A prime, so that a thread that uses pools in turns drains all.
+pub(crate) const SKIPS_A_DRAIN: u32 = 65_521;
 /// Places looked at for a key.
 const PROBES: usize = if cfg!(bufpool_loom) { 2 } else { 8 };
 /// Bits of a frame number in an entry; the rest is the key's place.
@@ -102,10 +102,9 @@ impl Who {
     /// Stands for nobody, in a key without use.
     const NOBODY: u64 = u64::MAX;
 
-    /// `site_mask` is all ones, or 0 in a pool that does not tell sites apart.
     #[inline(always)]
-    pub fn new(party: &Party, site: SiteRef, site_mask: u64) -> Self {
-        Self((site.place.address() as u64 ^ site.scope.0) & site_mask ^ party.salt)
+    pub fn new(party: &Party, site: SiteRef) -> Self {
+        Self(site.place.address() as u64 ^ site.scope.0 ^ party.salt)
     }
 
     /// Where its key is looked for first. Descriptions of sites are some 24 bytes long and lie side by side, so their
@@ -120,7 +119,7 @@ impl Who {
 ///
 /// All but the last field are written by the ring's thread: the first five when the key is made, before it is marked as used.
 #[cfg_attr(not(bufpool_loom), repr(align(64)))]
-struct Key {
+pub(crate) struct Key {
     /// As in [`Who`].
     who: AtomicU64,
     scope: AtomicU64,
@@ -134,16 +133,24 @@ struct Key {
 }
 
 impl Key {
-    fn new() -> Self {
-        Self {
-            who: AtomicU64::new(Who::NOBODY),
-            scope: AtomicU64::new(0),
-            tenant: AtomicU32::new(0),
-            caller: AtomicCell::new(None),
-            named: AtomicCell::new(None),
-            skipped: AtomicU64::new(0),
-            skipped_taken: AtomicU64::new(0),
+    const_unless_loom! {
+        fn new() -> Self {
+            Self {
+                who: AtomicU64::new(Who::NOBODY),
+                scope: AtomicU64::new(0),
+                tenant: AtomicU32::new(0),
+                caller: AtomicCell::new(None),
+                named: AtomicCell::new(None),
+                skipped: AtomicU64::new(0),
+                skipped_taken: AtomicU64::new(0),
+            }
         }
+    }
+
+    /// Counts a hit that gets no entry, for the ring's own thread.
+    #[inline(always)]
+    pub fn skip(&self) {
+        self.skipped.store(self.skipped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -162,6 +169,29 @@ impl Key {
     }
 }
 
+/// The keys of a ring.
+pub(crate) struct Keys([Key; KEYS]);
+
+impl Keys {
+    /// Without use.
+    #[cfg(not(bufpool_loom))]
+    pub const fn new() -> Self {
+        Self([const { Key::new() }; KEYS])
+    }
+
+    /// Without use.
+    #[cfg(bufpool_loom)]
+    pub fn new() -> Self {
+        Self(std::array::from_fn(|_| Key::new()))
+    }
+
+    /// The key of `who`, if it lies where it is looked for first. For the ring's own thread.
+    #[inline(always)]
+    pub fn get(&self, who: Who) -> Option<&Key> {
+        Some(&self.0[who.home()]).filter(|key| key.is(who))
+    }
+}
+
 #[derive(Default)]
 struct Entry {
     page: AtomicU64,
@@ -177,7 +207,7 @@ pub(crate) struct Ring {
     taken: CachePadded<AtomicU64>,
     /// One bit a key: it is in use. Written by the thread.
     keys_used: AtomicU64,
-    keys: [Key; KEYS],
+    keys: Keys,
     entries: Box<[Entry; RING_ENTRIES]>,
     /// [`THREAD`] and [`POOL`]: who still refers to the ring.
     users: AtomicU32,
@@ -194,17 +224,10 @@ impl Ring {
             pushed: CachePadded::new(AtomicU64::new(0)),
             taken: CachePadded::new(AtomicU64::new(0)),
             keys_used: AtomicU64::new(0),
-            keys: std::array::from_fn(|_| Key::new()),
+            keys: Keys::new(),
             entries: std::array::from_fn::<_, RING_ENTRIES, _>(|_| Entry::default()).into(),
             users: AtomicU32::new(THREAD | POOL),
         }
-    }
-
-    /// The key of `who`, if it lies where it is looked for first. For the ring's own thread.
-    #[inline(always)]
-    pub fn key(&self, who: Who) -> Option<KeyPlace> {
-        let place = who.home();
-        self.keys[place].is(who).then_some(KeyPlace(place as u32))
     }
 
     /// The key of `who`, which is `tenant` coming from `site`, made if there is room. For the ring's own thread.
@@ -212,7 +235,7 @@ impl Ring {
         let used = self.keys_used.load(Ordering::Relaxed);
         for probe in 0..PROBES {
             let place = (who.home() + probe) % KEYS;
-            if self.keys[place].is(who) {
+            if self.keys.0[place].is(who) {
                 return Some(KeyPlace(place as u32));
             }
             if used & (1 << place) == 0 {
@@ -224,7 +247,7 @@ impl Ring {
     }
 
     fn make_key(&self, place: usize, who: Who, tenant: TenantId, site: SiteRef) {
-        let key = &self.keys[place];
+        let key = &self.keys.0[place];
         match site.place {
             Place::Caller(at) => key.caller.store(Some(at)),
             Place::Named(named) => {
@@ -242,19 +265,14 @@ impl Ring {
     /// Frees all keys. For the ring's own thread, under the policy lock, and after [`drain`](Self::drain).
     pub fn clear_keys(&self) {
         self.keys_used.store(0, Ordering::Relaxed);
-        for key in self.keys.iter() {
+        for key in self.keys.0.iter() {
             key.who.store(Who::NOBODY, Ordering::Relaxed);
         }
     }
 
-    /// Counts a hit that gets no entry, for the ring's own thread. Now and then says that it is a good moment to drain, since
-    /// a thread whose hits are all skipped has no other.
-    #[inline(always)]
-    pub fn skip(&self, key: KeyPlace) -> Level {
-        let counter = &self.keys[key.0 as usize % KEYS].skipped;
-        let skipped = counter.load(Ordering::Relaxed) + 1;
-        counter.store(skipped, Ordering::Relaxed);
-        if skipped.is_multiple_of(SKIPS_A_DRAIN) { Level::Half } else { Level::Low }
+    /// Counts a hit that gets no entry, for the ring's own thread.
+    pub fn skip(&self, key: KeyPlace) {
+        self.keys.0[key.0 as usize % KEYS].skip();
     }
 
     /// Adds a hit, for the ring's own thread. There is room unless the last push said [`Level::Full`].
@@ -302,7 +320,7 @@ impl Ring {
     pub fn drain_skipped(&self, mut apply: impl FnMut(Skipped)) {
         let mut used = self.keys_used.load(Ordering::Acquire);
         while used != 0 {
-            let key = &self.keys[used.trailing_zeros() as usize];
+            let key = &self.keys.0[used.trailing_zeros() as usize];
             used &= used - 1;
             let (taken, now) =
                 (key.skipped_taken.load(Ordering::Relaxed), key.skipped.load(Ordering::Relaxed));
@@ -317,7 +335,7 @@ impl Ring {
     fn entry(&self, at: u64) -> (FrameId, &Key) {
         let both = self.entries[at as usize % RING_ENTRIES].frame_and_key.load(Ordering::Relaxed);
         let frame = FrameId(both & ((1 << FRAME_BITS) - 1));
-        (frame, &self.keys[(both >> FRAME_BITS) as usize % KEYS])
+        (frame, &self.keys.0[(both >> FRAME_BITS) as usize % KEYS])
     }
 
     /// Its thread has ended; what it pushed and counted before is visible to whoever has seen this.
@@ -371,14 +389,33 @@ thread_local! {
     static RINGS: RefCell<ThreadRings> = const { RefCell::new(ThreadRings(Vec::new())) };
 }
 
-/// The ring that the calling thread used last, in whatever pool. Keys of other pools are not found there.
+/// The keys of the ring that the calling thread used last, in whatever pool. Keys of other pools are not found there.
 #[inline(always)]
-pub(crate) fn last_ring() -> Option<&'static Ring> {
-    hot(|thread| thread.last_ring.get().1)
+pub(crate) fn last_keys() -> &'static Keys {
+    hot(|thread| thread.keys.get())
+}
+
+/// Counts a skipped hit of the calling thread. Now and then says that it is a good moment to drain, since a thread whose hits are all
+/// skipped has no other.
+#[inline(always)]
+pub(crate) fn has_skipped_enough() -> bool {
+    hot(|thread| {
+        let left = thread.skips_left.get().wrapping_sub(1);
+        thread.skips_left.set(left);
+        left == 0
+    })
+}
+
+/// Counts the calling thread's skipped hits from 0 again.
+pub(crate) fn begin_counting_skips() {
+    hot(|thread| thread.skips_left.set(SKIPS_A_DRAIN));
 }
 
 fn set_last_ring(ring: PoolRing) {
-    hot(|thread| thread.last_ring.set(ring));
+    hot(|thread| {
+        thread.last_ring.set(ring);
+        thread.keys.set(ring.1.map_or_else(no_keys, |ring| &ring.keys));
+    });
 }
 
 /// The calling thread's ring in the pool with this serial number, if it has one.
@@ -429,8 +466,7 @@ mod tests {
     #[track_caller]
     fn key(ring: &Ring) -> KeyPlace {
         let site = SiteRef::caller();
-        let who = Who::new(&Party::new(0, TENANT), site, u64::MAX);
-        ring.key(who).or_else(|| ring.find_key(who, TENANT, site)).expect("room for a key")
+        ring.find_key(Who::new(&Party::new(0, TENANT), site), TENANT, site).expect("room for a key")
     }
 
     fn push(ring: &Ring, page: u64) -> Level {
@@ -482,33 +518,33 @@ mod tests {
         for (serial, tenant) in (0..100).flat_map(|serial| (0..100).map(move |tenant| (serial, tenant))) {
             let party = Party::new(serial, TenantId(tenant));
             for site in [site(0), site(mix64(1)), other] {
-                assert!(seen.insert(Who::new(&party, site, u64::MAX).0), "{serial} {tenant}");
+                assert!(seen.insert(Who::new(&party, site).0), "{serial} {tenant}");
             }
-            let masked = Who::new(&party, other, 0);
-            assert_eq!(masked, Who::new(&party, site(mix64(2)), 0), "sites are not told apart");
-            assert!(seen.insert(masked.0), "{serial} {tenant}");
         }
     }
 
     #[test]
     fn skipped_hits_are_handed_over_now_and_then() {
-        let ring = Ring::new();
-        let drains = (0..3 * SKIPS_A_DRAIN).filter(|_| ring.skip(key(&ring)) == Level::Half);
-        assert_eq!(drains.count(), 3);
+        let skip_often = || {
+            let drains = (0..3 * SKIPS_A_DRAIN).filter(|_| has_skipped_enough());
+            drains.inspect(|_| begin_counting_skips()).count()
+        };
+        // In a thread of its own, which has skipped nothing yet.
+        assert_eq!(std::thread::scope(|scope| scope.spawn(skip_often).join().unwrap()), 3);
     }
 
     #[test]
     fn keys_are_told_apart_until_there_is_no_room() {
         let ring = Ring::new();
         let site = SiteRef { place: Place::Named(site!("probe")), scope: ScopeId::NONE };
-        let who = |tenant| Who::new(&Party::new(0, TenantId(tenant)), site, u64::MAX);
+        let who = |tenant| Who::new(&Party::new(0, TenantId(tenant)), site);
         let find_key = |tenant| ring.find_key(who(tenant), TenantId(tenant), site);
         let mut places = Vec::new();
         for tenant in 0.. {
             let Some(place) = find_key(tenant) else { break };
             assert_eq!(find_key(tenant), Some(place));
             ring.push(PageId(u64::from(tenant)), FrameId(0), place);
-            (0..tenant).for_each(|_| assert_eq!(ring.skip(place), Level::Low));
+            (0..tenant).for_each(|_| ring.skip(place));
             places.push(place.0);
         }
         let distinct: std::collections::HashSet<u32> = places.iter().copied().collect();
@@ -519,7 +555,7 @@ mod tests {
         ring.drain_skipped(|counted| skipped[counted.tenant.index()] += counted.hits);
         assert_eq!(skipped, (0..places.len() as u64).collect::<Vec<_>>());
         ring.clear_keys();
-        assert_eq!(ring.key(who(0)), None);
+        assert!(ring.keys.get(who(0)).is_none());
         assert!(find_key(places.len() as u32).is_some());
     }
 
@@ -530,7 +566,7 @@ mod tests {
         let ring = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 let ring = ring(serial, |new| registered = Some(new)).unwrap();
-                assert!(std::ptr::eq(last_ring().unwrap(), ring));
+                assert!(std::ptr::eq(last_keys(), &ring.keys));
                 push(ring, 1);
                 ring
             });

@@ -8,7 +8,7 @@
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use bufpool_policies::{FrameId, TenantId};
 use parking_lot::Mutex;
@@ -24,9 +24,117 @@ use crate::sys::Reservation;
 /// The memory of a pool's frames.
 pub(crate) struct Arena {
     memory: Mapping,
+    map: FrameMap,
+    frames: usize,
+}
+
+/// Where an arena's frames lie.
+#[derive(Clone, Copy)]
+pub(crate) struct FrameMap {
+    start: NonNull<u8>,
     /// At least [`PAGE_BYTES_MIN`].
     page_bytes: usize,
-    frames: usize,
+}
+
+// SAFETY: an address and a number; what may be done with the bytes there is up to who holds the frame.
+unsafe impl Send for FrameMap {}
+// SAFETY: as above.
+unsafe impl Sync for FrameMap {}
+
+/// A number a frame, and one for all. Clones are the same numbers.
+#[derive(Clone)]
+pub(crate) struct FrameNumbers(Arc<[AtomicU32]>);
+
+impl FrameNumbers {
+    /// For so many frames, all 0.
+    pub fn new(frames: u32) -> Self {
+        Self((0..=frames).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    /// The one for all.
+    #[inline(always)]
+    pub fn of_all(&self) -> &AtomicU32 {
+        // SAFETY: there is one more than there are frames.
+        unsafe { self.0.get_unchecked(0) }
+    }
+
+    /// That of a frame.
+    pub fn of(&self, frame: FrameId) -> &AtomicU32 {
+        &self.0[1 + frame.index()]
+    }
+
+    /// That of a frame, without a look at how many there are.
+    ///
+    /// # Safety
+    ///
+    /// There is one for the frame.
+    #[inline(always)]
+    pub unsafe fn of_known(&self, frame: FrameId) -> &AtomicU32 {
+        // SAFETY: there is one more than there are frames.
+        let of_frames = unsafe { self.0.get_unchecked(1..) };
+        // SAFETY: says the caller.
+        unsafe { of_frames.get_unchecked(frame.index()) }
+    }
+
+    pub fn metadata_bytes(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+}
+
+impl FrameMap {
+    /// The bytes of a frame. What may be done with them depends on who holds the frame's lease or latch.
+    ///
+    /// # Safety
+    ///
+    /// The arena has the frame.
+    #[inline(always)]
+    pub unsafe fn frame(&self, frame: FrameId) -> NonNull<[u8]> {
+        let page_bytes = self.page_bytes;
+        // SAFETY: checked when the arena was made. So what lies within the first bytes of any page is read without a look at the length.
+        unsafe { std::hint::assert_unchecked(page_bytes >= PAGE_BYTES_MIN) };
+        // SAFETY: the mapping holds so many pages, says the caller.
+        let start = unsafe { self.start.add(frame.index() * page_bytes) };
+        NonNull::slice_from_raw_parts(start, page_bytes)
+    }
+
+    /// As [`frame`](Self::frame), for bytes that are about to be read, from the first on: they are fetched meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// As for [`frame`](Self::frame).
+    #[inline(always)]
+    pub unsafe fn frame_soon(&self, frame: FrameId) -> NonNull<[u8]> {
+        // SAFETY: says the caller.
+        let bytes = unsafe { self.frame(frame) };
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a hint, which changes nothing and needs no right to the bytes.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(bytes.cast().as_ptr());
+        }
+        bytes
+    }
+
+    /// The words of a frame, for those who read it without a latch.
+    ///
+    /// # Safety
+    ///
+    /// The arena has the frame, and outlives the slice. As long as the slice is used, the frame is written only through slices like it: its
+    /// page belongs to an optimistic file, and whoever takes the frame when the page has left waits for the caller first
+    /// ([`readers`](crate::readers)).
+    #[inline(always)]
+    pub unsafe fn words<'a>(&self, frame: FrameId) -> &'a [AtomicU64] {
+        // SAFETY: says the caller.
+        let bytes = unsafe { self.frame(frame) };
+        // SAFETY: frames are aligned and whole numbers of words; not written in another way, says the caller.
+        unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / 8) }
+    }
+
+    /// Of an arena without frames.
+    #[cfg(test)]
+    pub fn none() -> Self {
+        Self { start: NonNull::dangling(), page_bytes: PAGE_BYTES_MIN }
+    }
 }
 
 /// The right to a frame's bytes. Neither cloned nor made twice; dropping it loses the frame for good.
@@ -209,7 +317,7 @@ impl Feed for ReadStream<'_> {
             requests.push(Request {
                 file,
                 action: Action::Read {
-                    offset: number * self.arena.page_bytes as u64,
+                    offset: number * self.arena.map.page_bytes as u64,
                     // SAFETY: the leases stay in `self.leases`, where nobody uses them, until the group has the read's outcome. If a panic drops
                     // them, their frames are lost, never used again.
                     buffers: unsafe { self.arena.buffers(frames) },
@@ -256,7 +364,9 @@ impl Arena {
     pub fn new(frames: u32, page_bytes: usize) -> io::Result<(Self, Vec<FrameLease>)> {
         assert!(page_bytes >= PAGE_BYTES_MIN);
         let bytes = (frames as usize).checked_mul(page_bytes).ok_or(io::ErrorKind::OutOfMemory)?;
-        let arena = Self { memory: Mapping::new(bytes)?, page_bytes, frames: frames as usize };
+        let memory = Mapping::new(bytes)?;
+        let map = FrameMap { start: memory.start(), page_bytes };
+        let arena = Self { memory, map, frames: frames as usize };
         let leases = (0..frames).map(|frame| FrameLease { frame: FrameId(frame) }).collect();
         Ok((arena, leases))
     }
@@ -266,43 +376,17 @@ impl Arena {
         backend.register_memory(self.memory.start(), self.memory.len());
     }
 
+    /// Where the frames lie.
+    pub fn map(&self) -> FrameMap {
+        self.map
+    }
+
     /// The bytes of a frame. What may be done with them depends on who holds the frame's lease or latch.
-    #[inline(always)]
+    #[inline]
     pub fn frame(&self, frame: FrameId) -> NonNull<[u8]> {
         assert!(frame.index() < self.frames);
-        let page_bytes = self.page_bytes;
-        // SAFETY: checked when the arena was made. So what lies within the first bytes of any page is read without a look at the length.
-        unsafe { std::hint::assert_unchecked(page_bytes >= PAGE_BYTES_MIN) };
-        // SAFETY: the frame's number is below `frames`, and the mapping holds that many pages.
-        let start = unsafe { self.memory.start().add(frame.index() * page_bytes) };
-        NonNull::slice_from_raw_parts(start, page_bytes)
-    }
-
-    /// As [`frame`](Self::frame), for bytes that are about to be read, from the first on: they are fetched meanwhile.
-    #[inline(always)]
-    pub fn frame_soon(&self, frame: FrameId) -> NonNull<[u8]> {
-        let bytes = self.frame(frame);
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a hint, which changes nothing and needs no right to the bytes.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(bytes.cast().as_ptr());
-        }
-        bytes
-    }
-
-    /// The words of a frame, for those who read it without a latch.
-    ///
-    /// # Safety
-    ///
-    /// As long as the slice is used, the frame is written only through slices like it: its page belongs to an optimistic file, and
-    /// whoever takes the frame when the page has left waits for the caller first ([`readers`](crate::readers)).
-    #[inline(always)]
-    pub unsafe fn words(&self, frame: FrameId) -> &[AtomicU64] {
-        let bytes = self.frame(frame);
-        // SAFETY: frames are aligned and whole numbers of words, mapped as long as the arena; not written in another
-        // way, says the caller.
-        unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / 8) }
+        // SAFETY: just looked at.
+        unsafe { self.map.frame(frame) }
     }
 
     /// The bytes of a leased frame, or of one whose lease is lent by a latch.
@@ -328,7 +412,7 @@ impl Arena {
     ) -> Result<(), IoError> {
         // SAFETY: the lease is ours alone until `read_for` has returned.
         let buffer = unsafe { self.buffer(lease.frame) };
-        let read = Action::Read { offset: number * self.page_bytes as u64, buffers: buffer.into() };
+        let read = Action::Read { offset: number * self.map.page_bytes as u64, buffers: buffer.into() };
         backend.read_for(tenant, file, read)
     }
 
@@ -365,7 +449,7 @@ impl Arena {
         let buffers = unsafe { self.buffers(leases.iter().map(FrameLease::frame)) };
         Request {
             file,
-            action: Action::Read { offset: number * self.page_bytes as u64, buffers },
+            action: Action::Read { offset: number * self.map.page_bytes as u64, buffers },
             tenant: Some(tenant),
             token: 0,
             completion: Arc::new(Lent(Mutex::new(Some((leases, then))))),
@@ -387,7 +471,7 @@ impl Arena {
         let buffers = unsafe { self.buffers(leases.iter().map(FrameLease::frame)) };
         Request {
             file,
-            action: Action::Write { offset: number * self.page_bytes as u64, buffers },
+            action: Action::Write { offset: number * self.map.page_bytes as u64, buffers },
             tenant: None,
             token: 0,
             completion: Arc::new(Lent(Mutex::new(Some((leases, then))))),
@@ -404,7 +488,8 @@ impl Arena {
     ) -> Result<(), IoError> {
         // SAFETY: nobody changes the frame while its lease is borrowed, and `run` returns after the write.
         let buffer = unsafe { self.buffer(lease.frame) };
-        backend.run(file, Action::Write { offset: number * self.page_bytes as u64, buffers: buffer.into() })
+        backend
+            .run(file, Action::Write { offset: number * self.map.page_bytes as u64, buffers: buffer.into() })
     }
 
     /// Does all `writes` and waits for them. Returns the failures with the index of their write, in no order.
@@ -413,7 +498,7 @@ impl Arena {
         let request = |(token, write): (usize, &WriteFrom<'_>)| Request {
             file: Arc::clone(write.file),
             action: Action::Write {
-                offset: write.number * self.page_bytes as u64,
+                offset: write.number * self.map.page_bytes as u64,
                 // SAFETY: the leases are borrowed until the group is done.
                 buffers: unsafe { self.buffers(write.frames.iter().map(|lease| lease.frame())) },
             },
@@ -453,18 +538,22 @@ impl Arena {
     /// As for [`Buffer::new`].
     unsafe fn buffer(&self, frame: FrameId) -> Buffer {
         // SAFETY: the range is a frame of ours, mapped as long as the arena; the rest is our caller's duty.
-        unsafe { Buffer::new(self.frame(frame).cast(), self.page_bytes) }
+        unsafe { Buffer::new(self.frame(frame).cast(), self.map.page_bytes) }
     }
 }
 
 /// Page words that come into being from the first on, as many as are needed, and then stay where they are.
 ///
 /// A word is found with one comparison and one load, because the addresses of all that may ever be are reserved.
+#[repr(C)]
 pub(crate) struct WordTable {
     /// Where `memory` begins.
     start: NonNull<PageWord>,
     /// How many there are. Grows only.
     len: sync::AtomicU64,
+    /// How many of them may be read without a latch: all or none.
+    len_optimistic: sync::AtomicU64,
+    optimistic: bool,
     capacity: u64,
     memory: WordMemory,
 }
@@ -475,23 +564,35 @@ unsafe impl Send for WordTable {}
 unsafe impl Sync for WordTable {}
 
 impl WordTable {
-    /// An empty table that can grow to `capacity` words, or to a part of that if the process may not have so many addresses; to none if
+    /// An empty table, of pages that may be read without a latch or not, that can grow to `capacity` words, or to a part of that if the process may not have so many addresses; to none if
     /// it may not have `least`.
-    pub fn new(capacity: u64, least: u64) -> Self {
+    pub fn new(capacity: u64, least: u64, optimistic: bool) -> Self {
         let halves = std::iter::successors(Some(capacity), |words| Some(words / 2));
         let reserved = halves.take_while(|words| *words >= least.max(1)).find_map(|words| {
             let memory = WordMemory::reserve(words as usize)?;
             Some((memory, words))
         });
         let (memory, capacity) = reserved.unwrap_or((WordMemory::none(), 0));
-        Self { start: memory.start(), len: sync::AtomicU64::new(0), capacity, memory }
+        let [len, len_optimistic] = [0, 0].map(sync::AtomicU64::new);
+        Self { start: memory.start(), len, len_optimistic, optimistic, capacity, memory }
     }
 
     /// The word at `index`, if there is one.
     #[inline(always)]
     pub fn get(&self, index: u64) -> Option<&PageWord> {
+        self.get_below(&self.len, index)
+    }
+
+    /// As [`get`](Self::get), if its page may be read without a latch.
+    #[inline(always)]
+    pub fn get_optimistic(&self, index: u64) -> Option<&PageWord> {
+        self.get_below(&self.len_optimistic, index)
+    }
+
+    #[inline(always)]
+    fn get_below(&self, len: &sync::AtomicU64, index: u64) -> Option<&PageWord> {
         // Acquire pairs with the release in `grow`.
-        if index >= self.len() {
+        if index >= len.load(Ordering::Acquire) {
             return None;
         }
         self.memory.check(index as usize);
@@ -508,9 +609,13 @@ impl WordTable {
     }
 
     /// How many words there are.
-    #[inline(always)]
     pub fn len(&self) -> u64 {
         self.len.load(Ordering::Acquire)
+    }
+
+    /// Pages may be read without a latch.
+    pub fn is_optimistic(&self) -> bool {
+        self.optimistic
     }
 
     /// How many there may be.
@@ -525,6 +630,7 @@ impl WordTable {
         let grown = self.memory.open_up(len as usize);
         if grown {
             self.len.store(len, Ordering::Release);
+            self.len_optimistic.store(if self.optimistic { len } else { 0 }, Ordering::Release);
         }
         grown
     }

@@ -251,7 +251,8 @@ impl Acquiring {
         let pool = &self.file.pool;
         if !matches!(self.stage, Stage::Loaded { .. }) {
             pool.count_waited(self.waited_for_load);
-            pool.note_hit(self.file.page(self.number), latch.frame(), &self.tenant, self.site.into(), false);
+            let frame = self.tenant.marked(latch.frame());
+            self.tenant.note_hit(&pool.hot, self.file.page(self.number), frame, self.site.into(), false);
         }
         latch
     }

@@ -80,7 +80,7 @@ pub(crate) struct SiteRef {
 pub(crate) struct Origin {
     pub place: Place,
     /// None: those of the thread.
-    scope: Option<ScopeId>,
+    pub scope: Option<ScopeId>,
 }
 
 /// Where a call stands.

@@ -10,8 +10,10 @@ use bufpool_policies::{FileId, PageId};
 use crossbeam::utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
+use crate::arena::FrameMap;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Gate;
+use crate::hot_pool::HotPool;
 use crate::io::{Action, FileIdentity, FileOpen, IoError, IoFile};
 use crate::latch::Latch;
 use crate::page_table::PageTable;
@@ -37,9 +39,14 @@ pub struct Page<'f> {
 
 /// What all handles of a file share. It does not own the pool, which owns it.
 ///
-/// Aligned so that what accesses read is in other cache lines than the counts of the `Arc`, which each load and eviction changes.
-#[repr(align(128))]
+/// Aligned so that what accesses read is in other cache lines than the counts of the `Arc`, which each load and eviction changes; and in
+/// this order, so that it is in one.
+#[repr(C, align(128))]
 pub(crate) struct FileShared {
+    /// What hits look at of the pool.
+    pub hot_pool: HotPool,
+    pub table: PageTable,
+    pub gate: Gate,
     pub id: FileId,
     pub name: String,
     pub identity: FileIdentity,
@@ -49,8 +56,6 @@ pub(crate) struct FileShared {
     pub tag: u64,
     /// Pages may be read without a latch, and are written in words.
     pub optimistic: bool,
-    pub table: PageTable,
-    pub gate: Gate,
     /// None once the file is closed. Like `unsynced` changed with each write, so away from what each access reads.
     io: CachePadded<RwLock<Option<Arc<IoFile>>>>,
     /// The first failure of a write or sync.
@@ -347,11 +352,14 @@ pub(crate) struct FileParts {
     pub tag: u64,
     pub pages: u64,
     pub io: Arc<IoFile>,
+    pub hot_pool: HotPool,
+    pub frames: FrameMap,
 }
 
 impl FileShared {
     pub fn new(parts: FileParts) -> Self {
         Self {
+            hot_pool: parts.hot_pool,
             id: parts.id,
             name: parts.name,
             identity: parts.identity,
@@ -359,7 +367,7 @@ impl FileShared {
             block_device: parts.block_device,
             tag: parts.tag,
             optimistic: parts.optimistic,
-            table: PageTable::new(),
+            table: PageTable::new(parts.frames, parts.optimistic),
             gate: Gate::new(parts.read_only, parts.pages),
             io: CachePadded::new(RwLock::new(Some(parts.io))),
             poison: Mutex::new(None),

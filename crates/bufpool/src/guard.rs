@@ -15,14 +15,15 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use bufpool_policies::FrameId;
+use bufpool_policies::{FrameId, PageId};
 
 use crate::access::{Limit, Purpose};
 use crate::call_site::SiteRef;
 use crate::error::Result;
 use crate::file::Page;
 use crate::frame::Frame;
-use crate::hot_thread::{HOLDS_SLOTS, hot};
+use crate::hot_pool::HotPool;
+use crate::hot_thread::{HOLDS_RECORDED, HOLDS_SLOTS, hot};
 use crate::latch::{Latch, SharedLatch};
 use crate::options::PAGE_BYTES_MIN;
 use crate::page_word::PageWord;
@@ -71,32 +72,37 @@ pub struct Pin<'g> {
 struct Hold<'g> {
     page: Page<'g>,
     tenant: &'g Tenant,
-    /// Where it is counted.
-    slot: HoldsSlot,
+    /// The page's, for the count.
+    pool: &'g HotPool,
     /// Guards and pins stay with their thread.
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
 impl<'g> Hold<'g> {
-    #[inline(always)]
-    fn new(pool: &PoolShared, tenant: &'g Tenant, page: Page<'g>) -> Self {
-        let slot = pool.holds_slot;
-        if !slot.count(1) {
-            pool.record_hold(page, true);
+    #[inline]
+    fn new(tenant: &'g Tenant, page: Page<'g>) -> Self {
+        let pool = &page.file().shared.hot_pool;
+        if !pool.holds_slot.count(1) {
+            page.file().pool.record_hold(page.id(), true);
         }
-        Self { page, tenant, slot, _not_send: std::marker::PhantomData }
+        Self::counted(tenant, pool, page)
+    }
+
+    /// One that is counted and recorded already.
+    #[inline(always)]
+    fn counted(tenant: &'g Tenant, pool: &'g HotPool, page: Page<'g>) -> Self {
+        Self { page, tenant, pool, _not_send: std::marker::PhantomData }
+    }
+
+    /// Ends the count. True if the recorder is to be told.
+    #[inline(always)]
+    fn end(&self) -> bool {
+        !self.pool.holds_slot.count(-1)
     }
 
     #[inline]
     fn pool(&self) -> &'g PoolShared {
         &self.page.file().pool
-    }
-
-    #[inline(always)]
-    fn end(&self) {
-        if !self.slot.count(-1) {
-            self.pool().record_hold(self.page, false);
-        }
     }
 
     fn pin(&self, word: &'g PageWord, frame: FrameId) -> Pin<'g> {
@@ -107,47 +113,68 @@ impl<'g> Hold<'g> {
 impl Drop for Hold<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.end();
+        if self.end() {
+            self.pool().record_hold(self.page.id(), false);
+        }
     }
 }
 
 impl PoolShared {
     #[cold]
-    fn record_hold(&self, page: Page<'_>, begins: bool) {
-        self.holds_slot.unrecorded().count(if begins { 1 } else { -1 });
+    fn record_hold(&self, page: PageId, begins: bool) {
         let mut policy = self.policy.lock();
-        if begins { policy.hold(page.id()) } else { policy.let_go(page.id()) }
+        if begins { policy.hold(page) } else { policy.let_go(page) }
+    }
+
+    /// The page with a latched word, for those who do not keep its number at hand.
+    fn page_latched(&self, word: &PageWord) -> PageId {
+        let frame = word.state().resident_frame().expect("a latched page is resident");
+        self.frames.get(frame).page().expect("a latched page is in its frame")
+    }
+
+    #[cold]
+    fn record_guard(&self, word: &PageWord) {
+        self.record_hold(self.page_latched(word), true);
+    }
+
+    /// Lets go, and then tells the recorder: a page is let go of before that hears of it.
+    #[cold]
+    fn end_recorded_guard(&self, latch: SharedLatch<'_>) {
+        let page = self.page_latched(latch.word());
+        drop(latch);
+        self.record_hold(page, false);
     }
 }
 
-/// Where each thread counts its guards and pins on pages of a pool: a place below [`HOLDS_SLOTS`], and as much more if the pool's
-/// recorder is to hear of them, which one comparison tells.
+/// Where each thread counts its guards and pins on pages of a pool: a place below [`HOLDS_SLOTS`], or as much more if the pool's
+/// recorder is to hear of them, where counts are below 0.
 #[derive(Clone, Copy)]
-pub(crate) struct HoldsSlot(usize);
+pub(crate) struct HoldsSlot(u32);
 
 impl HoldsSlot {
     pub fn new(pool_serial: u64, is_recording: bool) -> Self {
         let place = pool_serial as usize % HOLDS_SLOTS;
-        Self(if is_recording { HOLDS_SLOTS + place } else { place })
+        Self(if is_recording { HOLDS_SLOTS + place } else { place } as u32)
     }
 
-    /// Counts, unless there is a recorder.
+    /// Counts. False if a recorder is to hear of it.
     #[inline(always)]
     fn count(self, step: i32) -> bool {
         hot(|thread| {
-            let Some(count) = thread.holds.get(self.0) else { return false };
-            count.set(count.get().wrapping_add(step));
-            true
+            // SAFETY: `new` makes no others.
+            unsafe { std::hint::assert_unchecked((self.0 as usize) < thread.holds.len()) };
+            let count = &thread.holds[self.0 as usize];
+            let now = count.get().wrapping_add(step);
+            count.set(now);
+            now >= 0
         })
-    }
-
-    fn unrecorded(self) -> Self {
-        Self(self.0 % HOLDS_SLOTS)
     }
 
     /// Guards and pins of the calling thread on pages of the pools with this slot.
     pub fn own_holds(self) -> u32 {
-        hot(|thread| thread.holds[self.unrecorded().0].get().max(0) as u32)
+        let place = self.0 as usize;
+        let none = if place < HOLDS_SLOTS { 0 } else { HOLDS_RECORDED };
+        hot(|thread| (thread.holds[place].get() - none).max(0) as u32)
     }
 }
 
@@ -156,19 +183,22 @@ impl<'g> ReadGuard<'g> {
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
         let pool = &*tenant.pool;
         let bytes = pool.arena.frame(latch.frame());
-        Self::on_bytes(pool, tenant, page, latch.into(), bytes)
+        Self::on_bytes(tenant, &page.file().shared.hot_pool, page, latch.into(), bytes)
     }
 
-    /// From a latch on the page of `pool` whose frame has these bytes.
+    /// From a latch on the page, whose frame has these bytes.
     #[inline(always)]
     pub(crate) fn on_bytes(
-        pool: &PoolShared,
         tenant: &'g Tenant,
+        pool: &'g HotPool,
         page: Page<'g>,
         latch: SharedLatch<'g>,
         bytes: NonNull<[u8]>,
     ) -> Self {
-        let hold = ManuallyDrop::new(Hold::new(pool, tenant, page));
+        if !pool.holds_slot.count(1) {
+            page.file().pool.record_guard(latch.word());
+        }
+        let hold = ManuallyDrop::new(Hold::counted(tenant, pool, page));
         Self { bytes, latch: ManuallyDrop::new(latch), hold }
     }
 
@@ -187,10 +217,14 @@ impl<'g> ReadGuard<'g> {
 impl Drop for ReadGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        let wakes = self.latch.release();
-        // After the latch: a page is let go of before the recorder hears of it.
-        self.hold.end();
-        self.latch.wake(wakes);
+        // SAFETY: the latch is not used again.
+        let latch = unsafe { ManuallyDrop::take(&mut self.latch) };
+        // Does not look at the page's number, which then need not be kept.
+        if self.hold.end() {
+            self.hold.pool().end_recorded_guard(latch);
+        } else {
+            drop(latch);
+        }
     }
 }
 
@@ -218,7 +252,7 @@ impl<'g> WriteGuard<'g> {
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
         let pool = &*tenant.pool;
         let bytes = pool.arena.frame(latch.frame());
-        let hold = Hold::new(pool, tenant, page);
+        let hold = Hold::new(tenant, page);
         let granted_lsn =
             if pool.log.is_some() { pool.note_grant(pool.frames.get(latch.frame())) } else { 0 };
         Self { bytes, latch, hold, written: false, granted_lsn }
@@ -261,7 +295,7 @@ impl<'g> WriteGuard<'g> {
         fence(Ordering::Release);
         // SAFETY: the latch keeps the page in the frame; pages of optimistic files, of which only such guards call this, are written
         // through words only.
-        unsafe { self.hold.pool().arena.words(self.latch.frame()) }
+        unsafe { self.page().file().shared.table.frames().words(self.latch.frame()) }
     }
 
     #[inline]
@@ -312,7 +346,7 @@ impl<'g> Pin<'g> {
     /// Pins a page that the caller has latched.
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, word: &'g PageWord, frame: &'g Frame) -> Self {
         frame.pin();
-        Self { word, frame, hold: Hold::new(&tenant.pool, tenant, page) }
+        Self { word, frame, hold: Hold::new(tenant, page) }
     }
 
     /// The page.
@@ -348,7 +382,7 @@ impl<'g> Pin<'g> {
     fn latch(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord>> {
         let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
         let latch = pool.latch_pinned(page, self.word, purpose, Limit::Default)?;
-        pool.note_hit(page, latch.frame(), tenant, site.into(), false);
+        tenant.note_hit(&pool.hot, page, tenant.marked(latch.frame()), site.into(), false);
         Ok(latch)
     }
 }

@@ -2,9 +2,10 @@
 
 use std::cell::Cell;
 
-use crate::access_log::Ring;
+use crate::access_log::{Keys, Ring, SKIPS_A_DRAIN};
 use crate::readers::Reader;
 use crate::scope::Context;
+use crate::sync::const_unless_loom;
 
 /// Pools told apart by a thread's counts of guards and pins; a power of two. Pools that share a slot are counted together.
 pub(crate) const HOLDS_SLOTS: usize = 8;
@@ -18,23 +19,78 @@ pub(crate) const NO_RING: PoolRing = (u64::MAX, None);
 pub(crate) struct HotThread {
     /// The scopes the thread is in.
     pub context: Cell<Context>,
-    /// The ring used last, in whatever pool.
+    /// The keys of the ring used last, in whatever pool; [`NO_KEYS`] if there is none.
+    pub keys: Cell<&'static Keys>,
+    /// The thread's optimistic reads; [`NO_READER`] if it has made none, or has to fence them itself.
+    pub reader: Cell<&'static Reader>,
+    /// Skipped hits, in whatever pool, until it is time to drain.
+    pub skips_left: Cell<u32>,
+    /// Guards and pins, by the slots of their pools: first of those without recorders, then of those with, which begin at
+    /// [`HOLDS_RECORDED`].
+    pub holds: [Cell<i32>; 2 * HOLDS_SLOTS],
+    /// The ring used last.
     pub last_ring: Cell<PoolRing>,
-    /// The thread's optimistic reads, if it has made any and need not fence them itself.
-    pub reader: Cell<Option<&'static Reader>>,
-    /// Guards and pins, by the slots of their pools.
-    pub holds: [Cell<i32>; HOLDS_SLOTS],
 }
 
-thread_local! {
-    static HOT: HotThread = const {
-        HotThread {
-            context: Cell::new(Context::NONE),
-            last_ring: Cell::new(NO_RING),
-            reader: Cell::new(None),
-            holds: [const { Cell::new(0) }; HOLDS_SLOTS],
+/// Where counts of guards and pins that a recorder hears of begin, so that they are below 0 and the sign tells.
+pub(crate) const HOLDS_RECORDED: i32 = i32::MIN / 2;
+
+impl HotThread {
+    const_unless_loom! {
+        fn new(keys: &'static Keys, reader: &'static Reader) -> Self {
+            let mut holds = [const { Cell::new(0) }; 2 * HOLDS_SLOTS];
+            let mut slot = HOLDS_SLOTS;
+            while slot < holds.len() {
+                holds[slot] = Cell::new(HOLDS_RECORDED);
+                slot += 1;
+            }
+            Self {
+                context: Cell::new(Context::NONE),
+                keys: Cell::new(keys),
+                reader: Cell::new(reader),
+                skips_left: Cell::new(SKIPS_A_DRAIN),
+                holds,
+                last_ring: Cell::new(NO_RING),
+            }
         }
-    };
+    }
+}
+
+/// Nobody's keys.
+#[cfg(not(bufpool_loom))]
+static NO_KEYS: Keys = Keys::new();
+/// Nobody's reads: one is going on, so that none can begin.
+#[cfg(not(bufpool_loom))]
+static NO_READER: Reader = Reader::nobody();
+
+#[cfg(not(bufpool_loom))]
+thread_local! {
+    static HOT: HotThread = const { HotThread::new(&NO_KEYS, &NO_READER) };
+}
+
+#[cfg(not(bufpool_loom))]
+pub(crate) fn no_keys() -> &'static Keys {
+    &NO_KEYS
+}
+
+#[cfg(not(bufpool_loom))]
+pub(crate) fn no_reader() -> &'static Reader {
+    &NO_READER
+}
+
+#[cfg(bufpool_loom)]
+thread_local! {
+    static HOT: HotThread = HotThread::new(no_keys(), no_reader());
+}
+
+#[cfg(bufpool_loom)]
+pub(crate) fn no_keys() -> &'static Keys {
+    Box::leak(Box::new(Keys::new()))
+}
+
+#[cfg(bufpool_loom)]
+pub(crate) fn no_reader() -> &'static Reader {
+    Box::leak(Box::new(Reader::nobody()))
 }
 
 /// Lets `look` at the calling thread's part.

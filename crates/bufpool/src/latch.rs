@@ -11,12 +11,15 @@
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
+use std::ptr::NonNull;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bufpool_policies::FrameId;
 
 use crate::arena::{Arena, FrameLease};
+use crate::file::FileShared;
+use crate::hit_filter::Marked;
 use crate::page_word::{PageWord, State, Wake, Want};
 use crate::sync::{Condvar, Mutex, relax};
 
@@ -162,27 +165,20 @@ pub(crate) struct SharedLatch<'g> {
 }
 
 impl<'g> SharedLatch<'g> {
-    /// A latch without waiting, and what [`near`](PageWord::try_shared_near) made of the page's frame.
+    /// A latch without waiting on page `number` of the file, where the page is, and the bytes there, which are about to be read.
     #[inline(always)]
-    pub fn try_new<T>(word: &'g PageWord, near: impl Fn(FrameId) -> T) -> Option<(Self, T)> {
-        let found = word.try_shared_near(near).ok()?;
+    pub fn try_page(file: &'g FileShared, number: u64) -> Option<(Self, Marked<'g>, NonNull<[u8]>)> {
+        let word = file.table.get(number)?;
+        let (frame, bytes) = word
+            .try_shared_near(|frame| {
+                // SAFETY: words are published with leases of the pool's arena, the one that the table has the map of.
+                (frame, unsafe { file.table.frames().frame_soon(frame) })
+            })
+            .ok()?;
         held::add(word);
-        Some((Self { word }, found))
-    }
-
-    /// Lets go, for an owner that does not drop the latch then, and does what is [to be done](Self::wake) afterwards.
-    #[inline(always)]
-    pub fn release(&self) -> Wake {
-        held::remove(self.word);
-        self.word.release_shared()
-    }
-
-    /// Wakes those who wait for the page.
-    #[inline(always)]
-    pub fn wake(&self, wakes: Wake) {
-        if wakes == Wake::All {
-            wake(self.word, wakes);
-        }
+        // SAFETY: there is a mark for each frame of the arena that may hold a page.
+        let mark = unsafe { file.hot_pool.filter.numbers().of_known(frame) };
+        Some((Self { word }, Marked { frame, mark }, bytes))
     }
 
     /// The page's frame.
@@ -205,10 +201,13 @@ impl<'g> From<Latch<&'g PageWord>> for SharedLatch<'g> {
 }
 
 impl Drop for SharedLatch<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        let wakes = self.release();
-        self.wake(wakes);
+        held::remove(self.word);
+        let wakes = self.word.release_shared();
+        if wakes == Wake::All {
+            wake(self.word, wakes);
+        }
     }
 }
 

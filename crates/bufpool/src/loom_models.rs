@@ -10,7 +10,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::access_log::{KeyPlace, Level, Party, RING_ENTRIES, Ring, Who};
-use crate::arena::{Arena, FrameLease};
+use crate::arena::{Arena, FrameLease, FrameMap};
 use crate::call_site::SiteRef;
 use crate::frame::{Frame, WriteEnds};
 use crate::gate::Gate;
@@ -179,7 +179,7 @@ fn eviction_against_a_reader_and_a_pin() {
 fn find_key(ring: &Ring, tenant: u32) -> Option<KeyPlace> {
     let site = SiteRef::caller().masked(0);
     let tenant = TenantId(tenant);
-    ring.find_key(Who::new(&Party::new(0, tenant), site, 0), tenant, site)
+    ring.find_key(Who::new(&Party::new(0, tenant), site), tenant, site)
 }
 
 /// Noted hits come out once each and in order, skipped ones are counted once each, whoever drains.
@@ -554,7 +554,7 @@ fn a_page_table_grows_under_its_readers() {
         })
     }
     model(|| {
-        let table = Arc::new(PageTable::new());
+        let table = Arc::new(PageTable::new(FrameMap::none(), true));
         let budget = Arc::new(PageTableBudget::new(u64::MAX));
         let make = |number| {
             let (table, budget) = (Arc::clone(&table), Arc::clone(&budget));

@@ -26,16 +26,15 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bufpool_policies::FrameId;
-
 use crate::access::{Limit, Purpose};
+use crate::arena::FrameMap;
 use crate::call_site::{Origin, Place};
 use crate::error::Result;
 use crate::file::Page;
 use crate::guard::{Pin, ReadGuard, WriteGuard};
-use crate::page_word::{PageWord, Version};
-use crate::pool::PoolShared;
-use crate::readers::{self, Reader, Section};
+use crate::hit_filter::Marked;
+use crate::page_word::{Begun, PageWord, Version};
+use crate::readers::{self, Section};
 use crate::scope::ScopeId;
 use crate::tenant::Tenant;
 
@@ -67,15 +66,18 @@ impl Tenant {
         origin: Origin,
         mut read: impl FnMut(PageView<'_>) -> R,
     ) -> Result<(R, Version)> {
-        let file = page.file();
-        let pool = &*file.pool;
-        if self.may_use(pool)
-            && file.shared.optimistic
-            && let Some(word) = file.shared.table.get(page.number())
-            && let Some(section) = readers::own_unfenced().and_then(Reader::enter_unfenced)
-            && let Some((result, version)) = pool.try_optimistic(word, Some(section), &mut read)
+        // Fetched once, as under latches.
+        let file = &*page.file().shared;
+        if self.may_use(&file.hot_pool)
+            && let Some(word) = file.table.get_optimistic(page.number())
+            && let Some(section) = readers::enter_unfenced()
+            && let Some((result, version)) =
+                try_optimistic(file.table.frames(), word, Some(section), &mut read, PageWord::is_as)
         {
-            pool.note_hit(page, version.frame(), self, origin, false);
+            let frame = version.frame();
+            // SAFETY: there is a mark for each frame of the arena that may hold a page, and the word says that this one does.
+            let mark = unsafe { file.hot_pool.filter.numbers().of_known(frame) };
+            self.note_hit(&file.hot_pool, page, Marked { frame, mark }, origin, false);
             return Ok((result, version));
         }
         self.read_optimistic_slowly(page, origin.place, origin.scope(), &mut read)
@@ -94,10 +96,15 @@ impl Tenant {
         let origin = Origin::new(place, Some(scope));
         page.file().shared.check_optimistic(true, OPERATION)?;
         let word = self.checked_word(page, Purpose::Read, OPERATION)?;
+        let frames = page.file().shared.table.frames();
         if let Some(reader) = readers::register() {
             for _ in 0..TRIES {
-                if let Some((result, version)) = self.pool.try_optimistic(word, reader.enter(), read) {
-                    self.pool.note_hit(page, version.frame(), self, origin, false);
+                if let Some((result, version)) =
+                    try_optimistic(frames, word, reader.enter(), read, |word, begun| {
+                        word.still(begun.version())
+                    })
+                {
+                    self.note_hit(&self.pool.hot, page, self.marked(version.frame()), origin, false);
                     return Ok((result, version));
                 }
                 if word.state().is_absent() {
@@ -109,7 +116,7 @@ impl Tenant {
         let guard = self.guard_shared(page, origin, Limit::Default)?;
         let version = word.version_latched();
         // SAFETY: the latch keeps the page in the frame, which is one of ours, and writers away.
-        let words = unsafe { self.pool.arena.words(version.frame()) };
+        let words = unsafe { frames.words(version.frame()) };
         let result = read(PageView { words });
         drop(guard);
         Ok((result, version))
@@ -149,37 +156,26 @@ impl Tenant {
     }
 }
 
-impl PoolShared {
-    /// One try, in `section`, or within another if there is none.
-    #[inline(always)]
-    fn try_optimistic<R>(
-        &self,
-        word: &PageWord,
-        section: Option<Section<'_>>,
-        read: &mut impl FnMut(PageView<'_>) -> R,
-    ) -> Option<(R, Version)> {
-        // After the section was begun: whoever takes the page away after this look waits for the section's end.
-        let begun = word.begin_optimistic()?;
-        let version = begun.version();
-        let view = self.view(version.frame());
-        let result = read(view);
-        if word.is_as(begun) {
-            drop(section);
-            return Some((result, version));
-        }
-        let valid = word.still(version);
-        drop(section);
-        valid.then_some((result, version))
-    }
-
-    /// The words of a frame in which a page of an optimistic file was a moment ago, within a section that was begun before.
-    #[inline(always)]
-    fn view(&self, frame: FrameId) -> PageView<'_> {
-        // SAFETY: a page was seen in the frame, so it is one of ours. The section was begun before that, so nobody writes there but
-        // through words, before the section has ended, and the view does not outlive it.
-        let words = unsafe { self.arena.words(frame) };
-        PageView { words }
-    }
+/// One try, in `section`, or within another if there is none. The word is of the file and `frames` of its pool. `confirm` says whether what
+/// was read is what the page was.
+#[inline(always)]
+fn try_optimistic<R>(
+    frames: &FrameMap,
+    word: &PageWord,
+    section: Option<Section<'_>>,
+    read: &mut impl FnMut(PageView<'_>) -> R,
+    confirm: impl FnOnce(&PageWord, Begun) -> bool,
+) -> Option<(R, Version)> {
+    // After the section was begun: whoever takes the page away after this look waits for the section's end.
+    let begun = word.begin_optimistic()?;
+    let version = begun.version();
+    // SAFETY: a page was seen in the frame, so it is one of the pool's arena, which the file's user keeps. The section was begun before that,
+    // so nobody writes there but through words, before the section has ended, and the view does not outlive it.
+    let words = unsafe { frames.words(version.frame()) };
+    let result = read(PageView { words });
+    let valid = confirm(word, begun);
+    drop(section);
+    valid.then_some((result, version))
 }
 
 impl PageView<'_> {

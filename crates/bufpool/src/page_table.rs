@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use bufpool_policies::PageId;
 
-use crate::arena::{WordTable, zeroed_page_words};
+use crate::arena::{FrameMap, WordTable, zeroed_page_words};
 use crate::page_word::PageWord;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
@@ -23,7 +23,11 @@ const GROWTH: u64 = if cfg!(bufpool_loom) { 1 } else { 512 };
 const CHUNKS: usize = u64::BITS as usize;
 
 /// The page words of one file.
+// What hits look at comes first.
+#[repr(C)]
 pub(crate) struct PageTable {
+    /// Where the frames lie whose pages the words are of: those of the file's pool.
+    frames: FrameMap,
     near: WordTable,
     /// Those of pages beyond the capacity of `near`.
     far: [OnceLock<Box<[PageWord]>>; CHUNKS],
@@ -81,14 +85,16 @@ const fn bytes_of(words: u64) -> u64 {
 }
 
 impl PageTable {
-    pub fn new() -> Self {
-        Self::with_reserved(WORDS_RESERVED)
+    /// Of a file whose pages come into frames of the arena that `frames` is the map of, and are perhaps read without latches.
+    pub fn new(frames: FrameMap, optimistic: bool) -> Self {
+        Self::with_reserved(WORDS_RESERVED, frames, optimistic)
     }
 
     /// Reserves addresses of so many words, a power of two, or of as many as can be had.
-    fn with_reserved(words: u64) -> Self {
+    fn with_reserved(words: u64, frames: FrameMap, optimistic: bool) -> Self {
         Self {
-            near: WordTable::new(words, GROWTH),
+            frames,
+            near: WordTable::new(words, GROWTH, optimistic),
             far: std::array::from_fn(|_| OnceLock::new()),
             growth: Mutex::default(),
         }
@@ -98,6 +104,23 @@ impl PageTable {
     #[inline(always)]
     pub fn get(&self, number: u64) -> Option<&PageWord> {
         self.near.get(number).or_else(|| self.get_far(number))
+    }
+
+    /// As [`get`](Self::get), of a page that may be read without a latch.
+    #[inline(always)]
+    pub fn get_optimistic(&self, number: u64) -> Option<&PageWord> {
+        self.near.get_optimistic(number).or_else(|| self.get_far_optimistic(number))
+    }
+
+    /// Where the frames lie whose numbers are in the words.
+    #[inline(always)]
+    pub fn frames(&self) -> &FrameMap {
+        &self.frames
+    }
+
+    #[cold]
+    fn get_far_optimistic(&self, number: u64) -> Option<&PageWord> {
+        if self.near.is_optimistic() { self.get_far(number) } else { None }
     }
 
     #[cold]
@@ -175,13 +198,17 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
+    fn with_reserved(words: u64) -> PageTable {
+        PageTable::with_reserved(words, FrameMap::none(), false)
+    }
+
     /// As where the process may have no, few and plenty of addresses.
     const RESERVED: [u64; 4] = [0, GROWTH, 4 * GROWTH, WORDS_RESERVED];
 
     #[test]
     fn each_page_has_one_word_of_its_own() {
         for reserved in RESERVED {
-            let (table, budget) = (PageTable::with_reserved(reserved), PageTableBudget::new(u64::MAX));
+            let (table, budget) = (with_reserved(reserved), PageTableBudget::new(u64::MAX));
             let mut addresses = HashSet::new();
             for number in (0..5000).chain([1 << 20, (1 << 20) + 1]) {
                 let word = table.get_or_allocate(number, &budget).unwrap();
@@ -199,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_word_stays_where_it_is_while_the_table_grows() {
-        let (table, budget) = (PageTable::with_reserved(1 << 16), PageTableBudget::new(u64::MAX));
+        let (table, budget) = (with_reserved(1 << 16), PageTableBudget::new(u64::MAX));
         let first = table.get_or_allocate(0, &budget).unwrap();
         for number in [600, 1 << 15, 1 << 17] {
             table.get_or_allocate(number, &budget).unwrap();
@@ -210,7 +237,7 @@ mod tests {
     #[test]
     fn words_of_a_range_are_those_reached_one_by_one() {
         for reserved in RESERVED {
-            let (table, budget) = (PageTable::with_reserved(reserved), PageTableBudget::new(1 << 20));
+            let (table, budget) = (with_reserved(reserved), PageTableBudget::new(1 << 20));
             for number in [3, 700, 5000] {
                 table.get_or_allocate(number, &budget).unwrap();
             }
@@ -231,7 +258,7 @@ mod tests {
     #[test]
     fn threads_that_touch_new_pages_together_find_the_same_words() {
         for reserved in RESERVED {
-            let (table, budget) = (PageTable::with_reserved(reserved), PageTableBudget::new(1 << 20));
+            let (table, budget) = (with_reserved(reserved), PageTableBudget::new(1 << 20));
             let start = std::sync::Barrier::new(4);
             let find = || {
                 start.wait();
@@ -253,7 +280,7 @@ mod tests {
     fn the_budget_is_kept_and_given_back() {
         for (reserved, far) in [(WORDS_RESERVED, 2 * GROWTH), (GROWTH, GROWTH)] {
             let budget = PageTableBudget::new(bytes_of(GROWTH) + 1);
-            let table = PageTable::with_reserved(reserved);
+            let table = with_reserved(reserved);
             assert!(table.get_or_allocate(0, &budget).is_some());
             assert!(table.get_or_allocate(far, &budget).is_none());
             assert_eq!(budget.bytes(), bytes_of(GROWTH));
@@ -266,10 +293,22 @@ mod tests {
     #[test]
     fn a_table_takes_no_more_than_it_needs() {
         let budget = PageTableBudget::new(u64::MAX);
-        let table = PageTable::with_reserved(1 << 20);
+        let table = with_reserved(1 << 20);
         table.get_or_allocate(100_000, &budget).unwrap();
         assert_eq!(budget.bytes(), bytes_of(100_001_u64.next_multiple_of(GROWTH)));
         table.get_or_allocate(1 << 20, &budget).unwrap();
         assert_eq!(budget.bytes(), bytes_of(100_001_u64.next_multiple_of(GROWTH) + (1 << 20)));
+    }
+
+    #[test]
+    fn words_of_pages_read_under_latches_only_are_not_found_by_others() {
+        for (reserved, optimistic) in [(0, true), (0, false), (WORDS_RESERVED, true), (WORDS_RESERVED, false)]
+        {
+            let table = PageTable::with_reserved(reserved, FrameMap::none(), optimistic);
+            assert!(table.get_optimistic(7).is_none());
+            let word = table.get_or_allocate(7, &PageTableBudget::new(u64::MAX)).unwrap();
+            let found = table.get_optimistic(7);
+            assert_eq!(found.map(std::ptr::from_ref), optimistic.then_some(std::ptr::from_ref(word)));
+        }
     }
 }

@@ -1,41 +1,44 @@
 //! The page word: where a page is, who holds it, and how often it changed, in 64 bits.
 //!
 //! ```text
-//!  63                             34  33      32     31      24 23                    0
-//! +---------------------------------+-------+-------+----------+-----------------------+
-//! |             version             | waits | write |   code   |         frame         |
-//! +---------------------------------+-------+-------+----------+-----------------------+
+//!   63    62                             32   31    30      24 23                    0
+//! +-------+---------------------------------+-------+----------+-----------------------+
+//! | waits |             version             | write |   code   |         frame         |
+//! +-------+---------------------------------+-------+----------+-----------------------+
 //! ```
 //!
 //! | code | frame | state |
 //! | --- | --- | --- |
 //! | 0 | 0 | **absent**: not in memory |
-//! | 1 | f | **resident** in frame f, unlatched |
-//! | 2..=253 | f | resident, latched shared by `code - 1` holders |
-//! | 254 | 0 | **loading**: one thread brings the page in; everybody else waits for it |
-//! | 255 | f | latched exclusively by a guard; or **departing**: held by whoever evicts the page until the file has it |
+//! | 1 | 0 | **loading**: one thread brings the page in; everybody else waits for it |
+//! | 2 | f | latched exclusively by a guard; or **departing**: held by whoever evicts the page until the file has it |
+//! | 4..=126 | f | **resident** in frame f, latched shared by `127 - code` holders |
+//! | 127 | f | resident, unlatched |
 //!
 //! `write` (a writer waits) keeps new shared latches away, so that writers are not starved; `waits` (somebody is
 //! parked) makes whoever lets go wake them. Both may be set in every state but absent. Waking clears `waits`, and those
 //! woken set it again if they must; `write` stays until a writer has the latch or gives up, except that an exclusive
 //! holder clears it when it lets go, so that readers are not starved either. Zeroed memory is words of absent pages.
 //!
+//! The order is one for few instructions: the lower half, as a number with a sign, is above a constant if and only if a shared latch is to be
+//! had; whoever lets go of one adds, and the sign of the whole sum says whether somebody waits.
+//!
 //! | transition | from | to | version | by |
 //! | --- | --- | --- | --- | --- |
-//! | [`PageWord::try_shared`] | 1..=252 without `write` | code + 1 | | anyone |
-//! | [`PageWord::release_shared`] | 2..=253 | code − 1 | | a holder |
-//! | [`PageWord::try_exclusive`] | 1 | 255, `write` cleared | | anyone |
-//! | [`PageWord::release_exclusive`] | 255 | 1 | + 1 if changed | the holder |
-//! | [`PageWord::downgrade`] | 255 | 2 | + 1 if changed | the holder |
-//! | [`PageWord::begin_load`] | 0 | 254 | | anyone |
-//! | [`PageWord::publish_shared`], [`publish_exclusive`](PageWord::publish_exclusive) | 254 or 255 | 2 or 255, frame set | | the holder |
-//! | [`PageWord::publish_unlatched`] | 254 or 255 | 1, frame set | | the holder |
-//! | [`PageWord::depart`] | 254 or 255 | 0, frame and flags cleared | + 1 | the holder |
+//! | [`PageWord::try_shared`] | 5..=127 without `write` | code − 1 | | anyone |
+//! | [`PageWord::release_shared`] | 4..=126 | code + 1 | | a holder |
+//! | [`PageWord::try_exclusive`] | 127 | 2, `write` cleared | | anyone |
+//! | [`PageWord::release_exclusive`] | 2 | 127 | + 1 if changed | the holder |
+//! | [`PageWord::downgrade`] | 2 | 126 | + 1 if changed | the holder |
+//! | [`PageWord::begin_load`] | 0 | 1 | | anyone |
+//! | [`PageWord::publish_shared`], [`publish_exclusive`](PageWord::publish_exclusive) | 1 or 2 | 126 or 2, frame set | | the holder |
+//! | [`PageWord::publish_unlatched`] | 1 or 2 | 127, frame set | | the holder |
+//! | [`PageWord::depart`] | 1 or 2 | 0, frame and flags cleared | + 1 | the holder |
 //! | [`PageWord::announce`] | not what the caller needs | `waits` and perhaps `write` set | | a thread about to park |
 //!
 //! The version changes whenever contents may have: at each exclusive unlock that wrote, and at each departure.
-//! It has 30 bits, so a reader that looks twice is fooled only if exactly a multiple of 2^30 changes of that one page happen
-//! between its two looks: more than ten seconds of nothing else at ten nanoseconds a change.
+//! It has 31 bits, so a reader that looks twice is fooled only if exactly a multiple of 2^31 changes of that one page happen
+//! between its two looks: more than twenty seconds of nothing else at ten nanoseconds a change.
 
 use std::fmt;
 
@@ -46,19 +49,23 @@ use crate::sync::{AtomicU64, Ordering, fence, relax};
 const FRAME_MASK: u64 = (1 << 24) - 1;
 const CODE_SHIFT: u32 = 24;
 const CODE_ONE: u64 = 1 << CODE_SHIFT;
-const CODE_MASK: u64 = 0xff << CODE_SHIFT;
-/// A writer waits.
-const WRITE: u64 = 1 << 32;
-/// Somebody is parked.
-const WAITS: u64 = 1 << 33;
-const VERSION_SHIFT: u32 = 34;
+const CODE_MASK: u64 = 0x7f << CODE_SHIFT;
+/// A writer waits. The sign bit of the lower half.
+const WRITE: u64 = 1 << 31;
+const VERSION_SHIFT: u32 = 32;
 const VERSION_ONE: u64 = 1 << VERSION_SHIFT;
+const VERSION_MASK: u64 = (WAITS - 1) & !(VERSION_ONE - 1);
+/// Somebody is parked. The sign bit.
+const WAITS: u64 = 1 << 63;
 
 const ABSENT: u64 = 0;
-const UNLATCHED: u64 = 1;
-const SHARED_MAX: u64 = 253;
-const LOADING: u64 = 254;
-const EXCLUSIVE: u64 = 255;
+const LOADING: u64 = 1;
+const EXCLUSIVE: u64 = 2;
+/// As many holders as there may be.
+const SHARED_FULL: u64 = 4;
+const UNLATCHED: u64 = 127;
+/// So many holders leave room for more, and nobody waits for it.
+const HOLDERS_ROOMY: u32 = (UNLATCHED - SHARED_FULL) as u32 / 2;
 
 /// Pauses after the first try to change a word that others are changing, and the most after a later one.
 const PAUSES_MIN: u32 = if cfg!(bufpool_loom) { 1 } else { 4 };
@@ -79,7 +86,7 @@ impl State {
 
     /// The version, which only grows (and wraps).
     pub fn version(self) -> u32 {
-        (self.0 >> VERSION_SHIFT) as u32
+        ((self.0 & VERSION_MASK) >> VERSION_SHIFT) as u32
     }
 
     pub fn is_absent(self) -> bool {
@@ -102,9 +109,9 @@ impl State {
     /// How many latches are held on it.
     pub fn holders(self) -> u32 {
         match self.code() {
-            ABSENT | UNLATCHED | LOADING => 0,
+            ABSENT | LOADING => 0,
             EXCLUSIVE => 1,
-            shared => (shared - UNLATCHED) as u32,
+            shared => (UNLATCHED - shared) as u32,
         }
     }
 
@@ -116,17 +123,13 @@ impl State {
     /// A shared latch could be had now.
     #[inline(always)]
     pub fn allows_shared(self) -> bool {
-        // The code is what lies above the frame in 32 bits, and an absent page's 0 wraps around.
-        let has_room =
-            (self.0 as u32).wrapping_sub(CODE_ONE as u32) < ((SHARED_MAX - UNLATCHED) << CODE_SHIFT) as u32;
-        has_room && self.0 & WRITE == 0
+        self.0 as i32 >= ((SHARED_FULL + 1) << CODE_SHIFT) as i32
     }
 
     /// The page is there, and no writer holds it.
     #[inline(always)]
     fn allows_optimistic(self) -> bool {
-        // The code is what lies above the frame in 32 bits, and an absent page's 0 wraps around.
-        (self.0 as u32).wrapping_sub(CODE_ONE as u32) < (SHARED_MAX << CODE_SHIFT) as u32
+        self.0 & CODE_MASK >= SHARED_FULL << CODE_SHIFT
     }
 
     /// Where the page is, and how often it changed.
@@ -152,7 +155,7 @@ impl fmt::Debug for State {
             UNLATCHED => write!(f, "in frame {}", self.frame().0)?,
             LOADING => f.write_str("loading")?,
             EXCLUSIVE => write!(f, "in frame {}, exclusive", self.frame().0)?,
-            shared => write!(f, "in frame {}, shared by {}", self.frame().0, shared - UNLATCHED)?,
+            _ => write!(f, "in frame {}, shared by {}", self.frame().0, self.holders())?,
         }
         if self.0 & WRITE != 0 {
             f.write_str(", a writer waits")?;
@@ -162,6 +165,11 @@ impl fmt::Debug for State {
         }
         write!(f, ", version {}", self.version())
     }
+}
+
+/// The version after `version`, both in their place.
+fn next_version(version: u64) -> u64 {
+    version.wrapping_add(VERSION_ONE) & VERSION_MASK
 }
 
 /// What a releasing thread has to do afterwards.
@@ -247,7 +255,6 @@ impl PageWord {
     }
 
     /// Nothing was written since the page had this version, and what was read before this call was of this version.
-    #[inline(always)]
     pub fn still(&self, version: Version) -> bool {
         // Pairs with the writer's fence between taking the latch and writing: if a load before this fence saw something written
         // there, the load after it sees the latch.
@@ -280,7 +287,7 @@ impl PageWord {
 
     #[inline(always)]
     fn add_holder(&self, state: State) -> bool {
-        let more = state.0 + CODE_ONE;
+        let more = state.0 - CODE_ONE;
         // Acquire pairs with the release of the last exclusive holder.
         self.0.compare_exchange(state.0, more, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
@@ -307,15 +314,19 @@ impl PageWord {
     #[inline]
     pub fn release_shared(&self) -> Wake {
         // Release pairs with the acquire of the next exclusive holder: it must not write before we have read.
-        let before = self.0.fetch_sub(CODE_ONE, Ordering::Release);
-        debug_assert!((UNLATCHED + 1..=SHARED_MAX).contains(&State(before).code()), "{:?}", State(before));
-        if before & WAITS == 0 { Wake::Nobody } else { self.wake_after_shared(State(before)) }
+        let after = self.0.fetch_add(CODE_ONE, Ordering::Release).wrapping_add(CODE_ONE);
+        debug_assert!((SHARED_FULL + 1..=UNLATCHED).contains(&State(after).code()), "{:?}", State(after));
+        if (after as i64) < 0 { self.wake_after_shared() } else { Wake::Nobody }
     }
 
-    /// The last holder wakes, and the one that makes room where all shared places were taken.
+    /// The last holder wakes, and those that make room where all shared places were taken.
+    ///
+    /// Looks at the word again instead of taking the caller's value, which the caller would have to fetch. If the word has changed since,
+    /// whoever changed it last has seen `waits` and wakes, or somebody has been woken.
     #[cold]
-    fn wake_after_shared(&self, before: State) -> Wake {
-        if before.code() != SHARED_MAX && before.code() > UNLATCHED + 1 {
+    fn wake_after_shared(&self) -> Wake {
+        let state = State(self.0.load(Ordering::Relaxed));
+        if (1..=HOLDERS_ROOMY).contains(&state.holders()) {
             return Wake::Nobody;
         }
         self.0.fetch_and(!WAITS, Ordering::Relaxed);
@@ -345,15 +356,16 @@ impl PageWord {
 
     /// Turns the exclusive latch into a shared one.
     pub fn downgrade(&self, changed: bool) -> Wake {
-        self.leave_exclusive(UNLATCHED + 1, changed)
+        self.leave_exclusive(UNLATCHED - 1, changed)
     }
 
     #[inline]
     fn leave_exclusive(&self, code: u64, changed: bool) -> Wake {
         // Nobody else touches code, frame or version now, so one addition does it, without a loop.
-        let mut step = (code << CODE_SHIFT).wrapping_sub(EXCLUSIVE << CODE_SHIFT);
+        let mut step = (code - EXCLUSIVE) << CODE_SHIFT;
         if changed {
-            step = step.wrapping_add(VERSION_ONE);
+            let version = self.0.load(Ordering::Relaxed) & VERSION_MASK;
+            step = step.wrapping_add(next_version(version)).wrapping_sub(version);
         }
         let before = self.0.fetch_add(step, Ordering::Release);
         debug_assert!(State(before).is_exclusive(), "{:?}", State(before));
@@ -375,7 +387,7 @@ impl PageWord {
 
     /// The page is in `frame`; the caller keeps a shared latch.
     pub fn publish_shared(&self, frame: FrameId) -> Wake {
-        self.publish(frame, UNLATCHED + 1)
+        self.publish(frame, UNLATCHED - 1)
     }
 
     /// The page is in `frame`; the caller keeps the exclusive latch.
@@ -389,18 +401,15 @@ impl PageWord {
     }
 
     fn publish(&self, frame: FrameId, code: u64) -> Wake {
-        self.replace(|state| {
-            let version = state.0 & !(FRAME_MASK | CODE_MASK | WRITE | WAITS);
-            version | (code << CODE_SHIFT) | u64::from(frame.0)
-        })
+        self.replace(|state| state.0 & VERSION_MASK | (code << CODE_SHIFT) | u64::from(frame.0))
     }
 
     /// The page is in memory no more.
     pub fn depart(&self) -> Wake {
-        self.replace(|state| (state.0 & !(VERSION_ONE - 1)).wrapping_add(VERSION_ONE))
+        self.replace(|state| next_version(state.0 & VERSION_MASK))
     }
 
-    /// Replaces everything. For the holder of 254 or 255; others can only set flags meanwhile.
+    /// Replaces everything. For the holder of 1 or 2; others can only set flags meanwhile.
     fn replace(&self, next: impl Fn(State) -> u64) -> Wake {
         let mut before = self.0.load(Ordering::Relaxed);
         debug_assert!(matches!(State(before).code(), LOADING | EXCLUSIVE), "{:?}", State(before));
@@ -430,5 +439,60 @@ impl PageWord {
 impl fmt::Debug for PageWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.state().fmt(f)
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+
+    const FRAME: FrameId = FrameId((1 << 24) - 1);
+
+    fn resident(version: u64) -> PageWord {
+        PageWord(AtomicU64::new(version << VERSION_SHIFT | UNLATCHED << CODE_SHIFT | u64::from(FRAME.0)))
+    }
+
+    #[test]
+    fn versions_come_round_beside_flags_and_frame() {
+        let last = VERSION_MASK >> VERSION_SHIFT;
+        let word = resident(last);
+        assert_eq!(word.try_exclusive(), Ok(FRAME));
+        assert!(word.announce(word.state(), Want::Exclusive));
+        assert_eq!(word.release_exclusive(true), Wake::All);
+        let state = word.state();
+        assert_eq!((state.version(), state.resident_frame()), (0, Some(FRAME)));
+        assert!(state.is_unlatched() && state.allows_shared(), "{state:?}");
+        let word = resident(last);
+        assert_eq!(word.try_exclusive(), Ok(FRAME));
+        assert_eq!(word.depart(), Wake::Nobody);
+        assert_eq!(word.state(), State(0));
+    }
+
+    #[test]
+    fn who_waits_for_room_among_holders_is_woken() {
+        let (word, holders_max) = (resident(7), UNLATCHED - SHARED_FULL);
+        for holders in 0..holders_max {
+            assert_eq!(u64::from(word.state().holders()), holders);
+            assert_eq!(word.try_shared(), Ok(FRAME));
+        }
+        let full = word.try_shared().unwrap_err();
+        assert!(word.begin_optimistic().is_some() && word.announce(full, Want::Shared));
+        assert_eq!(word.release_shared(), Wake::All);
+        assert_eq!(word.try_shared(), Ok(FRAME));
+        // A writer has to wait for the last.
+        while u64::from(word.state().holders()) > 10 {
+            let _ = word.release_shared();
+        }
+        assert!(word.announce(word.state(), Want::Exclusive));
+        assert!(word.try_shared().is_err());
+        for holders in (1..10).rev() {
+            assert_eq!(word.release_shared(), Wake::Nobody);
+            assert_eq!(word.state().holders(), holders);
+        }
+        assert_eq!(word.release_shared(), Wake::All);
+        assert_eq!(word.try_exclusive(), Ok(FRAME));
+        assert!(word.begin_optimistic().is_none());
+        assert_eq!(word.release_exclusive(false), Wake::Nobody);
+        assert_eq!(word.state(), resident(7).state());
     }
 }

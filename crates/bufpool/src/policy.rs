@@ -48,7 +48,7 @@ pub(crate) struct PolicyState {
     pub plans: Vec<Plan>,
     /// 0 if sites are not told apart, otherwise all ones.
     pub site_mask: u64,
-    filter: Arc<HitFilter>,
+    filter: HitFilter,
     epochs: Epochs,
     /// Hits that were noted one by one.
     pub hits_noted: u64,
@@ -128,7 +128,7 @@ impl PolicyState {
         directory: Directory,
         free: Vec<FrameLease>,
         spares: u32,
-        filter: Arc<HitFilter>,
+        filter: HitFilter,
         recorder: Option<Box<dyn Recorder>>,
     ) -> Self {
         let frames = directory.frames();

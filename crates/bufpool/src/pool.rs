@@ -20,6 +20,7 @@ use crate::frame::{FrameTable, WriteEnds};
 use crate::guard::HoldsSlot;
 use crate::hit_filter::HitFilter;
 use crate::hooks::PageHooks;
+use crate::hot_pool::HotPool;
 use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport, OpenError};
 use crate::log::LogLink;
 use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions, Shares};
@@ -47,22 +48,13 @@ pub struct Pool {
 pub(crate) struct PoolShared {
     /// For operations that outlive the call that began them.
     pub me: Weak<PoolShared>,
-    // What each access looks at comes first.
-    /// Tells pools apart in the lifetime of the process.
-    pub serial: u64,
-    /// Where threads count their guards and pins in this pool.
-    pub holds_slot: HoldsSlot,
+    pub hot: HotPool,
     pub page_bytes: usize,
-    /// Hits reach the directory.
-    pub notes_hits: bool,
     /// Hits are applied at once: deterministic mode.
     pub is_immediate: bool,
-    /// 0 if sites are not told apart, otherwise all ones.
-    pub site_mask: u64,
     pub is_recording: bool,
     pub arena: Arena,
     pub frames: FrameTable,
-    pub filter: Arc<HitFilter>,
     // Written by many threads, so away from what each access reads.
     pub policy: CachePadded<Mutex<PolicyState>>,
     /// Something is to be read ahead.
@@ -157,8 +149,8 @@ impl Pool {
         let directory =
             directory.map_err(|error| Error::new(ErrorKind::Memory, OPERATION, error.to_string()))?;
         let is_recording = options.recorder.is_some();
-        let filter = Arc::new(HitFilter::new(frames + spares));
-        let mut policy = PolicyState::new(directory, free, spares, Arc::clone(&filter), options.recorder);
+        let filter = HitFilter::new(frames + spares);
+        let mut policy = PolicyState::new(directory, free, spares, filter.clone(), options.recorder);
         policy.default_manager = options.manager;
         policy.seed = options.deterministic.unwrap_or(0);
         let reads_ahead =
@@ -172,16 +164,17 @@ impl Pool {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let shared = Arc::new_cyclic(|me| PoolShared {
             me: Weak::clone(me),
-            serial,
-            holds_slot: HoldsSlot::new(serial, is_recording),
+            hot: HotPool {
+                serial,
+                filter,
+                holds_slot: HoldsSlot::new(serial, is_recording),
+                notes_hits: options.deterministic.is_some() || options.notes_hits,
+            },
             page_bytes: options.page_bytes,
-            notes_hits: options.deterministic.is_some() || options.notes_hits,
             is_immediate: options.deterministic.is_some(),
-            site_mask: policy.site_mask,
             is_recording,
             arena,
             frames: FrameTable::new(frames + spares),
-            filter,
             policy: CachePadded::new(Mutex::new(policy)),
             logs: CachePadded::default(),
             plans_waiting: AtomicBool::new(false),
@@ -387,6 +380,8 @@ impl Pool {
             tag: options.tag,
             pages,
             io,
+            hot_pool: self.shared.hot.clone(),
+            frames: self.shared.arena.map(),
         }));
         policy.record(Event::File { id: shared.id, name: &shared.name });
         policy.files.push(Some(Arc::clone(&shared)));
@@ -518,7 +513,7 @@ impl PoolShared {
         let tenants: Vec<TenantStats> =
             (0..policy.tenants.len()).map(|id| tenant_stats(&policy, TenantId(id as u32))).collect();
         let metadata_bytes = self.frames.metadata_bytes()
-            + self.filter.metadata_bytes()
+            + self.hot.filter.metadata_bytes()
             + directory.metadata_bytes()
             + policy.free.metadata_bytes()
             + self.reserve.metadata_bytes()

@@ -146,10 +146,10 @@ impl<'g> Batch<'_, 'g> {
 
     /// Fetches what the next pages will need, if they are there.
     fn touch(&self, pages: &[Page<'g>]) {
-        let (filter, watched) = (&self.tenant.pool.filter, self.tenant.party().watched);
+        let (filter, watched) = (&self.tenant.pool.hot.filter, self.tenant.party().watched);
         let frames =
             words_of(pages.iter().take(TOUCHED_PAGES)).filter_map(|word| word.state().resident_frame());
-        std::hint::black_box(frames.filter(|frame| filter.skips(*frame, watched)).count());
+        std::hint::black_box(frames.filter(|frame| filter.skips(filter.marked(*frame), watched)).count());
     }
 
     fn take_one(&mut self, index: usize, page: Page<'g>) -> Result<bool> {
@@ -180,7 +180,7 @@ impl<'g> Batch<'_, 'g> {
 
     fn grant_hit(&mut self, index: usize, page: Page<'g>, latch: Latch<&'g PageWord>) {
         let tenant = self.tenant;
-        tenant.pool.note_hit(page, latch.frame(), tenant, self.site.into(), false);
+        tenant.note_hit(&tenant.pool.hot, page, tenant.marked(latch.frame()), self.site.into(), false);
         self.granted[index] = Ok(Some(ReadGuard::new(tenant, page, latch)));
     }
 

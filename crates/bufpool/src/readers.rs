@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
-use crate::hot_thread::hot;
-use crate::sync::{AtomicU64, Ordering, fence, relax};
+use crate::hot_thread::{hot, no_reader};
+use crate::sync::{AtomicU64, Ordering, const_unless_loom, fence, relax};
 use crate::sys;
 
 /// Looks at a counter before the waiter yields.
@@ -29,7 +29,7 @@ const NAP: Duration = Duration::from_micros(50);
 
 /// One thread's optimistic reads.
 pub(crate) struct Reader {
-    /// Odd while one is going on. Written by the thread.
+    /// How many have ended, times 4; 3 more while one is going on. Written by the thread.
     sections: CachePadded<AtomicU64>,
     /// The waiter's barrier does not reach this thread.
     fences_itself: bool,
@@ -38,9 +38,13 @@ pub(crate) struct Reader {
 /// An optimistic read that is going on.
 pub(crate) struct Section<'r> {
     reader: &'r Reader,
-    /// The counter once it is over.
-    ends: u64,
 }
+
+/// The bit of a counter that says that a read is going on.
+const READING: u64 = 2;
+/// What a read adds when it begins, and when it ends.
+const BEGINS: u64 = 3;
+const ENDS: u64 = 1;
 
 /// Why readers were not waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +60,13 @@ impl Reader {
         Self { sections: CachePadded::new(AtomicU64::new(0)), fences_itself }
     }
 
+    const_unless_loom! {
+        /// Stands for none: its read never ends, so none can begin.
+        pub fn nobody() -> Self {
+            Self { sections: CachePadded::new(AtomicU64::new(BEGINS)), fences_itself: true }
+        }
+    }
+
     /// Begins a read, for the reader's own thread. None within another.
     #[inline]
     pub fn enter(&self) -> Option<Section<'_>> {
@@ -68,19 +79,19 @@ impl Reader {
 
     /// As [`enter`](Self::enter), of a reader that the waiter's barrier reaches.
     #[inline(always)]
-    pub fn enter_unfenced(&self) -> Option<Section<'_>> {
+    fn enter_unfenced(&self) -> Option<Section<'_>> {
         let sections = self.sections.load(Ordering::Relaxed);
-        if sections & 1 != 0 {
+        if sections & READING != 0 {
             return None;
         }
-        self.sections.store(sections + 1, Ordering::Relaxed);
+        self.sections.store(sections + BEGINS, Ordering::Relaxed);
         // Nothing of the read moves before the store in the program; `membarrier` does the rest.
         compiler_fence(Ordering::SeqCst);
-        Some(Section { reader: self, ends: sections + 2 })
+        Some(Section { reader: self })
     }
 
     fn is_reading(&self) -> bool {
-        self.sections.load(Ordering::Relaxed) & 1 != 0
+        self.sections.load(Ordering::Relaxed) & READING != 0
     }
 
     /// Waits until the read that may be going on now is over. After a barrier. False if that takes too long.
@@ -88,7 +99,7 @@ impl Reader {
         // Acquire: what the reader did is over for whoever sees the next count.
         let seen = self.sections.load(Ordering::Acquire);
         let mut looks = 0;
-        while seen & 1 != 0 && self.sections.load(Ordering::Acquire) == seen {
+        while seen & READING != 0 && self.sections.load(Ordering::Acquire) == seen {
             if is_late() {
                 return false;
             }
@@ -108,8 +119,9 @@ impl Reader {
 impl Drop for Section<'_> {
     #[inline(always)]
     fn drop(&mut self) {
+        let sections = &self.reader.sections;
         // Release: the read's loads come before.
-        self.reader.sections.store(self.ends, Ordering::Release);
+        sections.store(sections.load(Ordering::Relaxed) + ENDS, Ordering::Release);
     }
 }
 
@@ -126,7 +138,7 @@ struct Registered(Cell<Option<&'static Reader>>);
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        hot(|thread| thread.reader.set(None));
+        hot(|thread| thread.reader.set(no_reader()));
         REGISTRY.lock().spare.extend(self.0.take());
     }
 }
@@ -135,10 +147,10 @@ thread_local! {
     static REGISTERED: Registered = const { Registered(Cell::new(None)) };
 }
 
-/// The calling thread's reader, if it has one that need not fence its reads: all that an optimistic read looks at first.
+/// Begins an optimistic read of a thread that has made one before and need not fence its reads. None within another, too.
 #[inline(always)]
-pub(crate) fn own_unfenced() -> Option<&'static Reader> {
-    hot(|thread| thread.reader.get())
+pub(crate) fn enter_unfenced() -> Option<Section<'static>> {
+    hot(|thread| thread.reader.get()).enter_unfenced()
 }
 
 /// The calling thread's reader, if it has one.
@@ -161,7 +173,7 @@ pub(crate) fn register() -> Option<&'static Reader> {
             });
             registered.0.set(Some(reader));
             if !reader.fences_itself {
-                hot(|thread| thread.reader.set(Some(reader)));
+                hot(|thread| thread.reader.set(reader));
             }
             reader
         })

@@ -11,6 +11,19 @@ pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fen
 #[cfg(bufpool_loom)]
 pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
+/// A function that is constant but where the model checker makes the values.
+macro_rules! const_unless_loom {
+    ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
+        #[cfg(not(bufpool_loom))]
+        $(#[$attribute])*
+        $visibility const fn $($rest)*
+        #[cfg(bufpool_loom)]
+        $(#[$attribute])*
+        $visibility fn $($rest)*
+    };
+}
+pub(crate) use const_unless_loom;
+
 #[cfg(not(bufpool_loom))]
 mod lock {
     use super::Instant;

@@ -19,10 +19,10 @@ use crate::call_site::{Origin, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{File, Page};
 use crate::guard::{Pin, ReadGuard, WriteGuard};
+use crate::hot_pool::HotPool;
 use crate::optimistic::{OptimisticWriteGuard, PageView};
 use crate::page_word::Version;
 use crate::policy::{PolicyState, TenantEntry};
-use crate::pool::PoolShared;
 use crate::pool_handle::PoolHandle;
 use crate::{Context, Event, Manager, ManagerKind, Policy, Site};
 
@@ -366,8 +366,8 @@ impl Tenant {
     access_functions!([&'g self] [] self, Origin::caller());
 
     pub(crate) fn new(pool: PoolHandle, id: TenantId, name: Arc<str>) -> Self {
-        let party = Party::new(pool.serial, id);
-        let open_in = AtomicU64::new(pool.serial);
+        let party = Party::new(pool.hot.serial, id);
+        let open_in = AtomicU64::new(pool.hot.serial);
         Self { pool, party, shared: Arc::new(TenantShared { open_in, name }) }
     }
 
@@ -415,7 +415,7 @@ impl Tenant {
 
     /// The tenant is open, in this pool: that of the file it wants to use. A closed file has no resident pages.
     #[inline(always)]
-    pub(crate) fn may_use(&self, pool: &PoolShared) -> bool {
+    pub(crate) fn may_use(&self, pool: &HotPool) -> bool {
         pool.serial == self.shared.open_in.load(Ordering::Relaxed)
     }
 

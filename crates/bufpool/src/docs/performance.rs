@@ -7,25 +7,25 @@
 //!
 //! | step | instructions | memory |
 //! | --- | --- | --- |
-//! | the caller's loop: the next page's number, the sum | 11 | caller's own |
-//! | the tenant is open, in the page's pool: serial numbers | 6 | tenant, pool |
-//! | page table: one comparison, address of the word | 6 | file |
-//! | page word: resident, no writer holds it or waits | 6 | the word |
-//! | address of the frame, whose first line is fetched | 9 | pool |
+//! | the caller's loop: the next page's number, the sum | 5 | caller's own |
+//! | the tenant is open, in the file's pool: serial numbers | 5 | tenant; the file's first line |
+//! | page table: one comparison, address of the word | 5 | the same line |
+//! | page word: resident, with room for a holder, no writer waits: one comparison | 3 | the word |
+//! | address of the frame, whose first line is fetched | 7 | the file's line |
 //! | one compare-and-swap | 3 | the word, **written** |
-//! | hits are noted | 2 | pool |
-//! | ring of the thread, key of pool, tenant, call site and scopes: one number, one comparison | 15 | thread's own |
-//! | filter: the page was noted in this epoch | 11 | 4 bytes a frame, read only |
-//! | the hit is counted; now and then the thread drains | 6 | key in the ring, thread's own |
-//! | guards of the thread counted, unless there is a recorder | 5 | thread's own |
-//! | *drop*: one fetch-and-subtract, nobody waits, guards counted | 7 | the word, **written** |
+//! | hits are noted | 2 | the file's line |
+//! | key of pool, tenant, call site and scopes: one number, one comparison | 10 | thread's own |
+//! | filter: the page was noted in this epoch | 6 | 4 bytes a frame, read only |
+//! | the hit is counted, and those until the thread drains | 5 | key in the ring, thread's own |
+//! | guards of the thread counted, unless there is a recorder, which the sign tells | 3 | thread's own |
+//! | *drop*: guards counted; one addition, whose sign says whether somebody waits | 5 | the word, **written** |
 //!
 //! Counted by callgrind (`cargo bench -p bufpool-bench --bench hit -- instructions`, a minute), the caller's loop included:
 //!
 //! | | shared latch | optimistic |
 //! | --- | --- | --- |
-//! | hits not noted | 55 | 49 |
-//! | everything on | 87 | 86 |
+//! | hits not noted | 38 | 37 |
+//! | everything on | 59 | 59 |
 //! | an array with a bare word a page, latched or checked | 20 | 18 |
 //!
 //! There is no allocation, no lock, no reference count and no list. A guard that does not leave the function is in registers; bytes at
@@ -33,14 +33,19 @@
 //!
 //! What an instruction costs here is not its own time: on one page that is always in the first-level cache all of them take 8 ns. Where
 //! pages lie all over memory, the time is that of cache misses, divided by how many of them a processor has in flight. Reading
-//! an array takes eight instructions a page, so the misses of a dozen visits overlap; of a hit of a hundred instructions two or three fit into what
+//! an array takes eight instructions a page, so the misses of a dozen visits overlap; of a hit of sixty five or so fit into what
 //! the processor looks ahead. Forty instructions that do nothing, put into a loop that checks a word and reads a page, take it from 8 to 24 ns. The
 //! bench has that bare loop, too, checked and latched: 1.3 to 1.5 and 2.0 to 2.4 times the array's time is what any translation and latch in a word costs on
 //! the machine of its table, and no latch goes below. It is also why the frame's first line is fetched before the
 //! compare-and-swap, which later loads wait for.
 //!
+//! What else a hit does costs no more than its instructions: without the filter's 4 bytes a frame, which are mostly not in the first-level
+//! cache, and with nothing noted it takes the same time, and so it does without the prefetch or without the counts of guards.
+//!
 //! An optimistic read ([`Tenant::optimistic`](crate::Tenant::optimistic)) has two plain stores to a line of the thread's own instead (it
-//! begins, it ends) and loads the word twice.
+//! begins, it ends) and loads the word twice. That is two instructions less and no atomic operation. Where hits are noted they
+//! outweigh what is left, so that it gains little on one thread: its gain is that it writes nothing that threads share. If anybody
+//! latches the page, or lets go of it, meanwhile, it is read again by a longer way, which finds out whether it was changed.
 //!
 //! # Cache lines written that threads share
 //!
