@@ -1,19 +1,35 @@
 //! A hash index from 64-bit keys to slots of flat arrays, which themselves hold the keys.
 //!
-//! Open addressing with linear probing over a power-of-two table of slot numbers, at most 7/8 full; removal
-//! shifts later entries back, so there are no tombstones and no rebuilding. 4 bytes an entry of the table,
-//! that is 4.6 to 9.2 a key. Keys are page or frame numbers; the hash mixes them well but has no secret, so
-//! it is no defence against keys that are chosen to collide.
+//! Open addressing with linear probing over a power-of-two table, at most 7/8 full; removal shifts later entries
+//! back, so there are no tombstones and no rebuilding. An entry is a slot number and, in the bits that slot numbers
+//! leave, the lowest bits of its home, where its key would go in an empty table: so the keys of others, which lie all over the
+//! caller's memory, are not looked at to tell them from the one looked for, or to see how far they may be shifted. 4 bytes an
+//! entry of the table, that is 4.6 to 9.2 a key. Keys are page or frame numbers; the hash mixes them well but has no
+//! secret, so it is no defence against keys that are chosen to collide.
 
 use crate::list::NIL;
 use crate::random::mix64;
 
+/// Bits for slot numbers, at least.
+const SLOT_BITS_MIN: u32 = 8;
+/// The same at most, so that there is always a bit of the home.
+const SLOT_BITS_MAX: u32 = 31;
+
 /// Which slot holds a key. The caller passes `key_of`, which reads a slot's key from the caller's arrays.
-#[derive(Default)]
 pub(crate) struct SlotIndex {
-    /// Slots, [`NIL`] where free; empty, or a power of two long.
+    /// Entries, [`NIL`] where free; empty, or a power of two long.
     table: Vec<u32>,
     len: usize,
+    /// Bits of an entry that are its slot's number, which is never all ones.
+    slot_bits: u32,
+    /// Whether an entry may lie so far from its home that the bits of it do not tell how far.
+    is_far: bool,
+}
+
+impl Default for SlotIndex {
+    fn default() -> Self {
+        Self { table: Vec::new(), len: 0, slot_bits: SLOT_BITS_MIN, is_far: false }
+    }
 }
 
 impl SlotIndex {
@@ -28,21 +44,22 @@ impl SlotIndex {
         if self.len == 0 {
             return None;
         }
-        let at = self.place_of(key, key_of);
-        let slot = self.table[at];
-        (slot != NIL).then_some(slot)
+        let entry = self.table[self.place_of(key, key_of)];
+        (entry != NIL).then(|| self.slot(entry))
     }
 
-    /// Adds `key`, which must not be there, as held by `slot`. Expected O(1), amortised over growth, which
-    /// is the only allocation.
+    /// Adds `key`, which must not be there, as held by `slot`, which is below 2^31 - 1. Expected O(1), amortised over
+    /// growth, which is the only allocation.
     #[inline]
     pub(crate) fn insert(&mut self, key: u64, slot: u32, key_of: impl Fn(u32) -> u64) {
+        if slot + 1 >= 1 << self.slot_bits {
+            self.widen(slot);
+        }
         if (self.len + 1) * 8 > self.table.len() * 7 {
             self.grow(&key_of);
         }
-        let at = self.place_of(key, key_of);
-        debug_assert_eq!(self.table[at], NIL, "key {key} is already in the index");
-        self.table[at] = slot;
+        debug_assert_eq!(self.find(key, &key_of), None, "key {key} is already in the index");
+        self.enter(key, slot);
         self.len += 1;
     }
 
@@ -62,14 +79,13 @@ impl SlotIndex {
         let mask = self.table.len() - 1;
         let mut at = (hole + 1) & mask;
         while self.table[at] != NIL {
-            let home = self.home(key_of(self.table[at]));
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
+            if self.distance(at, &key_of) >= at.wrapping_sub(hole) & mask {
                 self.table.swap(hole, at);
                 hole = at;
             }
             at = (at + 1) & mask;
         }
-        Some(removed)
+        Some(self.slot(removed))
     }
 
     /// Where `key` is, or the gap where it would go. Ends because the table is never full.
@@ -77,10 +93,31 @@ impl SlotIndex {
     fn place_of(&self, key: u64, key_of: impl Fn(u32) -> u64) -> usize {
         let mask = self.table.len() - 1;
         let mut at = self.home(key);
-        while self.table[at] != NIL && key_of(self.table[at]) != key {
+        let bits = self.bits_of_home(at);
+        loop {
+            let entry = self.table[at];
+            if entry == NIL || (entry >> self.slot_bits == bits && key_of(self.slot(entry)) == key) {
+                return at;
+            }
             at = (at + 1) & mask;
         }
-        at
+    }
+
+    /// Puts `slot` where `key` goes.
+    #[inline]
+    fn enter(&mut self, key: u64, slot: u32) {
+        let (home, mask) = (self.home(key), self.table.len() - 1);
+        let mut at = home;
+        while self.table[at] != NIL {
+            at = (at + 1) & mask;
+        }
+        self.is_far |= at.wrapping_sub(home) & mask > self.home_mask();
+        self.table[at] = self.bits_of_home(home) << self.slot_bits | slot;
+    }
+
+    #[inline]
+    fn slot(&self, entry: u32) -> u32 {
+        entry & ((1 << self.slot_bits) - 1)
     }
 
     #[inline]
@@ -88,13 +125,52 @@ impl SlotIndex {
         mix64(key) as usize & (self.table.len() - 1)
     }
 
+    /// The bits of a home that entries have.
+    #[inline]
+    fn home_mask(&self) -> usize {
+        (u32::MAX >> self.slot_bits) as usize & (self.table.len() - 1)
+    }
+
+    #[inline]
+    fn bits_of_home(&self, home: usize) -> u32 {
+        (home & self.home_mask()) as u32
+    }
+
+    /// How far the entry `at` lies behind its home.
+    #[inline]
+    fn distance(&self, at: usize, key_of: impl Fn(u32) -> u64) -> usize {
+        let entry = self.table[at];
+        if self.is_far {
+            return at.wrapping_sub(self.home(key_of(self.slot(entry)))) & (self.table.len() - 1);
+        }
+        at.wrapping_sub((entry >> self.slot_bits) as usize) & self.home_mask()
+    }
+
+    /// Makes entries have room for `slot`.
+    #[cold]
+    fn widen(&mut self, slot: u32) {
+        let before = std::mem::replace(&mut self.slot_bits, u32::BITS - (slot + 1).leading_zeros());
+        assert!(self.slot_bits <= SLOT_BITS_MAX, "slot {slot} of an index: expected at most 2^31 - 2");
+        let home_mask = if self.table.is_empty() { 0 } else { self.home_mask() };
+        for at in 0..self.table.len() {
+            let entry = self.table[at];
+            if entry != NIL {
+                let (home, slot) = ((entry >> before) as usize, entry & ((1 << before) - 1));
+                let was_mask = (u32::MAX >> before) as usize & (self.table.len() - 1);
+                self.is_far |= at.wrapping_sub(home) & was_mask > home_mask;
+                self.table[at] = ((home & home_mask) as u32) << self.slot_bits | slot;
+            }
+        }
+    }
+
     #[cold]
     fn grow(&mut self, key_of: impl Fn(u32) -> u64) {
         let len = (self.table.len() * 2).max(8);
         let old = std::mem::replace(&mut self.table, vec![NIL; len]);
-        for slot in old.into_iter().filter(|&slot| slot != NIL) {
-            let at = self.place_of(key_of(slot), &key_of);
-            self.table[at] = slot;
+        self.is_far = false;
+        for entry in old.into_iter().filter(|&entry| entry != NIL) {
+            let slot = self.slot(entry);
+            self.enter(key_of(slot), slot);
         }
     }
 
@@ -105,11 +181,15 @@ impl SlotIndex {
 
     /// Looks every entry up. Panics with a message if the index is broken.
     pub(crate) fn check_invariants(&self, key_of: impl Fn(u32) -> u64) {
-        let entries = || self.table.iter().filter(|&&slot| slot != NIL);
+        let entries = || (0..self.table.len()).filter(|at| self.table[*at] != NIL);
         assert_eq!(entries().count(), self.len, "the index miscounts its entries");
         assert!(self.len * 8 <= self.table.len() * 7, "the index is too full");
-        for &slot in entries() {
-            assert_eq!(self.find(key_of(slot), &key_of), Some(slot), "slot {slot} is not found by its key");
+        for at in entries() {
+            let slot = self.slot(self.table[at]);
+            let key = key_of(slot);
+            assert_eq!(self.find(key, &key_of), Some(slot), "slot {slot} is not found by its key");
+            let distance = at.wrapping_sub(self.home(key)) & (self.table.len() - 1);
+            assert_eq!(self.distance(at, &key_of), distance, "how far slot {slot} lies from its home");
         }
     }
 }
@@ -122,6 +202,34 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashMap;
+
+    /// With one bit of the home left, most entries lie farther from it than that tells.
+    #[test]
+    fn slots_may_be_as_large_as_they_come() {
+        let key_of = |slot: u32| u64::from(slot) << 20;
+        let mut index = SlotIndex::default();
+        let mut random = crate::random::SplitMix64::new(1);
+        let mut held = Vec::new();
+        for bits in [4, 8, 9, 16, 24, 29, 31] {
+            for _ in 0..200 {
+                let slot = random.below((1 << bits) - 1) as u32;
+                if held.contains(&slot) {
+                    held.retain(|other| *other != slot);
+                    assert_eq!(index.remove(key_of(slot), key_of), Some(slot));
+                } else {
+                    held.push(slot);
+                    index.insert(key_of(slot), slot, key_of);
+                }
+                index.check_invariants(key_of);
+                assert_eq!(index.len(), held.len());
+            }
+        }
+        assert!(index.is_far && index.slot_bits == 31);
+        for slot in held {
+            assert_eq!(index.remove(key_of(slot), key_of), Some(slot));
+            index.check_invariants(key_of);
+        }
+    }
 
     proptest! {
         #[test]

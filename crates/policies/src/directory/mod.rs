@@ -515,7 +515,12 @@ impl Directory {
         if is_ahead {
             self.first_access(frame, access);
         } else {
-            self.tell(owner, |control, frames| control.block_accessed(frames, frame, access));
+            let account = &mut self.accounts[id.index()];
+            if account.control.is_managed()
+                && account.control.block_accessed(&mut self.frames, frame, access).is_err()
+            {
+                self.dismiss(owner);
+            }
         }
         vindicated
     }

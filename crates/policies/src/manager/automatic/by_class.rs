@@ -19,6 +19,12 @@ const TRIES: u32 = 4;
 /// Classes whose least values are summed up in one.
 const BLOCK: usize = 64;
 
+/// The lesser of two numbers, in one instruction where neither is NaN for certain.
+#[inline]
+fn lesser(one: f32, other: f32) -> f32 {
+    if other < one { other } else { one }
+}
+
 /// The pages of one class.
 struct Pages {
     /// The oldest at the head.
@@ -92,7 +98,7 @@ impl PagesByClass {
             *least = if pages.list.is_empty() { f32::INFINITY } else { f32::MAX };
         }
         for (block, least) in self.least.chunks(BLOCK).zip(&mut self.least_of_block) {
-            *least = block.iter().copied().fold(f32::INFINITY, f32::min);
+            *least = block.iter().copied().fold(f32::INFINITY, lesser);
         }
     }
 
@@ -167,14 +173,14 @@ impl PagesByClass {
             *sum = value;
         } else if before == *sum {
             let end = self.least.len().min((block + 1) * BLOCK);
-            *sum = self.least[block * BLOCK..end].iter().copied().fold(f32::INFINITY, f32::min);
+            *sum = self.least[block * BLOCK..end].iter().copied().fold(f32::INFINITY, lesser);
         }
     }
 
     /// The class whose least page seems to be the least.
     #[inline]
     fn least_class(&self) -> Option<usize> {
-        let least = self.least_of_block.iter().copied().fold(f32::INFINITY, f32::min);
+        let least = self.least_of_block.iter().copied().fold(f32::INFINITY, lesser);
         if least == f32::INFINITY {
             return None;
         }
@@ -287,7 +293,7 @@ impl PagesByClass {
         }
         assert_eq!(listed, (0..pages).filter(|page| in_place(*page)).count(), "pages in their places");
         for (block, least) in self.least.chunks(BLOCK).enumerate() {
-            let least = least.iter().copied().fold(f32::INFINITY, f32::min);
+            let least = least.iter().copied().fold(f32::INFINITY, lesser);
             assert_eq!(self.least_of_block[block], least, "least value of block {block}");
         }
     }
@@ -344,7 +350,7 @@ mod tests {
                     classes.value(classes.values(class), age(page))
                 };
                 let listed = (0..120u32).filter(|page| last[*page as usize].is_some());
-                let least = listed.map(value).fold(f32::INFINITY, f32::min);
+                let least = listed.map(value).fold(f32::INFINITY, lesser);
                 let found = pages.least(&classes, age).expect("a page is listed");
                 questions += 1;
                 near += u32::from(value(found) <= 1.15 * least);

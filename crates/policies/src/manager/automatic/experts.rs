@@ -38,6 +38,12 @@ impl Shadows {
         usize::from(self.0)
     }
 
+    /// Whether some shadows are in the set and others are not.
+    #[inline]
+    pub fn are_divided(self) -> bool {
+        self.index() != 0 && self.index() != Self::SETS - 1
+    }
+
     #[inline]
     pub fn has(self, expert: Expert) -> bool {
         self.0 >> expert as u8 & 1 == 1
@@ -91,7 +97,7 @@ impl Judge {
     /// change to an expert is worth. Returns whether there is somebody else to follow from now on.
     #[inline]
     pub fn score(&mut self, had: Shadows, capacity: u32, price: impl Fn(Expert) -> f32) -> bool {
-        if had.index() == 0 || had.index() == Shadows::SETS - 1 {
+        if !had.are_divided() {
             return false;
         }
         let kept = 1.0 - 1.0 / (MEMORY_TURNOVERS * capacity as f32);

@@ -208,7 +208,7 @@ impl Automatic {
         if let Some(frame) = self.frames.get_mut(sampled.forgotten as usize) {
             frame.sample = NIL;
         }
-        if self.strategy == Strategy::Auto && sampled.known {
+        if self.strategy == Strategy::Auto && sampled.known && sampled.had.are_divided() {
             self.judge(sampled.had);
         }
         sampled.slot
@@ -360,8 +360,8 @@ impl Manager for Automatic {
         self.now = self.now.wrapping_add(TIME_PER_MISS);
         let now = self.now;
         self.looks_due += LOOKS_PER_MISS;
-        let looks = self.looks_due / self.samples.rate();
-        self.looks_due -= looks * self.samples.rate();
+        let looks = self.looks_due >> self.samples.rate().trailing_zeros();
+        self.looks_due &= self.samples.rate() - 1;
         self.samples.look(looks, now, &mut self.classes);
 
         let frame = block.frame.0;

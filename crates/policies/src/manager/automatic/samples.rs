@@ -175,7 +175,8 @@ impl Samples {
 
     /// Pages that one shadow holds.
     pub fn capacity(&self, frames: u32) -> u32 {
-        frames.div_ceil(self.rate).max(1)
+        // The rate is a power of two: no division is needed.
+        ((frames + (self.rate - 1)) >> self.rate.trailing_zeros()).max(1)
     }
 
     /// How many pages the shadow of `a` holds that the one of `b` does not.
