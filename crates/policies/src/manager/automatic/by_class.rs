@@ -236,11 +236,12 @@ impl PagesByClass {
         let class = self.class_of[page as usize];
         let values = classes.values(class);
         // Between the bounds of a bucket lie no lower ones.
-        if values[bucket].min(values[bucket + 1]) >= self.least[usize::from(class)] {
+        let least = self.least[usize::from(class)];
+        if values[bucket] >= least && values[bucket + 1] >= least {
             return;
         }
         let value = classes.value(values, age);
-        if value < self.least[usize::from(class)] {
+        if value < least {
             self.by_class[usize::from(class)].hand = page;
             self.set_least(usize::from(class), value);
         }

@@ -49,6 +49,12 @@ impl Shadows {
         self.0 >> expert as u8 & 1 == 1
     }
 
+    /// The sets that `a` is in and `b`, another one, is not.
+    pub fn divided(a: Expert, b: Expert) -> [Self; 2] {
+        let third = 1 << (3 - a as u8 - b as u8);
+        [Self(1 << a as u8), Self(1 << a as u8 | third)]
+    }
+
     pub fn set(&mut self, expert: Expert, holds: bool) {
         self.0 = self.0 & !(1 << expert as u8) | u8::from(holds) << expert as u8;
     }
@@ -169,6 +175,15 @@ mod tests {
             assert!(Expert::ALL.iter().all(|other| one.has(*other) == (*other == expert)));
             one.set(expert, false);
             assert_eq!(one, Shadows::default());
+            for other in Expert::ALL.into_iter().filter(|other| *other != expert) {
+                let divided = Shadows::divided(expert, other);
+                let expected: Vec<Shadows> =
+                    Shadows::all().filter(|set| set.has(expert) && !set.has(other)).collect();
+                assert!(
+                    expected.iter().all(|set| divided.contains(set)) && expected.len() == 2,
+                    "{divided:?}"
+                );
+            }
         }
     }
 }

@@ -467,10 +467,16 @@ fn values(hazard: &[f32; BUCKETS], begins: &Values) -> Values {
     let mut value = [0.0; BUCKETS + 1];
     let (mut hull, mut corners) = ([BUCKETS; BUCKETS + 1], 1);
     for bucket in (0..BUCKETS).rev() {
-        while corners >= 2 && slope(bucket, hull[corners - 1]) <= slope(bucket, hull[corners - 2]) {
+        let mut steepest = slope(bucket, hull[corners - 1]);
+        while corners >= 2 {
+            let beyond = slope(bucket, hull[corners - 2]);
+            if steepest > beyond {
+                break;
+            }
+            steepest = beyond;
             corners -= 1;
         }
-        value[bucket] = slope(bucket, hull[corners - 1]);
+        value[bucket] = steepest;
         hull[corners] = bucket;
         corners += 1;
     }

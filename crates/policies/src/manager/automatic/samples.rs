@@ -181,8 +181,10 @@ impl Samples {
 
     /// How many pages the shadow of `a` holds that the one of `b` does not.
     pub fn difference(&self, a: Expert, b: Expert) -> u32 {
-        let sets = Shadows::all().filter(|set| set.has(a) && !set.has(b));
-        sets.map(|set| self.held[set.index()]).sum()
+        if a == b {
+            return 0;
+        }
+        Shadows::divided(a, b).map(|set| self.held[set.index()]).iter().sum()
     }
 
     /// The share of the cache that ARC gives to pages used once.
