@@ -295,14 +295,16 @@ impl Automatic {
         missing: Option<&Access>,
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> Option<FrameId> {
+        let known = missing.map_or(NIL, |access| self.samples.find(access.page));
         if let Some(access) = missing
-            && self.samples.counted_ahead(access.page).is_none()
+            && !self.samples.is_counted_ahead(known)
         {
             let now = self.now.wrapping_add(TIME_PER_MISS);
             let stream = self.streams.find(&mut self.classes, access.context, access.file, now);
             let kind = self.kind_of(self.departed.find(access.page), now);
             let frames = self.own.len() as u32;
-            let slot = self.learn(&SampledAccess { page: access.page, stream, kind, now, slot: NIL, frames });
+            let access = SampledAccess { page: access.page, stream, kind, now, slot: known, frames };
+            let slot = self.learn(&access);
             self.samples.count_ahead(slot);
         }
         self.samples.stray(busy)
@@ -376,9 +378,11 @@ impl Manager for Automatic {
         let (kind, twice) = (self.kind_of(departed, now), departed.is_some());
         let (mut sample, mut marks) = (NIL, 0);
         if self.samples.takes(block.page) {
-            let counted = self.samples.counted_ahead(block.page);
-            let access = SampledAccess { page: block.page, stream, kind, now, slot: NIL, frames: own_at + 1 };
-            sample = counted.unwrap_or_else(|| self.learn(&access));
+            sample = self.samples.find(block.page);
+            if !self.samples.is_counted_ahead(sample) {
+                let (page, frames) = (block.page, own_at + 1);
+                sample = self.learn(&SampledAccess { page, stream, kind, now, slot: sample, frames });
+            }
             self.samples.settle(sample, frame);
             marks |= Marks::SAMPLED;
         }

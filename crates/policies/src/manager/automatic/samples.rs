@@ -62,7 +62,7 @@ pub(super) struct SampledAccess {
     pub stream: u16,
     pub kind: u8,
     pub now: u32,
-    /// The page's sample if the caller knows it, otherwise [`NIL`].
+    /// The page's sample, or [`NIL`] if it is not remembered.
     pub slot: u32,
     /// How many frames the tenant holds.
     pub frames: u32,
@@ -201,10 +201,7 @@ impl Samples {
     ) -> Sampled {
         let SampledAccess { page, stream, kind, now, slot, frames } = *access;
         let capacity = self.capacity(frames);
-        let known = match slot {
-            NIL => self.index.find(page.0, |slot| self.samples[slot as usize].page.0),
-            slot => Some(slot),
-        };
+        let known = (slot != NIL).then_some(slot);
         let (slot, forgotten) = known.map_or_else(|| self.admit(page, now, classes), |slot| (slot, NIL));
         let mut had = Shadows::default();
         if known.is_some() {
@@ -286,18 +283,18 @@ impl Samples {
         self.latest_ahead = slot;
     }
 
-    /// The slot of `page` if it is remembered and its access was counted ahead.
-    pub fn counted_ahead(&self, page: PageId) -> Option<u32> {
-        let is_ahead = |slot: u32| {
-            let sample = self.samples.get(slot as usize)?;
-            (sample.page == page).then_some(sample.ahead)
-        };
+    /// The sample of `page`, or [`NIL`].
+    pub fn find(&self, page: PageId) -> u32 {
         let latest = self.latest_ahead;
-        if let Some(ahead) = is_ahead(latest) {
-            return ahead.then_some(latest);
+        if self.samples.get(latest as usize).is_some_and(|sample| sample.page == page) {
+            return latest;
         }
-        let slot = self.index.find(page.0, |slot| self.samples[slot as usize].page.0)?;
-        (is_ahead(slot) == Some(true)).then_some(slot)
+        self.index.find(page.0, |slot| self.samples[slot as usize].page.0).unwrap_or(NIL)
+    }
+
+    /// Whether the access for which the page of `slot` is to come in was counted ahead; not if that is [`NIL`].
+    pub fn is_counted_ahead(&self, slot: u32) -> bool {
+        self.samples.get(slot as usize).is_some_and(|sample| sample.ahead)
     }
 
     /// The page of `slot`, or one no longer remembered, has left `frame`.
@@ -318,10 +315,8 @@ impl Samples {
             if sample.kept_at != NIL {
                 self.by_class.consider(sample.kept_at, age, bucket, classes);
             }
-            if sample.class == NONE {
-                continue;
-            }
-            if bucket != usize::from(sample.bucket) {
+            // Which samples are learned from follows no pattern: one branch for both.
+            if (sample.class != NONE) & (bucket != usize::from(sample.bucket)) {
                 classes.wait(sample.class, usize::from(sample.bucket), bucket);
                 sample.bucket = bucket as u8;
             }
