@@ -3,6 +3,18 @@
 //! `RUSTFLAGS="--cfg bufpool_loom" cargo test -p bufpool --lib --release --target-dir target-loom loom_models`
 //!
 //! Loom reports a lost wake-up as a deadlock, and the checked cells report two threads in a page's bytes at once.
+//!
+//! What the models of the access log, of reads without latches and of the latch notice, tried by breaking each thing by hand:
+//!
+//! | broken | fails |
+//! | --- | --- |
+//! | `Ring::push` stores its count relaxed; `drain` stores its own too early, or not at all, or not that of skipped hits | [`the_access_log_loses_and_doubles_nothing`] |
+//! | a key is marked as used relaxed, or before it is filled | [`keys_are_seen_whole`] |
+//! | `is_as` or `still` without its fence; a writer does not count its change; a word held exclusively may be read | [`optimistic_reads_are_whole`] |
+//! | a read begins without its barrier, or ends relaxed; the waiter looks relaxed, or does not wait | [`eviction_against_an_optimistic_reader`] |
+//! | a latch is taken, or let go of, relaxed; the last holder wakes nobody | [`readers_and_writers_exclude_one_another_and_all_are_woken`] |
+//!
+//! Not noticed: an optimistic read that begins with a relaxed load of the word.
 
 use bufpool_policies::{FrameId, PageId, TenantId};
 use loom::cell::UnsafeCell;
@@ -17,7 +29,7 @@ use crate::gate::Gate;
 use crate::landing::Landing;
 use crate::latch::{Hold, Latch, Loading, Patience, acquire, acquire_resident, park_future};
 use crate::page_table::{PageTable, PageTableBudget};
-use crate::page_word::{PageWord, Want};
+use crate::page_word::{Begun, PageWord, Want};
 use crate::readers::Reader;
 use crate::reserve::Reserve;
 use crate::sync::{AtomicU64, Mutex, Ordering, fence};
@@ -572,33 +584,37 @@ fn a_page_table_grows_under_its_readers() {
     });
 }
 
-/// What is read without a latch and confirmed is what one writer left.
+/// What is read without a latch and confirmed is what one writer left. The quick way to confirm it and the other are used one at a time,
+/// as by the pool.
 #[test]
 fn optimistic_reads_are_whole() {
-    model(|| {
-        let page = Page::resident();
-        let words = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
-        let writer = {
-            let (page, words) = (Arc::clone(&page), Arc::clone(&words));
-            thread::spawn(move || {
-                for value in 1..=2 {
-                    let mut held = latch(&page, Want::Exclusive);
-                    held.set_changed();
-                    fence(Ordering::Release);
-                    words[0].store(value, Ordering::Relaxed);
-                    words[1].store(value, Ordering::Relaxed);
+    for confirm in [PageWord::is_as, |word: &PageWord, begun: Begun| word.still(begun.version())] {
+        model(move || {
+            let page = Page::resident();
+            let words = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+            let writer = {
+                let (page, words) = (Arc::clone(&page), Arc::clone(&words));
+                thread::spawn(move || {
+                    for value in 1..=2 {
+                        let mut held = latch(&page, Want::Exclusive);
+                        held.set_changed();
+                        fence(Ordering::Release);
+                        words[0].store(value, Ordering::Relaxed);
+                        words[1].store(value, Ordering::Relaxed);
+                    }
+                })
+            };
+            if let Some(begun) = page.word.begin_optimistic() {
+                let seen = [0, 1].map(|word: usize| words[word].load(Ordering::Relaxed));
+                if confirm(&page.word, begun) {
+                    assert_eq!(seen[0], seen[1], "torn");
+                    assert_eq!(seen[0], u64::from(begun.version().changes()), "of another version");
                 }
-            })
-        };
-        if let Some(begun) = page.word.begin_optimistic() {
-            let seen = [0, 1].map(|word: usize| words[word].load(Ordering::Relaxed));
-            if page.word.is_as(begun) || page.word.still(begun.version()) {
-                assert_eq!(seen[0], seen[1], "torn");
             }
-        }
-        writer.join().unwrap();
-        assert_eq!(page.word.state().version(), 2);
-    });
+            writer.join().unwrap();
+            assert_eq!(page.word.state().version(), 2);
+        });
+    }
 }
 
 /// A page leaves while it is read without a latch; its frame is written in the ordinary way only when the reader has left it.

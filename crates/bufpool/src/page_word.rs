@@ -209,6 +209,12 @@ impl Version {
     pub(crate) fn frame(self) -> FrameId {
         State(self.0).frame()
     }
+
+    /// How often the page had changed.
+    #[cfg(bufpool_loom)]
+    pub(crate) fn changes(self) -> u32 {
+        State(self.0).version()
+    }
 }
 
 /// A page that may be read without a latch, as it was found.

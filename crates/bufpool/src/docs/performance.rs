@@ -7,7 +7,7 @@
 //!
 //! | step | instructions | memory |
 //! | --- | --- | --- |
-//! | the caller's loop: the next page's number, the sum | 5 | caller's own |
+//! | the caller's loop: the next page's number, the sum | 5 or 6 | caller's own |
 //! | the tenant is open, in the file's pool: serial numbers | 5 | tenant; the file's first line |
 //! | page table: one comparison, address of the word | 5 | the same line |
 //! | page word: resident, with room for a holder, no writer waits: one comparison | 3 | the word |
@@ -24,7 +24,7 @@
 //!
 //! | | shared latch | optimistic |
 //! | --- | --- | --- |
-//! | hits not noted | 38 | 37 |
+//! | hits not noted | 39 | 37 |
 //! | everything on | 59 | 59 |
 //! | an array with a bare word a page, latched or checked | 20 | 18 |
 //!
