@@ -48,6 +48,13 @@ impl Arc {
         self.target / capacity as f32
     }
 
+    /// The slot used longest ago of those remembered as used once or, if `twice`, more often: of ghosts if there are any.
+    pub fn oldest(&self, twice: bool) -> Option<u32> {
+        let places = if twice { [Place::B2, Place::T2] } else { [Place::B1, Place::T1] };
+        let heads = places.map(|place| self.lists[place as usize - 1].head());
+        heads.into_iter().find(|slot| *slot != NIL)
+    }
+
     pub fn grow_to(&mut self, slot: u32) {
         self.links.grow_to(slot);
     }

@@ -118,7 +118,7 @@ struct Marks(u8);
 impl Marks {
     /// The page is one of the sample.
     const SAMPLED: u8 = 1;
-    /// The page was used again since it came, or came back soon after it had left.
+    /// The page was used again since it came, or came back while ARC remembered it.
     const TWICE: u8 = 2;
 
     #[inline]
@@ -233,11 +233,11 @@ impl Automatic {
         }
     }
 
-    /// Whom to follow before the shadows differ: values tell pages apart by stream, and where there is only one they know
-    /// no more than ARC does; ARC knows no more than LRU where no page has been used twice.
+    /// Whom to follow before the shadows differ: values tell pages apart by stream, and where there is only one, or
+    /// each leaves its pages to the next, they know no more than ARC does; ARC knows no more than LRU where no page has been used twice.
     #[cold]
     fn decide_first(&mut self) {
-        let first = if self.streams.are_told_apart() {
+        let first = if self.streams.are_told_apart() && !self.streams.leave_pages_to_others() {
             Expert::Value
         } else if self.classes.reused_share(NEW) >= FIRST_REUSE_SHARE {
             Expert::Arc
@@ -375,7 +375,9 @@ impl Manager for Automatic {
         self.own.push(frame);
         let stream = self.streams.find(&mut self.classes, block.context, block.file, now);
         let departed = self.departed.take(block.page);
-        let (kind, twice) = (self.kind_of(departed, now), departed.is_some());
+        let kind = self.kind_of(departed, now);
+        let twice =
+            departed.is_some_and(|departed| self.samples.arc_remembers(departed.twice, departed.last));
         let (mut sample, mut marks) = (NIL, 0);
         if self.samples.takes(block.page) {
             sample = self.samples.find(block.page);

@@ -192,6 +192,12 @@ impl Samples {
         self.arc.once_share(self.capacity(frames))
     }
 
+    /// Whether ARC would remember, as resident or by a ghost, a page used last at `last`, once or `twice`.
+    pub fn arc_remembers(&self, twice: bool, last: u32) -> bool {
+        let oldest = self.arc.oldest(twice).map(|slot| self.samples[slot as usize].last);
+        oldest.is_some_and(|oldest| last.wrapping_sub(oldest) as i32 >= 0)
+    }
+
     /// A sampled page is used.
     pub fn access(
         &mut self,
@@ -210,6 +216,8 @@ impl Samples {
             had = sample.held;
             if sample.stream == stream {
                 streams.use_again(classes, stream, sample.last, now, had.has(Expert::Lru), capacity);
+            } else {
+                streams.use_by_another();
             }
             if sample.class != NONE {
                 classes.end(sample.class, usize::from(sample.bucket), age, true);

@@ -177,6 +177,9 @@ pub(super) struct Streams {
     revoked_time: u32,
     /// Whether the only stream that has classes can lose its say.
     judges_alone: bool,
+    /// Sampled pages used again: by the stream that had used them last, and by another.
+    own_uses: u32,
+    other_uses: u32,
 }
 
 impl Streams {
@@ -184,7 +187,16 @@ impl Streams {
     /// too.
     pub fn new(revoked_time: u32, judges_alone: bool) -> Self {
         let lately = Box::new([0; LATELY]);
-        Self { streams: Vec::new(), index: SlotIndex::default(), lately, hand: 0, revoked_time, judges_alone }
+        Self {
+            streams: Vec::new(),
+            index: SlotIndex::default(),
+            lately,
+            hand: 0,
+            revoked_time,
+            judges_alone,
+            own_uses: 0,
+            other_uses: 0,
+        }
     }
 
     /// The stream of an access. Expected O(1).
@@ -294,6 +306,7 @@ impl Streams {
         lru_hits: bool,
         capacity: u32,
     ) {
+        self.own_uses = self.own_uses.saturating_add(1);
         let stream = &mut self.streams[usize::from(stream)];
         if !lru_hits {
             stream.turns.miss(last, now, capacity);
@@ -341,9 +354,20 @@ impl Streams {
         stream.wrong = (stream.wrong + u16::from(answers)).min(stream.overrules);
     }
 
+    /// A sampled page is used again by another stream than the one that used it last.
+    pub fn use_by_another(&mut self) {
+        self.other_uses = self.other_uses.saturating_add(1);
+    }
+
     /// Whether at least two streams have classes of their own, so that values tell pages apart that others do not.
     pub fn are_told_apart(&self) -> bool {
         self.streams.iter().filter(|stream| stream.classes().next().is_some()).nth(1).is_some()
+    }
+
+    /// Whether pages are mostly used again by another stream than the one that used them last: what is learned of a stream
+    /// that comes once comes too late.
+    pub fn leave_pages_to_others(&self) -> bool {
+        self.other_uses > self.own_uses
     }
 
     /// The classes that streams hold.

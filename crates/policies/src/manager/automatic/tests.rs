@@ -149,3 +149,41 @@ fn a_stream_answers_for_choices_by_value_alone() {
     assert_eq!(wrong(&[Expert::Arc]), 0);
     assert_eq!(wrong(&[Expert::Arc, Expert::Value]), 0, "they may have gone while ARC chose");
 }
+
+/// ARC remembers as many ghosts of pages used once as those that are resident leave room for.
+#[test]
+fn what_arc_has_forgotten_comes_back_as_new() {
+    let twice = |pool: &Pool, pages: std::ops::Range<u64>| {
+        let frames = pool.pages.iter().zip(&pool.manager.frames).filter(|(page, _)| pages.contains(&page.0));
+        frames.filter(|(_, frame)| frame.marks.has(Marks::TWICE)).count()
+    };
+    let mut pool = Pool::new(1);
+    // A loop that is longer than the cache leaves no ghosts, though what departed is known for two turnovers.
+    (0..230).for_each(|at| pool.access(at % 200, 0, |_| (at % u64::from(FRAMES)) as u32));
+    assert_eq!(twice(&pool, 0..200), 0);
+
+    let mut pool = Pool::new(1);
+    for page in (0..60).chain(0..60).chain(100..160) {
+        pool.access(page, 0, |_| 0);
+    }
+    assert_eq!(twice(&pool, 0..60), 60);
+    // As many more leave ghosts of those used once, of which the latest come back.
+    for page in (200..250).chain(140..150) {
+        pool.access(page, 0, |_| 0);
+        pool.follow(Expert::Arc);
+    }
+    assert!(twice(&pool, 140..150) >= 9, "ARC remembers the latest ghosts");
+}
+
+#[test]
+fn streams_that_leave_their_pages_to_others_are_not_followed_first() {
+    for (others, expected) in [(0, Expert::Value), (1, Expert::Arc)] {
+        let mut pool = Pool::new(1);
+        for at in 0..300u64 {
+            // Each pass of 100 pages is by two contexts, later ones or the same.
+            pool.access(at % 100, (at / 50 % 2 + at / 100 * 2 * others) as u32, |_| 0);
+        }
+        (1000..1021).for_each(|page| pool.access(page, 9, |_| 0));
+        assert_eq!(pool.manager.judge.followed(), expected);
+    }
+}
