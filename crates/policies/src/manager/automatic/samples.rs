@@ -271,7 +271,6 @@ impl Samples {
         sample.ahead = false;
         if self.rate == 1 {
             let held = sample.held.has(self.followed);
-            self.stray_links.grow_to(frame);
             self.set_stray(frame, !held);
         }
     }
@@ -279,7 +278,11 @@ impl Samples {
     /// `frame` now holds a page that the followed shadow does not, or no longer.
     fn set_stray(&mut self, frame: u32, is_stray: bool) {
         match (is_stray, self.stray_links.is_linked(frame)) {
-            (true, false) => self.strays.push_tail(&mut self.stray_links, frame),
+            (true, false) => {
+                // A page that is on its way into a new frame may change whom the cache follows.
+                self.stray_links.grow_to(frame);
+                self.strays.push_tail(&mut self.stray_links, frame);
+            }
             (false, true) => self.strays.remove(&mut self.stray_links, frame),
             _ => {}
         }
