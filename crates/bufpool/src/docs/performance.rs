@@ -31,7 +31,7 @@
 //! There is no allocation, no lock, no reference count and no list. A guard that does not leave the function is in registers; bytes at
 //! constant places below the least page size are read without a look at the length.
 //!
-//! What an instruction costs here is not its own time: on one page that is always in the first-level cache all of them take 8 ns. Where
+//! What an instruction costs here is not its own time: on one page that is always in the first-level cache all of them take 5 ns. Where
 //! pages lie all over memory, the time is that of cache misses, divided by how many of them a processor has in flight. Reading
 //! an array takes eight instructions a page, so the misses of a dozen visits overlap; of a hit of sixty five or so fit into what
 //! the processor looks ahead. Forty instructions that do nothing, put into a loop that checks a word and reads a page, take it from 8 to 24 ns. The
