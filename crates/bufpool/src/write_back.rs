@@ -29,7 +29,7 @@ use crate::arena::FrameLease;
 use crate::error::Result;
 use crate::file::{FileShared, OwnedWord};
 use crate::frame::Frame;
-use crate::io::{Lane, LaneWaker};
+use crate::io::Lane;
 use crate::latch::{Departing, Patience};
 use crate::page_out::{OPERATION, Taken, Via};
 use crate::pool::PoolShared;
@@ -43,9 +43,6 @@ const HELP_PAGES: usize = 8;
 
 /// Waiting victims that are worth starting however busy the device is, if the reserve has room for eight times as many.
 const GATHERED_PAGES: usize = 64;
-
-/// So many runs in flight keep the device busy until one of them ends.
-const BUSY_RUNS: usize = 8;
 
 /// How long a miss waits for a frame that a write in flight may give back, before it writes itself. Few writes last longer. In unit tests
 /// it is longer than anybody waits, so that who waits in vain does not go unnoticed.
@@ -94,8 +91,6 @@ struct Queue {
     in_flight: usize,
     /// It waits for them, and for nothing else.
     waits_for_writes: bool,
-    /// Ends its wait for them in its lane, if it is there or about to be, and nobody has done so.
-    lane: Option<LaneWaker>,
     stop: bool,
 }
 
@@ -118,13 +113,6 @@ impl Queue {
     /// no copy, so as long as they come one after the other there is nothing to gain by being ahead of them.
     fn may_look_ahead(&self) -> bool {
         !self.is_busy() && (self.leaving == 0 || self.is_held_up)
-    }
-
-    /// Departures are worth starting, and the device may have too little to do before the background writer looks again by itself: what makes
-    /// it look. To be called without the lock.
-    fn leave_lane(&mut self) -> Option<LaneWaker> {
-        let is_late = self.has_gathered() && self.in_flight < BUSY_RUNS * self.worthwhile;
-        if is_late { self.lane.take() } else { None }
     }
 
     fn has_work(&self) -> bool {
@@ -154,9 +142,6 @@ impl WriteBack {
         queue.look_ahead |= queue.unforeseen >= queue.worthwhile;
         if queue.has_work() {
             self.work.notify_one();
-            let lane = queue.leave_lane();
-            drop(queue);
-            lane.iter().for_each(LaneWaker::wake);
         }
     }
 
@@ -493,18 +478,12 @@ impl Writer<'_> {
     fn wait_while(&mut self, still: impl Fn(&Queue) -> bool) {
         let write_back = &self.pool.write_back;
         let still = |queue: &Queue| queue.in_flight > 0 && still(queue);
-        loop {
-            {
-                let mut queue = write_back.queue.lock();
-                if !still(&queue) {
-                    return;
-                }
-                queue.lane = self.lane.as_deref().and_then(Lane::waker);
+        while still(&write_back.queue.lock()) {
+            if self.lane.as_deref_mut().is_some_and(Lane::wait) {
+                continue;
             }
-            let has_waited = self.lane.as_deref_mut().is_some_and(Lane::wait);
             let mut queue = write_back.queue.lock();
-            queue.lane = None;
-            if !has_waited && still(&queue) {
+            if still(&queue) {
                 queue.waits_for_writes = true;
                 write_back.work.wait(&mut queue);
                 queue.waits_for_writes = false;

@@ -164,22 +164,6 @@ impl IoFile {
         Ok(Self { medium, identity, direct, alignment, note, registration: OnceLock::new() })
     }
 
-    /// Anything that the kernel transfers to and from, such as a pipe, whose reads last as long as a test wants.
-    #[cfg(test)]
-    pub(super) fn unexamined(fd: OwnedFd) -> Self {
-        let medium = Medium::Kernel { file: File::from(fd), block_device: false };
-        let alignment = Alignment { memory_bytes: 1, offset_bytes: 1 };
-        let identity = FileIdentity { device: 0, inode: 0 };
-        Self {
-            medium,
-            identity,
-            direct: false,
-            alignment,
-            note: String::new(),
-            registration: OnceLock::new(),
-        }
-    }
-
     /// A file of the simulated device.
     #[cfg(any(test, feature = "sim"))]
     pub(super) fn simulated(file: SimFile, identity: FileIdentity, alignment: Alignment) -> Self {

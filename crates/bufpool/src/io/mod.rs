@@ -119,28 +119,9 @@ pub(crate) trait Lane {
     /// Starts all `requests` (taking them out of the vector), and completes what is done by now.
     fn submit(&mut self, requests: &mut Vec<Request>);
 
-    /// Waits until something is done, and completes it, or until it is woken. False if the lane has nothing in flight: what it does not do
-    /// itself is completed by the backend's threads.
+    /// Waits until something is done, and completes it. False if the lane has nothing in flight: what it does not do itself is completed by
+    /// the backend's threads.
     fn wait(&mut self) -> bool;
-
-    /// What ends the next wait from another thread. None while short transfers are in flight, which are waited for by the dozen.
-    fn waker(&self) -> Option<LaneWaker>;
-}
-
-/// Ends a wait of a [`Lane`], the current one or the next.
-#[derive(Clone, Debug)]
-pub(crate) struct LaneWaker(Arc<std::fs::File>);
-
-impl LaneWaker {
-    /// For a lane that listens to this eventfd.
-    fn new(eventfd: OwnedFd) -> Self {
-        Self(Arc::new(eventfd.into()))
-    }
-
-    pub(crate) fn wake(&self) {
-        // Fails only if 2^64 - 2 earlier wakes are unread; then the lane does not sleep.
-        let _ = std::io::Write::write(&mut &*self.0, &1_u64.to_ne_bytes());
-    }
 }
 
 /// What to do with a file.

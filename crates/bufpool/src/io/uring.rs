@@ -59,7 +59,7 @@ mod setup;
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,14 +68,14 @@ use std::sync::{Arc, OnceLock};
 use bufpool_policies::TenantId;
 use parking_lot::{Condvar, Mutex};
 
-use self::driver::{Driver, LONG_BYTES};
+use self::driver::Driver;
 use self::ring::{Outcome, Region, Ring};
 use self::setup::Notes;
 use super::file::{Registration, Registry};
 use super::threads::Threads;
 use super::{
-    Action, Backend, Feed, FileOpen, Group, IoError, IoFile, IoOptions, IoReport, Lane, LaneWaker, OpenError,
-    Request, transfer,
+    Action, Backend, Feed, FileOpen, Group, IoError, IoFile, IoOptions, IoReport, Lane, OpenError, Request,
+    transfer,
 };
 use crate::sys;
 
@@ -234,15 +234,11 @@ impl Backend for Uring {
         let shared = Arc::clone(&self.shared);
         let driver = shared.driver.ring_fd();
         let mut ring = setup::lane_ring(&self.options, driver, &shared.calls).ok()?;
-        let eventfd = sys::eventfd().ok()?;
-        ring.listen(eventfd.as_raw_fd());
-        let waker = LaneWaker::new(eventfd);
         if let Some(&region) = shared.region.get() {
             // Without it this ring only costs a little more.
             let _ = ring.register_region(region, Some(driver));
         }
-        let (waiting, outcomes) = Default::default();
-        Some(Box::new(OwnRing { ring, waker, shared, waiting, outcomes, is_long: false }))
+        Some(Box::new(OwnRing { shared, ring, waiting: VecDeque::new(), outcomes: Vec::new() }))
     }
 
     fn run(&self, file: &Arc<IoFile>, action: Action) -> Result<(), IoError> {
@@ -375,22 +371,15 @@ impl<'shared> Lease<'shared> {
 
 /// A ring that belongs to one thread for good. It registers no files, which would keep closed ones open.
 struct OwnRing {
-    // Before the eventfd that it reads.
-    ring: Ring,
-    waker: LaneWaker,
     shared: Arc<Shared>,
+    ring: Ring,
     /// What the ring had no room for.
     waiting: VecDeque<Request>,
     outcomes: Vec<Outcome>,
-    /// What was submitted last are long transfers.
-    is_long: bool,
 }
 
 impl Lane for OwnRing {
     fn submit(&mut self, requests: &mut Vec<Request>) {
-        if let Some(last) = requests.last() {
-            self.is_long = last.action.len() >= LONG_BYTES;
-        }
         self.waiting.extend(requests.drain(..));
         self.start();
     }
@@ -400,15 +389,10 @@ impl Lane for OwnRing {
         if in_flight == 0 {
             return false;
         }
-        // A system call for every few operations, if there are many; but somebody may wait for the frames of a long one.
-        let wanted = if self.is_long { 1 } else { in_flight.div_ceil(REFILLS) };
-        advance(&mut self.ring, wanted, &mut self.outcomes, &self.shared);
+        // A system call for every few operations, if there are many.
+        advance(&mut self.ring, in_flight.div_ceil(REFILLS), &mut self.outcomes, &self.shared);
         self.start();
         true
-    }
-
-    fn waker(&self) -> Option<LaneWaker> {
-        self.is_long.then(|| self.waker.clone())
     }
 }
 

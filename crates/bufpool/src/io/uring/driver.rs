@@ -24,7 +24,7 @@ use super::setup::{self, Notes};
 use crate::sys;
 
 /// The completion of a transfer this long may take a while, and begin another.
-pub(super) const LONG_BYTES: u64 = 64 << 10;
+const LONG_BYTES: u64 = 64 << 10;
 
 /// A handle to the I/O thread. Dropping it finishes what was submitted, then ends the thread.
 pub(super) struct Driver {

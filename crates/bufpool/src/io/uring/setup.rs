@@ -95,10 +95,8 @@ pub(super) fn lease_ring(options: &IoOptions, driver: RawFd, calls: &Arc<AtomicU
 
 /// A ring that one thread has for itself, for transfers of files that it does not register.
 pub(super) fn lane_ring(options: &IoOptions, driver: RawFd, calls: &Arc<AtomicU64>) -> io::Result<Ring> {
-    let depth = options.depth;
-    // An entry for its wake-up on top.
-    let options = IoOptions { sqpoll_idle_ms: None, iopoll: false, depth: depth + 1, ..options.clone() };
-    Ok(Ring::new(step_down(&options, &FOR_LEASE, Some(driver), None)?, depth, calls))
+    let options = IoOptions { sqpoll_idle_ms: None, iopoll: false, ..options.clone() };
+    Ok(Ring::new(step_down(&options, &FOR_LEASE, Some(driver), None)?, options.depth, calls))
 }
 
 /// The first ring of the ladder that the kernel makes and that works. EINVAL means a flag that it does

@@ -411,34 +411,3 @@ fn a_lane_does_more_than_its_ring_holds_and_closes_files_at_once() {
         assert_eq!(std::fs::metadata(directory.path().join("file")).unwrap().len(), WRITES as u64 * 4096);
     }
 }
-
-/// A wait in the kernel, with a long transfer in flight that does not end, ends when it is woken; before or meanwhile.
-#[test]
-fn a_lane_that_is_woken_stops_waiting() {
-    let Some(backend) = started(&IoOptions::default()) else { return };
-    let (pipe, writer) = std::io::pipe().unwrap();
-    let file = Arc::new(IoFile::unexamined(pipe.into()));
-    let memory = Mapping::new(LONG_BYTES as usize).unwrap();
-    let Some(mut lane) = backend.lane() else { panic!("no second ring") };
-    assert!(lane.waker().is_none(), "nothing in flight");
-    let group = Group::new(1);
-    // SAFETY: the mapping is kept until the read is over, and not looked at.
-    let buffer = unsafe { Buffer::new(memory.start(), LONG_BYTES as usize) };
-    let read = Action::Read { offset: 0, buffers: buffer.into() };
-    let request = Request { file, action: read, tenant: None, token: 0, completion: group.clone() };
-    lane.submit(&mut vec![request]);
-    let waker = lane.waker().expect("a long transfer is in flight");
-    waker.wake();
-    assert!(lane.wait());
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            waker.wake();
-        });
-        assert!(lane.wait());
-    });
-    assert!(!group.is_done());
-    drop(writer);
-    while lane.wait() {}
-    assert!(group.is_done());
-}
