@@ -564,8 +564,8 @@ unsafe impl Send for WordTable {}
 unsafe impl Sync for WordTable {}
 
 impl WordTable {
-    /// An empty table, of pages that may be read without a latch or not, that can grow to `capacity` words, or to a part of that if the process may not have so many addresses; to none if
-    /// it may not have `least`.
+    /// An empty table that can grow to `capacity` words, or to a part of that if the process may not have so many addresses; to none if
+    /// it may not have `least`. `optimistic`: its pages may be read without a latch.
     pub fn new(capacity: u64, least: u64, optimistic: bool) -> Self {
         let halves = std::iter::successors(Some(capacity), |words| Some(words / 2));
         let reserved = halves.take_while(|words| *words >= least.max(1)).find_map(|words| {

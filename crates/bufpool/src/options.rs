@@ -311,8 +311,8 @@ impl PoolOptions {
 
     /// The size of the clean reserve: frames on top of [`frames`](Self::frames) for which those of dirty victims are exchanged, so that a
     /// miss does not wait for their writes. The background writer does not rest before all of it is free again. From 1 to 2^20. Default: one
-    /// for 32 frames, at least 4 and at most 2,048; or, if that is more, one for 16 frames, but no more than twelve transfers of 256 KiB take. More: longer bursts of misses with dirty victims without a wait. Not in
-    /// deterministic mode, which has none.
+    /// for 32 frames, at least 4 and at most 2,048; or, if that is more, one for 16 frames, but no more than twelve transfers of 256 KiB
+    /// take. More: longer bursts of misses with dirty victims without a wait. Not in deterministic mode, which has none.
     pub fn reserve_high_frames(mut self, frames: u32) -> Self {
         self.reserve_high_frames = Some(frames);
         self

@@ -160,7 +160,7 @@ impl TenantOptions {
 /// The access functions, once for [`Tenant`] and once for [`At`].
 macro_rules! access_functions {
     ([$($receiver:tt)*] [$($bound:tt)*] $tenant:expr, $site:expr) => {
-        /// Shared access to `page`.
+        /// Shared access to `page`. At most 123 may have it at a time; who comes then waits for one of them.
         #[track_caller]
         #[inline(always)]
         pub fn read<'g>($($receiver)*, page: Page<'g>) -> Result<ReadGuard<'g>> $($bound)* {

@@ -3,9 +3,10 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bufpool::{ReadGuard, WriteGuard};
+use bufpool::{ErrorKind, ReadGuard, WriteGuard};
 use common::{deterministic, directory, new_file, small, stamp, version};
 
 #[test]
@@ -39,6 +40,40 @@ fn held_pages_are_never_victims() {
         assert_eq!(pool.stats().misses, before + 3, "all three left");
         assert_eq!(tenant.read(file.page(2)).unwrap()[0], 77);
     }
+}
+
+/// A page word counts 123 shared latches.
+#[test]
+fn readers_beyond_what_a_page_word_counts_wait_for_others() {
+    const READERS: usize = 150;
+    let directory = directory();
+    let pool = small().threads_max(READERS as u32).frames(4 * READERS as u32).latch_wait_ms(60_000);
+    let pool = pool.open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 1);
+    let inside = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..READERS {
+            scope.spawn(|| {
+                let tenant = pool.default_tenant();
+                let guard = tenant.read(file.page(0)).unwrap();
+                inside.fetch_add(1, Ordering::Relaxed);
+                while inside.load(Ordering::Relaxed) < 123 {
+                    std::thread::yield_now();
+                }
+                drop(guard);
+            });
+        }
+    });
+    assert_eq!(inside.into_inner(), READERS);
+    drop(pool.default_tenant().write(file.page(0)).unwrap());
+
+    let tenant = pool.default_tenant();
+    let guards: Vec<ReadGuard> = (0..123).map(|_| tenant.read(file.page(0)).unwrap()).collect();
+    let more = tenant.read_timeout(file.page(0), Duration::from_millis(10));
+    let error = more.expect_err("all are this thread's own");
+    assert!(matches!(error.kind(), ErrorKind::SelfDeadlock | ErrorKind::LatchTimeout), "{error}");
+    drop(guards);
+    drop(tenant.write(file.page(0)).unwrap());
 }
 
 #[test]

@@ -33,11 +33,12 @@
 //!
 //! What an instruction costs here is not its own time: on one page that is always in the first-level cache all of them take 5 ns. Where
 //! pages lie all over memory, the time is that of cache misses, divided by how many of them a processor has in flight. Reading
-//! an array takes eight instructions a page, so the misses of a dozen visits overlap; of a hit of sixty five or so fit into what
-//! the processor looks ahead. Forty instructions that do nothing, put into a loop that checks a word and reads a page, take it from 8 to 24 ns. The
-//! bench has that bare loop, too, checked and latched: 1.3 to 1.5 and 2.0 to 2.4 times the array's time is what any translation and latch in a word costs on
-//! the machine of its table, and no latch goes below. It is also why the frame's first line is fetched before the
-//! compare-and-swap, which later loads wait for.
+//! an array takes eight instructions a page, so the misses of a dozen visits overlap; of hits of sixty, five or so fit into what
+//! the processor looks ahead. Forty instructions that do nothing, put into a loop that checks a word and reads a page, take it from
+//! 8 to 24 ns. The bench has that bare loop, too, checked and latched: 1.4 to 1.6 and 2.2 to 2.4 times the array's time is what any
+//! translation and latch in a word costs on the machine of its table, and no latch goes below. It is also why the frame's first line
+//! is fetched before the compare-and-swap, which later loads wait for. That is not all of it: the last third of a hit's instructions
+//! went without its time, to the array's, becoming much less (`crates/bench/README.md`).
 //!
 //! What else a hit does costs no more than its instructions: without the filter's 4 bytes a frame, which are mostly not in the first-level
 //! cache, and with nothing noted it takes the same time, and so it does without the prefetch or without the counts of guards.
