@@ -45,7 +45,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Pool(error) => Some(error),
+            // Its text is this error's.
+            Self::Pool(error) => error.source(),
             Self::Format { .. } | Self::Invalid(_) => None,
         }
     }

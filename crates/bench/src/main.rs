@@ -25,10 +25,22 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if reader_left(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("bufbench: {error:#}");
+            eprintln!("bufbench: {}", causes(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes, each once: errors of the pool end with the text of their cause, so that they can be printed alone.
+fn causes(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text += ": ";
+            text += &cause;
+        }
+    }
+    text
 }
 
 /// Whether the reader of standard output closed it, as `head` does.
@@ -37,4 +49,24 @@ fn reader_left(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use bufpool::{FileOptions, PoolOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let pool = PoolOptions::new().frames(64).open().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        let failed = pool.open_file(&missing, FileOptions::new()).unwrap_err();
+        let error = anyhow::Error::from(bufpool_examples::Error::from(failed)).context("build the tables");
+        let text = causes(&error);
+        assert!(text.starts_with("build the tables: open file"), "{text}");
+        assert_eq!(text.matches("No such file").count(), 1, "{text}");
+        assert!(format!("{error:#}").matches("No such file").count() > 1, "the chain itself repeats it");
+    }
 }
