@@ -1,6 +1,6 @@
 //! Which resident frame each absent page has a claim on.
 //!
-//! The claim itself is kept in the frame's slot (`claimed_by`); here is only the way from page to frame. Since
+//! The claim itself is kept in the frame table; here is only the way from page to frame. Since
 //! each frame has at most one claim, the number of placeholders is bounded by the number of frames.
 
 use crate::{
@@ -28,17 +28,14 @@ impl Placeholders {
 
     /// Makes the placeholder `page` -> `frame`, a `claim` of this kind. Neither has one.
     pub fn insert(&mut self, frames: &mut FrameTable, page: PageId, frame: u32, claim: Claim) {
-        let slot = &mut frames[frame];
-        debug_assert!(!slot.has_claim() && claim != Claim::None);
-        slot.claimed_by = page;
-        slot.claim = claim;
+        frames.set_claim(frame, page, claim);
         self.index.insert(page.0, frame, claimant(frames));
     }
 
     /// Deletes the placeholder that points to `frame`, which has one, and returns its page.
     pub fn remove(&mut self, frames: &mut FrameTable, frame: u32) -> PageId {
         debug_assert!(frames[frame].has_claim());
-        let page = frames[frame].claimed_by;
+        let page = frames.claimant(frame);
         let removed = self.index.remove(page.0, claimant(frames));
         debug_assert_eq!(removed, Some(frame));
         frames[frame].claim = Claim::None;
@@ -54,18 +51,14 @@ impl Placeholders {
         let mut claims = 0;
         for frame in (0..frames.len()).filter(|frame| frames[*frame].has_claim()) {
             claims += 1;
-            assert_eq!(
-                self.get(frames, frames[frame].claimed_by),
-                Some(frame),
-                "placeholder of frame {frame}"
-            );
+            assert_eq!(self.get(frames, frames.claimant(frame)), Some(frame), "placeholder of frame {frame}");
         }
         assert_eq!(claims, self.len(), "number of placeholders");
     }
 }
 
 fn claimant(frames: &FrameTable) -> impl Fn(u32) -> u64 + use<'_> {
-    |frame| frames[frame].claimed_by.0
+    |frame| frames.claimant(frame).0
 }
 
 #[cfg(test)]

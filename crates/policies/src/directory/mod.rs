@@ -168,8 +168,7 @@ impl Directory {
         let stats = &mut self.tenants[access.tenant.index()].stats;
         stats.accesses += 1;
         stats.hits += 1;
-        let first = self.frames[frame.0].state == State::Ahead;
-        HitOutcome { vindicated: self.reference(frame.0, access), first }
+        self.reference(frame.0, access)
     }
 
     /// `hits` accesses of `tenant` found their pages and were not told one by one, as [`may_skip_hits`](Self::may_skip_hits)
@@ -205,11 +204,13 @@ impl Directory {
     /// Touches what [`hit`](Self::hit) will touch of `frames`, so that it comes from memory side by side and not one after the other.
     pub fn prefetch(&self, frames: impl Iterator<Item = FrameId> + Clone) {
         let frames = frames.filter(|frame| frame.0 < self.frames.len());
-        let mut touched = frames.clone().fold(0, |touched, frame| touched ^ self.frames[frame.0].owner.0);
+        let mut touched = frames.clone().fold(0, |touched, frame| {
+            touched ^ self.frames[frame.0].owner.0 ^ self.frames.next::<LEDGER>(frame.0)
+        });
         for frame in frames {
             let sides = [self.frames.previous::<LEDGER>(frame.0), self.frames.next::<LEDGER>(frame.0)];
             for side in sides.into_iter().filter(|side| *side != NONE) {
-                touched ^= self.frames[side].owner.0;
+                touched ^= self.frames.next::<LEDGER>(side);
             }
         }
         std::hint::black_box(touched);
@@ -283,7 +284,7 @@ impl Directory {
             return;
         }
         for frame in 0..self.frames.len() {
-            if self.frames[frame].has_claim() && pages.contains(&self.frames[frame].claimed_by) {
+            if self.frames[frame].has_claim() && pages.contains(&self.frames.claimant(frame)) {
                 self.end_claim(frame);
             }
         }
@@ -489,19 +490,40 @@ impl Directory {
         assert_eq!(claims as u64, stats.outstanding, "outstanding overrules of {id:?}");
     }
 
-    /// The HIT step of LRU-SP. Returns whether an overrule was vindicated.
+    /// The HIT step of LRU-SP.
     #[inline]
-    fn reference(&mut self, frame: u32, access: &Access) -> bool {
+    fn reference(&mut self, frame: u32, access: &Access) -> HitOutcome {
         self.now += 1;
         let slot = &mut self.frames[frame];
         slot.last_reference = self.now as u64;
         slot.stamp = self.now;
-        let (owner, vindicated, is_ahead) = (slot.owner, slot.has_claim(), slot.state == State::Ahead);
+        let (owner, is_special) = (slot.owner, slot.has_claim() | (slot.state == State::Ahead));
         let id = self.account(owner);
         let account = &mut self.accounts[id.index()];
         let was_head = account.ledger.head == frame;
         account.ledger.move_to_tail(&mut self.frames, frame);
         account.revocation.access();
+        let mut outcome = HitOutcome { vindicated: false, first: false };
+        if was_head | is_special | !self.foreign.is_empty() {
+            outcome = self.reference_special(frame, access, was_head);
+        }
+        let account = &mut self.accounts[id.index()];
+        if !outcome.first
+            && account.control.is_managed()
+            && account.control.block_accessed(&mut self.frames, frame, access).is_err()
+        {
+            self.dismiss(owner);
+        }
+        outcome
+    }
+
+    /// What [`reference`](Self::reference) means for a block that was its account's candidate, stayed by an overrule, came in
+    /// ahead, or may be protected from its owner's manager.
+    #[inline(never)]
+    fn reference_special(&mut self, frame: u32, access: &Access, was_head: bool) -> HitOutcome {
+        let slot = &self.frames[frame];
+        let (owner, vindicated, first) = (slot.owner, slot.has_claim(), slot.state == State::Ahead);
+        let id = self.account(owner);
         if was_head {
             self.ledger_changed(id);
         }
@@ -512,17 +534,10 @@ impl Directory {
             self.settle_claim(frame, false);
             self.tenants[owner.index()].stats.vindications += 1;
         }
-        if is_ahead {
+        if first {
             self.first_access(frame, access);
-        } else {
-            let account = &mut self.accounts[id.index()];
-            if account.control.is_managed()
-                && account.control.block_accessed(&mut self.frames, frame, access).is_err()
-            {
-                self.dismiss(owner);
-            }
         }
-        vindicated
+        HitOutcome { vindicated, first }
     }
 
     /// A page that came in ahead is accessed: only now does it come in, as far as its owner's manager is concerned, and by
