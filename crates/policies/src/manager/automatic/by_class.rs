@@ -65,12 +65,13 @@ impl PagesByClass {
     /// Lists `page`, which is not listed and is used now, as the newest of `class`.
     #[inline]
     pub fn push(&mut self, page: u32, class: Class, classes: &Classes) {
+        self.make_room(page, class);
         self.append(page, class);
         self.consider_newest(class, classes);
     }
 
-    #[inline]
-    fn append(&mut self, page: u32, class: Class) {
+    /// There is a place for `page`, and a list for `class`, from now on.
+    fn make_room(&mut self, page: u32, class: Class) {
         if page as usize >= self.class_of.len() {
             lengthen(&mut self.class_of, page as usize + 1, 0);
             self.links.lengthen_to(self.class_of.len());
@@ -78,6 +79,10 @@ impl PagesByClass {
         if usize::from(class) >= self.by_class.len() {
             self.grow(class);
         }
+    }
+
+    #[inline]
+    fn append(&mut self, page: u32, class: Class) {
         self.class_of[page as usize] = class;
         let Pages { list, hand } = &mut self.by_class[usize::from(class)];
         list.push_tail(&mut self.links, page);
@@ -107,6 +112,7 @@ impl PagesByClass {
         if self.is_listed(page) {
             self.remove(page);
         }
+        self.make_room(page, class);
         self.append(page, class);
         self.consider(page, age, classes.bucket(age), classes);
     }
@@ -146,14 +152,13 @@ impl PagesByClass {
     /// `page`, which is listed, is used now, and of `class` from now on.
     #[inline]
     pub fn use_again(&mut self, page: u32, class: Class, classes: &Classes) {
-        let Pages { list, hand } = &mut self.by_class[usize::from(self.class_of[page as usize])];
-        if class == self.class_of[page as usize] && *hand != page {
-            list.move_to_tail(&mut self.links, page);
-            self.consider_newest(class, classes);
-            return;
-        }
+        // Where a page was used follows no pattern: one way for all classes.
         self.remove(page);
-        self.push(page, class, classes);
+        if usize::from(class) >= self.by_class.len() {
+            self.grow(class);
+        }
+        self.append(page, class);
+        self.consider_newest(class, classes);
     }
 
     #[cold]

@@ -38,10 +38,16 @@ impl Shadows {
         usize::from(self.0)
     }
 
+    /// Whether all shadows are in the set.
+    #[inline]
+    pub fn are_all(self) -> bool {
+        self.index() == Self::SETS - 1
+    }
+
     /// Whether some shadows are in the set and others are not.
     #[inline]
     pub fn are_divided(self) -> bool {
-        self.index() != 0 && self.index() != Self::SETS - 1
+        self.index() != 0 && !self.are_all()
     }
 
     #[inline]

@@ -214,6 +214,16 @@ impl Automatic {
         sampled.slot
     }
 
+    /// The page in `frame`, one of the sample, is used.
+    #[inline(never)]
+    fn learn_of(&mut self, frame: FrameId, access: &SampledAccess) {
+        let sample = self.learn(access);
+        if sample != access.slot {
+            self.samples.settle(sample, frame.0);
+            self.frames[frame.index()].sample = sample;
+        }
+    }
+
     fn judge(&mut self, had: Shadows) {
         let capacity = self.samples.capacity(self.own.len() as u32);
         let (samples, followed) = (&self.samples, self.judge.followed());
@@ -443,10 +453,8 @@ impl Manager for Automatic {
         if entry.marks.has(Marks::SAMPLED) && !self.samples.is_repeated(entry.sample, now, self.repeat_time) {
             let (known, frames) = (entry.sample, self.own.len() as u32);
             let access = SampledAccess { page: access.page, stream: slot, kind, now, slot: known, frames };
-            let sample = self.learn(&access);
-            if sample != known {
-                self.samples.settle(sample, frame.0);
-                self.frames[frame.index()].sample = sample;
+            if !self.samples.use_held(&access, &mut self.classes, &mut self.streams) {
+                self.learn_of(frame, &access);
             }
         }
     }

@@ -198,6 +198,24 @@ impl Samples {
         oldest.is_some_and(|oldest| last.wrapping_sub(oldest) as i32 >= 0)
     }
 
+    /// A page is used that every shadow holds, and none has to give up another for it: most of those in memory. Otherwise returns
+    /// false, and does nothing.
+    #[inline]
+    pub fn use_held(&mut self, access: &SampledAccess, classes: &mut Classes, streams: &mut Streams) -> bool {
+        let (slot, capacity) = (access.slot, self.capacity(access.frames));
+        let Some(sample) = self.samples.get_mut(slot as usize).filter(|sample| sample.held.are_all()) else {
+            return false;
+        };
+        if self.lru_oldest == slot || self.lru_len > capacity || !self.arc.hit(slot, sample.arc, capacity) {
+            return false;
+        }
+        sample.arc = Place::T2;
+        self.recency.move_to_tail(&mut self.links, slot);
+        let valued = Self::learn(sample, access, sample.class != NONE, capacity, classes, streams);
+        self.by_class.use_again(sample.kept_at, valued, classes);
+        true
+    }
+
     /// A sampled page is used.
     pub fn access(
         &mut self,
@@ -205,44 +223,22 @@ impl Samples {
         classes: &mut Classes,
         streams: &mut Streams,
     ) -> Sampled {
-        let SampledAccess { page, stream, kind, now, slot, frames } = *access;
-        let capacity = self.capacity(frames);
-        let known = (slot != NIL).then_some(slot);
-        let (slot, forgotten) = known.map_or_else(|| self.admit(page, now, classes), |slot| (slot, NIL));
-        let mut had = Shadows::default();
-        if known.is_some() {
-            let sample = self.samples[slot as usize];
-            let age = now.wrapping_sub(sample.last);
-            had = sample.held;
-            if sample.stream == stream {
-                streams.use_again(classes, stream, sample.last, now, had.has(Expert::Lru), capacity);
-            } else {
-                streams.use_by_another();
-            }
-            if sample.class != NONE {
-                classes.end(sample.class, usize::from(sample.bucket), age, true);
-            }
-        }
-        let mut class = NONE;
-        if Self::is_drawn(page, self.learning_rate) {
-            class = streams.class_to_learn(classes, stream, kind);
-            if classes.begin(class) {
-                super::label(streams, classes, stream);
-            }
-        }
+        let SampledAccess { page, now, slot, frames, .. } = *access;
+        let (capacity, known) = (self.capacity(frames), slot != NIL);
+        let (slot, forgotten) = if known { (slot, NIL) } else { self.admit(page, now, classes) };
         let sample = &mut self.samples[slot as usize];
-        (sample.last, sample.class, sample.stream, sample.kind, sample.bucket) =
-            (now, class, stream, kind, 0);
+        let had = sample.held;
+        let is_learned = if known { sample.class != NONE } else { Self::is_drawn(page, self.learning_rate) };
+        let valued = Self::learn(sample, access, is_learned, capacity, classes, streams);
         if had.has(Expert::Lru) && self.lru_oldest != slot && self.lru_len <= capacity {
             self.recency.move_to_tail(&mut self.links, slot);
         } else {
-            if known.is_some() {
+            if known {
                 self.unlink(slot);
             }
             self.enter_lru(slot, capacity);
         }
         self.enter_arc(slot, capacity);
-        let valued = streams.class(stream, kind);
         match self.samples[slot as usize].kept_at {
             NIL => {
                 let number = self.keep(slot, capacity, classes);
@@ -250,7 +246,41 @@ impl Samples {
             }
             number => self.by_class.use_again(number, valued, classes),
         }
-        Sampled { slot, forgotten, had, known: known.is_some() }
+        Sampled { slot, forgotten, had, known }
+    }
+
+    /// Learns what a use of the page of `sample` tells of streams and, if it `is_learned`, of intervals. Returns the class
+    /// by which the page is valued from now on.
+    #[inline(always)]
+    fn learn(
+        sample: &mut Sample,
+        access: &SampledAccess,
+        is_learned: bool,
+        capacity: u32,
+        classes: &mut Classes,
+        streams: &mut Streams,
+    ) -> Class {
+        let SampledAccess { stream, kind, now, slot, .. } = *access;
+        if slot != NIL {
+            if sample.stream == stream {
+                let lru_hits = sample.held.has(Expert::Lru);
+                streams.use_again(classes, stream, sample.last, now, lru_hits, capacity);
+            } else {
+                streams.use_by_another();
+            }
+            if is_learned {
+                let age = now.wrapping_sub(sample.last);
+                classes.end(sample.class, usize::from(sample.bucket), age, true);
+            }
+        }
+        if is_learned {
+            sample.class = streams.class_to_learn(classes, stream, kind);
+            if classes.begin(sample.class) {
+                super::label(streams, classes, stream);
+            }
+        }
+        (sample.last, sample.stream, sample.kind, sample.bucket) = (now, stream, kind, 0);
+        streams.class(stream, kind)
     }
 
     /// Whether the page of `slot` was used less than `time` ago, is in every shadow, and known to ARC as used twice: another
@@ -259,7 +289,7 @@ impl Samples {
     pub fn is_repeated(&self, slot: u32, now: u32, time: u32) -> bool {
         let sample = self.samples.get(slot as usize);
         sample.is_some_and(|sample| {
-            let everywhere = sample.held.index() == Shadows::SETS - 1 && sample.arc == Place::T2;
+            let everywhere = sample.held.are_all() && sample.arc == Place::T2;
             everywhere && now.wrapping_sub(sample.last) < time
         })
     }
@@ -468,10 +498,6 @@ impl Samples {
 
     fn enter_arc(&mut self, slot: u32, capacity: u32) {
         let place = self.samples[slot as usize].arc;
-        if place.is_resident() && self.arc.hit(slot, place, capacity) {
-            self.samples[slot as usize].arc = Place::T2;
-            return;
-        }
         let mut arc = std::mem::take(&mut self.arc);
         arc.access(slot, place, capacity, &mut |slot, place| {
             let before = std::mem::replace(&mut self.samples[slot as usize].arc, place);

@@ -308,6 +308,9 @@ impl Streams {
     ) {
         self.own_uses = self.own_uses.saturating_add(1);
         let stream = &mut self.streams[usize::from(stream)];
+        if lru_hits && stream.turns.is_idle() {
+            return;
+        }
         if !lru_hits {
             stream.turns.miss(last, now, capacity);
         } else if !classes.is_soon(now.wrapping_sub(last)) {

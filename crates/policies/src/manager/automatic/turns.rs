@@ -44,6 +44,12 @@ impl Turns {
         self.goes_round.then_some(self.period)
     }
 
+    /// Whether nothing tells that the stream might go round: uses again of pages that LRU would have kept change nothing.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.run == 0 && !self.goes_round
+    }
+
     /// A page is used again that LRU, in a cache of `capacity` pages, would have missed: it had been used at `last`.
     pub fn miss(&mut self, last: u32, now: u32, capacity: u32) {
         let interval = now.wrapping_sub(last);
