@@ -503,21 +503,16 @@ impl Directory {
         let was_head = account.ledger.head == frame;
         account.ledger.move_to_tail(&mut self.frames, frame);
         account.revocation.access();
-        let mut outcome = HitOutcome { vindicated: false, first: false };
         if was_head | is_special | !self.foreign.is_empty() {
-            outcome = self.reference_special(frame, access, was_head);
+            return self.reference_special(frame, access, was_head);
         }
-        let account = &mut self.accounts[id.index()];
-        if !outcome.first
-            && account.control.is_managed()
-            && account.control.block_accessed(&mut self.frames, frame, access).is_err()
-        {
+        if account.control.block_accessed(&mut self.frames, frame, access).is_err() {
             self.dismiss(owner);
         }
-        outcome
+        HitOutcome { vindicated: false, first: false }
     }
 
-    /// What [`reference`](Self::reference) means for a block that was its account's candidate, stayed by an overrule, came in
+    /// The rest of [`reference`](Self::reference) for a block that was its account's candidate, stayed by an overrule, came in
     /// ahead, or may be protected from its owner's manager.
     #[inline(never)]
     fn reference_special(&mut self, frame: u32, access: &Access, was_head: bool) -> HitOutcome {
@@ -536,6 +531,8 @@ impl Directory {
         }
         if first {
             self.first_access(frame, access);
+        } else {
+            self.tell(owner, |control, frames| control.block_accessed(frames, frame, access));
         }
         HitOutcome { vindicated, first }
     }

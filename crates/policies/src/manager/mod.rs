@@ -151,7 +151,8 @@ impl Control {
         }
     }
 
-    #[inline]
+    // Two callers, one of them for every hit.
+    #[inline(always)]
     pub fn block_accessed(
         &mut self,
         frames: &mut FrameTable,
@@ -234,6 +235,7 @@ impl Control {
 }
 
 /// Calls into a manager. Its state may be broken after a panic, which is why the directory drops it then.
+#[inline(always)]
 fn call<R>(call: impl FnOnce() -> R) -> Result<R, Panicked> {
     catch_unwind(AssertUnwindSafe(call)).map_err(drop_payload)
 }

@@ -32,7 +32,8 @@ impl Place {
 #[derive(Default)]
 pub(super) struct Arc {
     links: Links,
-    lists: [List; 4],
+    /// By place; nothing is listed as out.
+    lists: [List; 5],
     /// The size that T1 is to have, "p" in the paper.
     target: f32,
 }
@@ -40,7 +41,7 @@ pub(super) struct Arc {
 impl Arc {
     #[inline]
     fn len(&self, place: Place) -> u32 {
-        self.lists[place as usize - 1].len()
+        self.lists[place as usize].len()
     }
 
     /// The share of the cache that is for pages used once, 0 to 1.
@@ -51,7 +52,7 @@ impl Arc {
     /// The slot used longest ago of those remembered as used once or, if `twice`, more often: of ghosts if there are any.
     pub fn oldest(&self, twice: bool) -> Option<u32> {
         let places = if twice { [Place::B2, Place::T2] } else { [Place::B1, Place::T1] };
-        let heads = places.map(|place| self.lists[place as usize - 1].head());
+        let heads = places.map(|place| self.lists[place as usize].head());
         heads.into_iter().find(|slot| *slot != NIL)
     }
 
@@ -62,12 +63,12 @@ impl Arc {
     /// Takes `slot` out of the list it is in.
     pub fn forget(&mut self, slot: u32, place: Place) {
         if place != Place::Out {
-            self.lists[place as usize - 1].remove(&mut self.links, slot);
+            self.lists[place as usize].remove(&mut self.links, slot);
         }
     }
 
     fn append(&mut self, place: Place, slot: u32) {
-        self.lists[place as usize - 1].push_tail(&mut self.links, slot);
+        self.lists[place as usize].push_tail(&mut self.links, slot);
     }
 
     /// The page in `slot`, which is resident in `place`, is used: it is in T2 from now on. False, and nothing is done, where
@@ -77,7 +78,7 @@ impl Arc {
         if self.len(Place::T1) + self.len(Place::T2) > capacity {
             return false;
         }
-        self.lists[place as usize - 1].remove(&mut self.links, slot);
+        self.lists[place as usize].remove(&mut self.links, slot);
         self.append(Place::T2, slot);
         true
     }
@@ -138,7 +139,7 @@ impl Arc {
         let from_t1 =
             self.len(Place::T2) == 0 || t1 > 0.0 && (t1 > self.target || in_b2 && t1 == self.target);
         let (from, to) = if from_t1 { (Place::T1, Place::B1) } else { (Place::T2, Place::B2) };
-        let slot = self.lists[from as usize - 1].head();
+        let slot = self.lists[from as usize].head();
         debug_assert_ne!(slot, NIL);
         self.forget(slot, from);
         self.append(to, slot);
@@ -147,7 +148,7 @@ impl Arc {
 
     fn drop_oldest(&mut self, place: Place, moved: &mut impl FnMut(u32, Place)) {
         let links = &mut self.links;
-        if let Some(slot) = self.lists[place as usize - 1].pop_head(links) {
+        if let Some(slot) = self.lists[place as usize].pop_head(links) {
             moved(slot, Place::Out);
         }
     }
@@ -160,7 +161,8 @@ impl Arc {
     pub fn check_invariants(&self, places: impl Iterator<Item = Place>) {
         let mut counts = [0; 5];
         places.for_each(|place| counts[place as usize] += 1);
-        for (list, count) in self.lists.iter().zip(&counts[1..]) {
+        counts[Place::Out as usize] = 0;
+        for (list, count) in self.lists.iter().zip(&counts) {
             list.check_invariants(&self.links);
             assert_eq!(list.len(), *count, "slots in a list of ARC");
         }

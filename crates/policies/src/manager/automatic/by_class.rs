@@ -84,6 +84,11 @@ impl PagesByClass {
     #[inline]
     fn append(&mut self, page: u32, class: Class) {
         self.class_of[page as usize] = class;
+        self.link_newest(page, class);
+    }
+
+    #[inline(always)]
+    fn link_newest(&mut self, page: u32, class: Class) {
         let Pages { list, hand } = &mut self.by_class[usize::from(class)];
         list.push_tail(&mut self.links, page);
         if *hand == NIL {
@@ -118,7 +123,7 @@ impl PagesByClass {
     }
 
     /// A page of `class` is used now.
-    #[inline]
+    #[inline(always)]
     fn consider_newest(&mut self, class: Class, classes: &Classes) {
         let value = classes.values(class)[0];
         if value < self.least[usize::from(class)] {
@@ -136,6 +141,12 @@ impl PagesByClass {
     #[inline]
     pub fn remove(&mut self, page: u32) {
         let class = usize::from(self.class_of[page as usize]);
+        self.take_out(page, class);
+    }
+
+    /// Takes `page` out of the list of `class`.
+    #[inline(always)]
+    fn take_out(&mut self, page: u32, class: usize) {
         let Pages { list, hand } = &mut self.by_class[class];
         if *hand == page {
             *hand = match self.links.next(page) {
@@ -152,12 +163,13 @@ impl PagesByClass {
     /// `page`, which is listed, is used now, and of `class` from now on.
     #[inline]
     pub fn use_again(&mut self, page: u32, class: Class, classes: &Classes) {
-        // Where a page was used follows no pattern: one way for all classes.
-        self.remove(page);
+        // Whether it was of that class before follows no pattern: one way for both.
+        let before = std::mem::replace(&mut self.class_of[page as usize], class);
+        self.take_out(page, usize::from(before));
         if usize::from(class) >= self.by_class.len() {
             self.grow(class);
         }
-        self.append(page, class);
+        self.link_newest(page, class);
         self.consider_newest(class, classes);
     }
 
@@ -169,7 +181,6 @@ impl PagesByClass {
         self.least_of_block.resize(classes.div_ceil(BLOCK), f32::INFINITY);
     }
 
-    #[inline]
     fn set_least(&mut self, class: usize, value: f32) {
         let block = class / BLOCK;
         let (before, sum) =
@@ -236,7 +247,7 @@ impl PagesByClass {
     }
 
     /// Looks at `page`, which is listed and was used `age` ago, that is in `bucket`: it may be the least of its class.
-    #[inline]
+    #[inline(always)]
     pub fn consider(&mut self, page: u32, age: u32, bucket: usize, classes: &Classes) {
         let class = self.class_of[page as usize];
         let values = classes.values(class);
@@ -245,10 +256,14 @@ impl PagesByClass {
         if values[bucket] >= least && values[bucket + 1] >= least {
             return;
         }
-        let value = classes.value(values, age);
-        if value < least {
-            self.by_class[usize::from(class)].hand = page;
-            self.set_least(usize::from(class), value);
+        self.consider_value(page, class, classes.value(values, age));
+    }
+
+    fn consider_value(&mut self, page: u32, class: Class, value: f32) {
+        let class = usize::from(class);
+        if value < self.least[class] {
+            self.by_class[class].hand = page;
+            self.set_least(class, value);
         }
     }
 

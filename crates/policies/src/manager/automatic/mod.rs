@@ -216,8 +216,8 @@ impl Automatic {
 
     /// The page in `frame`, one of the sample, is used.
     #[inline(never)]
-    fn learn_of(&mut self, frame: FrameId, access: &SampledAccess) {
-        let sample = self.learn(access);
+    fn learn_of(&mut self, frame: FrameId, access: SampledAccess) {
+        let sample = self.learn(&access);
         if sample != access.slot {
             self.samples.settle(sample, frame.0);
             self.frames[frame.index()].sample = sample;
@@ -435,26 +435,24 @@ impl Manager for Automatic {
     fn block_accessed(&mut self, frame: FrameId, access: &Access) {
         self.now = self.now.wrapping_add(1);
         let now = self.now;
-        let slot = self.streams.find(&mut self.classes, access.context, access.file, now);
-        self.streams[slot].hits += 1;
+        let stream = self.streams.hit(&mut self.classes, access.context, access.file, now);
         let entry = &mut self.frames[frame.index()];
-        entry.kind = self.classes.kind(now.wrapping_sub(entry.last));
-        entry.last = now;
-        entry.stream = slot;
-        let (kind, twice) = (entry.kind, entry.marks.has(Marks::TWICE));
-        entry.marks.0 |= Marks::TWICE;
+        let Frame { last, own_at, sample, marks, .. } = *entry;
+        let kind = self.classes.kind(now.wrapping_sub(last));
+        *entry = Frame { last: now, own_at, sample, stream, kind, marks: Marks(marks.0 | Marks::TWICE) };
         if !self.samples.is_complete() {
-            self.orders.use_again(frame.0, twice, || self.streams.class(slot, kind), &self.classes);
+            let twice = marks.has(Marks::TWICE);
+            self.orders.use_again(frame.0, twice, || self.streams.class(stream, kind), &self.classes);
             if self.orders.is_listing() {
                 self.list_pages(LISTED_PER_HIT);
             }
         }
-        let entry = &self.frames[frame.index()];
-        if entry.marks.has(Marks::SAMPLED) && !self.samples.is_repeated(entry.sample, now, self.repeat_time) {
-            let (known, frames) = (entry.sample, self.own.len() as u32);
-            let access = SampledAccess { page: access.page, stream: slot, kind, now, slot: known, frames };
-            if !self.samples.use_held(&access, &mut self.classes, &mut self.streams) {
-                self.learn_of(frame, &access);
+        if marks.has(Marks::SAMPLED) {
+            let frames = self.own.len() as u32;
+            let access = SampledAccess { page: access.page, stream, kind, now, slot: sample, frames };
+            let Self { samples, classes, streams, repeat_time, .. } = self;
+            if !samples.use_held(&access, *repeat_time, classes, streams) {
+                self.learn_of(frame, access);
             }
         }
     }

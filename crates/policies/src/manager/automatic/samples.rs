@@ -107,8 +107,8 @@ pub(super) struct Samples {
     /// gave them up.
     strays: List,
     stray_links: Links,
-    /// The next sample whose age is looked at.
-    cursor: u32,
+    /// The next sample whose age is looked at; the first if there is none.
+    cursor: usize,
     /// The sample whose access was counted ahead last.
     latest_ahead: u32,
 }
@@ -199,13 +199,25 @@ impl Samples {
     }
 
     /// A page is used that every shadow holds, and none has to give up another for it: most of those in memory. Otherwise returns
-    /// false, and does nothing.
+    /// false, and does nothing. Uses of a page known to ARC as used twice within `repeat_time` are one: another changes next to
+    /// nothing.
     #[inline]
-    pub fn use_held(&mut self, access: &SampledAccess, classes: &mut Classes, streams: &mut Streams) -> bool {
-        let (slot, capacity) = (access.slot, self.capacity(access.frames));
+    pub fn use_held(
+        &mut self,
+        access: &SampledAccess,
+        repeat_time: u32,
+        classes: &mut Classes,
+        streams: &mut Streams,
+    ) -> bool {
+        let slot = access.slot;
         let Some(sample) = self.samples.get_mut(slot as usize).filter(|sample| sample.held.are_all()) else {
             return false;
         };
+        if access.now.wrapping_sub(sample.last) < repeat_time && sample.arc == Place::T2 {
+            return true;
+        }
+        let capacity = self.capacity(access.frames);
+        let sample = &mut self.samples[slot as usize];
         if self.lru_oldest == slot || self.lru_len > capacity || !self.arc.hit(slot, sample.arc, capacity) {
             return false;
         }
@@ -283,17 +295,6 @@ impl Samples {
         streams.class(stream, kind)
     }
 
-    /// Whether the page of `slot` was used less than `time` ago, is in every shadow, and known to ARC as used twice: another
-    /// use changes next to nothing then.
-    #[inline]
-    pub fn is_repeated(&self, slot: u32, now: u32, time: u32) -> bool {
-        let sample = self.samples.get(slot as usize);
-        sample.is_some_and(|sample| {
-            let everywhere = sample.held.are_all() && sample.arc == Place::T2;
-            everywhere && now.wrapping_sub(sample.last) < time
-        })
-    }
-
     /// The page of `slot` is in `frame`.
     pub fn settle(&mut self, slot: u32, frame: u32) {
         let sample = &mut self.samples[slot as usize];
@@ -348,19 +349,25 @@ impl Samples {
 
     /// Looks at the ages of the next `count` samples, so that pages that nobody uses again count as such.
     pub fn look(&mut self, count: u32, now: u32, classes: &mut Classes) {
-        for _ in 0..count.min(self.samples.len() as u32) {
-            self.cursor = if self.cursor + 1 < self.samples.len() as u32 { self.cursor + 1 } else { 0 };
-            let sample = &mut self.samples[self.cursor as usize];
-            let age = now.wrapping_sub(sample.last);
-            let bucket = classes.bucket(age);
-            if sample.kept_at != NIL {
-                self.by_class.consider(sample.kept_at, age, bucket, classes);
+        let Self { samples, by_class, cursor, .. } = self;
+        let len = samples.len();
+        let mut count = (count as usize).min(len);
+        while count > 0 {
+            let begin = if *cursor < len { *cursor } else { 0 };
+            let end = (begin + count).min(len);
+            for sample in &mut samples[begin..end] {
+                let age = now.wrapping_sub(sample.last);
+                let bucket = classes.bucket(age);
+                if sample.kept_at != NIL {
+                    by_class.consider(sample.kept_at, age, bucket, classes);
+                }
+                // Which samples are learned from follows no pattern: one branch for both.
+                if (sample.class != NONE) & (bucket != usize::from(sample.bucket)) {
+                    classes.wait(sample.class, usize::from(sample.bucket), bucket);
+                    sample.bucket = bucket as u8;
+                }
             }
-            // Which samples are learned from follows no pattern: one branch for both.
-            if (sample.class != NONE) & (bucket != usize::from(sample.bucket)) {
-                classes.wait(sample.class, usize::from(sample.bucket), bucket);
-                sample.bucket = bucket as u8;
-            }
+            (*cursor, count) = (end, count - (end - begin));
         }
     }
 

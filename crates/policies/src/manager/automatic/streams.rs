@@ -132,6 +132,21 @@ impl Stream {
         }
     }
 
+    /// A page that it used at `last` is used by it again; `lru_hits`: after a time for which LRU would have kept it.
+    fn take_turn(&mut self, classes: &mut Classes, last: u32, now: u32, lru_hits: bool, capacity: u32) {
+        if !lru_hits {
+            self.turns.miss(last, now, capacity);
+        } else if !classes.is_soon(now.wrapping_sub(last)) {
+            self.turns.hit(capacity);
+        } else {
+            return;
+        }
+        match self.turns.period() {
+            Some(period) => self.go_round(classes, period),
+            None => self.leave_round(classes),
+        }
+    }
+
     /// Values pages by the time until their turn, if nearly all come back then.
     fn go_round(&mut self, classes: &mut Classes, period: u32) {
         let bucket = classes.bucket(period) as u8;
@@ -200,8 +215,25 @@ impl Streams {
     }
 
     /// The stream of an access. Expected O(1).
-    #[inline]
     pub fn find(&mut self, classes: &mut Classes, context: ContextId, file: FileId, now: u32) -> u16 {
+        self.find_and(classes, context, file, now, |_| {})
+    }
+
+    /// The stream of an access that hits, which it counts. Expected O(1).
+    #[inline]
+    pub fn hit(&mut self, classes: &mut Classes, context: ContextId, file: FileId, now: u32) -> u16 {
+        self.find_and(classes, context, file, now, |stream| stream.hits += 1)
+    }
+
+    #[inline]
+    fn find_and(
+        &mut self,
+        classes: &mut Classes,
+        context: ContextId,
+        file: FileId,
+        now: u32,
+        count: impl Fn(&mut Stream),
+    ) -> u16 {
         let key = u64::from(context.0) << 32 | u64::from(file.0);
         let hash = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - LATELY.ilog2())) as usize;
         let slot = self.lately[hash];
@@ -209,9 +241,11 @@ impl Streams {
             && stream.key == key
         {
             stream.used = now;
+            count(stream);
             return slot;
         }
         let slot = self.find_cold(classes, key, now);
+        count(&mut self.streams[usize::from(slot)]);
         self.lately[hash] = slot;
         slot
     }
@@ -297,6 +331,7 @@ impl Streams {
 
     /// A sampled page that `stream` had used at `last` is used by it again; `lru_hits` tells whether LRU would have kept
     /// it, among `capacity` sampled pages.
+    #[inline]
     pub fn use_again(
         &mut self,
         classes: &mut Classes,
@@ -308,19 +343,8 @@ impl Streams {
     ) {
         self.own_uses = self.own_uses.saturating_add(1);
         let stream = &mut self.streams[usize::from(stream)];
-        if lru_hits && stream.turns.is_idle() {
-            return;
-        }
-        if !lru_hits {
-            stream.turns.miss(last, now, capacity);
-        } else if !classes.is_soon(now.wrapping_sub(last)) {
-            stream.turns.hit(capacity);
-        } else {
-            return;
-        }
-        match stream.turns.period() {
-            Some(period) => stream.go_round(classes, period),
-            None => stream.leave_round(classes),
+        if !lru_hits || !stream.turns.is_idle() {
+            stream.take_turn(classes, last, now, lru_hits, capacity);
         }
     }
 
