@@ -61,7 +61,9 @@ impl Links {
 
     #[cold]
     fn grow_cold(&mut self, slot: u32) {
-        self.slots.resize(slot as usize + 1, Neighbours::NONE);
+        let len = slot as usize + 1;
+        self.slots.reserve(len - self.slots.len());
+        self.slots.resize(len.max((self.slots.len() + STEP).min(self.slots.capacity())), Neighbours::NONE);
     }
 
     /// As [`grow_to`](Self::grow_to), to `len` slots, by [`lengthen`].

@@ -40,11 +40,13 @@ impl Directory {
 
     /// Exchanges the ledger positions of two blocks of `account`.
     pub(crate) fn swap(&mut self, account: AccountId, a: u32, b: u32) {
-        self.accounts[account.index()].ledger.swap(&mut self.frames, a, b);
+        let ledger = &mut self.accounts[account.index()].ledger;
+        let at_head = [a, b].contains(&ledger.head);
+        ledger.swap(&mut self.frames, a, b);
         let stamp = self.frames[a].stamp;
         self.frames[a].stamp = self.frames[b].stamp;
         self.frames[b].stamp = stamp;
-        self.ledger_changed(account);
+        self.list_changed(account, at_head);
     }
 
     fn make_placeholder(&mut self, absent: PageId, frame: u32, claim: Claim) {

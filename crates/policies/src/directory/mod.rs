@@ -581,8 +581,10 @@ impl Directory {
             tenant.standing = Standing::Closed;
         }
         let account = tenant.account;
-        self.accounts[account.index()].ledger.push_tail(&mut self.frames, frame);
-        self.ledger_changed(account);
+        let ledger = &mut self.accounts[account.index()].ledger;
+        let at_head = ledger.len == 0;
+        ledger.push_tail(&mut self.frames, frame);
+        self.list_changed(account, at_head);
     }
 
     /// A resident page leaves to make room.
@@ -618,8 +620,10 @@ impl Directory {
         let tenant = &mut self.tenants[owner.index()];
         tenant.frames -= 1;
         let account = tenant.account;
-        self.accounts[account.index()].ledger.unlink(&mut self.frames, frame);
-        self.ledger_changed(account);
+        let ledger = &mut self.accounts[account.index()].ledger;
+        let at_head = ledger.head == frame;
+        ledger.unlink(&mut self.frames, frame);
+        self.list_changed(account, at_head);
         self.vacate_tenant(owner);
     }
 
@@ -639,6 +643,14 @@ impl Directory {
     pub(crate) fn account_of(&mut self, tenant: TenantId) -> &mut Account {
         let account = self.account(tenant);
         &mut self.accounts[account.index()]
+    }
+
+    /// Brings the heads up to date after a change of the account's list, which was `at_head` or has changed its length.
+    #[inline]
+    pub(crate) fn list_changed(&mut self, account: AccountId, at_head: bool) {
+        if at_head || self.floors_frames > 0 {
+            self.ledger_changed(account);
+        }
     }
 
     /// Brings the heads up to date after a change of the account's list, floor or size.

@@ -66,6 +66,7 @@ impl DepartedPages {
         Self { lines: vec![[Entry(0); WAYS]; lines] }
     }
 
+    /// The line of `page`, and its mark there, which no empty place has.
     #[inline]
     fn place(&self, page: PageId) -> (usize, u16) {
         let hash = mix64(page.0);
@@ -77,20 +78,20 @@ impl DepartedPages {
     pub fn insert(&mut self, page: PageId, departed: Departed, now: u32) {
         let (line, mark) = self.place(page);
         let line = &mut self.lines[line];
-        let age = |entry: &Entry| match entry.0 {
-            0 => u32::MAX,
-            _ => now.wrapping_sub(entry.last()),
-        };
-        let same = line.iter().position(|entry| entry.mark() == mark && entry.0 != 0);
-        let way =
-            same.unwrap_or_else(|| (0..WAYS).max_by_key(|way| age(&line[*way])).expect("a line has entries"));
+        let way = line.iter().position(|entry| entry.mark() == mark).unwrap_or_else(|| {
+            let ages = line.each_ref().map(|entry| match entry.0 {
+                0 => u32::MAX,
+                _ => now.wrapping_sub(entry.last()),
+            });
+            (0..WAYS).max_by_key(|way| ages[*way]).expect("a line has entries")
+        });
         line[way] = Entry::new(mark, departed);
     }
 
     /// `page` returns: what is remembered of it.
     pub fn take(&mut self, page: PageId) -> Option<Departed> {
         let (line, mark) = self.place(page);
-        let entry = self.lines[line].iter_mut().find(|entry| entry.mark() == mark && entry.0 != 0)?;
+        let entry = self.lines[line].iter_mut().find(|entry| entry.mark() == mark)?;
         let departed = entry.page();
         *entry = Entry(0);
         Some(departed)
@@ -99,7 +100,7 @@ impl DepartedPages {
     /// What is remembered of `page`.
     pub fn find(&self, page: PageId) -> Option<Departed> {
         let (line, mark) = self.place(page);
-        let entry = self.lines[line].iter().find(|entry| entry.mark() == mark && entry.0 != 0)?;
+        let entry = self.lines[line].iter().find(|entry| entry.mark() == mark)?;
         Some(entry.page())
     }
 
