@@ -30,6 +30,7 @@ impl Shadows {
     /// How many sets there are.
     pub const SETS: usize = 8;
 
+    #[cfg(test)]
     pub fn all() -> impl Iterator<Item = Self> {
         (0..Self::SETS as u8).map(Self)
     }

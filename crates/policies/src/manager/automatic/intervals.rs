@@ -241,13 +241,13 @@ impl Classes {
         (bucket as usize).min(BUCKETS - 1)
     }
 
-    /// A sampled page was used in `class`. Returns whether the values of the class changed.
-    pub fn begin(&mut self, class: Class) -> bool {
+    /// A sampled page was used in `class`.
+    pub fn begin(&mut self, class: Class) {
         self.for_line(class, |counts| {
             counts.waiting[0] += 1;
             counts.waiting_pages += 1;
         });
-        self.refresh(class)
+        self.refresh(class);
     }
 
     /// A sampled page of `class` waits on: it is now in another bucket.
@@ -260,8 +260,9 @@ impl Classes {
         self.refresh(class);
     }
 
-    /// A sampled page of `class`, counted as waiting in bucket `counted`, was used again or forgotten at `age`.
-    pub fn end(&mut self, class: Class, counted: usize, age: u32, reused: bool) {
+    /// A sampled page of `class`, counted as waiting in bucket `counted`, was used again or forgotten at `age`. Returns whether
+    /// the values of the class changed.
+    pub fn end(&mut self, class: Class, counted: usize, age: u32, reused: bool) -> bool {
         let bucket = self.bucket(age);
         let (reused, old) = (f32::from(reused), f32::from(bucket >= self.young));
         self.for_line(class, |counts| {
@@ -277,7 +278,7 @@ impl Classes {
         if !counts.held && counts.waiting_pages == 0 {
             self.free.push(class);
         }
-        self.refresh(class);
+        self.refresh(class)
     }
 
     /// What pages of `class` are worth.

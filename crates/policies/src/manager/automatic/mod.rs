@@ -21,7 +21,9 @@ mod arc;
 mod by_class;
 mod departed;
 mod experts;
+mod holdings;
 mod intervals;
+mod labels;
 mod orders;
 mod samples;
 mod streams;
@@ -30,7 +32,6 @@ mod tests;
 mod turns;
 
 use super::{Block, Manager, StreamReport};
-use crate::detect;
 use crate::ids::{Access, FrameId, PageId};
 use crate::list::{NIL, lengthen};
 use crate::random::SplitMix64;
@@ -229,7 +230,8 @@ impl Automatic {
         let (samples, followed) = (&self.samples, self.judge.followed());
         let share_min = if samples.is_complete() { PRICE_MIN_SHARE } else { PRICE_MIN_SHARE_OF_SAMPLE };
         let price_min = (capacity as f32 * share_min).max(1.0);
-        let price = |expert| (samples.difference(expert, followed) as f32 * PRICE_SHARE).max(price_min);
+        let price =
+            |expert| (samples.holdings().difference(expert, followed) as f32 * PRICE_SHARE).max(price_min);
         if self.judge.score(had, capacity, price) {
             self.follow();
         } else if followed != Expert::Value && !samples.is_complete() && !self.is_undecided {
@@ -317,7 +319,7 @@ impl Automatic {
             let slot = self.learn(&access);
             self.samples.count_ahead(slot);
         }
-        self.samples.stray(busy)
+        self.samples.holdings().stray(busy)
     }
 
     /// The page of least value; if it is in use, one of those used right before and after it.
@@ -568,32 +570,4 @@ impl Manager for Automatic {
         self.streams.check_invariants();
         self.classes.check_invariants(self.streams.held(), self.samples.waiting());
     }
-}
-
-/// Evidence on which a stream is labelled, in pages: as much as AMP asks for.
-const LABEL_PAGES: f32 = 16.0;
-/// The share of pages used again below which a stream is a one-shot scan.
-const ONE_SHOT_SHARE: f32 = 1.0 / 16.0;
-/// How much more a page must be worth at one age than at another for the order to have a name.
-const LABEL_RATIO: f32 = 1.5;
-
-/// Names what the stream's classes have learned. For reports only.
-#[cold]
-fn label(streams: &mut Streams, classes: &Classes, stream: u16) {
-    let evidence = classes.evidence(streams[stream].classes());
-    if evidence.pages < LABEL_PAGES {
-        return;
-    }
-    let class = classes.richest(streams[stream].classes());
-    let [young, old] = classes.young_and_old(class);
-    let label = if evidence.reused < ONE_SHOT_SHARE * evidence.pages {
-        detect::Class::OneShot
-    } else if old > LABEL_RATIO * young {
-        detect::Class::Looping
-    } else if young > LABEL_RATIO * old {
-        detect::Class::Temporal
-    } else {
-        detect::Class::Probabilistic
-    };
-    streams[stream].set_label(label);
 }

@@ -6,14 +6,16 @@
 //! another does not is what following the other is worth.
 //!
 //! While every page is sampled, the shadows are as large as the cache, and the cache follows one exactly: it gives up
-//! what the shadow does not hold ([`Samples::stray`]).
+//! what the shadow does not hold ([`Holdings::stray`]).
 
 use super::arc::{Arc, Place};
 use super::by_class::PagesByClass;
 use super::experts::{Expert, Shadows};
+use super::holdings::Holdings;
 use super::intervals::{Class, Classes, NONE};
+use super::labels::label;
 use super::streams::Streams;
-use crate::ids::{FrameId, PageId};
+use crate::ids::PageId;
 use crate::list::{Links, List, NIL};
 use crate::random::mix64;
 use crate::slot_index::SlotIndex;
@@ -30,8 +32,6 @@ const LEARNED_FRAMES_MIN: u32 = 512;
 const RATE_MAX: u32 = 16;
 /// Remembered pages that a shadow still holds and that get another round, at most, before one is forgotten.
 const ROUNDS_MAX: u32 = 8;
-/// Frames in use passed over for one that the shadow does not hold.
-const STRAYS_TRIED: usize = 16;
 
 #[derive(Clone, Copy)]
 struct Sample {
@@ -53,6 +53,16 @@ struct Sample {
     arc: Place,
     /// Whether its access was counted before the page came in.
     ahead: bool,
+}
+
+impl Sample {
+    /// The page, whose intervals are learned, is used again at `now`, or forgotten.
+    #[inline]
+    fn end_wait(&self, now: u32, reused: bool, classes: &mut Classes, streams: &mut Streams) {
+        if classes.end(self.class, usize::from(self.bucket), now.wrapping_sub(self.last), reused) {
+            label(&mut streams[self.stream], classes);
+        }
+    }
 }
 
 /// An access to a sampled page.
@@ -99,14 +109,8 @@ pub(super) struct Samples {
     /// The numbers taken.
     by_class: PagesByClass,
     index: SlotIndex,
-    /// How many pages each set of shadows holds.
-    held: [u32; Shadows::SETS],
-    /// The shadow that the cache follows.
-    followed: Expert,
-    /// While every page is sampled: the frames whose page the followed shadow does not hold, in the order in which it
-    /// gave them up.
-    strays: List,
-    stray_links: Links,
+    /// What each shadow holds, and, while every page is sampled, the frames whose page the followed one does not.
+    holdings: Holdings,
     /// The next sample whose age is looked at; the first if there is none.
     cursor: usize,
     /// The sample whose access was counted ahead last.
@@ -137,10 +141,7 @@ impl Samples {
             vacant: Vec::new(),
             by_class: PagesByClass::default(),
             index: SlotIndex::default(),
-            held: [0; Shadows::SETS],
-            followed,
-            strays: List::new(),
-            stray_links: Links::default(),
+            holdings: Holdings::new(followed, rate == 1),
             cursor: 0,
             latest_ahead: NIL,
         }
@@ -179,12 +180,9 @@ impl Samples {
         ((frames + (self.rate - 1)) >> self.rate.trailing_zeros()).max(1)
     }
 
-    /// How many pages the shadow of `a` holds that the one of `b` does not.
-    pub fn difference(&self, a: Expert, b: Expert) -> u32 {
-        if a == b {
-            return 0;
-        }
-        Shadows::divided(a, b).map(|set| self.held[set.index()]).iter().sum()
+    /// What each shadow holds.
+    pub fn holdings(&self) -> &Holdings {
+        &self.holdings
     }
 
     /// The share of the cache that ARC gives to pages used once.
@@ -237,7 +235,7 @@ impl Samples {
     ) -> Sampled {
         let SampledAccess { page, now, slot, frames, .. } = *access;
         let (capacity, known) = (self.capacity(frames), slot != NIL);
-        let (slot, forgotten) = if known { (slot, NIL) } else { self.admit(page, now, classes) };
+        let (slot, forgotten) = if known { (slot, NIL) } else { self.admit(page, now, classes, streams) };
         let sample = &mut self.samples[slot as usize];
         let had = sample.held;
         let is_learned = if known { sample.class != NONE } else { Self::is_drawn(page, self.learning_rate) };
@@ -281,15 +279,12 @@ impl Samples {
                 streams.use_by_another();
             }
             if is_learned {
-                let age = now.wrapping_sub(sample.last);
-                classes.end(sample.class, usize::from(sample.bucket), age, true);
+                sample.end_wait(now, true, classes, streams);
             }
         }
         if is_learned {
             sample.class = streams.class_to_learn(classes, stream, kind);
-            if classes.begin(sample.class) {
-                super::label(streams, classes, stream);
-            }
+            classes.begin(sample.class);
         }
         (sample.last, sample.stream, sample.kind, sample.bucket) = (now, stream, kind, 0);
         streams.class(stream, kind)
@@ -300,23 +295,7 @@ impl Samples {
         let sample = &mut self.samples[slot as usize];
         sample.frame = frame;
         sample.ahead = false;
-        if self.rate == 1 {
-            let held = sample.held.has(self.followed);
-            self.set_stray(frame, !held);
-        }
-    }
-
-    /// `frame` now holds a page that the followed shadow does not, or no longer.
-    fn set_stray(&mut self, frame: u32, is_stray: bool) {
-        match (is_stray, self.stray_links.is_linked(frame)) {
-            (true, false) => {
-                // A page that is on its way into a new frame may change whom the cache follows.
-                self.stray_links.grow_to(frame);
-                self.strays.push_tail(&mut self.stray_links, frame);
-            }
-            (false, true) => self.strays.remove(&mut self.stray_links, frame),
-            _ => {}
-        }
+        self.holdings.settle(sample.held, frame);
     }
 
     /// The access for which the page of `slot` is to come in has been counted.
@@ -344,7 +323,7 @@ impl Samples {
         if let Some(sample) = self.samples.get_mut(slot as usize) {
             sample.frame = NIL;
         }
-        self.set_stray(frame, false);
+        self.holdings.set_stray(frame, false);
     }
 
     /// Looks at the ages of the next `count` samples, so that pages that nobody uses again count as such.
@@ -373,31 +352,24 @@ impl Samples {
 
     /// From now on the cache follows `expert`. `forgotten` are the frames whose pages are not remembered.
     pub fn follow(&mut self, expert: Expert, forgotten: impl Iterator<Item = u32>) {
-        self.followed = expert;
+        self.holdings.follow(expert);
         if !self.is_complete() {
             return;
         }
-        while self.strays.pop_head(&mut self.stray_links).is_some() {}
-        forgotten.for_each(|frame| self.set_stray(frame, true));
+        forgotten.for_each(|frame| self.holdings.set_stray(frame, true));
         let mut slot = self.recency.head();
         while slot != NIL {
             let Sample { frame, held, .. } = self.samples[slot as usize];
             if frame != NIL && !held.has(expert) {
-                self.set_stray(frame, true);
+                self.holdings.set_stray(frame, true);
             }
             slot = self.links.next(slot);
         }
     }
 
-    /// A frame whose page the followed shadow does not hold.
-    pub fn stray(&self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
-        let frames = self.strays.iter(&self.stray_links).take(STRAYS_TRIED);
-        frames.map(FrameId).find(|frame| !busy(*frame))
-    }
-
     /// A slot for a page not remembered, in no list; the caller sets the rest. Also the frame of the page that was
     /// forgotten for it, if it is in one.
-    fn admit(&mut self, page: PageId, now: u32, classes: &mut Classes) -> (u32, u32) {
+    fn admit(&mut self, page: PageId, now: u32, classes: &mut Classes, streams: &mut Streams) -> (u32, u32) {
         let sample = Sample {
             page,
             last: now,
@@ -411,7 +383,7 @@ impl Samples {
             arc: Place::Out,
             ahead: false,
         };
-        self.held[Shadows::default().index()] += 1;
+        self.holdings.add();
         let mut forgotten = NIL;
         let slot = if self.samples.len() < self.samples_max as usize {
             self.samples.push(sample);
@@ -420,7 +392,7 @@ impl Samples {
             self.arc.grow_to(slot);
             slot
         } else {
-            let slot = self.forget_oldest(now, classes);
+            let slot = self.forget_oldest(now, classes, streams);
             forgotten = std::mem::replace(&mut self.samples[slot as usize], sample).frame;
             slot
         };
@@ -429,7 +401,7 @@ impl Samples {
     }
 
     /// Forgets the oldest sample; one that ARC or the shadow by value holds gets another round behind what LRU holds.
-    fn forget_oldest(&mut self, now: u32, classes: &mut Classes) -> u32 {
+    fn forget_oldest(&mut self, now: u32, classes: &mut Classes, streams: &mut Streams) -> u32 {
         for _ in 0..ROUNDS_MAX {
             let oldest = self.recency.head();
             let held = self.samples[oldest as usize].held;
@@ -445,7 +417,7 @@ impl Samples {
         let slot = self.recency.head();
         let sample = self.samples[slot as usize];
         if sample.class != NONE {
-            classes.end(sample.class, usize::from(sample.bucket), now.wrapping_sub(sample.last), false);
+            sample.end_wait(now, false, classes, streams);
         }
         self.unlink(slot);
         self.arc.forget(slot, sample.arc);
@@ -458,7 +430,7 @@ impl Samples {
         if self.samples[slot as usize].held.has(Expert::Lru) {
             self.set_held(slot, Expert::Lru, false);
         }
-        self.held[Shadows::default().index()] -= 1;
+        self.holdings.remove();
         self.index.remove(sample.page.0, |slot| self.samples[slot as usize].page.0);
         slot
     }
@@ -466,13 +438,7 @@ impl Samples {
     /// The shadow of `expert` now holds `slot`, or no longer.
     fn set_held(&mut self, slot: u32, expert: Expert, holds: bool) {
         let sample = &mut self.samples[slot as usize];
-        self.held[sample.held.index()] -= 1;
-        sample.held.set(expert, holds);
-        self.held[sample.held.index()] += 1;
-        let frame = sample.frame;
-        if expert == self.followed && frame != NIL && self.rate == 1 {
-            self.set_stray(frame, !holds);
-        }
+        self.holdings.set(&mut sample.held, sample.frame, expert, holds);
     }
 
     /// Takes `slot` out of the list; that LRU holds it stays marked.
@@ -504,15 +470,15 @@ impl Samples {
     }
 
     fn enter_arc(&mut self, slot: u32, capacity: u32) {
-        let place = self.samples[slot as usize].arc;
-        let mut arc = std::mem::take(&mut self.arc);
+        let Self { arc, samples, holdings, .. } = self;
+        let place = samples[slot as usize].arc;
         arc.access(slot, place, capacity, &mut |slot, place| {
-            let before = std::mem::replace(&mut self.samples[slot as usize].arc, place);
+            let sample = &mut samples[slot as usize];
+            let before = std::mem::replace(&mut sample.arc, place);
             if before.is_resident() != place.is_resident() {
-                self.set_held(slot, Expert::Arc, place.is_resident());
+                holdings.set(&mut sample.held, sample.frame, Expert::Arc, place.is_resident());
             }
         });
-        self.arc = arc;
     }
 
     /// Makes room in the shadow by value, and gives `slot`, which is used now, a number there.
@@ -552,7 +518,7 @@ impl Samples {
             + (self.kept.capacity() + self.vacant.capacity()) * size_of::<u32>()
             + self.by_class.metadata_bytes()
             + self.links.memory_bytes()
-            + self.stray_links.memory_bytes()
+            + self.holdings.metadata_bytes()
             + self.arc.metadata_bytes()
             + self.index.memory_bytes()
     }
@@ -561,15 +527,10 @@ impl Samples {
     /// wrongly listed as a stray.
     pub fn check_invariants(&self, frames: u32, sample_in: impl Fn(u32) -> Option<u32>) {
         self.recency.check_invariants(&self.links);
-        self.strays.check_invariants(&self.stray_links);
-        for frame in 0..frames {
-            let is_held = |slot: u32| {
-                let sample = self.samples.get(slot as usize);
-                sample.is_some_and(|sample| sample.held.has(self.followed))
-            };
-            let is_stray = self.is_complete() && sample_in(frame).is_some_and(|slot| !is_held(slot));
-            assert_eq!(self.stray_links.is_linked(frame), is_stray, "whether frame {frame} is a stray");
-        }
+        let held =
+            |slot: u32| self.samples.get(slot as usize).map_or_else(Shadows::default, |sample| sample.held);
+        let held_in = |frame: u32| sample_in(frame).map(held);
+        self.holdings.check_invariants(self.samples.iter().map(|sample| sample.held), frames, held_in);
         self.index.check_invariants(|slot| self.samples[slot as usize].page.0);
         self.arc.check_invariants(self.samples.iter().map(|sample| sample.arc));
         assert_eq!(self.recency.len() as usize, self.samples.len(), "samples listed");
@@ -587,10 +548,6 @@ impl Samples {
         }
         let last = |slot: u32| self.samples.get(slot as usize).map(|sample| sample.last);
         self.by_class.check_invariants(self.kept.len() as u32, |number| last(self.kept[number as usize]));
-        for set in Shadows::all() {
-            let count = self.samples.iter().filter(|sample| sample.held == set).count();
-            assert_eq!(self.held[set.index()] as usize, count, "pages that {set:?} hold");
-        }
         for (slot, sample) in self.samples.iter().enumerate() {
             assert_eq!(sample.held.has(Expert::Arc), sample.arc.is_resident(), "place of a page in ARC");
             assert_eq!(

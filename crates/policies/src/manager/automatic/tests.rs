@@ -2,6 +2,7 @@
 //! Method: a small pool of which few pages are sampled, as in large ones; random accesses, and experts followed at random.
 
 use super::*;
+use crate::detect::Class;
 use crate::ids::{ContextId, FileId, TenantId};
 
 const FRAMES: u32 = 120;
@@ -186,4 +187,16 @@ fn streams_that_leave_their_pages_to_others_are_not_followed_first() {
         (1000..1021).for_each(|page| pool.access(page, 9, |_| 0));
         assert_eq!(pool.manager.judge.followed(), expected);
     }
+}
+
+#[test]
+fn streams_are_named_by_what_becomes_of_their_pages() {
+    let mut pool = Pool::new(3);
+    for at in 0..6000u64 {
+        pool.access(at % 150, 1, |frames| at as u32 % frames);
+        pool.access(1000 + at, 2, |frames| at as u32 % frames);
+    }
+    let mut named = Vec::new();
+    pool.manager.streams(&mut |stream| named.push((stream.context.0, stream.class)));
+    assert_eq!(named, [(1, Class::Looping), (2, Class::OneShot)]);
 }
