@@ -4,6 +4,8 @@
 
 mod cache;
 
+use std::collections::{BTreeSet, HashMap};
+
 use bufpool_policies::classic::PolicyKind;
 use bufpool_policies::{
     DEFAULT_TENANT, DirectoryError, ManagerKind, PageId, SplitMix64, StreamReport, TenantId,
@@ -56,6 +58,67 @@ fn loops_cost_little_more_than_the_optimum_after_the_second_pass() {
             // Where every page is sampled nothing but the change from pass to pass costs misses.
             let limit = if frames < 4096 { 1.02 } else { 1.05 };
             assert!(ours as f64 <= limit * optimum, "{at}: {ours}, OPT {optimum}");
+        }
+    }
+}
+
+/// Misses of OPT in `frames` frames, of the accesses from `from` on.
+fn optimum(pages: &[u64], from: usize, frames: usize) -> usize {
+    let mut next = HashMap::new();
+    let mut uses: Vec<usize> =
+        (0..pages.len()).rev().map(|at| next.insert(pages[at], at).unwrap_or(usize::MAX)).collect();
+    uses.reverse();
+    let (mut held, mut misses) = (BTreeSet::new(), 0);
+    for (at, page) in pages.iter().enumerate() {
+        let is_hit = held.remove(&(at, *page));
+        misses += usize::from(!is_hit && at >= from);
+        if !is_hit && held.len() == frames {
+            held.pop_last();
+        }
+        held.insert((uses[at], *page));
+    }
+    misses
+}
+
+/// Now and then come two pages that a loop did not have, each used twice or three times, and never again.
+#[test]
+fn pages_that_come_once_cost_a_loop_their_own_misses() {
+    for (length, every) in [(1170u64, 1000u64), (1170, 200), (1170, 50), (5000, 50)] {
+        let (mut random, mut pages, mut new) = (SplitMix64::new(length + every), Vec::new(), 1 << 30);
+        for at in 0..8 * length {
+            pages.push(at % length);
+            if at > length && random.below(every) == 0 {
+                pages.extend([0, 0, 1, 1, 0].map(|page| new + page));
+                new += 2;
+            }
+        }
+        for percent in [50, 80, 90, 97] {
+            let (frames, from) = (length * percent / 100, pages.len() / 4);
+            for kind in KINDS {
+                let mut cache = managed(frames as u32, kind);
+                misses(&mut cache, pages[..from].iter().copied());
+                let ours = misses(&mut cache, pages[from..].iter().copied());
+                let optimum = optimum(&pages, from, frames as usize);
+                let at = format!("{kind}, {frames} frames for {length} pages, others every {every}");
+                assert!(ours as f64 <= 1.05 * optimum as f64, "{at}: {ours}, OPT {optimum}");
+            }
+        }
+    }
+}
+
+/// A loop that becomes longer by a quarter: what it grew by is kept as the rest is from its second time on.
+#[test]
+fn what_a_loop_grows_by_is_of_it_when_it_comes_back() {
+    let lengths = [800, 800, 800, 1000, 1000, 1000, 1000, 1000];
+    let pages: Vec<u64> = lengths.into_iter().flat_map(|length| 0..length).collect();
+    let from = pages.len() - 4 * 1000;
+    for kind in KINDS {
+        for frames in [400, 600, 780] {
+            let mut cache = managed(frames as u32, kind);
+            misses(&mut cache, pages[..from].iter().copied());
+            let ours = misses(&mut cache, pages[from..].iter().copied());
+            let optimum = optimum(&pages, from, frames);
+            assert!(ours as f64 <= 1.05 * optimum as f64, "{kind}, {frames} frames: {ours}, OPT {optimum}");
         }
     }
 }

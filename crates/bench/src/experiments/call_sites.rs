@@ -15,6 +15,7 @@ use indicatif::ProgressBar;
 use super::{Context, Experiment, Finding, Verdict};
 use crate::baselines::{self, Row};
 use crate::parallel;
+use crate::random::Random;
 use crate::simulate::{By, Counts, NextUses, Scheme, Setup, simulate};
 use crate::streams::{Advice, Settings, find};
 use crate::trace::{Item, LoadOptions, Reader, Reference, Trace};
@@ -323,17 +324,46 @@ fn loops(context: &Context) -> Result<Vec<Finding>> {
             parallel::map(one.sizes.len(), context.jobs, |at| loop_point(one, one.sizes[at], context.seed));
         findings.extend(rows.into_iter().collect::<Result<Vec<Finding>>>()?);
     }
-    findings.push(loops_of_many_sizes(&made, context)?);
-    Ok(findings)
-}
-
-/// Loops of all lengths, of which more or less does not fit: nothing in the manager may suit but a few.
-fn loops_of_many_sizes(made: &dyn Fn(u64, u64, &[u32]) -> Loop, context: &Context) -> Result<Finding> {
+    // Of all lengths, of which more or less does not fit: nothing in the manager may suit but a few.
     let lengths = [100, 250, 600, 1170, 3000, 5000, 9000, 15_360, 20_000];
-    let loops = lengths.map(|blocks| {
+    let pure = lengths.map(|blocks| {
         let sizes = [30, 50, 70, 85, 92, 95, 97, 98].map(|percent| (blocks * percent / 100) as u32);
         made(blocks, 4, &sizes)
     });
+    let what = "loops of 100 to 20,000 blocks, 4 passes, frames for 30 to 98 % of them";
+    findings.push(near_the_optimum(what, &pure, context)?);
+    let lengths =
+        [1170, 5000].into_iter().flat_map(|blocks| [1000, 200, 100, 50].map(|every| (blocks, every)));
+    let disturbed: Vec<Loop> =
+        lengths.map(|(blocks, every)| disturbed_loop(blocks, every, context.seed)).collect();
+    let what = "loops of 1,170 and 5,000 blocks, 8 passes, into which two others come after every 50 to 1,000, \
+                frames for 50 to 97 % of them";
+    findings.push(near_the_optimum(what, &disturbed, context)?);
+    Ok(findings)
+}
+
+/// A loop into which come, after `every` accesses on average, two blocks that are used twice or three times and never again.
+fn disturbed_loop(blocks: u64, every: u64, seed: u64) -> Loop {
+    let mut random = Random::new(seed);
+    let (mut items, mut new) = (Vec::new(), blocks);
+    let access = |block| Item::Access(Reference { block, site: 0, tenant: 0 });
+    for at in 0..8 * blocks {
+        items.push(access(at % blocks));
+        if at > blocks && random.below(every) == 0 {
+            items.extend([0, 0, 1, 1, 0].map(|block| access(new + block)));
+            new += 2;
+        }
+    }
+    Loop {
+        name: format!("a disturbed loop of {blocks} blocks"),
+        two_passes: items.len() / 4,
+        items,
+        sizes: [50, 80, 90, 97].map(|percent| (blocks * percent / 100) as u32).into(),
+    }
+}
+
+/// How many points of `loops` are within 5 % of OPT.
+fn near_the_optimum(what: &str, loops: &[Loop], context: &Context) -> Result<Finding> {
     let points: Vec<(&Loop, u32)> =
         loops.iter().flat_map(|one| one.sizes.iter().map(move |frames| (one, *frames))).collect();
     let found = parallel::map(points.len(), context.jobs, |at| {
@@ -344,7 +374,7 @@ fn loops_of_many_sizes(made: &dyn Fn(u64, u64, &[u32]) -> Loop, context: &Contex
     let near = found.iter().filter(|(ours, opt)| *ours as f64 <= 1.05 * *opt as f64).count();
     let worst = found.iter().map(|(ours, opt)| *ours as f64 / (*opt).max(1) as f64).fold(0.0, f64::max);
     Ok(finding(
-        "loops of 100 to 20,000 blocks, 4 passes, frames for 30 to 98 % of them: points within 1.05 of OPT",
+        &format!("{what}: points within 1.05 of OPT"),
         "",
         format!("{near} of {}, worst {worst:.3}", found.len()),
         "all",

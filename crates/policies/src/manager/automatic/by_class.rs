@@ -9,7 +9,7 @@
 //! but for finding the least number of an array.
 
 use super::TIME_PER_MISS;
-use super::intervals::{Class, Classes};
+use super::intervals::{Class, Classes, STRAY};
 use crate::list::{Links, List, NIL, lengthen};
 
 /// Other classes looked at with each question. 1 and 2 give misses within 0.1 %.
@@ -207,6 +207,8 @@ impl PagesByClass {
 
     /// The least valuable page, about; none if no page is listed. `age` tells how long ago a page was used.
     pub fn least(&mut self, classes: &Classes, age: impl Fn(u32) -> u32) -> Option<u32> {
+        // Strays lose their value sooner than others.
+        self.look(usize::from(STRAY), classes, &age);
         for _ in 0..REVIEWED {
             self.reviewed = if self.reviewed + 1 < self.by_class.len() { self.reviewed + 1 } else { 0 };
             self.look(self.reviewed, classes, &age);

@@ -19,21 +19,28 @@ pub(super) type Class = u16;
 /// No class.
 pub(super) const NONE: Class = Class::MAX;
 
-/// Kinds of pages told apart, by the interval between their last two uses; the classes below this number are the
-/// tenant's, one a kind.
-pub(super) const KINDS: usize = 5;
+/// Kinds of pages told apart, by the interval between their last two uses but for strays; the classes below this number
+/// are the tenant's, one a kind.
+pub(super) const KINDS: usize = 6;
 /// A class that never learns: its pages lose value with age, as under LRU.
 pub(super) const UNLEARNED: Class = KINDS as Class;
+/// A class that never learns: what pages of the kind [`STRAY`] are worth.
+const STRAYS: Class = UNLEARNED + 1;
 /// Classes that no stream holds.
-const OWN: usize = KINDS + 1;
+const OWN: usize = KINDS + 2;
 /// The kind of a page whose use before the last is not remembered.
 pub(super) const NEW: u8 = 0;
-/// The tenant's class of pages used again within the shortest of [`KIND_BOUNDS`].
-const SOON: Class = 1;
+/// The kind of a page used again within the shortest of [`KIND_BOUNDS`].
+const SOON: u8 = 1;
+/// The kind of a page used again after the longest of them.
+const LONGEST: u8 = 4;
+/// The kind of a page that is new to a stream that goes round, until it is used again and not soon. Those of all streams
+/// are in the tenant's class.
+pub(super) const STRAY: u8 = 5;
 /// The intervals at which the further kinds begin, in turnovers: pages that stay under any policy, under most, only if
 /// they are chosen well, and not without great luck. Bounds moved by half give misses within 0.1 % where there are call sites,
 /// within 1.2 % where there are none.
-const KIND_BOUNDS: [f32; KINDS - 2] = [1.0 / 16.0, 0.5, 2.0];
+const KIND_BOUNDS: [f32; LONGEST as usize - 1] = [1.0 / 16.0, 0.5, 2.0];
 
 /// Ages told apart: four buckets an octave over ten octaves.
 const BUCKETS: usize = 40;
@@ -51,6 +58,10 @@ const PRIOR_HAZARD: f32 = 0.05;
 /// The share of a stream's pages, of those that are not young, that must have been used again for the stream to be taken
 /// for a loop while they come back in turn. 0.8 to 0.95 give misses within 0.1 %.
 const IN_TURN_SHARE: f32 = 0.9;
+/// What a stray is worth when it is used, times a turnover; nothing once it is as old as the youngest bucket is wide. A
+/// page just used of a loop that just does not fit is worth half of that, since its turn comes after an eighth of a turnover: a
+/// stray goes before such a page once one frame in 256 might have been replaced, one in 128 where the loop is longer.
+const STRAY_VALUE: f32 = 16.0;
 /// A class's values are worked out anew when this share of its evidence is new (a 16th to a quarter give
 /// misses within 0.3 %), and more than `NEW_PAGES_MIN` pages.
 const NEW_SHARE: f32 = 1.0 / 8.0;
@@ -149,7 +160,7 @@ pub(super) struct Classes {
     /// One over the width of each bucket.
     inverse_widths: Values,
     /// The ages at which kinds begin.
-    kind_ages: [u32; KINDS - 2],
+    kind_ages: [u32; LONGEST as usize - 1],
     /// Ages below this bucket are young: they say nothing about whom to replace.
     young: usize,
     /// Old pages after which a class halves its counts.
@@ -179,6 +190,10 @@ impl Classes {
             memory_pages,
         };
         classes.inverse_widths[BUCKETS] = 0.0;
+        classes.valued_as[usize::from(STRAY)] = STRAYS;
+        let strays = &mut classes.values[usize::from(STRAYS)];
+        *strays = [0.0; BUCKETS + 1];
+        strays[0] = STRAY_VALUE / turnover_time;
         classes.young = classes.bucket((turnover_time / 8.0) as u32);
         classes
     }
@@ -193,6 +208,11 @@ impl Classes {
     #[inline]
     pub fn is_soon(&self, interval: u32) -> bool {
         interval < self.kind_ages[0]
+    }
+
+    /// Whether pages used again after `interval` may have left and been forgotten.
+    pub fn is_longest(&self, interval: u32) -> bool {
+        self.kind(interval) == LONGEST
     }
 
     /// A class that knows what the tenant's class of `kind` knows; none if there are as many as there may be.
@@ -369,10 +389,10 @@ impl Classes {
         match self.counts[usize::from(class)].parent {
             NONE => {
                 self.forget(class);
-                let next = usize::from(class) + 1;
-                let prior = match class {
-                    0..=SOON => [PRIOR_HAZARD; BUCKETS],
-                    _ => self.hazards[if next < KINDS { next } else { usize::from(NEW) }],
+                let prior = match class as u8 {
+                    NEW | SOON | STRAY => [PRIOR_HAZARD; BUCKETS],
+                    LONGEST => self.hazards[usize::from(NEW)],
+                    kind => self.hazards[usize::from(kind) + 1],
                 };
                 let hazard = self.counts[usize::from(class)].hazard(&prior, TENANT_PRIOR_PAGES);
                 self.hazards[usize::from(class)] = hazard;
@@ -544,8 +564,10 @@ mod tests {
             classes.begin(3);
             classes.end(3, 0, 1600, true);
         }
-        (0..KINDS as Class).rev().for_each(|kind| classes.refresh_cold(kind));
-        for (kind, rises) in [(Class::from(NEW), false), (SOON, false), (2, true), (3, true), (4, false)] {
+        (0..=LONGEST).rev().for_each(|kind| classes.refresh_cold(Class::from(kind)));
+        for (kind, rises) in
+            [(Class::from(NEW), false), (Class::from(SOON), false), (2, true), (3, true), (4, false)]
+        {
             let value = |age| classes.value(classes.values(kind), age);
             assert_eq!(value(1200) > value(100), rises, "kind {kind}");
         }
@@ -558,10 +580,8 @@ mod tests {
             classes.begin(Class::from(NEW));
             classes.end(Class::from(NEW), 0, 1600, true);
         }
-        [NEW, KINDS as u8 - 1, KINDS as u8 - 2]
-            .into_iter()
-            .for_each(|kind| classes.refresh_cold(Class::from(kind)));
-        for kind in [KINDS as Class - 1, KINDS as Class - 2] {
+        [NEW, LONGEST, LONGEST - 1].into_iter().for_each(|kind| classes.refresh_cold(Class::from(kind)));
+        for kind in [LONGEST, LONGEST - 1].map(Class::from) {
             let value = |age| classes.value(classes.values(kind), age);
             assert!(value(1200) > value(100), "kind {kind}");
         }

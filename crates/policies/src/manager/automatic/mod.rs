@@ -295,9 +295,14 @@ impl Automatic {
         (self.acting, self.acting_since) = (self.judge.followed(), self.now);
     }
 
-    /// The kind of a page that comes in now and was in the pool when `departed` was noted.
-    fn kind_of(&self, departed: Option<Departed>, now: u32) -> u8 {
-        departed.map_or(NEW, |departed| self.classes.kind(now.wrapping_sub(departed.last)))
+    /// The kind of a page that `stream` uses and that comes in now; it was in the pool when `departed` was noted.
+    fn kind_of(&self, stream: u16, departed: Option<Departed>, now: u32) -> u8 {
+        match departed {
+            Some(Departed { last, kind, .. }) => {
+                self.streams.kind(&self.classes, stream, now.wrapping_sub(last), kind)
+            }
+            None => self.streams.kind_of_unknown(&self.classes, stream),
+        }
     }
 
     /// While every page is sampled: learns from the access that misses, so that the shadow followed makes room for its
@@ -313,7 +318,7 @@ impl Automatic {
         {
             let now = self.now.wrapping_add(TIME_PER_MISS);
             let stream = self.streams.find(&mut self.classes, access.context, access.file, now);
-            let kind = self.kind_of(self.departed.find(access.page), now);
+            let kind = self.kind_of(stream, self.departed.find(access.page), now);
             let frames = self.own.len() as u32;
             let access = SampledAccess { page: access.page, stream, kind, now, slot: known, frames };
             let slot = self.learn(&access);
@@ -387,7 +392,7 @@ impl Manager for Automatic {
         self.own.push(frame);
         let stream = self.streams.find(&mut self.classes, block.context, block.file, now);
         let departed = self.departed.take(block.page);
-        let kind = self.kind_of(departed, now);
+        let kind = self.kind_of(stream, departed, now);
         let twice =
             departed.is_some_and(|departed| self.samples.arc_remembers(departed.twice, departed.last));
         let (mut sample, mut marks) = (NIL, 0);
@@ -439,8 +444,8 @@ impl Manager for Automatic {
         let now = self.now;
         let stream = self.streams.hit(&mut self.classes, access.context, access.file, now);
         let entry = &mut self.frames[frame.index()];
-        let Frame { last, own_at, sample, marks, .. } = *entry;
-        let kind = self.classes.kind(now.wrapping_sub(last));
+        let Frame { last, own_at, sample, kind: before, marks, .. } = *entry;
+        let kind = self.streams.kind(&self.classes, stream, now.wrapping_sub(last), before);
         *entry = Frame { last: now, own_at, sample, stream, kind, marks: Marks(marks.0 | Marks::TWICE) };
         if !self.samples.is_complete() {
             let twice = marks.has(Marks::TWICE);

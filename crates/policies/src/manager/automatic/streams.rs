@@ -4,14 +4,16 @@
 //! has classes of its own, one per kind of page, once it has shown that it lives; until then its accesses count for the
 //! tenant. So the many tiny streams cost 96 bytes each, and only while they are among the latest.
 //!
-//! While a stream goes round ([`turns`](super::turns)), all its pages are valued by the time until their turn, whatever
-//! their kind.
+//! While a stream goes round ([`turns`](super::turns)), its pages are valued by the time until their turn, whatever their
+//! kind. A page that is new to it then has no turn yet. It is a *stray* until it comes back after a while: kept for a
+//! moment, because it may be used several times in a row, and then the first to go. So pages whose turns are known do not make
+//! room for one of which nothing is known, and what a loop grows by is known when it comes for the second time.
 //!
 //! A stream is answerable for the pages it used last: where giving them up keeps being wrong, it loses its classes'
 //! say for a while, and its pages lose value with age as under LRU; other streams keep theirs. Where there is but one stream
 //! with classes, that values keep being wrong shows in the misses of their shadow cache; so a large pool leaves it to that.
 
-use super::intervals::{Class, Classes, KINDS, NEW, NONE, UNLEARNED};
+use super::intervals::{Class, Classes, KINDS, NEW, NONE, STRAY, UNLEARNED};
 use super::turns::Turns;
 use crate::detect;
 use crate::ids::{ContextId, FileId};
@@ -113,6 +115,12 @@ impl Stream {
             self.label = label;
             self.labelled = self.hits + self.misses;
         }
+    }
+
+    /// Whether a page of which nothing is known is not of its loop, since those would be remembered.
+    fn has_strays(&self, classes: &Classes) -> bool {
+        let period = self.turns.period().filter(|_| self.round != NONE && !self.revoked);
+        period.is_some_and(|period| !classes.is_longest(period))
     }
 
     /// The classes it has, by kind.
@@ -290,6 +298,21 @@ impl Streams {
         before.into_iter().filter(|class| *class != NONE).for_each(|class| classes.give_up(class));
     }
 
+    /// The kind of a page that `stream` uses `interval` after its last use, at which it was of the kind `before`.
+    #[inline]
+    pub fn kind(&self, classes: &Classes, stream: u16, interval: u32, before: u8) -> u8 {
+        if before == STRAY && classes.is_soon(interval) && self[stream].has_strays(classes) {
+            STRAY
+        } else {
+            classes.kind(interval)
+        }
+    }
+
+    /// The kind of a page that `stream` uses and of which nothing is known.
+    pub fn kind_of_unknown(&self, classes: &Classes, stream: u16) -> u8 {
+        if self[stream].has_strays(classes) { STRAY } else { NEW }
+    }
+
     /// The class of pages of `kind` that a stream uses.
     #[inline]
     pub fn class(&self, stream: u16, kind: u8) -> Class {
@@ -307,7 +330,7 @@ impl Streams {
         if class != NONE {
             return class;
         }
-        if self.streams[slot].hits + self.streams[slot].misses < ACCESSES_MIN {
+        if kind == STRAY || self.streams[slot].hits + self.streams[slot].misses < ACCESSES_MIN {
             return Class::from(kind);
         }
         self.add_class(classes, slot, kind)
