@@ -167,9 +167,12 @@ impl SlotIndex {
     fn grow(&mut self, key_of: impl Fn(u32) -> u64) {
         let len = (self.table.len() * 2).max(8);
         let old = std::mem::replace(&mut self.table, vec![NIL; len]);
+        // There are mostly as many slots as keys, and so they seldom widen the entries by themselves.
+        let before = self.slot_bits;
+        self.slot_bits = before.max(len.ilog2()).min(SLOT_BITS_MAX);
         self.is_far = false;
         for entry in old.into_iter().filter(|&entry| entry != NIL) {
-            let slot = self.slot(entry);
+            let slot = entry & ((1 << before) - 1);
             self.enter(key_of(slot), slot);
         }
     }

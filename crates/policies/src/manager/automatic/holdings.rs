@@ -1,4 +1,4 @@
-//! Which shadow caches hold what: how many pages each set of them, and which frames have a *stray*, a page that the
+//! Which shadow caches hold what: how many pages each set of them, and which frames have a *leftover*, a page that the
 //! followed one does not hold.
 
 use super::experts::{Expert, Shadows};
@@ -6,26 +6,26 @@ use crate::ids::FrameId;
 use crate::list::{Links, List, NIL};
 
 /// Frames in use passed over for one that the shadow does not hold.
-const STRAYS_TRIED: usize = 16;
+const LEFTOVERS_TRIED: usize = 16;
 
-/// What the shadows hold of the samples, whose sets of shadows the caller keeps. 8 bytes a frame while strays are listed.
+/// What the shadows hold of the samples, whose sets of shadows the caller keeps. 8 bytes a frame while leftovers are listed.
 pub(super) struct Holdings {
     /// How many pages each set of shadows holds.
     counts: [u32; Shadows::SETS],
     /// The shadow that the cache follows.
     followed: Expert,
-    /// Whether strays are listed.
-    lists_strays: bool,
-    /// The frames with strays, in the order in which the followed shadow gave these up.
-    strays: List,
+    /// Whether leftovers are listed.
+    lists_leftovers: bool,
+    /// The frames with leftovers, in the order in which the followed shadow gave these up.
+    leftovers: List,
     links: Links,
 }
 
 impl Holdings {
     /// Of no pages.
-    pub fn new(followed: Expert, lists_strays: bool) -> Self {
-        let (strays, links) = (List::new(), Links::default());
-        Self { counts: [0; Shadows::SETS], followed, lists_strays, strays, links }
+    pub fn new(followed: Expert, lists_leftovers: bool) -> Self {
+        let (leftovers, links) = (List::new(), Links::default());
+        Self { counts: [0; Shadows::SETS], followed, lists_leftovers, leftovers, links }
     }
 
     /// A page, held by none.
@@ -46,39 +46,39 @@ impl Holdings {
         held.set(expert, holds);
         self.counts[held.index()] += 1;
         if expert == self.followed && frame != NIL {
-            self.set_stray(frame, !holds);
+            self.set_leftover(frame, !holds);
         }
     }
 
     /// The page that those in `held` hold is in `frame` from now on.
     #[inline]
     pub fn settle(&mut self, held: Shadows, frame: u32) {
-        self.set_stray(frame, !held.has(self.followed));
+        self.set_leftover(frame, !held.has(self.followed));
     }
 
-    /// `frame` now has a stray, or no longer.
+    /// `frame` now has a leftover, or no longer.
     #[inline]
-    pub fn set_stray(&mut self, frame: u32, is_stray: bool) {
-        if is_stray != self.links.is_linked(frame) && self.lists_strays {
-            if is_stray {
+    pub fn set_leftover(&mut self, frame: u32, is_leftover: bool) {
+        if is_leftover != self.links.is_linked(frame) && self.lists_leftovers {
+            if is_leftover {
                 // A page that is on its way into a new frame may change whom the cache follows.
                 self.links.grow_to(frame);
-                self.strays.push_tail(&mut self.links, frame);
+                self.leftovers.push_tail(&mut self.links, frame);
             } else {
-                self.strays.remove(&mut self.links, frame);
+                self.leftovers.remove(&mut self.links, frame);
             }
         }
     }
 
-    /// From now on the cache follows `expert`; the caller says which frames then have strays.
+    /// From now on the cache follows `expert`; the caller says which frames then have leftovers.
     pub fn follow(&mut self, expert: Expert) {
         self.followed = expert;
-        while self.strays.pop_head(&mut self.links).is_some() {}
+        while self.leftovers.pop_head(&mut self.links).is_some() {}
     }
 
     /// A frame whose page the followed shadow does not hold.
-    pub fn stray(&self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
-        let frames = self.strays.iter(&self.links).take(STRAYS_TRIED);
+    pub fn leftover(&self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
+        let frames = self.leftovers.iter(&self.links).take(LEFTOVERS_TRIED);
         frames.map(FrameId).find(|frame| !busy(*frame))
     }
 
@@ -94,7 +94,7 @@ impl Holdings {
         self.links.memory_bytes()
     }
 
-    /// Panics unless these are the sets of shadows that hold the samples, and the strays those of so many frames for which
+    /// Panics unless these are the sets of shadows that hold the samples, and the leftovers those of so many frames for which
     /// `held_in` tells that the followed shadow does not hold their page.
     pub fn check_invariants(
         &self,
@@ -102,10 +102,11 @@ impl Holdings {
         frames: u32,
         held_in: impl Fn(u32) -> Option<Shadows>,
     ) {
-        self.strays.check_invariants(&self.links);
+        self.leftovers.check_invariants(&self.links);
         for frame in 0..frames {
-            let is_stray = self.lists_strays && held_in(frame).is_some_and(|held| !held.has(self.followed));
-            assert_eq!(self.links.is_linked(frame), is_stray, "whether frame {frame} has a stray");
+            let is_leftover =
+                self.lists_leftovers && held_in(frame).is_some_and(|held| !held.has(self.followed));
+            assert_eq!(self.links.is_linked(frame), is_leftover, "whether frame {frame} has a leftover");
         }
         let mut counts = [0; Shadows::SETS];
         samples.for_each(|held| counts[held.index()] += 1);

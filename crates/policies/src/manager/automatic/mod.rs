@@ -307,7 +307,7 @@ impl Automatic {
 
     /// While every page is sampled: learns from the access that misses, so that the shadow followed makes room for its
     /// page first, and gives up what the shadow does not hold.
-    fn choose_stray(
+    fn choose_leftover(
         &mut self,
         missing: Option<&Access>,
         busy: &mut dyn FnMut(FrameId) -> bool,
@@ -324,7 +324,7 @@ impl Automatic {
             let slot = self.learn(&access);
             self.samples.count_ahead(slot);
         }
-        self.samples.holdings().stray(busy)
+        self.samples.holdings().leftover(busy)
     }
 
     /// The page of least value; if it is in use, one of those used right before and after it.
@@ -478,7 +478,7 @@ impl Manager for Automatic {
             self.decide_first();
         }
         let choice = if self.samples.is_complete() {
-            self.choose_stray(missing, busy).unwrap_or(candidate)
+            self.choose_leftover(missing, busy).unwrap_or(candidate)
         } else {
             match self.acting {
                 Expert::Lru => candidate,

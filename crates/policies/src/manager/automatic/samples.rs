@@ -6,7 +6,7 @@
 //! another does not is what following the other is worth.
 //!
 //! While every page is sampled, the shadows are as large as the cache, and the cache follows one exactly: it gives up
-//! what the shadow does not hold ([`Holdings::stray`]).
+//! what the shadow does not hold ([`Holdings::leftover`]).
 
 use super::arc::{Arc, Place};
 use super::by_class::PagesByClass;
@@ -63,6 +63,12 @@ impl Sample {
             label(&mut streams[self.stream], classes);
         }
     }
+}
+
+/// Pages that one shadow holds of a cache of so many frames, if one page in `rate`, a power of two, is sampled.
+#[inline]
+fn capacity(frames: u32, rate: u32) -> u32 {
+    ((frames + (rate - 1)) >> rate.trailing_zeros()).max(1)
 }
 
 /// An access to a sampled page.
@@ -176,8 +182,7 @@ impl Samples {
 
     /// Pages that one shadow holds.
     pub fn capacity(&self, frames: u32) -> u32 {
-        // The rate is a power of two: no division is needed.
-        ((frames + (self.rate - 1)) >> self.rate.trailing_zeros()).max(1)
+        capacity(frames, self.rate)
     }
 
     /// What each shadow holds.
@@ -207,15 +212,14 @@ impl Samples {
         classes: &mut Classes,
         streams: &mut Streams,
     ) -> bool {
-        let slot = access.slot;
+        let (slot, rate) = (access.slot, self.rate);
         let Some(sample) = self.samples.get_mut(slot as usize).filter(|sample| sample.held.are_all()) else {
             return false;
         };
         if access.now.wrapping_sub(sample.last) < repeat_time && sample.arc == Place::T2 {
             return true;
         }
-        let capacity = self.capacity(access.frames);
-        let sample = &mut self.samples[slot as usize];
+        let capacity = capacity(access.frames, rate);
         if self.lru_oldest == slot || self.lru_len > capacity || !self.arc.hit(slot, sample.arc, capacity) {
             return false;
         }
@@ -323,7 +327,7 @@ impl Samples {
         if let Some(sample) = self.samples.get_mut(slot as usize) {
             sample.frame = NIL;
         }
-        self.holdings.set_stray(frame, false);
+        self.holdings.set_leftover(frame, false);
     }
 
     /// Looks at the ages of the next `count` samples, so that pages that nobody uses again count as such.
@@ -356,12 +360,12 @@ impl Samples {
         if !self.is_complete() {
             return;
         }
-        forgotten.for_each(|frame| self.holdings.set_stray(frame, true));
+        forgotten.for_each(|frame| self.holdings.set_leftover(frame, true));
         let mut slot = self.recency.head();
         while slot != NIL {
             let Sample { frame, held, .. } = self.samples[slot as usize];
             if frame != NIL && !held.has(expert) {
-                self.holdings.set_stray(frame, true);
+                self.holdings.set_leftover(frame, true);
             }
             slot = self.links.next(slot);
         }
@@ -524,7 +528,7 @@ impl Samples {
     }
 
     /// Panics if lists, index and marks disagree, a sample is not where `sample_in` says, or one of so many frames is
-    /// wrongly listed as a stray.
+    /// wrongly listed as a leftover.
     pub fn check_invariants(&self, frames: u32, sample_in: impl Fn(u32) -> Option<u32>) {
         self.recency.check_invariants(&self.links);
         let held =
