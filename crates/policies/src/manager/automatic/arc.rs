@@ -39,6 +39,11 @@ pub(super) struct Arc {
 }
 
 impl Arc {
+    /// With room for so many slots.
+    pub fn with_capacity(slots: u32) -> Self {
+        Self { links: Links::with_capacity(slots), ..Self::default() }
+    }
+
     #[inline]
     fn len(&self, place: Place) -> u32 {
         self.lists[place as usize].len()

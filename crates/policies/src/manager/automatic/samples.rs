@@ -133,19 +133,21 @@ impl Samples {
 
     /// The same, which samples one page in `rate`.
     pub fn with_rates(frames: u32, rate: u32, learning_rate: u32, followed: Expert) -> Self {
+        let samples_max = (frames.saturating_mul(REACH) / rate).max(8);
+        let kept_max = capacity(frames, rate);
         Self {
             rate,
             learning_rate,
-            samples_max: (frames.saturating_mul(REACH) / rate).max(8),
-            samples: Vec::new(),
-            links: Links::default(),
+            samples_max,
+            samples: Vec::with_capacity(samples_max as usize),
+            links: Links::with_capacity(samples_max),
             recency: List::new(),
             lru_oldest: NIL,
             lru_len: 0,
-            arc: Arc::default(),
-            kept: Vec::new(),
-            vacant: Vec::new(),
-            by_class: PagesByClass::default(),
+            arc: Arc::with_capacity(samples_max),
+            kept: Vec::with_capacity(kept_max as usize),
+            vacant: Vec::with_capacity(kept_max as usize),
+            by_class: PagesByClass::with_capacity(kept_max),
             index: SlotIndex::default(),
             holdings: Holdings::new(followed, rate == 1),
             cursor: 0,
