@@ -6,9 +6,9 @@
 //!
 //! * names of contenders: only these;
 //! * `one-page`: only the part in which two threads visit one page;
-//! * `instructions`: how many instructions a visit takes, counted by callgrind (valgrind has to be installed; under a minute): the bench
-//!   starts itself twice for each contender, with `visits=N` and one name, which visits N of a thousand pages once, and divides the
-//!   difference.
+//! * `instructions`: how many instructions, loads and stores a visit takes, counted by callgrind (valgrind has to be installed; a
+//!   minute): the bench starts itself twice for each contender, with `visits=N` and one name, which visits N of a thousand pages once, and
+//!   divides the difference.
 
 use std::path::Path;
 use std::process::Command;
@@ -162,19 +162,21 @@ fn count_instructions(names: &[&str]) -> anyhow::Result<()> {
         "bufpool-optimistic",
         "bufpool-plain",
     ];
-    println!("instructions a visit, by callgrind:");
+    println!("{:32} {:>12} {:>8} {:>8}", "a visit, by callgrind:", "instructions", "loads", "stores");
     for name in if names.is_empty() { &NAMES } else { names } {
-        let [few, many] = COUNTED_VISITS.map(|visits| instructions(name, visits));
-        let a_visit = (many? - few?) as f64 / (COUNTED_VISITS[1] - COUNTED_VISITS[0]) as f64;
-        println!("{name:32} {a_visit:8.1}");
+        let [few, many] = COUNTED_VISITS.map(|visits| count(name, visits));
+        let (few, many) = (few?, many?);
+        let a_visit = |what: usize| (many[what] - few[what]) / (COUNTED_VISITS[1] - COUNTED_VISITS[0]) as f64;
+        println!("{name:32} {:12.1} {:8.1} {:8.1}", a_visit(0), a_visit(1), a_visit(2));
     }
     Ok(())
 }
 
-/// How many instructions the bench takes in which one contender makes `visits` visits.
-fn instructions(name: &str, visits: usize) -> anyhow::Result<i64> {
+/// How many instructions, loads and stores the bench makes in which one contender makes `visits` visits.
+fn count(name: &str, visits: usize) -> anyhow::Result<[f64; 3]> {
     let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        // The simulation of caches is what counts loads and stores.
+        .args(["--tool=callgrind", "--cache-sim=yes", "--callgrind-out-file=/dev/null"])
         // Nothing but the visits, and what they call.
         .arg("--toggle-collect=<bufpool_bench::hits::*::visit*")
         .arg(std::env::current_exe()?)
@@ -187,7 +189,10 @@ fn instructions(name: &str, visits: usize) -> anyhow::Result<i64> {
     anyhow::ensure!(output.status.success(), "valgrind failed: {told}");
     let collected = told.lines().find_map(|line| line.split_once("Collected : "));
     let (_, collected) = collected.with_context(|| format!("valgrind told no count: {told}"))?;
-    Ok(collected.trim().parse()?)
+    let mut events = collected.split_whitespace();
+    let mut next =
+        || events.next().context("valgrind counted less than was asked for")?.parse().context("a count");
+    Ok([next()?, next()?, next()?])
 }
 
 /// Two threads that visit one page, and one.

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::Page;
 use crate::guard::{ReadGuard, WriteGuard};
 use crate::hit_filter::Marked;
-use crate::hot_pool::HotPool;
+use crate::hot_file::PoolTag;
 use crate::latch::{Hold, Latch, Patience, Refusal, SharedLatch, acquire, acquire_resident, far_or_after};
 use crate::page_word::{PageWord, Want};
 use crate::policy::PolicyState;
@@ -75,19 +75,15 @@ impl Tenant {
         origin: Origin,
         limit: Limit,
     ) -> Result<ReadGuard<'g>> {
-        // Fetched once: what lies behind it is looked at between atomic operations, after which it would be fetched again.
-        let file = &*page.file().shared;
-        let (latch, bytes) = if self.may_use(&file.hot_pool)
-            && let Some((latch, frame, bytes)) = SharedLatch::try_page(file, page.number())
+        // A closed file has no resident pages.
+        if let Some(pages) = page.file().hot.pages(self.open_in())
+            && let Some((latch, frame, bytes)) = SharedLatch::try_page(pages, page)
         {
-            self.note_hit(&file.hot_pool, page, frame, origin, false);
-            (latch, bytes)
-        } else {
-            let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), limit)?;
-            let frame = latch.frame();
-            (latch, page.file().pool.arena.frame(frame))
-        };
-        Ok(ReadGuard::on_bytes(self, &file.hot_pool, page, latch, bytes))
+            self.note_hit(pages.tag, page, frame, origin, false);
+            return Ok(ReadGuard::on_bytes(self, pages.tag, page, latch, bytes));
+        }
+        let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), limit)?;
+        Ok(ReadGuard::on_latch(self, page, latch))
     }
 
     #[inline]
@@ -126,13 +122,13 @@ impl Tenant {
         limit: Limit,
     ) -> Result<Latch<&'g PageWord>> {
         let file = page.file();
-        if self.may_use(&file.shared.hot_pool)
+        if let Some(pages) = file.hot.pages(self.open_in())
             && file.shared.takes_writes()
-            && let Some(word) = file.shared.table.get(page.number())
+            && let Some(word) = pages.word_or_far(page)
             && let Ok(latch) = Latch::try_new(word, purpose.want())
         {
             let creation = purpose == Purpose::Create;
-            self.note_hit(&file.shared.hot_pool, page, self.marked(latch.frame()), origin, creation);
+            self.note_hit(pages.tag, page, self.marked(latch.frame()), origin, creation);
             return Ok(latch);
         }
         self.latch_slowly(page, purpose, origin.site(), limit)
@@ -176,7 +172,7 @@ impl Tenant {
             Ok((Hold::Latched(latch), waited)) => {
                 pool.count_waited(waited);
                 let creation = purpose == Purpose::Create;
-                self.note_hit(&pool.hot, page, self.marked(latch.frame()), site.into(), creation);
+                self.note_hit(pool.hot.tag, page, self.marked(latch.frame()), site.into(), creation);
                 Ok(latch)
             }
         }
@@ -188,21 +184,20 @@ impl Tenant {
     #[inline(always)]
     pub(crate) fn note_hit(
         &self,
-        pool: &HotPool,
+        tag: PoolTag,
         page: Page<'_>,
         frame: Marked<'_>,
         origin: Origin,
         creation: bool,
     ) {
-        if !pool.notes_hits {
+        if !tag.notes_hits() {
             return;
         }
         let party = self.party();
         if let Some(key) = access_log::last_keys().get(Who::new(party, origin.site()))
-            && pool.filter.skips(frame, party.watched)
+            && page.file().hot.filter.skips(frame, party.watched)
         {
-            key.skip();
-            if access_log::has_skipped_enough() {
+            if key.skip() {
                 page.file().pool.drain_last_log();
             }
         } else {
@@ -276,7 +271,10 @@ impl PoolShared {
         let Some(ring) = ring else { return self.apply_at_once(&hit, creation) };
         let key = self.find_key(ring, Who::new(party, site), &hit);
         if self.hot.filter.skips(self.hot.filter.marked(frame), party.watched) {
-            return ring.skip(key);
+            if ring.skip(key) {
+                self.drain_own_log(ring, Level::Half);
+            }
+            return;
         }
         let level = ring.push(hit.page, frame, key);
         if level != Level::Low {
@@ -303,7 +301,6 @@ impl PoolShared {
     /// Drains the log of the calling thread, if the lock is free.
     #[cold]
     fn drain_last_log(&self) {
-        access_log::begin_counting_skips();
         if let Some(ring) = existing_ring(self.hot.serial) {
             self.drain_own_log(ring, Level::Half);
         }

@@ -31,8 +31,8 @@ pub(crate) const RING_ENTRIES: usize = if cfg!(bufpool_loom) { 2 } else { 128 };
 /// Keys of a ring; a power of two, at most 64. A thread that comes from more places than that drains its ring each time it has met
 /// so many.
 pub(crate) const KEYS: usize = if cfg!(bufpool_loom) { 2 } else { 64 };
-/// Skipped hits of a thread after which it drains the ring it is using. A prime, so that a thread that uses pools in turns drains all.
-pub(crate) const SKIPS_A_DRAIN: u32 = 65_521;
+/// Skipped hits of a key after which its ring is drained, since a thread whose hits are all skipped has no other occasion.
+pub(crate) const SKIPS_A_DRAIN: u64 = 1 << 16;
 /// Places looked at for a key.
 const PROBES: usize = if cfg!(bufpool_loom) { 2 } else { 8 };
 /// Bits of a frame number in an entry; the rest is the key's place.
@@ -147,10 +147,12 @@ impl Key {
         }
     }
 
-    /// Counts a hit that gets no entry, for the ring's own thread.
+    /// Counts a hit that gets no entry, for the ring's own thread. Now and then says that it is a good moment to drain.
     #[inline(always)]
-    pub fn skip(&self) {
-        self.skipped.store(self.skipped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    pub fn skip(&self) -> bool {
+        let skipped = self.skipped.load(Ordering::Relaxed) + 1;
+        self.skipped.store(skipped, Ordering::Relaxed);
+        skipped.is_multiple_of(SKIPS_A_DRAIN)
     }
 
     #[inline(always)]
@@ -270,9 +272,9 @@ impl Ring {
         }
     }
 
-    /// Counts a hit that gets no entry, for the ring's own thread.
-    pub fn skip(&self, key: KeyPlace) {
-        self.keys.0[key.0 as usize % KEYS].skip();
+    /// As [`Key::skip`].
+    pub fn skip(&self, key: KeyPlace) -> bool {
+        self.keys.0[key.0 as usize % KEYS].skip()
     }
 
     /// Adds a hit, for the ring's own thread. There is room unless the last push said [`Level::Full`].
@@ -395,22 +397,6 @@ pub(crate) fn last_keys() -> &'static Keys {
     hot(|thread| thread.keys.get())
 }
 
-/// Counts a skipped hit of the calling thread. Now and then says that it is a good moment to drain, since a thread whose hits are all
-/// skipped has no other.
-#[inline(always)]
-pub(crate) fn has_skipped_enough() -> bool {
-    hot(|thread| {
-        let left = thread.skips_left.get().wrapping_sub(1);
-        thread.skips_left.set(left);
-        left == 0
-    })
-}
-
-/// Counts the calling thread's skipped hits from 0 again.
-pub(crate) fn begin_counting_skips() {
-    hot(|thread| thread.skips_left.set(SKIPS_A_DRAIN));
-}
-
 fn set_last_ring(ring: PoolRing) {
     hot(|thread| {
         thread.last_ring.set(ring);
@@ -525,12 +511,9 @@ mod tests {
 
     #[test]
     fn skipped_hits_are_handed_over_now_and_then() {
-        let skip_often = || {
-            let drains = (0..3 * SKIPS_A_DRAIN).filter(|_| has_skipped_enough());
-            drains.inspect(|_| begin_counting_skips()).count()
-        };
-        // In a thread of its own, which has skipped nothing yet.
-        assert_eq!(std::thread::scope(|scope| scope.spawn(skip_often).join().unwrap()), 3);
+        let ring = Ring::new();
+        let key = key(&ring);
+        assert_eq!((0..3 * SKIPS_A_DRAIN).filter(|_| ring.skip(key)).count(), 3);
     }
 
     #[test]
@@ -544,7 +527,7 @@ mod tests {
             let Some(place) = find_key(tenant) else { break };
             assert_eq!(find_key(tenant), Some(place));
             ring.push(PageId(u64::from(tenant)), FrameId(0), place);
-            (0..tenant).for_each(|_| ring.skip(place));
+            (0..tenant).for_each(|_| assert!(!ring.skip(place)));
             places.push(place.0);
         }
         let distinct: std::collections::HashSet<u32> = places.iter().copied().collect();

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::io::{Action, Backend, Buffer, Buffers, Completion, Feed, Group, IoError, IoFile, Request};
 use crate::options::PAGE_BYTES_MIN;
+use crate::page_table::WORDS_RESERVED;
 use crate::page_word::PageWord;
 use crate::sync;
 use crate::sys::Mapping;
@@ -29,11 +30,11 @@ pub(crate) struct Arena {
 }
 
 /// Where an arena's frames lie.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FrameMap {
     start: NonNull<u8>,
-    /// At least [`PAGE_BYTES_MIN`].
-    page_bytes: usize,
+    /// The binary logarithm of the bytes of a page, of which there are at least [`PAGE_BYTES_MIN`].
+    page_shift: u32,
 }
 
 // SAFETY: an address and a number; what may be done with the bytes there is up to who holds the frame.
@@ -82,6 +83,16 @@ impl FrameNumbers {
 }
 
 impl FrameMap {
+    /// Of an arena whose first frame lies there.
+    ///
+    /// # Safety
+    ///
+    /// Both are what another map of an arena says.
+    #[inline(always)]
+    pub unsafe fn new(start: NonNull<u8>, page_shift: u32) -> Self {
+        Self { start, page_shift }
+    }
+
     /// The bytes of a frame. What may be done with them depends on who holds the frame's lease or latch.
     ///
     /// # Safety
@@ -89,11 +100,11 @@ impl FrameMap {
     /// The arena has the frame.
     #[inline(always)]
     pub unsafe fn frame(&self, frame: FrameId) -> NonNull<[u8]> {
-        let page_bytes = self.page_bytes;
+        let page_bytes = self.page_bytes();
         // SAFETY: checked when the arena was made. So what lies within the first bytes of any page is read without a look at the length.
         unsafe { std::hint::assert_unchecked(page_bytes >= PAGE_BYTES_MIN) };
         // SAFETY: the mapping holds so many pages, says the caller.
-        let start = unsafe { self.start.add(frame.index() * page_bytes) };
+        let start = unsafe { self.start.add(frame.index() << self.page_shift) };
         NonNull::slice_from_raw_parts(start, page_bytes)
     }
 
@@ -130,10 +141,24 @@ impl FrameMap {
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / 8) }
     }
 
+    fn page_bytes(&self) -> usize {
+        1 << self.page_shift
+    }
+
+    /// Where the first frame lies.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// The binary logarithm of the bytes of a page.
+    pub fn page_shift(&self) -> u32 {
+        self.page_shift
+    }
+
     /// Of an arena without frames.
     #[cfg(test)]
     pub fn none() -> Self {
-        Self { start: NonNull::dangling(), page_bytes: PAGE_BYTES_MIN }
+        Self { start: NonNull::dangling(), page_shift: PAGE_BYTES_MIN.ilog2() }
     }
 }
 
@@ -317,7 +342,7 @@ impl Feed for ReadStream<'_> {
             requests.push(Request {
                 file,
                 action: Action::Read {
-                    offset: number * self.arena.map.page_bytes as u64,
+                    offset: number * self.arena.map.page_bytes() as u64,
                     // SAFETY: the leases stay in `self.leases`, where nobody uses them, until the group has the read's outcome. If a panic drops
                     // them, their frames are lost, never used again.
                     buffers: unsafe { self.arena.buffers(frames) },
@@ -362,10 +387,10 @@ impl<F: FnOnce(Vec<FrameLease>, Result<(), IoError>) + Send + 'static> Completio
 impl Arena {
     /// Maps memory for `frames` frames and hands out their leases, in order.
     pub fn new(frames: u32, page_bytes: usize) -> io::Result<(Self, Vec<FrameLease>)> {
-        assert!(page_bytes >= PAGE_BYTES_MIN);
+        assert!(page_bytes >= PAGE_BYTES_MIN && page_bytes.is_power_of_two());
         let bytes = (frames as usize).checked_mul(page_bytes).ok_or(io::ErrorKind::OutOfMemory)?;
         let memory = Mapping::new(bytes)?;
-        let map = FrameMap { start: memory.start(), page_bytes };
+        let map = FrameMap { start: memory.start(), page_shift: page_bytes.ilog2() };
         let arena = Self { memory, map, frames: frames as usize };
         let leases = (0..frames).map(|frame| FrameLease { frame: FrameId(frame) }).collect();
         Ok((arena, leases))
@@ -412,7 +437,7 @@ impl Arena {
     ) -> Result<(), IoError> {
         // SAFETY: the lease is ours alone until `read_for` has returned.
         let buffer = unsafe { self.buffer(lease.frame) };
-        let read = Action::Read { offset: number * self.map.page_bytes as u64, buffers: buffer.into() };
+        let read = Action::Read { offset: number * self.map.page_bytes() as u64, buffers: buffer.into() };
         backend.read_for(tenant, file, read)
     }
 
@@ -449,7 +474,7 @@ impl Arena {
         let buffers = unsafe { self.buffers(leases.iter().map(FrameLease::frame)) };
         Request {
             file,
-            action: Action::Read { offset: number * self.map.page_bytes as u64, buffers },
+            action: Action::Read { offset: number * self.map.page_bytes() as u64, buffers },
             tenant: Some(tenant),
             token: 0,
             completion: Arc::new(Lent(Mutex::new(Some((leases, then))))),
@@ -471,7 +496,7 @@ impl Arena {
         let buffers = unsafe { self.buffers(leases.iter().map(FrameLease::frame)) };
         Request {
             file,
-            action: Action::Write { offset: number * self.map.page_bytes as u64, buffers },
+            action: Action::Write { offset: number * self.map.page_bytes() as u64, buffers },
             tenant: None,
             token: 0,
             completion: Arc::new(Lent(Mutex::new(Some((leases, then))))),
@@ -488,8 +513,10 @@ impl Arena {
     ) -> Result<(), IoError> {
         // SAFETY: nobody changes the frame while its lease is borrowed, and `run` returns after the write.
         let buffer = unsafe { self.buffer(lease.frame) };
-        backend
-            .run(file, Action::Write { offset: number * self.map.page_bytes as u64, buffers: buffer.into() })
+        backend.run(
+            file,
+            Action::Write { offset: number * self.map.page_bytes() as u64, buffers: buffer.into() },
+        )
     }
 
     /// Does all `writes` and waits for them. Returns the failures with the index of their write, in no order.
@@ -498,7 +525,7 @@ impl Arena {
         let request = |(token, write): (usize, &WriteFrom<'_>)| Request {
             file: Arc::clone(write.file),
             action: Action::Write {
-                offset: write.number * self.map.page_bytes as u64,
+                offset: write.number * self.map.page_bytes() as u64,
                 // SAFETY: the leases are borrowed until the group is done.
                 buffers: unsafe { self.buffers(write.frames.iter().map(|lease| lease.frame())) },
             },
@@ -538,7 +565,7 @@ impl Arena {
     /// As for [`Buffer::new`].
     unsafe fn buffer(&self, frame: FrameId) -> Buffer {
         // SAFETY: the range is a frame of ours, mapped as long as the arena; the rest is our caller's duty.
-        unsafe { Buffer::new(self.frame(frame).cast(), self.map.page_bytes) }
+        unsafe { Buffer::new(self.frame(frame).cast(), self.map.page_bytes()) }
     }
 }
 
@@ -551,9 +578,6 @@ pub(crate) struct WordTable {
     start: NonNull<PageWord>,
     /// How many there are. Grows only.
     len: sync::AtomicU64,
-    /// How many of them may be read without a latch: all or none.
-    len_optimistic: sync::AtomicU64,
-    optimistic: bool,
     capacity: u64,
     memory: WordMemory,
 }
@@ -565,34 +589,22 @@ unsafe impl Sync for WordTable {}
 
 impl WordTable {
     /// An empty table that can grow to `capacity` words, or to a part of that if the process may not have so many addresses; to none if
-    /// it may not have `least`. `optimistic`: its pages may be read without a latch.
-    pub fn new(capacity: u64, least: u64, optimistic: bool) -> Self {
+    /// it may not have `least`.
+    pub fn new(capacity: u64, least: u64) -> Self {
         let halves = std::iter::successors(Some(capacity), |words| Some(words / 2));
         let reserved = halves.take_while(|words| *words >= least.max(1)).find_map(|words| {
             let memory = WordMemory::reserve(words as usize)?;
             Some((memory, words))
         });
         let (memory, capacity) = reserved.unwrap_or((WordMemory::none(), 0));
-        let [len, len_optimistic] = [0, 0].map(sync::AtomicU64::new);
-        Self { start: memory.start(), len, len_optimistic, optimistic, capacity, memory }
+        Self { start: memory.start(), len: sync::AtomicU64::new(0), capacity, memory }
     }
 
     /// The word at `index`, if there is one.
-    #[inline(always)]
+    #[inline]
     pub fn get(&self, index: u64) -> Option<&PageWord> {
-        self.get_below(&self.len, index)
-    }
-
-    /// As [`get`](Self::get), if its page may be read without a latch.
-    #[inline(always)]
-    pub fn get_optimistic(&self, index: u64) -> Option<&PageWord> {
-        self.get_below(&self.len_optimistic, index)
-    }
-
-    #[inline(always)]
-    fn get_below(&self, len: &sync::AtomicU64, index: u64) -> Option<&PageWord> {
         // Acquire pairs with the release in `grow`.
-        if index >= len.load(Ordering::Acquire) {
+        if index >= self.len.load(Ordering::Acquire) {
             return None;
         }
         self.memory.check(index as usize);
@@ -613,9 +625,13 @@ impl WordTable {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Pages may be read without a latch.
-    pub fn is_optimistic(&self) -> bool {
-        self.optimistic
+    /// Where they lie, if all that may come can be looked at.
+    ///
+    /// # Safety
+    ///
+    /// The map is not used once the table is dropped.
+    pub unsafe fn map(&self) -> Option<WordMap> {
+        (self.capacity >= WORDS_RESERVED).then_some(WordMap(self.start))
     }
 
     /// How many there may be.
@@ -630,9 +646,40 @@ impl WordTable {
         let grown = self.memory.open_up(len as usize);
         if grown {
             self.len.store(len, Ordering::Release);
-            self.len_optimistic.store(if self.optimistic { len } else { 0 }, Ordering::Release);
         }
         grown
+    }
+}
+
+/// Where the words of a table lie that has addresses for [`WORDS_RESERVED`]: all may be looked at, and those beyond the table's length
+/// are absent pages', in memory that can be read only.
+pub(crate) struct WordMap(NonNull<PageWord>);
+
+// SAFETY: page words are for all threads.
+unsafe impl Send for WordMap {}
+// SAFETY: as above.
+unsafe impl Sync for WordMap {}
+
+impl WordMap {
+    /// Of no table.
+    pub fn none() -> Self {
+        Self(NonNull::dangling())
+    }
+
+    /// The word at `index`, if it is one of these. Beyond the table's length nothing but relaxed loads are allowed, which find 0.
+    ///
+    /// # Safety
+    ///
+    /// It is the map of a table.
+    #[inline(always)]
+    pub unsafe fn get(&self, index: u64) -> Option<&PageWord> {
+        if index >= WORDS_RESERVED {
+            return None;
+        }
+        // SAFETY: there are addresses for so many words, says the caller.
+        let word = unsafe { self.0.add(index as usize) };
+        // SAFETY: readable, and 0 if it was never written, until the table is dropped; changed by atomic operations only.
+        Some(unsafe { word.as_ref() })
     }
 }
 

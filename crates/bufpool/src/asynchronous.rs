@@ -252,7 +252,7 @@ impl Acquiring {
         if !matches!(self.stage, Stage::Loaded { .. }) {
             pool.count_waited(self.waited_for_load);
             let frame = self.tenant.marked(latch.frame());
-            self.tenant.note_hit(&pool.hot, self.file.page(self.number), frame, self.site.into(), false);
+            self.tenant.note_hit(pool.hot.tag, self.file.page(self.number), frame, self.site.into(), false);
         }
         latch
     }

@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use crate::arena::FrameMap;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Gate;
-use crate::hot_pool::HotPool;
+use crate::hot_file::HotFile;
 use crate::io::{Action, FileIdentity, FileOpen, IoError, IoFile};
 use crate::latch::Latch;
 use crate::page_table::PageTable;
@@ -28,6 +28,8 @@ use crate::pool_handle::PoolHandle;
 pub struct File {
     pub(crate) pool: PoolHandle,
     pub(crate) shared: Arc<FileShared>,
+    /// What hits look at.
+    pub(crate) hot: HotFile,
 }
 
 /// A page of a file: a handle and a number, free to copy.
@@ -39,12 +41,9 @@ pub struct Page<'f> {
 
 /// What all handles of a file share. It does not own the pool, which owns it.
 ///
-/// Aligned so that what accesses read is in other cache lines than the counts of the `Arc`, which each load and eviction changes; and in
-/// this order, so that it is in one.
-#[repr(C, align(128))]
+/// Aligned so that what accesses read is in other cache lines than the counts of the `Arc`, which each load and eviction changes.
+#[repr(align(128))]
 pub(crate) struct FileShared {
-    /// What hits look at of the pool.
-    pub hot_pool: HotPool,
     pub table: PageTable,
     pub gate: Gate,
     pub id: FileId,
@@ -131,8 +130,7 @@ impl fmt::Debug for Page<'_> {
 
 impl Clone for File {
     fn clone(&self) -> Self {
-        self.shared.handles.fetch_add(1, Ordering::Relaxed);
-        Self { pool: self.pool.clone(), shared: Arc::clone(&self.shared) }
+        Self::new(self.pool.clone(), Arc::clone(&self.shared))
     }
 }
 
@@ -151,7 +149,9 @@ impl fmt::Debug for File {
 impl File {
     pub(crate) fn new(pool: PoolHandle, shared: Arc<FileShared>) -> Self {
         shared.handles.fetch_add(1, Ordering::Relaxed);
-        Self { pool, shared }
+        // SAFETY: the file is one of this pool's, and its table lives as long as the handle has a share of it.
+        let hot = unsafe { HotFile::new(&pool.hot, &shared.table, shared.optimistic) };
+        Self { pool, shared, hot }
     }
 
     /// Names page `number`; nothing is checked or read yet.
@@ -352,14 +352,12 @@ pub(crate) struct FileParts {
     pub tag: u64,
     pub pages: u64,
     pub io: Arc<IoFile>,
-    pub hot_pool: HotPool,
     pub frames: FrameMap,
 }
 
 impl FileShared {
     pub fn new(parts: FileParts) -> Self {
         Self {
-            hot_pool: parts.hot_pool,
             id: parts.id,
             name: parts.name,
             identity: parts.identity,
@@ -367,7 +365,7 @@ impl FileShared {
             block_device: parts.block_device,
             tag: parts.tag,
             optimistic: parts.optimistic,
-            table: PageTable::new(parts.frames, parts.optimistic),
+            table: PageTable::new(parts.frames),
             gate: Gate::new(parts.read_only, parts.pages),
             io: CachePadded::new(RwLock::new(Some(parts.io))),
             poison: Mutex::new(None),

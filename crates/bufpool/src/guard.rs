@@ -22,7 +22,7 @@ use crate::call_site::SiteRef;
 use crate::error::Result;
 use crate::file::Page;
 use crate::frame::Frame;
-use crate::hot_pool::HotPool;
+use crate::hot_file::PoolTag;
 use crate::hot_thread::{HOLDS_RECORDED, HOLDS_SLOTS, hot};
 use crate::latch::{Latch, SharedLatch};
 use crate::options::PAGE_BYTES_MIN;
@@ -72,8 +72,8 @@ pub struct Pin<'g> {
 struct Hold<'g> {
     page: Page<'g>,
     tenant: &'g Tenant,
-    /// The page's, for the count.
-    pool: &'g HotPool,
+    /// Of the page's pool, for the count.
+    tag: PoolTag,
     /// Guards and pins stay with their thread.
     _not_send: std::marker::PhantomData<*const ()>,
 }
@@ -81,23 +81,23 @@ struct Hold<'g> {
 impl<'g> Hold<'g> {
     #[inline]
     fn new(tenant: &'g Tenant, page: Page<'g>) -> Self {
-        let pool = &page.file().shared.hot_pool;
-        if !pool.holds_slot.count(1) {
+        let tag = page.file().pool.hot.tag;
+        if !tag.holds_slot().count(1) {
             page.file().pool.record_hold(page.id(), true);
         }
-        Self::counted(tenant, pool, page)
+        Self::counted(tenant, tag, page)
     }
 
     /// One that is counted and recorded already.
     #[inline(always)]
-    fn counted(tenant: &'g Tenant, pool: &'g HotPool, page: Page<'g>) -> Self {
-        Self { page, tenant, pool, _not_send: std::marker::PhantomData }
+    fn counted(tenant: &'g Tenant, tag: PoolTag, page: Page<'g>) -> Self {
+        Self { page, tenant, tag, _not_send: std::marker::PhantomData }
     }
 
     /// Ends the count. True if the recorder is to be told.
     #[inline(always)]
     fn end(&self) -> bool {
-        !self.pool.holds_slot.count(-1)
+        !self.tag.holds_slot().count(-1)
     }
 
     #[inline]
@@ -148,7 +148,7 @@ impl PoolShared {
 
 /// Where each thread counts its guards and pins on pages of a pool: a place below [`HOLDS_SLOTS`], or as much more if the pool's
 /// recorder is to hear of them, where counts are below 0.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HoldsSlot(u32);
 
 impl HoldsSlot {
@@ -157,13 +157,22 @@ impl HoldsSlot {
         Self(if is_recording { HOLDS_SLOTS + place } else { place } as u32)
     }
 
+    /// Below 16.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// By the lowest bits of `number`.
+    #[inline(always)]
+    pub fn from_number(number: u32) -> Self {
+        Self(number % (2 * HOLDS_SLOTS as u32))
+    }
+
     /// Counts. False if a recorder is to hear of it.
     #[inline(always)]
     fn count(self, step: i32) -> bool {
         hot(|thread| {
-            // SAFETY: `new` makes no others.
-            unsafe { std::hint::assert_unchecked((self.0 as usize) < thread.holds.len()) };
-            let count = &thread.holds[self.0 as usize];
+            let count = &thread.holds[self.0 as usize % thread.holds.len()];
             let now = count.get().wrapping_add(step);
             count.set(now);
             now >= 0
@@ -181,24 +190,29 @@ impl HoldsSlot {
 impl<'g> ReadGuard<'g> {
     /// From a shared latch.
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
-        let pool = &*tenant.pool;
+        Self::on_latch(tenant, page, latch.into())
+    }
+
+    /// As [`new`](Self::new).
+    pub(crate) fn on_latch(tenant: &'g Tenant, page: Page<'g>, latch: SharedLatch<'g>) -> Self {
+        let pool = &*page.file().pool;
         let bytes = pool.arena.frame(latch.frame());
-        Self::on_bytes(tenant, &page.file().shared.hot_pool, page, latch.into(), bytes)
+        Self::on_bytes(tenant, pool.hot.tag, page, latch, bytes)
     }
 
     /// From a latch on the page, whose frame has these bytes.
     #[inline(always)]
     pub(crate) fn on_bytes(
         tenant: &'g Tenant,
-        pool: &'g HotPool,
+        tag: PoolTag,
         page: Page<'g>,
         latch: SharedLatch<'g>,
         bytes: NonNull<[u8]>,
     ) -> Self {
-        if !pool.holds_slot.count(1) {
+        if !tag.holds_slot().count(1) {
             page.file().pool.record_guard(latch.word());
         }
-        let hold = ManuallyDrop::new(Hold::counted(tenant, pool, page));
+        let hold = ManuallyDrop::new(Hold::counted(tenant, tag, page));
         Self { bytes, latch: ManuallyDrop::new(latch), hold }
     }
 
@@ -382,7 +396,7 @@ impl<'g> Pin<'g> {
     fn latch(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord>> {
         let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
         let latch = pool.latch_pinned(page, self.word, purpose, Limit::Default)?;
-        tenant.note_hit(&pool.hot, page, tenant.marked(latch.frame()), site.into(), false);
+        tenant.note_hit(pool.hot.tag, page, tenant.marked(latch.frame()), site.into(), false);
         Ok(latch)
     }
 }

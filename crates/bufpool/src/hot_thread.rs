@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::access_log::{Keys, Ring, SKIPS_A_DRAIN};
+use crate::access_log::{Keys, Ring};
 use crate::readers::Reader;
 use crate::scope::Context;
 use crate::sync::const_unless_loom;
@@ -21,10 +21,8 @@ pub(crate) struct HotThread {
     pub context: Cell<Context>,
     /// The keys of the ring used last, in whatever pool; [`NO_KEYS`] if there is none.
     pub keys: Cell<&'static Keys>,
-    /// The thread's optimistic reads; [`NO_READER`] if it has made none, or has to fence them itself.
-    pub reader: Cell<&'static Reader>,
-    /// Skipped hits, in whatever pool, until it is time to drain.
-    pub skips_left: Cell<u32>,
+    /// The thread's optimistic reads, unless it has to fence them itself.
+    pub reader: Reader,
     /// Guards and pins, by the slots of their pools: first of those without recorders, then of those with, which begin at
     /// [`HOLDS_RECORDED`].
     pub holds: [Cell<i32>; 2 * HOLDS_SLOTS],
@@ -37,7 +35,7 @@ pub(crate) const HOLDS_RECORDED: i32 = i32::MIN / 2;
 
 impl HotThread {
     const_unless_loom! {
-        fn new(keys: &'static Keys, reader: &'static Reader) -> Self {
+        fn new(keys: &'static Keys) -> Self {
             let mut holds = [const { Cell::new(0) }; 2 * HOLDS_SLOTS];
             let mut slot = HOLDS_SLOTS;
             while slot < holds.len() {
@@ -47,8 +45,7 @@ impl HotThread {
             Self {
                 context: Cell::new(Context::NONE),
                 keys: Cell::new(keys),
-                reader: Cell::new(reader),
-                skips_left: Cell::new(SKIPS_A_DRAIN),
+                reader: Reader::unregistered(),
                 holds,
                 last_ring: Cell::new(NO_RING),
             }
@@ -59,13 +56,10 @@ impl HotThread {
 /// Nobody's keys.
 #[cfg(not(bufpool_loom))]
 static NO_KEYS: Keys = Keys::new();
-/// Nobody's reads: one is going on, so that none can begin.
-#[cfg(not(bufpool_loom))]
-static NO_READER: Reader = Reader::nobody();
 
 #[cfg(not(bufpool_loom))]
 thread_local! {
-    static HOT: HotThread = const { HotThread::new(&NO_KEYS, &NO_READER) };
+    static HOT: HotThread = const { HotThread::new(&NO_KEYS) };
 }
 
 #[cfg(not(bufpool_loom))]
@@ -73,24 +67,14 @@ pub(crate) fn no_keys() -> &'static Keys {
     &NO_KEYS
 }
 
-#[cfg(not(bufpool_loom))]
-pub(crate) fn no_reader() -> &'static Reader {
-    &NO_READER
-}
-
 #[cfg(bufpool_loom)]
 thread_local! {
-    static HOT: HotThread = HotThread::new(no_keys(), no_reader());
+    static HOT: HotThread = HotThread::new(no_keys());
 }
 
 #[cfg(bufpool_loom)]
 pub(crate) fn no_keys() -> &'static Keys {
     Box::leak(Box::new(Keys::new()))
-}
-
-#[cfg(bufpool_loom)]
-pub(crate) fn no_reader() -> &'static Reader {
-    Box::leak(Box::new(Reader::nobody()))
 }
 
 /// Lets `look` at the calling thread's part.

@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 use bufpool_policies::FrameId;
 
 use crate::arena::{Arena, FrameLease};
-use crate::file::FileShared;
+use crate::file::Page;
 use crate::hit_filter::Marked;
+use crate::hot_file::HotPages;
 use crate::page_word::{PageWord, State, Wake, Want};
 use crate::sync::{Condvar, Mutex, relax};
 
@@ -165,20 +166,20 @@ pub(crate) struct SharedLatch<'g> {
 }
 
 impl<'g> SharedLatch<'g> {
-    /// A latch without waiting on page `number` of the file, where the page is, and the bytes there, which are about to be read.
+    /// A latch without waiting on `page`, which is of the file that `pages` are of, where the page is, and the bytes there, which are about to be read.
     #[inline(always)]
-    pub fn try_page(file: &'g FileShared, number: u64) -> Option<(Self, Marked<'g>, NonNull<[u8]>)> {
-        let word = file.table.get(number)?;
+    pub fn try_page(pages: HotPages<'g>, page: Page<'g>) -> Option<(Self, Marked<'g>, NonNull<[u8]>)> {
+        let word = pages.word_or_far(page)?;
         let (frame, bytes) = word
             .try_shared_near(|frame| {
                 // SAFETY: words are published with leases of the pool's arena, the one that the table has the map of.
-                (frame, unsafe { file.table.frames().frame_soon(frame) })
+                (frame, unsafe { pages.frames().frame_soon(frame) })
             })
             .ok()?;
         held::add(word);
-        // SAFETY: there is a mark for each frame of the arena that may hold a page.
-        let mark = unsafe { file.hot_pool.filter.numbers().of_known(frame) };
-        Some((Self { word }, Marked { frame, mark }, bytes))
+        // SAFETY: the word named it.
+        let marked = unsafe { pages.marked(frame) };
+        Some((Self { word }, marked, bytes))
     }
 
     /// The page's frame.

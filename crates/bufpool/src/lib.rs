@@ -36,7 +36,7 @@ mod gate;
 mod guard;
 mod hit_filter;
 mod hooks;
-mod hot_pool;
+mod hot_file;
 mod hot_thread;
 mod io;
 mod landing;

@@ -436,7 +436,7 @@ impl Census {
         // Without holds and poisoned pages there is nobody to wait for, and no reason not to look again.
         census.others_may_let_go = census.in_flight > 0
             || census.unlogged > 0
-            || holds > pool.hot.holds_slot.own_holds()
+            || holds > pool.hot.tag.holds_slot().own_holds()
             || holds == 0 && census.poisoned == 0;
         let named = policy.tenants.iter().map(|entry| entry.name.to_string()).zip(by_tenant);
         census.holds = named.filter(|(_, holds)| *holds > 0).collect();

@@ -32,7 +32,6 @@ use crate::call_site::{Origin, Place};
 use crate::error::Result;
 use crate::file::Page;
 use crate::guard::{Pin, ReadGuard, WriteGuard};
-use crate::hit_filter::Marked;
 use crate::page_word::{Begun, PageWord, Version};
 use crate::readers::{self, Section};
 use crate::scope::ScopeId;
@@ -66,18 +65,15 @@ impl Tenant {
         origin: Origin,
         mut read: impl FnMut(PageView<'_>) -> R,
     ) -> Result<(R, Version)> {
-        // Fetched once, as under latches.
-        let file = &*page.file().shared;
-        if self.may_use(&file.hot_pool)
-            && let Some(word) = file.table.get_optimistic(page.number())
+        if let Some(pages) = page.file().hot.pages_optimistic(self.open_in())
+            && let Some(word) = pages.word_or_far(page)
             && let Some(section) = readers::enter_unfenced()
             && let Some((result, version)) =
-                try_optimistic(file.table.frames(), word, Some(section), &mut read, PageWord::is_as)
+                try_optimistic(pages.frames(), word, Some(section), &mut read, PageWord::is_as)
         {
-            let frame = version.frame();
-            // SAFETY: there is a mark for each frame of the arena that may hold a page, and the word says that this one does.
-            let mark = unsafe { file.hot_pool.filter.numbers().of_known(frame) };
-            self.note_hit(&file.hot_pool, page, Marked { frame, mark }, origin, false);
+            // SAFETY: the word named it.
+            let frame = unsafe { pages.marked(version.frame()) };
+            self.note_hit(pages.tag, page, frame, origin, false);
             return Ok((result, version));
         }
         self.read_optimistic_slowly(page, origin.place, origin.scope(), &mut read)
@@ -96,15 +92,15 @@ impl Tenant {
         let origin = Origin::new(place, Some(scope));
         page.file().shared.check_optimistic(true, OPERATION)?;
         let word = self.checked_word(page, Purpose::Read, OPERATION)?;
-        let frames = page.file().shared.table.frames();
-        if let Some(reader) = readers::register() {
+        let frames = *page.file().shared.table.frames();
+        if let Some(reader) = readers::own_reader() {
             for _ in 0..TRIES {
                 if let Some((result, version)) =
                     try_optimistic(frames, word, reader.enter(), read, |word, begun| {
                         word.still(begun.version())
                     })
                 {
-                    self.note_hit(&self.pool.hot, page, self.marked(version.frame()), origin, false);
+                    self.note_hit(self.pool.hot.tag, page, self.marked(version.frame()), origin, false);
                     return Ok((result, version));
                 }
                 if word.state().is_absent() {
@@ -160,7 +156,7 @@ impl Tenant {
 /// was read is what the page was.
 #[inline(always)]
 fn try_optimistic<R>(
-    frames: &FrameMap,
+    frames: FrameMap,
     word: &PageWord,
     section: Option<Section<'_>>,
     read: &mut impl FnMut(PageView<'_>) -> R,

@@ -1,6 +1,7 @@
 //! A file's page words: one table from page 0 on, for which addresses are reserved when the file is opened.
 //!
-//! A word is reached with one comparison and one load, without a lock, never moves, and may be pointed to as long as the file is open.
+//! A word is reached without a lock, never moves, and may be pointed to as long as the file is open. Hits reach it by one comparison with a
+//! constant ([`PageTable::map`]), since words that were never made can be looked at, too.
 //! The table grows to the highest page that was touched; memory is taken where words are used.
 //!
 //! [`WORDS_RESERVED`] words are reserved, or fewer where the process may not have so many addresses. Pages beyond have their words in
@@ -11,20 +12,18 @@ use std::sync::OnceLock;
 
 use bufpool_policies::PageId;
 
-use crate::arena::{FrameMap, WordTable, zeroed_page_words};
+use crate::arena::{FrameMap, WordMap, WordTable, zeroed_page_words};
 use crate::page_word::PageWord;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// Words for which each file reserves addresses; a power of two. 2^27 are 1 GiB of addresses, and 512 GiB of 4 KiB pages.
-const WORDS_RESERVED: u64 = if cfg!(bufpool_loom) { 4 } else { 1 << 27 };
+pub(crate) const WORDS_RESERVED: u64 = if cfg!(bufpool_loom) { 4 } else { 1 << 27 };
 /// The table grows by multiples of so many words: those of a page of the system.
 const GROWTH: u64 = if cfg!(bufpool_loom) { 1 } else { 512 };
 /// Places for far chunks. A chunk's number is that of the highest bit of the page numbers there.
 const CHUNKS: usize = u64::BITS as usize;
 
 /// The page words of one file.
-// What hits look at comes first.
-#[repr(C)]
 pub(crate) struct PageTable {
     /// Where the frames lie whose pages the words are of: those of the file's pool.
     frames: FrameMap,
@@ -85,31 +84,35 @@ const fn bytes_of(words: u64) -> u64 {
 }
 
 impl PageTable {
-    /// Of a file whose pages come into frames of the arena that `frames` is the map of, and are perhaps read without latches.
-    pub fn new(frames: FrameMap, optimistic: bool) -> Self {
-        Self::with_reserved(WORDS_RESERVED, frames, optimistic)
+    /// Of a file whose pages come into frames of the arena that `frames` is the map of.
+    pub fn new(frames: FrameMap) -> Self {
+        Self::with_reserved(WORDS_RESERVED, frames)
     }
 
     /// Reserves addresses of so many words, a power of two, or of as many as can be had.
-    fn with_reserved(words: u64, frames: FrameMap, optimistic: bool) -> Self {
+    fn with_reserved(words: u64, frames: FrameMap) -> Self {
         Self {
             frames,
-            near: WordTable::new(words, GROWTH, optimistic),
+            near: WordTable::new(words, GROWTH),
             far: std::array::from_fn(|_| OnceLock::new()),
             growth: Mutex::default(),
         }
     }
 
     /// The word of page `number`, if it was made.
-    #[inline(always)]
+    #[inline]
     pub fn get(&self, number: u64) -> Option<&PageWord> {
         self.near.get(number).or_else(|| self.get_far(number))
     }
 
-    /// As [`get`](Self::get), of a page that may be read without a latch.
-    #[inline(always)]
-    pub fn get_optimistic(&self, number: u64) -> Option<&PageWord> {
-        self.near.get_optimistic(number).or_else(|| self.get_far_optimistic(number))
+    /// Where the words of pages below [`WORDS_RESERVED`] lie, made or not; none if there are not so many addresses.
+    ///
+    /// # Safety
+    ///
+    /// The map is not used once the table is dropped.
+    pub unsafe fn map(&self) -> Option<WordMap> {
+        // SAFETY: says the caller.
+        unsafe { self.near.map() }
     }
 
     /// Where the frames lie whose numbers are in the words.
@@ -118,13 +121,9 @@ impl PageTable {
         &self.frames
     }
 
+    /// The word of page `number`, if it was made and lies in a far chunk.
     #[cold]
-    fn get_far_optimistic(&self, number: u64) -> Option<&PageWord> {
-        if self.near.is_optimistic() { self.get_far(number) } else { None }
-    }
-
-    #[cold]
-    fn get_far(&self, number: u64) -> Option<&PageWord> {
+    pub fn get_far(&self, number: u64) -> Option<&PageWord> {
         // Of a near number there are no far words.
         let (chunk, index) = place(number);
         self.far[chunk].get()?.get(index)
@@ -199,7 +198,7 @@ mod tests {
     use std::collections::HashSet;
 
     fn with_reserved(words: u64) -> PageTable {
-        PageTable::with_reserved(words, FrameMap::none(), false)
+        PageTable::with_reserved(words, FrameMap::none())
     }
 
     /// As where the process may have no, few and plenty of addresses.
@@ -301,14 +300,25 @@ mod tests {
     }
 
     #[test]
-    fn words_of_pages_read_under_latches_only_are_not_found_by_others() {
-        for (reserved, optimistic) in [(0, true), (0, false), (WORDS_RESERVED, true), (WORDS_RESERVED, false)]
-        {
-            let table = PageTable::with_reserved(reserved, FrameMap::none(), optimistic);
-            assert!(table.get_optimistic(7).is_none());
-            let word = table.get_or_allocate(7, &PageTableBudget::new(u64::MAX)).unwrap();
-            let found = table.get_optimistic(7);
-            assert_eq!(found.map(std::ptr::from_ref), optimistic.then_some(std::ptr::from_ref(word)));
+    fn a_map_has_the_words_of_the_table_and_absent_ones() {
+        for reserved in RESERVED {
+            let table = with_reserved(reserved);
+            // SAFETY: the map is dropped before the table.
+            let Some(map) = (unsafe { table.map() }) else {
+                assert!(reserved < WORDS_RESERVED);
+                continue;
+            };
+            // SAFETY: it is a table's.
+            let word = |number| unsafe { map.get(number) };
+            for number in [0, 7, 5000, WORDS_RESERVED - 1] {
+                let seen = word(number).unwrap();
+                assert!(seen.begin_optimistic().is_none() && seen.try_shared().is_err());
+                if number < WORDS_RESERVED - 1 {
+                    let made = table.get_or_allocate(number, &PageTableBudget::new(u64::MAX)).unwrap();
+                    assert!(std::ptr::eq(seen, made));
+                }
+            }
+            assert!([WORDS_RESERVED, u64::MAX].iter().all(|number| word(*number).is_none()));
         }
     }
 }

@@ -247,9 +247,14 @@ impl PageWord {
     /// What may be read without a latch now, to be confirmed by [`still`](Self::still) when it has been read.
     #[inline(always)]
     pub fn begin_optimistic(&self) -> Option<Begun> {
+        // Relaxed, as nothing else may look at a word that was perhaps never made; see `WordMap`.
+        let state = State(self.0.load(Ordering::Relaxed));
+        if !state.allows_optimistic() {
+            return None;
+        }
         // Acquire pairs with the release of the last writer: at least what it wrote is read.
-        let state = State(self.0.load(Ordering::Acquire));
-        state.allows_optimistic().then_some(Begun(state))
+        fence(Ordering::Acquire);
+        Some(Begun(state))
     }
 
     /// Not even a latch has come or gone since [`begin_optimistic`](Self::begin_optimistic). Says less often than

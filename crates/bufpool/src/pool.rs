@@ -20,7 +20,7 @@ use crate::frame::{FrameTable, WriteEnds};
 use crate::guard::HoldsSlot;
 use crate::hit_filter::HitFilter;
 use crate::hooks::PageHooks;
-use crate::hot_pool::HotPool;
+use crate::hot_file::{HotPool, PoolTag};
 use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport, OpenError};
 use crate::log::LogLink;
 use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions, Shares};
@@ -162,14 +162,11 @@ impl Pool {
         policy.manage_as_default(DEFAULT_TENANT, false);
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let holds_slot = HoldsSlot::new(serial, is_recording);
+        let notes_hits = options.deterministic.is_some() || options.notes_hits;
         let shared = Arc::new_cyclic(|me| PoolShared {
             me: Weak::clone(me),
-            hot: HotPool {
-                serial,
-                filter,
-                holds_slot: HoldsSlot::new(serial, is_recording),
-                notes_hits: options.deterministic.is_some() || options.notes_hits,
-            },
+            hot: HotPool { serial, tag: PoolTag::new(&arena.map(), holds_slot, notes_hits), filter },
             page_bytes: options.page_bytes,
             is_immediate: options.deterministic.is_some(),
             is_recording,
@@ -380,7 +377,6 @@ impl Pool {
             tag: options.tag,
             pages,
             io,
-            hot_pool: self.shared.hot.clone(),
             frames: self.shared.arena.map(),
         }));
         policy.record(Event::File { id: shared.id, name: &shared.name });

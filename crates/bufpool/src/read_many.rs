@@ -180,7 +180,7 @@ impl<'g> Batch<'_, 'g> {
 
     fn grant_hit(&mut self, index: usize, page: Page<'g>, latch: Latch<&'g PageWord>) {
         let tenant = self.tenant;
-        tenant.note_hit(&tenant.pool.hot, page, tenant.marked(latch.frame()), self.site.into(), false);
+        tenant.note_hit(tenant.pool.hot.tag, page, tenant.marked(latch.frame()), self.site.into(), false);
         self.granted[index] = Ok(Some(ReadGuard::new(tenant, page, latch)));
     }
 

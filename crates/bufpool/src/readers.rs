@@ -11,18 +11,19 @@
 //! (`membarrier`); where the kernel has no such call the reader pays for its own.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
 use std::sync::atomic::compiler_fence;
 use std::time::{Duration, Instant};
 
-use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
-use crate::hot_thread::{hot, no_reader};
+use crate::hot_thread::hot;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom, fence, relax};
 use crate::sys;
 
 /// Looks at a counter before the waiter yields.
-const LOOKS: u32 = if cfg!(bufpool_loom) { u32::MAX } else { 64 };
+const LOOKS: u32 = 64;
 /// Looks before it sleeps in between.
 const LOOKS_AWAKE: u32 = 128;
 const NAP: Duration = Duration::from_micros(50);
@@ -30,14 +31,17 @@ const NAP: Duration = Duration::from_micros(50);
 /// One thread's optimistic reads.
 pub(crate) struct Reader {
     /// How many have ended, times 4; 3 more while one is going on. Written by the thread.
-    sections: CachePadded<AtomicU64>,
+    sections: AtomicU64,
     /// The waiter's barrier does not reach this thread.
     fences_itself: bool,
 }
 
-/// An optimistic read that is going on.
+/// An optimistic read that is going on. Stays with its thread.
 pub(crate) struct Section<'r> {
     reader: &'r Reader,
+    /// The counter when the read is over: none begins within another.
+    end: u64,
+    _not_send: PhantomData<*const ()>,
 }
 
 /// The bit of a counter that says that a read is going on.
@@ -57,13 +61,13 @@ pub(crate) enum Stuck {
 
 impl Reader {
     pub fn new(fences_itself: bool) -> Self {
-        Self { sections: CachePadded::new(AtomicU64::new(0)), fences_itself }
+        Self { sections: AtomicU64::new(0), fences_itself }
     }
 
     const_unless_loom! {
-        /// Stands for none: its read never ends, so none can begin.
-        pub fn nobody() -> Self {
-            Self { sections: CachePadded::new(AtomicU64::new(BEGINS)), fences_itself: true }
+        /// One that has not been registered: its read never ends, so none can begin.
+        pub fn unregistered() -> Self {
+            Self { sections: AtomicU64::new(BEGINS), fences_itself: false }
         }
     }
 
@@ -87,59 +91,77 @@ impl Reader {
         self.sections.store(sections + BEGINS, Ordering::Relaxed);
         // Nothing of the read moves before the store in the program; `membarrier` does the rest.
         compiler_fence(Ordering::SeqCst);
-        Some(Section { reader: self })
+        Some(Section { reader: self, end: sections + BEGINS + ENDS, _not_send: PhantomData })
     }
 
-    fn is_reading(&self) -> bool {
-        self.sections.load(Ordering::Relaxed) & READING != 0
-    }
-
-    /// Waits until the read that may be going on now is over. After a barrier. False if that takes too long.
-    pub fn wait(&self, is_late: impl Fn() -> bool) -> bool {
+    /// The count of the read that is going on now, if one is. After a barrier.
+    pub fn reading(&self) -> Option<u64> {
         // Acquire: what the reader did is over for whoever sees the next count.
-        let seen = self.sections.load(Ordering::Acquire);
-        let mut looks = 0;
-        while seen & READING != 0 && self.sections.load(Ordering::Acquire) == seen {
-            if is_late() {
-                return false;
-            }
-            looks += 1;
-            if looks < LOOKS {
-                relax();
-            } else if looks < LOOKS_AWAKE {
-                std::thread::yield_now();
-            } else {
-                std::thread::sleep(NAP);
-            }
-        }
-        true
+        Some(self.sections.load(Ordering::Acquire)).filter(|sections| sections & READING != 0)
+    }
+
+    /// The read with this count goes on.
+    pub fn is_at(&self, read: u64) -> bool {
+        self.sections.load(Ordering::Acquire) == read
     }
 }
 
 impl Drop for Section<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        let sections = &self.reader.sections;
         // Release: the read's loads come before.
-        sections.store(sections.load(Ordering::Relaxed) + ENDS, Ordering::Release);
+        self.reader.sections.store(self.end, Ordering::Release);
     }
 }
 
-/// The readers of the process, those of ended threads included, which are used again.
+/// A thread's reader, for that thread, and for others under the registry's lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct ReaderRef(NonNull<Reader>);
+
+// SAFETY: readers are for all threads.
+unsafe impl Send for ReaderRef {}
+
+/// The readers of the process. One that is in the thread's own memory is here as long as the thread may use it; one that fences itself lives
+/// for ever and, once its thread has ended, is used again.
 struct Registry {
-    all: Vec<&'static Reader>,
+    all: Vec<ReaderRef>,
     spare: Vec<&'static Reader>,
 }
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { all: Vec::new(), spare: Vec::new() });
 
-/// Gives a reader back when its thread ends.
-struct Registered(Cell<Option<&'static Reader>>);
+impl Registry {
+    /// One that is registered now.
+    fn get(&self, reader: ReaderRef) -> Option<&Reader> {
+        if !self.all.contains(&reader) {
+            return None;
+        }
+        // SAFETY: a thread takes its own reader out before its memory goes.
+        Some(unsafe { reader.0.as_ref() })
+    }
+
+    /// Those that are reading now, with the count of the read.
+    fn reading(&self, but: Option<ReaderRef>) -> Vec<(ReaderRef, u64)> {
+        let others = self.all.iter().filter(|reader| Some(**reader) != but);
+        // SAFETY: as in `get`.
+        others.filter_map(|reader| Some((*reader, unsafe { reader.0.as_ref() }.reading()?))).collect()
+    }
+}
+
+/// The calling thread's reader, until the thread ends.
+struct Registered(Cell<Option<ReaderRef>>);
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        hot(|thread| thread.reader.set(no_reader()));
-        REGISTRY.lock().spare.extend(self.0.take());
+        let Some(reader) = self.0.take() else { return };
+        let mut registry = REGISTRY.lock();
+        if reader == in_thread() {
+            hot(|thread| thread.reader.sections.store(BEGINS, Ordering::Relaxed));
+            registry.all.retain(|other| *other != reader);
+        } else {
+            // SAFETY: all others live for ever.
+            registry.spare.push(unsafe { reader.0.as_ref() });
+        }
     }
 }
 
@@ -147,34 +169,56 @@ thread_local! {
     static REGISTERED: Registered = const { Registered(Cell::new(None)) };
 }
 
+/// The reader in the calling thread's own memory.
+#[inline(always)]
+fn in_thread() -> ReaderRef {
+    hot(|thread| ReaderRef(NonNull::from(&thread.reader)))
+}
+
 /// Begins an optimistic read of a thread that has made one before and need not fence its reads. None within another, too.
 #[inline(always)]
 pub(crate) fn enter_unfenced() -> Option<Section<'static>> {
-    hot(|thread| thread.reader.get()).enter_unfenced()
+    // SAFETY: in the thread's memory until the thread ends, with which the section stays.
+    unsafe { in_thread().0.as_ref() }.enter_unfenced()
 }
 
-/// The calling thread's reader, if it has one.
-fn own() -> Option<&'static Reader> {
+fn own() -> Option<ReaderRef> {
     REGISTERED.try_with(|registered| registered.0.get()).ok().flatten()
 }
 
-/// The calling thread's reader; none if the thread is ending.
+/// The calling thread's reader, registered. Stays with its thread.
+pub(crate) struct OwnReader(ReaderRef, PhantomData<*const ()>);
+
+impl OwnReader {
+    /// As [`Reader::enter`].
+    pub fn enter(&self) -> Option<Section<'_>> {
+        // SAFETY: it lives until the thread ends, with which this value and the section stay.
+        unsafe { self.0.0.as_ref() }.enter()
+    }
+}
+
+/// For a thread that has not read optimistically before, fences its reads, or is in the middle of one. None if the thread is ending.
 #[cold]
-pub(crate) fn register() -> Option<&'static Reader> {
+pub(crate) fn own_reader() -> Option<OwnReader> {
+    own().or_else(register).map(|reader| OwnReader(reader, PhantomData))
+}
+
+fn register() -> Option<ReaderRef> {
     REGISTERED
         .try_with(|registered| {
-            let reader = registered.0.get().unwrap_or_else(|| {
-                let mut registry = REGISTRY.lock();
-                registry.spare.pop().unwrap_or_else(|| {
-                    let reader: &Reader = Box::leak(Box::new(Reader::new(!sys::has_membarrier())));
-                    registry.all.push(reader);
-                    reader
-                })
-            });
+            let mut registry = REGISTRY.lock();
+            let reader = if sys::has_membarrier() {
+                hot(|thread| thread.reader.sections.store(0, Ordering::Relaxed));
+                registry.all.push(in_thread());
+                in_thread()
+            } else if let Some(spare) = registry.spare.pop() {
+                ReaderRef(NonNull::from(spare))
+            } else {
+                let made = ReaderRef(NonNull::from(Box::leak(Box::new(Reader::new(true)))));
+                registry.all.push(made);
+                made
+            };
             registered.0.set(Some(reader));
-            if !reader.fences_itself {
-                hot(|thread| thread.reader.set(reader));
-            }
             reader
         })
         .ok()
@@ -182,30 +226,48 @@ pub(crate) fn register() -> Option<&'static Reader> {
 
 /// Waits until all optimistic reads of other threads that are going on now are over, at most for `limit`.
 pub(crate) fn wait_for_all(limit: Duration) -> Result<(), Stuck> {
-    if own().is_some_and(Reader::is_reading) {
-        return Err(Stuck::Own);
-    }
-    let is_own = |reader: &Reader| own().is_some_and(|own| std::ptr::eq(own, reader));
-    if REGISTRY.lock().all.iter().all(|reader| is_own(reader)) {
-        // A thread that registers from here on takes the lock after us, and sees that the page has left.
-        return Ok(());
-    }
-    sys::barrier_everywhere();
-    let deadline = Cell::new(None);
-    let is_late = || {
-        let now = Instant::now();
-        now >= deadline.get().unwrap_or_else(|| {
-            deadline.set(Some(now + limit));
-            now + limit
-        })
-    };
-    for index in 0.. {
-        let Some(reader) = REGISTRY.lock().all.get(index).copied() else { break };
-        if !is_own(reader) && !reader.wait(is_late) {
-            return Err(Stuck::TimedOut);
+    let own = own();
+    {
+        let registry = REGISTRY.lock();
+        if own.and_then(|own| registry.get(own)).is_some_and(|own| own.reading().is_some()) {
+            return Err(Stuck::Own);
+        }
+        if registry.all.iter().all(|reader| Some(*reader) == own) {
+            // A thread that registers from here on takes the lock after us, and sees that the page has left.
+            return Ok(());
         }
     }
-    Ok(())
+    sys::barrier_everywhere();
+    let mut reading = REGISTRY.lock().reading(own);
+    let mut deadline = None;
+    let mut looks = 0;
+    loop {
+        // One that is registered no more has ended its reads. Another that lies where it lay is waited for in vain, at most for one read.
+        {
+            let registry = REGISTRY.lock();
+            reading.retain(|(reader, read)| registry.get(*reader).is_some_and(|reader| reader.is_at(*read)));
+        }
+        if reading.is_empty() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        if now >= *deadline.get_or_insert(now + limit) {
+            return Err(Stuck::TimedOut);
+        }
+        looks += 1;
+        pause(looks);
+    }
+}
+
+/// Before the next look, of which there were so many.
+fn pause(looks: u32) {
+    if looks < LOOKS {
+        relax();
+    } else if looks < LOOKS_AWAKE {
+        std::thread::yield_now();
+    } else {
+        std::thread::sleep(NAP);
+    }
 }
 
 #[cfg(all(test, not(bufpool_loom)))]
@@ -218,9 +280,10 @@ mod tests {
         let (entered, leave) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let section = register().unwrap().enter();
+                let reader = own_reader().unwrap();
+                let section = reader.enter();
                 // One within another ends with the outer one.
-                assert!(section.is_some() && own().unwrap().enter().is_none());
+                assert!(section.is_some() && reader.enter().is_none() && enter_unfenced().is_none());
                 entered.wait();
                 leave.wait();
                 drop(section);
@@ -230,9 +293,29 @@ mod tests {
             leave.wait();
             assert_eq!(wait_for_all(Duration::from_secs(60)), Ok(()));
         });
-        let section = register().unwrap().enter().unwrap();
+        let reader = own_reader().unwrap();
+        let section = reader.enter().unwrap();
         assert_eq!(wait_for_all(Duration::from_secs(60)), Err(Stuck::Own));
         drop(section);
+        assert_eq!(wait_for_all(Duration::from_secs(60)), Ok(()));
+    }
+
+    #[test]
+    fn an_ended_thread_is_taken_out() {
+        let reader = std::thread::spawn(|| {
+            let reader = own_reader().unwrap().0;
+            assert!(REGISTRY.lock().get(reader).is_some());
+            reader
+        });
+        let reader = reader.join().unwrap();
+        if sys::has_membarrier() {
+            // Another thread's may lie there by now, but not twice.
+            assert!(REGISTRY.lock().all.iter().filter(|other| **other == reader).count() <= 1);
+        } else {
+            assert!(REGISTRY.lock().get(reader).is_some());
+        }
+        let all = REGISTRY.lock().all.clone();
+        assert!(all.iter().enumerate().all(|(at, one)| !all[..at].contains(one)));
         assert_eq!(wait_for_all(Duration::from_secs(60)), Ok(()));
     }
 }

@@ -311,12 +311,13 @@ unsafe impl Sync for Reservation {}
 
 #[cfg_attr(bufpool_loom, allow(dead_code))]
 impl Reservation {
-    /// Reserves `bytes` (not 0) addresses, page-aligned. Takes no memory, and counts against no limit but that on addresses.
+    /// Reserves `bytes` (not 0) addresses, page-aligned, that read as zeros. Takes no memory, but for the kernel's own tables where it is read,
+    /// and counts against no limit but that on addresses.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
-        Ok(Self { start: map_with(bytes, libc::PROT_NONE, libc::MAP_NORESERVE)?, bytes })
+        Ok(Self { start: map_with(bytes, libc::PROT_READ, libc::MAP_NORESERVE)?, bytes })
     }
 
-    /// Makes the first `bytes` bytes memory, as far as they are not yet.
+    /// Makes the first `bytes` bytes memory that can be written, as far as they are not yet.
     ///
     /// # Panics
     ///

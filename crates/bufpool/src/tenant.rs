@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
 use bufpool_policies::{DirectiveError, DirectoryError, FrameId, PageId, TenantId};
@@ -19,7 +19,7 @@ use crate::call_site::{Origin, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{File, Page};
 use crate::guard::{Pin, ReadGuard, WriteGuard};
-use crate::hot_pool::HotPool;
+use crate::hot_file::PoolTag;
 use crate::optimistic::{OptimisticWriteGuard, PageView};
 use crate::page_word::Version;
 use crate::policy::{PolicyState, TenantEntry};
@@ -49,13 +49,10 @@ pub struct Tenant {
 }
 
 struct TenantShared {
-    /// The pool's serial number; [`CLOSED`] once the tenant is closed, so that a hit looks at one word for both.
-    open_in: AtomicU64,
+    /// The pool's tag; [`PoolTag::CLOSED`] once the tenant is closed, so that a hit looks at one word for both.
+    open_in: AtomicPtr<u8>,
     name: Arc<str>,
 }
-
-/// No pool's serial number.
-const CLOSED: u64 = u64::MAX;
 
 /// A tenant about to be opened; see [`Pool::tenant`](crate::Pool::tenant).
 ///
@@ -367,7 +364,7 @@ impl Tenant {
 
     pub(crate) fn new(pool: PoolHandle, id: TenantId, name: Arc<str>) -> Self {
         let party = Party::new(pool.hot.serial, id);
-        let open_in = AtomicU64::new(pool.hot.serial);
+        let open_in = AtomicPtr::new(pool.hot.tag.as_ptr());
         Self { pool, party, shared: Arc::new(TenantShared { open_in, name }) }
     }
 
@@ -410,13 +407,13 @@ impl Tenant {
 
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        self.shared.open_in.load(Ordering::Relaxed) == CLOSED
+        self.open_in() == PoolTag::CLOSED
     }
 
-    /// The tenant is open, in this pool: that of the file it wants to use. A closed file has no resident pages.
+    /// The pool that the tenant is open in; [`PoolTag::CLOSED`] if it is closed.
     #[inline(always)]
-    pub(crate) fn may_use(&self, pool: &HotPool) -> bool {
-        pool.serial == self.shared.open_in.load(Ordering::Relaxed)
+    pub(crate) fn open_in(&self) -> PoolTag {
+        PoolTag::from_ptr(self.shared.open_in.load(Ordering::Relaxed))
     }
 
     /// The name given at opening.
@@ -563,7 +560,7 @@ impl Tenant {
         let entry = &mut policy.tenants[self.tenant_id().index()];
         entry.closed = true;
         entry.floor_frames = 0;
-        self.shared.open_in.store(CLOSED, Ordering::Relaxed);
+        self.shared.open_in.store(PoolTag::CLOSED.as_ptr(), Ordering::Relaxed);
         Ok(())
     }
 

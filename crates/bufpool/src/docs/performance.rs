@@ -8,44 +8,46 @@
 //! | step | instructions | memory |
 //! | --- | --- | --- |
 //! | the caller's loop: the next page's number, the sum | 5 or 6 | caller's own |
-//! | the tenant is open, in the file's pool: serial numbers | 5 | tenant; the file's first line |
-//! | page table: one comparison, address of the word | 5 | the same line |
+//! | the tenant is open, in the file's pool: one comparison of a word that also says where the frames lie and how large they are | 4 | tenant; the file's handle |
+//! | page table: one comparison with a constant, address of the word | 4 | the handle |
 //! | page word: resident, with room for a holder, no writer waits: one comparison | 3 | the word |
-//! | address of the frame, whose first line is fetched | 7 | the file's line |
+//! | address of the frame, whose first line is fetched | 9 | none |
 //! | one compare-and-swap | 3 | the word, **written** |
-//! | hits are noted | 2 | the file's line |
+//! | hits are noted | 2 | none |
 //! | key of pool, tenant, call site and scopes: one number, one comparison | 10 | thread's own |
-//! | filter: the page was noted in this epoch | 6 | 4 bytes a frame, read only |
-//! | the hit is counted, and those until the thread drains | 5 | key in the ring, thread's own |
-//! | guards of the thread counted, unless there is a recorder, which the sign tells | 3 | thread's own |
-//! | *drop*: guards counted; one addition, whose sign says whether somebody waits | 5 | the word, **written** |
+//! | filter: the page was noted in this epoch | 6 | the handle; 4 bytes a frame, read only |
+//! | the hit is counted; each so many the thread drains | 6 | key in the ring |
+//! | guards of the thread counted, unless there is a recorder, which the sign tells | 4 | thread's own |
+//! | *drop*: guards counted; one addition, whose sign says whether somebody waits | 4 | the word, **written** |
 //!
-//! Counted by callgrind (`cargo bench -p bufpool-bench --bench hit -- instructions`, a minute), the caller's loop included:
+//! Counted by callgrind (`cargo bench -p bufpool-bench --bench hit -- instructions`, a minute), the caller's loop included; instructions,
+//! loads, stores:
 //!
 //! | | shared latch | optimistic |
 //! | --- | --- | --- |
-//! | hits not noted | 39 | 37 |
-//! | everything on | 59 | 59 |
-//! | an array with a bare word a page, latched or checked | 20 | 18 |
+//! | hits not noted | 44, 9, 4 | 37, 10, 2 |
+//! | everything on | 68, 19, 5 | 61, 20, 3 |
+//! | an array with a bare word a page, latched or checked | 20, 6, 2 | 18, 6, 0 |
+//! | an array | | 8, 2, 0 |
 //!
 //! There is no allocation, no lock, no reference count and no list. A guard that does not leave the function is in registers; bytes at
 //! constant places below the least page size are read without a look at the length.
 //!
 //! What an instruction costs here is not its own time: on one page that is always in the first-level cache all of them take 5 ns. Where
-//! pages lie all over memory, the time is that of cache misses, divided by how many of them a processor has in flight. Reading
-//! an array takes eight instructions a page, so the misses of a dozen visits overlap; of hits of sixty, five or so fit into what
-//! the processor looks ahead. Forty instructions that do nothing, put into a loop that checks a word and reads a page, take it from
-//! 8 to 24 ns. The bench has that bare loop, too, checked and latched: 1.4 to 1.6 and 2.2 to 2.4 times the array's time is what any
-//! translation and latch in a word costs on the machine of its table, and no latch goes below. It is also why the frame's first line
-//! is fetched before the compare-and-swap, which later loads wait for. That is not all of it: the last third of a hit's instructions
-//! went without its time, to the array's, becoming much less (`crates/bench/README.md`).
+//! pages lie all over memory, the time is that of cache misses, divided by how many of them a processor has in flight, and that is how many
+//! visits fit into what it looks ahead. Its queue of loads is what is full first, however quickly they are served: twenty
+//! instructions on registers put into a loop that checks a word and reads a page take it from 9.5 to 19.5 ns on the machine of the bench's table, ten
+//! loads from one line that is always in the first-level cache to 24, twenty to 32. So a hit is made of few loads. All
+//! that it needs to know of file and pool is in the file's handle, which the caller has; where the frames lie, their size, whether hits are
+//! noted and where guards are counted is in the very word that says which pool it is; words that were never made can be looked at, so
+//! that a constant bounds the table; and what is the thread's lies in its own memory, without a pointer. When hits went from 16 and
+//! 24 loads to these they took 25 to 50 % less time, with as many instructions or more.
 //!
-//! What else a hit does costs no more than its instructions: without the filter's 4 bytes a frame, which are mostly not in the first-level
-//! cache, and with nothing noted it takes the same time, and so it does without the prefetch or without the counts of guards.
+//! What else a hit does costs no more than its instructions and loads: the filter's 4 bytes a frame, which are mostly not in the first-level
+//! cache, could be left out at no gain, and so could the prefetch.
 //!
 //! An optimistic read ([`Tenant::optimistic`](crate::Tenant::optimistic)) has two plain stores to a line of the thread's own instead (it
-//! begins, it ends) and loads the word twice. That is two instructions less and no atomic operation. Where hits are noted they
-//! outweigh what is left, so that it gains little on one thread: its gain is that it writes nothing that threads share. If anybody
+//! begins, it ends) and loads the word twice, with no atomic operation. Above all it writes nothing that threads share. If anybody
 //! latches the page, or lets go of it, meanwhile, it is read again by a longer way, which finds out whether it was changed.
 //!
 //! # Cache lines written that threads share
