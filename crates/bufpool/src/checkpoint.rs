@@ -164,6 +164,7 @@ impl PoolShared {
         let mut seized = seized.into_iter().peekable();
         while seized.peek().is_some() {
             let mut departing = Vec::with_capacity(DROP_BATCH);
+            let mut unlisted = Vec::new();
             let mut policy = self.policy.lock();
             for Seized { number, latch } in seized.by_ref().take(DROP_BATCH) {
                 let page = PageId::in_file(latch.word().file().id, number);
@@ -177,11 +178,12 @@ impl PoolShared {
                     policy.free.put(lease);
                 } else {
                     // A victim that could not be written.
-                    self.reserve.give_back(lease);
+                    unlisted.push(lease);
                 }
                 departing.push(word);
             }
             drop(policy);
+            self.give_back_to_reserve(unlisted);
             // After the directory has let go of them: whoever finds them absent may bring them in again.
             departing.into_iter().for_each(Departing::finish);
         }

@@ -23,6 +23,7 @@ mod access;
 mod access_log;
 mod arena;
 mod asynchronous;
+mod borrowed;
 mod call_site;
 mod checkpoint;
 #[cfg(feature = "checksum")]

@@ -322,7 +322,7 @@ fn a_copy_in_flight_while_a_miss_waits_for_its_frame() {
         let (page, ends) = (Page::resident(), Arc::new(WriteEnds::default()));
         assert!(page.frame.mark_dirty());
         // Of the reserve's only frame, the bytes are those of a page that nobody names.
-        let (reserve, spare) = (Arc::new(Reserve::new(1, vec![lease()], 0)), Page::absent());
+        let (reserve, spare) = (Arc::new(Reserve::new(1, vec![lease()], 0, 0)), Page::absent());
         let writer = {
             let (page, ends) = (Arc::clone(&page), Arc::clone(&ends));
             let (reserve, spare) = (Arc::clone(&reserve), Arc::clone(&spare));
@@ -338,7 +338,7 @@ fn a_copy_in_flight_while_a_miss_waits_for_its_frame() {
                 let written = spare.read();
                 page.frame.mark_written(mark);
                 page.frame.end_write();
-                reserve.give_back(copy);
+                reserve.give_back([copy]);
                 ends.announce();
                 Some(written)
             })
@@ -358,7 +358,39 @@ fn a_copy_in_flight_while_a_miss_waits_for_its_frame() {
         changer.join().unwrap();
         assert!(page.frame.is_dirty() || written == Some(2), "{written:?}");
         assert!(!page.frame.is_writing() && !reserve.has_free());
-        reserve.give_back(lease);
+        reserve.give_back([lease]);
+    });
+}
+
+/// A reserve of one frame that has borrowed another, both in flight, while a miss waits: it gets one, and of what comes back beyond the
+/// reserve's own number the pool gets its frame again, once.
+#[test]
+fn borrowed_frames_come_back_beside_a_miss_that_waits() {
+    model(|| {
+        let mut leases = Arena::new(2, 4096).expect("two pages of memory").1;
+        let victim = leases.pop().expect("two frames");
+        let reserve = Arc::new(Reserve::new(2, leases, 0, 1));
+        reserve.borrow(1);
+        let in_flight = [reserve.take().expect("its own"), victim];
+        let pool = Arc::new(Mutex::new(Vec::new()));
+        let writers = in_flight.map(|lease| {
+            let (reserve, pool) = (Arc::clone(&reserve), Arc::clone(&pool));
+            thread::spawn(move || {
+                reserve.give_back([lease]);
+                if reserve.has_surplus() {
+                    let mut pool = pool.lock();
+                    pool.extend(reserve.repay(reserve.frames()));
+                }
+            })
+        });
+        let lease = reserve.take_until(std::time::Instant::now()).expect("waited for");
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        reserve.give_back([lease]);
+        if reserve.has_surplus() {
+            pool.lock().extend(reserve.repay(reserve.frames()));
+        }
+        let repaid = pool.lock().len();
+        assert_eq!((repaid, reserve.free(), reserve.borrowed()), (1, 1, 0));
     });
 }
 
@@ -380,7 +412,7 @@ fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
     unsafe impl Send for File {}
     model(|| {
         let (victim, file) = (Page::resident(), Arc::new(File(UnsafeCell::new(0))));
-        let reserve = Arc::new(Reserve::new(1, Vec::new(), 0));
+        let reserve = Arc::new(Reserve::new(1, Vec::new(), 0, 0));
         assert!(victim.frame.mark_dirty());
         let mut held =
             Latch::try_new(Word(Arc::clone(&victim)), Want::Exclusive).ok().expect("nobody else has it");
@@ -393,7 +425,7 @@ fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
                 // SAFETY: nobody reads the file before the page is absent; loom fails the model otherwise.
                 file.0.with_mut(|contents| unsafe { *contents = victim.read() });
                 victim.frame.vacate(false);
-                reserve.give_back(lease);
+                reserve.give_back([lease]);
                 departing.finish();
             })
         };

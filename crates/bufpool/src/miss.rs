@@ -121,7 +121,7 @@ impl PoolShared {
             Admitted::Free(lease) => lease,
             Admitted::Evict(mut victim) => {
                 if victim.spare.is_none() && self.frames.get(victim.latch.frame()).is_dirty() {
-                    victim.spare = self.wait_for_reserve(deadline);
+                    victim.spare = self.wait_for_reserve(Some(tenant), deadline);
                     if let Some(spare) = &victim.spare {
                         self.policy.lock().relocate(victim.latch.frame(), spare.frame());
                     }
@@ -244,7 +244,7 @@ impl PoolShared {
         let Victim { latch, page, owner, spare } = victim;
         if let Some(spare) = spare {
             let (departing, lease) = latch.depart();
-            self.write_back.enqueue(Departure { departing, lease });
+            self.write_back.enqueue([Departure { departing, lease }]);
             return Ok(Some(spare));
         }
         let victim = Victim { latch, page, owner, spare: None };
@@ -331,7 +331,7 @@ impl PoolShared {
             };
             let Some(mut victim) = victim else { return Ok(()) };
             if victim.spare.is_none() && self.frames.get(victim.latch.frame()).is_dirty() {
-                victim.spare = self.wait_for_reserve(None);
+                victim.spare = self.wait_for_reserve(None, None);
             }
             // A page that cannot be written yet stays for now.
             let Some(lease) = self.evict(victim, tenant)? else { return Ok(()) };
@@ -348,6 +348,9 @@ impl PoolShared {
         let is_first = wait.until.is_none();
         let default = || far_or_after(self.frame_wait);
         let until = *wait.until.get_or_insert_with(|| wait.deadline.unwrap_or_else(default));
+        if self.reserve.borrowed() > 0 && self.repay_frames(0) {
+            return Ok(());
+        }
         // Pages may wait for nothing but the log.
         self.write_back.kick();
         // Counting takes a look at each frame, so not every time.
@@ -420,6 +423,10 @@ impl Census {
             Self { holds: Vec::new(), in_flight: 0, poisoned: 0, unlogged: 0, others_may_let_go: false };
         // Of the frames that policies fill, those that are neither free nor hold a page are on their way.
         census.in_flight = policy.directory.frames();
+        if !pool.write_back.is_leaving() {
+            // Those that the reserve has borrowed and not given back are stuck with pages that cannot be written.
+            census.in_flight -= pool.reserve.borrowed() as u32;
+        }
         for (frame, entry) in pool.frames.iter() {
             let is_free = policy.free.has(frame);
             let (page, owner) = (entry.page(), policy.directory.owner(frame));

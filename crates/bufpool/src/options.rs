@@ -102,6 +102,8 @@ pub(crate) struct Shares {
     pub reserve: u32,
     /// The low mark of the reserve.
     pub reserve_low: u32,
+    /// Frames that the reserve may borrow of those of policies.
+    pub borrowed_max: u32,
     /// Where hooks prepare pages for their files.
     pub hook_buffers: u32,
 }
@@ -312,7 +314,8 @@ impl PoolOptions {
     /// The size of the clean reserve: frames on top of [`frames`](Self::frames) for which those of dirty victims are exchanged, so that a
     /// miss does not wait for their writes. The background writer does not rest before all of it is free again. From 1 to 2^20. Default: one
     /// for 32 frames, at least 4 and at most 2,048; or, if that is more, one for 16 frames, but no more than twelve transfers of 256 KiB
-    /// take. More: longer bursts of misses with dirty victims without a wait. Not in deterministic mode, which has none.
+    /// take. While dirty victims leave as fast as they can be written, it borrows frames of the pool, until it has those of 24 transfers or an
+    /// eighth of all. More: longer bursts of misses with dirty victims without a wait. Not in deterministic mode, which has none.
     pub fn reserve_high_frames(mut self, frames: u32) -> Self {
         self.reserve_high_frames = Some(frames);
         self
@@ -438,7 +441,10 @@ impl PoolOptions {
             );
             return Err(Error::new(ErrorKind::InvalidOptions, "open pool", message));
         }
-        Ok(Shares { frames: frames as u32, reserve, reserve_low, hook_buffers: hook_buffers as u32 })
+        let (frames, hook_buffers) = (frames as u32, hook_buffers as u32);
+        let borrowed_max =
+            if reserve > 0 { self.reserve_limit(frames + reserve).saturating_sub(reserve) } else { 0 };
+        Ok(Shares { frames, reserve, reserve_low, borrowed_max, hook_buffers })
     }
 
     /// One clean frame in 32, at least 4 and at most 2,048. A small pool has up to twice as many, as long as they are fewer than it takes
@@ -453,6 +459,12 @@ impl PoolOptions {
                 (frames / 32).max(transfers.min(frames / 16)).clamp(4, 2048)
             }
         }
+    }
+
+    /// The most frames that a reserve has together with what it borrows, of `all`: twice the transfers that a small pool has room for, which
+    /// is what devices that join neighbouring writes make use of, but no more than an eighth.
+    fn reserve_limit(&self, all: u32) -> u32 {
+        (24 * run_pages(self.page_bytes) as u32).min(all / 8)
     }
 
     /// As many as are written together, if there are hooks.

@@ -110,14 +110,14 @@ impl PoolShared {
             },
         };
         if !entry.begin_write() {
-            copy.into_iter().for_each(|copy| self.reserve.give_back(copy));
+            self.give_back_to_reserve(copy);
             return Taken::InFlight;
         }
         if !entry.is_dirty() {
             // Another write ended between the two looks.
             entry.end_write();
             self.write_ends.announce();
-            copy.into_iter().for_each(|copy| self.reserve.give_back(copy));
+            self.give_back_to_reserve(copy);
             return Taken::Clean;
         }
         let (mark, page_lsn, log_end) = (entry.mark(), entry.page_lsn(), self.log.end());
@@ -139,7 +139,7 @@ impl PoolShared {
         let frame = self.frames.get(copy.frame());
         if frame.may_have_readers() {
             if readers::wait_for_all(Duration::ZERO).is_err() {
-                self.reserve.give_back(copy);
+                self.give_back_to_reserve([copy]);
                 return None;
             }
             frame.readers_left();
@@ -194,7 +194,7 @@ impl PoolShared {
     pub(crate) fn end_write(&self, page: Outgoing) {
         self.end_write_of(&page.seen);
         if let Source::Copy(copy) = page.source {
-            self.reserve.give_back(copy);
+            self.give_back_to_reserve([copy]);
         }
     }
 

@@ -465,6 +465,19 @@ impl PolicyState {
         Some(Victim { latch, page: eviction.page, owner: tenant, spare })
     }
 
+    /// The next page that would make room for one of the tenant, latched exclusively and out of the directory. Its frame is the
+    /// reserve's.
+    pub fn evict_next(&mut self, tenant: TenantId, claims: &ClaimRules<'_>) -> Option<Latch<OwnedWord>> {
+        let mut claims = PoolClaims::new(claims, &self.files);
+        self.directory.evict_next(tenant, &mut claims)?;
+        claims.taken
+    }
+
+    /// All floors together.
+    pub fn floors_frames(&self) -> u64 {
+        self.tenants.iter().map(|entry| u64::from(entry.floor_frames)).sum()
+    }
+
     /// The tenant's context at a call site.
     #[inline]
     fn context(&mut self, tenant: TenantId, site: SiteRef) -> Found {

@@ -128,12 +128,13 @@ impl Pool {
     /// A pool whose files are those of `backend`.
     pub(crate) fn open_on(options: PoolOptions, backend: Arc<dyn Backend>) -> Result<Self> {
         const OPERATION: &str = "open pool";
-        let Shares { frames, reserve, reserve_low, hook_buffers } = options.split_memory()?;
+        let Shares { frames, reserve, reserve_low, borrowed_max, hook_buffers } = options.split_memory()?;
         let mapped = Arena::new(frames + reserve + hook_buffers, options.page_bytes);
         let (arena, mut free) = mapped.map_err(|error| Error::from_io(OPERATION, error))?;
         arena.register(&*backend);
         let hook_buffers = HookBuffers::new(free.split_off((frames + reserve) as usize));
-        let reserve = Reserve::new(frames + reserve, free.split_off(frames as usize), reserve_low as usize);
+        let spares = free.split_off(frames as usize);
+        let reserve = Reserve::new(frames + reserve, spares, reserve_low as usize, borrowed_max as usize);
         let write_back = Arc::new(WriteBack::new(reserve.frames()));
         let directory = Directory::new(DirectoryOptions {
             frames,
@@ -450,10 +451,8 @@ impl PoolShared {
         floor_frames: u32,
         operation: &'static str,
     ) -> Result<()> {
-        let floors: u64 = policy.tenants.iter().map(|entry| u64::from(entry.floor_frames)).sum();
-        let floors = floors - u64::from(before) + u64::from(floor_frames);
-        let needed = 2 * u64::from(self.threads_max) + u64::from(FRAMES_SPARE);
-        let limit = u64::from(self.frames_count) - needed;
+        let floors = policy.floors_frames() - u64::from(before) + u64::from(floor_frames);
+        let limit = self.floors_limit();
         if floors <= limit {
             return Ok(());
         }
@@ -462,6 +461,12 @@ impl PoolShared {
             self.frames_count, self.threads_max
         );
         Err(Error::new(ErrorKind::Floor, operation, message))
+    }
+
+    /// The most that all floors together may be.
+    pub(crate) fn floors_limit(&self) -> u64 {
+        let needed = 2 * u64::from(self.threads_max) + u64::from(FRAMES_SPARE);
+        u64::from(self.frames_count) - needed
     }
 
     /// Most pages that one call may hold at once: two frames for each other thread stay out of its reach.
@@ -536,6 +541,7 @@ impl PoolShared {
             log_failures: counters.log_failures.load(Ordering::Relaxed),
             frames: self.frames_count,
             reserve_frames: self.reserve.frames() as u32,
+            borrowed_frames: self.reserve.borrowed() as u32,
             dirty_frames: counters.dirty_frames.load(Ordering::Relaxed),
             page_bytes: self.page_bytes,
             page_tables_bytes: self.page_table_budget.bytes(),
@@ -554,12 +560,12 @@ impl PoolShared {
         self.drain_logs(&mut policy);
         policy.directory.check_invariants();
         policy.contexts.check_invariants();
-        let (mut dirty, mut left_behind) = (0, 0);
+        let (mut dirty, mut left_behind) = (0, 0_usize);
         for (frame, entry) in self.frames.iter() {
             dirty += u64::from(entry.is_dirty());
             assert!(!entry.is_writing(), "a write of frame {} is in flight", frame.0);
             match policy.directory.page(frame) {
-                None => left_behind += u32::from(entry.page().is_some()),
+                None => left_behind += usize::from(entry.page().is_some()),
                 listed => assert_eq!(entry.page(), listed, "frame {}", frame.0),
             }
             let Some(page) = entry.page() else {
@@ -571,7 +577,9 @@ impl PoolShared {
             assert_eq!(state.resident_frame(), Some(frame), "{page:?} is {state:?}");
         }
         // Victims that could not be written.
-        assert_eq!(self.reserve.free() as u32 + left_behind, self.reserve.frames() as u32, "the reserve");
+        let (free, own, borrowed) = (self.reserve.free(), self.reserve.frames(), self.reserve.borrowed());
+        assert_eq!(free + left_behind, own + borrowed, "the reserve");
+        assert!(free <= own || borrowed == 0, "{borrowed} frames are borrowed, and {free} of {own} are free");
         assert_eq!(dirty, self.counters.dirty_frames.load(Ordering::Relaxed));
         for file in policy.files.iter().flatten() {
             for (number, word) in file.table.words(0, u64::MAX) {

@@ -6,7 +6,8 @@ use crate::arena::{FrameLease, FreeLeases};
 use crate::sync::{AtomicU32, Condvar, Mutex, Ordering};
 
 /// The clean reserve: frames for which those of dirty victims are exchanged, and to which pages on their way to their files are copied.
-/// Which frames these are changes with each exchange; how many there are does not.
+/// Which frames these are changes with each exchange; how many there are does not, but for those it has
+/// [borrowed](crate::borrowed).
 ///
 /// They are handed out in the order of their addresses, round and round: pages that come in one after the other lie side by side in memory
 /// as their predecessors did, and a transfer of one piece costs kernel and device less than one of many.
@@ -20,11 +21,15 @@ pub(crate) struct Reserve {
     count: AtomicU32,
     high: usize,
     low: usize,
+    /// Frames of the pool that it has besides its own. Changed under the policy lock.
+    borrowed: AtomicU32,
+    borrowed_max: usize,
 }
 
 impl Reserve {
-    /// All of `leases`, of which the last `low` that are free are for misses. They may be exchanged for any frames below `frames`.
-    pub fn new(frames: u32, leases: Vec<FrameLease>, low: usize) -> Self {
+    /// All of `leases`, of which the last `low` that are free are for misses. They may be exchanged for any frames below `frames`, of
+    /// which it may borrow `borrowed_max`.
+    pub fn new(frames: u32, leases: Vec<FrameLease>, low: usize, borrowed_max: usize) -> Self {
         let high = leases.len();
         let free = FreeLeases::new(frames, leases);
         Self {
@@ -33,12 +38,45 @@ impl Reserve {
             count: AtomicU32::new(high as u32),
             high,
             low,
+            borrowed: AtomicU32::new(0),
+            borrowed_max,
         }
     }
 
-    /// How many frames it has, free or not.
+    /// How many frames it has, free or not, besides those that it has borrowed.
     pub fn frames(&self) -> usize {
         self.high
+    }
+
+    /// How many frames of the pool it has.
+    pub fn borrowed(&self) -> usize {
+        self.borrowed.load(Ordering::Relaxed) as usize
+    }
+
+    /// How many more it may borrow.
+    pub fn may_borrow(&self) -> usize {
+        self.borrowed_max - self.borrowed()
+    }
+
+    /// So many frames of the pool are its own until it returns them, free or not. To be called under the policy lock, as
+    /// [`repay`](Self::repay).
+    pub fn borrow(&self, frames: usize) {
+        debug_assert!(frames <= self.may_borrow());
+        self.borrowed.fetch_add(frames as u32, Ordering::Relaxed);
+    }
+
+    /// Whether there were more free frames a moment ago than it has of its own, so that some are to be repaid.
+    pub fn has_surplus(&self) -> bool {
+        self.borrowed() > 0 && self.free() > self.high
+    }
+
+    /// Free frames to be given back to the pool, as many as it has borrowed, except for the last `kept` that are free.
+    pub fn repay(&self, kept: usize) -> Vec<FrameLease> {
+        let mut free = self.free.lock();
+        let count = free.len().saturating_sub(kept).min(self.borrowed());
+        let repaid: Vec<_> = (0..count).map_while(|_| self.take_from(&mut free)).collect();
+        self.borrowed.fetch_sub(repaid.len() as u32, Ordering::Relaxed);
+        repaid
     }
 
     /// How many were free a moment ago.
@@ -86,11 +124,7 @@ impl Reserve {
         self.free.lock().metadata_bytes()
     }
 
-    pub fn give_back(&self, lease: FrameLease) {
-        self.give_back_all([lease]);
-    }
-
-    pub fn give_back_all(&self, leases: impl IntoIterator<Item = FrameLease>) {
+    pub fn give_back(&self, leases: impl IntoIterator<Item = FrameLease>) {
         let mut free = self.free.lock();
         leases.into_iter().for_each(|lease| free.put(lease));
         self.count.store(free.len() as u32, Ordering::Relaxed);
@@ -139,18 +173,18 @@ mod tests {
 
     #[test]
     fn the_last_frames_are_for_victims() {
-        let reserve = Reserve::new(4, leases(4), 2);
+        let reserve = Reserve::new(4, leases(4), 2, 0);
         let spare: Vec<_> = std::iter::from_fn(|| reserve.take_spare()).collect();
         assert_eq!(spare.len(), 2);
         let victims: Vec<_> = std::iter::from_fn(|| reserve.take()).collect();
         assert_eq!((victims.len(), reserve.has_free()), (2, false));
-        spare.into_iter().chain(victims).for_each(|lease| reserve.give_back(lease));
+        spare.into_iter().chain(victims).for_each(|lease| reserve.give_back([lease]));
         assert!(reserve.has_free() && reserve.take_spare().is_some());
     }
 
     #[test]
     fn a_frame_that_comes_back_ends_the_wait_for_it() {
-        let reserve = Reserve::new(1, leases(1), 0);
+        let reserve = Reserve::new(1, leases(1), 0, 0);
         let lease = reserve.take().unwrap();
         assert!(reserve.take_until(Instant::now()).is_none());
         std::thread::scope(|scope| {
@@ -159,7 +193,7 @@ mod tests {
                 let reserve = &reserve;
                 move || reserve.take_until(far)
             });
-            reserve.give_back(lease);
+            reserve.give_back([lease]);
             assert!(waiting.join().unwrap().is_some());
         });
     }

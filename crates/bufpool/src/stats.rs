@@ -49,6 +49,8 @@ pub struct Stats {
     pub frames: u32,
     /// Frames of the clean reserve, on top of `frames`.
     pub reserve_frames: u32,
+    /// Of `frames`, those that the clean reserve has borrowed, because dirty victims leave as fast as they can be written.
+    pub borrowed_frames: u32,
     /// Frames whose page differs from the file.
     pub dirty_frames: u64,
     /// Bytes of a page.

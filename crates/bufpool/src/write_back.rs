@@ -22,7 +22,7 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bufpool_policies::FileId;
+use bufpool_policies::{FileId, TenantId};
 use parking_lot::{Condvar, Mutex};
 
 use crate::arena::FrameLease;
@@ -132,12 +132,14 @@ impl WriteBack {
         }
     }
 
-    /// A miss leaves a page to be written.
-    pub fn enqueue(&self, departure: Departure) {
+    /// A miss leaves pages to be written.
+    pub fn enqueue(&self, departures: impl IntoIterator<Item = Departure>) {
         let mut queue = self.queue.lock();
-        queue.departures.push(departure);
-        queue.leaving += 1;
-        queue.unforeseen += 1;
+        let before = queue.departures.len();
+        queue.departures.extend(departures);
+        let count = queue.departures.len() - before;
+        queue.leaving += count;
+        queue.unforeseen += count;
         // Victims ought to be clean.
         queue.look_ahead |= queue.unforeseen >= queue.worthwhile;
         if queue.has_work() {
@@ -171,6 +173,11 @@ impl WriteBack {
     /// Whether pages are in flight that may give back frames of the reserve.
     fn is_writing(&self) -> bool {
         self.queue.lock().in_flight > 0
+    }
+
+    /// Whether departures are not written yet, waiting or in flight.
+    pub fn is_leaving(&self) -> bool {
+        self.queue.lock().leaving > 0
     }
 
     /// Puts back what the log does not allow to be written yet.
@@ -355,13 +362,24 @@ impl PoolShared {
     }
 
     /// A reserve frame for a miss that found none: one that a write in flight gives back soon, or one of a few waiting victims that it
-    /// writes itself. It waits for others no longer than until `deadline`, if there is one.
+    /// writes itself. It waits for others no longer than until `deadline`, if there is one. A miss of a tenant lets the next victims
+    /// leave meanwhile.
     #[cold]
-    pub(crate) fn wait_for_reserve(&self, deadline: Option<Instant>) -> Option<FrameLease> {
+    pub(crate) fn wait_for_reserve(
+        &self,
+        tenant: Option<TenantId>,
+        deadline: Option<Instant>,
+    ) -> Option<FrameLease> {
         let until = Instant::now() + RESERVE_WAIT;
         let until = deadline.map_or(until, |deadline| deadline.min(until));
-        let lease =
-            if self.write_back.is_writing() { self.reserve.take_until(until) } else { self.reserve.take() };
+        let lease = if self.write_back.is_writing() {
+            if let Some(tenant) = tenant {
+                self.borrow_frames(tenant, GATHERED_PAGES);
+            }
+            self.reserve.take_until(until)
+        } else {
+            self.reserve.take()
+        };
         if lease.is_some() {
             return lease;
         }
@@ -394,7 +412,7 @@ impl PoolShared {
                 self.leave(&departure.departing, &departure.lease);
                 self.counters.dirty_frames.fetch_sub(1, Ordering::Relaxed);
                 // The frame first: whoever waits for the page may need one.
-                self.reserve.give_back(departure.lease);
+                self.give_back_to_reserve([departure.lease]);
                 departure.departing.finish();
                 written += 1;
             } else {
@@ -617,15 +635,16 @@ mod tests {
         let shared = pool.shared();
         let leases: Vec<_> = std::iter::from_fn(|| shared.reserve.take()).collect();
         shared.write_back.begin(leases.len());
-        assert!(shared.wait_for_reserve(Some(Instant::now())).is_none());
-        assert!(shared.wait_for_reserve(Some(Instant::now() + Duration::from_millis(1))).is_none());
+        assert!(shared.wait_for_reserve(None, Some(Instant::now())).is_none());
+        assert!(shared.wait_for_reserve(None, Some(Instant::now() + Duration::from_millis(1))).is_none());
         // The write ends: whoever has no limit has waited for it.
         let waited = std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| shared.wait_for_reserve(None));
-            shared.reserve.give_back_all(leases);
+            let waiting = scope.spawn(|| shared.wait_for_reserve(None, None));
+            shared.reserve.give_back(leases);
             waiting.join().unwrap()
         });
-        shared.reserve.give_back(waited.expect("a frame came back"));
+        assert!(waited.is_some(), "a frame came back");
+        shared.reserve.give_back(waited);
         shared.write_back.end(2);
     }
 }

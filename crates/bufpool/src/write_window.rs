@@ -213,7 +213,7 @@ impl PoolShared {
         }
         self.counters.dirty_frames.fetch_sub(departed.len() as u64, Ordering::Relaxed);
         // The frames first: whoever waits for a page may need one.
-        self.reserve.give_back_all(free);
+        self.give_back_to_reserve(free);
         departed.into_iter().for_each(Departing::finish);
         self.write_ends.announce();
         self.frame_may_be_free();

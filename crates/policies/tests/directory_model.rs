@@ -35,6 +35,8 @@ fn op(kind: Kind) -> impl Strategy<Value = Op> {
     let ending = prop_oneof![
         4 => place.clone().prop_map(|(tenant, page)| Op::End { tenant, page }),
         1 => (1..TENANTS).prop_map(|tenant| Op::Close { tenant }),
+        3 => (0..TENANTS).prop_map(|tenant| Op::Borrow { tenant }),
+        2 => Just(Op::Repay),
     ];
     prop_oneof![
         40 => place.clone().prop_map(|(tenant, page)| Op::Access { tenant, page }),
@@ -49,7 +51,7 @@ fn op(kind: Kind) -> impl Strategy<Value = Op> {
         if kind.pins { 4 } else { 0 } => Just(Op::Unpin),
         if kind.shares { 1 } else { 0 } => (tenant.clone(), 0..6usize).prop_map(|(tenant, frames)| Op::Floor { tenant, frames }),
         if kind.shares { 2 } else { 0 } => (tenant, 1..30usize).prop_map(|(tenant, frames)| Op::Cap { tenant, frames }),
-        if kind.ends { 3 } else { 0 } => ending,
+        if kind.ends { 6 } else { 0 } => ending,
     ]
 }
 

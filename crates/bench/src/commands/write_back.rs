@@ -74,8 +74,9 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
         let stats = writes.pool().stats();
         let by_misses = stats.miss_writes as f64 / stats.writes as f64;
         eprintln!(
-            "{work}: backend {}, {by_misses:.3} of the writes by misses; processor time of a page {:.2} us, bare loop {:.2} us",
+            "{work}: backend {}, {by_misses:.3} of the writes by misses, {} frames borrowed; processor time of a page {:.2} us, bare loop {:.2} us",
             writes.pool().io().backend,
+            stats.borrowed_frames,
             median(cpu_us.0),
             median(cpu_us.1)
         );

@@ -74,7 +74,7 @@ pub enum Admission {
     },
 }
 
-/// A page that must go because its tenant's cap was lowered.
+/// A page that must go though none comes in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Eviction {
     /// The frame, claimed; give it back with [`Directory::release`].
@@ -173,7 +173,22 @@ impl Directory {
         if account.ledger.len <= account.cap_frames {
             return None;
         }
-        let victim = self.take_from_ledger(id, None, claims, &mut Decision::default())?;
+        self.evict_for(id, claims)
+    }
+
+    /// The page that would make room for the next one of `tenant` goes now, and its frame is a [spare](Self::add_spares) one until it is
+    /// [released](Self::release). None while a frame is free, if all are busy, or if the tenant has a cap: it would come
+    /// below that, and make up for it with frames of others.
+    pub fn evict_next<C: Claims>(&mut self, tenant: TenantId, claims: &mut C) -> Option<Eviction> {
+        let id = self.account(tenant);
+        if self.free.len > 0 || self.accounts[id.index()].cap_frames < self.capacity {
+            return None;
+        }
+        self.evict_for(id, claims)
+    }
+
+    fn evict_for<C: Claims>(&mut self, account: AccountId, claims: &mut C) -> Option<Eviction> {
+        let victim = self.take_from_ledger(account, None, claims, &mut Decision::default())?;
         let page = self.frames[victim].page;
         self.evict(victim);
         Some(Eviction { frame: FrameId(victim), page })

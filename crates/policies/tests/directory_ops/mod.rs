@@ -103,6 +103,13 @@ pub enum Op {
         #[arbitrary(with = tenant)]
         tenant: usize,
     },
+    /// The driver takes a frame for itself.
+    Borrow {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+    },
+    /// And gives it back.
+    Repay,
 }
 
 impl Op {
@@ -255,6 +262,15 @@ impl Case {
                 let frames = frames.min(naive.frames).max(naive.floors[tenant]).max(1);
                 assert_eq!(driver.set_cap(tenant, frames), naive.set_cap(tenant, frames));
             }
+            Op::Borrow { tenant } => {
+                assert_eq!(driver.borrow_frame(tenant), naive.evict_next(tenant), "{op:?}");
+            }
+            Op::Repay => {
+                if naive.lent > 0 {
+                    driver.repay_frame();
+                    naive.lent -= 1;
+                }
+            }
             Op::Close { tenant } => {
                 let closed = driver.directory.close_tenant(id(tenant));
                 assert_eq!(closed.is_ok(), tenant > 0 && !naive.closed[tenant]);
@@ -384,6 +400,21 @@ impl Driver {
             gone.push(out.page.0);
         }
         gone
+    }
+
+    /// The page that goes.
+    fn borrow_frame(&mut self, tenant: usize) -> Option<u64> {
+        let pins = &mut Pins(&self.page_in, &self.pinned);
+        let out = self.directory.evict_next(TenantId(tenant as u32), pins)?;
+        self.frame_of.remove(&out.page.0);
+        self.page_in.remove(&out.frame);
+        self.spares.push_back(out.frame);
+        Some(out.page.0)
+    }
+
+    fn repay_frame(&mut self) {
+        let frame = self.spares.pop_front().expect("there are always some");
+        self.directory.release(frame);
     }
 
     fn end(&mut self, page: u64) {

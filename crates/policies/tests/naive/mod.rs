@@ -69,6 +69,8 @@ pub struct Naive {
     pub caps: Vec<usize>,
     pub pinned: BTreeSet<u64>,
     pub closed: Vec<bool>,
+    /// Frames that the driver has for itself.
+    pub lent: usize,
     pub stats: Vec<TenantStats>,
     /// For each account; kept, and of no effect, when revocation is off.
     records: Vec<Record>,
@@ -101,6 +103,7 @@ impl Naive {
             caps: vec![frames; tenants + 1],
             pinned: BTreeSet::new(),
             closed: vec![false; tenants],
+            lent: 0,
             stats: vec![TenantStats::default(); tenants],
             records: vec![Record::default(); tenants + 1],
             revocation: false,
@@ -236,7 +239,7 @@ impl Naive {
         let mut heir = tenant;
         if candidate.is_none() {
             let account = self.account[tenant];
-            if self.ledger.len() < self.frames && self.held(account) < self.caps[account] {
+            if self.has_free() && self.held(account) < self.caps[account] {
                 self.load(page, tenant, heir);
                 return Outcome::Loaded { evicted: None };
             }
@@ -251,6 +254,23 @@ impl Naive {
         self.evict(victim);
         self.load(page, tenant, heir);
         Outcome::Loaded { evicted: Some(victim) }
+    }
+
+    fn has_free(&self) -> bool {
+        self.ledger.len() + self.lent < self.frames
+    }
+
+    /// The page that would make room for the tenant's next one goes, and the driver has its frame.
+    pub fn evict_next(&mut self, tenant: usize) -> Option<u64> {
+        if self.has_free() || self.caps[self.account[tenant]] < self.frames {
+            return None;
+        }
+        let candidate = self.ledger.iter().find(|block| self.may_give(block, tenant))?;
+        let (owner, candidate) = (candidate.owner, candidate.page);
+        let victim = self.decide(owner, candidate);
+        self.evict(victim);
+        self.lent += 1;
+        Some(victim)
     }
 
     fn evict(&mut self, victim: u64) {
