@@ -9,8 +9,8 @@
 //!   ahead of the ledger's head, so that later victims are clean, while none are on their way that are not; when more than
 //!   `dirty_limit_percent` of the frames are dirty it goes on until that is no longer so. It skips pages that are latched, and leaves
 //!   the reserve below its low mark to misses. [`write_window`](crate::write_window) keeps what it writes in flight.
-//! * a *miss* with a dirty victim takes a reserve frame and waits for no write as long as there is one. When there is none it waits
-//!   for one that a write in flight gives back, at most [`RESERVE_WAIT`] and not beyond the caller's own limit; if nothing is in
+//! * a *miss* with a dirty victim takes a reserve frame and waits for no write as long as there is one. When there is none it sends
+//!   the next victims ahead ([`borrowed`](crate::borrowed)) and waits for one that a write in flight gives back, at most [`RESERVE_WAIT`] and not beyond the caller's own limit; if nothing is in
 //!   flight, or that was too long, it helps: it writes the victims that wait in the reserve and that the log already allows, at most
 //!   [`HELP_PAGES`] of them, and takes one of the frames that come free; only if none does it writes its own victim. It never advances
 //!   the log.
@@ -33,7 +33,7 @@ use crate::io::Lane;
 use crate::latch::{Departing, Patience};
 use crate::page_out::{OPERATION, Taken, Via};
 use crate::pool::PoolShared;
-use crate::write_window::Launch;
+use crate::write_window::{Launch, RUNS_TOGETHER};
 
 /// Pages that flushes take before they wait for the device, and that the background writer looks at together.
 pub(crate) const BATCH_PAGES: usize = 256;
@@ -43,6 +43,9 @@ const HELP_PAGES: usize = 8;
 
 /// Waiting victims that are worth starting however busy the device is, if the reserve has room for eight times as many.
 const GATHERED_PAGES: usize = 64;
+
+/// So many runs in flight are enough to do for the device until [`RUNS_TOGETHER`] more have gathered.
+const SUPPLIED_RUNS: usize = 4;
 
 /// How long a miss waits for a frame that a write in flight may give back, before it writes itself. Few writes last longer. In unit tests
 /// it is longer than anybody waits, so that who waits in vain does not go unnoticed.
@@ -106,7 +109,8 @@ impl Queue {
 
     /// They are worth starting now, rather than when they have more neighbours.
     fn has_gathered(&self) -> bool {
-        self.has_departures() && (self.departures.len() >= self.worthwhile || !self.is_busy())
+        let runs = if self.in_flight >= SUPPLIED_RUNS * self.worthwhile { RUNS_TOGETHER } else { 1 };
+        self.has_departures() && (self.departures.len() >= runs * self.worthwhile || !self.is_busy())
     }
 
     /// Pages may be cleaned ahead now: the device has little to do, and no dirty victims to write. They are cleaned by leaving, which takes
@@ -262,14 +266,14 @@ impl WriteBack {
         std::mem::take(&mut self.queue.lock().departures)
     }
 
-    /// Those that are worth starting. While the device is busy the latest stay, for neighbours that come after them.
+    /// Those that are worth starting. The latest stay, for neighbours that come after them, if there are enough others.
     fn take_gathered(&self) -> Vec<Departure> {
         let mut queue = self.queue.lock();
         if !queue.has_gathered() {
             return Vec::new();
         }
         let waiting = queue.departures.len();
-        let stay = if queue.is_busy() { waiting % queue.worthwhile } else { 0 };
+        let stay = if waiting >= queue.worthwhile { waiting % queue.worthwhile } else { 0 };
         queue.departures.drain(..waiting - stay).collect()
     }
 
@@ -497,7 +501,8 @@ impl Writer<'_> {
         let write_back = &self.pool.write_back;
         let still = |queue: &Queue| queue.in_flight > 0 && still(queue);
         while still(&write_back.queue.lock()) {
-            if self.lane.as_deref_mut().is_some_and(Lane::wait) {
+            // One at a time, because somebody waits for its frames, and because there may be more to start meanwhile.
+            if self.lane.as_deref_mut().is_some_and(|lane| lane.complete() || lane.wait()) {
                 continue;
             }
             let mut queue = write_back.queue.lock();

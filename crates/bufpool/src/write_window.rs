@@ -19,6 +19,10 @@ use crate::prefetch::let_go;
 use crate::read_many::run_pages;
 use crate::write_back::Departure;
 
+/// Runs that are handed to the backend together: of what a thread submits at once the kernel's block layer joins neighbours into one
+/// request of the device, which in many drivers has room for 254 pieces of memory, and of ours for three runs of 64.
+pub(crate) const RUNS_TOGETHER: usize = 3;
+
 /// What becomes of a page when it is in its file.
 pub(crate) enum Fate {
     /// It stays in its frame, clean unless it was changed since it was copied.
@@ -58,15 +62,13 @@ pub(crate) struct Launch<'p> {
     lane: Option<&'p mut (dyn Lane + 'static)>,
     run: Option<Run>,
     requests: Vec<Request>,
-    /// Pages of `requests`.
-    pages: usize,
 }
 
 impl<'p> Launch<'p> {
     /// Into `lane`, if there is one: not with hooks, whose buffers have to come back while the caller waits for more.
     pub fn new(pool: &'p PoolShared, lane: Option<&'p mut (dyn Lane + 'static)>) -> Self {
         debug_assert!(lane.is_none() || pool.hooks.is_none());
-        Self { pool, lane, run: None, requests: Vec::new(), pages: 0 }
+        Self { pool, lane, run: None, requests: Vec::new() }
     }
 
     /// One more page that stays, whose log records are durable, and its copy.
@@ -104,7 +106,6 @@ impl<'p> Launch<'p> {
     }
 
     fn submit(&mut self) {
-        self.pages = 0;
         match &mut self.lane {
             Some(lane) => lane.submit(&mut self.requests),
             None => self.pool.backend.submit(&mut self.requests),
@@ -157,8 +158,7 @@ impl<'p> Launch<'p> {
             let_go(pool);
         });
         self.requests.push(request);
-        self.pages += count;
-        if self.pages >= run_pages(self.pool.page_bytes) {
+        if self.requests.len() >= RUNS_TOGETHER {
             self.submit();
         }
     }

@@ -116,12 +116,16 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
 /// Operations of one thread of the library, which alone starts them and sees to their completions: no other thread has to be woken, and the
 /// device works while this one prepares what comes next.
 pub(crate) trait Lane {
-    /// Starts all `requests` (taking them out of the vector), and completes what is done by now.
+    /// Starts all `requests` (taking them out of the vector).
     fn submit(&mut self, requests: &mut Vec<Request>);
 
-    /// Waits until something is done, and completes it. False if the lane has nothing in flight: what it does not do itself is completed by
-    /// the backend's threads.
+    /// Waits until something is done, which is then to be [completed](Self::complete). False if the lane has nothing in flight: what it does
+    /// not do itself is completed by the backend's threads.
     fn wait(&mut self) -> bool;
+
+    /// Completes one operation that is done. False if none is known to be. So more can be started in between: several are often done at
+    /// once, and the device would have nothing to do while all are completed.
+    fn complete(&mut self) -> bool;
 }
 
 /// What to do with a file.

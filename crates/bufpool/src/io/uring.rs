@@ -238,7 +238,8 @@ impl Backend for Uring {
             // Without it this ring only costs a little more.
             let _ = ring.register_region(region, Some(driver));
         }
-        Some(Box::new(OwnRing { shared, ring, waiting: VecDeque::new(), outcomes: Vec::new() }))
+        let (waiting, done, outcomes) = Default::default();
+        Some(Box::new(OwnRing { shared, ring, waiting, done, outcomes }))
     }
 
     fn run(&self, file: &Arc<IoFile>, action: Action) -> Result<(), IoError> {
@@ -375,6 +376,9 @@ struct OwnRing {
     ring: Ring,
     /// What the ring had no room for.
     waiting: VecDeque<Request>,
+    /// What is done and not completed.
+    done: VecDeque<Outcome>,
+    /// What just came out of the ring.
     outcomes: Vec<Outcome>,
 }
 
@@ -385,14 +389,22 @@ impl Lane for OwnRing {
     }
 
     fn wait(&mut self) -> bool {
+        if !self.done.is_empty() {
+            return true;
+        }
         let in_flight = self.ring.in_flight();
         if in_flight == 0 {
             return false;
         }
         // A system call for every few operations, if there are many.
-        advance(&mut self.ring, in_flight.div_ceil(REFILLS), &mut self.outcomes, &self.shared);
+        self.take_in(in_flight.div_ceil(REFILLS));
         self.start();
         true
+    }
+
+    fn complete(&mut self) -> bool {
+        let next = self.done.pop_front();
+        next.map(|outcome| complete_one(outcome, &self.shared)).is_some()
     }
 }
 
@@ -401,8 +413,14 @@ impl OwnRing {
     fn start(&mut self) {
         while self.ring.has_room() && !self.waiting.is_empty() {
             fill(&mut self.ring, usize::MAX, &mut self.waiting, &self.shared);
-            advance(&mut self.ring, 0, &mut self.outcomes, &self.shared);
+            self.take_in(0);
         }
+    }
+
+    /// Waits for `wanted` operations and notes what is done.
+    fn take_in(&mut self, wanted: usize) {
+        collect(&mut self.ring, wanted, &mut self.outcomes, &self.shared);
+        self.done.extend(self.outcomes.drain(..));
     }
 }
 
@@ -424,11 +442,13 @@ fn collect(ring: &mut Ring, wanted: usize, outcomes: &mut Vec<Outcome>, shared: 
 
 /// Completes what came out of a ring.
 fn complete(outcomes: &mut Vec<Outcome>, shared: &Shared) {
-    for outcome in outcomes.drain(..) {
-        match outcome {
-            Outcome::Finished(request, result) => request.complete(result),
-            Outcome::Refused(request) => shared.helper.submit(&mut vec![request]),
-        }
+    outcomes.drain(..).for_each(|outcome| complete_one(outcome, shared));
+}
+
+fn complete_one(outcome: Outcome, shared: &Shared) {
+    match outcome {
+        Outcome::Finished(request, result) => request.complete(result),
+        Outcome::Refused(request) => shared.helper.submit(&mut vec![request]),
     }
 }
 
