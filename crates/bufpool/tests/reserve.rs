@@ -273,3 +273,20 @@ fn nothing_is_lost_while_frames_come_and_go() {
     assert!(borrowed.into_inner() > 0);
     pool.close().unwrap();
 }
+
+/// Whoever needs every frame gets them, those that were borrowed a moment ago included.
+#[test]
+fn borrowed_frames_come_back_to_who_waits_for_them() {
+    let pool = borrowing().open_on(&slow_device()).unwrap();
+    let (file, other) =
+        (new_file(&pool, Path::new(""), "data", 4096), new_file(&pool, Path::new(""), "other", 512));
+    let tenant = pool.default_tenant();
+    let borrows = |number: &u64| {
+        stamp(&mut tenant.create(file.page(*number)).unwrap(), *number, 1);
+        pool.stats().borrowed_frames > 8
+    };
+    assert!((0..4096).any(|number| borrows(&number)));
+    let guards: Vec<_> = (0..512).map(|number| tenant.read(other.page(number)).unwrap()).collect();
+    pool.check_invariants();
+    assert_eq!((guards.len(), pool.stats().borrowed_frames), (512, 0));
+}

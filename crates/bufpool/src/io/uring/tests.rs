@@ -411,3 +411,31 @@ fn a_lane_does_more_than_its_ring_holds_and_closes_files_at_once() {
         assert_eq!(std::fs::metadata(directory.path().join("file")).unwrap().len(), WRITES as u64 * 4096);
     }
 }
+
+/// What is done is completed one by one and when it is asked for, so that more can be started in between.
+#[test]
+fn a_lane_completes_one_operation_at_a_time() {
+    let Some(backend) = started(&IoOptions::default()) else { return };
+    let Some(mut lane) = backend.lane() else { panic!("no second ring") };
+    let directory = directory();
+    let memory = Mapping::new(4 * 4096).unwrap();
+    let file = open(&backend, &directory, Direct::Prefer);
+    let groups: Vec<_> = (0..4).map(|_| Group::new(1)).collect();
+    let request = |number: usize| Request {
+        file: Arc::clone(&file),
+        action: Action::Write { offset: number as u64 * 4096, buffers: page(&memory, number).into() },
+        tenant: None,
+        token: 0,
+        completion: groups[number].clone(),
+    };
+    let completed = || groups.iter().filter(|group| group.is_done()).count();
+    assert!(!lane.wait() && !lane.complete(), "nothing is in flight");
+    lane.submit(&mut (0..4).map(request).collect());
+    for number in 0..4 {
+        assert!(lane.wait());
+        assert_eq!(completed(), number);
+        assert!(lane.complete());
+        assert_eq!(completed(), number + 1);
+    }
+    assert!(!lane.complete() && !lane.wait());
+}
