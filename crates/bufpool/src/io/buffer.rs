@@ -135,6 +135,20 @@ impl Buffers {
         out.clear();
         out.extend(self.rest(done).take(Self::PIECES_MAX));
     }
+
+    /// Lets `use_rest` have what [`rest_into`](Self::rest_into) finds; what is in one piece needs no memory for that.
+    pub(crate) fn with_rest<R>(
+        &self,
+        done: usize,
+        scratch: &mut Vec<Buffer>,
+        use_rest: impl FnOnce(&[Buffer]) -> R,
+    ) -> R {
+        if let Self::One(piece) = self {
+            return use_rest(&[piece.skip(done)]);
+        }
+        self.rest_into(done, scratch);
+        use_rest(scratch)
+    }
 }
 
 impl From<Buffer> for Buffers {
@@ -160,6 +174,11 @@ mod tests {
         assert_eq!(buffers.rest(4).collect::<Vec<_>>(), [piece(4, 4), piece(8, 4)]);
         assert_eq!(buffers.rest(6).collect::<Vec<_>>(), [piece(6, 2), piece(8, 4)]);
         assert_eq!(buffers.rest(12).count(), 0);
+        let mut scratch = Vec::new();
+        for (buffers, done) in [(&buffers, 0), (&buffers, 6), (&all.into(), 0), (&all.into(), 6)] {
+            let expected: Vec<Buffer> = buffers.rest(done).collect();
+            assert_eq!(buffers.with_rest(done, &mut scratch, <[Buffer]>::to_vec), expected);
+        }
         let iovecs = Buffer::iovecs(buffers.pieces());
         assert_eq!((iovecs[2].iov_base, iovecs[2].iov_len), (all.skip(8).start.as_ptr().cast(), 4));
     }

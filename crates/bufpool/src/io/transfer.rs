@@ -100,16 +100,18 @@ fn run_transfer(file: &IoFile, action: &Action) -> Result<(), IoError> {
 fn attempt(file: &IoFile, action: &Action, done: usize, pieces: &mut Vec<Buffer>) -> io::Result<usize> {
     match action {
         Action::Read { offset, buffers } => {
-            buffers.rest_into(done, pieces);
             // SAFETY: the pieces are valid for writes and nobody else uses them until the operation is
             // complete: the promise of `Buffer::new`, and we have not reported completion yet.
-            unsafe { sys::read_at(file.fd(), Buffer::iovecs(pieces), offset + done as u64) }
+            buffers.with_rest(done, pieces, |rest| unsafe {
+                sys::read_at(file.fd(), Buffer::iovecs(rest), offset + done as u64)
+            })
         }
         Action::Write { offset, buffers } => {
-            buffers.rest_into(done, pieces);
             // SAFETY: the pieces are valid, initialized and not written by others until the operation is
             // complete: the promise of `Buffer::new`, and we have not reported completion yet.
-            unsafe { sys::write_at(file.fd(), Buffer::iovecs(pieces), offset + done as u64) }
+            buffers.with_rest(done, pieces, |rest| unsafe {
+                sys::write_at(file.fd(), Buffer::iovecs(rest), offset + done as u64)
+            })
         }
         Action::Sync { .. } | Action::Allocate { .. } => unreachable!("not a transfer"),
     }
