@@ -75,8 +75,8 @@ const MEMORY_TURNOVERS: f32 = 32.0;
 
 /// The share of its lead by which an expert must be ahead in the long run, which forgets: a half to 0.9 give misses within 0.1 %.
 const CONFIRMED_SHARE: f32 = 0.75;
-/// The same in prices of a change, if that is less: one there and one back. 1 gives misses within 0.1 %, but one point in fifty
-/// 4 to 10 % more.
+/// The same in prices of a change, if that is less: one there and one back. 1 gives misses within 0.1 %, but
+/// single points 4 to 10 % more.
 const CONFIRMED_PRICES: f32 = 2.0;
 
 /// Which expert to follow.
