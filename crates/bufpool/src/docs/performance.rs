@@ -82,7 +82,7 @@
 //! | filter | 4 |
 //! | directory: slot, and where the page came from | 56 |
 //! | placeholders | 4 to 10, as far as there are any |
-//! | pages of other tenants protected | 8 |
+//! | pages of other tenants protected | 8, from the second tenant on |
 //! | automatic manager | see [`ManagerKind`](crate::ManagerKind) |
 //!
 //! [`Stats::metadata_bytes`](crate::Stats::metadata_bytes) is their sum for a pool. Page tables come on top: 8 bytes a page of the file up to the highest one that was touched, whether in memory or not; addresses are

@@ -100,7 +100,9 @@ pub struct Directory {
     /// Kept only while some account has a floor.
     open_heads: Heads,
     floors_frames: u64,
-    /// Per frame, when a tenant of another account last referenced it; empty unless shared pages are protected.
+    /// Pages that tenants share are protected.
+    shared_pages: bool,
+    /// Per frame, when a tenant of another account last referenced it; empty unless shared pages are protected and there is a second tenant.
     foreign: Vec<i64>,
     revocation: bool,
     /// Accounts whose head was passed over during the question at hand, and where their list goes on.
@@ -131,7 +133,8 @@ impl Directory {
             all_heads: Heads::default(),
             open_heads: Heads::default(),
             floors_frames: 0,
-            foreign: if shared_pages { vec![i64::MIN; frames as usize] } else { Vec::new() },
+            shared_pages,
+            foreign: Vec::new(),
             revocation,
             passed: Vec::new(),
             departed: TenantStats::default(),

@@ -217,6 +217,9 @@ impl Directory {
     }
 
     pub(super) fn add_tenant(&mut self, floor_frames: u32, cap_frames: u32) -> TenantId {
+        if self.shared_pages && !self.tenants.is_empty() && self.foreign.is_empty() {
+            self.foreign = vec![i64::MIN; self.frames.len() as usize];
+        }
         let vacant = self.tenants.iter().position(|tenant| tenant.standing == Standing::Vacant);
         let tenant = TenantId(vacant.unwrap_or(self.tenants.len()) as u32);
         let account = match vacant {
