@@ -8,7 +8,7 @@ mod naive;
 use std::fs;
 use std::path::Path;
 
-use bufpool_policies::Allocation;
+use bufpool_policies::{Allocation, TenantId};
 use directory_ops::{Case, Op, PAGES, TENANTS};
 use proptest::prelude::*;
 
@@ -222,4 +222,25 @@ fn edge_of_exhaustion() {
     };
     let (driver, _) = case.run();
     assert_eq!(driver.directory.stats().accesses, 6, "an exhausted access is none");
+}
+
+/// Frames that are borrowed in the name of a tenant with a floor are not taken from under that floor, even if its pages are the oldest.
+#[test]
+fn borrowing_leaves_the_askers_floor_alone() {
+    let mut operations = vec![Op::Floor { tenant: 1, frames: 3 }];
+    operations.extend((0..4).map(|page| Op::Access { tenant: 1, page }));
+    operations.extend((0..2).map(|page| Op::Access { tenant: 0, page }));
+    // The first takes what is above the floor.
+    operations.extend((0..3).map(|_| Op::Borrow { tenant: 1 }));
+    let case = Case {
+        frames: 6,
+        allocation: Allocation::LruSp,
+        shared_pages: false,
+        common: false,
+        members: 0,
+        operations,
+    };
+    let (driver, naive) = case.run();
+    assert_eq!(driver.directory.resident(TenantId(1)), 3);
+    assert_eq!(naive.lent, 1);
 }

@@ -177,11 +177,14 @@ impl Directory {
     }
 
     /// The page that would make room for the next one of `tenant` goes now, and its frame is a [spare](Self::add_spares) one until it is
-    /// [released](Self::release). None while a frame is free, if all are busy, or if the tenant has a cap: it would come
-    /// below that, and make up for it with frames of others.
+    /// [released](Self::release). None while a frame is free, if all are busy, if its account would fall below a floor, or if the
+    /// tenant has a cap: it would come below that, and make up for it with frames of others.
     pub fn evict_next<C: Claims>(&mut self, tenant: TenantId, claims: &mut C) -> Option<Eviction> {
         let id = self.account(tenant);
-        if self.free.len > 0 || self.accounts[id.index()].cap_frames < self.capacity {
+        let account = &self.accounts[id.index()];
+        // A miss replaces a page of its own account by another one. Here none comes in, so the account's own floor counts too.
+        let is_at_floor = account.floor_frames > 0 && !account.is_above_floor();
+        if self.free.len > 0 || is_at_floor || account.cap_frames < self.capacity {
             return None;
         }
         self.evict_for(id, claims)

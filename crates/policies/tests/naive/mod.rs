@@ -265,6 +265,10 @@ impl Naive {
         if self.has_free() || self.caps[self.account[tenant]] < self.frames {
             return None;
         }
+        let account = self.account[tenant];
+        if self.floors[account] > 0 && self.held(account) <= self.floors[account] {
+            return None;
+        }
         let candidate = self.ledger.iter().find(|block| self.may_give(block, tenant))?;
         let (owner, candidate) = (candidate.owner, candidate.page);
         let victim = self.decide(owner, candidate);
