@@ -1,8 +1,8 @@
 //! From a page's name to a latch on it: the path of every access.
 //!
-//! A hit is two loads to find the page word, one compare-and-swap to latch it, and one entry in the thread's access log, or where
-//! the filter skips it one count in a line that only the thread writes. Everything else is in functions of their own. What the
-//! compiler makes of it is in [`docs::performance`](crate::docs::performance).
+//! A hit is one comparison with a constant and an address in the file's handle to find the page word, one compare-and-swap to latch it,
+//! and one entry in the thread's access log, or where the filter skips it one count in a line that only the thread writes. Everything
+//! else is in functions of their own. What the compiler makes of it is in [`docs::performance`](crate::docs::performance).
 
 use std::time::{Duration, Instant};
 

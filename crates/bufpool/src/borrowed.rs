@@ -9,9 +9,10 @@
 //! no dirty ones are evicted faster than they are written.
 //!
 //! A borrowed frame is a *spare* one of the directory like any other of the reserve. How many are borrowed changes under the policy lock,
-//! with the directory's state. A miss that finds all frames busy gets what is free of the borrowed ones first, and while it waits
-//! none are borrowed; nor are frames borrowed that floors and threads have a right to. Frames whose pages could not be written stay
-//! with the reserve until their file is reopened.
+//! with the directory's state. A miss that finds all frames busy gets what is free of the borrowed ones first, and none are
+//! borrowed while it sleeps. When frames are borrowed, no account falls below its floor, and as many stay with the pool as
+//! floors and threads have a right to; a floor that is raised later counts from the next time on. Frames whose pages could not
+//! be written stay with the reserve until their file is reopened.
 
 use std::sync::atomic::Ordering;
 
@@ -37,6 +38,11 @@ impl PoolShared {
             let most = most.min(self.reserve.may_borrow()).min(unpromised as usize);
             victims.extend((0..most).map_while(|_| policy.evict_next(tenant, &rules)));
             self.reserve.borrow(victims.len());
+            // Whoever counts under the policy lock finds them borrowed and on their way.
+            self.write_back.leave(victims.len());
+        }
+        if victims.is_empty() {
+            return;
         }
         let mut departures = Vec::with_capacity(victims.len());
         let mut free = Vec::new();
@@ -54,8 +60,10 @@ impl PoolShared {
                 free.push(lease);
             }
         }
-        self.write_back.enqueue(departures);
+        self.write_back.enqueue_leaving(departures);
+        let clean = free.len();
         self.give_back_to_reserve(free);
+        self.write_back.left(clean);
     }
 
     /// Frames that hold nothing any more, or copies that are not needed any more. Not under the policy lock.

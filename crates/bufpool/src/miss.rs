@@ -244,7 +244,7 @@ impl PoolShared {
         let Victim { latch, page, owner, spare } = victim;
         if let Some(spare) = spare {
             let (departing, lease) = latch.depart();
-            self.write_back.enqueue([Departure { departing, lease }]);
+            self.write_back.enqueue(Departure { departing, lease });
             return Ok(Some(spare));
         }
         let victim = Victim { latch, page, owner, spare: None };
@@ -348,7 +348,9 @@ impl PoolShared {
         let is_first = wait.until.is_none();
         let default = || far_or_after(self.frame_wait);
         let until = *wait.until.get_or_insert_with(|| wait.deadline.unwrap_or_else(default));
-        if self.reserve.borrowed() > 0 && self.repay_frames(0) {
+        // However often others take what was repaid, the wait ends.
+        let may_retry = is_first || now < until;
+        if may_retry && self.reserve.borrowed() > 0 && self.repay_frames(0) {
             return Ok(());
         }
         // Pages may wait for nothing but the log.
@@ -424,7 +426,8 @@ impl Census {
         // Of the frames that policies fill, those that are neither free nor hold a page are on their way.
         census.in_flight = policy.directory.frames();
         if !pool.write_back.is_leaving() {
-            // Those that the reserve has borrowed and not given back are stuck with pages that cannot be written.
+            // What is free of the borrowed ones was repaid before the count, or is by the next look; the others are stuck with pages
+            // that cannot be written.
             census.in_flight -= pool.reserve.borrowed() as u32;
         }
         for (frame, entry) in pool.frames.iter() {

@@ -65,7 +65,8 @@ impl Reserve {
         self.borrowed.fetch_add(frames as u32, Ordering::Relaxed);
     }
 
-    /// Whether there were more free frames a moment ago than it has of its own, so that some are to be repaid.
+    /// Whether there were more free frames a moment ago than its own number, so that some are to be repaid whether or not a miss needs
+    /// them. One that finds no other frame [gets](Self::repay) those that are free at once.
     pub fn has_surplus(&self) -> bool {
         self.borrowed() > 0 && self.free() > self.high
     }

@@ -82,7 +82,7 @@ struct Queue {
     departures: Vec<Departure>,
     /// So many departures are a run worth starting; with twice as many pages in flight the device is busy.
     worthwhile: usize,
-    /// Departures that are not written yet, waiting or in flight.
+    /// Departures whose frames have not come back yet: about to wait, waiting, or in flight.
     leaving: usize,
     /// Departures since the writer looked ahead.
     unforeseen: usize,
@@ -136,14 +136,22 @@ impl WriteBack {
         }
     }
 
-    /// A miss leaves pages to be written.
-    pub fn enqueue(&self, departures: impl IntoIterator<Item = Departure>) {
+    /// A miss leaves a page to be written.
+    pub fn enqueue(&self, departure: Departure) {
         let mut queue = self.queue.lock();
+        queue.leaving += 1;
+        self.add(&mut queue, [departure]);
+    }
+
+    /// As [`enqueue`](Self::enqueue), for pages that [`leave`](Self::leave) has counted.
+    pub fn enqueue_leaving(&self, departures: Vec<Departure>) {
+        self.add(&mut self.queue.lock(), departures);
+    }
+
+    fn add(&self, queue: &mut Queue, departures: impl IntoIterator<Item = Departure>) {
         let before = queue.departures.len();
         queue.departures.extend(departures);
-        let count = queue.departures.len() - before;
-        queue.leaving += count;
-        queue.unforeseen += count;
+        queue.unforeseen += queue.departures.len() - before;
         // Victims ought to be clean.
         queue.look_ahead |= queue.unforeseen >= queue.worthwhile;
         if queue.has_work() {
@@ -165,7 +173,12 @@ impl WriteBack {
         }
     }
 
-    /// Departures have left, or could not.
+    /// So many pages count as departures, until they have [`left`](Self::left): their frames are about to be the reserve's, or free.
+    pub fn leave(&self, pages: usize) {
+        self.queue.lock().leaving += pages;
+    }
+
+    /// Departures have left, and their frames have been given back, or could not.
     pub fn left(&self, departures: usize) {
         let mut queue = self.queue.lock();
         queue.leaving -= departures;
@@ -179,7 +192,7 @@ impl WriteBack {
         self.queue.lock().in_flight > 0
     }
 
-    /// Whether departures are not written yet, waiting or in flight.
+    /// Whether there are departures whose frames have not come back yet.
     pub fn is_leaving(&self) -> bool {
         self.queue.lock().leaving > 0
     }

@@ -208,12 +208,13 @@ impl PoolShared {
                 }
             }
         }
-        if left > 0 {
-            self.write_back.left(left);
-        }
         self.counters.dirty_frames.fetch_sub(departed.len() as u64, Ordering::Relaxed);
         // The frames first: whoever waits for a page may need one.
         self.give_back_to_reserve(free);
+        // As long as they count as leaving a miss may hope for their frames.
+        if left > 0 {
+            self.write_back.left(left);
+        }
         departed.into_iter().for_each(Departing::finish);
         self.write_ends.announce();
         self.frame_may_be_free();

@@ -32,7 +32,7 @@ pub(crate) enum State {
     Resident,
     /// A page that was brought in ahead of its first access: in the ledger, in no pool, unknown to its owner's manager.
     Ahead,
-    /// The driver's: a spare frame, or one evicted for a smaller cap and not yet given back. In no list.
+    /// The driver's: a spare frame, or one evicted ahead of need or for a smaller cap and not yet given back. In no list.
     Limbo,
 }
 

@@ -53,9 +53,9 @@ pub trait Manager: Send {
 
     /// The tenant must give up a frame, and the pool would take `candidate`: names the frame to take.
     ///
-    /// `missing` is the access that needs a frame; none when the tenant shrinks to a smaller cap. `busy` tells
-    /// whether a frame could not be taken now; it costs a few loads. Any answer that is not one of the tenant's
-    /// own free-to-take blocks counts as `candidate`.
+    /// `missing` is the access that needs a frame; none when the tenant shrinks to a smaller cap, or frames leave
+    /// ahead of need. `busy` tells whether a frame could not be taken now; it costs a few loads. Any answer that is not
+    /// one of the tenant's own free-to-take blocks counts as `candidate`.
     fn replace_block(
         &mut self,
         candidate: FrameId,
