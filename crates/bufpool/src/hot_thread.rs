@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use crate::access_log::{Keys, Ring};
-use crate::readers::Reader;
+use crate::readers::{Reader, ReaderRef};
 use crate::scope::Context;
 use crate::sync::const_unless_loom;
 
@@ -23,6 +23,10 @@ pub(crate) struct HotThread {
     pub keys: Cell<&'static Keys>,
     /// The thread's optimistic reads, unless it has to fence them itself.
     pub reader: Reader,
+    /// That reader or another, once the thread has one.
+    pub registered: Cell<Option<ReaderRef>>,
+    /// The thread does not end.
+    pub may_register: Cell<bool>,
     /// Guards and pins, by the slots of their pools: first of those without recorders, then of those with, which begin at
     /// [`HOLDS_RECORDED`].
     pub holds: [Cell<i32>; 2 * HOLDS_SLOTS],
@@ -46,6 +50,8 @@ impl HotThread {
                 context: Cell::new(Context::NONE),
                 keys: Cell::new(keys),
                 reader: Reader::unregistered(),
+                registered: Cell::new(None),
+                may_register: Cell::new(true),
                 holds,
                 last_ring: Cell::new(NO_RING),
             }

@@ -10,13 +10,12 @@
 //! barrier for the compiler, and the waiter has the kernel run one on every processor where the process is
 //! (`membarrier`); where the kernel has no such call the reader pays for its own.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::compiler_fence;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::hot_thread::hot;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom, fence, relax};
@@ -88,7 +87,8 @@ impl Reader {
         if sections & READING != 0 {
             return None;
         }
-        self.sections.store(sections + BEGINS, Ordering::Relaxed);
+        // Release, too: whoever sees only this count, and not the end of the read before, is after that read all the same.
+        self.sections.store(sections + BEGINS, Ordering::Release);
         // Nothing of the read moves before the store in the program; `membarrier` does the rest.
         compiler_fence(Ordering::SeqCst);
         Some(Section { reader: self, end: sections + BEGINS + ENDS, _not_send: PhantomData })
@@ -116,7 +116,7 @@ impl Drop for Section<'_> {
 
 /// A thread's reader, for that thread, and for others under the registry's lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct ReaderRef(NonNull<Reader>);
+pub(crate) struct ReaderRef(NonNull<Reader>);
 
 // SAFETY: readers are for all threads.
 unsafe impl Send for ReaderRef {}
@@ -126,9 +126,23 @@ unsafe impl Send for ReaderRef {}
 struct Registry {
     all: Vec<ReaderRef>,
     spare: Vec<&'static Reader>,
+    /// The process that the threads are of: in the child of a fork there are none but the one that forked.
+    process: u32,
 }
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry { all: Vec::new(), spare: Vec::new() });
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { all: Vec::new(), spare: Vec::new(), process: 0 });
+
+/// The registry, of this process.
+fn registry() -> MutexGuard<'static, Registry> {
+    let mut registry = REGISTRY.lock();
+    let process = std::process::id();
+    if registry.process != process {
+        let own = hot(|thread| thread.registered.get());
+        registry.all.retain(|reader| Some(*reader) == own);
+        registry.process = process;
+    }
+    registry
+}
 
 impl Registry {
     /// One that is registered now.
@@ -148,25 +162,22 @@ impl Registry {
     }
 }
 
-/// The calling thread's reader, until the thread ends.
-struct Registered(Cell<Option<ReaderRef>>);
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        let Some(reader) = self.0.take() else { return };
-        let mut registry = REGISTRY.lock();
-        if reader == in_thread() {
-            hot(|thread| thread.reader.sections.store(BEGINS, Ordering::Relaxed));
-            registry.all.retain(|other| *other != reader);
-        } else {
-            // SAFETY: all others live for ever.
-            registry.spare.push(unsafe { reader.0.as_ref() });
-        }
+/// The calling thread ends, and reads optimistically no more.
+fn end() {
+    let Some(reader) = hot(|thread| {
+        thread.may_register.set(false);
+        thread.registered.take()
+    }) else {
+        return;
+    };
+    let mut registry = registry();
+    if reader == in_thread() {
+        hot(|thread| thread.reader.sections.store(BEGINS, Ordering::Relaxed));
+        registry.all.retain(|other| *other != reader);
+    } else {
+        // SAFETY: all others live for ever.
+        registry.spare.push(unsafe { reader.0.as_ref() });
     }
-}
-
-thread_local! {
-    static REGISTERED: Registered = const { Registered(Cell::new(None)) };
 }
 
 /// The reader in the calling thread's own memory.
@@ -183,7 +194,7 @@ pub(crate) fn enter_unfenced() -> Option<Section<'static>> {
 }
 
 fn own() -> Option<ReaderRef> {
-    REGISTERED.try_with(|registered| registered.0.get()).ok().flatten()
+    hot(|thread| thread.registered.get())
 }
 
 /// The calling thread's reader, registered. Stays with its thread.
@@ -204,31 +215,31 @@ pub(crate) fn own_reader() -> Option<OwnReader> {
 }
 
 fn register() -> Option<ReaderRef> {
-    REGISTERED
-        .try_with(|registered| {
-            let mut registry = REGISTRY.lock();
-            let reader = if sys::has_membarrier() {
-                hot(|thread| thread.reader.sections.store(0, Ordering::Relaxed));
-                registry.all.push(in_thread());
-                in_thread()
-            } else if let Some(spare) = registry.spare.pop() {
-                ReaderRef(NonNull::from(spare))
-            } else {
-                let made = ReaderRef(NonNull::from(Box::leak(Box::new(Reader::new(true)))));
-                registry.all.push(made);
-                made
-            };
-            registered.0.set(Some(reader));
-            reader
-        })
-        .ok()
+    if !hot(|thread| thread.may_register.get()) {
+        return None;
+    }
+    let is_told = sys::at_thread_end(end);
+    let mut registry = registry();
+    let reader = if is_told && sys::has_membarrier() {
+        hot(|thread| thread.reader.sections.store(0, Ordering::Relaxed));
+        registry.all.push(in_thread());
+        in_thread()
+    } else if let Some(spare) = registry.spare.pop() {
+        ReaderRef(NonNull::from(spare))
+    } else {
+        let made = ReaderRef(NonNull::from(Box::leak(Box::new(Reader::new(true)))));
+        registry.all.push(made);
+        made
+    };
+    hot(|thread| thread.registered.set(Some(reader)));
+    Some(reader)
 }
 
 /// Waits until all optimistic reads of other threads that are going on now are over, at most for `limit`.
 pub(crate) fn wait_for_all(limit: Duration) -> Result<(), Stuck> {
     let own = own();
     {
-        let registry = REGISTRY.lock();
+        let registry = registry();
         if own.and_then(|own| registry.get(own)).is_some_and(|own| own.reading().is_some()) {
             return Err(Stuck::Own);
         }
@@ -238,13 +249,13 @@ pub(crate) fn wait_for_all(limit: Duration) -> Result<(), Stuck> {
         }
     }
     sys::barrier_everywhere();
-    let mut reading = REGISTRY.lock().reading(own);
+    let mut reading = registry().reading(own);
     let mut deadline = None;
     let mut looks = 0;
     loop {
         // One that is registered no more has ended its reads. Another that lies where it lay is waited for in vain, at most for one read.
         {
-            let registry = REGISTRY.lock();
+            let registry = registry();
             reading.retain(|(reader, read)| registry.get(*reader).is_some_and(|reader| reader.is_at(*read)));
         }
         if reading.is_empty() {
@@ -304,18 +315,42 @@ mod tests {
     fn an_ended_thread_is_taken_out() {
         let reader = std::thread::spawn(|| {
             let reader = own_reader().unwrap().0;
-            assert!(REGISTRY.lock().get(reader).is_some());
+            assert!(registry().get(reader).is_some());
             reader
         });
         let reader = reader.join().unwrap();
         if sys::has_membarrier() {
             // Another thread's may lie there by now, but not twice.
-            assert!(REGISTRY.lock().all.iter().filter(|other| **other == reader).count() <= 1);
+            assert!(registry().all.iter().filter(|other| **other == reader).count() <= 1);
         } else {
-            assert!(REGISTRY.lock().get(reader).is_some());
+            assert!(registry().get(reader).is_some());
         }
-        let all = REGISTRY.lock().all.clone();
+        let all = registry().all.clone();
         assert!(all.iter().enumerate().all(|(at, one)| !all[..at].contains(one)));
         assert_eq!(wait_for_all(Duration::from_secs(60)), Ok(()));
+    }
+
+    /// Destructors of keys run after those of thread-local variables.
+    #[test]
+    fn a_thread_that_reads_first_when_it_ends_is_taken_out_too() {
+        static SEEN: Mutex<Option<ReaderRef>> = Mutex::new(None);
+        extern "C" fn read_late(_: *mut libc::c_void) {
+            *SEEN.lock() = own_reader().map(|reader| reader.0);
+        }
+        let mut key = 0;
+        // SAFETY: `key` is valid for the call, and the destructor looks at no value.
+        assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(read_late)) }, 0);
+        // Another test's thread may have come to lie in the same place meanwhile, but not each time.
+        let is_out = (0..100).any(|_| {
+            let value = std::ptr::NonNull::<libc::c_void>::dangling().as_ptr().expose_provenance();
+            let thread = std::thread::spawn(move || {
+                // SAFETY: the key was made, and nobody follows the value.
+                unsafe { libc::pthread_setspecific(key, std::ptr::with_exposed_provenance(value)) }
+            });
+            assert_eq!(thread.join().unwrap(), 0);
+            let seen = SEEN.lock().take().expect("it read");
+            !sys::has_membarrier() || registry().get(seen).is_none()
+        });
+        assert!(is_out);
     }
 }

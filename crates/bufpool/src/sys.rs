@@ -311,8 +311,8 @@ unsafe impl Sync for Reservation {}
 
 #[cfg_attr(bufpool_loom, allow(dead_code))]
 impl Reservation {
-    /// Reserves `bytes` (not 0) addresses, page-aligned, that read as zeros. Takes no memory, but for the kernel's own tables where it is read,
-    /// and counts against no limit but that on addresses.
+    /// Reserves `bytes` (not 0) addresses, page-aligned, that read as zeros. Takes no memory, but for the kernel's own tables where it is read
+    /// (everywhere in a process that locks all its memory: a five hundredth), and counts against no limit but that on addresses.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         Ok(Self { start: map_with(bytes, libc::PROT_READ, libc::MAP_NORESERVE)?, bytes })
     }
@@ -386,6 +386,32 @@ pub(crate) fn barrier_everywhere() {
 fn membarrier(command: libc::c_int) -> bool {
     // SAFETY: the call takes three numbers and touches no memory.
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+/// Has `end` called by the calling thread when it ends, once everything that it has in thread-local variables is dropped; also from
+/// within a destructor of a key of `pthread_key_create`, when those with one are called once more. False if that is not possible.
+///
+/// One function for the whole process: the first that is given.
+pub(crate) fn at_thread_end(end: fn()) -> bool {
+    static END: std::sync::OnceLock<(fn(), Option<libc::pthread_key_t>)> = std::sync::OnceLock::new();
+
+    extern "C" fn call_end(_: *mut libc::c_void) {
+        if let Some((end, _)) = END.get() {
+            end();
+        }
+    }
+
+    let (_, key) = END.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: `key` is valid for the call, and the destructor may be called in any thread with any value.
+        let made = unsafe { libc::pthread_key_create(&mut key, Some(call_end)) };
+        (end, (made == 0).then_some(key))
+    });
+    let Some(key) = key else { return false };
+    // Any value but null: the destructor does not look at it.
+    let some = std::ptr::NonNull::<libc::c_void>::dangling().as_ptr();
+    // SAFETY: the key was made and is never deleted; the value is not followed by anybody.
+    unsafe { libc::pthread_setspecific(*key, some) == 0 }
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ fn files_of_a_process_with_few_addresses_work() -> bufpool::Result<()> {
     let pool = PoolOptions::new().page_bytes(4096).frames(64).direct(Direct::Prefer).open()?;
     let folder = tempfile::tempdir().unwrap();
     let tenant = pool.default_tenant();
-    limit_addresses(256 << 20);
+    // Not enough for the table, and plenty for everything else.
+    limit_addresses(900 << 20);
     let file = pool.open_file(
         folder.path().join("pages"),
         FileOptions::new().create(true).optimistic(true).read_only(false),
