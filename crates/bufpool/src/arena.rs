@@ -15,7 +15,6 @@ use parking_lot::Mutex;
 
 use crate::io::{Action, Backend, Buffer, Buffers, Completion, Feed, Group, IoError, IoFile, Request};
 use crate::options::PAGE_BYTES_MIN;
-use crate::page_table::WORDS_RESERVED;
 use crate::page_word::PageWord;
 use crate::sync;
 use crate::sys::Mapping;
@@ -650,6 +649,9 @@ impl WordTable {
         grown
     }
 }
+
+/// Words for which each file reserves addresses; a power of two. 2^27 are 1 GiB of addresses, and 512 GiB of 4 KiB pages.
+pub(crate) const WORDS_RESERVED: u64 = if cfg!(bufpool_loom) { 4 } else { 1 << 27 };
 
 /// Where the words of a table lie that has addresses for [`WORDS_RESERVED`]: all may be looked at, and those beyond the table's length
 /// are absent pages', in memory that can be read only.

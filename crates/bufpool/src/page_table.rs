@@ -12,12 +12,10 @@ use std::sync::OnceLock;
 
 use bufpool_policies::PageId;
 
-use crate::arena::{FrameMap, WordMap, WordTable, zeroed_page_words};
+use crate::arena::{FrameMap, WORDS_RESERVED, WordMap, WordTable, zeroed_page_words};
 use crate::page_word::PageWord;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
-/// Words for which each file reserves addresses; a power of two. 2^27 are 1 GiB of addresses, and 512 GiB of 4 KiB pages.
-pub(crate) const WORDS_RESERVED: u64 = if cfg!(bufpool_loom) { 4 } else { 1 << 27 };
 /// The table grows by multiples of so many words: those of a page of the system.
 const GROWTH: u64 = if cfg!(bufpool_loom) { 1 } else { 512 };
 /// Places for far chunks. A chunk's number is that of the highest bit of the page numbers there.
