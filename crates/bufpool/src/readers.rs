@@ -132,7 +132,7 @@ struct Registry {
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { all: Vec::new(), spare: Vec::new(), process: 0 });
 
-/// The registry, of this process.
+/// The registry, of this process: a system call tells whether it is another than before.
 fn registry() -> MutexGuard<'static, Registry> {
     let mut registry = REGISTRY.lock();
     let process = std::process::id();
@@ -249,13 +249,13 @@ pub(crate) fn wait_for_all(limit: Duration) -> Result<(), Stuck> {
         }
     }
     sys::barrier_everywhere();
-    let mut reading = registry().reading(own);
+    let mut reading = REGISTRY.lock().reading(own);
     let mut deadline = None;
     let mut looks = 0;
     loop {
         // One that is registered no more has ended its reads. Another that lies where it lay is waited for in vain, at most for one read.
         {
-            let registry = registry();
+            let registry = REGISTRY.lock();
             reading.retain(|(reader, read)| registry.get(*reader).is_some_and(|reader| reader.is_at(*read)));
         }
         if reading.is_empty() {

@@ -10,10 +10,10 @@
 //!   `dirty_limit_percent` of the frames are dirty it goes on until that is no longer so. It skips pages that are latched, and leaves
 //!   the reserve below its low mark to misses. [`write_window`](crate::write_window) keeps what it writes in flight.
 //! * a *miss* with a dirty victim takes a reserve frame and waits for no write as long as there is one. When there is none it sends
-//!   the next victims ahead ([`borrowed`](crate::borrowed)) and waits for one that a write in flight gives back, at most [`RESERVE_WAIT`] and not beyond the caller's own limit; if nothing is in
-//!   flight, or that was too long, it helps: it writes the victims that wait in the reserve and that the log already allows, at most
-//!   [`HELP_PAGES`] of them, and takes one of the frames that come free; only if none does it writes its own victim. It never advances
-//!   the log.
+//!   the next victims ahead ([`borrowed`](crate::borrowed)) and waits for one that a write in flight gives back, at most [`RESERVE_WAIT`]
+//!   and not beyond the caller's own limit; if nothing is in flight, or that was too long, it helps: it writes the victims that wait in
+//!   the reserve and that the log already allows, at most [`HELP_PAGES`] of them, and takes one of the frames that come free; only if
+//!   none does it writes its own victim. It never advances the log.
 //! * *flush and checkpoint* ([`checkpoint`](crate::checkpoint)) write the rest.
 
 use std::iter::Peekable;
