@@ -1,391 +1,434 @@
 //! Goal: whatever call of the device fails, and whenever the power is cut, what was acknowledged by flush, checkpoint or close is there,
-//! what is in memory stays readable, and no page is a mix of two versions unless a write of it was in flight.
+//! what is in memory stays readable, no page is a mix of two versions unless a write of it was in flight, the other file goes on,
+//! and once the one that failed is reopened all frames can be used.
 //! Method: a scripted workload on the simulated device, run once for every call it makes, with that call failing in each of five ways (a sync: six),
 //! and once for every call with the power cut there; then random workloads with a cut at a random call. What survives is compared,
-//! byte for byte, with what a model was told. The counts are printed by every run.
+//! byte for byte, with what a model was told. All that in pools that work differently: in one, writes take a while and dirty
+//! victims stream out, so that its clean reserve borrows frames. The counts are printed by every run.
 
 mod common;
+mod sweep_world;
 
 use std::io::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
-use bufpool::{File, FileOptions, IoOperation, Pool, PoolOptions, Result, Tenant};
-use common::{PAGE_BYTES, deterministic, small, stamp};
+use bufpool::{IoOperation, PoolOptions, Result};
+use common::{deterministic, small};
+use sweep_world::{OPERATIONS, Random, Tally, World, check};
 
-const OPERATIONS: [IoOperation; 4] =
-    [IoOperation::Read, IoOperation::Write, IoOperation::Sync, IoOperation::Allocate];
 const EINTR: i32 = 4;
 const FAILURES: [SimFailure; 5] =
     [SimFailure::Io, SimFailure::NoSpace, SimFailure::Torn, SimFailure::Short(1000), SimFailure::Os(EINTR)];
 /// Of syncs alone: for other calls it is as the first.
 const SYNC_FAILURE: SimFailure = SimFailure::Lost;
-/// Pages of the file that stays as long as it is, and of the one that does not.
-const PAGES: u64 = 48;
-const SIDE_PAGES: u64 = 12;
 /// Subsets of the unsynced writes that are tried for each power cut.
 const IMAGES: u64 = 3;
 
-/// What the engine has been told of a file, and what it has done to it.
-#[derive(Clone, Default)]
-struct Told {
-    /// Lengths in pages that may be found: the last one acknowledged, and all later ones. None before the file is made.
-    lengths: Vec<u64>,
-    /// Of each page that the file ever had.
-    pages: Vec<Versions>,
+/// A pool and what is done with it.
+struct Mode {
+    name: &'static str,
+    options: fn() -> PoolOptions,
+    /// Of each operation of the device, from and to; none for no time.
+    latency: Option<(Duration, Duration)>,
+    script: fn(&mut World<'_>) -> Result<()>,
+    random_script: fn(&mut World<'_>, &mut Random) -> Result<()>,
+    /// The power is cut at a random call before this one.
+    random_calls: u64,
 }
 
-/// Versions of a page that may be found: the last one acknowledged, and all later ones. The last one is what memory has.
-#[derive(Clone)]
-struct Versions(Vec<u64>);
+const DETERMINISTIC: Mode = Mode {
+    name: "deterministic",
+    options: deterministic,
+    latency: None,
+    script: few_frames::script,
+    random_script: few_frames::random_script,
+    random_calls: 240,
+};
 
-impl Told {
-    fn set_length(&mut self, pages: u64) {
-        let before = self.lengths.last().copied().unwrap_or(0);
-        self.lengths.push(pages);
-        self.pages.resize(self.pages.len().max(pages as usize), Versions(vec![]));
-        // What is added is zero.
-        self.pages[before.min(pages) as usize..pages as usize].iter_mut().for_each(|page| page.0.push(0));
-    }
+const BACKGROUND_WRITER: Mode =
+    Mode { name: "background writer", options: || small().dirty_limit_percent(20), ..DETERMINISTIC };
 
-    /// The file has been made durable, and everything of it was written.
-    fn acknowledge(&mut self) {
-        self.acknowledge_length();
-        self.pages.iter_mut().for_each(Versions::acknowledge);
-    }
+const FEW_FRAMES: [Mode; 2] = [DETERMINISTIC, BACKGROUND_WRITER];
 
-    fn acknowledge_length(&mut self) {
-        self.lengths = self.lengths.split_off(self.lengths.len() - 1);
-    }
-}
+/// Its reserve has 12 frames, and borrows up to 13 because dirty victims come faster than they are written.
+const BORROWING: Mode = Mode {
+    name: "borrowing",
+    options: || small().frames(192).manager(None).dirty_limit_percent(100),
+    latency: Some((Duration::from_micros(200), Duration::from_micros(600))),
+    script: streams::script,
+    random_script: streams::random_script,
+    random_calls: 300,
+};
 
-impl Versions {
-    fn acknowledge(&mut self) {
-        self.0 = self.0.split_off(self.0.len() - 1);
-    }
-}
+/// Workloads whose pages are few, in a pool with fewer frames.
+mod few_frames {
+    use super::{Random, Result, World};
 
-/// What was checked, for the line that is printed.
-#[derive(Clone, Copy, Default)]
-struct Tally {
-    bytes: u64,
-    /// Pages found as a mix of versions while a write of theirs was in flight.
-    torn: u64,
-}
+    /// Pages of the file that stays as long as it is, and of the one that does not.
+    const PAGES: u64 = 48;
+    const SIDE_PAGES: u64 = 12;
 
-/// A pool with two files under test.
-struct World<'d> {
-    device: &'d SimDevice,
-    pool: Pool,
-    tenant: Tenant,
-    files: [Option<File>; 2],
-    told: [Told; 2],
-}
-
-const NAMES: [&str; 2] = ["data", "side"];
-
-impl<'d> World<'d> {
-    fn new(options: PoolOptions, device: &'d SimDevice) -> Self {
-        let pool = options.frame_wait_ms(20).latch_wait_ms(2_000).open_on(device).unwrap();
-        let tenant = pool.default_tenant();
-        Self { device, pool, tenant, files: [None, None], told: [Told::default(), Told::default()] }
-    }
-
-    fn file(&self, which: usize) -> &File {
-        self.files[which].as_ref().expect("the script opens it first")
-    }
-
-    fn open(&mut self, which: usize, pages: u64) -> Result<()> {
-        self.files[which] = Some(self.pool.open_file(NAMES[which], FileOptions::new().create(true))?);
-        self.told[which].lengths = vec![0];
-        self.extend(which, pages)
-    }
-
-    fn extend(&mut self, which: usize, pages: u64) -> Result<()> {
-        let range = self.file(which).extend(pages)?;
-        self.told[which].set_length(range.end);
-        Ok(())
-    }
-
-    fn truncate(&mut self, which: usize, pages: u64) -> Result<()> {
-        self.file(which).truncate(pages)?;
-        self.told[which].set_length(pages);
-        Ok(())
-    }
-
-    fn write(&mut self, which: usize, number: u64, version: u64) -> Result<()> {
-        let mut page = self.tenant.write(self.files[which].as_ref().expect("open").page(number))?;
-        stamp(&mut page, number, version);
-        self.told[which].pages[number as usize].0.push(version);
-        Ok(())
-    }
-
-    fn flush_page(&mut self, which: usize, number: u64) -> Result<()> {
-        self.file(which).flush_page(number)?;
-        self.told[which].acknowledge_length();
-        self.told[which].pages[number as usize].acknowledge();
-        Ok(())
-    }
-
-    fn flush(&mut self, which: usize) -> Result<()> {
-        self.file(which).flush()?;
-        self.told[which].acknowledge();
-        Ok(())
-    }
-
-    fn checkpoint(&mut self) -> Result<()> {
-        self.pool.checkpoint()?;
-        for (told, file) in self.told.iter_mut().zip(&self.files) {
-            if file.is_some() {
-                told.acknowledge();
-            }
-        }
-        Ok(())
-    }
-
-    fn close(&mut self, which: usize) -> Result<()> {
-        self.files[which].take().expect("open").close()?;
-        self.told[which].acknowledge();
-        Ok(())
-    }
-
-    /// The workload of the sweeps. Stops at the first error.
-    fn script(&mut self) -> Result<()> {
-        self.open(0, PAGES)?;
-        self.flush(0)?;
-        self.open(1, SIDE_PAGES)?;
+    /// Stops at the first error.
+    pub fn script(world: &mut World<'_>) -> Result<()> {
+        world.open(0, PAGES)?;
+        world.flush(0)?;
+        world.open(1, SIDE_PAGES)?;
         for round in 1..4_u64 {
             for number in (0..PAGES).filter(|number| number % round == 0) {
-                self.write(0, number, round)?;
+                world.write(0, number, round)?;
                 if number % 11 == 3 {
-                    self.flush_page(0, number)?;
+                    world.flush_page(0, number)?;
                 }
                 if number % 8 == 5 {
-                    self.write(1, number % SIDE_PAGES, round)?;
+                    world.write(1, number % SIDE_PAGES, round)?;
                 }
             }
             match round {
-                1 => self.checkpoint()?,
-                2 => self.flush(0)?,
-                _ => self.close(0)?,
+                1 => world.checkpoint()?,
+                2 => world.flush(0)?,
+                _ => world.close(0)?,
             }
-            // Reads that nobody waits for may fail unheard.
-            self.tenant.prefetch((3..9).map(|number| self.file(1).page(number)));
-            let pages = [0, 1, 2, 9].map(|number| self.file(1).page(number));
-            for guard in self.tenant.read_many(&pages) {
-                guard?;
-            }
+            world.prefetch(1, 3..9);
+            world.read_many(1, &[0, 1, 2, 9])?;
         }
-        self.truncate(1, 7)?;
-        self.extend(1, 3)?;
-        self.write(1, 8, 7)?;
-        self.flush(1)?;
-        self.write(1, 2, 8)?;
-        self.close(1)
+        world.truncate(1, 7)?;
+        world.extend(1, 3)?;
+        world.write(1, 8, 7)?;
+        world.flush(1)?;
+        world.write(1, 2, 8)?;
+        world.close(1)
     }
 
-    /// A random workload, as short or long as the script.
-    fn random_script(&mut self, random: &mut Random) -> Result<()> {
-        self.open(0, PAGES)?;
-        self.open(1, SIDE_PAGES)?;
+    /// As short or long as the script.
+    pub fn random_script(world: &mut World<'_>, random: &mut Random) -> Result<()> {
+        world.open(0, PAGES)?;
+        world.open(1, SIDE_PAGES)?;
         for step in 1..300 {
             let which = usize::from(random.below(4) == 0);
-            let pages = self.file(which).pages();
+            let pages = world.file(which).pages();
             match random.below(40) {
-                0 => self.flush(which)?,
-                1 => self.checkpoint()?,
-                2 | 3 => self.flush_page(which, random.below(pages))?,
-                4 if which == 1 && pages < 40 => self.extend(1, 1 + random.below(5))?,
-                5 if which == 1 && pages > 4 => self.truncate(1, pages - random.below(3))?,
-                6..12 => drop(self.tenant.read(self.file(which).page(random.below(pages)))?),
-                _ => self.write(which, random.below(pages), step)?,
+                0 => world.flush(which)?,
+                1 => world.checkpoint()?,
+                2 | 3 => world.flush_page(which, random.below(pages))?,
+                4 if which == 1 && pages < 40 => world.extend(1, 1 + random.below(5))?,
+                5 if which == 1 && pages > 4 => world.truncate(1, pages - random.below(3))?,
+                6..12 => world.read(which, random.below(pages))?,
+                _ => world.write(which, random.below(pages), step)?,
             }
         }
-        self.close(0)?;
-        self.close(1)
-    }
-
-    /// Pages that can still be read are as they were last changed: a failure loses nothing that is in memory.
-    fn check_memory(&self, tally: &mut Tally) {
-        for (file, told) in self.files.iter().zip(&self.told) {
-            let Some(file) = file else { continue };
-            for (number, versions) in (0..file.pages()).zip(&told.pages) {
-                if let Ok(page) = self.tenant.read(file.page(number)) {
-                    let last = versions.0.last().copied();
-                    assert_eq!(found(&page, number), last, "page {number} of {} in memory", file.name());
-                    tally.bytes += PAGE_BYTES as u64;
-                }
-            }
-        }
-        self.pool.check_invariants();
-    }
-
-    fn calls(&self) -> [u64; 4] {
-        OPERATIONS.map(|operation| self.device.calls(operation))
+        world.close(0)?;
+        world.close(1)
     }
 }
 
-/// The version of a page, or none if it is a mix of several.
-fn found(bytes: &[u8], number: u64) -> Option<u64> {
-    if bytes.iter().all(|&byte| byte == 0) {
-        return Some(0);
-    }
-    let first = u64::from_le_bytes(bytes[8..16].try_into().unwrap());
-    let whole = bytes.chunks_exact(16).all(|part| part == common::pattern(number, first));
-    whole.then_some(first)
-}
+/// Workloads in which dirty victims stream out.
+mod streams {
+    use super::{Random, Result, World};
 
-/// Opens a new pool on what is left, and checks every byte against what was told.
-fn check(device: &SimDevice, told: &[Told; 2], tally: &mut Tally) {
-    let pool = small().open_on(device).unwrap();
-    let tenant = pool.default_tenant();
-    for (name, told) in NAMES.iter().zip(told) {
-        if told.lengths.is_empty() {
-            continue;
+    const PAGES: u64 = 360;
+    const SIDE_PAGES: u64 = 24;
+
+    /// Stops at the first error.
+    pub fn script(world: &mut World<'_>) -> Result<()> {
+        world.open(1, SIDE_PAGES)?;
+        for number in 0..SIDE_PAGES {
+            world.write(1, number, 1)?;
         }
-        let file = pool.open_file(name, FileOptions::new()).unwrap();
-        assert!(
-            told.lengths.contains(&file.pages()),
-            "{} pages of {name}, not {:?}",
-            file.pages(),
-            told.lengths
-        );
-        for (number, Versions(versions)) in (0..file.pages()).zip(&told.pages) {
-            let page = tenant.read(file.page(number)).unwrap();
-            tally.bytes += PAGE_BYTES as u64;
-            match found(&page, number) {
-                Some(version) => {
-                    let may_be = versions.contains(&version);
-                    assert!(may_be, "page {number} of {name}: {version}, not one of {versions:?}");
+        world.open(0, PAGES)?;
+        for round in 1..3_u64 {
+            for number in 0..PAGES {
+                world.create(0, number, round)?;
+                match number % 72 {
+                    30 => world.write(1, number % SIDE_PAGES, round)?,
+                    // Gone, or on its way.
+                    45 => world.write(0, number - number % 72, round + 10)?,
+                    60 => world.flush_page(0, number - 50)?,
+                    _ => {}
                 }
-                // A page may be a mix only while a newer version than the acknowledged one is on its way.
-                None if versions.len() > 1 => tally.torn += 1,
-                None => {
-                    panic!("page {number} of {name} was acknowledged as version {versions:?} and is a mix")
+                if number == PAGES - 40 {
+                    world.flush(1)?;
+                }
+            }
+            match round {
+                1 => world.checkpoint()?,
+                _ => world.flush(0)?,
+            }
+        }
+        for number in 0..PAGES / 2 {
+            world.create(0, number, 20)?;
+        }
+        world.truncate(0, PAGES - 64)?;
+        world.read_many(1, &[0, 1, 2, 9])?;
+        world.write(1, 5, 20)?;
+        world.close(0)?;
+        world.close(1)
+    }
+
+    /// As short or long as the script.
+    pub fn random_script(world: &mut World<'_>, random: &mut Random) -> Result<()> {
+        world.open(0, PAGES)?;
+        world.open(1, SIDE_PAGES)?;
+        for step in 1..60 {
+            let which = usize::from(random.below(5) == 0);
+            let pages = world.file(which).pages();
+            let first = random.below(pages);
+            match random.below(20) {
+                0 => world.flush(which)?,
+                1 => world.checkpoint()?,
+                2 | 3 => world.flush_page(which, first)?,
+                4 if pages < PAGES => world.extend(which, 1 + random.below(20))?,
+                5 if pages > 4 => world.truncate(which, pages - random.below(pages / 4))?,
+                6 | 7 => world.read(which, first)?,
+                8 | 9 => world.write(which, first, step)?,
+                _ => {
+                    for number in first..pages.min(first + 40 + random.below(60)) {
+                        world.create(which, number, step)?;
+                    }
                 }
             }
         }
+        world.close(0)?;
+        world.close(1)
     }
-    pool.close().unwrap();
+}
+
+impl Mode {
+    fn device(&self, seed: u64) -> SimDevice {
+        let device = SimDevice::new(seed);
+        if let Some((least, most)) = self.latency {
+            device.set_latency(least, most);
+        }
+        device
+    }
+
+    /// Device calls of each kind, the most of a few runs in which nothing fails.
+    fn run_undisturbed(&self) -> [u64; 4] {
+        let mut calls = [0; 4];
+        for seed in 0..3 {
+            let device = self.device(seed);
+            let mut world = World::new((self.options)(), &device);
+            (self.script)(&mut world).unwrap();
+            world.check_memory(&mut Tally::default());
+            assert_eq!(world.borrowed(), 0, "all were given back");
+            assert_eq!(
+                world.most_borrowed > 0,
+                self.latency.is_some(),
+                "{} frames borrowed",
+                world.most_borrowed
+            );
+            calls = std::array::from_fn(|at| calls[at].max(world.calls()[at]));
+        }
+        calls
+    }
+}
+
+/// What runs came to, for the line that is printed.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    runs: u64,
+    /// Calls that failed, or at which the power was cut.
+    hit: u64,
+    /// Scripts that ended with an error.
+    refused: u64,
+    /// Of these, while frames were borrowed.
+    refused_borrowing: u64,
+    most_borrowed: u32,
+    tally: Tally,
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.hit += other.hit;
+        self.refused += other.refused;
+        self.refused_borrowing += other.refused_borrowing;
+        self.most_borrowed = self.most_borrowed.max(other.most_borrowed);
+        self.tally.bytes += other.tally.bytes;
+        self.tally.torn += other.tally.torn;
+    }
+
+    /// One run of a script, whose outcome was found when its pool was in this state.
+    fn of(world: &World<'_>, outcome: &Result<()>, hit: bool) -> Self {
+        let refused = u64::from(outcome.is_err());
+        Self {
+            runs: 1,
+            hit: u64::from(hit),
+            refused,
+            refused_borrowing: refused.min(u64::from(world.borrowed())),
+            most_borrowed: world.most_borrowed,
+            tally: Tally::default(),
+        }
+    }
+}
+
+/// Runs all cases, several at a time, since most of the time they wait.
+fn run_all<C: std::fmt::Debug + Sync>(mode: &Mode, cases: &[C], run: fn(&Mode, &C) -> Counts) -> Counts {
+    /// Says which case it was that went wrong.
+    struct Running<'c, C: std::fmt::Debug>(&'static str, &'c C);
+    impl<C: std::fmt::Debug> Drop for Running<'_, C> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("{}: {:?}", self.0, self.1);
+            }
+        }
+    }
+    let next = AtomicU64::new(0);
+    let all = Mutex::new(Counts::default());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                    let _running = Running(mode.name, case);
+                    let counts = run(mode, case);
+                    all.lock().unwrap().add(counts);
+                }
+            });
+        }
+    });
+    all.into_inner().unwrap()
+}
+
+fn run_with_fault(mode: &Mode, fault: &SimFault) -> Counts {
+    let device = mode.device(fault.nth);
+    device.fail(*fault);
+    let mut world = World::new((mode.options)(), &device);
+    let outcome = (mode.script)(&mut world);
+    let mut counts = Counts::of(&world, &outcome, device.calls(fault.operation) >= fault.nth);
+    if matches!(fault.failure, SimFailure::Short(_) | SimFailure::Os(_)) {
+        outcome.unwrap();
+    }
+    device.forget_faults();
+    device.set_latency(Duration::ZERO, Duration::ZERO);
+    world.check_memory(&mut counts.tally);
+    check(&device.crash_image(fault.nth), &world.told, &mut counts.tally);
+    world.go_on(&mut counts.tally);
+    let told = world.told.clone();
+    drop(world);
+    check(&device, &told, &mut counts.tally);
+    counts
+}
+
+fn run_with_power_cut(mode: &Mode, call: &u64) -> Counts {
+    let device = mode.device(*call);
+    device.cut_power_at(*call);
+    let mut world = World::new((mode.options)(), &device);
+    let outcome = (mode.script)(&mut world);
+    let counts = check_after_cut(&device, &world, &outcome);
+    assert!(!device.power_is_cut() || outcome.is_err() || device.calls_total() == *call);
+    counts
+}
+
+fn run_with_random_cut(mode: &Mode, seed: &u64) -> Counts {
+    let mut random = Random(seed * 2 + 1);
+    let device = mode.device(*seed);
+    device.cut_power_at(1 + random.below(mode.random_calls));
+    let mut world = World::new((mode.options)(), &device);
+    let outcome = (mode.random_script)(&mut world, &mut random);
+    check_after_cut(&device, &world, &outcome)
+}
+
+fn check_after_cut(device: &SimDevice, world: &World<'_>, outcome: &Result<()>) -> Counts {
+    let mut counts = Counts::of(world, outcome, device.power_is_cut());
+    device.set_latency(Duration::ZERO, Duration::ZERO);
+    world.check_memory(&mut counts.tally);
+    for image in 0..IMAGES {
+        check(&device.crash_image(image), &world.told, &mut counts.tally);
+    }
+    counts
+}
+
+fn fail_at_every_call(mode: &Mode) -> Counts {
+    let calls = mode.run_undisturbed();
+    let mut faults = Vec::new();
+    for (operation, calls) in OPERATIONS.into_iter().zip(calls) {
+        let loses = (operation == IoOperation::Sync).then_some(SYNC_FAILURE);
+        let failures = FAILURES.into_iter().chain(loses);
+        let fail = |nth| failures.clone().map(move |failure| SimFault { operation, nth, failure });
+        faults.extend((1..=calls).flat_map(fail));
+    }
+    let counts = run_all(mode, &faults, run_with_fault);
+    let calls = calls.iter().sum::<u64>();
+    let Counts { runs, hit, refused, .. } = counts;
+    print(
+        mode,
+        "fail at every call",
+        &format!("{calls} calls, {runs} runs, {hit} calls failed, {refused} errors returned"),
+        &counts,
+    );
+    counts
+}
+
+fn cut_at_every_call(mode: &Mode) -> Counts {
+    let calls = mode.run_undisturbed();
+    let all: Vec<u64> = (1..=calls.iter().sum::<u64>() + 1).collect();
+    let counts = run_all(mode, &all, run_with_power_cut);
+    let syncs = calls[2];
+    print(
+        mode,
+        "power cut at every call",
+        &format!("{} cuts ({syncs} at sync boundaries), {IMAGES} images each", counts.hit),
+        &counts,
+    );
+    counts
+}
+
+fn cut_at_random(mode: &Mode) -> Counts {
+    let seeds: Vec<u64> = (0..100).collect();
+    let counts = run_all(mode, &seeds, run_with_random_cut);
+    print(
+        mode,
+        "power cut at random",
+        &format!("{} cuts in {} workloads, {IMAGES} images each", counts.hit, counts.runs),
+        &counts,
+    );
+    counts
 }
 
 /// A line that `cargo test` shows.
-fn print(line: &str) {
+fn print(mode: &Mode, what: &str, text: &str, counts: &Counts) {
+    let Counts { tally: Tally { bytes, torn }, most_borrowed, refused_borrowing, .. } = counts;
+    let borrowed = match most_borrowed {
+        0 => String::new(),
+        most => format!("up to {most} frames borrowed, {refused_borrowing} errors meanwhile, "),
+    };
+    let name = mode.name;
+    let line = format!(
+        "{what}, {name}: {text}, {borrowed}{bytes} bytes checked, {torn} pages torn in flight, losses 0"
+    );
     writeln!(std::io::stdout().lock(), "{line}").unwrap();
-}
-
-/// A name, and options of a pool.
-type Mode = (&'static str, fn() -> PoolOptions);
-
-fn modes() -> [Mode; 2] {
-    [("deterministic", deterministic), ("background writer", || small().dirty_limit_percent(20))]
 }
 
 #[test]
 fn nothing_is_lost_when_any_call_fails() {
-    for (name, options) in modes() {
-        let device = SimDevice::new(1);
-        let mut world = World::new(options(), &device);
-        world.script().unwrap();
-        let calls = world.calls();
-        drop(world);
-        let (mut runs, mut failed, mut refused, mut tally) = (0, 0, 0, Tally::default());
-        for (operation, calls) in OPERATIONS.into_iter().zip(calls) {
-            let loses = (operation == IoOperation::Sync).then_some(SYNC_FAILURE);
-            let failures = FAILURES.into_iter().chain(loses);
-            for (nth, failure) in
-                (1..=calls).flat_map(|nth| failures.clone().map(move |failure| (nth, failure)))
-            {
-                let device = SimDevice::new(nth);
-                device.fail(SimFault { operation, nth, failure });
-                let mut world = World::new(options(), &device);
-                let outcome = world.script();
-                runs += 1;
-                failed += u64::from(device.calls(operation) >= nth);
-                refused += u64::from(outcome.is_err());
-                if matches!(failure, SimFailure::Short(_) | SimFailure::Os(_)) {
-                    outcome.unwrap();
-                }
-                device.forget_faults();
-                world.check_memory(&mut tally);
-                check(&device.crash_image(nth), &world.told, &mut tally);
-                let told = world.told.clone();
-                drop(world);
-                check(&device, &told, &mut tally);
-            }
-        }
-        let Tally { bytes, torn } = tally;
-        print(&format!(
-            "fail at every call, {name}: {} calls, {runs} runs, {failed} calls failed, {refused} errors returned, \
-             {bytes} bytes checked, {torn} pages torn in flight, losses 0",
-            calls.iter().sum::<u64>()
-        ));
+    for mode in FEW_FRAMES {
+        fail_at_every_call(&mode);
     }
 }
 
 #[test]
 fn nothing_is_lost_when_the_power_is_cut_at_any_call() {
-    for (name, options) in modes() {
-        let device = SimDevice::new(1);
-        let mut world = World::new(options(), &device);
-        world.script().unwrap();
-        let (calls, syncs) = (device.calls_total(), device.calls(IoOperation::Sync));
-        drop(world);
-        let (mut cuts, mut tally) = (0, Tally::default());
-        for call in 1..=calls + 1 {
-            let device = SimDevice::new(call);
-            device.cut_power_at(call);
-            let mut world = World::new(options(), &device);
-            let outcome = world.script();
-            world.check_memory(&mut tally);
-            cuts += u64::from(device.power_is_cut());
-            assert!(
-                !device.power_is_cut() || outcome.is_err() || device.calls_total() == call,
-                "call {call}"
-            );
-            for image in 0..IMAGES {
-                check(&device.crash_image(image), &world.told, &mut tally);
-            }
-        }
-        let Tally { bytes, torn } = tally;
-        print(&format!(
-            "power cut at every call, {name}: {cuts} cuts ({syncs} at sync boundaries), {IMAGES} images each, \
-             {bytes} bytes checked, {torn} pages torn in flight, losses 0"
-        ));
+    for mode in FEW_FRAMES {
+        cut_at_every_call(&mode);
     }
 }
 
 #[test]
 fn nothing_is_lost_when_the_power_is_cut_at_random() {
-    for (name, options) in modes() {
-        let (mut cuts, mut tally) = (0, Tally::default());
-        for seed in 0..100 {
-            let mut random = Random(seed * 2 + 1);
-            let device = SimDevice::new(seed);
-            device.cut_power_at(1 + random.below(240));
-            let mut world = World::new(options(), &device);
-            let _ = world.random_script(&mut random);
-            world.check_memory(&mut tally);
-            cuts += u64::from(device.power_is_cut());
-            for image in 0..IMAGES {
-                check(&device.crash_image(image), &world.told, &mut tally);
-            }
-        }
-        let Tally { bytes, torn } = tally;
-        print(&format!(
-            "power cut at random, {name}: {cuts} cuts in 100 workloads, {IMAGES} images each, {bytes} bytes checked, \
-             {torn} pages torn in flight, losses 0"
-        ));
+    for mode in FEW_FRAMES {
+        cut_at_random(&mode);
     }
 }
 
-/// xorshift64 (Marsaglia).
-struct Random(u64);
+#[test]
+fn nothing_is_lost_when_any_call_fails_while_frames_are_borrowed() {
+    assert!(fail_at_every_call(&BORROWING).refused_borrowing > 0);
+}
 
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        for shift in [13, -7, 17] {
-            self.0 ^= if shift > 0 { self.0 << shift } else { self.0 >> -shift };
-        }
-        self.0 % bound
-    }
+#[test]
+fn nothing_is_lost_when_the_power_is_cut_while_frames_are_borrowed() {
+    assert!(cut_at_every_call(&BORROWING).refused_borrowing > 0);
+    assert!(cut_at_random(&BORROWING).refused_borrowing > 0);
 }
