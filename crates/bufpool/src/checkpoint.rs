@@ -29,7 +29,12 @@ impl PoolShared {
         let files: Vec<_> = self.policy.lock().files.iter().flatten().cloned().collect();
         let mut outcome = self.write_dirty(&self.dirty_pages(None), "checkpoint");
         for file in files {
-            outcome = outcome.and(self.sync_file(&file, "checkpoint"));
+            // Whoever has closed a file meanwhile has made it durable, been told that it is not, or removed it.
+            let synced = match self.sync_file(&file, "checkpoint") {
+                Err(error) if error.kind() == ErrorKind::FileClosed => Ok(()),
+                synced => synced,
+            };
+            outcome = outcome.and(synced);
         }
         outcome
     }
@@ -214,13 +219,18 @@ impl PoolShared {
             Ok(seized)
         });
         let seized = seized.inspect_err(|_| file.gate.set_closed_fenced(false))?;
+        self.take_leave_of(file, seized);
+        Ok(())
+    }
+
+    /// The last of closing a file, all pages of which are seized.
+    fn take_leave_of(&self, file: &Arc<FileShared>, seized: Vec<Seized>) {
         self.drop_pages(seized);
         self.forget(file.id, 0..1 << PageId::NUMBER_BITS);
         // In this order: once the descriptor is closed, a new file may have this one's inode.
         self.policy.lock().files[file.id.index()] = None;
         file.take_io();
         file.table.release(&self.page_table_budget);
-        Ok(())
     }
 
     pub(crate) fn close_file(&self, file: &Arc<FileShared>) -> Result<()> {
@@ -264,19 +274,13 @@ impl PoolShared {
             Ok(seized)
         });
         let seized = seized.inspect_err(|_| file.gate.set_closed_fenced(false))?;
-        if let Some((path, how)) = &file.path {
-            // The lock goes with the old descriptor, so there is no way back from here.
-            file.take_io();
-            let io = self
-                .backend
-                .open(path, how)
-                .map_err(|error| self.open_error(error, OPERATION, &file.name))?;
-            file.set_io(io);
-        }
-        let io = file.io(OPERATION)?;
-        // What a failed sync has left in the operating system's cache looks like the file, and may never reach it.
-        io.drop_cache().map_err(|error| Error::from_io(OPERATION, error).in_file(&file.name))?;
-        let pages = self.check_file(&io, &file.name, OPERATION)?;
+        let pages = match self.open_again(file, OPERATION) {
+            Ok(pages) => pages,
+            Err(error) => {
+                self.take_leave_of(file, seized);
+                return Err(error);
+            }
+        };
         let dirty = self.drop_pages(seized);
         let before = file.gate.pages();
         file.gate.set_pages(pages);
@@ -284,6 +288,23 @@ impl PoolShared {
         file.heal();
         file.gate.set_closed_fenced(false);
         Ok(dirty)
+    }
+
+    /// Takes the file as the device has it. Returns its number of pages.
+    fn open_again(&self, file: &FileShared, operation: &'static str) -> Result<u64> {
+        if let Some((path, how)) = &file.path {
+            // The lock goes with the old descriptor, so there is no way back from here.
+            file.take_io();
+            let io = self
+                .backend
+                .open(path, how)
+                .map_err(|error| self.open_error(error, operation, &file.name))?;
+            file.set_io(io);
+        }
+        let io = file.io(operation)?;
+        // What a failed sync has left in the operating system's cache looks like the file, and may never reach it.
+        io.drop_cache().map_err(|error| Error::from_io(operation, error).in_file(&file.name))?;
+        self.check_file(&io, &file.name, operation)
     }
 
     fn refused(

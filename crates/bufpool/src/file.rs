@@ -333,7 +333,8 @@ impl File {
     /// # Errors
     ///
     /// Those of that flush; [`ErrorKind::PageBusy`], [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`] if a page stays in use, and
-    /// the file stays as it was; [`ErrorKind::Io`] or [`ErrorKind::FileLength`] if it cannot be opened as it is now, and it is closed.
+    /// the file stays as it was; [`ErrorKind::Io`] or [`ErrorKind::FileLength`] if it cannot be opened as it is now: it is closed then, with
+    /// its pages gone, and can be opened by [`Pool::open_file`](crate::Pool::open_file) once it is in order.
     pub fn reopen(&self) -> Result<u64> {
         self.shared.check_open("reopen file")?;
         self.pool.reopen_file(&self.shared)

@@ -5,9 +5,10 @@
 mod common;
 
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
-use bufpool::IoOperation;
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
+use bufpool::{File, IoOperation, Log};
 use common::{PAGE_BYTES, deterministic, directory, new_file, on_each_backend, small, stamp, version};
 
 #[test]
@@ -28,6 +29,44 @@ fn a_checkpoint_goes_on_after_a_failing_file() {
         })
         .into();
     assert_eq!(written.iter().filter(|&&written| written).count(), 2, "{written:?}");
+}
+
+/// A log that is durable once it is asked, and removes a file meanwhile.
+struct Removing(Arc<Mutex<Option<File>>>);
+
+impl Log for Removing {
+    fn end(&self) -> u64 {
+        2
+    }
+
+    fn durable(&self) -> u64 {
+        u64::from(self.0.lock().unwrap().is_none())
+    }
+
+    fn advance(&self, _: u64) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let file = self.0.lock().unwrap().take();
+        Ok(file.map_or(Ok(()), File::remove)?)
+    }
+}
+
+/// What is removed while a checkpoint is under way is no failure of the checkpoint, and keeps it from nothing.
+#[test]
+fn a_checkpoint_passes_over_a_file_that_goes_meanwhile() {
+    let device = SimDevice::new(1);
+    let removed = Arc::default();
+    let pool = deterministic().log(Box::new(Removing(Arc::clone(&removed)))).open_on(&device).unwrap();
+    let [gone, file] = ["gone", "data"].map(|name| new_file(&pool, Path::new(""), name, 1));
+    *removed.lock().unwrap() = Some(gone);
+    let tenant = pool.default_tenant();
+    let mut page = tenant.write(file.page(0)).unwrap();
+    stamp(&mut page, 0, 4);
+    page.set_lsn(1);
+    drop(page);
+    pool.checkpoint().unwrap();
+    assert!(removed.lock().unwrap().is_none());
+    let survived = device.crash_image(0);
+    assert_eq!(version(&survived.contents("data").unwrap(), 0), 4);
+    assert!(survived.contents("gone").is_none());
 }
 
 /// This schedule has broken an existing pool library: everything is flushed while a thread that holds an exclusive guard

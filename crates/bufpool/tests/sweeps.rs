@@ -278,7 +278,7 @@ fn run_all<C: std::fmt::Debug + Sync>(mode: &Mode, cases: &[C], run: fn(&Mode, &
     let next = AtomicU64::new(0);
     let all = Mutex::new(Counts::default());
     std::thread::scope(|scope| {
-        for _ in 0..4 {
+        for _ in 0..8 {
             scope.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
                     let _running = Running(mode.name, case);

@@ -256,12 +256,12 @@ impl<'d> World<'d> {
 
 /// The version of a page, or none if it is a mix of several.
 fn found(bytes: &[u8], number: u64) -> Option<u64> {
-    if bytes.iter().all(|&byte| byte == 0) {
-        return Some(0);
-    }
-    let first = u64::from_le_bytes(bytes[8..16].try_into().unwrap());
-    let whole = bytes.chunks_exact(16).all(|part| part == pattern(number, first));
-    whole.then_some(first)
+    let (first, rest) = bytes.split_at(16);
+    let version = u64::from_le_bytes(first[8..].try_into().unwrap());
+    let is_known = first == pattern(number, version) || first == [0; 16];
+    // Each part is as the one before it.
+    let whole = is_known && rest == &bytes[..rest.len()];
+    whole.then_some(version)
 }
 
 /// Opens a new pool on what is left, and checks every byte against what was told.
