@@ -9,12 +9,14 @@ mod pool_ops;
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
 use bufpool::{FileOptions, IoOperation, Policy};
 use common::{PAGE_BYTES, deterministic, directory, on_each_backend, small};
 use pool_ops::{Case, FAILING, FAILURES, Mode, NUMBERS, Operation, TENANTS, World};
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 fn operations(with_faults: bool) -> impl Strategy<Value = Vec<Operation>> {
     let (tenant, number) = (0..TENANTS, 0..NUMBERS);
@@ -25,6 +27,8 @@ fn operations(with_faults: bool) -> impl Strategy<Value = Vec<Operation>> {
         20 => pages.clone().prop_map(|(tenant, number)| Operation::Read { tenant, number }),
         15 => pages.clone().prop_map(|(tenant, number)| Operation::Write { tenant, number }),
         5 => pages.clone().prop_map(|(tenant, number)| Operation::Create { tenant, number }),
+        4 => (pages.clone(), 0..20_u64)
+            .prop_map(|((tenant, first), count)| Operation::CreateMany { tenant, first, count }),
         4 => pages.clone().prop_map(|(tenant, number)| Operation::Pin { tenant, number }),
         4 => (pages.clone(), 0..20_u64)
             .prop_map(|((tenant, first), count)| Operation::ReadMany { tenant, first, count }),
@@ -100,6 +104,24 @@ proptest! {
             let world = World::new(move || small().io(io), optimistic, None, directory.path());
             pool_ops::run(world, &operations, false);
         });
+    }
+}
+
+/// Dirty victims leave faster than they are written, without and with faults.
+#[test]
+fn while_frames_are_borrowed() {
+    for with_faults in [false, true] {
+        let config = ProptestConfig { source_file: Some(file!()), ..ProptestConfig::with_cases(60) };
+        let most_borrowed = AtomicU32::new(0);
+        let cases = (operations(with_faults), any::<u64>(), any::<bool>());
+        let run = |(mut operations, seed, optimistic): (Vec<Operation>, _, _)| {
+            operations.insert(0, Operation::Extend { more: NUMBERS });
+            let case = Case { mode: Mode::Borrowing, optimistic, seed, operations };
+            most_borrowed.fetch_max(case.run(), Ordering::Relaxed);
+            Ok(())
+        };
+        TestRunner::new(config).run(&cases, run).unwrap();
+        assert!(most_borrowed.into_inner() > 0);
     }
 }
 

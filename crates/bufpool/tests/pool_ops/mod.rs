@@ -10,6 +10,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
@@ -26,6 +27,8 @@ pub const NUMBERS: u64 = 120;
 const KEPT_MAX: usize = 3;
 /// The file grows no further.
 const PAGES_MAX: u64 = 200;
+/// Of operations of a device on which dirty victims leave faster than they are written.
+const LATENCY: Duration = Duration::from_micros(200);
 /// What calls of a simulated device may do instead of succeeding.
 pub const FAILURES: [SimFailure; 5] = [
     SimFailure::Io,
@@ -52,7 +55,11 @@ pub struct Case {
 #[derive(Clone, Copy, Debug)]
 pub enum Mode {
     Deterministic,
-    BackgroundWriter { dirty_limit_percent: u8 },
+    BackgroundWriter {
+        dirty_limit_percent: u8,
+    },
+    /// Writes take a while, and the clean reserve has one frame, and borrows up to three.
+    Borrowing,
 }
 
 #[derive(Clone, Debug, Arbitrary)]
@@ -74,6 +81,15 @@ pub enum Operation {
         tenant: usize,
         #[arbitrary(with = number)]
         number: u64,
+    },
+    /// One after the other.
+    CreateMany {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = number)]
+        first: u64,
+        #[arbitrary(with = count)]
+        count: u64,
     },
     /// Several in one call, every third one twice.
     ReadMany {
@@ -245,8 +261,10 @@ impl Case {
         let mut u = Unstructured::new(bytes);
         let mode = if u.ratio(3, 4)? {
             Mode::Deterministic
-        } else {
+        } else if u.arbitrary()? {
             Mode::BackgroundWriter { dirty_limit_percent: u.int_in_range(1..=100)? }
+        } else {
+            Mode::Borrowing
         };
         let mut case =
             Self { mode, optimistic: u.arbitrary()?, seed: u.arbitrary()?, operations: Vec::new() };
@@ -256,8 +274,8 @@ impl Case {
         Ok(case)
     }
 
-    /// Runs it on a pool and on the model, and panics where they differ.
-    pub fn run(&self) {
+    /// Runs it on a pool and on the model, and panics where they differ. Returns the most frames that were borrowed.
+    pub fn run(&self) -> u32 {
         let device = SimDevice::new(self.seed);
         // A page that was being written when the power went is old or new, so that the model can tell.
         device.set_sector_bytes(PAGE_BYTES);
@@ -267,16 +285,21 @@ impl Case {
             Mode::BackgroundWriter { dirty_limit_percent } => {
                 small().dirty_limit_percent(dirty_limit_percent).frame_wait_ms(20)
             }
+            Mode::Borrowing => small().reserve_high_frames(1).dirty_limit_percent(100).frame_wait_ms(20),
         };
         let is_quiet = matches!(mode, Mode::Deterministic);
         let mut world = World::new(options, self.optimistic, Some(device), Path::new(""));
         world.keeps_guards = is_quiet;
-        run(world, &self.operations, is_quiet);
+        if matches!(mode, Mode::Borrowing) {
+            world.set_latency(LATENCY);
+        }
+        run(world, &self.operations, is_quiet)
     }
 }
 
-/// Runs operations; `is_quiet` says that nothing works in the background, so that invariants can be checked after each.
-pub fn run(mut world: World, operations: &[Operation], is_quiet: bool) {
+/// Runs operations; `is_quiet` says that nothing works in the background, so that invariants can be checked after each. Returns the most
+/// frames that were borrowed.
+pub fn run(mut world: World, operations: &[Operation], is_quiet: bool) -> u32 {
     for operation in operations {
         world.step(operation);
         if is_quiet {
@@ -284,6 +307,7 @@ pub fn run(mut world: World, operations: &[Operation], is_quiet: bool) {
         }
     }
     world.kept.clear();
+    world.set_latency(Duration::ZERO);
     world.pool.checkpoint().ok();
     world.pool.check_invariants();
     let stats = world.pool.stats();
@@ -293,7 +317,9 @@ pub fn run(mut world: World, operations: &[Operation], is_quiet: bool) {
     } else {
         assert_eq!(accesses, stats.accesses);
     }
+    let most_borrowed = world.most_borrowed;
     world.finish();
+    most_borrowed
 }
 
 /// A page as the model knows it.
@@ -330,6 +356,9 @@ pub struct World {
     device: Option<SimDevice>,
     path: PathBuf,
     model: Model,
+    /// The longest that the simulated device takes for an operation.
+    latency: Duration,
+    most_borrowed: u32,
 }
 
 /// Failures that injected faults may cause anywhere.
@@ -371,6 +400,15 @@ impl World {
             device,
             path,
             model,
+            latency: Duration::ZERO,
+            most_borrowed: 0,
+        }
+    }
+
+    fn set_latency(&mut self, latency: Duration) {
+        self.latency = latency;
+        if let Some(device) = &self.device {
+            device.set_latency(latency / 2, latency);
         }
     }
 
@@ -497,6 +535,10 @@ impl World {
                 } else {
                     self.may_fail(written);
                 }
+                self.most_borrowed = self.most_borrowed.max(self.pool.stats().borrowed_frames);
+            }
+            Operation::CreateMany { tenant, first, count } => {
+                (first..first + count).for_each(|number| self.step(&Operation::Create { tenant, number }));
             }
             Operation::ReadMany { tenant, first, count } => {
                 let tenant = self.tenants[tenant].clone();
@@ -695,6 +737,7 @@ impl World {
         for known in &mut self.model.pages[self.model.len as usize..] {
             known.in_file = vec![0];
         }
+        self.set_latency(self.latency);
     }
 
     /// Closes the file and opens it again: clean, unless something failed.
