@@ -1,7 +1,10 @@
 //! How fast does the pool get rid of dirty pages, beside a bare io_uring loop on the same file?
 
+use std::time::Duration;
+
 use bufpool::{Direct, Io};
-use bufpool_bench::page_writes::{Order, PageWrites};
+use bufpool_bench::bare_loop::LoopTime;
+use bufpool_bench::page_writes::{Bare, Order, PageWrites, Way};
 use bufpool_bench::random_reads;
 use criterion::{Criterion, Throughput};
 
@@ -18,21 +21,32 @@ fn main() {
         println!("skipped: {error:#}");
         return;
     }
-    for (name, order) in [
-        ("random 4 KiB", Order::Random { depth: 32 }),
-        ("sequential 256 KiB", Order::Sequential { depth: 8, fills: true }),
+    let depth = |depth| Bare { depth, fills: false };
+    for (name, what) in [
+        ("random 4 KiB, cleaned", (Order::Random, Way::Cleaned, depth(32))),
+        ("random 4 KiB, evicted", (Order::Random, Way::Evicted, depth(32))),
+        ("sequential 256 KiB, cleaned", (Order::Sequential, Way::Cleaned, depth(8))),
+        ("sequential 256 KiB, evicted", (Order::Sequential, Way::Evicted, depth(8))),
     ] {
-        let writes = PageWrites::new(&path, order, FRAMES, Direct::Prefer, Io::Auto, 1);
+        let writes = PageWrites::new(&path, what, FRAMES, Direct::Prefer, Io::Auto, 1);
         let mut writes = writes.expect("a pool and a bare loop on the file");
         let mut group = criterion.benchmark_group(name);
         group.sample_size(10).throughput(Throughput::Elements(WRITES));
         group.bench_function("pool", |bencher| {
-            bencher.iter(|| writes.pool_writes(WRITES).expect("the pool writes"));
+            bencher
+                .iter_custom(|times| of_each(times, || writes.pool_writes(WRITES).expect("the pool writes")));
         });
         group.bench_function("bare loop", |bencher| {
-            bencher.iter(|| writes.bare(WRITES).expect("the bare loop writes"));
+            bencher
+                .iter_custom(|times| of_each(times, || writes.bare(WRITES).expect("the bare loop writes")));
         });
         group.finish();
     }
     criterion.final_summary();
+}
+
+/// The time that so many times [`WRITES`] pages take, without what is done before the clock starts.
+fn of_each(times: u64, mut round: impl FnMut() -> LoopTime) -> Duration {
+    let of_one = |time: LoopTime| time.elapsed.mul_f64(WRITES as f64 / time.operations as f64);
+    (0..times).map(|_| of_one(round())).sum()
 }

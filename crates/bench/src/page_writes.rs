@@ -1,11 +1,10 @@
-//! Dirty pages on their way to the file: through a pool that is full of them, and by a bare loop on the same file.
+//! Dirty pages on their way to the file: from a pool that is full of them, and by a bare loop on the same file.
 //!
-//! The pool's side creates pages, which reads nothing, so each new page sends away a dirty one, and the rate is the rate at which the
-//! pool gets rid of dirty pages. The file has been written as a whole before, and neither side syncs. Both walk one order of
-//! all pages, each from where the other stopped, so no page comes back before the pool has long written it.
+//! The file has been written as a whole before. Both walk one order of all pages, each from where the other stopped, so no page comes back
+//! before the pool has long written it; and the bare loop waits until the pool's background writer has nothing to do.
 //!
-//! What is timed is the steady state. When misses stop, the background writer cleans what will leave next; so the bare loop waits until
-//! that is over, and the pool's side first sends away, untimed, what was in its frames.
+//! A pool gets rid of dirty pages in three ways, and each is timed by itself ([`Way`]): what only writes what is there, what writes in order to
+//! make room for new pages, and what makes all durable.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -24,62 +23,89 @@ const RUN_BYTES: usize = 256 << 10;
 /// A pool that writes nothing for so long has nothing to write.
 const QUIET: Duration = Duration::from_millis(5);
 
+/// Pause between looks at how many pages are dirty still, a few hundredths of the time until none are.
+const LOOK: Duration = Duration::from_micros(100);
+
+/// Dirty pages in per cent of the frames that the background writer leaves alone when it cleans, and so are left when it is done.
+const CLEAN_PERCENT: u8 = 1;
+
 /// Which pages become dirty, one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// In a random order; the bare loop writes single pages.
-    Random {
-        /// How many of them the bare loop keeps in flight.
-        depth: u32,
-    },
+    Random,
     /// From the first to the last; the bare loop writes 256 KiB at a time.
-    Sequential {
-        /// How many such writes the bare loop keeps in flight.
-        depth: u32,
-        /// The bare loop fills each block before it writes it, as the pool's side does with its pages.
-        fills: bool,
-    },
+    Sequential,
 }
 
-/// A file of pages, a pool full of dirty ones, and a bare loop.
+/// Why the pool writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// The background writer cleans a pool in which nothing happens, because its dirty limit has been lowered. Nobody syncs.
+    Cleaned,
+    /// Each page that is created sends away a dirty one. What is timed is the steady state: the pool first sends away, untimed, what was in its
+    /// frames. Nobody syncs.
+    Evicted,
+    /// A checkpoint of a pool in which nothing else happens. Both sides sync at the end.
+    Checkpoint,
+}
+
+/// What the bare loop does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bare {
+    /// How many writes it keeps in flight.
+    pub depth: u32,
+    /// It fills each block before it writes it, as whoever creates pages does.
+    pub fills: bool,
+}
+
+/// A file of pages, a pool, and a bare loop.
 pub struct PageWrites {
     pool: Pool,
     tenant: Tenant,
     file: File,
     bare: BareLoop,
     order: Order,
+    way: Way,
+    transfer: Transfer,
     shuffled: Permutation,
     pages: u64,
     next: u64,
-    frames: u32,
+    frames: u64,
 }
 
 impl PageWrites {
     /// A pool of `frames` frames on `io`, with the options it has by default but plain LRU, and a bare loop, over the file that
-    /// [`random_reads::build`] made at `path`. The pool is filled with dirty pages.
+    /// [`random_reads::build`] made at `path`.
     ///
     /// # Errors
     /// As the pool's; if the file has less than four times as many pages as the pool has frames.
-    pub fn new(path: &Path, order: Order, frames: u32, direct: Direct, io: Io, seed: u64) -> Result<Self> {
+    pub fn new(
+        path: &Path,
+        (order, way, bare): (Order, Way, Bare),
+        frames: u32,
+        direct: Direct,
+        io: Io,
+        seed: u64,
+    ) -> Result<Self> {
         let pool = PoolOptions::new().frames(frames).page_bytes(PAGE_BYTES).io(io).open()?;
         let file = pool.open_file(path, FileOptions::new().direct(direct))?;
-        let pages = file.pages();
+        let (pages, frames) = (file.pages(), u64::from(frames));
         ensure!(
-            pages >= 4 * u64::from(frames),
+            pages >= 4 * frames,
             "{pages} pages: expected at least {}, four times the pool's frames",
-            4 * u64::from(frames)
+            4 * frames
         );
-        let (block_bytes, depth) = match order {
-            Order::Random { depth } => (PAGE_BYTES, depth),
-            Order::Sequential { depth, .. } => (RUN_BYTES, depth),
+        let block_bytes = match order {
+            Order::Random => PAGE_BYTES,
+            Order::Sequential => RUN_BYTES,
         };
-        let bare = BareLoop::new(random_reads::open(path, direct)?, block_bytes, depth)?;
+        let transfer = if bare.fills { Transfer::FillAndWrite } else { Transfer::Write };
+        let bare = BareLoop::new(random_reads::open(path, direct)?, block_bytes, bare.depth)?;
         // Plain LRU: this is about how pages are written, and not about which.
         let tenant = pool.tenant("writer").manager(None).open()?;
         let shuffled = Permutation::new(pages, seed);
-        let mut writes = Self { pool, tenant, file, bare, order, shuffled, pages, next: 0, frames };
-        writes.make_dirty(u64::from(frames))?;
-        Ok(writes)
+        Ok(Self { pool, tenant, file, bare, order, way, transfer, shuffled, pages, next: 0, frames })
     }
 
     /// The pool, for what it says about its backend.
@@ -87,19 +113,56 @@ impl PageWrites {
         &self.pool
     }
 
-    /// Makes `count` pages dirty, in order. What is counted are pages written meanwhile.
+    /// Has the pool write about `count` pages. What is counted are pages written while the clock ran.
     ///
     /// # Errors
     /// As the pool's.
     pub fn pool_writes(&mut self, count: u64) -> Result<LoopTime> {
-        self.make_dirty(u64::from(self.frames))?;
-        // In hand before the clock starts.
-        let numbers: Vec<u64> = self.next_pages(count).collect();
+        if self.way == Way::Evicted {
+            self.make_dirty(self.frames)?;
+            // In hand before the clock starts.
+            let numbers: Vec<u64> = self.next_pages(count).collect();
+            return self.timed(|writes| writes.create(numbers));
+        }
+        let mut sum = LoopTime { operations: 0, elapsed: Duration::ZERO, cpu: Duration::ZERO };
+        while sum.operations < count {
+            self.fill_with_dirty_pages()?;
+            let time = match self.way {
+                Way::Checkpoint => self.timed(|writes| Ok(writes.pool.checkpoint()?))?,
+                _ => self.timed(Self::clean)?,
+            };
+            sum.operations += time.operations;
+            sum.elapsed += time.elapsed;
+            sum.cpu += time.cpu;
+        }
+        Ok(sum)
+    }
+
+    fn timed(&self, work: impl FnOnce(&Self) -> Result<()>) -> Result<LoopTime> {
         let before = self.pool.stats().writes;
         let (start, cpu) = (Instant::now(), cpu_time());
-        self.create(numbers)?;
+        work(self)?;
         let (elapsed, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
         Ok(LoopTime { operations: self.pool.stats().writes - before, elapsed, cpu })
+    }
+
+    /// All pages in the pool become dirty, but for a few, and stay so: none is a victim of another, since those before are clean.
+    fn fill_with_dirty_pages(&mut self) -> Result<()> {
+        self.clean()?;
+        self.pool.set_dirty_limit_percent(100)?;
+        self.make_dirty(self.frames * u64::from(100 - 2 * CLEAN_PERCENT) / 100)?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Waits until the background writer has cleaned the pool.
+    fn clean(&self) -> Result<()> {
+        let limit = self.frames * u64::from(CLEAN_PERCENT) / 100;
+        self.pool.set_dirty_limit_percent(CLEAN_PERCENT)?;
+        while self.pool.stats().dirty_frames > limit {
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
     }
 
     fn make_dirty(&mut self, count: u64) -> Result<()> {
@@ -132,8 +195,8 @@ impl PageWrites {
     /// As the loop's.
     pub fn bare(&mut self, count: u64) -> Result<LoopTime> {
         let pages_per_write = match self.order {
-            Order::Random { .. } => 1,
-            Order::Sequential { .. } => (RUN_BYTES / PAGE_BYTES) as u64,
+            Order::Random => 1,
+            Order::Sequential => (RUN_BYTES / PAGE_BYTES) as u64,
         };
         let start = self.next.next_multiple_of(pages_per_write);
         self.next = start;
@@ -141,21 +204,27 @@ impl PageWrites {
         let starts = self.next_pages(count / pages_per_write * pages_per_write);
         let offsets: Vec<u64> =
             starts.step_by(pages_per_write as usize).map(|page| page * PAGE_BYTES as u64).collect();
-        let transfer = match self.order {
-            Order::Sequential { fills: true, .. } => Transfer::FillAndWrite,
-            _ => Transfer::Write,
-        };
-        let mut time = self.bare.run(transfer, offsets)?;
-        time.operations *= pages_per_write;
-        Ok(time)
+        let (start, cpu) = (Instant::now(), cpu_time());
+        // As often as the pool does.
+        let syncs = self.way == Way::Checkpoint;
+        let writes_at_once = if syncs { (self.frames / pages_per_write) as usize } else { offsets.len() };
+        let mut operations = 0;
+        for part in offsets.chunks(writes_at_once) {
+            operations += self.bare.run(self.transfer, part.iter().copied())?.operations;
+            if syncs {
+                self.bare.file().sync_data()?;
+            }
+        }
+        let (elapsed, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
+        Ok(LoopTime { operations: operations * pages_per_write, elapsed, cpu })
     }
 
     fn next_pages(&mut self, count: u64) -> impl Iterator<Item = u64> + use<> {
         let (first, pages, order, shuffled) = (self.next, self.pages, self.order, self.shuffled);
         self.next += count;
         (first..first + count).map(move |at| match order {
-            Order::Random { .. } => shuffled.apply(at % pages),
-            Order::Sequential { .. } => at % pages,
+            Order::Random => shuffled.apply(at % pages),
+            Order::Sequential => at % pages,
         })
     }
 }

@@ -13,6 +13,7 @@ use bufpool_policies::{FileId, PageId};
 use crate::access::Limit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{FileShared, OwnedWord, Seized};
+use crate::flush::{DirtyPage, Flush};
 use crate::io::Action;
 use crate::latch::{Departing, Patience, Refusal, acquire_resident};
 use crate::page_out::{Taken, Via};
@@ -53,7 +54,7 @@ impl PoolShared {
 
     /// Pages that are dirty now, of one file or of all, by file and number. None is overlooked: a dirty page stays in its frame until it
     /// is written, departing or not.
-    fn dirty_pages(&self, only: Option<FileId>) -> Vec<(Arc<FileShared>, u64)> {
+    fn dirty_pages(&self, only: Option<FileId>) -> Vec<DirtyPage> {
         let dirty = self.frames.iter().filter(|(_, frame)| frame.is_dirty());
         let mut pages: Vec<PageId> = dirty.filter_map(|(_, frame)| frame.page()).collect();
         pages.retain(|page| only.is_none_or(|file| page.file() == file));
@@ -65,40 +66,49 @@ impl PoolShared {
     }
 
     /// Writes pages sorted by file and number. Goes on after a failure, and returns the first.
-    fn write_dirty(&self, pages: &[(Arc<FileShared>, u64)], operation: &'static str) -> Result<()> {
-        let via = if self.reserve.frames() == 0 { Via::Place } else { Via::Copy };
+    fn write_dirty(&self, pages: &[DirtyPage], operation: &'static str) -> Result<()> {
         // Departing pages too wait for the log, and we may wait for them.
         let greatest =
             self.frames.iter().filter(|(_, frame)| frame.is_dirty()).map(|(_, frame)| frame.page_lsn());
-        let mut outcome = self.advance_log(greatest.max().unwrap_or(0), operation);
+        let advanced = self.advance_log(greatest.max().unwrap_or(0), operation);
+        let (written, later) = match pages {
+            [page] => (Ok(()), vec![page]),
+            _ if self.reserve.frames() == 0 => self.write_in_place(pages, operation),
+            _ => Flush::new(self, operation).write(pages),
+        };
+        let mut outcome = advanced.and(written);
+        for (file, number) in later {
+            // A page that waits for a log which cannot be advanced is not worth waiting for.
+            let log_fails = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Log);
+            let patience = if log_fails { Patience::None } else { self.patience(Limit::Default) };
+            outcome = outcome.and(self.write_waiting(file, *number, patience, operation));
+        }
+        outcome
+    }
+
+    /// As [`Flush::write`], batch by batch, for a pool that has no frames for copies.
+    fn write_in_place<'a>(
+        &self,
+        pages: &'a [DirtyPage],
+        operation: &'static str,
+    ) -> (Result<()>, Vec<&'a DirtyPage>) {
+        let (mut outcome, mut later) = (Ok(()), Vec::new());
         for chunk in pages.chunks(BATCH_PAGES) {
             let mut batch = Vec::with_capacity(chunk.len());
-            let mut later = Vec::new();
-            for (file, number) in chunk {
+            for page @ (file, number) in chunk {
                 if file.is_poisoned() {
                     outcome = outcome.and_then(|()| Err(file.poisoned_error(operation).at_page(*number)));
                     continue;
                 }
-                let mut taken = self.take_for_write(file, *number, Patience::None, via);
-                if matches!(taken, Taken::NoRoom) && !batch.is_empty() {
-                    outcome = outcome.and(self.write_outgoing(std::mem::take(&mut batch), operation).1);
-                    taken = self.take_for_write(file, *number, Patience::None, via);
-                }
-                match taken {
+                match self.take_for_write(file, *number, Patience::None, Via::Place) {
                     Taken::Outgoing(page) => batch.push(page),
                     Taken::Clean => {}
-                    Taken::InFlight | Taken::NoRoom | Taken::Refused(_) => later.push((file, *number)),
+                    Taken::InFlight | Taken::NoRoom | Taken::Refused(_) => later.push(page),
                 }
             }
             outcome = outcome.and(self.write_outgoing(batch, operation).1);
-            for (file, number) in later {
-                // A page that waits for a log which cannot be advanced is not worth waiting for.
-                let log_fails = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Log);
-                let patience = if log_fails { Patience::None } else { self.patience(Limit::Default) };
-                outcome = outcome.and(self.write_waiting(file, number, patience, operation));
-            }
         }
-        outcome
+        (outcome, later)
     }
 
     /// Writes one page, waiting for its latch and for a write in flight. Holds nothing else meanwhile.

@@ -32,6 +32,7 @@ mod contexts;
 pub mod docs;
 mod error;
 mod file;
+mod flush;
 mod frame;
 mod gate;
 mod guard;

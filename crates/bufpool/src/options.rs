@@ -322,7 +322,7 @@ impl PoolOptions {
     }
 
     /// How many frames of the reserve are kept for victims: the background writer's copies of pages ahead of their eviction, and
-    /// those of flushes, take only what is free above it. Below [`reserve_high_frames`](Self::reserve_high_frames). Default: half of that.
+    /// those of flushes, take only what is free above it. Below [`reserve_high_frames`](Self::reserve_high_frames). Default: a quarter of that.
     pub fn reserve_low_frames(mut self, frames: u32) -> Self {
         self.reserve_low_frames = Some(frames);
         self
@@ -380,9 +380,7 @@ impl PoolOptions {
             ));
         }
         let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidOptions, "open pool", message));
-        if !(1..=100).contains(&self.dirty_limit_percent) {
-            return invalid("dirty_limit_percent must be from 1 to 100");
-        }
+        check_dirty_limit(self.dirty_limit_percent, "open pool")?;
         if self.prefetch_limit_percent > 50 {
             return invalid("prefetch_limit_percent must be from 0 to 50");
         }
@@ -434,7 +432,7 @@ impl PoolOptions {
             ));
         }
         let reserve = reserve as u32;
-        let reserve_low = self.reserve_low_frames.unwrap_or(reserve / 2);
+        let reserve_low = self.reserve_low_frames.unwrap_or(reserve / 4);
         if reserve_low > 0 && reserve_low >= reserve {
             let message = format!(
                 "reserve_low_frames is {reserve_low}, expected less than reserve_high_frames = {reserve}"
@@ -471,6 +469,17 @@ impl PoolOptions {
     fn hook_buffers_for(&self, reserve: u64) -> u64 {
         if self.hooks.is_some() { reserve.clamp(4, BATCH_PAGES as u64) } else { 0 }
     }
+}
+
+/// # Errors
+///
+/// If `percent` is not from 1 to 100.
+pub(crate) fn check_dirty_limit(percent: u8, operation: &'static str) -> Result<()> {
+    if (1..=100).contains(&percent) {
+        return Ok(());
+    }
+    let message = format!("dirty_limit_percent is {percent}, expected 1 to 100");
+    Err(Error::new(ErrorKind::InvalidOptions, operation, message))
 }
 
 /// How a file is opened.

@@ -21,6 +21,7 @@ use crate::latch::{FrameView, Latch, Patience, Refusal, acquire_resident};
 use crate::page_word::Want;
 use crate::pool::PoolShared;
 use crate::readers;
+use crate::sys;
 
 /// What errors of writes call it, whoever writes.
 pub(crate) const OPERATION: &str = "write page";
@@ -123,7 +124,7 @@ impl PoolShared {
         let (mark, page_lsn, log_end) = (entry.mark(), entry.page_lsn(), self.log.end());
         let source = match copy {
             Some(mut copy) => {
-                self.arena.bytes_mut(&mut copy).copy_from_slice(latch.bytes(&self.arena));
+                sys::copy_uncached(self.arena.bytes_mut(&mut copy), latch.bytes(&self.arena));
                 drop(latch);
                 Source::Copy(copy)
             }

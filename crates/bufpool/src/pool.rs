@@ -23,7 +23,7 @@ use crate::hooks::PageHooks;
 use crate::hot_file::{HotPool, PoolTag};
 use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport, OpenError};
 use crate::log::LogLink;
-use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions, Shares};
+use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions, Shares, check_dirty_limit};
 use crate::page_table::PageTableBudget;
 use crate::policy::{PolicyState, TenantEntry};
 use crate::pool_handle::PoolHandle;
@@ -66,7 +66,7 @@ pub(crate) struct PoolShared {
 
     pub frames_count: u32,
     pub reserve: CachePadded<Reserve>,
-    pub hook_buffers: HookBuffers,
+    pub hook_buffers: Arc<HookBuffers>,
     pub log: LogLink,
     pub hooks: Option<Box<dyn PageHooks>>,
     pub backend: Arc<dyn Backend>,
@@ -76,7 +76,7 @@ pub(crate) struct PoolShared {
     pub latch_wait: Duration,
     pub frame_wait: Duration,
     /// Dirty frames above which the background writer does not rest.
-    pub dirty_limit: u64,
+    pub dirty_limit: AtomicU64,
     threads_max: u32,
     direct: Direct,
     closed: AtomicBool,
@@ -132,7 +132,7 @@ impl Pool {
         let mapped = Arena::new(frames + reserve + hook_buffers, options.page_bytes);
         let (arena, mut free) = mapped.map_err(|error| Error::from_io(OPERATION, error))?;
         arena.register(&*backend);
-        let hook_buffers = HookBuffers::new(free.split_off((frames + reserve) as usize));
+        let hook_buffers = Arc::new(HookBuffers::new(free.split_off((frames + reserve) as usize)));
         let spares = free.split_off(frames as usize);
         let reserve = Reserve::new(frames + reserve, spares, reserve_low as usize, borrowed_max as usize);
         let write_back = Arc::new(WriteBack::new(reserve.frames()));
@@ -188,7 +188,7 @@ impl Pool {
             counters: CachePadded::default(),
             latch_wait: Duration::from_millis(options.latch_wait_ms),
             frame_wait: Duration::from_millis(options.frame_wait_ms),
-            dirty_limit: u64::from(frames) * u64::from(options.dirty_limit_percent) / 100,
+            dirty_limit: AtomicU64::new(percent_of(frames, options.dirty_limit_percent)),
             threads_max: options.threads_max,
             direct: options.direct,
             closed: AtomicBool::new(false),
@@ -264,6 +264,25 @@ impl Pool {
     pub fn checkpoint(&self) -> Result<()> {
         self.shared.check_open("checkpoint")?;
         self.shared.checkpoint()
+    }
+
+    /// Changes the limit of [`PoolOptions::dirty_limit_percent`], and returns at once. Lowered before a planned shutdown, or before a checkpoint
+    /// that should be short, it has the background writer clean most of what [`close`](Self::close) or [`checkpoint`](Self::checkpoint) would
+    /// have to write. Of no effect in deterministic mode, which has no background writer.
+    ///
+    /// # Errors
+    ///
+    /// If `percent` is not from 1 to 100, or the pool is closed.
+    pub fn set_dirty_limit_percent(&self, percent: u8) -> Result<()> {
+        const OPERATION: &str = "set dirty limit";
+        self.shared.check_open(OPERATION)?;
+        check_dirty_limit(percent, OPERATION)?;
+        let limit = percent_of(self.frames(), percent);
+        self.shared.dirty_limit.store(limit, Ordering::Relaxed);
+        if self.shared.counters.dirty_frames.load(Ordering::Relaxed) > limit {
+            self.shared.write_back.kick();
+        }
+        Ok(())
     }
 
     /// The least log sequence number at which a change may have been logged that is not in its file: where the engine's redo must begin,
@@ -385,6 +404,10 @@ impl Pool {
         drop(policy);
         Ok(File::new(self.shared.clone(), shared))
     }
+}
+
+fn percent_of(frames: u32, percent: u8) -> u64 {
+    u64::from(frames) * u64::from(percent) / 100
 }
 
 fn already_open(name: &str, open_as: &str) -> Error {

@@ -37,6 +37,35 @@ pub(crate) struct DirectAlignment {
     pub(crate) offset_bytes: u32,
 }
 
+/// Copies `from` to `to`, of the same length, past the processor's caches where that can be: for bytes that no program looks at again before
+/// a device has read them. Where the device's side has read `to` shortly before, from another processor, ordinary stores wait for each of its
+/// lines.
+///
+/// # Panics
+///
+/// If the lengths differ.
+pub(crate) fn copy_uncached(to: &mut [u8], from: &[u8]) {
+    assert_eq!(to.len(), from.len());
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+        // SAFETY: any bytes are valid parts.
+        let (head, parts, tail) = unsafe { to.align_to_mut::<__m128i>() };
+        if head.is_empty() && tail.is_empty() {
+            for (part, source) in parts.iter_mut().zip(from.chunks_exact(size_of::<__m128i>())) {
+                // SAFETY: the source is as long as the part, and need not be aligned.
+                let value = unsafe { _mm_loadu_si128(source.as_ptr().cast()) };
+                // SAFETY: the part is aligned, and ours alone.
+                unsafe { _mm_stream_si128(part, value) };
+            }
+            // SAFETY: every processor of this architecture has it. Whoever is told of the copy finds it.
+            unsafe { _mm_sfence() };
+            return;
+        }
+    }
+    to.copy_from_slice(from);
+}
+
 /// Asks the file system for its direct I/O alignment (`STATX_DIOALIGN`, Linux 6.1).
 ///
 /// `Ok(None)` if the kernel or the file system does not say; alignments of 0 in the answer mean that
@@ -418,6 +447,21 @@ pub(crate) fn at_thread_end(end: fn()) -> bool {
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn a_copy_past_the_caches_is_a_copy() {
+        let from: Vec<u8> = (0..8192).map(|at| (at % 251) as u8).collect();
+        let mut to = vec![0; 8192 + 32];
+        // Aligned or not, and with an end that is no whole part.
+        for (start, len) in [(0, 8192), (0, 4096), (16, 64), (3, 4096), (0, 100), (5, 0)] {
+            for shift in [0, 1, 16] {
+                to.fill(0);
+                copy_uncached(&mut to[start..start + len], &from[shift.min(8192 - len)..][..len]);
+                assert_eq!(to[start..start + len], from[shift.min(8192 - len)..][..len]);
+                assert!(to[..start].iter().chain(&to[start + len..]).all(|&byte| byte == 0));
+            }
+        }
+    }
 
     #[test]
     fn mapping_is_aligned_and_zeroed() {

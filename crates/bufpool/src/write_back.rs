@@ -35,7 +35,7 @@ use crate::page_out::{OPERATION, Taken, Via};
 use crate::pool::PoolShared;
 use crate::write_window::{Launch, RUNS_TOGETHER};
 
-/// Pages that flushes take before they wait for the device, and that the background writer looks at together.
+/// Pages that are written together where somebody waits for a batch of them, and that the background writer looks at together.
 pub(crate) const BATCH_PAGES: usize = 256;
 
 /// Waiting victims that a miss writes at most.
@@ -49,7 +49,8 @@ const SUPPLIED_RUNS: usize = 4;
 
 /// How long a miss waits for a frame that a write in flight may give back, before it writes itself. Few writes last longer. In unit tests
 /// it is longer than anybody waits, so that who waits in vain does not go unnoticed.
-const RESERVE_WAIT: Duration = if cfg!(test) { Duration::from_secs(600) } else { Duration::from_millis(5) };
+pub(crate) const RESERVE_WAIT: Duration =
+    if cfg!(test) { Duration::from_secs(600) } else { Duration::from_millis(5) };
 
 /// Pause before the background writer asks again a log that could not be advanced.
 const LOG_RETRY: Duration = Duration::from_millis(10);
@@ -113,10 +114,15 @@ impl Queue {
         self.has_departures() && (self.departures.len() >= runs * self.worthwhile || !self.is_busy())
     }
 
-    /// Pages may be cleaned ahead now: the device has little to do, and no dirty victims to write. They are cleaned by leaving, which takes
-    /// no copy, so as long as they come one after the other there is nothing to gain by being ahead of them.
+    /// Pages may be cleaned ahead now: the device has little to do, and no dirty victims to write.
     fn may_look_ahead(&self) -> bool {
-        !self.is_busy() && (self.leaving == 0 || self.is_held_up)
+        !self.is_busy() && self.may_clean()
+    }
+
+    /// No dirty victims are to be written. They are cleaned by leaving, which takes no copy, so as long as they come one after the other there
+    /// is nothing to gain by being ahead of them.
+    fn may_clean(&self) -> bool {
+        self.leaving == 0 || self.is_held_up
     }
 
     fn has_work(&self) -> bool {
@@ -297,12 +303,13 @@ impl WriteBack {
         allowed.take(most).collect()
     }
 
-    /// True if the writer may not look ahead now: it does so again, if that is `worthwhile`, when it may.
-    fn postpone_look_ahead(&self, worthwhile: bool) -> bool {
+    /// True if the writer may not look on now: it does so again, if it has found something, when it may. While too many pages are dirty a busy
+    /// device is no reason to rest.
+    fn postpone_look_ahead(&self, found_some: bool, over_limit: bool) -> bool {
         let mut queue = self.queue.lock();
-        let may_not = !queue.may_look_ahead();
-        queue.look_ahead |= may_not && worthwhile;
-        may_not
+        let may = !queue.stop && if over_limit { queue.may_clean() } else { queue.may_look_ahead() };
+        queue.look_ahead |= !may && (found_some || over_limit);
+        !may
     }
 
     /// Whether to look ahead now. Later if it may not now.
@@ -325,7 +332,8 @@ impl PoolShared {
             frame.set_rec_lsn(granted_lsn);
             let dirty = self.counters.dirty_frames.fetch_add(1, Ordering::Relaxed) + 1;
             // Once at the limit, and once in a while above it.
-            if dirty >= self.dirty_limit && (dirty - self.dirty_limit).is_multiple_of(BATCH_PAGES as u64) {
+            let limit = self.dirty_limit.load(Ordering::Relaxed);
+            if dirty >= limit && (dirty - limit).is_multiple_of(BATCH_PAGES as u64) {
                 self.write_back.kick();
             }
         }
@@ -567,12 +575,13 @@ impl Writer<'_> {
         let all = pool.frames_count as usize;
         let mut looked_at = (all / 16).max(BATCH_PAGES);
         loop {
-            let over_limit = pool.counters.dirty_frames.load(Ordering::Relaxed) > pool.dirty_limit;
+            let dirty = pool.counters.dirty_frames.load(Ordering::Relaxed);
+            let over_limit = dirty > pool.dirty_limit.load(Ordering::Relaxed);
             let (pages, greatest_lsn) = pool.coldest_dirty(looked_at);
             // Once for all of them. A failure is counted, and what the log does not allow stays dirty.
             let _ = self.advance_log(greatest_lsn);
             let started = self.start_ahead(&pages);
-            if pool.write_back.postpone_look_ahead(started > 0 || over_limit) {
+            if pool.write_back.postpone_look_ahead(started > 0, over_limit) {
                 return;
             }
             // Farther from the head only where there is little to do near it: looking takes the policy lock.

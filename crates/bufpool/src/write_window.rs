@@ -1,16 +1,20 @@
-//! Writes that nobody waits for: what the background writer keeps in flight.
+//! Runs of pages in flight to their files: what the background writer and [flushes](crate::flush) keep the device busy with.
 //!
 //! A run is neighbouring pages of a file in frames that count to the clean reserve: copies of pages that stay in memory, and dirty
-//! victims on their way out. Its completion, in the writer or a thread of the backend, marks the pages clean and gives the frames back
-//! at once, while the writer gathers the next run. So the device has work as long as there are dirty pages, and a miss that needs a
+//! victims on their way out. When it is written its pages are marked clean and its frames given back at once, while the next run is
+//! gathered. So the device has work as long as there are dirty pages, and a miss that needs a
 //! reserve frame waits for the nearest completion. The reserve bounds what is in flight, since every page in flight has a frame of it.
+//!
+//! Nobody waits for the background writer's runs: their completions, in the writer or a thread of the backend, see to all that. Runs of a
+//! flush come back to it.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use crate::arena::FrameLease;
-use crate::error::Error;
+use crate::error::Result;
 use crate::file::{FileShared, OwnedWord};
+use crate::flush::Returns;
 use crate::io::{IoError, Lane, Request};
 use crate::latch::Departing;
 use crate::page_out::Seen;
@@ -32,7 +36,7 @@ pub(crate) enum Fate {
 }
 
 /// Neighbouring pages of a file, and the frames of the reserve that they are written from.
-struct Run {
+pub(crate) struct Run {
     file: Arc<FileShared>,
     first: u64,
     fates: Vec<Fate>,
@@ -56,10 +60,20 @@ impl Run {
     }
 }
 
+/// Who sees to a run that is over.
+#[derive(Clone)]
+enum Owner {
+    /// Whichever thread the completion is called in. Whoever started it holds the pool until it has seen the end.
+    Pool(Weak<PoolShared>),
+    /// The flush that waits for it.
+    Flush(Arc<Returns>),
+}
+
 /// Gathers pages, in the order of their files, into runs and hands them to the backend; the rest when it is dropped.
 pub(crate) struct Launch<'p> {
     pool: &'p PoolShared,
     lane: Option<&'p mut (dyn Lane + 'static)>,
+    owner: Owner,
     run: Option<Run>,
     requests: Vec<Request>,
 }
@@ -67,8 +81,21 @@ pub(crate) struct Launch<'p> {
 impl<'p> Launch<'p> {
     /// Into `lane`, if there is one: not with hooks, whose buffers have to come back while the caller waits for more.
     pub fn new(pool: &'p PoolShared, lane: Option<&'p mut (dyn Lane + 'static)>) -> Self {
+        Self::with_owner(pool, lane, Owner::Pool(pool.me.clone()))
+    }
+
+    /// As [`new`](Self::new); the runs come back to `returns`.
+    pub fn for_flush(
+        pool: &'p PoolShared,
+        lane: Option<&'p mut (dyn Lane + 'static)>,
+        returns: &Arc<Returns>,
+    ) -> Self {
+        Self::with_owner(pool, lane, Owner::Flush(Arc::clone(returns)))
+    }
+
+    fn with_owner(pool: &'p PoolShared, lane: Option<&'p mut (dyn Lane + 'static)>, owner: Owner) -> Self {
         debug_assert!(lane.is_none() || pool.hooks.is_none());
-        Self { pool, lane, run: None, requests: Vec::new() }
+        Self { pool, lane, owner, run: None, requests: Vec::new() }
     }
 
     /// One more page that stays, whose log records are durable, and its copy.
@@ -132,30 +159,31 @@ impl<'p> Launch<'p> {
     fn launch(&mut self, run: Run, prepared: Option<Vec<FrameLease>>) {
         let io = match run.file.io_for_write(run.first) {
             Ok(io) => io,
-            Err(_) => {
+            Err(error) => {
                 prepared.into_iter().for_each(|buffers| self.pool.hook_buffers.give_back(buffers));
-                return self.pool.end_run(run, false);
+                self.pool.end_run(run, false);
+                if let Owner::Flush(returns) = &self.owner {
+                    returns.refuse(error);
+                }
+                return;
             }
         };
-        let count = run.fates.len();
-        self.pool.write_back.begin(count);
-        let (me, Run { file, first, fates, leases }) = (self.pool.me.clone(), run);
+        self.owner.begin(self.pool, run.fates.len());
+        let owner = self.owner.clone();
+        let Run { file, first, fates, leases } = run;
         let (source, kept) = match prepared {
             None => (leases, None),
-            Some(prepared) => (prepared, Some(leases)),
+            Some(prepared) => (prepared, Some((leases, Arc::clone(&self.pool.hook_buffers)))),
         };
         let request = self.pool.arena.drain_request(io, first, source, move |source, result| {
-            // The writer holds the pool until it has seen the end of what it has begun.
-            let Some(pool) = me.upgrade() else { return };
             let leases = match kept {
                 None => source,
-                Some(kept) => {
-                    pool.hook_buffers.give_back(source);
+                Some((kept, hook_buffers)) => {
+                    hook_buffers.give_back(source);
                     kept
                 }
             };
-            pool.complete_run(Run { file, first, fates, leases }, result);
-            let_go(pool);
+            owner.end(Run { file, first, fates, leases }, result);
         });
         self.requests.push(request);
         if self.requests.len() >= RUNS_TOGETHER {
@@ -170,16 +198,43 @@ impl Drop for Launch<'_> {
     }
 }
 
-impl PoolShared {
-    /// The transfer is over. Runs in a thread of the backend, or in the writer.
-    fn complete_run(&self, run: Run, result: std::result::Result<(), IoError>) {
-        let count = run.fates.len();
-        match &result {
-            Ok(()) => self.count_written(&run.file, count),
-            Err(error) => drop::<Error>(self.write_failed(&run.file, run.first, *error)),
+impl Owner {
+    /// So many pages are about to be handed to the backend.
+    fn begin(&self, pool: &PoolShared, pages: usize) {
+        match self {
+            Self::Pool(_) => pool.write_back.begin(pages),
+            Self::Flush(returns) => returns.expect(),
         }
-        self.end_run(run, result.is_ok());
-        self.write_back.end(count);
+    }
+
+    /// The transfer is over. Runs in a thread of the backend, or in the one that has the lane.
+    fn end(self, run: Run, result: std::result::Result<(), IoError>) {
+        match self {
+            Self::Pool(pool) => {
+                let Some(pool) = pool.upgrade() else { return };
+                let count = run.fates.len();
+                // The file remembers a failure.
+                let _ = pool.complete_run(run, result);
+                pool.write_back.end(count);
+                let_go(pool);
+            }
+            Self::Flush(returns) => returns.give_back(run, result),
+        }
+    }
+}
+
+impl PoolShared {
+    /// The transfer is over: its pages are clean, or their file is poisoned.
+    pub(crate) fn complete_run(&self, run: Run, result: std::result::Result<(), IoError>) -> Result<()> {
+        let outcome = match result {
+            Ok(()) => {
+                self.count_written(&run.file, run.fates.len());
+                Ok(())
+            }
+            Err(error) => Err(self.write_failed(&run.file, run.first, error)),
+        };
+        self.end_run(run, outcome.is_ok());
+        outcome
     }
 
     /// The pages are in their file, or stay dirty.

@@ -6,8 +6,8 @@ mod common;
 
 use std::cell::Cell;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bufpool::sim::SimDevice;
 use bufpool::{ErrorKind, File, Log, Pool, PoolOptions, Tenant};
@@ -22,6 +22,8 @@ struct Records {
     fails: AtomicBool,
     panics: AtomicBool,
     advances: AtomicU64,
+    /// What happens while the log is advanced next.
+    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 struct Handle(Arc<Records>);
@@ -49,6 +51,8 @@ impl Log for Handle {
             return Err("the log device is gone".into());
         }
         self.0.durable.fetch_max(lsn, Ordering::SeqCst);
+        let meanwhile = self.0.meanwhile.lock().unwrap().take();
+        meanwhile.into_iter().for_each(|happens| happens());
         Ok(())
     }
 }
@@ -216,6 +220,42 @@ fn a_log_that_fails_or_panics_leaves_pages_dirty() {
         world.file.flush().unwrap();
         assert_eq!(world.pool.stats().dirty_frames, 0);
         world.check();
+    }
+}
+
+/// A flush advances the log first, and pages that it then finds changed once more wait until it has advanced it again.
+#[test]
+fn what_changes_while_a_flush_advances_the_log_is_not_written_ahead_of_it() {
+    // All pages stay in memory, and there are more of them than frames for their copies.
+    for (options, fails) in [(deterministic(), false), (small(), false), (small(), true)] {
+        let mut world = World::new(options.frames(128).dirty_limit_percent(100));
+        (0..PAGES).for_each(|number| world.change(number).unwrap());
+        let changes = {
+            let (file, log) = (world.file.clone(), Arc::clone(&world.log));
+            let tenant = world.tenant.clone();
+            move || {
+                for number in 0..PAGES {
+                    let mut guard = tenant.write(file.page(number)).unwrap();
+                    let lsn = log.last.fetch_add(1, Ordering::SeqCst) + 1;
+                    stamp(&mut guard, number, lsn);
+                    guard.set_lsn(lsn);
+                }
+                log.fails.store(fails, Ordering::SeqCst);
+            }
+        };
+        *world.log.meanwhile.lock().unwrap() = Some(Box::new(changes));
+        let outcome = world.file.flush();
+        (0..PAGES).for_each(|number| world.changes[number as usize].push(PAGES + number + 1));
+        world.check();
+        assert!(world.log.meanwhile.lock().unwrap().is_none(), "the log was advanced");
+        let left = if fails { PAGES } else { 0 };
+        assert_eq!(world.pool.stats().dirty_frames, left);
+        assert_eq!(outcome.map_err(|error| error.kind()), if fails { Err(ErrorKind::Log) } else { Ok(()) });
+        world.log.fails.store(false, Ordering::SeqCst);
+        world.file.flush().unwrap();
+        assert_eq!(world.pool.stats().dirty_frames, 0);
+        world.check();
+        world.pool.check_invariants();
     }
 }
 

@@ -111,18 +111,121 @@ fn space_is_allocated_not_a_hole() {
 
 #[test]
 fn dropping_every_handle_writes_what_is_dirty() {
-    let directory = directory();
-    {
-        let pool = small().open().unwrap();
-        let file = new_file(&pool, directory.path(), "data", 4);
-        stamp(&mut pool.default_tenant().write(file.page(2)).unwrap(), 2, 8);
-        let tenant = pool.default_tenant();
-        drop(pool);
-        // Files and tenants keep the pool alive.
-        assert_eq!(version(&tenant.read(file.page(2)).unwrap(), 2), 8);
+    // One page, and more than are in flight at a time.
+    for dirty in [2..3, 0..400] {
+        on_each_backend(|io| {
+            let directory = directory();
+            {
+                let pool = small().frames(512).dirty_limit_percent(100).io(io).open().unwrap();
+                let file = new_file(&pool, directory.path(), "data", 400);
+                for number in dirty.clone() {
+                    stamp(&mut pool.default_tenant().write(file.page(number)).unwrap(), number, 8);
+                }
+                let tenant = pool.default_tenant();
+                drop(pool);
+                // Files and tenants keep the pool alive.
+                assert_eq!(version(&tenant.read(file.page(2)).unwrap(), 2), 8);
+            }
+            let bytes = std::fs::read(directory.path().join("data")).unwrap();
+            for number in dirty.clone() {
+                assert_eq!(version(&bytes[number as usize * PAGE_BYTES..][..PAGE_BYTES], number), 8);
+            }
+        });
     }
-    let bytes = std::fs::read(directory.path().join("data")).unwrap();
-    assert_eq!(version(&bytes[2 * PAGE_BYTES..][..PAGE_BYTES], 2), 8);
+}
+
+/// Runs of neighbours and single pages, in two files, many more than there are frames for copies.
+#[test]
+fn a_flush_of_many_pages_writes_each_of_them_once() {
+    on_each_backend(|io| {
+        for options in [small().dirty_limit_percent(100), deterministic()] {
+            let directory = directory();
+            let pool = options.frames(1024).io(io).open().unwrap();
+            let files = ["one", "two"].map(|name| new_file(&pool, directory.path(), name, 500));
+            let tenant = pool.default_tenant();
+            let numbers: Vec<u64> = (0..200).chain((200..500).step_by(3)).collect();
+            for version in 1..3 {
+                for file in &files {
+                    for &number in &numbers {
+                        stamp(&mut tenant.write(file.page(number)).unwrap(), number, version);
+                    }
+                }
+                let before = pool.stats().writes;
+                if version == 1 {
+                    pool.checkpoint().unwrap();
+                } else {
+                    files[1].flush().unwrap();
+                }
+                let stats = pool.stats();
+                let (flushed, left) = if version == 1 { (600, 0) } else { (300, 300) };
+                assert_eq!((stats.writes - before, stats.dirty_frames), (flushed, left));
+                pool.check_invariants();
+                let bytes = std::fs::read(directory.path().join("two")).unwrap();
+                for &number in &numbers {
+                    let found = common::version(&bytes[number as usize * PAGE_BYTES..][..PAGE_BYTES], number);
+                    assert_eq!(found, version);
+                }
+            }
+        }
+    });
+}
+
+/// One of many transfers fails: its file is poisoned, the first failure is returned, and the other file's pages are written.
+#[test]
+fn a_flush_goes_on_after_a_failure() {
+    for nth in 1..=8 {
+        let device = SimDevice::new(nth);
+        let pool = small().frames(1024).dirty_limit_percent(100).open_on(&device).unwrap();
+        let files = ["one", "two"].map(|name| new_file(&pool, Path::new(""), name, 400));
+        let tenant = pool.default_tenant();
+        for number in 0..400 {
+            files.iter().for_each(|file| {
+                stamp(&mut tenant.write(file.page(number)).unwrap(), number, 1);
+            });
+        }
+        fail(&device, IoOperation::Write, nth);
+        let error = pool.checkpoint().unwrap_err();
+        assert_eq!((error.kind(), error.file()), (ErrorKind::Io, Some("one")), "{error}");
+        assert_eq!(kind(tenant.write(files[0].page(0))), ErrorKind::FilePoisoned);
+        let dirty = pool.stats().dirty_frames;
+        assert!((1..=400).contains(&dirty), "{dirty} pages are dirty");
+        pool.check_invariants();
+        for (number, page) in (0..).zip(device.contents("two").unwrap().chunks(PAGE_BYTES)) {
+            assert_eq!(version(page, number), 1);
+        }
+        for number in 0..400 {
+            assert_eq!(version(&tenant.read(files[0].page(number)).unwrap(), number), 1);
+        }
+        assert_eq!(files[0].reopen().unwrap(), dirty);
+        pool.close().unwrap();
+    }
+}
+
+#[test]
+fn a_dirty_limit_that_is_lowered_has_pages_written() {
+    let directory = directory();
+    let pool = small().frames(512).dirty_limit_percent(100).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 400);
+    let tenant = pool.default_tenant();
+    for number in 0..400 {
+        stamp(&mut tenant.create(file.page(number)).unwrap(), number, 1);
+    }
+    pool.check_invariants();
+    assert_eq!(pool.stats().dirty_frames, 400);
+    pool.set_dirty_limit_percent(90).unwrap();
+    for percent in [0, 101] {
+        assert_eq!(kind(pool.set_dirty_limit_percent(percent)), ErrorKind::InvalidOptions);
+    }
+    // Waits until the background writer rests.
+    pool.check_invariants();
+    assert_eq!(pool.stats().dirty_frames, 400);
+    pool.set_dirty_limit_percent(10).unwrap();
+    pool.check_invariants();
+    let stats = pool.stats();
+    assert!(stats.dirty_frames <= 51 && stats.writes + stats.dirty_frames == 400, "{stats:?}");
+    let other = pool.clone();
+    pool.close().unwrap();
+    assert_eq!(kind(other.set_dirty_limit_percent(10)), ErrorKind::PoolClosed);
 }
 
 /// Also where the background writer and the backend have the pool at that moment.

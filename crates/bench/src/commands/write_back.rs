@@ -11,7 +11,7 @@ use crate::cli::Common;
 use crate::cpu_time::Displaced;
 use crate::hit_latency::{HitLatency, HitTimes, Writer};
 use crate::output::{Cell, Table};
-use crate::page_writes::{Order, PageWrites};
+use crate::page_writes::{Bare, Order, PageWrites, Way};
 use crate::progress;
 use crate::random_reads;
 
@@ -54,16 +54,20 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
     random_reads::build(&path, args.pages, direct)?;
     let mut table = Table::new(COLUMNS);
     let frames = (args.pages / 8) as u32;
-    for (work, unit, order) in [
-        ("random 4 KiB", "pages/s", Order::Random { depth: args.depth }),
-        ("sequential 256 KiB, depth 1", "pages/s", Order::Sequential { depth: 1, fills: false }),
-        ("sequential 256 KiB, depth 8", "pages/s", Order::Sequential { depth: 8, fills: false }),
-        ("sequential 256 KiB, depth 8, filled", "pages/s", Order::Sequential { depth: 8, fills: true }),
+    let bare = |depth, fills| Bare { depth, fills };
+    for (work, what) in [
+        ("random 4 KiB, cleaned", (Order::Random, Way::Cleaned, bare(args.depth, false))),
+        ("random 4 KiB, evicted", (Order::Random, Way::Evicted, bare(args.depth, false))),
+        ("sequential 256 KiB, cleaned, depth 1", (Order::Sequential, Way::Cleaned, bare(1, false))),
+        ("sequential 256 KiB, cleaned, depth 8", (Order::Sequential, Way::Cleaned, bare(8, false))),
+        ("sequential 256 KiB, evicted, depth 8", (Order::Sequential, Way::Evicted, bare(8, false))),
+        ("sequential 256 KiB, evicted, depth 8, filled", (Order::Sequential, Way::Evicted, bare(8, true))),
+        ("sequential 256 KiB, checkpoint, depth 8", (Order::Sequential, Way::Checkpoint, bare(8, false))),
     ]
     .into_iter()
     .filter(|(work, ..)| work.starts_with(&args.only))
     {
-        let mut writes = PageWrites::new(&path, order, frames, direct, io, seed)?;
+        let mut writes = PageWrites::new(&path, what, frames, direct, io, seed)?;
         let mut cpu_us = (Vec::new(), Vec::new());
         let rounds = alternate(work, || {
             let pair = (writes.pool_writes(args.writes)?, writes.bare(args.writes)?);
@@ -80,7 +84,7 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
             median(cpu_us.0),
             median(cpu_us.1)
         );
-        table.push(row(work, unit, "bare loop", rounds));
+        table.push(row(work, "pages/s", "bare loop", rounds));
     }
     let latency = HitLatency::new(&path, direct, io, seed)?;
     for (work, writer) in [

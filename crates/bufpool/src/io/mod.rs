@@ -98,6 +98,11 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         None
     }
 
+    /// As [`Backend::lane`], for the time of one call that waits for all of them; also none while too many have one.
+    fn leased_lane(&self) -> Option<Box<dyn Lane>> {
+        None
+    }
+
     /// Does one thing and waits for it.
     fn run(&self, file: &Arc<IoFile>, action: Action) -> Result<(), IoError>;
 
@@ -113,7 +118,7 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     fn report(&self) -> IoReport;
 }
 
-/// Operations of one thread of the library, which alone starts them and sees to their completions: no other thread has to be woken, and the
+/// Operations of one thread, which alone starts them and sees to their completions: no other thread has to be woken, and the
 /// device works while this one prepares what comes next.
 pub(crate) trait Lane {
     /// Starts all `requests` (taking them out of the vector).

@@ -7,6 +7,7 @@
 //! | one, waited for ([`Backend::run`], or a batch of one) | the caller, with one positioned system call |
 //! | a batch, waited for ([`Backend::submit_and_wait`], [`Backend::stream`]) | the caller, on a ring leased for the batch |
 //! | those of the background writer ([`Backend::lane`]) | the background writer, on a ring of its own |
+//! | those of a flush ([`Backend::leased_lane`]) | the caller, on a ring leased until the flush is over |
 //! | not waited for ([`Backend::submit`]) | the I/O thread, on a ring of its own ([`driver`]) |
 //!
 //! A thread never returns to its own work with operations in a ring that it submitted itself. It could
@@ -238,8 +239,12 @@ impl Backend for Uring {
             // Without it this ring only costs a little more.
             let _ = ring.register_region(region, Some(driver));
         }
-        let (waiting, done, outcomes) = Default::default();
-        Some(Box::new(OwnRing { shared, ring, waiting, done, outcomes }))
+        Some(Box::new(RingLane::new(shared, ring)))
+    }
+
+    fn leased_lane(&self) -> Option<Box<dyn Lane>> {
+        let lease = Lease::take(&self.shared, &self.options)?;
+        Some(Box::new(RingLane::new(Arc::clone(&self.shared), lease)))
     }
 
     fn run(&self, file: &Arc<IoFile>, action: Action) -> Result<(), IoError> {
@@ -303,19 +308,20 @@ impl Registry for Shared {
 }
 
 /// A ring that is the holder's alone until it is dropped.
-struct Lease<'shared> {
-    shared: &'shared Shared,
+struct Lease {
+    shared: Arc<Shared>,
     ring: Option<Ring>,
 }
 
-impl<'shared> Lease<'shared> {
+impl Lease {
     /// A ring from the shelf, or a new one. `None` if all are out or the kernel makes no more.
-    fn take(shared: &'shared Shared, options: &IoOptions) -> Option<Self> {
+    fn take(shared: &Arc<Shared>, options: &IoOptions) -> Option<Self> {
+        let lease = |ring| Self { shared: Arc::clone(shared), ring };
         let first = {
             let mut leases = shared.leases.lock();
             if let Some(ring) = leases.idle.pop() {
                 leases.out += 1;
-                return Some(Self { shared, ring: Some(ring) });
+                return Some(lease(Some(ring)));
             }
             if leases.made == LEASES_MAX {
                 return None;
@@ -325,7 +331,7 @@ impl<'shared> Lease<'shared> {
             leases.first
         };
         // Made unlocked; dropping the lease takes back the numbers if this fails.
-        let mut lease = Self { shared, ring: None };
+        let mut lease = lease(None);
         let mut ring = setup::lease_ring(options, shared.driver.ring_fd(), &shared.calls).ok()?;
         if let Some(&region) = shared.region.get() {
             // Without it this ring only costs a little more.
@@ -343,7 +349,7 @@ impl<'shared> Lease<'shared> {
     /// what is done, and preparing enough to fill up again. At the end it
     /// waits for half of what is left each time: pages that others may wait for are not held back until the last is there.
     fn run(&mut self, requests: &mut Vec<Request>, feed: &mut dyn Feed) {
-        let (shared, Some(ring)) = (self.shared, &mut self.ring) else { return };
+        let (shared, Some(ring)) = (&*self.shared, &mut self.ring) else { return };
         let stock = ring.slots().div_ceil(REFILLS).max(ring.slots().min(STOCK_MIN));
         let mut outcomes = Vec::new();
         let mut waiting = VecDeque::from(std::mem::take(requests));
@@ -370,10 +376,16 @@ impl<'shared> Lease<'shared> {
     }
 }
 
-/// A ring that belongs to one thread for good. It registers no files, which would keep closed ones open.
-struct OwnRing {
+impl AsMut<Ring> for Lease {
+    fn as_mut(&mut self) -> &mut Ring {
+        self.ring.as_mut().expect("a lease has its ring until it is dropped")
+    }
+}
+
+/// A ring that one thread has for itself: for good, and then it registers no files, which would keep closed ones open; or by a [`Lease`].
+struct RingLane<R> {
     shared: Arc<Shared>,
-    ring: Ring,
+    ring: R,
     /// What the ring had no room for.
     waiting: VecDeque<Request>,
     /// What is done and not completed.
@@ -382,7 +394,7 @@ struct OwnRing {
     outcomes: Vec<Outcome>,
 }
 
-impl Lane for OwnRing {
+impl<R: AsMut<Ring>> Lane for RingLane<R> {
     fn submit(&mut self, requests: &mut Vec<Request>) {
         self.waiting.extend(requests.drain(..));
         self.start();
@@ -392,7 +404,7 @@ impl Lane for OwnRing {
         if !self.done.is_empty() {
             return true;
         }
-        let in_flight = self.ring.in_flight();
+        let in_flight = self.ring.as_mut().in_flight();
         if in_flight == 0 {
             return false;
         }
@@ -408,18 +420,22 @@ impl Lane for OwnRing {
     }
 }
 
-impl OwnRing {
+impl<R: AsMut<Ring>> RingLane<R> {
+    fn new(shared: Arc<Shared>, ring: R) -> Self {
+        Self { shared, ring, waiting: VecDeque::new(), done: VecDeque::new(), outcomes: Vec::new() }
+    }
+
     /// Starts what waits. Afterwards nothing waits, or the ring is full.
     fn start(&mut self) {
-        while self.ring.has_room() && !self.waiting.is_empty() {
-            fill(&mut self.ring, usize::MAX, &mut self.waiting, &self.shared);
+        while self.ring.as_mut().has_room() && !self.waiting.is_empty() {
+            fill(self.ring.as_mut(), usize::MAX, &mut self.waiting, &self.shared);
             self.take_in(0);
         }
     }
 
     /// Waits for `wanted` operations and notes what is done.
     fn take_in(&mut self, wanted: usize) {
-        collect(&mut self.ring, wanted, &mut self.outcomes, &self.shared);
+        collect(self.ring.as_mut(), wanted, &mut self.outcomes, &self.shared);
         self.done.extend(self.outcomes.drain(..));
     }
 }
@@ -488,13 +504,13 @@ fn fill(ring: &mut Ring, most: usize, waiting: &mut VecDeque<Request>, shared: &
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(ring) = &mut self.ring {
             // Only on the way out of a panic.
             let mut outcomes = Vec::new();
             while ring.in_flight() > 0 {
-                advance(ring, 1, &mut outcomes, self.shared);
+                advance(ring, 1, &mut outcomes, &self.shared);
             }
         }
         let mut leases = self.shared.leases.lock();

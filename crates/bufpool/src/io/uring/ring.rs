@@ -107,6 +107,12 @@ pub(super) struct Ring {
     calls: Arc<AtomicU64>,
 }
 
+impl AsMut<Ring> for Ring {
+    fn as_mut(&mut self) -> &mut Ring {
+        self
+    }
+}
+
 struct Wake {
     eventfd: RawFd,
     count: Box<u64>,

@@ -384,10 +384,12 @@ fn a_panic_in_a_stream_leaves_nothing_in_flight() {
 fn a_lane_does_more_than_its_ring_holds_and_closes_files_at_once() {
     const WRITES: usize = 100;
     let Some(backend) = started(&IoOptions { depth: 8, ..IoOptions::default() }) else { return };
-    let Some(mut lane) = backend.lane() else { panic!("no second ring") };
+    let Some(mut own) = backend.lane() else { panic!("no second ring") };
     let directory = directory();
     let memory = Mapping::new(16 * 4096).unwrap();
-    for _ in 0..3 {
+    for is_leased in [false, true, false, true] {
+        let mut leased = is_leased.then(|| backend.leased_lane().expect("a third ring"));
+        let lane = leased.as_deref_mut().unwrap_or(&mut *own);
         // Its lock has to be free again.
         let file = open(&backend, &directory, Direct::Prefer);
         let group = Group::new(WRITES + 1);
@@ -410,6 +412,8 @@ fn a_lane_does_more_than_its_ring_holds_and_closes_files_at_once() {
         assert_eq!(group.take_failures(), []);
         assert_eq!(std::fs::metadata(directory.path().join("file")).unwrap().len(), WRITES as u64 * 4096);
     }
+    let leases = backend.shared.leases.lock();
+    assert_eq!((leases.out, leases.idle.len(), leases.made), (0, 1, 1), "the lease was given back each time");
 }
 
 /// What is done is completed one by one and when it is asked for, so that more can be started in between.

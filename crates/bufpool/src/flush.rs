@@ -1,0 +1,215 @@
+//! Pages that stay in memory on their way to their files, while a flush or checkpoint waits for them.
+//!
+//! As the background writer does, a flush keeps a window of [runs](crate::write_window) in flight, as far as the reserve goes beyond
+//! what is kept for misses, and gathers more while the device works. Its runs come back to it, in its own thread: it may be the last that knows the
+//! pool.
+//!
+//! It waits for nothing but its own transfers while it has any, and holds nothing but copies: before the log is advanced, which
+//! takes as long as the engine likes, all of them have ended.
+
+use std::iter::Peekable;
+use std::slice::Iter;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::{Error, Result};
+use crate::file::FileShared;
+use crate::io::{IoError, Lane};
+use crate::latch::Patience;
+use crate::page_out::{Outgoing, Taken, Via};
+use crate::pool::PoolShared;
+use crate::write_back::{BATCH_PAGES, RESERVE_WAIT};
+use crate::write_window::{Launch, Run};
+
+/// A page that is dirty, and its file.
+pub(crate) type DirtyPage = (Arc<FileShared>, u64);
+
+/// Runs that have ended, for the flush that has started them.
+#[derive(Default)]
+pub(crate) struct Returns {
+    state: Mutex<ReturnsState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct ReturnsState {
+    /// Runs that were started and not taken back.
+    pending: usize,
+    ended: Vec<(Run, std::result::Result<(), IoError>)>,
+    /// Why a run was not even started.
+    refusal: Option<Error>,
+}
+
+impl Returns {
+    /// One more run is about to start.
+    pub fn expect(&self) {
+        self.state.lock().pending += 1;
+    }
+
+    /// A run has ended.
+    pub fn give_back(&self, run: Run, result: std::result::Result<(), IoError>) {
+        self.state.lock().ended.push((run, result));
+        self.changed.notify_one();
+    }
+
+    /// A run could not be started. The first reason is kept.
+    pub fn refuse(&self, error: Error) {
+        self.state.lock().refusal.get_or_insert(error);
+    }
+
+    fn pending(&self) -> usize {
+        self.state.lock().pending
+    }
+
+    /// Those that have ended since the last call.
+    fn take(&self) -> Vec<(Run, std::result::Result<(), IoError>)> {
+        let mut state = self.state.lock();
+        state.pending -= state.ended.len();
+        std::mem::take(&mut state.ended)
+    }
+
+    /// Waits until one has ended, leaving the work to others.
+    fn wait(&self) {
+        let mut state = self.state.lock();
+        while state.ended.is_empty() && state.pending > 0 {
+            self.changed.wait(&mut state);
+        }
+    }
+}
+
+/// A flush at work.
+pub(crate) struct Flush<'p> {
+    pool: &'p PoolShared,
+    /// Where its transfers are in flight; without one the backend sees to them.
+    lane: Option<Box<dyn Lane>>,
+    returns: Arc<Returns>,
+    operation: &'static str,
+    /// The first failure.
+    outcome: Result<()>,
+    /// Copies of pages that were changed after the log was advanced.
+    held: Vec<Outgoing>,
+    /// Pages that could not be taken at once.
+    later: Vec<&'p DirtyPage>,
+}
+
+impl<'p> Flush<'p> {
+    /// Nothing yet, for what errors are to call `operation`.
+    pub fn new(pool: &'p PoolShared, operation: &'static str) -> Self {
+        let lane = if pool.hooks.is_none() { pool.backend.leased_lane() } else { None };
+        Self {
+            pool,
+            lane,
+            returns: Arc::default(),
+            operation,
+            outcome: Ok(()),
+            held: Vec::new(),
+            later: Vec::new(),
+        }
+    }
+
+    /// Writes pages, sorted by file and number, for which the log was advanced a moment ago, and waits. Goes on after a failure, and
+    /// returns the first; and the pages that others hold, or write, or that there was no frame to copy to.
+    pub fn write(mut self, pages: &'p [DirtyPage]) -> (Result<()>, Vec<&'p DirtyPage>) {
+        let mut rest = pages.iter().peekable();
+        loop {
+            let has_room = self.launch(&mut rest);
+            let Some(next) = rest.peek() else { break };
+            let pending = self.returns.pending();
+            if !self.held.is_empty() && (has_room || pending == 0) {
+                self.launch_held();
+            } else if pending > 0 {
+                self.wait_until(pending * 3 / 4);
+            } else if !self.pool.reserve.wait_for_spare(Instant::now() + RESERVE_WAIT) {
+                self.later.push(*next);
+                rest.next();
+            }
+        }
+        self.launch_held();
+        self.wait_until(0);
+        let refusal = self.returns.state.lock().refusal.take();
+        let outcome = std::mem::replace(&mut self.outcome, Ok(()));
+        (outcome.and(refusal.map_or(Ok(()), Err)), std::mem::take(&mut self.later))
+    }
+
+    /// Starts what can be had without waiting. False if the reserve has no frame for the next page; otherwise there are no more pages, or
+    /// enough wait for the log.
+    fn launch(&mut self, pages: &mut Peekable<Iter<'p, DirtyPage>>) -> bool {
+        let pool = self.pool;
+        let durable = pool.log.durable();
+        let mut launch = Launch::for_flush(pool, self.lane.as_deref_mut(), &self.returns);
+        while let Some(page @ (file, number)) = pages.peek().copied() {
+            if self.held.len() >= BATCH_PAGES {
+                return true;
+            }
+            if file.is_poisoned() {
+                let error = file.poisoned_error(self.operation).at_page(*number);
+                self.outcome = std::mem::replace(&mut self.outcome, Ok(())).and(Err(error));
+                pages.next();
+                continue;
+            }
+            match pool.take_for_write(file, *number, Patience::None, Via::Copy) {
+                Taken::NoRoom => return false,
+                Taken::Outgoing(page) if page.page_lsn > durable => self.held.push(page),
+                Taken::Outgoing(page) => push(&mut launch, page),
+                Taken::Clean => {}
+                Taken::InFlight | Taken::Refused(_) => self.later.push(page),
+            }
+            pages.next();
+        }
+        true
+    }
+
+    /// Advances the log for the pages that wait for it, and starts those that it allows then. Nothing is in flight meanwhile.
+    fn launch_held(&mut self) {
+        let Some(greatest) = self.held.iter().map(|page| page.page_lsn).max() else { return };
+        self.wait_until(0);
+        let pool = self.pool;
+        self.note(pool.advance_log(greatest, self.operation));
+        let durable = pool.log.durable();
+        let mut launch = Launch::for_flush(pool, self.lane.as_deref_mut(), &self.returns);
+        for page in self.held.drain(..) {
+            if page.page_lsn > durable {
+                pool.end_write(page);
+            } else {
+                push(&mut launch, page);
+            }
+        }
+        pool.write_ends.announce();
+    }
+
+    /// Waits until no more than `pending` runs are in flight.
+    fn wait_until(&mut self, pending: usize) {
+        while self.returns.pending() > pending {
+            // One at a time: there may be room for the next.
+            let is_done = self.lane.as_deref_mut().is_some_and(|lane| lane.complete() || lane.wait());
+            if !is_done {
+                self.returns.wait();
+            }
+            for (run, result) in self.returns.take() {
+                let outcome = self.pool.complete_run(run, result);
+                self.note(outcome);
+            }
+        }
+    }
+
+    fn note(&mut self, outcome: Result<()>) {
+        self.outcome = std::mem::replace(&mut self.outcome, Ok(())).and(outcome);
+    }
+}
+
+fn push(launch: &mut Launch<'_>, page: Outgoing) {
+    let (file, number) = (Arc::clone(&page.file), page.number);
+    if let Some((seen, copy)) = page.into_copy() {
+        launch.push_copy(&file, number, seen, copy);
+    }
+}
+
+/// A panic on the way leaves nothing in flight either.
+impl Drop for Flush<'_> {
+    fn drop(&mut self) {
+        self.held.drain(..).for_each(|page| self.pool.end_write(page));
+        self.wait_until(0);
+    }
+}
