@@ -254,6 +254,8 @@ impl WriteBack {
         loop {
             {
                 let mut queue = self.queue.lock();
+                // Whoever waits here is told of departures that are worth starting, and not of the end of writes, which may make them so.
+                debug_assert_eq!(queue.in_flight, 0, "the writer sees to the end of what it has begun");
                 queue.is_working = false;
                 self.idle.notify_all();
                 while !queue.stop && !queue.has_work() {
@@ -503,9 +505,14 @@ impl Writer<'_> {
     /// Waits at the end of a round: true when there is more to start, false once nothing is in flight.
     fn wait_for_more(&mut self) -> bool {
         let has_more = |queue: &Queue| queue.has_work() && !queue.stop;
-        self.wait_while(|queue| !has_more(queue));
-        let queue = self.pool.write_back.queue.lock();
-        queue.in_flight > 0 && has_more(&queue)
+        loop {
+            self.wait_while(|queue| !has_more(queue));
+            let queue = self.pool.write_back.queue.lock();
+            // A miss may have taken meanwhile what there was to start.
+            if queue.in_flight == 0 || has_more(&queue) {
+                return queue.in_flight > 0;
+            }
+        }
     }
 
     /// Waits until a quarter of what is in flight is written, or there are departures to start. False if nothing is in flight, or it
