@@ -462,11 +462,11 @@ impl Census {
             "{} frames in flight, {} dirty pages of poisoned files, {} dirty pages ahead of the durable log; ",
             self.in_flight, self.poisoned, self.unlogged
         );
-        if self.others_may_let_go {
-            message += &format!("none came free within frame_wait_ms = {}", frame_wait.as_millis());
-        } else {
-            message += "the calling thread holds them all itself, so waiting would not help";
-        }
+        message += &match (self.others_may_let_go, self.poisoned) {
+            (true, _) => format!("none came free within frame_wait_ms = {}", frame_wait.as_millis()),
+            (false, 0) => "the calling thread holds them all itself, so waiting would not help".into(),
+            (false, _) => "nobody but the calling thread holds any, so waiting would not help: reopen the poisoned files".into(),
+        };
         message
     }
 }

@@ -14,7 +14,7 @@
 //!   and not beyond the caller's own limit; if nothing is in flight, or that was too long, it helps: it writes the victims that wait in
 //!   the reserve and that the log already allows, at most [`HELP_PAGES`] of them, and takes one of the frames that come free; only if
 //!   none does it writes its own victim. It never advances the log.
-//! * *flush and checkpoint* ([`checkpoint`](crate::checkpoint)) write the rest.
+//! * *flush and checkpoint* ([`checkpoint`](crate::checkpoint)) write what is dirty when they begin, and wait ([`flush`](crate::flush)).
 
 use std::iter::Peekable;
 use std::sync::atomic::Ordering;

@@ -312,7 +312,13 @@ fn a_victim_that_cannot_be_written_stays() {
     assert_eq!(kind(file.extend(1)), ErrorKind::FilePoisoned);
     assert_eq!(kind(file.flush()), ErrorKind::FilePoisoned);
     assert!(pool.checkpoint().unwrap_err().to_string().contains("os error 5"));
-    assert_eq!(kind(tenant.read(file.page(51))), ErrorKind::Exhausted);
+    let error = tenant.read(file.page(51)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted);
+    assert!(
+        error.to_string().contains("32 dirty pages of poisoned files")
+            && error.to_string().contains("reopen"),
+        "{error}"
+    );
     // Other files do.
     let other = pool.open_file("other", FileOptions::new().create(true)).unwrap();
     other.extend(1).unwrap();

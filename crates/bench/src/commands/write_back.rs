@@ -24,7 +24,7 @@ const ROUNDS: usize = 7;
 #[derive(Args, Clone, Debug)]
 pub struct WriteBackArgs {
     /// Pages of 4 KiB in the file; the pool has an eighth as many frames
-    #[arg(long, default_value_t = 1 << 17, value_parser = clap::value_parser!(u64).range(1 << 13..=1 << 26))]
+    #[arg(long, default_value_t = 1 << 19, value_parser = clap::value_parser!(u64).range(1 << 13..=1 << 26))]
     pub pages: u64,
     /// Pages made dirty in each round
     #[arg(long, default_value_t = 1 << 16, value_parser = clap::value_parser!(u64).range(1 << 8..=1 << 26))]
