@@ -205,13 +205,15 @@ impl PageWrites {
         let offsets: Vec<u64> =
             starts.step_by(pages_per_write as usize).map(|page| page * PAGE_BYTES as u64).collect();
         let (start, cpu) = (Instant::now(), cpu_time());
-        // As often as the pool does.
-        let syncs = self.way == Way::Checkpoint;
-        let writes_at_once = if syncs { (self.frames / pages_per_write) as usize } else { offsets.len() };
+        // It begins, ends and syncs as often as the pool does.
+        let writes_at_once = match self.way {
+            Way::Evicted => offsets.len(),
+            Way::Cleaned | Way::Checkpoint => (self.frames / pages_per_write) as usize,
+        };
         let mut operations = 0;
         for part in offsets.chunks(writes_at_once) {
             operations += self.bare.run(self.transfer, part.iter().copied())?.operations;
-            if syncs {
+            if self.way == Way::Checkpoint {
                 self.bare.file().sync_data()?;
             }
         }

@@ -43,9 +43,11 @@ struct ReturnsState {
 }
 
 impl Returns {
-    /// One more run is about to start.
-    pub fn expect(&self) {
-        self.state.lock().pending += 1;
+    /// One more run is about to start. True if there are no others.
+    pub fn expect(&self) -> bool {
+        let mut state = self.state.lock();
+        state.pending += 1;
+        state.pending == 1
     }
 
     /// A run has ended.

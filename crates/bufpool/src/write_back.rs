@@ -165,9 +165,11 @@ impl WriteBack {
         }
     }
 
-    /// The background writer is about to hand pages to the device.
-    pub fn begin(&self, pages: usize) {
-        self.queue.lock().in_flight += pages;
+    /// The background writer is about to hand pages to the device. True if it has no others there.
+    pub fn begin(&self, pages: usize) -> bool {
+        let mut queue = self.queue.lock();
+        queue.in_flight += pages;
+        queue.in_flight == pages
     }
 
     /// They are written, or could not be.

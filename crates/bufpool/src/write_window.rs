@@ -168,7 +168,7 @@ impl<'p> Launch<'p> {
                 return;
             }
         };
-        self.owner.begin(self.pool, run.fates.len());
+        let is_alone = self.owner.begin(self.pool, run.fates.len());
         let owner = self.owner.clone();
         let Run { file, first, fates, leases } = run;
         let (source, kept) = match prepared {
@@ -186,7 +186,8 @@ impl<'p> Launch<'p> {
             owner.end(Run { file, first, fates, leases }, result);
         });
         self.requests.push(request);
-        if self.requests.len() >= RUNS_TOGETHER {
+        // A device with nothing to do does not wait for more.
+        if is_alone || self.requests.len() >= RUNS_TOGETHER {
             self.submit();
         }
     }
@@ -199,8 +200,8 @@ impl Drop for Launch<'_> {
 }
 
 impl Owner {
-    /// So many pages are about to be handed to the backend.
-    fn begin(&self, pool: &PoolShared, pages: usize) {
+    /// So many pages are about to be handed to the backend. True if nothing else of this owner is in flight.
+    fn begin(&self, pool: &PoolShared, pages: usize) -> bool {
         match self {
             Self::Pool(_) => pool.write_back.begin(pages),
             Self::Flush(returns) => returns.expect(),
