@@ -19,7 +19,7 @@ use crate::latch::{Departing, Patience, Refusal, acquire_resident};
 use crate::page_out::{Taken, Via};
 use crate::page_word::Want;
 use crate::pool::PoolShared;
-use crate::write_back::BATCH_PAGES;
+use crate::read_many::run_pages;
 
 /// Frames given back under one hold of the policy lock.
 const DROP_BATCH: usize = 1024;
@@ -71,13 +71,17 @@ impl PoolShared {
         let greatest =
             self.frames.iter().filter(|(_, frame)| frame.is_dirty()).map(|(_, frame)| frame.page_lsn());
         let advanced = self.advance_log(greatest.max().unwrap_or(0), operation);
-        let (written, later) = match pages {
-            [page] => (Ok(()), vec![page]),
-            _ if self.reserve.frames() == 0 => self.write_in_place(pages, operation),
-            _ => Flush::new(self, operation).write(pages),
-        };
-        let mut outcome = advanced.and(written);
-        for (file, number) in later {
+        let mut outcome = advanced;
+        let mut rest: Vec<&DirtyPage> = pages.iter().collect();
+        if rest.len() > 1 && self.reserve.frames() > 0 {
+            let (written, later) = Flush::new(self, operation).write(pages);
+            (outcome, rest) = (outcome.and(written), later);
+        }
+        if rest.len() > 1 {
+            let (written, later) = self.write_in_place(&rest, operation);
+            (outcome, rest) = (outcome.and(written), later);
+        }
+        for (file, number) in rest {
             // A page that waits for a log which cannot be advanced is not worth waiting for.
             let log_fails = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Log);
             let patience = if log_fails { Patience::None } else { self.patience(Limit::Default) };
@@ -86,16 +90,16 @@ impl PoolShared {
         outcome
     }
 
-    /// As [`Flush::write`], batch by batch, for a pool that has no frames for copies.
+    /// As [`Flush::write`], for pages that there is no frame to copy to: as many as are a transfer at a time, which are latched meanwhile.
     fn write_in_place<'a>(
         &self,
-        pages: &'a [DirtyPage],
+        pages: &[&'a DirtyPage],
         operation: &'static str,
     ) -> (Result<()>, Vec<&'a DirtyPage>) {
         let (mut outcome, mut later) = (Ok(()), Vec::new());
-        for chunk in pages.chunks(BATCH_PAGES) {
+        for chunk in pages.chunks(run_pages(self.page_bytes)) {
             let mut batch = Vec::with_capacity(chunk.len());
-            for page @ (file, number) in chunk {
+            for page @ (file, number) in chunk.iter().copied() {
                 if file.is_poisoned() {
                     outcome = outcome.and_then(|()| Err(file.poisoned_error(operation).at_page(*number)));
                     continue;

@@ -4,13 +4,14 @@
 //! what is kept for misses, and gathers more while the device works. Its runs come back to it, in its own thread: it may be the last that knows the
 //! pool.
 //!
-//! It waits for nothing but its own transfers while it has any, and holds nothing but copies: before the log is advanced, which
-//! takes as long as the engine likes, all of them have ended.
+//! It waits for nothing but its own transfers while it has any, and holds nothing but copies and a ring: before the log is advanced,
+//! which takes as long as the engine likes, all transfers have ended, and the ring is there for others. Where the reserve has no frame for it, it waits for some a little: the
+//! rest is written from where it is.
 
 use std::iter::Peekable;
 use std::slice::Iter;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -99,10 +100,9 @@ pub(crate) struct Flush<'p> {
 impl<'p> Flush<'p> {
     /// Nothing yet, for what errors are to call `operation`.
     pub fn new(pool: &'p PoolShared, operation: &'static str) -> Self {
-        let lane = if pool.hooks.is_none() { pool.backend.leased_lane() } else { None };
         Self {
             pool,
-            lane,
+            lane: lane(pool),
             returns: Arc::default(),
             operation,
             outcome: Ok(()),
@@ -115,6 +115,8 @@ impl<'p> Flush<'p> {
     /// returns the first; and the pages that others hold, or write, or that there was no frame to copy to.
     pub fn write(mut self, pages: &'p [DirtyPage]) -> (Result<()>, Vec<&'p DirtyPage>) {
         let mut rest = pages.iter().peekable();
+        // Where others take what comes back, or nothing does, pages are written sooner from where they are.
+        let mut patience = RESERVE_WAIT;
         loop {
             let has_room = self.launch(&mut rest);
             let Some(next) = rest.peek() else { break };
@@ -123,16 +125,20 @@ impl<'p> Flush<'p> {
                 self.launch_held();
             } else if pending > 0 {
                 self.wait_until(pending * 3 / 4);
-            } else if !self.pool.reserve.wait_for_spare(Instant::now() + RESERVE_WAIT) {
+            } else if !patience.is_zero() {
+                let (start, left) = (Instant::now(), rest.len());
+                self.pool.reserve.wait_for_spare(start + patience);
+                self.launch(&mut rest);
+                let helped = rest.len() < left;
+                patience = if helped { patience.saturating_sub(start.elapsed()) } else { Duration::ZERO };
+            } else {
                 self.later.push(*next);
                 rest.next();
             }
         }
         self.launch_held();
         self.wait_until(0);
-        let refusal = self.returns.state.lock().refusal.take();
-        let outcome = std::mem::replace(&mut self.outcome, Ok(()));
-        (outcome.and(refusal.map_or(Ok(()), Err)), std::mem::take(&mut self.later))
+        (std::mem::replace(&mut self.outcome, Ok(())), std::mem::take(&mut self.later))
     }
 
     /// Starts what can be had without waiting. False if the reserve has no frame for the next page; otherwise there are no more pages, or
@@ -141,44 +147,55 @@ impl<'p> Flush<'p> {
         let pool = self.pool;
         let durable = pool.log.durable();
         let mut launch = Launch::for_flush(pool, self.lane.as_deref_mut(), &self.returns);
-        while let Some(page @ (file, number)) = pages.peek().copied() {
-            if self.held.len() >= BATCH_PAGES {
-                return true;
-            }
+        let mut has_room = true;
+        while has_room && self.held.len() < BATCH_PAGES {
+            let Some(page @ (file, number)) = pages.peek().copied() else { break };
             if file.is_poisoned() {
-                let error = file.poisoned_error(self.operation).at_page(*number);
-                self.outcome = std::mem::replace(&mut self.outcome, Ok(())).and(Err(error));
+                if self.outcome.is_ok() {
+                    self.outcome = Err(file.poisoned_error(self.operation).at_page(*number));
+                }
                 pages.next();
                 continue;
             }
             match pool.take_for_write(file, *number, Patience::None, Via::Copy) {
-                Taken::NoRoom => return false,
+                Taken::NoRoom => has_room = false,
                 Taken::Outgoing(page) if page.page_lsn > durable => self.held.push(page),
-                Taken::Outgoing(page) => push(&mut launch, page),
+                Taken::Outgoing(page) => launch.push_outgoing(page),
                 Taken::Clean => {}
                 Taken::InFlight | Taken::Refused(_) => self.later.push(page),
             }
-            pages.next();
+            if has_room {
+                pages.next();
+            }
         }
-        true
+        drop(launch);
+        self.note_refusal();
+        has_room
     }
 
-    /// Advances the log for the pages that wait for it, and starts those that it allows then. Nothing is in flight meanwhile.
+    /// Advances the log for the pages that wait for it, and starts those that it allows then. Nothing is in flight meanwhile, and the ring is
+    /// there for others.
     fn launch_held(&mut self) {
         let Some(greatest) = self.held.iter().map(|page| page.page_lsn).max() else { return };
         self.wait_until(0);
+        self.lane = None;
         let pool = self.pool;
         self.note(pool.advance_log(greatest, self.operation));
+        self.lane = lane(pool);
         let durable = pool.log.durable();
+        // The last one first, and so the others in order.
+        self.held.reverse();
         let mut launch = Launch::for_flush(pool, self.lane.as_deref_mut(), &self.returns);
-        for page in self.held.drain(..) {
+        while let Some(page) = self.held.pop() {
             if page.page_lsn > durable {
                 pool.end_write(page);
             } else {
-                push(&mut launch, page);
+                launch.push_outgoing(page);
             }
         }
+        drop(launch);
         pool.write_ends.announce();
+        self.note_refusal();
     }
 
     /// Waits until no more than `pending` runs are in flight.
@@ -199,19 +216,25 @@ impl<'p> Flush<'p> {
     fn note(&mut self, outcome: Result<()>) {
         self.outcome = std::mem::replace(&mut self.outcome, Ok(())).and(outcome);
     }
+
+    fn note_refusal(&mut self) {
+        let refusal = self.returns.state.lock().refusal.take();
+        self.note(refusal.map_or(Ok(()), Err));
+    }
 }
 
-fn push(launch: &mut Launch<'_>, page: Outgoing) {
-    let (file, number) = (Arc::clone(&page.file), page.number);
-    if let Some((seen, copy)) = page.into_copy() {
-        launch.push_copy(&file, number, seen, copy);
-    }
+/// None with hooks, whose buffers have to come back while more are prepared.
+fn lane(pool: &PoolShared) -> Option<Box<dyn Lane>> {
+    if pool.hooks.is_none() { pool.backend.leased_lane() } else { None }
 }
 
 /// A panic on the way leaves nothing in flight either.
 impl Drop for Flush<'_> {
     fn drop(&mut self) {
-        self.held.drain(..).for_each(|page| self.pool.end_write(page));
+        while let Some(page) = self.held.pop() {
+            self.pool.end_write(page);
+        }
         self.wait_until(0);
+        self.pool.write_ends.announce();
     }
 }

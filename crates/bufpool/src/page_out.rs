@@ -124,7 +124,13 @@ impl PoolShared {
         let (mark, page_lsn, log_end) = (entry.mark(), entry.page_lsn(), self.log.end());
         let source = match copy {
             Some(mut copy) => {
-                sys::copy_uncached(self.arena.bytes_mut(&mut copy), latch.bytes(&self.arena));
+                let (to, from) = (self.arena.bytes_mut(&mut copy), latch.bytes(&self.arena));
+                // Hooks are the next to look at it, otherwise nobody but the device, or the kernel where files are buffered.
+                if self.hooks.is_some() {
+                    to.copy_from_slice(from)
+                } else {
+                    sys::copy_uncached(to, from)
+                }
                 drop(latch);
                 Source::Copy(copy)
             }
@@ -323,11 +329,11 @@ impl View<'_> {
 }
 
 impl Outgoing {
-    /// What is to be done when it is written, and the copy to write; the latch of a page that is written from its own frame is let go of.
-    pub(crate) fn into_copy(self) -> Option<(Seen, FrameLease)> {
+    /// What is to be done when it is written, and the copy to write. Only for a page that was taken [`Via::Copy`].
+    pub(crate) fn into_copy(self) -> (Seen, FrameLease) {
         match self.source {
-            Source::Copy(copy) => Some((self.seen, copy)),
-            Source::Latched(_) => None,
+            Source::Copy(copy) => (self.seen, copy),
+            Source::Latched(_) => unreachable!("it was taken by way of a copy"),
         }
     }
 }

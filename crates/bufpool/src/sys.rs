@@ -37,9 +37,8 @@ pub(crate) struct DirectAlignment {
     pub(crate) offset_bytes: u32,
 }
 
-/// Copies `from` to `to`, of the same length, past the processor's caches where that can be: for bytes that no program looks at again before
-/// a device has read them. Where the device's side has read `to` shortly before, from another processor, ordinary stores wait for each of its
-/// lines.
+/// Copies `from` to `to`, of the same length, past the processor's caches where that can be: for bytes that a device reads next, and no
+/// program. Where the device's side has read `to` shortly before, on another processor, ordinary stores wait longer for each of its lines.
 ///
 /// # Panics
 ///

@@ -47,7 +47,8 @@ const GATHERED_PAGES: usize = 64;
 /// So many runs in flight are enough to do for the device until [`RUNS_TOGETHER`] more have gathered.
 const SUPPLIED_RUNS: usize = 4;
 
-/// How long a miss waits for a frame that a write in flight may give back, before it writes itself. Few writes last longer. In unit tests
+/// How long a miss waits for a frame that a write in flight may give back, before it writes itself, and a flush for one to copy to, before it
+/// writes pages from where they are. Few writes last longer. In unit tests
 /// it is longer than anybody waits, so that who waits in vain does not go unnoticed.
 pub(crate) const RESERVE_WAIT: Duration =
     if cfg!(test) { Duration::from_secs(600) } else { Duration::from_millis(5) };
@@ -642,10 +643,8 @@ impl Writer<'_> {
                     pool.write_ends.announce();
                 }
                 Taken::Outgoing(page) => {
-                    if let Some((seen, copy)) = page.into_copy() {
-                        launch.push_copy(file, *number, seen, copy);
-                        launched += 1;
-                    }
+                    launch.push_outgoing(page);
+                    launched += 1;
                 }
                 Taken::Clean | Taken::InFlight | Taken::Refused(_) => {
                     pages.next();

@@ -2,11 +2,11 @@
 //!
 //! A run is neighbouring pages of a file in frames that count to the clean reserve: copies of pages that stay in memory, and dirty
 //! victims on their way out. When it is written its pages are marked clean and its frames given back at once, while the next run is
-//! gathered. So the device has work as long as there are dirty pages, and a miss that needs a
-//! reserve frame waits for the nearest completion. The reserve bounds what is in flight, since every page in flight has a frame of it.
+//! gathered. So the device has work as long as there are dirty pages. The reserve bounds what is in flight, since every page in flight has a
+//! frame of it.
 //!
-//! Nobody waits for the background writer's runs: their completions, in the writer or a thread of the backend, see to all that. Runs of a
-//! flush come back to it.
+//! Nobody waits for the background writer's runs: their completions, in the writer or a thread of the backend, see to all that, and a miss
+//! that needs a reserve frame waits for the nearest of them. Runs of a flush come back to it.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -17,7 +17,7 @@ use crate::file::{FileShared, OwnedWord};
 use crate::flush::Returns;
 use crate::io::{IoError, Lane, Request};
 use crate::latch::Departing;
-use crate::page_out::Seen;
+use crate::page_out::{Outgoing, Seen};
 use crate::pool::PoolShared;
 use crate::prefetch::let_go;
 use crate::read_many::run_pages;
@@ -103,6 +103,13 @@ impl<'p> Launch<'p> {
         let run = self.run_at(file, number);
         run.fates.push(Fate::Stays(seen));
         run.leases.push(copy);
+    }
+
+    /// As [`push_copy`](Self::push_copy), for a page that was taken by way of a copy.
+    pub fn push_outgoing(&mut self, page: Outgoing) {
+        let (file, number) = (Arc::clone(&page.file), page.number);
+        let (seen, copy) = page.into_copy();
+        self.push_copy(&file, number, seen, copy);
     }
 
     /// One more page that leaves, whose log records are durable.

@@ -633,3 +633,79 @@ fn a_file_shortened_behind_our_back_is_an_error() {
         pool.check_invariants();
     });
 }
+
+/// Victims of a poisoned file hold the whole reserve. A flush of another file waits for none of these frames, and writes runs all the same.
+#[test]
+fn a_flush_without_frames_for_copies_writes_from_where_pages_are() {
+    let device = SimDevice::new(1);
+    let options = small().frames(600).reserve_high_frames(8).manager(None).dirty_limit_percent(100);
+    let pool = options.open_on(&device).unwrap();
+    let poisoned = new_file(&pool, Path::new(""), "poisoned", 1000);
+    let other = new_file(&pool, Path::new(""), "other", 200);
+    let tenant = pool.default_tenant();
+    (0..600).for_each(|number| stamp(&mut tenant.create(poisoned.page(number)).unwrap(), number, 1));
+    // All have left before the first of them fails.
+    device.set_latency(Duration::from_millis(100), Duration::from_millis(100));
+    (1..100).for_each(|after| fail(&device, IoOperation::Write, after));
+    let refused = (600..1000).find(|&number| tenant.create(poisoned.page(number)).is_err()).unwrap();
+    pool.check_invariants();
+    device.set_latency(Duration::ZERO, Duration::ZERO);
+    device.forget_faults();
+    poisoned.discard(200..refused).unwrap();
+    (0..200).for_each(|number| stamp(&mut tenant.create(other.page(number)).unwrap(), number, 1));
+    let before = device.calls(IoOperation::Write);
+    other.flush().unwrap();
+    assert_eq!(device.calls(IoOperation::Write) - before, 4, "runs of 64 pages");
+    for (number, page) in (0..).zip(device.contents("other").unwrap().chunks(PAGE_BYTES)) {
+        assert_eq!(version(page, number), 1);
+    }
+    poisoned.reopen().unwrap();
+    pool.check_invariants();
+    assert_eq!((pool.stats().dirty_frames, pool.stats().borrowed_frames), (0, 0));
+}
+
+/// Frames that optimistic readers may still look at cannot be copied to; one of these readers may be the thread that flushes.
+#[test]
+fn a_flush_within_an_optimistic_read_ends() {
+    // How many of the reserve's frames have held such pages is left to chance.
+    (0..8).for_each(|_| flush_within_an_optimistic_read());
+}
+
+fn flush_within_an_optimistic_read() {
+    const THREADS: u64 = 8;
+    let device = SimDevice::new(1);
+    let options = small().reserve_high_frames(4).manager(None).dirty_limit_percent(100);
+    let pool = options.open_on(&device).unwrap();
+    let options = FileOptions::new().create(true).optimistic(true);
+    let file = pool.open_file("optimistic", options).unwrap();
+    file.extend(200).unwrap();
+    let tenant = pool.default_tenant();
+    (0..32).for_each(|number| drop(tenant.create_optimistic(file.page(number)).unwrap()));
+    // Slow enough for the whole reserve to be exchanged for frames of these pages.
+    device.set_latency(Duration::from_millis(30), Duration::from_millis(30));
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (tenant, file) = (&tenant, &file);
+            scope.spawn(move || {
+                for page in 0..4 {
+                    drop(tenant.read(file.page(100 + thread * 4 + page)).unwrap());
+                }
+            });
+        }
+    });
+    device.set_latency(Duration::ZERO, Duration::ZERO);
+    pool.check_invariants();
+    for number in 100..110 {
+        let mut guard = tenant.write_optimistic(file.page(number)).unwrap();
+        guard.edit(0..8, |bytes| bytes.fill(1));
+    }
+    let (done, has_ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let flushed = tenant.optimistic(file.page(100), |_| file.flush()).unwrap().0;
+        // Not if the test has given up.
+        let _ = done.send((flushed, pool.stats().dirty_frames));
+    });
+    let (flushed, dirty) = has_ended.recv_timeout(Duration::from_secs(60)).expect("the flush ends");
+    flushed.unwrap();
+    assert_eq!(dirty, 0);
+}
