@@ -1,12 +1,12 @@
 //! Pages that stay in memory on their way to their files, while a flush or checkpoint waits for them.
 //!
 //! As the background writer does, a flush keeps a window of [runs](crate::write_window) in flight, as far as the reserve goes beyond
-//! what is kept for misses, and gathers more while the device works. Its runs come back to it, in its own thread: it may be the last that knows the
-//! pool.
+//! what is kept for misses, and gathers more while the device works. Its runs come back to it, in its own thread: it may be the last that
+//! knows the pool.
 //!
 //! It waits for nothing but its own transfers while it has any, and holds nothing but copies and a ring: before the log is advanced,
-//! which takes as long as the engine likes, all transfers have ended, and the ring is there for others. Where the reserve has no frame for it, it waits for some a little: the
-//! rest is written from where it is.
+//! which takes as long as the engine likes, all transfers have ended, and the ring is there for others. Where the reserve has no frame for
+//! it, it waits for some a little: the rest is written from where it is.
 
 use std::iter::Peekable;
 use std::slice::Iter;

@@ -127,9 +127,9 @@ impl PoolShared {
                 let (to, from) = (self.arena.bytes_mut(&mut copy), latch.bytes(&self.arena));
                 // Hooks are the next to look at it, otherwise nobody but the device, or the kernel where files are buffered.
                 if self.hooks.is_some() {
-                    to.copy_from_slice(from)
+                    to.copy_from_slice(from);
                 } else {
-                    sys::copy_uncached(to, from)
+                    sys::copy_uncached(to, from);
                 }
                 drop(latch);
                 Source::Copy(copy)
