@@ -70,8 +70,7 @@ impl PoolShared {
         // Departing pages too wait for the log, and we may wait for them.
         let greatest =
             self.frames.iter().filter(|(_, frame)| frame.is_dirty()).map(|(_, frame)| frame.page_lsn());
-        let advanced = self.advance_log(greatest.max().unwrap_or(0), operation);
-        let mut outcome = advanced;
+        let mut outcome = self.advance_log(greatest.max().unwrap_or(0), operation);
         let mut rest: Vec<&DirtyPage> = pages.iter().collect();
         if rest.len() > 1 && self.reserve.frames() > 0 {
             let (written, later) = Flush::new(self, operation).write(pages);

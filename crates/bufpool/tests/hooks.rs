@@ -12,7 +12,7 @@ use bufpool::{
     Checksum, ChecksumStore, ErrorKind, File, FileOptions, IoOperation, PageHooks, PageName, Pool,
     PoolOptions,
 };
-use common::{PAGE_BYTES, deterministic, kind, small, stamp, version};
+use common::{PAGE_BYTES, deterministic, directory, kind, new_file, on_each_backend, small, stamp, version};
 
 const PAGES: u64 = 80;
 const FIELD: usize = 12;
@@ -232,4 +232,32 @@ fn hooks_change_what_is_written_and_not_what_is_in_memory() {
         }
         pool.check_invariants();
     }
+}
+
+/// Many more pages than there are buffers for hooks, which come back while more are prepared.
+#[test]
+fn a_flush_of_many_pages_prepares_each_of_them() {
+    on_each_backend(|io| {
+        for options in [deterministic as fn() -> PoolOptions, small] {
+            let directory = directory();
+            let options = options().frames(512).dirty_limit_percent(100).io(io);
+            let pool = options.hooks(Box::new(Cipher)).open().unwrap();
+            let file = new_file(&pool, directory.path(), "data", 400);
+            let tenant = pool.default_tenant();
+            for round in 1..3 {
+                for number in 0..400 {
+                    stamp(&mut tenant.write(file.page(number)).unwrap(), number, round);
+                }
+                file.flush().unwrap();
+                assert_eq!((pool.stats().writes, pool.stats().dirty_frames), (400 * round, 0));
+                let bytes = std::fs::read(directory.path().join("data")).unwrap();
+                for (number, page) in (0..).zip(bytes.chunks(PAGE_BYTES)) {
+                    let plain: Vec<u8> = page.iter().map(|byte| byte ^ KEY).collect();
+                    assert_eq!(version(&plain, number), round);
+                    assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), round);
+                }
+            }
+            pool.close().unwrap();
+        }
+    });
 }
