@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bufpool::{Direct, Io};
+use bufpool::{Direct, PoolOptions};
 use bufpool_bench::bare_loop::LoopTime;
 use bufpool_bench::page_writes::{Bare, Order, PageWrites, Way};
 use bufpool_bench::random_reads;
@@ -28,7 +28,7 @@ fn main() {
         ("sequential 256 KiB, cleaned", (Order::Sequential, Way::Cleaned, depth(8))),
         ("sequential 256 KiB, evicted", (Order::Sequential, Way::Evicted, depth(8))),
     ] {
-        let writes = PageWrites::new(&path, what, FRAMES, Direct::Prefer, Io::Auto, 1);
+        let writes = PageWrites::new(&path, what, FRAMES, PoolOptions::new(), Direct::Prefer, 1);
         let mut writes = writes.expect("a pool and a bare loop on the file");
         let mut group = criterion.benchmark_group(name);
         group.sample_size(10).throughput(Throughput::Elements(WRITES));

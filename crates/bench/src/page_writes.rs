@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use bufpool::{Direct, File, FileOptions, Io, Pool, PoolOptions, Tenant};
+use bufpool::{Direct, File, FileOptions, PageHooks, PageName, Pool, PoolOptions, Tenant};
 
 use crate::bare_loop::{BareLoop, LoopTime, Transfer};
 use crate::cpu_time::cpu_time;
@@ -59,6 +59,19 @@ pub struct Bare {
     pub fills: bool,
 }
 
+/// Hooks that cost nothing but that there are some: pages for the file are prepared where nobody sees them.
+pub struct Mark;
+
+impl PageHooks for Mark {
+    fn on_read(&self, _: PageName, _: &mut [u8]) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
+    fn before_write(&self, _: PageName, bytes: &mut [u8]) {
+        bytes[1] = 1;
+    }
+}
+
 /// A file of pages, a pool, and a bare loop.
 pub struct PageWrites {
     pool: Pool,
@@ -75,8 +88,7 @@ pub struct PageWrites {
 }
 
 impl PageWrites {
-    /// A pool of `frames` frames on `io`, with the options it has by default but plain LRU, and a bare loop, over the file that
-    /// [`random_reads::build`] made at `path`.
+    /// A pool of `frames` frames with `options`, under plain LRU, and a bare loop, over the file that [`random_reads::build`] made at `path`.
     ///
     /// # Errors
     /// As the pool's; if the file has less than four times as many pages as the pool has frames.
@@ -84,11 +96,11 @@ impl PageWrites {
         path: &Path,
         (order, way, bare): (Order, Way, Bare),
         frames: u32,
+        options: PoolOptions,
         direct: Direct,
-        io: Io,
         seed: u64,
     ) -> Result<Self> {
-        let pool = PoolOptions::new().frames(frames).page_bytes(PAGE_BYTES).io(io).open()?;
+        let pool = options.frames(frames).page_bytes(PAGE_BYTES).open()?;
         let file = pool.open_file(path, FileOptions::new().direct(direct))?;
         let (pages, frames) = (file.pages(), u64::from(frames));
         ensure!(

@@ -102,7 +102,7 @@ impl<'p> Flush<'p> {
     pub fn new(pool: &'p PoolShared, operation: &'static str) -> Self {
         Self {
             pool,
-            lane: lane(pool),
+            lane: pool.backend.leased_lane(),
             returns: Arc::default(),
             operation,
             outcome: Ok(()),
@@ -181,7 +181,7 @@ impl<'p> Flush<'p> {
         self.lane = None;
         let pool = self.pool;
         self.note(pool.advance_log(greatest, self.operation));
-        self.lane = lane(pool);
+        self.lane = pool.backend.leased_lane();
         let durable = pool.log.durable();
         // The last one first, and so the others in order.
         self.held.reverse();
@@ -221,11 +221,6 @@ impl<'p> Flush<'p> {
         let refusal = self.returns.state.lock().refusal.take();
         self.note(refusal.map_or(Ok(()), Err));
     }
-}
-
-/// None with hooks, whose buffers have to come back while more are prepared.
-fn lane(pool: &PoolShared) -> Option<Box<dyn Lane>> {
-    if pool.hooks.is_none() { pool.backend.leased_lane() } else { None }
 }
 
 /// A panic on the way leaves nothing in flight either.

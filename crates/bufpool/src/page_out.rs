@@ -3,8 +3,8 @@
 //! A mark counter tells what a write has made clean (see [`frame`](crate::frame)): a change that arrives while the copy is on its way
 //! keeps the page dirty. The first failed write poisons the page's file: nothing of it is written any more, and nothing marked clean.
 //!
-//! Hooks see a second copy, in one of the [`HookBuffers`](crate::reserve::HookBuffers), whoever writes: what they do to it, and
-//! whether the write succeeds, changes nothing of what readers see.
+//! Hooks work on copies, of pages that leave or are written from their frames in one of the [`HookBuffers`](crate::reserve::HookBuffers): what
+//! they do, and whether the write succeeds, changes nothing of what readers see.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -275,7 +275,7 @@ impl WriteBack {
             }
             // What is in flight needs the pool, so it is held until that is written.
             let Some(pool) = pool.upgrade() else { return };
-            if lane.is_none() && pool.hooks.is_none() {
+            if lane.is_none() {
                 lane = pool.backend.lane();
             }
             let mut writer = Writer { pool: &pool, lane: lane.as_deref_mut() };
@@ -575,7 +575,8 @@ impl Writer<'_> {
 
     fn launch_departures(&mut self, mut departures: Vec<Departure>) {
         departures.sort_by_key(Departure::place);
-        let mut launch = Launch::new(self.pool, self.lane.as_deref_mut());
+        let lane = self.lane.as_deref_mut().filter(|_| self.pool.hooks.is_none());
+        let mut launch = Launch::new(self.pool, lane);
         departures.into_iter().for_each(|departure| launch.push_departure(departure));
     }
 

@@ -50,6 +50,13 @@ impl Run {
             && self.fates.len() < run_pages(page_bytes)
     }
 
+    /// Pages that stay, and were prepared one by one, or pages that leave: no launch has both.
+    fn stays(&self) -> bool {
+        let stays = matches!(self.fates[0], Fate::Stays(_));
+        debug_assert!(self.fates.iter().all(|fate| matches!(fate, Fate::Stays(_)) == stays));
+        stays
+    }
+
     fn split_off(&mut self, at: usize) -> Self {
         Self {
             file: Arc::clone(&self.file),
@@ -79,7 +86,8 @@ pub(crate) struct Launch<'p> {
 }
 
 impl<'p> Launch<'p> {
-    /// Into `lane`, if there is one: not with hooks, whose buffers have to come back while the caller waits for more.
+    /// Into `lane`, if there is one. Pages that leave go into none with hooks, whose buffers have to come back while the caller waits for
+    /// more.
     pub fn new(pool: &'p PoolShared, lane: Option<&'p mut (dyn Lane + 'static)>) -> Self {
         Self::with_owner(pool, lane, Owner::Pool(pool.me.clone()))
     }
@@ -94,26 +102,23 @@ impl<'p> Launch<'p> {
     }
 
     fn with_owner(pool: &'p PoolShared, lane: Option<&'p mut (dyn Lane + 'static)>, owner: Owner) -> Self {
-        debug_assert!(lane.is_none() || pool.hooks.is_none());
         Self { pool, lane, owner, run: None, requests: Vec::new() }
     }
 
-    /// One more page that stays, whose log records are durable, and its copy.
-    pub fn push_copy(&mut self, file: &Arc<FileShared>, number: u64, seen: Seen, copy: FrameLease) {
-        let run = self.run_at(file, number);
+    /// One more page that stays, whose log records are durable. It was taken by way of a copy, which nobody else looks at, so that hooks
+    /// may prepare it where it is.
+    pub fn push_outgoing(&mut self, page: Outgoing) {
+        let (file, number) = (Arc::clone(&page.file), page.number);
+        let (seen, mut copy) = page.into_copy();
+        self.pool.prepare_for_write(&file, number, self.pool.arena.bytes_mut(&mut copy));
+        let run = self.run_at(&file, number);
         run.fates.push(Fate::Stays(seen));
         run.leases.push(copy);
     }
 
-    /// As [`push_copy`](Self::push_copy), for a page that was taken by way of a copy.
-    pub fn push_outgoing(&mut self, page: Outgoing) {
-        let (file, number) = (Arc::clone(&page.file), page.number);
-        let (seen, copy) = page.into_copy();
-        self.push_copy(&file, number, seen, copy);
-    }
-
     /// One more page that leaves, whose log records are durable.
     pub fn push_departure(&mut self, departure: Departure) {
+        debug_assert!(self.lane.is_none() || self.pool.hooks.is_none());
         let Departure { departing, lease } = departure;
         let run = self.run_at(departing.word().file(), departing.word().number());
         run.fates.push(Fate::Departs(departing));
@@ -148,7 +153,7 @@ impl<'p> Launch<'p> {
 
     fn end_run(&mut self) {
         let Some(mut run) = self.run.take() else { return };
-        if self.pool.hooks.is_none() {
+        if self.pool.hooks.is_none() || run.stays() {
             return self.launch(run, None);
         }
         while !run.fates.is_empty() {

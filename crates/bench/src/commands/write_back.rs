@@ -2,6 +2,7 @@
 //! costs those who read meanwhile.
 
 use anyhow::Result;
+use bufpool::PoolOptions;
 use clap::Args;
 
 use super::data_folder::DataFolder;
@@ -11,7 +12,7 @@ use crate::cli::Common;
 use crate::cpu_time::Displaced;
 use crate::hit_latency::{HitLatency, HitTimes, Writer};
 use crate::output::{Cell, Table};
-use crate::page_writes::{Bare, Order, PageWrites, Way};
+use crate::page_writes::{Bare, Mark, Order, PageWrites, Way};
 use crate::progress;
 use crate::random_reads;
 
@@ -38,6 +39,9 @@ pub struct WriteBackArgs {
     /// Only the lines whose name begins like this: random, sequential or p99
     #[arg(long, default_value = "")]
     pub only: String,
+    /// The pool has hooks, as for checksums: pages are prepared for the file
+    #[arg(long)]
+    pub hooks: bool,
     /// The pool's I/O backend
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
@@ -67,7 +71,11 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
     .into_iter()
     .filter(|(work, ..)| work.starts_with(&args.only))
     {
-        let mut writes = PageWrites::new(&path, what, frames, direct, io, seed)?;
+        let mut options = PoolOptions::new().io(io);
+        if args.hooks {
+            options = options.hooks(Box::new(Mark));
+        }
+        let mut writes = PageWrites::new(&path, what, frames, options, direct, seed)?;
         let mut cpu_us = (Vec::new(), Vec::new());
         let rounds = alternate(work, || {
             let pair = (writes.pool_writes(args.writes)?, writes.bare(args.writes)?);
