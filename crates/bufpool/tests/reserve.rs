@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
-use bufpool::{Error, File, IoOperation, Log, Pool, PoolOptions, Tenant};
+use bufpool::{Error, ErrorKind, File, IoOperation, Log, Pool, PoolOptions, Tenant};
 use common::{new_file, small, stamp, version};
 
 const PAGES: u64 = 200;
@@ -38,7 +38,9 @@ impl Log for Slow {
     }
 
     fn advance(&self, _: u64) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        if let Some(leave) = self.leave.lock().unwrap().take() {
+        // Not locked while it waits: a flush asks as well.
+        let leave = self.leave.lock().unwrap().take();
+        if let Some(leave) = leave {
             self.entered.send(())?;
             leave.recv_timeout(LONG)?;
         }
@@ -122,6 +124,23 @@ fn a_miss_without_a_reserve_frame_writes_at_most_eight_waiting_victims() {
     }
     world.tenant.read(world.file.page(158)).unwrap();
     assert_eq!(world.writes().0, 16);
+    world.finish();
+}
+
+/// It has nothing to wait for, and does not write page by page.
+#[test]
+fn a_flush_without_a_frame_for_copies_writes_a_run_from_where_it_is() {
+    let world = World::held_up();
+    for number in 101..100 + u64::from(RESERVE) {
+        world.tenant.read(world.file.page(number)).unwrap();
+    }
+    let dirty = world.pool.stats().dirty_frames;
+    // The log cannot be advanced for the first of the victims, and flushes say so; the others in the reserve wait for the background writer.
+    let error = world.file.flush().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Log, "{error}");
+    assert_eq!(world.writes(), (0, 1));
+    let left = world.pool.stats().dirty_frames;
+    assert_eq!((dirty, left), (31, u64::from(RESERVE)), "only what is in the reserve is left");
     world.finish();
 }
 

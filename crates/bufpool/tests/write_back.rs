@@ -634,36 +634,6 @@ fn a_file_shortened_behind_our_back_is_an_error() {
     });
 }
 
-/// Victims of a poisoned file hold the whole reserve. A flush of another file waits for none of these frames, and writes runs all the same.
-#[test]
-fn a_flush_without_frames_for_copies_writes_from_where_pages_are() {
-    let device = SimDevice::new(1);
-    let options = small().frames(600).reserve_high_frames(8).manager(None).dirty_limit_percent(100);
-    let pool = options.open_on(&device).unwrap();
-    let poisoned = new_file(&pool, Path::new(""), "poisoned", 1000);
-    let other = new_file(&pool, Path::new(""), "other", 200);
-    let tenant = pool.default_tenant();
-    (0..600).for_each(|number| stamp(&mut tenant.create(poisoned.page(number)).unwrap(), number, 1));
-    // All have left before the first of them fails.
-    device.set_latency(Duration::from_millis(100), Duration::from_millis(100));
-    (1..100).for_each(|after| fail(&device, IoOperation::Write, after));
-    let refused = (600..1000).find(|&number| tenant.create(poisoned.page(number)).is_err()).unwrap();
-    pool.check_invariants();
-    device.set_latency(Duration::ZERO, Duration::ZERO);
-    device.forget_faults();
-    poisoned.discard(200..refused).unwrap();
-    (0..200).for_each(|number| stamp(&mut tenant.create(other.page(number)).unwrap(), number, 1));
-    let before = device.calls(IoOperation::Write);
-    other.flush().unwrap();
-    assert_eq!(device.calls(IoOperation::Write) - before, 4, "runs of 64 pages");
-    for (number, page) in (0..).zip(device.contents("other").unwrap().chunks(PAGE_BYTES)) {
-        assert_eq!(version(page, number), 1);
-    }
-    poisoned.reopen().unwrap();
-    pool.check_invariants();
-    assert_eq!((pool.stats().dirty_frames, pool.stats().borrowed_frames), (0, 0));
-}
-
 /// Frames that optimistic readers may still look at cannot be copied to; one of these readers may be the thread that flushes.
 #[test]
 fn a_flush_within_an_optimistic_read_ends() {
