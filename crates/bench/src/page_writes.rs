@@ -60,9 +60,9 @@ pub struct Bare {
 }
 
 /// Hooks that cost nothing but that there are some: pages for the file are prepared where nobody sees them.
-pub struct Mark;
+pub struct OneByteHooks;
 
-impl PageHooks for Mark {
+impl PageHooks for OneByteHooks {
     fn on_read(&self, _: PageName, _: &mut [u8]) -> std::result::Result<(), String> {
         Ok(())
     }
@@ -167,14 +167,21 @@ impl PageWrites {
         Ok(())
     }
 
-    /// Waits until the background writer has cleaned the pool.
+    /// Waits until the background writer has cleaned the pool, or cannot.
     fn clean(&self) -> Result<()> {
         let limit = self.frames * u64::from(CLEAN_PERCENT) / 100;
         self.pool.set_dirty_limit_percent(CLEAN_PERCENT)?;
-        while self.pool.stats().dirty_frames > limit {
+        loop {
+            let stats = self.pool.stats();
+            if stats.dirty_frames <= limit {
+                return Ok(());
+            }
+            if stats.write_failures > 0 {
+                // Says what failed; the pages stay dirty.
+                self.file.flush()?;
+            }
             std::thread::sleep(LOOK);
         }
-        Ok(())
     }
 
     fn make_dirty(&mut self, count: u64) -> Result<()> {

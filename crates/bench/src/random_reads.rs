@@ -54,7 +54,8 @@ pub fn build(path: &Path, pages: u64, direct: Direct) -> Result<()> {
     let bytes = (pages * PAGE_BYTES as u64).next_multiple_of(BUILD_BYTES as u64);
     let file = open(path, direct)?;
     let mut writer = BareLoop::new(file, BUILD_BYTES, 8)?;
-    writer.run(Transfer::Write, (0..bytes).step_by(BUILD_BYTES))?;
+    let written = writer.run(Transfer::Write, (0..bytes).step_by(BUILD_BYTES));
+    written.with_context(|| format!("writing {bytes} bytes to {}", path.display()))?;
     writer.file().sync_all().with_context(|| format!("fsync {}", path.display()))
 }
 

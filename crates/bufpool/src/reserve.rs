@@ -110,13 +110,12 @@ impl Reserve {
         self.take_from(&mut free)
     }
 
-    /// Waits until there may be a frame for a page that is not a victim. False if there was none until then.
-    pub fn wait_for_spare(&self, until: Instant) -> bool {
+    /// Waits until there may be a frame for a page that is not a victim, no longer than `until`.
+    pub fn wait_for_spare(&self, until: Instant) {
         let mut free = self.free.lock();
         while free.len() <= self.low && Instant::now() < until {
             free = self.returned.wait(free, Some(until));
         }
-        free.len() > self.low
     }
 
     fn take_leaving(&self, left: usize) -> Option<FrameLease> {

@@ -12,7 +12,7 @@ use crate::cli::Common;
 use crate::cpu_time::Displaced;
 use crate::hit_latency::{HitLatency, HitTimes, Writer};
 use crate::output::{Cell, Table};
-use crate::page_writes::{Bare, Mark, Order, PageWrites, Way};
+use crate::page_writes::{Bare, OneByteHooks, Order, PageWrites, Way};
 use crate::progress;
 use crate::random_reads;
 
@@ -73,7 +73,7 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
     {
         let mut options = PoolOptions::new().io(io);
         if args.hooks {
-            options = options.hooks(Box::new(Mark));
+            options = options.hooks(Box::new(OneByteHooks));
         }
         let mut writes = PageWrites::new(&path, what, frames, options, direct, seed)?;
         let mut cpu_us = (Vec::new(), Vec::new());
