@@ -16,6 +16,7 @@ use crate::guard::{ReadGuard, WriteGuard};
 use crate::hit_filter::Marked;
 use crate::hot_file::PoolTag;
 use crate::latch::{Hold, Latch, Patience, Refusal, SharedLatch, acquire, acquire_resident, far_or_after};
+use crate::page_table::NoWord;
 use crate::page_word::{PageWord, Want};
 use crate::policy::PolicyState;
 use crate::pool::PoolShared;
@@ -227,7 +228,7 @@ impl Tenant {
         }
         file.shared.check_page(page.number(), operation)?;
         let word = file.shared.table.get_or_allocate(page.number(), &self.pool.page_table_budget);
-        word.ok_or_else(|| self.pool.page_tables_full(page, operation))
+        word.map_err(|why| self.pool.page_tables_full(page, why, operation))
     }
 }
 
@@ -380,13 +381,20 @@ impl PoolShared {
         error.in_file(page.file().name()).at_page(page.number())
     }
 
-    fn page_tables_full(&self, page: Page<'_>, operation: &'static str) -> Error {
+    #[cold]
+    fn page_tables_full(&self, page: Page<'_>, why: NoWord, operation: &'static str) -> Error {
         let budget = &self.page_table_budget;
-        let message = format!(
-            "page tables take {} bytes, expected no more than page_tables_bytes_max = {}",
-            budget.bytes(),
-            budget.bytes_max()
-        );
+        let message = match why {
+            NoWord::Budget => format!(
+                "page tables take {} bytes, expected no more than page_tables_bytes_max = {}",
+                budget.bytes(),
+                budget.bytes_max()
+            ),
+            NoWord::Memory { bytes } => format!(
+                "the page table needs {bytes} bytes more, expected the system to have them and a limit on the process's addresses \
+                 (RLIMIT_AS) to leave a sixteenth of itself besides"
+            ),
+        };
         Error::new(ErrorKind::FileLength, operation, message)
             .in_file(page.file().name())
             .at_page(page.number())

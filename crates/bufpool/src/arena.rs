@@ -17,9 +17,9 @@ use crate::io::{Action, Backend, Buffer, Buffers, Completion, Feed, Group, IoErr
 use crate::options::PAGE_BYTES_MIN;
 use crate::page_word::PageWord;
 use crate::sync;
-use crate::sys::Mapping;
 #[cfg(not(bufpool_loom))]
 use crate::sys::Reservation;
+use crate::sys::{self, AddressSpace, Mapping};
 
 /// The memory of a pool's frames.
 pub(crate) struct Arena {
@@ -587,16 +587,33 @@ unsafe impl Send for WordTable {}
 unsafe impl Sync for WordTable {}
 
 impl WordTable {
-    /// An empty table that can grow to `capacity` words, or to a part of that if the process may not have so many addresses; to none if
-    /// it may not have `least`.
+    /// An empty table that can grow to `capacity` words, or to a part of that where the process may not have so many addresses; to none where
+    /// it may not have `least`. Under a limit on addresses it takes no more than [`reservable_bytes`], so that files leave the rest of
+    /// the process what it needs.
     pub fn new(capacity: u64, least: u64) -> Self {
+        let _one_at_a_time = ADDRESSES.lock();
+        let words_max = reservable_bytes() / size_of::<u64>() as u64;
         let halves = std::iter::successors(Some(capacity), |words| Some(words / 2));
-        let reserved = halves.take_while(|words| *words >= least.max(1)).find_map(|words| {
+        let fitting = halves.skip_while(|words| *words > words_max);
+        let reserved = fitting.take_while(|words| *words >= least.max(1)).find_map(|words| {
             let memory = WordMemory::reserve(words as usize)?;
             Some((memory, words))
         });
         let (memory, capacity) = reserved.unwrap_or((WordMemory::none(), 0));
         Self { start: memory.start(), len: sync::AtomicU64::new(0), capacity, memory }
+    }
+
+    /// A table of `words` words (not 0), all of them there; none if the system has no memory for them, or a limit on addresses has no room.
+    pub fn whole(words: u64) -> Option<Self> {
+        let memory = {
+            let _one_at_a_time = ADDRESSES.lock();
+            if words > needed_bytes_max() / size_of::<u64>() as u64 {
+                return None;
+            }
+            WordMemory::reserve(words as usize)?
+        };
+        let table = Self { start: memory.start(), len: sync::AtomicU64::new(0), capacity: words, memory };
+        table.grow(words).then_some(table)
     }
 
     /// The word at `index`, if there is one.
@@ -647,6 +664,37 @@ impl WordTable {
             self.len.store(len, Ordering::Release);
         }
         grown
+    }
+}
+
+/// Held while addresses are counted and taken, so that no two tables take the same ones.
+static ADDRESSES: Mutex<()> = Mutex::new(());
+/// The part of a limit on addresses that reservations of page tables leave to the rest of the process: a quarter.
+const RESERVATIONS_LEAVE: u64 = 4;
+/// The part of what is left above that which one table may reserve.
+const RESERVATION_SHARE: u64 = 4;
+/// The part of the limit that page words leave which are needed at once: a sixteenth.
+const NEEDED_WORDS_LEAVE: u64 = 16;
+
+/// Bytes of addresses that a table may reserve for pages to come. None where nobody knows what a limited process has taken: such a table
+/// takes what it needs page by page.
+fn reservable_bytes() -> u64 {
+    match sys::address_space() {
+        AddressSpace::Unlimited => u64::MAX,
+        AddressSpace::Limited { limit_bytes, left_bytes: Some(left) } => {
+            left.saturating_sub(limit_bytes / RESERVATIONS_LEAVE) / RESERVATION_SHARE
+        }
+        AddressSpace::Limited { left_bytes: None, .. } => 0,
+    }
+}
+
+/// The most bytes of addresses that words may take which are needed now.
+fn needed_bytes_max() -> u64 {
+    match sys::address_space() {
+        AddressSpace::Limited { limit_bytes, left_bytes: Some(left) } => {
+            left.saturating_sub(limit_bytes / NEEDED_WORDS_LEAVE)
+        }
+        AddressSpace::Unlimited | AddressSpace::Limited { left_bytes: None, .. } => u64::MAX,
     }
 }
 
@@ -750,26 +798,6 @@ impl WordMemory {
         // SAFETY: written before the word was counted; loom fails the model if not.
         assert!(self.is_open[word].with(|is_open| unsafe { *is_open }), "not there yet");
     }
-}
-
-/// `count` page words of absent pages.
-#[cfg(bufpool_loom)]
-pub(crate) fn zeroed_page_words(count: usize) -> Box<[PageWord]> {
-    (0..count).map(|_| PageWord::new()).collect()
-}
-
-/// `count` (not 0) page words of absent pages, as zeroed memory that costs nothing until it is touched.
-#[cfg(not(bufpool_loom))]
-pub(crate) fn zeroed_page_words(count: usize) -> Box<[PageWord]> {
-    let layout = std::alloc::Layout::array::<PageWord>(count).expect("page tables fit the address space");
-    assert!(layout.size() > 0);
-    // SAFETY: the layout's size is not 0.
-    let start = unsafe { std::alloc::alloc_zeroed(layout) };
-    let Some(start) = NonNull::new(start.cast::<PageWord>()) else { std::alloc::handle_alloc_error(layout) };
-    let words = NonNull::slice_from_raw_parts(start, count);
-    // SAFETY: allocated just now with this layout by the allocator that Box uses; a page word is one atomic integer,
-    // for which zero bytes are a value.
-    unsafe { Box::from_raw(words.as_ptr()) }
 }
 
 #[cfg(all(test, not(bufpool_loom)))]

@@ -39,7 +39,8 @@ pub enum ErrorKind {
     InvalidOptions,
     /// Floors and caps that cannot hold: the floors' sum is too large, or a floor is above its cap.
     Floor,
-    /// The file's length is not a multiple of the page size, or its page table would pass its limit.
+    /// The file's length is not a multiple of the page size; or its page table would pass
+    /// [`page_tables_bytes_max`](crate::PoolOptions::page_tables_bytes_max), or needs memory or addresses that the process may not have.
     FileLength,
     /// The page's number is not below the file's number of pages.
     PageBeyondEnd,

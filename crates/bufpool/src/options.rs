@@ -345,6 +345,10 @@ impl PoolOptions {
 
     /// The most memory all page tables together may take, in bytes: 8 for each page of each file up to the highest one that
     /// is touched. Default 4 GiB, which is enough for 4 TiB of 8 KiB pages.
+    ///
+    /// Each file reserves 1 GiB of addresses besides. Under a limit on the process's addresses (`RLIMIT_AS`) it reserves at most a quarter of what
+    /// is left, so that all files leave a quarter of the limit to the rest of the process, and takes the rest as its pages are touched, down
+    /// to a sixteenth of the limit; [`ErrorKind::FileLength`](crate::ErrorKind::FileLength) beyond.
     pub fn page_tables_bytes_max(mut self, bytes: u64) -> Self {
         self.page_tables_bytes_max = bytes;
         self

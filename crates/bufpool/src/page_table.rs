@@ -4,7 +4,8 @@
 //! constant ([`PageTable::map`]), since words that were never made can be looked at, too.
 //! The table grows to the highest page that was touched; memory is taken where words are used.
 //!
-//! [`WORDS_RESERVED`] words are reserved, or fewer where the process may not have so many addresses. Pages beyond have their words in
+//! [`WORDS_RESERVED`] words are reserved, or fewer where the process may not have so many addresses: of those that a limit leaves, a table
+//! takes a share, and all tables together leave a quarter of the limit to the rest of the process. Pages beyond have their words in
 //! *far chunks* of doubling sizes, each allocated as a whole when one of its pages is first touched: the first reaches from a power of
 //! two to the next. Finding such a word takes a look into a directory of chunks, which hits on all other pages are spared.
 
@@ -12,7 +13,7 @@ use std::sync::OnceLock;
 
 use bufpool_policies::PageId;
 
-use crate::arena::{FrameMap, WORDS_RESERVED, WordMap, WordTable, zeroed_page_words};
+use crate::arena::{FrameMap, WORDS_RESERVED, WordMap, WordTable};
 use crate::page_word::PageWord;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
@@ -27,9 +28,18 @@ pub(crate) struct PageTable {
     frames: FrameMap,
     near: WordTable,
     /// Those of pages beyond the capacity of `near`.
-    far: [OnceLock<Box<[PageWord]>>; CHUNKS],
+    far: [OnceLock<WordTable>; CHUNKS],
     /// Held while words are made.
     growth: Mutex<()>,
+}
+
+/// Why a page has no word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoWord {
+    /// The budget has no more.
+    Budget,
+    /// The system refuses so many bytes, or a limit on the process's addresses has no room for them.
+    Memory { bytes: u64 },
 }
 
 /// Memory for page tables, shared by all files of a pool.
@@ -124,49 +134,60 @@ impl PageTable {
     pub fn get_far(&self, number: u64) -> Option<&PageWord> {
         // Of a near number there are no far words.
         let (chunk, index) = place(number);
-        self.far[chunk].get()?.get(index)
+        self.far[chunk].get()?.get(index as u64)
     }
 
-    /// The word of page `number` (below 2^40), which is made if need be; `None` if that would pass the budget, or if the system refuses
-    /// memory.
+    /// The word of page `number` (below 2^40), which is made if need be.
     #[cold]
-    pub fn get_or_allocate(&self, number: u64, budget: &PageTableBudget) -> Option<&PageWord> {
+    pub fn get_or_allocate(&self, number: u64, budget: &PageTableBudget) -> Result<&PageWord, NoWord> {
         debug_assert!(number < 1 << PageId::NUMBER_BITS);
         if self.get(number).is_none() {
             let _one_at_a_time = self.growth.lock();
             if number < self.near.capacity() {
-                self.grow_near(number + 1, budget);
+                self.grow_near(number + 1, budget)?;
             } else {
-                self.make_far(number, budget);
+                self.make_far(number, budget)?;
             }
         }
-        self.get(number)
+        Ok(self.get(number).expect("the word was made"))
     }
 
     /// Makes the near table at least `needed` words long; an eighth longer than it was, if the budget allows, so that a file that is read
     /// from beginning to end makes few steps.
-    fn grow_near(&self, needed: u64, budget: &PageTableBudget) {
+    fn grow_near(&self, needed: u64, budget: &PageTableBudget) -> Result<(), NoWord> {
         let before = self.near.len();
         if needed <= before {
-            return;
+            return Ok(());
         }
         for wanted in [needed.max(before + before / 8), needed] {
             let len = wanted.next_multiple_of(GROWTH).min(self.near.capacity());
             let bytes = bytes_of(len - before);
             if budget.take(bytes) {
-                if !self.near.grow(len) {
-                    budget.give_back(bytes);
+                if self.near.grow(len) {
+                    return Ok(());
                 }
-                return;
+                budget.give_back(bytes);
+                return Err(NoWord::Memory { bytes });
             }
         }
+        Err(NoWord::Budget)
     }
 
-    fn make_far(&self, number: u64, budget: &PageTableBudget) {
+    fn make_far(&self, number: u64, budget: &PageTableBudget) -> Result<(), NoWord> {
         let chunk = place(number).0;
-        if self.far[chunk].get().is_none() && budget.take(bytes_of(words_in(chunk))) {
-            self.far[chunk].get_or_init(|| zeroed_page_words(words_in(chunk) as usize));
+        if self.far[chunk].get().is_some() {
+            return Ok(());
         }
+        let bytes = bytes_of(words_in(chunk));
+        if !budget.take(bytes) {
+            return Err(NoWord::Budget);
+        }
+        let Some(words) = WordTable::whole(words_in(chunk)) else {
+            budget.give_back(bytes);
+            return Err(NoWord::Memory { bytes });
+        };
+        self.far[chunk].get_or_init(|| words);
+        Ok(())
     }
 
     /// All words of pages from `from` to below `to` that were made, with their numbers, in ascending order.
@@ -180,7 +201,7 @@ impl PageTable {
     }
 
     fn far_chunks(&self) -> impl Iterator<Item = (usize, &[PageWord])> {
-        self.far.iter().enumerate().filter_map(|(chunk, words)| Some((chunk, &**words.get()?)))
+        self.far.iter().enumerate().filter_map(|(chunk, words)| Some((chunk, words.get()?.words())))
     }
 
     /// Gives the bytes of all words back to `budget`, when the file is closed.
@@ -278,8 +299,8 @@ mod tests {
         for (reserved, far) in [(WORDS_RESERVED, 2 * GROWTH), (GROWTH, GROWTH)] {
             let budget = PageTableBudget::new(bytes_of(GROWTH) + 1);
             let table = with_reserved(reserved);
-            assert!(table.get_or_allocate(0, &budget).is_some());
-            assert!(table.get_or_allocate(far, &budget).is_none());
+            assert!(table.get_or_allocate(0, &budget).is_ok());
+            assert_eq!(table.get_or_allocate(far, &budget).err(), Some(NoWord::Budget));
             assert_eq!(budget.bytes(), bytes_of(GROWTH));
             table.release(&budget);
             assert_eq!(budget.bytes(), 0);

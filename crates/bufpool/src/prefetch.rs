@@ -165,7 +165,7 @@ impl PoolShared {
             if number >= pages {
                 continue;
             }
-            let Some(word) = file.table.get_or_allocate(number, &self.page_table_budget) else { break };
+            let Ok(word) = file.table.get_or_allocate(number, &self.page_table_budget) else { break };
             if word.state().is_absent()
                 && let Ok(loading) = Loading::try_new_detached(OwnedWord::new(Arc::clone(file), number))
             {

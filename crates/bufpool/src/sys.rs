@@ -252,6 +252,30 @@ pub(crate) fn open_files_limit() -> Option<u64> {
     soft_limit(libc::RLIMIT_NOFILE)
 }
 
+/// How much of its addresses a process may still take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AddressSpace {
+    /// As many as the machine has.
+    Unlimited,
+    /// `RLIMIT_AS` is set; `None` where the system does not say what is taken.
+    Limited { limit_bytes: u64, left_bytes: Option<u64> },
+}
+
+/// The limit on the process's addresses (`RLIMIT_AS`), and what is left of them. Reads a file of `/proc` where there is a limit.
+pub(crate) fn address_space() -> AddressSpace {
+    let Some(limit_bytes) = soft_limit(libc::RLIMIT_AS) else { return AddressSpace::Unlimited };
+    let left_bytes = taken_address_bytes().map(|taken| limit_bytes.saturating_sub(taken));
+    AddressSpace::Limited { limit_bytes, left_bytes }
+}
+
+fn taken_address_bytes() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_whitespace().next()?.parse().ok()?;
+    // SAFETY: takes a number.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    pages.checked_mul(u64::try_from(page_bytes).ok()?)
+}
+
 fn soft_limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: getrlimit fills the structure that the pointer names.
