@@ -1,6 +1,6 @@
 //! The memory of all page frames, and the right to use it as a value.
 //!
-//! The arena is one anonymous mapping: aligned for direct I/O, huge pages advised, not inherited by a fork. A frame's
+//! The arena is one anonymous mapping: aligned for direct I/O, huge pages advised, zeros in the child of a fork. A frame's
 //! bytes belong to whoever has its [`FrameLease`], of which there is exactly one for each frame. A lease lies in one of four
 //! places: with the free frames, with a thread that fills or empties the frame, with an operation in flight, or in
 //! a page word (turned into a latch by [`latch`](crate::latch)); so none of these can touch the bytes of another.
@@ -398,6 +398,12 @@ impl Arena {
     /// Lets the backend register the memory with the kernel.
     pub fn register(&self, backend: &dyn Backend) {
         backend.register_memory(self.memory.start(), self.memory.len());
+    }
+
+    /// The frame that has these bytes.
+    pub fn frame_at(&self, bytes: NonNull<[u8]>) -> FrameId {
+        let from_start = bytes.cast::<u8>().addr().get() - self.memory.start().addr().get();
+        FrameId((from_start / self.map.page_bytes()) as u32)
     }
 
     /// Where the frames lie.

@@ -195,6 +195,9 @@ impl Acquiring {
     }
 
     fn advance(&mut self, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
+        if let Err(error) = self.file.pool.owner.check(self.purpose.operation()) {
+            return Poll::Ready(Err(error));
+        }
         if let Stage::Loading(landing) = &self.stage {
             match landing.poll(waker) {
                 None => return Poll::Pending,
@@ -325,6 +328,12 @@ impl Acquiring {
 
     /// Gives up whatever is held and waited for.
     fn leave(&mut self) {
+        if !self.file.pool.owner.is_here() {
+            // Nobody waits for it in the child of a fork, where other threads may have left locks behind.
+            std::mem::forget(self.alarm.take());
+            self.stage = Stage::Over;
+            return;
+        }
         self.alarm = None;
         if std::mem::take(&mut self.is_parked)
             && let Some(word) = self.file.shared.table.get(self.number)
@@ -449,7 +458,7 @@ impl OwnedHeld {
 
 impl Drop for OwnedHeld {
     fn drop(&mut self) {
-        if self.file.pool.is_recording {
+        if self.file.pool.is_recording && self.file.pool.owner.is_here() {
             self.file.pool.policy.lock().let_go(self.page().id());
         }
     }

@@ -72,6 +72,8 @@ pub enum ErrorKind {
     TenantClosed,
     /// The pool was closed.
     PoolClosed,
+    /// The pool belongs to the process that the calling one was forked from.
+    ForkedChild,
     /// A page and a tenant, or a file and a tenant, belong to different pools.
     WrongPool,
     /// The requested I/O backend, or direct I/O, cannot be had here.

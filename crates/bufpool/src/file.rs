@@ -16,6 +16,7 @@ use crate::gate::Gate;
 use crate::hot_file::HotFile;
 use crate::io::{Action, FileIdentity, FileOpen, IoError, IoFile};
 use crate::latch::Latch;
+use crate::owner::Owner;
 use crate::page_table::PageTable;
 use crate::page_word::PageWord;
 use crate::pool_handle::PoolHandle;
@@ -45,6 +46,8 @@ pub struct Page<'f> {
 #[repr(align(128))]
 pub(crate) struct FileShared {
     pub table: PageTable,
+    /// The pool's.
+    owner: Owner,
     pub gate: Gate,
     pub id: FileId,
     pub name: String,
@@ -354,6 +357,7 @@ pub(crate) struct FileParts {
     pub pages: u64,
     pub io: Arc<IoFile>,
     pub frames: FrameMap,
+    pub owner: Owner,
 }
 
 impl FileShared {
@@ -367,6 +371,7 @@ impl FileShared {
             tag: parts.tag,
             optimistic: parts.optimistic,
             table: PageTable::new(parts.frames),
+            owner: parts.owner,
             gate: Gate::new(parts.read_only, parts.pages),
             io: CachePadded::new(RwLock::new(Some(parts.io))),
             poison: Mutex::new(None),
@@ -490,6 +495,7 @@ impl FileShared {
     }
 
     pub fn check_open(&self, operation: &'static str) -> Result<()> {
+        self.owner.check(operation).map_err(|error| error.in_file(&self.name))?;
         if self.is_closed() { Err(self.closed_error(operation)) } else { Ok(()) }
     }
 

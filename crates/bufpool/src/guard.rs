@@ -122,6 +122,9 @@ impl Drop for Hold<'_> {
 impl PoolShared {
     #[cold]
     fn record_hold(&self, page: PageId, begins: bool) {
+        if !self.owner.is_here() {
+            return;
+        }
         let mut policy = self.policy.lock();
         if begins { policy.hold(page) } else { policy.let_go(page) }
     }
@@ -140,6 +143,9 @@ impl PoolShared {
     /// Lets go, and then tells the recorder: a page is let go of before that hears of it.
     #[cold]
     fn end_recorded_guard(&self, latch: SharedLatch<'_>) {
+        if !self.owner.is_here() {
+            return;
+        }
         let page = self.page_latched(latch.word());
         drop(latch);
         self.record_hold(page, false);
@@ -224,7 +230,9 @@ impl<'g> ReadGuard<'g> {
 
     /// A pin on the page, which outlives the guard. Not an access of its own.
     pub fn pin(&self) -> Pin<'g> {
-        self.hold.pin(self.latch.word(), self.latch.frame())
+        // Not by the word, which says nothing in the child of a fork.
+        let frame = self.hold.pool().arena.frame_at(self.bytes);
+        self.hold.pin(self.latch.word(), frame)
     }
 }
 
@@ -373,7 +381,7 @@ impl<'g> Pin<'g> {
     /// # Errors
     ///
     /// [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout),
-    /// [`ErrorKind::SelfDeadlock`](crate::ErrorKind::SelfDeadlock).
+    /// [`ErrorKind::SelfDeadlock`](crate::ErrorKind::SelfDeadlock), [`ErrorKind::ForkedChild`](crate::ErrorKind::ForkedChild).
     #[track_caller]
     pub fn read(&self) -> Result<ReadGuard<'_>> {
         let latch = self.latch(Purpose::Read, SiteRef::caller())?;
@@ -395,6 +403,7 @@ impl<'g> Pin<'g> {
 
     fn latch(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord>> {
         let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
+        pool.owner.check(purpose.operation())?;
         let latch = pool.latch_pinned(page, self.word, purpose, Limit::Default)?;
         tenant.note_hit(pool.hot.tag, page, tenant.marked(latch.frame()), site.into(), false);
         Ok(latch)

@@ -49,6 +49,7 @@ mod loom_models;
 mod miss;
 mod optimistic;
 mod options;
+mod owner;
 mod page_out;
 mod page_table;
 mod page_word;

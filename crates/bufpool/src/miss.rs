@@ -380,7 +380,7 @@ impl PoolShared {
 
     /// A frame may have become free that a waiting miss could take.
     pub(crate) fn frame_may_be_free(&self) {
-        if self.frame_waiters.load(Ordering::Relaxed) > 0 {
+        if self.frame_waiters.load(Ordering::Relaxed) > 0 && self.owner.is_here() {
             self.frame_freed.notify_all();
         }
     }

@@ -18,10 +18,11 @@
 //! `write` (a writer waits) keeps new shared latches away, so that writers are not starved; `waits` (somebody is
 //! parked) makes whoever lets go wake them. Both may be set in every state but absent. Waking clears `waits`, and those
 //! woken set it again if they must; `write` stays until a writer has the latch or gives up, except that an exclusive
-//! holder clears it when it lets go, so that readers are not starved either. Zeroed memory is words of absent pages.
+//! holder clears it when it lets go, so that readers are not starved either. Zeroed memory is words of absent pages; so are the words in the
+//! child of a fork, where the kernel wipes them, and a latch that was held then lets go of nothing.
 //!
 //! The order is one for few instructions: the lower half, as a number with a sign, is above a constant if and only if a shared latch is to be
-//! had; whoever lets go of one adds, and the sign of the whole sum says whether somebody waits.
+//! had; whoever lets go of one adds, and one comparison of the whole, as a number with a sign, says whether somebody waits, or a fork wiped it.
 //!
 //! | transition | from | to | version | by |
 //! | --- | --- | --- | --- | --- |
@@ -325,16 +326,31 @@ impl PageWord {
     #[inline]
     pub fn release_shared(&self) -> Wake {
         // Release pairs with the acquire of the next exclusive holder: it must not write before we have read.
-        let after = self.0.fetch_add(CODE_ONE, Ordering::Release).wrapping_add(CODE_ONE);
-        debug_assert!((SHARED_FULL + 1..=UNLATCHED).contains(&State(after).code()), "{:?}", State(after));
-        if (after as i64) < 0 { self.wake_after_shared() } else { Wake::Nobody }
+        let before = self.0.fetch_add(CODE_ONE, Ordering::Release);
+        debug_assert!(matches!(State(before).code(), ABSENT | SHARED_FULL..UNLATCHED), "{:?}", State(before));
+        // Below all words with holders are those with `waits`, and those of absent pages.
+        let is_rare = (before as i64) < (SHARED_FULL << CODE_SHIFT) as i64;
+        if is_rare { self.released_shared_rarely(before) } else { Wake::Nobody }
+    }
+
+    #[cold]
+    fn released_shared_rarely(&self, before: u64) -> Wake {
+        if State(before).is_absent() {
+            return self.was_wiped(CODE_ONE);
+        }
+        self.wake_after_shared()
+    }
+
+    /// The word was wiped by a fork, in this process, the child, and `step` was added to let go of what it said before.
+    fn was_wiped(&self, step: u64) -> Wake {
+        self.0.fetch_sub(step, Ordering::Relaxed);
+        Wake::Nobody
     }
 
     /// The last holder wakes, and those that make room where all shared places were taken.
     ///
     /// Looks at the word again instead of taking the caller's value, which the caller would have to fetch. If the word has changed since,
     /// whoever changed it last has seen `waits` and wakes, or somebody has been woken.
-    #[cold]
     fn wake_after_shared(&self) -> Wake {
         let state = State(self.0.load(Ordering::Relaxed));
         if (1..=HOLDERS_ROOMY).contains(&state.holders()) {
@@ -379,8 +395,14 @@ impl PageWord {
             step = step.wrapping_add(next_version(version)).wrapping_sub(version);
         }
         let before = self.0.fetch_add(step, Ordering::Release);
-        debug_assert!(State(before).is_exclusive(), "{:?}", State(before));
-        if before & (WAITS | WRITE) == 0 { Wake::Nobody } else { self.withdraw_writer() }
+        debug_assert!(matches!(State(before).code(), ABSENT | EXCLUSIVE), "{:?}", State(before));
+        let is_plain = before & (WAITS | WRITE | CODE_MASK) == EXCLUSIVE << CODE_SHIFT;
+        if is_plain { Wake::Nobody } else { self.left_exclusive_rarely(before, step) }
+    }
+
+    #[cold]
+    fn left_exclusive_rarely(&self, before: u64, step: u64) -> Wake {
+        if State(before).is_absent() { self.was_wiped(step) } else { self.withdraw_writer() }
     }
 
     /// Wins the right to bring the page in, if it is absent.
@@ -461,6 +483,18 @@ mod tests {
 
     fn resident(version: u64) -> PageWord {
         PageWord(AtomicU64::new(version << VERSION_SHIFT | UNLATCHED << CODE_SHIFT | u64::from(FRAME.0)))
+    }
+
+    /// As in the child of a fork, where latches are let go of that the word says nothing of.
+    #[test]
+    fn a_wiped_word_stays_absent() {
+        let word = PageWord::new();
+        for changed in [false, true] {
+            (0..10).for_each(|_| assert_eq!(word.release_shared(), Wake::Nobody));
+            assert_eq!(word.release_exclusive(changed), Wake::Nobody);
+            assert_eq!(word.downgrade(changed), Wake::Nobody);
+            assert_eq!(word.0.load(Ordering::Relaxed), 0);
+        }
     }
 
     #[test]

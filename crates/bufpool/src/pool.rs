@@ -24,6 +24,7 @@ use crate::hot_file::{HotPool, PoolTag};
 use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport, OpenError};
 use crate::log::LogLink;
 use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions, Shares, check_dirty_limit};
+use crate::owner::Owner;
 use crate::page_table::PageTableBudget;
 use crate::policy::{PolicyState, TenantEntry};
 use crate::pool_handle::PoolHandle;
@@ -39,6 +40,20 @@ use crate::write_back::WriteBack;
 ///
 /// Files and tenants keep their pool alive too. When the last of all handles is dropped without [`close`](Pool::close), dirty pages are
 /// written as by a checkpoint, but nobody hears of errors; a thread that is panicking writes nothing.
+///
+/// # In the child of a fork
+///
+/// A pool belongs to the process that opened it. In a child that is forked from it, every call on the pool's handles that can fail
+/// fails with [`ErrorKind::ForkedChild`], futures included. [`stats`](Pool::stats) and [`report`](Pool::report) have sizes and no counts,
+/// [`io`](Pool::io) says why, [`min_dirty_lsn`](Pool::min_dirty_lsn) is none, [`Tenant::still`] is false, a prefetch begins nothing. Guards that
+/// were held when the process forked show zeros, and what is written through them stays with the child. Dropping guards, pins, futures and handles
+/// does nothing: the memory goes when the child ends or executes another program. So do the descriptors that it has
+/// inherited, which after the parent's death would still hold the locks of files.
+///
+/// The child may open a pool of its own if no other thread of the parent was in a call of this crate when it forked. A fork from within
+/// a call, that is by a hook, a log, a recorder or a manager, may be followed only by executing another program or `_exit`. All this
+/// takes Linux 4.14; before, an access in the child may end it by a signal. Where the system promises no more memory than it has
+/// (`vm.overcommit_memory` 2), a fork counts the pool's memory once more; spawning by `vfork` or `posix_spawn` does not.
 #[derive(Clone)]
 pub struct Pool {
     shared: PoolHandle,
@@ -49,6 +64,7 @@ pub(crate) struct PoolShared {
     /// For operations that outlive the call that began them.
     pub me: Weak<PoolShared>,
     pub hot: HotPool,
+    pub owner: Owner,
     pub page_bytes: usize,
     /// Hits are applied at once: deterministic mode.
     pub is_immediate: bool,
@@ -132,6 +148,7 @@ impl Pool {
         let mapped = Arena::new(frames + reserve + hook_buffers, options.page_bytes);
         let (arena, mut free) = mapped.map_err(|error| Error::from_io(OPERATION, error))?;
         arena.register(&*backend);
+        let owner = Owner::new().map_err(|error| Error::from_io(OPERATION, error))?;
         let hook_buffers = Arc::new(HookBuffers::new(free.split_off((frames + reserve) as usize)));
         let spares = free.split_off(frames as usize);
         let reserve = Reserve::new(frames + reserve, spares, reserve_low as usize, borrowed_max as usize);
@@ -168,6 +185,7 @@ impl Pool {
         let shared = Arc::new_cyclic(|me| PoolShared {
             me: Weak::clone(me),
             hot: HotPool { serial, tag: PoolTag::new(&arena.map(), holds_slot, notes_hits), filter },
+            owner,
             page_bytes: options.page_bytes,
             is_immediate: options.deterministic.is_some(),
             is_recording,
@@ -315,6 +333,10 @@ impl Pool {
 
     /// The I/O backend, its flags, and the reason for each step down; and how each open file is accessed.
     pub fn io(&self) -> IoReport {
+        if !self.shared.owner.is_here() {
+            let steps_down = vec![self.shared.owner.refusal()];
+            return IoReport { backend: "none", steps_down, ..IoReport::default() };
+        }
         let mut report = self.shared.backend.report();
         for file in self.shared.policy.lock().files.iter().flatten() {
             if let Ok(io) = file.io("report") {
@@ -398,6 +420,7 @@ impl Pool {
             pages,
             io,
             frames: self.shared.arena.map(),
+            owner: self.shared.owner.clone(),
         }));
         policy.record(Event::File { id: shared.id, name: &shared.name });
         policy.files.push(Some(Arc::clone(&shared)));
@@ -460,6 +483,7 @@ impl PoolShared {
     }
 
     pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
+        self.owner.check(operation)?;
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::PoolClosed, operation, "the pool was closed"));
         }
@@ -510,6 +534,7 @@ impl PoolShared {
     }
 
     fn close(&self) -> Result<()> {
+        self.owner.check("close pool")?;
         if self.closed.swap(true, Ordering::AcqRel) {
             return Err(Error::new(ErrorKind::PoolClosed, "close pool", "the pool was closed"));
         }
@@ -528,6 +553,9 @@ impl PoolShared {
     }
 
     fn stats(&self) -> Stats {
+        if !self.owner.is_here() {
+            return Stats { frames: self.frames_count, page_bytes: self.page_bytes, ..Stats::default() };
+        }
         let mut policy = self.policy.lock();
         self.drain_logs(&mut policy);
         let unlisted: u64 = policy.tenants.iter().map(|entry| entry.hits_unlisted).sum();

@@ -46,6 +46,11 @@ impl Deref for PoolHandle {
 
 impl Drop for PoolHandle {
     fn drop(&mut self) {
+        if !self.0.owner.is_here() {
+            // The child of a fork leaves its copy where it is: files, rings and threads are the parent's.
+            std::mem::forget(Arc::clone(&self.0));
+            return;
+        }
         // With acquire and release, so that the last one comes after all that others did with theirs.
         if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.write_back.stop();

@@ -126,20 +126,21 @@ unsafe impl Send for ReaderRef {}
 struct Registry {
     all: Vec<ReaderRef>,
     spare: Vec<&'static Reader>,
-    /// The process that the threads are of: in the child of a fork there are none but the one that forked.
-    process: u32,
 }
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry { all: Vec::new(), spare: Vec::new(), process: 0 });
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { all: Vec::new(), spare: Vec::new() });
+/// The process that the registered threads are of: in the child of a fork there are none but the one that forked. Changed under the
+/// registry's lock.
+static PROCESS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 /// The registry, of this process: a system call tells whether it is another than before.
 fn registry() -> MutexGuard<'static, Registry> {
     let mut registry = REGISTRY.lock();
     let process = std::process::id();
-    if registry.process != process {
+    if PROCESS.load(Ordering::Relaxed) != process {
         let own = hot(|thread| thread.registered.get());
         registry.all.retain(|reader| Some(*reader) == own);
-        registry.process = process;
+        PROCESS.store(process, Ordering::Relaxed);
     }
     registry
 }
@@ -170,6 +171,11 @@ fn end() {
     }) else {
         return;
     };
+    if PROCESS.load(Ordering::Relaxed) != std::process::id() {
+        // In the child of a fork: the lock may be held by a thread of the parent, for good. Whoever takes it first forgets this thread.
+        hot(|thread| thread.reader.sections.store(BEGINS, Ordering::Relaxed));
+        return;
+    }
     let mut registry = registry();
     if reader == in_thread() {
         hot(|thread| thread.reader.sections.store(BEGINS, Ordering::Relaxed));

@@ -7,6 +7,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Turns the C convention (-1 and errno) into a result.
 fn check(returned: libc::c_int) -> io::Result<libc::c_int> {
@@ -300,7 +301,7 @@ impl Mapping {
     const HUGE_PAGE_BYTES: usize = 2 << 20;
 
     /// Maps `bytes` (not 0) bytes. Page-aligned; at 2 MiB from that size on, with huge pages advised.
-    /// Not inherited by a fork: the child of a process with I/O in flight must not share frames with it.
+    /// Zeros in the child of a fork, and memory of its own: it must not share what its parent has I/O in flight on.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         if bytes < Self::HUGE_PAGE_BYTES {
             let start = map(bytes)?;
@@ -322,8 +323,10 @@ impl Mapping {
     /// Advice to the kernel; a refusal costs speed only, so it is not an error.
     fn advised(self) -> Self {
         let start = self.start.as_ptr().cast();
-        // SAFETY: the range is ours; DONTFORK changes nothing for this process.
-        let _ = unsafe { libc::madvise(start, self.bytes, libc::MADV_DONTFORK) };
+        if !wipe_on_fork(self.start, self.bytes) {
+            // SAFETY: the range is ours; DONTFORK changes nothing for this process.
+            let _ = unsafe { libc::madvise(start, self.bytes, libc::MADV_DONTFORK) };
+        }
         if self.bytes >= Self::HUGE_PAGE_BYTES {
             // SAFETY: the range is ours; HUGEPAGE changes only how it is backed.
             let _ = unsafe { libc::madvise(start, self.bytes, libc::MADV_HUGEPAGE) };
@@ -348,6 +351,48 @@ impl Drop for Mapping {
     }
 }
 
+/// Tells the process that made it from children that are forked from it.
+///
+/// A word in memory that the kernel wipes in a child, so that a process with its parent's number is told apart, too, and
+/// nothing has to be called when a process forks.
+#[derive(Debug)]
+pub(crate) struct ForkMark {
+    page: Mapping,
+    process: u32,
+    /// Linux before 4.14 does not wipe; then the number of the process tells.
+    is_wiped: bool,
+}
+
+impl ForkMark {
+    const BYTES: usize = 4096;
+
+    /// Of the calling process.
+    pub(crate) fn new() -> io::Result<Self> {
+        let page = Mapping { start: map(Self::BYTES)?, bytes: Self::BYTES };
+        let is_wiped = wipe_on_fork(page.start, page.bytes);
+        let mark = Self { page, process: std::process::id(), is_wiped };
+        mark.word().store(1, Ordering::Relaxed);
+        Ok(mark)
+    }
+
+    /// The calling process made it.
+    #[inline]
+    pub(crate) fn is_here(&self) -> bool {
+        self.word().load(Ordering::Relaxed) != 0 && (self.is_wiped || self.process == std::process::id())
+    }
+
+    /// The process that made it.
+    pub(crate) fn process(&self) -> u32 {
+        self.process
+    }
+
+    #[inline]
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: the page is mapped as long as the mark lives, aligned, zeroed by the kernel, and changed through this word only.
+        unsafe { self.page.start.cast().as_ref() }
+    }
+}
+
 /// Addresses that nothing else in the process gets, of which a front part that grows is zeroed memory. Unmapped when dropped.
 #[derive(Debug)]
 #[cfg_attr(bufpool_loom, allow(dead_code))] // The models make their words one by one.
@@ -363,10 +408,12 @@ unsafe impl Sync for Reservation {}
 
 #[cfg_attr(bufpool_loom, allow(dead_code))]
 impl Reservation {
-    /// Reserves `bytes` (not 0) addresses, page-aligned, that read as zeros. Takes no memory, but for the kernel's own tables where it is read
+    /// Reserves `bytes` (not 0) addresses, page-aligned, that read as zeros, all of them in the child of a fork. Takes no memory, but for the kernel's own tables where it is read
     /// (everywhere in a process that locks all its memory: a five hundredth), and counts against no limit but that on addresses.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
-        Ok(Self { start: map_with(bytes, libc::PROT_READ, libc::MAP_NORESERVE)?, bytes })
+        let reservation = Self { start: map_with(bytes, libc::PROT_READ, libc::MAP_NORESERVE)?, bytes };
+        wipe_on_fork(reservation.start, reservation.bytes);
+        Ok(reservation)
     }
 
     /// Makes the first `bytes` bytes memory that can be written, as far as they are not yet.
@@ -405,6 +452,12 @@ fn map_with(bytes: usize, protection: libc::c_int, more_flags: libc::c_int) -> i
         return Err(io::Error::last_os_error());
     }
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Has a range of our own, of anonymous memory, read as zeros in the child of a fork. False if the kernel cannot (Linux before 4.14).
+fn wipe_on_fork(start: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the range is the caller's; WIPEONFORK changes nothing for this process.
+    unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_WIPEONFORK) == 0 }
 }
 
 /// Unmaps a range of our own; nothing if `bytes` is 0.

@@ -37,7 +37,7 @@ use crate::{Context, Event, Manager, ManagerKind, Policy, Site};
 /// # Errors
 ///
 /// All access functions: [`ErrorKind::PageBeyondEnd`], [`ErrorKind::FileClosed`], [`ErrorKind::TenantClosed`],
-/// [`ErrorKind::WrongPool`] for the arguments; [`ErrorKind::LatchTimeout`] after `latch_wait_ms`, or
+/// [`ErrorKind::WrongPool`] for the arguments; [`ErrorKind::ForkedChild`] in the child of a fork; [`ErrorKind::LatchTimeout`] after `latch_wait_ms`, or
 /// [`ErrorKind::SelfDeadlock`] at once where that is checked; [`ErrorKind::Exhausted`] if every frame the tenant may take is pinned;
 /// [`ErrorKind::Io`], [`ErrorKind::UnexpectedEof`] if the page could not be read, or if no frame is left but those of pages that
 /// could not be written. `write` and `create` also [`ErrorKind::ReadOnly`] and [`ErrorKind::FilePoisoned`].
@@ -579,6 +579,7 @@ impl Tenant {
 
     /// The policy, of which the tenant is open as long as it is locked: once closed, its number may be another's.
     pub(crate) fn lock_policy(&self, operation: &'static str) -> Result<MutexGuard<'_, PolicyState>> {
+        self.pool.owner.check(operation)?;
         let policy = self.pool.policy.lock();
         self.check_open(operation)?;
         Ok(policy)

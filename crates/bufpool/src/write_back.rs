@@ -338,7 +338,8 @@ impl PoolShared {
             let dirty = self.counters.dirty_frames.fetch_add(1, Ordering::Relaxed) + 1;
             // Once at the limit, and once in a while above it.
             let limit = self.dirty_limit.load(Ordering::Relaxed);
-            if dirty >= limit && (dirty - limit).is_multiple_of(BATCH_PAGES as u64) {
+            let is_due = dirty >= limit && (dirty - limit).is_multiple_of(BATCH_PAGES as u64);
+            if is_due && self.owner.is_here() {
                 self.write_back.kick();
             }
         }
@@ -356,7 +357,7 @@ impl PoolShared {
 
     /// See [`Pool::min_dirty_lsn`](crate::Pool::min_dirty_lsn).
     pub(crate) fn min_dirty_lsn(&self) -> Option<u64> {
-        if !self.log.is_some() {
+        if !self.log.is_some() || !self.owner.is_here() {
             return None;
         }
         let policy = self.policy.lock();

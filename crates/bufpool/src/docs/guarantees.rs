@@ -68,6 +68,15 @@
 //! (`write_back::a_thread_that_panics_with_the_last_handle_writes_nothing`). Dropping a [`File`](crate::File) alone does nothing: the file
 //! stays open in the pool (`write_back::a_file_without_handles_is_given_back_with_its_pages`).
 //!
+//! # In the child of a fork
+//!
+//! | promise | rests on | shown by |
+//! | --- | --- | --- |
+//! | A child that is forked from the process that opened the pool gets [`ErrorKind::ForkedChild`](crate::ErrorKind::ForkedChild) from every call that can fail, futures included, also for a page that was in memory. What the others return is said at [`Pool`](crate::Pool). | page words and frames are wiped in the child, so no access succeeds there without asking whose the pool is | `fork::a_child_is_refused_everything_and_changes_nothing`, `fork::an_optimistic_read_during_which_a_process_forks_fails_in_the_child` |
+//! | It waits for nothing: not for threads that it does not have, nor for locks that they held. | the question comes before every lock | `fork::a_child_waits_for_no_lock_of_threads_that_are_not_there` |
+//! | Dropping handles, guards, pins and futures in the child does nothing; guards show zeros there. | the child's copy of the pool is never dropped, and a wiped word has nothing to let go of | `fork::guards_held_across_a_fork_show_zeros_and_let_go_of_nothing`, `fork::a_child_is_refused_everything_and_changes_nothing` |
+//! | The parent's pool goes on as if nothing had happened, its files stay locked, and nothing is lost. | the child touches neither files nor their locks | the same |
+//!
 //! # What the pool does not do
 //!
 //! * It has **no log**: what was changed since the last checkpoint and not flushed is lost when the process ends. Engines that promise

@@ -510,7 +510,7 @@ pub(crate) fn start_sim(device: &sim::SimDevice) -> Arc<dyn Backend> {
 /// Which backend runs, with what, and the reason for each step down. `Display` prints it in lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IoReport {
-    /// `uring`, `threads` or `sim`.
+    /// `uring`, `threads` or `sim`; `none` in the child of a fork.
     pub backend: &'static str,
     /// What is in use: flags, registrations, depth.
     pub features: Vec<String>,
