@@ -15,7 +15,9 @@ use crate::file::Page;
 use crate::guard::{ReadGuard, WriteGuard};
 use crate::hit_filter::Marked;
 use crate::hot_file::PoolTag;
-use crate::latch::{Hold, Latch, Patience, Refusal, SharedLatch, acquire, acquire_resident, far_or_after};
+use crate::latch::{
+    Hold, Latch, Patience, Refusal, SharedLatch, acquire_resident, acquire_until, far_or_after,
+};
 use crate::page_table::NoWord;
 use crate::page_word::{PageWord, Want};
 use crate::policy::PolicyState;
@@ -158,23 +160,32 @@ impl Tenant {
     ) -> Result<Latch<&'g PageWord>> {
         let operation = purpose.operation();
         let pool = &*self.pool;
-        let word = self.checked_word(page, purpose, operation)?;
         // The wait for a frame counts against the same limit as the wait for the latch.
         let frame_deadline = limit.deadline();
-        if word.state().is_loading()
-            && let Some(ring) = existing_ring(pool.hot.serial)
-        {
-            // Perhaps the caller's own read-ahead, which it has caught up with: what it has used so far lets more be planned.
-            pool.drain_own_log(ring, Level::Half);
-        }
-        match acquire(word, purpose.want(), pool.patience(limit)) {
-            Err(refusal) => Err(pool.latch_error(page, refusal, limit, operation)),
-            Ok((Hold::Load(loading), _)) => pool.bring_in(self, page, loading, purpose, site, frame_deadline),
-            Ok((Hold::Latched(latch), waited)) => {
-                pool.count_waited(waited);
-                let creation = purpose == Purpose::Create;
-                self.note_hit(pool.hot.tag, page, self.marked(latch.frame()), site.into(), creation);
-                Ok(latch)
+        let mut latch_deadline = None;
+        loop {
+            let word = self.checked_word(page, purpose, operation)?;
+            if word.state().is_loading()
+                && let Some(ring) = existing_ring(pool.hot.serial)
+            {
+                // Perhaps the caller's own read-ahead, which it has caught up with: what it has used so far lets more be planned.
+                pool.drain_own_log(ring, Level::Half);
+            }
+            match acquire_until(word, purpose.want(), pool.patience(limit), &mut latch_deadline) {
+                Err(refusal) => return Err(pool.latch_error(page, refusal, limit, operation)),
+                Ok((Hold::Load(loading), _)) => {
+                    if page.file().shared.check_loadable(page.number(), operation)? {
+                        return pool.bring_in(self, page, loading, purpose, site, frame_deadline);
+                    }
+                    drop(loading);
+                    pool.wait_until_decided(page, limit, &mut latch_deadline, operation)?;
+                }
+                Ok((Hold::Latched(latch), waited)) => {
+                    pool.count_waited(waited);
+                    let creation = purpose == Purpose::Create;
+                    self.note_hit(pool.hot.tag, page, self.marked(latch.frame()), site.into(), creation);
+                    return Ok(latch);
+                }
             }
         }
     }
@@ -249,6 +260,25 @@ impl PoolShared {
             Ok(latch) => Ok(latch.expect("a pinned page stays resident")),
             Err(refusal) => Err(self.latch_error(page, refusal, limit, operation)),
         }
+    }
+
+    /// Waits, as for a latch, until an operation that holds off the load of `page` is decided.
+    #[cold]
+    fn wait_until_decided(
+        &self,
+        page: Page<'_>,
+        limit: Limit,
+        deadline: &mut Option<Instant>,
+        operation: &'static str,
+    ) -> Result<()> {
+        let is_decided = match self.patience(limit) {
+            Patience::None => false,
+            Patience::Limit(limit) => {
+                let deadline = *deadline.get_or_insert_with(|| far_or_after(limit));
+                page.file().shared.gate.wait_until_decided(page.number(), deadline)
+            }
+        };
+        if is_decided { Ok(()) } else { Err(self.latch_error(page, Refusal::TimedOut, limit, operation)) }
     }
 
     /// A hit that gets an entry, or whose key or ring has yet to be found. In deterministic mode it is applied at once.
@@ -371,7 +401,7 @@ impl PoolShared {
                 ErrorKind::LatchTimeout,
                 operation,
                 format!(
-                    "the page was latched by others for longer than latch_wait_ms = {}",
+                    "the page was latched by others, or its file being closed, reopened or shortened, for longer than latch_wait_ms = {}",
                     self.latch_wait.as_millis()
                 ),
             ),

@@ -131,6 +131,8 @@ struct Acquiring {
     frame_deadline: Option<Instant>,
     /// Among those who wait for the word.
     is_parked: bool,
+    /// Among those who wait at the file's gate.
+    is_at_gate: bool,
     alarm: Option<Alarm>,
 }
 
@@ -182,6 +184,7 @@ impl Acquiring {
             latch_deadline: None,
             frame_deadline: None,
             is_parked: false,
+            is_at_gate: false,
             alarm: None,
         }
     }
@@ -229,24 +232,41 @@ impl Acquiring {
                 }
             }
             self.waited_for_load |= state.is_loading();
-            let limit = self.file.pool.latch_wait;
-            let deadline = *self.latch_deadline.get_or_insert_with(|| after(limit));
-            if Instant::now() >= deadline {
-                let pool = &self.file.pool;
-                let page = self.file.page(self.number);
-                return Poll::Ready(Err(pool.latch_error(
-                    page,
-                    Refusal::TimedOut,
-                    Limit::Default,
-                    operation,
-                )));
-            }
+            let deadline = match self.latch_deadline() {
+                Ok(deadline) => deadline,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
             if park_future(&word, state, self.id, waker) {
                 self.is_parked = true;
                 self.alarm = Some(self.file.pool.timer.wake_at(deadline, waker));
                 return Poll::Pending;
             }
         }
+    }
+
+    /// When the wait for the latch, which begins now or has begun before, is over; an error if it is.
+    fn latch_deadline(&mut self) -> Result<Instant> {
+        let pool = &self.file.pool;
+        let deadline = *self.latch_deadline.get_or_insert_with(|| after(pool.latch_wait));
+        if Instant::now() < deadline {
+            return Ok(deadline);
+        }
+        let (page, operation) = (self.file.page(self.number), self.purpose.operation());
+        Err(pool.latch_error(page, Refusal::TimedOut, Limit::Default, operation))
+    }
+
+    /// An operation that is not decided yet holds off the load.
+    fn wait_at_gate(&mut self, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
+        let deadline = match self.latch_deadline() {
+            Ok(deadline) => deadline,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        if !self.file.shared.gate.park_future(self.number, self.id, waker) {
+            return self.advance(waker);
+        }
+        self.is_at_gate = true;
+        self.alarm = Some(self.file.pool.timer.wake_at(deadline, waker));
+        Poll::Pending
     }
 
     /// The access is granted: a hit, unless the page was loaded for it.
@@ -264,8 +284,15 @@ impl Acquiring {
     fn begin_load(&mut self, loading: Loading<OwnedWord>, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
         let operation = self.purpose.operation();
         let pool = Arc::clone(self.file.pool.shared());
-        let io = self.file.shared.check_loadable(self.number, operation);
-        let io = match io.and_then(|()| self.file.shared.io(operation)) {
+        match self.file.shared.check_loadable(self.number, operation) {
+            Ok(true) => {}
+            Ok(false) => {
+                drop(loading);
+                return self.wait_at_gate(waker);
+            }
+            Err(error) => return Poll::Ready(Err(error)),
+        }
+        let io = match self.file.shared.io(operation) {
             Ok(io) => io,
             Err(error) => return Poll::Ready(Err(error)),
         };
@@ -339,6 +366,9 @@ impl Acquiring {
             && let Some(word) = self.file.shared.table.get(self.number)
         {
             unpark_future(word, self.id);
+        }
+        if std::mem::take(&mut self.is_at_gate) {
+            self.file.shared.gate.unpark_future(self.id);
         }
         if let Stage::Loading(landing) = std::mem::replace(&mut self.stage, Stage::Over) {
             landing.abandon();

@@ -11,13 +11,13 @@ use std::sync::atomic::Ordering;
 use bufpool_policies::{FileId, PageId};
 
 use crate::access::Limit;
+use crate::drain::Drained;
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::{FileShared, OwnedWord, Seized};
+use crate::file::{FileShared, Seized};
 use crate::flush::{DirtyPage, Flush};
 use crate::io::Action;
-use crate::latch::{Departing, Patience, Refusal, acquire_resident};
+use crate::latch::{Departing, Patience, Refusal};
 use crate::page_out::{Taken, Via};
-use crate::page_word::Want;
 use crate::pool::PoolShared;
 use crate::read_many::run_pages;
 
@@ -27,7 +27,7 @@ const DROP_BATCH: usize = 1024;
 impl PoolShared {
     /// Makes durable what is dirty now, in all files. Goes on after a failure, and returns the first.
     pub(crate) fn checkpoint(&self) -> Result<()> {
-        let files: Vec<_> = self.policy.lock().files.iter().flatten().cloned().collect();
+        let files = self.open_files();
         let mut outcome = self.write_dirty(&self.dirty_pages(None), "checkpoint");
         for file in files {
             // Whoever has closed a file meanwhile has made it durable, been told that it is not, or removed it.
@@ -151,31 +151,6 @@ impl PoolShared {
         })
     }
 
-    /// Takes exclusive latches on all resident pages of a range, none of them pinned or being written. On failure none is held.
-    pub(crate) fn seize(
-        &self,
-        file: &Arc<FileShared>,
-        pages: Range<u64>,
-        operation: &'static str,
-    ) -> Result<Vec<Seized>> {
-        let mut seized = Vec::new();
-        for (number, _) in
-            file.table.words(pages.start, pages.end).filter(|(_, word)| !word.state().is_absent())
-        {
-            let word = OwnedWord::new(Arc::clone(file), number);
-            let latch = acquire_resident(word, Want::Exclusive, self.patience(Limit::Default))
-                .map_err(|refusal| self.refused(file, number, refusal, operation))?;
-            let Some(latch) = latch else { continue };
-            let entry = self.frames.get(latch.frame());
-            if entry.pins() > 0 {
-                return Err(file.error(ErrorKind::PageBusy, operation, "the page is pinned").at_page(number));
-            }
-            self.write_ends.wait(entry);
-            seized.push(Seized { number, latch });
-        }
-        Ok(seized)
-    }
-
     /// Drops seized pages unwritten. Returns how many of them were dirty.
     pub(crate) fn drop_pages(&self, seized: Vec<Seized>) -> u64 {
         let mut dirty = 0;
@@ -218,27 +193,24 @@ impl PoolShared {
         }
     }
 
-    /// Closes a file for good: no page of it is loaded any more, `last_step` runs while all its pages are latched, then they
-    /// are dropped. If something fails the file is as before.
+    /// Closes a file for good: `last_step` runs while it is drained, then its pages are dropped. If something fails the file is as before.
     pub(crate) fn shut(
         &self,
         file: &Arc<FileShared>,
         operation: &'static str,
         last_step: impl FnOnce(&[Seized]) -> Result<()>,
     ) -> Result<()> {
-        file.gate.set_closed_fenced(true);
-        let seized = self.seize(file, 0..u64::MAX, operation).and_then(|seized| {
-            last_step(&seized)?;
-            Ok(seized)
-        });
-        let seized = seized.inspect_err(|_| file.gate.set_closed_fenced(false))?;
-        self.take_leave_of(file, seized);
+        let drained = self.drain(file, 0, operation)?;
+        last_step(&drained.seized)?;
+        self.take_leave_of(drained);
         Ok(())
     }
 
-    /// The last of closing a file, all pages of which are seized.
-    fn take_leave_of(&self, file: &Arc<FileShared>, seized: Vec<Seized>) {
-        self.drop_pages(seized);
+    /// The last of closing a file, which is decided.
+    fn take_leave_of(&self, drained: Drained<'_>) {
+        let file = drained.file;
+        file.gate.set_closed();
+        self.drop_pages(drained.seized);
         self.forget(file.id, 0..1 << PageId::NUMBER_BITS);
         // In this order: once the descriptor is closed, a new file may have this one's inode.
         self.policy.lock().files[file.id.index()] = None;
@@ -271,40 +243,79 @@ impl PoolShared {
         self.sync_file(file, operation)
     }
 
+    /// Closes all files, and `decided` says the pool closed under the policy lock once nothing can fail any more; or nothing has changed.
+    /// Says then whether all that was dirty is on the device. None if a file was opened or closed meanwhile, and nothing has changed either.
+    pub(crate) fn close_files(
+        &self,
+        operation: &'static str,
+        decided: impl FnOnce(),
+    ) -> Result<Option<Result<()>>> {
+        let files = self.open_files();
+        let mut flushed = Ok(());
+        let mut unflushed = Ok(());
+        for file in &files {
+            match self.flush_file(file) {
+                // Its dirty pages are lost, and there is nothing to be had by leaving it open.
+                Err(error) if file.is_poisoned() => flushed = flushed.and(Err(error)),
+                outcome => unflushed = unflushed.and(outcome),
+            }
+        }
+        if files.iter().any(|file| file.is_closed()) {
+            return Ok(None);
+        }
+        unflushed?;
+        let drained = match self.drain_all(&files, operation) {
+            Err(error) if error.kind() == ErrorKind::FileClosed => return Ok(None),
+            drained => drained?,
+        };
+        for Drained { file, seized, .. } in drained.iter().filter(|drained| !drained.file.is_poisoned()) {
+            self.flush_seized(file, seized, operation)?;
+        }
+        let policy = self.policy.lock();
+        // None of those that are drained can have been closed.
+        if policy.files.iter().flatten().count() != files.len() {
+            return Ok(None);
+        }
+        decided();
+        drop(policy);
+        drained.into_iter().for_each(|drained| self.take_leave_of(drained));
+        Ok(Some(flushed))
+    }
+
+    fn open_files(&self) -> Vec<Arc<FileShared>> {
+        self.policy.lock().files.iter().flatten().cloned().collect()
+    }
+
     pub(crate) fn reopen_file(&self, file: &Arc<FileShared>) -> Result<u64> {
         const OPERATION: &str = "reopen file";
-        let _length = file.lock_length();
-        // Only a poisoned file has something to lose. Another thread may have reopened it just now, and written to it.
-        let is_sound = !file.is_poisoned();
-        if is_sound {
+        let was_sound = !file.is_poisoned();
+        if was_sound {
             self.flush_file(file)?;
         }
-        file.gate.set_closed_fenced(true);
-        let seized = self.seize(file, 0..u64::MAX, OPERATION).and_then(|seized| {
-            if is_sound {
-                self.flush_seized(file, &seized, OPERATION)?;
-            }
-            Ok(seized)
-        });
-        let seized = seized.inspect_err(|_| file.gate.set_closed_fenced(false))?;
+        let drained = self.drain(file, 0, OPERATION)?;
+        // Only a poisoned file has something to lose. Another thread may have reopened it just now, and written to it.
+        if was_sound || !file.is_poisoned() {
+            self.flush_seized(file, &drained.seized, OPERATION)?;
+        }
         let pages = match self.open_again(file, OPERATION) {
             Ok(pages) => pages,
             Err(error) => {
-                self.take_leave_of(file, seized);
+                self.take_leave_of(drained);
                 return Err(error);
             }
         };
-        let dirty = self.drop_pages(seized);
+        let dirty = self.drop_pages(drained.seized);
         let before = file.gate.pages();
         file.gate.set_pages(pages);
         self.forget(file.id, pages.min(before)..before);
         file.heal();
-        file.gate.set_closed_fenced(false);
         Ok(dirty)
     }
 
     /// Takes the file as the device has it. Returns its number of pages.
     fn open_again(&self, file: &FileShared, operation: &'static str) -> Result<u64> {
+        // A flush that has found nothing to write finds the old descriptor, or the new one.
+        let _no_sync = file.lock_sync();
         if let Some((path, how)) = &file.path {
             // The lock goes with the old descriptor, so there is no way back from here.
             file.take_io();
@@ -320,7 +331,7 @@ impl PoolShared {
         self.check_file(&io, &file.name, operation)
     }
 
-    fn refused(
+    pub(crate) fn refused(
         &self,
         file: &Arc<FileShared>,
         number: u64,

@@ -58,7 +58,7 @@ pub enum ErrorKind {
     ReadOnly,
     /// The page is pinned or latched by someone who must let go of it first.
     PageBusy,
-    /// A latch was not free within `latch_wait_ms`.
+    /// A latch was not free within `latch_wait_ms`, or a file that another thread was closing, reopening or resizing.
     LatchTimeout,
     /// The calling thread would wait for a latch that it holds itself.
     SelfDeadlock,

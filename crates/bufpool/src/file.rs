@@ -5,6 +5,7 @@ use std::ops::{Deref, Range};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use bufpool_policies::{FileId, PageId};
 use crossbeam::utils::CachePadded;
@@ -15,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Gate;
 use crate::hot_file::HotFile;
 use crate::io::{Action, FileIdentity, FileOpen, IoError, IoFile};
-use crate::latch::Latch;
+use crate::latch::{Latch, far_or_after};
 use crate::owner::Owner;
 use crate::page_table::PageTable;
 use crate::page_word::PageWord;
@@ -26,6 +27,15 @@ use crate::pool_handle::PoolHandle;
 /// Dropping the last handle leaves the file open in the pool: its pages stay cached, dirty ones are still written by
 /// [`Pool::checkpoint`](crate::Pool::checkpoint) and [`Pool::close`](crate::Pool::close), and opening the same path again
 /// gives it back. [`File::close`] ends that.
+///
+/// # What others see of `close`, `remove`, `reopen` and `truncate`
+///
+/// Nothing before the outcome is decided, and nothing at all of one that fails. Meanwhile an access of another thread is served, or waits as for
+/// a latch: `latch_wait_ms` at most, or its own limit; `try_` forms say `None` at once, futures are pending, prefetches are not begun. Then it
+/// is served, from the reopened file if it was one, or gets [`ErrorKind::FileClosed`] or [`ErrorKind::PageBeyondEnd`]. The operation itself waits
+/// for pages that others hold, `latch_wait_ms` in all. Now and then it lets everybody have the pages it has got hold of, so a
+/// thread that holds one page and asks for another does not wait for an operation that waits for it. Operations on one file, and
+/// [`File::extend`], take turns; one that waits for its turn longer than `latch_wait_ms` fails with [`ErrorKind::LatchTimeout`].
 pub struct File {
     pub(crate) pool: PoolHandle,
     pub(crate) shared: Arc<FileShared>,
@@ -67,7 +77,7 @@ pub(crate) struct FileShared {
     unsynced: CachePadded<AtomicBool>,
     /// Held during a sync, so that whoever finds nothing to sync has waited for those who did.
     sync: Mutex<()>,
-    /// Held by what changes the file's length.
+    /// Held by what changes the file's length, closes it, or opens it again.
     length: Mutex<()>,
     /// Handles outside the pool.
     handles: AtomicUsize,
@@ -193,12 +203,15 @@ impl File {
     ///
     /// [`ErrorKind::NoSpace`] if the device is full, and the file is as before; [`ErrorKind::ReadOnly`],
     /// [`ErrorKind::FilePoisoned`], [`ErrorKind::FileClosed`]; [`ErrorKind::FileLength`] beyond 2^40 pages;
-    /// [`ErrorKind::Unsupported`] for a block device.
+    /// [`ErrorKind::Unsupported`] for a block device; [`ErrorKind::LatchTimeout`] if another thread is closing, reopening or resizing the file
+    /// for longer than `latch_wait_ms`.
     pub fn extend(&self, pages: u64) -> Result<Range<u64>> {
         const OPERATION: &str = "extend file";
         let file = &*self.shared;
         file.check_resizable(OPERATION)?;
-        let _length = file.lock_length();
+        let _length = file.lock_length(self.pool.latch_wait, OPERATION)?;
+        // Another operation may have had the file meanwhile.
+        file.check_resizable(OPERATION)?;
         let before = self.pages();
         let after = before.checked_add(pages).filter(|&after| after <= 1 << PageId::NUMBER_BITS);
         let Some(after) = after else {
@@ -227,32 +240,21 @@ impl File {
         const OPERATION: &str = "truncate file";
         let file = &self.shared;
         file.check_resizable(OPERATION)?;
-        let _length = file.lock_length();
+        let drained = self.pool.drain(file, pages, OPERATION)?;
+        file.check_resizable(OPERATION)?;
         let before = self.pages();
         if pages > before {
             let message = format!("to {pages} pages, expected at most the {before} it has");
             return Err(file.error(ErrorKind::Range, OPERATION, message));
         }
-        file.gate.set_pages_fenced(pages);
-        let shorten = || {
-            let seized = self.pool.seize(file, pages..before, OPERATION)?;
-            let io = file.io(OPERATION)?;
-            let bytes = pages * self.page_bytes() as u64;
-            io.truncate(bytes).map_err(|error| Error::from_io(OPERATION, error).in_file(&file.name))?;
-            Ok(seized)
-        };
-        match shorten() {
-            Ok(seized) => {
-                file.set_unsynced();
-                self.pool.drop_pages(seized);
-                self.pool.forget(file.id, pages..before);
-                Ok(())
-            }
-            Err(error) => {
-                file.gate.set_pages(before);
-                Err(error)
-            }
-        }
+        let bytes = pages * self.page_bytes() as u64;
+        let truncated = file.io(OPERATION)?.truncate(bytes);
+        truncated.map_err(|error| Error::from_io(OPERATION, error).in_file(&file.name))?;
+        file.set_unsynced();
+        file.gate.set_pages(pages);
+        self.pool.drop_pages(drained.seized);
+        self.pool.forget(file.id, pages..before);
+        Ok(())
     }
 
     /// Drops the pages of a range from memory, dirty ones unwritten: the engine has no use for their contents. The file
@@ -320,7 +322,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`File::flush`]; [`ErrorKind::PageBusy`] if a page is pinned or latched. The file stays open then, except that a
+    /// As [`File::flush`]; [`ErrorKind::PageBusy`] if a page is pinned. The file stays open then, except that a
     /// poisoned file is closed, its dirty pages are lost, and the error says why.
     pub fn close(self) -> Result<()> {
         self.shared.check_open("close file")?;
@@ -400,20 +402,50 @@ impl FileShared {
         self.gate.takes_writes()
     }
 
-    /// For whatever changes the file's length.
-    pub fn lock_length(&self) -> MutexGuard<'_, ()> {
-        self.length.lock()
+    /// For what changes the file's length and does not drain it.
+    pub fn lock_length(&self, latch_wait: Duration, operation: &'static str) -> Result<MutexGuard<'_, ()>> {
+        let locked = self.try_lock_length(far_or_after(latch_wait));
+        locked.ok_or_else(|| self.busy_error(operation, latch_wait))
+    }
+
+    /// For what closes the file, opens it again, or changes its length. None if another such operation lasts longer than `until`.
+    pub fn try_lock_length(&self, until: Instant) -> Option<MutexGuard<'_, ()>> {
+        self.length.try_lock_until(until)
+    }
+
+    /// Waits until no other operation has the file, or the time has come.
+    pub fn wait_for_operation(&self, until: Instant) {
+        drop(self.try_lock_length(until));
+    }
+
+    /// No sync of the file begins as long as the lock is held.
+    pub fn lock_sync(&self) -> MutexGuard<'_, ()> {
+        self.sync.lock()
+    }
+
+    /// The error of an operation for which another one has left no room.
+    pub fn busy_error(&self, operation: &'static str, latch_wait: Duration) -> Error {
+        let limit = latch_wait.as_millis();
+        let message = format!(
+            "another thread was closing, reopening or resizing the file for longer than latch_wait_ms = {limit}"
+        );
+        self.error(ErrorKind::LatchTimeout, operation, message)
     }
 
     pub fn has_handles(&self) -> bool {
         self.handles.load(Ordering::Acquire) != 0
     }
 
-    /// For a thread that has just won the right to load page `number`: may it?
-    pub fn check_loadable(&self, number: u64, operation: &'static str) -> Result<()> {
+    /// For a thread that has just won the right to load page `number`: may it? False if that is not decided yet, and the right is to be given
+    /// up until it is.
+    pub fn check_loadable(&self, number: u64, operation: &'static str) -> Result<bool> {
         self.gate.fence_before_load();
+        if self.gate.holds_off(number) {
+            return Ok(false);
+        }
         self.check_open(operation)?;
-        self.check_page(number, operation)
+        self.check_page(number, operation)?;
+        Ok(true)
     }
 
     /// The file as the backend knows it.

@@ -1,5 +1,7 @@
 //! The frame table: what is known of each frame besides its bytes.
 
+use std::time::Instant;
+
 use bufpool_policies::{FrameId, PageId};
 
 use crate::sync::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering};
@@ -178,6 +180,18 @@ impl WriteEnds {
         while frame.is_writing() {
             guard = self.ended.wait(guard, None);
         }
+    }
+
+    /// As [`wait`](Self::wait), no longer than `until`. False if a write is still in flight then.
+    pub fn wait_until(&self, frame: &Frame, until: Instant) -> bool {
+        let mut guard = self.lock.lock();
+        while frame.is_writing() {
+            if Instant::now() >= until {
+                return false;
+            }
+            guard = self.ended.wait(guard, Some(until));
+        }
+        true
     }
 }
 

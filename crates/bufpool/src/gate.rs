@@ -1,23 +1,49 @@
 //! What a file allows: which pages it has, and whether it is closed, poisoned or for reading only.
 //!
 //! Looked at without a lock by every access. Whoever closes a file or shortens it must know that no page is loaded behind its back,
-//! so it and a loader do two things each, with a fence in between: the closer closes the gate, then looks at the page words; the
+//! so it and a loader do two things each, with a fence in between: the closer holds loads off, then looks at the page words; the
 //! loader marks the page's word as *loading*, then looks at the gate. One of them sees the other.
+//!
+//! A load that is held off is not refused: whether the file is closed or shortened is not decided yet. The loader makes the page absent
+//! again and waits at the gate until [`HoldOff`] is dropped, and looks again; what has been decided is in the gate by then.
 
-use crate::sync::{AtomicU8, AtomicU64, Ordering, fence};
+use std::task::Waker;
+use std::time::Instant;
+
+use crate::sync::{AtomicU8, AtomicU64, Condvar, Mutex, Ordering, fence};
 
 const READ_ONLY: u8 = 1;
 const POISONED: u8 = 2;
 const CLOSED: u8 = 4;
 
+/// Beyond every page: no load is held off.
+const NO_PAGE: u64 = u64::MAX;
+
 pub(crate) struct Gate {
     flags: AtomicU8,
     pages: AtomicU64,
+    /// Loads of pages from here on are held off.
+    held_off_from: AtomicU64,
+    /// Futures that wait until loads are no longer held off, each with a number of its own.
+    waiting: Mutex<Vec<(u64, Waker)>>,
+    /// Loads are no longer held off.
+    decided: Condvar,
+}
+
+/// Loads are held off until this is dropped. One at a time for each file.
+pub(crate) struct HoldOff<'g> {
+    gate: &'g Gate,
 }
 
 impl Gate {
     pub fn new(read_only: bool, pages: u64) -> Self {
-        Self { flags: AtomicU8::new(if read_only { READ_ONLY } else { 0 }), pages: AtomicU64::new(pages) }
+        Self {
+            flags: AtomicU8::new(if read_only { READ_ONLY } else { 0 }),
+            pages: AtomicU64::new(pages),
+            held_off_from: AtomicU64::new(NO_PAGE),
+            waiting: Mutex::default(),
+            decided: Condvar::default(),
+        }
     }
 
     /// How many pages the file has.
@@ -50,31 +76,85 @@ impl Gate {
         self.flags.load(Ordering::Acquire) & CLOSED != 0
     }
 
+    /// The file is closed for good. Loads are held off.
+    pub fn set_closed(&self) {
+        self.flags.fetch_or(CLOSED, Ordering::AcqRel);
+    }
+
     /// Neither read-only, poisoned nor closed.
     #[inline]
     pub fn takes_writes(&self) -> bool {
         self.flags.load(Ordering::Relaxed) == 0
     }
 
-    /// Nobody begins to load a page from here on (or may again); a load that has begun is seen by whoever looks at the words next.
-    pub fn set_closed_fenced(&self, closed: bool) {
-        if closed {
-            self.flags.fetch_or(CLOSED, Ordering::Relaxed);
-        } else {
-            self.flags.fetch_and(!CLOSED, Ordering::Relaxed);
-        }
+    /// Nobody begins to load a page from `from` on until the value is dropped; a load that has begun is seen by whoever looks at the words
+    /// next.
+    pub fn hold_off_loads(&self, from: u64) -> HoldOff<'_> {
+        debug_assert!(!self.holds_off(NO_PAGE - 1), "one operation at a time");
+        self.held_off_from.store(from, Ordering::Relaxed);
         // Pairs with the fence in `fence_before_load`.
         fence(Ordering::SeqCst);
-    }
-
-    /// As [`set_closed_fenced`](Self::set_closed_fenced), for pages from `pages` on.
-    pub fn set_pages_fenced(&self, pages: u64) {
-        self.pages.store(pages, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        HoldOff { gate: self }
     }
 
     /// For a thread that has just won the right to load a page, before it asks whether it may.
     pub fn fence_before_load(&self) {
         fence(Ordering::SeqCst);
+    }
+
+    /// Loads of page `number` are held off. If not, what was decided before is in the gate.
+    pub fn holds_off(&self, number: u64) -> bool {
+        // Acquire pairs with the release in the drop of `HoldOff`.
+        number >= self.held_off_from.load(Ordering::Acquire)
+    }
+
+    /// Waits until page `number` may be loaded, or it is decided that it may not. False if that takes longer than until the deadline. The
+    /// caller holds no right to load a page of the file.
+    pub fn wait_until_decided(&self, number: u64, deadline: Instant) -> bool {
+        let mut waiting = self.waiting.lock();
+        while self.holds_off(number) {
+            // Loom knows no time: there all waits end by a notification.
+            if !cfg!(bufpool_loom) && Instant::now() >= deadline {
+                return false;
+            }
+            waiting = self.decided.wait(waiting, Some(deadline));
+        }
+        true
+    }
+
+    /// As waiting, for future number `id`: `waker` is woken when page `number` is no longer held off. False if it is not.
+    pub fn park_future(&self, number: u64, id: u64, waker: &Waker) -> bool {
+        let mut waiting = self.waiting.lock();
+        if !self.holds_off(number) {
+            return false;
+        }
+        match waiting.iter_mut().find(|(other, _)| *other == id) {
+            Some((_, known)) => known.clone_from(waker),
+            None => waiting.push((id, waker.clone())),
+        }
+        true
+    }
+
+    /// Future number `id` no longer waits.
+    pub fn unpark_future(&self, id: u64) {
+        let mut waiting = self.waiting.lock();
+        let found = waiting.iter().position(|(other, _)| *other == id);
+        let waker = found.map(|at| waiting.swap_remove(at));
+        drop(waiting);
+        // Outside the lock: a waker's drop is its executor's code.
+        drop(waker);
+    }
+}
+
+impl Drop for HoldOff<'_> {
+    fn drop(&mut self) {
+        let futures = {
+            let mut waiting = self.gate.waiting.lock();
+            // Release: whoever is let through sees what was decided.
+            self.gate.held_off_from.store(NO_PAGE, Ordering::Release);
+            std::mem::take(&mut *waiting)
+        };
+        self.gate.decided.notify_all();
+        futures.into_iter().for_each(|(_, waker)| waker.wake());
     }
 }

@@ -306,14 +306,29 @@ impl<W: Deref<Target = PageWord>> Drop for Departing<W> {
     }
 }
 
-/// Latches the page, or wins the right to load it, waiting as long as `patience` allows. Also says whether the caller
-/// waited for another thread to load the page.
-#[cold]
+/// As [`acquire_until`], for one wait.
+#[cfg(any(test, bufpool_loom))]
 pub(crate) fn acquire<W>(word: W, want: Want, patience: Patience) -> Result<(Hold<W>, bool), Refusal>
 where
     W: Deref<Target = PageWord> + Copy,
 {
-    let mut deadline = None;
+    acquire_until(word, want, patience, &mut None)
+}
+
+/// Latches the page, or wins the right to load it, waiting as long as `patience` allows. Also says whether the caller
+/// waited for another thread to load the page.
+///
+/// The waits of one access have one deadline, which is known from the first of them on.
+#[cold]
+pub(crate) fn acquire_until<W>(
+    word: W,
+    want: Want,
+    patience: Patience,
+    deadline: &mut Option<Instant>,
+) -> Result<(Hold<W>, bool), Refusal>
+where
+    W: Deref<Target = PageWord> + Copy,
+{
     let mut waited_for_load = false;
     loop {
         let state = match Latch::try_new(word, want) {
@@ -326,7 +341,7 @@ where
             Err(state) => state,
         };
         waited_for_load |= state.is_loading();
-        wait_for_change(&word, state, want, patience, &mut deadline)?;
+        wait_for_change(&word, state, want, patience, deadline)?;
     }
 }
 
@@ -340,12 +355,51 @@ pub(crate) fn acquire_resident<W>(
 where
     W: Deref<Target = PageWord> + Clone,
 {
-    let mut deadline = None;
+    acquire_resident_by(word, want, patience, None)
+}
+
+/// As [`acquire_resident`], waiting until then.
+pub(crate) fn acquire_resident_until<W>(
+    word: W,
+    want: Want,
+    until: Instant,
+) -> Result<Option<Latch<W>>, Refusal>
+where
+    W: Deref<Target = PageWord> + Clone,
+{
+    acquire_resident_by(word, want, Patience::Limit(Duration::ZERO), Some(until))
+}
+
+/// The patience is for a wait whose deadline is not known yet.
+fn acquire_resident_by<W>(
+    word: W,
+    want: Want,
+    patience: Patience,
+    mut deadline: Option<Instant>,
+) -> Result<Option<Latch<W>>, Refusal>
+where
+    W: Deref<Target = PageWord> + Clone,
+{
     loop {
         match Latch::try_new(word.clone(), want) {
             Ok(latch) => return Ok(Some(latch)),
             Err(state) if state.is_absent() => return Ok(None),
             Err(state) => wait_for_change(&word, state, want, patience, &mut deadline)?,
+        }
+    }
+}
+
+/// Waits until nobody holds the page, or it is absent, or the time has come. Keeps nobody from the page meanwhile.
+pub(crate) fn wait_until_free(word: &PageWord, until: Instant) {
+    let place = place_of(word);
+    let mut guard = place.lock.lock();
+    loop {
+        let state = word.state();
+        if state.is_unlatched() || state.is_absent() || Instant::now() >= until {
+            return;
+        }
+        if word.announce(state, Want::Shared) {
+            guard = place.changed.wait(guard, Some(until));
         }
     }
 }

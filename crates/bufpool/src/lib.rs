@@ -30,6 +30,7 @@ mod checkpoint;
 mod checksum;
 mod contexts;
 pub mod docs;
+mod drain;
 mod error;
 mod file;
 mod flush;

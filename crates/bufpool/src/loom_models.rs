@@ -476,7 +476,7 @@ fn closing_with_reads_and_writes_in_flight() {
             thread::spawn(move || {
                 let Ok(loading) = Loading::try_new(&page.word) else { unreachable!("nobody else loads it") };
                 gate.fence_before_load();
-                if gate.is_closed() {
+                if gate.holds_off(0) || gate.is_closed() {
                     return false;
                 }
                 page.write(1);
@@ -485,7 +485,7 @@ fn closing_with_reads_and_writes_in_flight() {
                 true
             })
         };
-        gate.set_closed_fenced(true);
+        let loads = gate.hold_off_loads(0);
         let mut seized = 0;
         for page in [&dirty, &absent] {
             if page.word.state().is_absent() {
@@ -504,6 +504,8 @@ fn closing_with_reads_and_writes_in_flight() {
             page.write(2);
             seized += 1;
         }
+        gate.set_closed();
+        drop(loads);
         let loaded = loader.join().unwrap();
         writer.join().unwrap();
         assert_eq!(seized, 1 + u32::from(loaded));
@@ -511,6 +513,84 @@ fn closing_with_reads_and_writes_in_flight() {
             assert!(page.word.state().is_absent(), "closed with a page in memory");
         }
         assert!(dirty.frame.is_dirty() && dirty.read() == 2);
+    });
+}
+
+/// A load that a file's closing holds off waits for its outcome, whichever that is; and while pages are seized none is loaded.
+#[test]
+fn a_load_that_is_held_off_sees_what_was_decided() {
+    for closes in [false, true] {
+        model(move || {
+            let gate = Arc::new(Gate::new(false, 1));
+            let page = Page::absent();
+            let loader = {
+                let (page, gate) = (Arc::clone(&page), Arc::clone(&gate));
+                thread::spawn(move || {
+                    loop {
+                        let Ok((Hold::Load(loading), _)) = acquire(&page.word, Want::Shared, PATIENT) else {
+                            unreachable!("nobody else loads it")
+                        };
+                        gate.fence_before_load();
+                        if gate.holds_off(0) {
+                            drop(loading);
+                            assert!(gate.wait_until_decided(0, std::time::Instant::now()));
+                            continue;
+                        }
+                        if gate.is_closed() {
+                            return false;
+                        }
+                        page.write(1);
+                        page.frame.occupy(PageId(0));
+                        drop(loading.publish(lease(), Want::Shared));
+                        return true;
+                    }
+                })
+            };
+            let loads = gate.hold_off_loads(0);
+            let held = acquire_resident(&page.word, Want::Exclusive, PATIENT).ok().expect("no deadlock");
+            if closes {
+                let was_loaded = held.is_some();
+                if let Some(held) = held {
+                    page.frame.vacate(false);
+                    held.depart().0.finish();
+                }
+                gate.set_closed();
+                drop(loads);
+                assert_eq!(loader.join().unwrap(), was_loaded);
+                assert!(page.word.state().is_absent(), "closed with a page in memory");
+            } else {
+                drop((held, loads));
+                assert!(loader.join().unwrap(), "an operation that fails is not seen");
+                assert!(page.word.state().is_unlatched());
+            }
+        });
+    }
+}
+
+/// A waker that notes that it was used.
+struct Woken(std::sync::atomic::AtomicBool);
+
+impl std::task::Wake for Woken {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// A future whose load is held off is woken when that is decided.
+#[test]
+fn a_future_that_is_held_off_is_woken() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    model(|| {
+        let gate = Arc::new(Gate::new(false, 1));
+        let loads = gate.hold_off_loads(0);
+        let woken = std::sync::Arc::new(Woken(AtomicBool::new(false)));
+        let future = {
+            let (gate, woken) = (Arc::clone(&gate), std::sync::Arc::clone(&woken));
+            thread::spawn(move || gate.park_future(0, 1, &woken.clone().into()))
+        };
+        drop(loads);
+        let parked = future.join().unwrap();
+        assert!(!parked || woken.0.load(Ordering::Relaxed), "parked for ever");
     });
 }
 
@@ -558,12 +638,6 @@ fn a_dropped_future_in_flight() {
 #[test]
 fn a_future_that_waits_is_woken() {
     use std::sync::atomic::{AtomicBool, Ordering};
-    struct Woken(AtomicBool);
-    impl std::task::Wake for Woken {
-        fn wake(self: std::sync::Arc<Self>) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     model(|| {
         let page = Page::resident();
         let held = latch(&page, Want::Exclusive);

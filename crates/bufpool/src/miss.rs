@@ -38,7 +38,7 @@ use crate::write_back::Departure;
 const FRAME_POLL: Duration = Duration::from_millis(1);
 
 impl PoolShared {
-    /// Brings `page` in for `tenant` and latches it. A wait for a frame ends at the deadline, if there is one, with an error that the
+    /// Brings `page`, which [may be loaded](crate::file::FileShared::check_loadable), in for `tenant` and latches it. A wait for a frame ends at the deadline, if there is one, with an error that the
     /// caller turns into "none".
     pub(crate) fn bring_in<'g>(
         &self,
@@ -51,7 +51,6 @@ impl PoolShared {
     ) -> Result<Latch<&'g PageWord>> {
         let operation = purpose.operation();
         let file = &page.file().shared;
-        file.check_loadable(page.number(), operation)?;
         let Found { mut lease, is_loaded } = self.find_frame(tenant, page, purpose, site, frame_deadline)?;
         self.carry_out_plans();
         if purpose != Purpose::Create {

@@ -22,6 +22,7 @@ use crate::hit_filter::HitFilter;
 use crate::hooks::PageHooks;
 use crate::hot_file::{HotPool, PoolTag};
 use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport, OpenError};
+use crate::latch::far_or_after;
 use crate::log::LogLink;
 use crate::options::{Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions, Shares, check_dirty_limit};
 use crate::owner::Owner;
@@ -95,7 +96,10 @@ pub(crate) struct PoolShared {
     pub dirty_limit: AtomicU64,
     threads_max: u32,
     direct: Direct,
+    /// Set under the policy lock, so that no file is opened behind its back.
     closed: AtomicBool,
+    /// Held by who closes the pool.
+    closing: Mutex<()>,
     /// How many [`PoolHandle`]s there are.
     pub handles: AtomicUsize,
 
@@ -210,6 +214,7 @@ impl Pool {
             threads_max: options.threads_max,
             direct: options.direct,
             closed: AtomicBool::new(false),
+            closing: Mutex::new(()),
             handles: AtomicUsize::new(0),
             frame_waiters: AtomicU32::new(0),
             frame_lock: Mutex::new(()),
@@ -315,8 +320,9 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// The first failure. A poisoned file is closed all the same; a file with latched or pinned pages stays open, and so does the
-    /// pool.
+    /// The first failure. A poisoned file is closed all the same. After any other failure, as that of a page which stays latched or is
+    /// pinned, no file is closed, the pool stays open, and other threads have noticed nothing but perhaps a wait; as [`File::close`].
+    /// [`ErrorKind::LatchTimeout`] also if another thread is closing the pool for so long; [`ErrorKind::PoolClosed`].
     pub fn close(self) -> Result<()> {
         self.shared.close()
     }
@@ -399,6 +405,7 @@ impl Pool {
     ) -> Result<File> {
         let pages = self.shared.check_file(&io, &name, "open file")?;
         let mut policy = self.shared.policy.lock();
+        self.shared.check_open("open file")?;
         let identity = io.identity();
         if let Some(open) = policy.files.iter().flatten().find(|file| file.identity == identity) {
             return Err(already_open(&name, &open.name));
@@ -534,22 +541,23 @@ impl PoolShared {
     }
 
     fn close(&self) -> Result<()> {
-        self.owner.check("close pool")?;
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Err(Error::new(ErrorKind::PoolClosed, "close pool", "the pool was closed"));
-        }
-        let files: Vec<_> = self.policy.lock().files.iter().flatten().cloned().collect();
-        let mut outcome = Ok(());
-        for file in files {
-            outcome = outcome.and(self.close_file(&file));
-        }
-        if self.policy.lock().files.iter().any(Option::is_some) {
-            self.closed.store(false, Ordering::Release);
-            return outcome;
-        }
+        const OPERATION: &str = "close pool";
+        self.owner.check(OPERATION)?;
+        let _one_at_a_time = self.closing.try_lock_until(far_or_after(self.latch_wait)).ok_or_else(|| {
+            let limit = self.latch_wait.as_millis();
+            let message = format!("another thread was closing it for longer than latch_wait_ms = {limit}");
+            Error::new(ErrorKind::LatchTimeout, OPERATION, message)
+        })?;
+        self.check_open(OPERATION)?;
+        let decided = || self.closed.store(true, Ordering::Release);
+        let flushed = loop {
+            if let Some(flushed) = self.close_files(OPERATION, decided)? {
+                break flushed;
+            }
+        };
         self.write_back.stop();
         self.backend.drain();
-        outcome
+        flushed
     }
 
     fn stats(&self) -> Stats {

@@ -122,7 +122,7 @@ impl Tenant {
 pub(crate) struct Begun {
     /// Pages on their way now.
     pub pages: usize,
-    /// The first page for which the tenant's limit, or a lack of clean frames, left no room.
+    /// The first page for which the tenant's limit, or a lack of clean frames, left no room, or that was held off.
     pub refused: Option<u64>,
 }
 
@@ -140,10 +140,14 @@ impl PoolShared {
         let mut numbers = numbers.peekable();
         let mut begun = Begun::default();
         while numbers.peek().is_some() && begun.refused.is_none() {
-            let loads = self.claim_absent(file, &mut numbers);
-            if loads.is_empty() {
-                break;
-            }
+            let loads = match self.claim_absent(file, &mut numbers) {
+                Ok(loads) if loads.is_empty() => break,
+                Ok(loads) => loads,
+                Err(held_off) => {
+                    begun.refused = Some(held_off);
+                    break;
+                }
+            };
             let now = self.load_ahead(account, file, loads);
             begun.pages += now.pages;
             begun.refused = now.refused;
@@ -151,12 +155,13 @@ impl PoolShared {
         begun
     }
 
-    /// Wins the right to load the first absent ones of the pages.
+    /// Wins the right to load the first absent ones of the pages. Fails with the first of them where an operation on the file that is not
+    /// decided yet holds them off.
     fn claim_absent(
         &self,
         file: &Arc<FileShared>,
         numbers: &mut Peekable<impl Iterator<Item = u64>>,
-    ) -> Vec<Load> {
+    ) -> Result<Vec<Load>, u64> {
         let pages = file.gate.pages();
         let mut loads = Vec::with_capacity(numbers.size_hint().0.min(BATCH_PAGES));
         while loads.len() < BATCH_PAGES
@@ -174,10 +179,11 @@ impl PoolShared {
         }
         // A file that is being closed or shortened either sees the words, or is seen here.
         let last = loads.iter().map(|(number, _)| *number).max().unwrap_or(0);
-        if file.check_loadable(last, OPERATION).is_err() {
-            loads.clear();
+        match file.check_loadable(last, OPERATION) {
+            Ok(true) => Ok(loads),
+            Ok(false) => Err(loads.first().map_or(last, |(number, _)| *number)),
+            Err(_) => Ok(Vec::new()),
         }
-        loads
     }
 
     /// Finds frames for pages and hands the transfers to the backend.

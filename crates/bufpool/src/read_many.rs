@@ -170,7 +170,10 @@ impl<'g> Batch<'_, 'g> {
                 }
             }
             if let Ok(loading) = Loading::try_new(word) {
-                page.file().shared.check_loadable(page.number(), OPERATION)?;
+                if !page.file().shared.check_loadable(page.number(), OPERATION)? {
+                    self.busy.push(Busy { index, is_loading: false });
+                    return Ok(false);
+                }
                 self.loads.push(Load { index, page, loading });
                 return Ok(true);
             }
