@@ -15,7 +15,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use bufpool_bench::hits::{
+use bufpool_bench::measure::hits::{
     Array, Contender, Latched, OneLock, OpenPool, Optimistic, PoolKind, PoolPages, Times, Words, take_turns,
     zipf_visits,
 };
@@ -136,7 +136,7 @@ impl Contenders {
 
     #[cfg(feature = "peers")]
     fn quick_cache(&self) -> anyhow::Result<impl Contender> {
-        use bufpool_bench::hits::{Cached, QuickCache};
+        use bufpool_bench::measure::hits::{Cached, QuickCache};
         Cached::<QuickCache>::new(&self.pages, self.pages.pages())
     }
 }
@@ -178,7 +178,7 @@ fn count(name: &str, visits: usize) -> anyhow::Result<[f64; 3]> {
         // The simulation of caches is what counts loads and stores.
         .args(["--tool=callgrind", "--cache-sim=yes", "--callgrind-out-file=/dev/null"])
         // Nothing but the visits, and what they call.
-        .arg("--toggle-collect=<bufpool_bench::hits::*::visit*")
+        .arg("--toggle-collect=<bufpool_bench::measure::hits::*::visit*")
         .arg(std::env::current_exe()?)
         .args([format!("visits={visits}"), name.into()])
         // Under valgrind rings do not complete anything.

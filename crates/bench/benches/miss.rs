@@ -4,8 +4,9 @@
 use criterion::{BenchmarkId, Criterion, Throughput};
 
 use bufpool::{Direct, Io};
-use bufpool_bench::bare_loop::LoopTime;
-use bufpool_bench::random_reads::{self, Asking, RandomReads};
+use bufpool_bench::machine::bare_loop::LoopTime;
+use bufpool_bench::machine::data_file;
+use bufpool_bench::measure::io::{Asking, RandomReads};
 
 const PAGES: u64 = 1 << 15;
 const LISTS: Asking = Asking::Lists(1 << 11);
@@ -22,7 +23,7 @@ fn main() {
 fn compare(criterion: &mut Criterion) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for the data file");
     let path = folder.path().join("random-reads.pages");
-    if let Err(error) = random_reads::build(&path, PAGES, Direct::Require) {
+    if let Err(error) = data_file::build(&path, PAGES, Direct::Require) {
         println!("skipped: {error:#}");
         return;
     }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use bufpool::{Direct, Io, ManagerKind};
-use bufpool_bench::random_reads;
-use bufpool_bench::sequential_reads::{ScanTime, SequentialReads};
+use bufpool_bench::machine::data_file;
+use bufpool_bench::measure::scan::{ScanTime, SequentialReads};
 use criterion::{BenchmarkId, Criterion, Throughput};
 
 /// MiB of the file: twice the pool.
@@ -15,7 +15,7 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for data files");
     let path = folder.path().join("pages");
-    random_reads::build(&path, MIB << 8, Direct::Prefer).expect("a data file");
+    data_file::build(&path, MIB << 8, Direct::Prefer).expect("a data file");
     let mut group = criterion.benchmark_group("scan");
     group.sample_size(10).throughput(Throughput::Bytes(MIB << 20));
     type Side = fn(&mut SequentialReads) -> anyhow::Result<ScanTime>;

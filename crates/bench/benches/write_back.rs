@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bufpool::{Direct, PoolOptions};
-use bufpool_bench::bare_loop::LoopTime;
-use bufpool_bench::page_writes::{Bare, Order, PageWrites, Way};
-use bufpool_bench::random_reads;
+use bufpool_bench::machine::bare_loop::LoopTime;
+use bufpool_bench::machine::data_file;
+use bufpool_bench::measure::write_back::{Bare, Order, PageWrites, Way};
 use criterion::{Criterion, Throughput};
 
 const PAGES: u64 = 1 << 15;
@@ -17,7 +17,7 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for the data file");
     let path = folder.path().join("page-writes.pages");
-    if let Err(error) = random_reads::build(&path, PAGES, Direct::Prefer) {
+    if let Err(error) = data_file::build(&path, PAGES, Direct::Prefer) {
         println!("skipped: {error:#}");
         return;
     }

@@ -3,29 +3,35 @@
 //! This is a library so that tests and criterion benches drive the same code as the commands. It makes
 //! measurements; it decides nothing: every replacement decision is taken by `bufpool-policies`, and every
 //! page moves through `bufpool`.
+//!
+//! Each module uses only modules further down:
+//!
+//! | module | what is in it |
+//! | --- | --- |
+//! | [`commands`] | the command line, and one sub-command a file |
+//! | [`cli`] | flags that several commands share |
+//! | [`experiments`] | published experiments, a folder for each paper, with published values beside ours |
+//! | [`measure`] | what the pool costs, beside a bare loop or other caches: misses, scans, writes, hits |
+//! | [`workload`] | joins, scans, lookups and sorts over real tables in a live pool |
+//! | [`baselines`] | recorded miss ratios of other programs, and where shared traces are |
+//! | [`simulate`] | the simulator: traces against policies |
+//! | [`streams`] | synthetic traces |
+//! | [`trace`] | formats of traces, read and written; the recording of a live run |
+//! | [`output`] | tables, charts, the HTML page, bars of progress |
+//! | [`machine`] | what the machine is and gives: its description, the bare loop, processor time, data files |
+//! | [`rounds`], [`parallel`], [`random`] | measuring in alternating rounds, tasks on threads, seeded random numbers |
 
-pub mod bare_loop;
 pub mod baselines;
 pub mod cli;
 pub mod commands;
-pub mod cpu_time;
 pub mod experiments;
-pub mod hit_latency;
-pub mod hits;
 pub mod machine;
+pub mod measure;
 pub mod output;
-pub mod page_writes;
 pub mod parallel;
-pub mod plot;
-pub mod progress;
 pub mod random;
-pub mod random_reads;
-pub mod read_futures;
-pub mod recording;
-pub mod report;
-pub mod sequential_reads;
+pub mod rounds;
 pub mod simulate;
-pub mod sizes;
 pub mod streams;
 pub mod trace;
 pub mod workload;

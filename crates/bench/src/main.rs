@@ -7,8 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use bufpool_bench::cli::Cli;
-use bufpool_bench::commands;
+use bufpool_bench::commands::{self, Cli};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {

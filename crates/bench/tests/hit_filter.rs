@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bufpool::sim::SimDevice;
 use bufpool::{Context, FileOptions, ManagerKind, PoolOptions, site};
-use bufpool_bench::hits::zipf_visits;
+use bufpool_bench::measure::hits::zipf_visits;
 use bufpool_bench::random::Random;
 use bufpool_bench::trace::{Item, Reader};
 use indicatif::ProgressBar;

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use bufpool::{Direct, Io, IoBackend};
-use bufpool_bench::recording::Recording;
 use bufpool_bench::simulate::{self, By, Setup, simulate};
 use bufpool_bench::trace::Trace;
+use bufpool_bench::trace::recording::Recording;
 use bufpool_bench::workload::{
     self, Database, EXTRA_WORKLOADS, Measurement, Memory, RunOptions, SCHEMES, Scheme, Sizes, WORKLOADS,
     Workload,

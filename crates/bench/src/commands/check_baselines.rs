@@ -10,10 +10,11 @@ use clap::Args;
 
 use crate::baselines::{self, Row};
 use crate::cli::Common;
+use crate::output::progress;
 use crate::output::{Cell, Table};
+use crate::parallel;
 use crate::simulate::{self, NextUses, Scheme, Setup, SimError, Variant};
 use crate::trace::{LoadOptions, Trace};
-use crate::{parallel, progress};
 
 /// Arguments of `bufbench check-baselines`.
 #[derive(Args, Debug)]

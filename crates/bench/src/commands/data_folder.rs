@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::cli::{Common, Direct};
+use crate::cli::Common;
 use crate::workload::{Database, Sizes};
 
 /// A new folder below `--dir`, or below the current folder. Removed when dropped, unless `--keep` was given.
@@ -36,12 +36,7 @@ impl DataFolder {
         if common.keep {
             eprintln!("data files stay in {}", folder.path().display());
         }
-        let direct = match common.direct {
-            Direct::Prefer => bufpool::Direct::Prefer,
-            Direct::Require => bufpool::Direct::Require,
-            Direct::Off => bufpool::Direct::Off,
-        };
-        Ok(Self { folder, direct, seed: common.seed })
+        Ok(Self { folder, direct: common.direct.option(), seed: common.seed })
     }
 
     /// An empty database in a folder of its own in this one.

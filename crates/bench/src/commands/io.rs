@@ -5,17 +5,14 @@ use bufpool::ManagerKind;
 use clap::Args;
 
 use super::data_folder::DataFolder;
-use super::live::Backend;
-use crate::bare_loop::LoopTime;
-use crate::cli::Common;
+use crate::cli::{Backend, Common};
+use crate::machine::bare_loop::LoopTime;
+use crate::machine::data_file;
+use crate::measure::io::{Asking, RandomReads};
 use crate::output::{Cell, Table};
-use crate::progress;
-use crate::random_reads::{self, Asking, RandomReads};
+use crate::rounds::{Spread, alternate};
 
 const COLUMNS: &[&str] = &["depth", "ours_iops", "raw_iops", "ratio", "ours_cpu_us", "raw_cpu_us"];
-
-/// Rounds of each side; the middle one counts.
-const ROUNDS: usize = 7;
 
 /// Arguments of `bufbench io`.
 #[derive(Args, Clone, Debug)]
@@ -57,7 +54,7 @@ pub fn run(args: &IoArgs, common: &Common) -> Result<()> {
     ensure!(!args.depths.is_empty(), "--depth: expected at least one number");
     let folder = DataFolder::new(common)?;
     let path = folder.path().join("random-reads.pages");
-    random_reads::build(&path, args.pages, folder.direct())?;
+    data_file::build(&path, args.pages, folder.direct())?;
     let mut table = Table::new(COLUMNS);
     let asking = if args.futures { Asking::Futures } else { Asking::Lists(args.list) };
     for &depth in &args.depths {
@@ -65,27 +62,12 @@ pub fn run(args: &IoArgs, common: &Common) -> Result<()> {
         let manager = args.managed.then_some(ManagerKind::Auto);
         let mut reads =
             RandomReads::new(&path, depth, folder.direct(), args.backend.io(), manager, asking, common.seed)?;
-        let (ours, bare) = alternate(&mut reads, count, &format!("depth {depth}"))?;
+        let round = || Ok((reads.pool_misses(count)?, reads.bare(count)?));
+        let (ours, bare): (Vec<_>, Vec<_>) = alternate(&format!("depth {depth}"), round)?.into_iter().unzip();
         eprintln!("depth {depth}: backend {}, {}", reads.pool().io().backend, spread(&ours, &bare));
         table.push(row(depth, &ours, &bare));
     }
     Ok(table.print(common.format)?)
-}
-
-/// Alternates the two sides; a first round of each warms up and is dropped.
-fn alternate(reads: &mut RandomReads, count: u64, what: &str) -> Result<(Vec<LoopTime>, Vec<LoopTime>)> {
-    let bar = progress::bar(what, ROUNDS as u64, "rounds");
-    let (mut ours, mut bare) = (Vec::new(), Vec::new());
-    for round in 0..=ROUNDS {
-        let pair = (reads.pool_misses(count)?, reads.bare(count)?);
-        if round > 0 {
-            ours.push(pair.0);
-            bare.push(pair.1);
-            bar.inc(1);
-        }
-    }
-    bar.finish_and_clear();
-    Ok((ours, bare))
 }
 
 fn row(depth: u32, ours: &[LoopTime], bare: &[LoopTime]) -> Vec<Cell> {
@@ -101,16 +83,12 @@ fn row(depth: u32, ours: &[LoopTime], bare: &[LoopTime]) -> Vec<Cell> {
 }
 
 fn median(side: &[LoopTime], measure: fn(&LoopTime) -> f64) -> f64 {
-    let mut values: Vec<f64> = side.iter().map(measure).collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    Spread::of(side.iter().map(measure)).median
 }
 
 /// Least and greatest ratio of operations a second in one round.
 fn spread(ours: &[LoopTime], bare: &[LoopTime]) -> String {
     let ratio = |(ours, bare): (&LoopTime, &LoopTime)| ours.operations_per_s() / bare.operations_per_s();
-    let ratios: Vec<f64> = ours.iter().zip(bare).map(ratio).collect();
-    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-    let greatest = ratios.iter().copied().fold(0.0, f64::max);
-    format!("ratio from {least:.3} to {greatest:.3} in {} rounds", ratios.len())
+    let Spread { least, greatest, .. } = Spread::of(ours.iter().zip(bare).map(ratio));
+    format!("ratio from {least:.3} to {greatest:.3} in {} rounds", ours.len())
 }

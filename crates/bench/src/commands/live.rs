@@ -1,11 +1,11 @@
 //! `bufbench live`: workloads on a live pool, one row for each workload and scheme.
 
 use anyhow::{Result, ensure};
-use bufpool::{Io, IoBackend, Recorder};
-use clap::{Args, ValueEnum};
+use bufpool::Recorder;
+use clap::Args;
 
 use super::data_folder::DataFolder;
-use crate::cli::Common;
+use crate::cli::{Backend, Common};
 use crate::output::{Cell, Table};
 use crate::workload::{self, Database, Measurement, Memory, RunOptions, Scheme, Sizes, Workload};
 
@@ -77,28 +77,6 @@ impl PoolArgs {
             (Some(frames), _) => Memory::Frames(frames),
             (None, Some(bytes)) => Memory::Bytes(bytes),
             (None, None) => Memory::Default,
-        }
-    }
-}
-
-/// I/O backends, as on the command line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Backend {
-    /// io_uring where the kernel allows it, else threads
-    Auto,
-    /// io_uring, or an error
-    Uring,
-    /// Positioned reads and writes on threads
-    Threads,
-}
-
-impl Backend {
-    /// The pool's option for it.
-    pub fn io(self) -> Io {
-        match self {
-            Self::Auto => Io::Auto,
-            Self::Uring => Io::Require(IoBackend::Uring),
-            Self::Threads => Io::Require(IoBackend::Threads),
         }
     }
 }

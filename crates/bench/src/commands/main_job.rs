@@ -6,15 +6,14 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use super::data_folder::DataFolder;
-use super::live::Backend;
-use crate::cli::Common;
+use crate::cli::{Backend, Common};
 use crate::machine::Machine;
+use crate::output::plot::{self, Bars};
+use crate::output::report::Report;
 use crate::output::{Cell, Table, unwritable};
-use crate::plot::{self, Bars};
-use crate::recording::Recording;
-use crate::report::Report;
 use crate::simulate::{self, NextUses, Setup, simulate};
 use crate::trace::Trace;
+use crate::trace::recording::Recording;
 use crate::workload::{
     self, Database, Measurement, Memory, RunOptions, SCHEMES, Scheme, Sizes, WORKLOADS, Workload,
 };

@@ -1,4 +1,4 @@
-//! One sub-command a file; this one only tells which.
+//! The command line: one sub-command a file, and this one tells which.
 
 pub mod check_baselines;
 mod data_folder;
@@ -15,8 +15,62 @@ pub mod sim;
 pub mod write_back;
 
 use anyhow::{Result, bail};
+use clap::{Parser, Subcommand};
 
-use crate::cli::{Cli, Command};
+use self::check_baselines::CheckBaselinesArgs;
+use self::r#gen::GenArgs;
+use self::io::IoArgs;
+use self::live::LiveArgs;
+use self::main_job::MainJobArgs;
+use self::paper::PaperArgs;
+#[cfg(feature = "peers")]
+use self::peers::PeersArgs;
+use self::record::RecordArgs;
+use self::scan::ScanArgs;
+use self::sim::SimArgs;
+use self::write_back::WriteBackArgs;
+use crate::cli::Common;
+
+/// Workloads, traces, the simulator and comparisons for bufpool.
+#[derive(Parser, Debug)]
+#[command(name = "bufbench", version, about)]
+pub struct Cli {
+    /// Flags that every command understands.
+    #[command(flatten)]
+    pub common: Common,
+    /// Flags of the main job.
+    #[command(flatten)]
+    pub main_job: MainJobArgs,
+    /// What to do; without a sub-command, the main job.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// The sub-commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run workloads on a live pool
+    Live(LiveArgs),
+    /// Run one workload and write the trace of its accesses
+    Record(RecordArgs),
+    /// Write a synthetic stream as a trace
+    Gen(GenArgs),
+    /// Play traces to replacement policies
+    Sim(SimArgs),
+    /// Random reads through a pool against a bare io_uring loop on the same file
+    Io(IoArgs),
+    /// Compare a cold sequential scan through a pool with a bare io_uring loop
+    Scan(ScanArgs),
+    /// Run published experiments
+    Paper(PaperArgs),
+    /// Dirty pages through a pool against a bare io_uring loop, and hits beside a writer
+    WriteBack(WriteBackArgs),
+    /// Compare the cost of a page with other caches and a database
+    #[cfg(feature = "peers")]
+    Peers(PeersArgs),
+    /// Compare miss ratios with those of independent implementations
+    CheckBaselines(CheckBaselinesArgs),
+}
 
 /// Does what the command line asks for.
 ///

@@ -7,9 +7,9 @@ use clap::Args;
 
 use crate::cli::Common;
 use crate::experiments::{self, Context, Experiment, Finding, Verdict, application_control};
+use crate::output::progress;
+use crate::output::report::Report;
 use crate::output::{Cell, Table, unwritable};
-use crate::progress;
-use crate::report::Report;
 
 /// Arguments of `bufbench paper`.
 #[derive(Args, Debug)]

@@ -5,11 +5,12 @@ use clap::Args;
 
 use super::data_folder::DataFolder;
 use crate::cli::Common;
-use crate::hits::{
+use crate::measure::hits::{
     Array, Cached, Contender, Foyer, Latched, Moka, MutexLru, OpenPool, Optimistic, PAGE_BYTES, PageDb,
     PoolKind, PoolPages, QuickCache, take_turns, zipf_visits,
 };
 use crate::output::{Cell, Table};
+use crate::rounds::ROUNDS;
 
 const COLUMNS: &[&str] = &["name", "work", "threads", "ns_per_op"];
 /// Pages for hits, all in memory; and for misses, of which one in [`MISS_SHARE`] is.
@@ -18,7 +19,6 @@ const MISS_PAGES: u32 = 1 << 14;
 const MISS_SHARE: u32 = 8;
 const HIT_VISITS: usize = 1 << 19;
 const MISS_VISITS: usize = 1 << 13;
-const ROUNDS: usize = 7;
 
 /// Arguments of `bufbench peers`.
 #[derive(Args, Clone, Debug)]

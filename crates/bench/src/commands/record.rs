@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::live::{self, LiveArgs};
 use crate::cli::Common;
-use crate::recording::Recording;
+use crate::trace::recording::Recording;
 
 /// Arguments of `bufbench record`.
 #[derive(Args, Debug)]

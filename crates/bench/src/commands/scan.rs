@@ -5,12 +5,11 @@ use bufpool::{ManagerKind, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use clap::Args;
 
 use super::data_folder::DataFolder;
-use super::live::Backend;
-use crate::cli::Common;
+use crate::cli::{Backend, Common};
+use crate::machine::data_file;
+use crate::measure::scan::{ScanTime, SequentialReads};
 use crate::output::{Cell, Table};
-use crate::progress;
-use crate::random_reads;
-use crate::sequential_reads::{ScanTime, SequentialReads};
+use crate::rounds::{Spread, alternate};
 
 const COLUMNS: &[&str] = &[
     "page_bytes",
@@ -22,9 +21,6 @@ const COLUMNS: &[&str] = &[
     "ours_cpu_us_per_mib",
     "raw_cpu_us_per_mib",
 ];
-
-/// Rounds of each side; the middle one counts.
-const ROUNDS: usize = 7;
 
 /// Arguments of `bufbench scan`.
 #[derive(Args, Clone, Debug)]
@@ -55,22 +51,13 @@ pub fn run(args: &ScanArgs, common: &Common) -> Result<()> {
     );
     let folder = DataFolder::new(common)?;
     let path = folder.path().join("sequential-reads.pages");
-    random_reads::build(&path, args.mib << 8, folder.direct())?;
+    data_file::build(&path, args.mib << 8, folder.direct())?;
     let mut table = Table::new(COLUMNS);
     for &page_bytes in &args.page_bytes {
         let manager = (!args.unmanaged).then_some(ManagerKind::Auto);
         let mut reads = SequentialReads::new(&path, page_bytes, folder.direct(), args.backend.io(), manager)?;
-        let bar = progress::bar(format!("pages of {page_bytes} bytes"), ROUNDS as u64, "rounds");
-        let mut rounds = Vec::new();
-        for round in 0..=ROUNDS {
-            let pair = (reads.scan()?, reads.bare()?);
-            // The first one warms up.
-            if round > 0 {
-                rounds.push(pair);
-                bar.inc(1);
-            }
-        }
-        bar.finish_and_clear();
+        let rounds =
+            alternate(&format!("pages of {page_bytes} bytes"), || Ok((reads.scan()?, reads.bare()?)))?;
         let stats = reads.pool().stats();
         eprintln!(
             "pages of {page_bytes} bytes: backend {}, {} misses and {} waits for a page on its way in {} accesses, {} wasted",
@@ -86,23 +73,18 @@ pub fn run(args: &ScanArgs, common: &Common) -> Result<()> {
 }
 
 fn row(page_bytes: usize, rounds: &[(ScanTime, ScanTime)]) -> Vec<Cell> {
-    let sorted = |measure: &dyn Fn(&(ScanTime, ScanTime)) -> f64| {
-        let mut values: Vec<f64> = rounds.iter().map(measure).collect();
-        values.sort_by(f64::total_cmp);
-        values
-    };
-    let middle = |values: Vec<f64>| values[values.len() / 2];
-    let ours = middle(sorted(&|(ours, _)| ours.mib_per_s()));
-    let raw = middle(sorted(&|(_, raw)| raw.mib_per_s()));
-    let ratios = sorted(&|(ours, raw)| ours.mib_per_s() / raw.mib_per_s());
+    let spread = |measure: &dyn Fn(&(ScanTime, ScanTime)) -> f64| Spread::of(rounds.iter().map(measure));
+    let ours = spread(&|(ours, _)| ours.mib_per_s()).median;
+    let raw = spread(&|(_, raw)| raw.mib_per_s()).median;
+    let ratios = spread(&|(ours, raw)| ours.mib_per_s() / raw.mib_per_s());
     vec![
         (page_bytes as u64).into(),
         Cell::real(ours, 0),
         Cell::real(raw, 0),
         Cell::Ratio(ours / raw),
-        Cell::Ratio(ratios[0]),
-        Cell::Ratio(ratios[ratios.len() - 1]),
-        Cell::real(middle(sorted(&|(ours, _)| ours.cpu_us_per_mib())), 1),
-        Cell::real(middle(sorted(&|(_, raw)| raw.cpu_us_per_mib())), 1),
+        Cell::Ratio(ratios.least),
+        Cell::Ratio(ratios.greatest),
+        Cell::real(spread(&|(ours, _)| ours.cpu_us_per_mib()).median, 1),
+        Cell::real(spread(&|(_, raw)| raw.cpu_us_per_mib()).median, 1),
     ]
 }

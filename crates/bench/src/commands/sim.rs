@@ -9,13 +9,13 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 
-use crate::cli::Common;
+use crate::cli::{Common, Size};
+use crate::output::plot::{self, Curves, Series};
+use crate::output::progress;
 use crate::output::{Cell, Table, unwritable};
-use crate::plot::{self, Curves, Series};
+use crate::parallel;
 use crate::simulate::{self, By, Counts, NextUses, Outcome, Scheme, Setup, SimError};
-use crate::sizes::Size;
 use crate::trace::{Input, LoadOptions, Trace};
-use crate::{parallel, progress};
 
 /// Arguments of `bufbench sim`.
 #[derive(Args, Debug)]

@@ -6,20 +6,15 @@ use bufpool::PoolOptions;
 use clap::Args;
 
 use super::data_folder::DataFolder;
-use super::live::Backend;
-use crate::bare_loop::LoopTime;
-use crate::cli::Common;
-use crate::cpu_time::Displaced;
-use crate::hit_latency::{HitLatency, HitTimes, Writer};
+use crate::cli::{Backend, Common};
+use crate::machine::bare_loop::LoopTime;
+use crate::machine::cpu_time::Displaced;
+use crate::machine::data_file;
+use crate::measure::write_back::{Bare, HitLatency, HitTimes, OneByteHooks, Order, PageWrites, Way, Writer};
 use crate::output::{Cell, Table};
-use crate::page_writes::{Bare, OneByteHooks, Order, PageWrites, Way};
-use crate::progress;
-use crate::random_reads;
+use crate::rounds::{Spread, alternate};
 
 const COLUMNS: &[&str] = &["work", "unit", "ours", "against", "theirs", "ratio", "least", "greatest"];
-
-/// Rounds of each side; the middle one counts.
-const ROUNDS: usize = 7;
 
 /// Arguments of `bufbench write-back`.
 #[derive(Args, Clone, Debug)]
@@ -55,7 +50,7 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
     let folder = DataFolder::new(common)?;
     let path = folder.path().join("page-writes.pages");
     let (direct, io, seed) = (folder.direct(), args.backend.io(), common.seed);
-    random_reads::build(&path, args.pages, direct)?;
+    data_file::build(&path, args.pages, direct)?;
     let mut table = Table::new(COLUMNS);
     let frames = (args.pages / 8) as u32;
     let bare = |depth, fills| Bare { depth, fills };
@@ -89,10 +84,10 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
             "{work}: backend {}, {by_misses:.3} of the writes by misses, {} frames borrowed; processor time of a page {:.2} us, bare loop {:.2} us",
             writes.pool().io().backend,
             stats.borrowed_frames,
-            median(cpu_us.0),
-            median(cpu_us.1)
+            Spread::of(cpu_us.0).median,
+            Spread::of(cpu_us.1).median
         );
-        table.push(row(work, "pages/s", "bare loop", rounds));
+        table.push(row(work, "pages/s", "bare loop", &rounds));
     }
     let latency = HitLatency::new(&path, direct, io, seed)?;
     for (work, writer) in [
@@ -119,25 +114,15 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
             format!("{:.0} ({gave_way} times, {:.1} ms)", times.p99_ns, waited.as_secs_f64() * 1e3)
         };
         eprintln!("  {}", beside.iter().map(shown).collect::<Vec<_>>().join(", "));
-        table.push(row(work, "ns", "no writer", rounds));
+        table.push(row(work, "ns", "no writer", &rounds));
     }
     Ok(table.print(common.format)?)
 }
 
-/// Alternates two sides; a first round of each warms up and is dropped.
-fn alternate(what: &str, mut round: impl FnMut() -> Result<(f64, f64)>) -> Result<Vec<(f64, f64)>> {
-    let bar = progress::bar(what, ROUNDS as u64, "rounds");
-    round()?;
-    let rounds = (0..ROUNDS).map(|_| round().inspect(|_| bar.inc(1))).collect();
-    bar.finish_and_clear();
-    rounds
-}
-
-fn row(work: &'static str, unit: &'static str, against: &'static str, rounds: Vec<(f64, f64)>) -> Vec<Cell> {
-    let (mut ratios, sides): (Vec<f64>, (Vec<f64>, Vec<f64>)) =
-        rounds.into_iter().map(|(ours, theirs)| (ours / theirs, (ours, theirs))).unzip();
-    let (ours, theirs) = (median(sides.0), median(sides.1));
-    ratios.sort_by(f64::total_cmp);
+fn row(work: &'static str, unit: &'static str, against: &'static str, rounds: &[(f64, f64)]) -> Vec<Cell> {
+    let ratios = Spread::of(rounds.iter().map(|(ours, theirs)| ours / theirs));
+    let ours = Spread::of(rounds.iter().map(|(ours, _)| *ours)).median;
+    let theirs = Spread::of(rounds.iter().map(|(_, theirs)| *theirs)).median;
     vec![
         work.into(),
         unit.into(),
@@ -145,12 +130,7 @@ fn row(work: &'static str, unit: &'static str, against: &'static str, rounds: Ve
         against.into(),
         Cell::real(theirs, 0),
         Cell::Ratio(ours / theirs),
-        Cell::Ratio(ratios[0]),
-        Cell::Ratio(ratios[ratios.len() - 1]),
+        Cell::Ratio(ratios.least),
+        Cell::Ratio(ratios.greatest),
     ]
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

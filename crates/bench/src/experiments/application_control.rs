@@ -8,8 +8,8 @@ use bufpool_policies::classic::PolicyKind;
 
 use super::service::{self, Program, Ran};
 use super::{Context, Experiment, Finding, Verdict};
+use crate::output::plot::{self, Bars, Curves, Series};
 use crate::parallel;
-use crate::plot::{self, Bars, Curves, Series};
 use crate::simulate::{By, Counts, NextUses, Outcome, Scheme, Setup, SimError, simulate};
 use crate::streams::{self, Advice, Settings, find};
 use crate::trace::{Directive, Item, Reference, Trace};

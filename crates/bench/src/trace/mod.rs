@@ -20,6 +20,7 @@ mod lines;
 mod loaded;
 mod numbering;
 mod read;
+pub mod recording;
 mod text;
 mod write;
 

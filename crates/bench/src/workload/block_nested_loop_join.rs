@@ -5,8 +5,11 @@ use std::collections::HashMap;
 use anyhow::Result;
 use bufpool::Policy;
 
+use super::answer::Answer;
+use super::contract::Workload;
+use super::database::{Database, Table};
+use super::session::Session;
 use super::wisconsin::{unique1, unique2};
-use super::{Answer, Database, Session, Table, Workload};
 
 /// Blocks of the outer relation, and so scans of the inner one.
 const BLOCKS: u64 = 10;

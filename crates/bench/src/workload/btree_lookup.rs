@@ -4,9 +4,11 @@ use anyhow::{Context, Result};
 use bufpool::Tenant;
 use bufpool_examples::btree::BTree;
 
-use super::session::random_of;
-use super::{Answer, Database, PAGE_BYTES, Session, Workload};
-use crate::progress;
+use super::answer::Answer;
+use super::contract::Workload;
+use super::database::{Database, PAGE_BYTES};
+use super::session::{Session, random_of};
+use crate::output::progress;
 
 /// Bytes of a tuple beside its 8-byte key.
 const PAYLOAD_BYTES: usize = 120;

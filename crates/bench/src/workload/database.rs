@@ -11,10 +11,11 @@ use bufpool_examples::btree::BTree;
 use bufpool_examples::heap::{HeapFile, Layout, Rid};
 
 use super::wisconsin::{Relation, TUPLE_BYTES};
-use crate::bare_loop::{BareLoop, Transfer};
-use crate::progress;
+use crate::machine::bare_loop::{BareLoop, Transfer};
+use crate::machine::data_file;
+use crate::output::progress;
 use crate::random::Random;
-use crate::random_reads;
+use crate::rounds::Spread;
 
 /// Bytes of a page in every workload: the block of the LRU-SP paper.
 pub const PAGE_BYTES: usize = 8192;
@@ -258,15 +259,13 @@ impl Database {
         let sized =
             built.iter().map(|name| Ok((self.file_pages(name)?, name))).collect::<Result<Vec<_>>>()?;
         let (pages, name) = sized.into_iter().max().context("no data file was built")?;
-        let mut bare = BareLoop::new(random_reads::open(&self.path(name), self.direct)?, PAGE_BYTES, depth)?;
+        let mut bare = BareLoop::new(data_file::open(&self.path(name), self.direct)?, PAGE_BYTES, depth)?;
         let mut random = Random::new(seed);
         let mut round = || {
             let offsets = (0..READS).map(|_| random.below(pages) * PAGE_BYTES as u64);
             anyhow::Ok(bare.run(Transfer::Read, offsets)?.operations_per_s())
         };
-        let mut rounds = [round()?, round()?, round()?];
-        rounds.sort_by(f64::total_cmp);
-        Ok(rounds[1])
+        Ok(Spread::of([round()?, round()?, round()?]).median)
     }
 
     /// The folder of the data files.

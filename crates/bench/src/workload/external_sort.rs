@@ -8,8 +8,11 @@ use anyhow::{Context, Result};
 use bufpool::{Policy, ReadGuard, Tenant};
 use bufpool_examples::heap::{Appender, HeapFile, HeapPage};
 
+use super::answer::Answer;
+use super::contract::Workload;
+use super::database::{Database, Table};
+use super::session::Session;
 use super::wisconsin::{Tuple, unique1, unique2};
-use super::{Answer, Database, Session, Table, Workload};
 
 /// Runs that the input is cut into, each sorted in private memory.
 const RUNS: u64 = 10;

@@ -3,8 +3,11 @@
 use anyhow::Result;
 use bufpool_examples::heap::Rid;
 
+use super::answer::Answer;
+use super::contract::Workload;
+use super::database::{Database, Index, Table};
+use super::session::Session;
 use super::wisconsin::{unique1, unique2};
-use super::{Answer, Database, Index, Session, Table, Workload};
 
 /// Looks up each tuple of the sparse relation in the large one's index on `unique1`; one in five has a partner to fetch.
 ///

@@ -6,10 +6,12 @@ use anyhow::Result;
 use bufpool::Tenant;
 use bufpool_examples::heap::{HeapFile, Rid};
 
-use super::session::random_of;
+use super::answer::Answer;
+use super::contract::Workload;
+use super::database::{Database, Index, IndexTree, Table};
+use super::session::{Session, random_of};
 use super::wisconsin::unique2;
-use super::{Answer, Database, Index, IndexTree, Permutation, Session, Table, Workload};
-use crate::random::Weighted;
+use crate::random::{Permutation, Weighted};
 
 /// Lookups that one thread makes in a row.
 const LOOKUPS_PER_ITEM: u64 = 100;

@@ -6,10 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 
+use super::answer::Answer;
+use super::contract::Workload;
+use super::database::Database;
 use super::lookup::Lookup;
+use super::measurement::Measurement;
 use super::neighbour_mixes::simulate_mixes;
+use super::options::RunOptions;
 use super::read_n::{NEIGHBOUR, Reader, foolish_tenant};
-use super::{Answer, Database, Measurement, RunOptions, Scheme, Session, Workload, run};
+use super::run::run;
+use super::scheme::Scheme;
+use super::session::Session;
+use crate::rounds::{ROUNDS, Spread};
 
 /// The neighbour's accesses for each batch of lookups, when one thread does both.
 const NEIGHBOUR_ACCESSES: u64 = 200;
@@ -17,8 +25,6 @@ const NEIGHBOUR_ACCESSES: u64 = 200;
 const NEIGHBOUR_LIST: u64 = 64;
 /// Threads of the findings, unless more are asked for: enough to keep a device busy.
 const THREADS_MIN: u32 = 9;
-/// Rounds of the findings; the middle one counts.
-const ROUNDS: usize = 7;
 const MIXES: u64 = 1_000;
 const OTHERS: &str = "lookups";
 
@@ -96,9 +102,9 @@ impl Workload for Neighbours {
         let mut text = format!(
             "others beside a foolish neighbour, against beside the same one oblivious ({threads} threads, {rounds} rounds)"
         );
-        write!(text, "\n  misses   {}", Spread::of(misses))?;
+        write!(text, "\n  misses   {}", shown(misses))?;
         if !options.deterministic {
-            write!(text, "\n  elapsed  {}", Spread::of(elapsed))?;
+            write!(text, "\n  elapsed  {}", shown(elapsed))?;
             write!(text, "\n  reads a second beside the fool, all tenants  {:.0}", Spread::of(reads).median)?;
         }
         let mixes = simulate_mixes(MIXES, options.seed)?;
@@ -114,23 +120,9 @@ impl Workload for Neighbours {
 }
 
 /// The median of some ratios, and the outermost of them.
-struct Spread {
-    least: f64,
-    median: f64,
-    greatest: f64,
-}
-
-impl Spread {
-    fn of(mut ratios: Vec<f64>) -> Self {
-        ratios.sort_by(f64::total_cmp);
-        Self { least: ratios[0], median: ratios[ratios.len() / 2], greatest: ratios[ratios.len() - 1] }
-    }
-}
-
-impl std::fmt::Display for Spread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.6} ({:.3} to {:.3})", self.median, self.least, self.greatest)
-    }
+fn shown(ratios: Vec<f64>) -> String {
+    let Spread { least, median, greatest } = Spread::of(ratios);
+    format!("{median:.6} ({least:.3} to {greatest:.3})")
 }
 
 /// Accesses of the neighbour, which starts over at the end of its file.

@@ -3,9 +3,11 @@
 use anyhow::Result;
 use bufpool_examples::heap::{HeapPage, Rid};
 
-use super::session::random_of;
+use super::answer::Answer;
+use super::contract::Workload;
+use super::database::{Database, Index, Table};
+use super::session::{Session, random_of};
 use super::wisconsin::unique2;
-use super::{Answer, Database, Index, Session, Table, Workload};
 
 /// Tuples of a range.
 const RANGE_TUPLES: u64 = 100;

@@ -5,7 +5,10 @@ use std::ops::Range;
 use anyhow::{Result, ensure};
 use bufpool::{File, Policy, Tenant};
 
-use super::{Answer, Database, Session, Workload};
+use super::answer::Answer;
+use super::contract::Workload;
+use super::database::Database;
+use super::session::Session;
 
 /// The paper's cache of 6.4 MB.
 const FRAMES: u64 = 819;

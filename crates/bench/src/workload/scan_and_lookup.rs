@@ -3,9 +3,11 @@
 use anyhow::Result;
 use bufpool_examples::heap::Rid;
 
-use super::session::random_of;
+use super::answer::Answer;
+use super::contract::Workload;
+use super::database::{Database, Index, Table};
+use super::session::{Session, random_of};
 use super::wisconsin::unique2;
-use super::{Answer, Database, Index, Session, Table, Workload};
 
 /// Lookups for each page of the scan.
 const LOOKUPS_PER_PAGE: u64 = 2;

@@ -7,8 +7,10 @@ use anyhow::Result;
 use bufpool::{Pool, Tenant};
 use indicatif::ProgressBar;
 
-use super::run::Start;
-use super::{Answer, Database, Manager, Scheme};
+use super::answer::Answer;
+use super::database::Database;
+use super::measurement::Start;
+use super::scheme::{Manager, Scheme};
 use crate::random::{Random, mix};
 
 /// What a workload runs with.

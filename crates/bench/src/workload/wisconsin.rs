@@ -4,7 +4,7 @@
 //! `unique2` numbers the tuples in the order in which they lie in the file, `unique1` in random order. Both directions are
 //! computed, not stored, so the right answer of every query is known without running it.
 
-use super::permutation::Permutation;
+use crate::random::Permutation;
 
 /// Bytes of a tuple.
 pub const TUPLE_BYTES: usize = 13 * 4 + 3 * STRING_BYTES;

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, opcode, types};
 
-use crate::cpu_time::cpu_time;
+use super::cpu_time::cpu_time;
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,21 +4,23 @@
 //! starts. Contenders take turns in rounds, so that what else the machine does falls on all of them, and each is told by the
 //! median of its rounds.
 
+mod floors;
 #[cfg(feature = "peers")]
 mod peers;
 mod pools;
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use anyhow::Result;
 
+pub use floors::{Array, OneLock, Words};
 #[cfg(feature = "peers")]
 pub use peers::{Cached, Foyer, Moka, MutexLru, PageDb, QuickCache};
 pub use pools::{Latched, OpenPool, Optimistic, PoolKind, PoolPages};
 
-use crate::cpu_time::thread_cpu_time;
+use crate::machine::cpu_time::thread_cpu_time;
 use crate::random::{Random, Weighted};
+use crate::rounds::Spread;
 
 /// Bytes of a page here.
 pub const PAGE_BYTES: usize = 4096;
@@ -74,21 +76,22 @@ pub struct Times {
 impl Times {
     /// The median round.
     pub fn median_ns(&self) -> f64 {
-        let mut sorted = self.rounds_ns.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted[sorted.len() / 2]
+        self.spread_ns().median
     }
 
     /// The quickest and the slowest round.
     pub fn range_ns(&self) -> (f64, f64) {
-        let least = self.rounds_ns.iter().copied().fold(f64::INFINITY, f64::min);
-        (least, self.rounds_ns.iter().copied().fold(0.0, f64::max))
+        let Spread { least, greatest, .. } = self.spread_ns();
+        (least, greatest)
+    }
+
+    fn spread_ns(&self) -> Spread {
+        Spread::of(self.rounds_ns.iter().copied())
     }
 
     /// The median over the rounds of this one's time over the other's in the same round.
     pub fn ratio_to(&self, other: &Times) -> f64 {
-        let ratios = self.rounds_ns.iter().zip(&other.rounds_ns).map(|(own, others)| own / others);
-        Times { name: String::new(), rounds_ns: ratios.collect() }.median_ns()
+        Spread::of(self.rounds_ns.iter().zip(&other.rounds_ns).map(|(own, others)| own / others)).median
     }
 }
 
@@ -148,121 +151,6 @@ fn one_turn(contender: &dyn Contender, visits: &[u32], threads: usize, expected:
         sum_ns += ns;
     }
     Ok(sum_ns / threads as f64)
-}
-
-/// An array of pages, indexed directly: the floor.
-pub struct Array {
-    pages: Vec<[u8; PAGE_BYTES]>,
-    huge: bool,
-}
-
-impl Array {
-    /// `pages` pages with their [`contents`]; if `huge`, in huge pages where the system has them, as a pool's memory is.
-    pub fn new(pages: u32, huge: bool) -> Self {
-        let mut array = Self { pages: Vec::with_capacity(pages as usize), huge };
-        let spare = array.pages.spare_capacity_mut();
-        let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
-        let start = spare.as_mut_ptr().map_addr(|at| at.next_multiple_of(PAGE_BYTES));
-        // SAFETY: the range is within the vector's own allocation, and the advice changes only how it is backed.
-        unsafe { libc::madvise(start.cast(), (spare.len() - 1) * PAGE_BYTES, advice) };
-        for number in 0..pages {
-            let mut page = [0; PAGE_BYTES];
-            page[..8].copy_from_slice(&contents(number).to_le_bytes());
-            array.pages.push(page);
-        }
-        array
-    }
-}
-
-impl Contender for Array {
-    fn name(&self) -> String {
-        if self.huge { "array-huge-pages".into() } else { "array".into() }
-    }
-
-    fn visit(&self, pages: &[u32]) -> Result<u64> {
-        let mut sum = 0_u64;
-        for page in pages {
-            sum = sum.wrapping_add(first_word(&self.pages[*page as usize]));
-        }
-        Ok(sum)
-    }
-}
-
-/// An array with a word for each page, and nothing else: what translation and latch cost on this machine, whoever makes them. A visit
-/// loads the page's word and finds the page by it; latched it adds a holder with one compare-and-swap and takes it away with one
-/// subtraction, otherwise it loads the word again.
-pub struct Words<'a> {
-    array: &'a Array,
-    words: Vec<AtomicU64>,
-    latched: bool,
-}
-
-/// One holder in a word; below is the page's index.
-const HOLDER: u64 = 1 << 32;
-
-impl<'a> Words<'a> {
-    /// Words for the pages of `array`.
-    pub fn new(array: &'a Array, latched: bool) -> Self {
-        let words = (0..array.pages.len() as u64).map(AtomicU64::new).collect();
-        Self { array, words, latched }
-    }
-
-    #[inline(always)]
-    fn first_word_by(&self, word: u64) -> u64 {
-        first_word(&self.array.pages[word as u32 as usize])
-    }
-}
-
-impl Contender for Words<'_> {
-    fn name(&self) -> String {
-        if self.latched { "word-latched".into() } else { "word-checked".into() }
-    }
-
-    fn visit(&self, pages: &[u32]) -> Result<u64> {
-        let mut sum = 0_u64;
-        for page in pages {
-            let word = &self.words[*page as usize];
-            let mut seen = word.load(Ordering::Acquire);
-            if self.latched {
-                while let Err(now) =
-                    word.compare_exchange_weak(seen, seen + HOLDER, Ordering::Acquire, Ordering::Relaxed)
-                {
-                    seen = now;
-                }
-                sum = sum.wrapping_add(self.first_word_by(seen));
-                word.fetch_sub(HOLDER, Ordering::Release);
-            } else {
-                sum = sum.wrapping_add(self.first_word_by(seen));
-                fence(Ordering::Acquire);
-                anyhow::ensure!(word.load(Ordering::Relaxed) == seen, "nobody writes");
-            }
-        }
-        Ok(sum)
-    }
-}
-
-/// A reader-writer lock around one word, read again and again: what threads pay that meet at one lock.
-pub struct OneLock(parking_lot::RwLock<u64>);
-
-impl OneLock {
-    /// Around what page `number` holds.
-    pub fn new(number: u32) -> Self {
-        Self(parking_lot::RwLock::new(contents(number)))
-    }
-}
-
-impl Contender for OneLock {
-    fn name(&self) -> String {
-        "rw-lock".into()
-    }
-
-    fn visit(&self, pages: &[u32]) -> Result<u64> {
-        let mut sum = 0_u64;
-        for _ in pages {
-            sum = sum.wrapping_add(*self.0.read());
-        }
-        Ok(sum)
-    }
 }
 
 /// The first 8 bytes of a page.

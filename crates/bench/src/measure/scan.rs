@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use bufpool::{Direct, File, FileOptions, Io, ManagerKind, Pool, PoolOptions, Tenant};
 
-use crate::bare_loop::{BareLoop, Transfer};
-use crate::cpu_time::cpu_time;
-use crate::random_reads;
+use crate::machine::bare_loop::{BareLoop, Transfer};
+use crate::machine::cpu_time::cpu_time;
+use crate::machine::data_file;
 
 /// Bytes of a read of the bare loop.
 pub const BLOCK_BYTES: usize = 256 << 10;
@@ -71,7 +71,7 @@ impl SequentialReads {
             2 * POOL_BYTES
         );
         let tenant = pool.tenant("scan").manager(manager).open()?;
-        let bare = BareLoop::new(random_reads::open(path, direct)?, BLOCK_BYTES, DEPTH)?;
+        let bare = BareLoop::new(data_file::open(path, direct)?, BLOCK_BYTES, DEPTH)?;
         Ok(Self { pool, tenant, file, bare, bytes })
     }
 

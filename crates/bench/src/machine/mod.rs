@@ -1,4 +1,10 @@
-//! The machine a result was made on: a number without it cannot be compared with another.
+//! The machine by itself: what it is, what its device gives to a bare loop, and what processor time was used.
+//!
+//! A number without the machine that it was made on cannot be compared with another.
+
+pub mod bare_loop;
+pub mod cpu_time;
+pub mod data_file;
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! A random order of 0..n that needs no memory and can be read both ways.
 
-use crate::random::mix;
+use super::mix;
 
 const ROUNDS: u64 = 4;
 

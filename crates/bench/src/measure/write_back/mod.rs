@@ -6,16 +6,20 @@
 //! A pool gets rid of dirty pages in three ways, and each is timed by itself ([`Way`]): what only writes what is there, what writes in order to
 //! make room for new pages, and what makes all durable.
 
+mod hit_latency;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use bufpool::{Direct, File, FileOptions, PageHooks, PageName, Pool, PoolOptions, Tenant};
 
-use crate::bare_loop::{BareLoop, LoopTime, Transfer};
-use crate::cpu_time::cpu_time;
-use crate::random_reads::{self, PAGE_BYTES};
-use crate::workload::Permutation;
+pub use hit_latency::{HitLatency, HitTimes, Writer};
+
+use crate::machine::bare_loop::{BareLoop, LoopTime, Transfer};
+use crate::machine::cpu_time::cpu_time;
+use crate::machine::data_file::{self, PAGE_BYTES};
+use crate::random::Permutation;
 
 /// Bytes of a write of the bare loop where pages are adjacent.
 const RUN_BYTES: usize = 256 << 10;
@@ -88,7 +92,7 @@ pub struct PageWrites {
 }
 
 impl PageWrites {
-    /// A pool of `frames` frames with `options`, under plain LRU, and a bare loop, over the file that [`random_reads::build`] made at `path`.
+    /// A pool of `frames` frames with `options`, under plain LRU, and a bare loop, over the file that [`data_file::build`] made at `path`.
     ///
     /// # Errors
     /// As the pool's; if the file has less than four times as many pages as the pool has frames.
@@ -113,7 +117,7 @@ impl PageWrites {
             Order::Sequential => RUN_BYTES,
         };
         let transfer = if bare.fills { Transfer::FillAndWrite } else { Transfer::Write };
-        let bare = BareLoop::new(random_reads::open(path, direct)?, block_bytes, bare.depth)?;
+        let bare = BareLoop::new(data_file::open(path, direct)?, block_bytes, bare.depth)?;
         // Plain LRU: this is about how pages are written, and not about which.
         let tenant = pool.tenant("writer").manager(None).open()?;
         let shuffled = Permutation::new(pages, seed);

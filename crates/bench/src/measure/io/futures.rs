@@ -76,7 +76,7 @@ mod tests {
     use bufpool::{Direct, FileOptions, PoolOptions};
 
     use super::*;
-    use crate::random_reads::{PAGE_BYTES, build};
+    use crate::machine::data_file::{PAGE_BYTES, build};
 
     #[test]
     fn each_page_is_read_once_whatever_the_depth() {

@@ -3,23 +3,19 @@
 //! Both walk one random order of all pages, each from where the other stopped, so a page comes back only after all others, and
 //! what the pool's manager kept of the round before are its only hits. They do not count as operations.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
+mod futures;
+
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use bufpool::{Direct, File, FileOptions, Io, ManagerKind, Pool, PoolOptions, Tenant};
 
-use crate::bare_loop::{BareLoop, LoopTime, Transfer};
-use crate::cpu_time::cpu_time;
-use crate::read_futures;
-use crate::workload::Permutation;
+use crate::machine::bare_loop::{BareLoop, LoopTime, Transfer};
+use crate::machine::cpu_time::cpu_time;
+use crate::machine::data_file::{self, PAGE_BYTES};
+use crate::random::Permutation;
 
-/// Bytes of a page.
-pub const PAGE_BYTES: usize = 4096;
-/// Bytes of a write while the file is made.
-const BUILD_BYTES: usize = 256 << 10;
 /// Frames of the pool, at least.
 const FRAMES_MIN: u32 = 1 << 10;
 
@@ -46,32 +42,8 @@ pub struct RandomReads {
     next: u64,
 }
 
-/// Writes a file of `pages` pages at `path`, each byte of it, so that reads meet neither holes nor unwritten extents.
-///
-/// # Errors
-/// As the file system's, or where direct I/O is required and impossible.
-pub fn build(path: &Path, pages: u64, direct: Direct) -> Result<()> {
-    let bytes = (pages * PAGE_BYTES as u64).next_multiple_of(BUILD_BYTES as u64);
-    let file = open(path, direct)?;
-    let mut writer = BareLoop::new(file, BUILD_BYTES, 8)?;
-    let written = writer.run(Transfer::Write, (0..bytes).step_by(BUILD_BYTES));
-    written.with_context(|| format!("writing {bytes} bytes to {}", path.display()))?;
-    writer.file().sync_all().with_context(|| format!("fsync {}", path.display()))
-}
-
-/// Opens the file at `path` as the bare loop wants it.
-///
-/// # Errors
-/// As the file system's.
-pub fn open(path: &Path, direct: Direct) -> Result<std::fs::File> {
-    let flags = if direct == Direct::Off { 0 } else { libc::O_DIRECT };
-    let mut options = OpenOptions::new();
-    let opened = options.read(true).write(true).create(true).truncate(false).custom_flags(flags).open(path);
-    opened.with_context(|| format!("open {} for the bare loop", path.display()))
-}
-
 impl RandomReads {
-    /// A pool on `io` and a bare loop over the file that [`build`] made at `path`, with `depth` operations in flight. The
+    /// A pool on `io` and a bare loop over the file that [`data_file::build`] made at `path`, with `depth` operations in flight. The
     /// reading tenant has `manager`, or none.
     ///
     /// # Errors
@@ -98,7 +70,7 @@ impl RandomReads {
             4 * u64::from(frames)
         );
         let tenant = pool.tenant("reader").manager(manager).open()?;
-        let bare = BareLoop::new(open(path, direct)?, PAGE_BYTES, depth)?;
+        let bare = BareLoop::new(data_file::open(path, direct)?, PAGE_BYTES, depth)?;
         Ok(Self {
             pool,
             tenant,
@@ -146,7 +118,7 @@ impl RandomReads {
 
     fn read(&self, pages: &[u64]) -> Result<()> {
         let Asking::Lists(list_pages) = self.asking else {
-            return read_futures::read(&self.tenant, &self.file, pages, self.depth as usize);
+            return futures::read(&self.tenant, &self.file, pages, self.depth as usize);
         };
         if self.depth == 1 {
             for &page in pages {

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{fs, io};
 
+use super::table::{Cell, Table};
 use crate::machine::Machine;
-use crate::output::{Cell, Table};
 
 const STYLE: &str = "
 :root { color-scheme: light; }
@@ -66,7 +66,7 @@ impl Report {
         self.push(&html);
     }
 
-    /// A chart made by [`crate::plot`].
+    /// A chart made by [`super::plot`].
     pub fn chart(&mut self, svg: &str) {
         self.push(&format!("<figure>{svg}</figure>\n"));
     }

@@ -7,9 +7,9 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use bufpool::{Direct, File, FileOptions, Io, Pool, PoolOptions, Tenant};
 
-use crate::cpu_time::Displaced;
+use crate::machine::cpu_time::Displaced;
+use crate::machine::data_file::PAGE_BYTES;
 use crate::random::Random;
-use crate::random_reads::PAGE_BYTES;
 
 /// Pages that are read, all resident.
 const HOT_PAGES: u64 = 2_048;
@@ -50,7 +50,7 @@ pub struct HitLatency {
 }
 
 impl HitLatency {
-    /// On the file that [`random_reads::build`](crate::random_reads::build) made at `path`.
+    /// On the file that [`data_file::build`](crate::machine::data_file::build) made at `path`.
     ///
     /// # Errors
     /// As the pool's; if the file is too small.

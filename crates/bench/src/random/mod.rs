@@ -1,5 +1,9 @@
 //! Seeded random numbers for workloads and streams: the same seed gives the same numbers everywhere.
 
+mod permutation;
+
+pub use permutation::Permutation;
+
 /// A small, fast generator: xoshiro256** (Blackman and Vigna, "Scrambled Linear Pseudorandom Number
 /// Generators"), seeded through SplitMix64. Not for secrets.
 #[derive(Clone, Debug)]

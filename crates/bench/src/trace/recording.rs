@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result};
 use bufpool::{Event, PageId, Recorder};
 
+use super::{Directive, Item, Reference, Writer};
 use crate::output::unwritable;
-use crate::trace::{Directive, Item, Reference, Writer};
 
 /// Where a recording goes; the pool gets its [`recorder`](Self::recorder).
 ///

@@ -1,0 +1,55 @@
+//! Flags that several commands share.
+
+mod io;
+mod size;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub use io::{Backend, Direct};
+pub use size::Size;
+
+use crate::output::Format;
+
+/// Flags that every command understands; one that does not apply is ignored.
+#[derive(Args, Debug, Clone)]
+pub struct Common {
+    /// How the result is printed on standard output
+    #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Seed of everything drawn at random
+    #[arg(long, global = true, default_value_t = 1, value_parser = seed)]
+    pub seed: u64,
+    /// Where data files are made [default: a folder below the current one]
+    #[arg(long, global = true)]
+    pub dir: Option<PathBuf>,
+    /// Keep the data files
+    #[arg(long, global = true)]
+    pub keep: bool,
+    /// How data files are opened
+    #[arg(long, global = true, value_enum, default_value_t = Direct::Require)]
+    pub direct: Direct,
+    /// Threads that work on independent parts of the job [default: one a processor]
+    #[arg(long, global = true, value_parser = jobs)]
+    pub jobs: Option<u32>,
+}
+
+impl Common {
+    /// The number of threads asked for, or one a processor.
+    pub fn jobs(&self) -> usize {
+        match self.jobs {
+            Some(jobs) => jobs as usize,
+            None => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        }
+    }
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+}
+
+fn jobs(text: &str) -> Result<u32, String> {
+    let jobs = text.parse().ok().filter(|jobs| (1..=1024).contains(jobs));
+    jobs.ok_or_else(|| "expected a number of threads from 1 to 1024".to_owned())
+}
