@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bufpool_bench::simulate::{NextUses, Scheme, Setup, simulate};
+use bufpool_bench::simulate::{NextUses, Policy, Setup, simulate};
 use bufpool_bench::streams::{Advice, Settings, find};
 use bufpool_bench::trace::{Item, Reader, Trace};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -54,10 +54,10 @@ fn policies(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(trace.name());
         group.throughput(Throughput::Elements(trace.accesses())).sample_size(10);
         for name in ["lru", "clock", "lru-sp", "opt"] {
-            let scheme: Scheme = name.parse().expect("a known policy");
+            let policy: Policy = name.parse().expect("a known policy");
             group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
                 let setup = Setup::frames(frames);
-                bencher.iter(|| simulate(&trace, scheme, &setup, Some(&next_uses)).expect("a simulation"));
+                bencher.iter(|| simulate(&trace, policy, &setup, Some(&next_uses)).expect("a simulation"));
             });
         }
         group.finish();

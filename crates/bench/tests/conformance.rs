@@ -1,5 +1,5 @@
 //! The simulator against a naive one, on random traces: same hits, misses, evictions, decisions, overrules, mistakes
-//! and vindications for each of three tenants, under every two-level scheme.
+//! and vindications for each of three tenants, under every two-level policy.
 //!
 //! Traces have directives in mid-stream, pins, floors, caps, and blocks that tenants share. Where all frames that a
 //! miss could take are pinned, both have to say so.
@@ -8,7 +8,7 @@ mod oracle;
 
 use std::collections::BTreeMap;
 
-use bufpool_bench::simulate::{By, Counts, Scheme, Setup, simulate};
+use bufpool_bench::simulate::{By, Counts, Policy, Setup, simulate};
 use bufpool_bench::trace::{Directive, Item, Reference, Trace};
 use bufpool_policies::Allocation;
 use bufpool_policies::classic::PolicyKind;
@@ -175,9 +175,9 @@ fn shares(frames: u32) -> impl Strategy<Value = (BTreeMap<u32, u32>, BTreeMap<u3
 }
 
 /// What the simulator finds; none if all frames that a miss could take are pinned.
-fn simulated(items: &[Item], scheme: Scheme, setup: &Setup) -> Option<BTreeMap<u64, Counts>> {
+fn simulated(items: &[Item], policy: Policy, setup: &Setup) -> Option<BTreeMap<u64, Counts>> {
     let trace = Trace::of("random", items.iter().cloned());
-    match simulate(&trace, scheme, setup, None) {
+    match simulate(&trace, policy, setup, None) {
         Ok(outcome) => Some(outcome.counts),
         Err(error) => {
             assert!(error.to_string().contains("pinned"), "{error}");
@@ -190,7 +190,7 @@ fn check(steps: &[Step], setup: &Setup) -> Result<(), TestCaseError> {
     let items = items(steps);
     for allocation in [Allocation::LruSp, Allocation::LruS, Allocation::AllocLru] {
         let expected = Oracle::new(allocation, setup).play(&items).ok();
-        prop_assert_eq!(simulated(&items, Scheme::TwoLevel(allocation), setup), expected, "{:?}", allocation);
+        prop_assert_eq!(simulated(&items, Policy::TwoLevel(allocation), setup), expected, "{:?}", allocation);
     }
     Ok(())
 }
@@ -255,9 +255,9 @@ proptest! {
             counts.values().for_each(|counts| total.add(counts));
             total
         });
-        for scheme in [Scheme::OneLevel(PolicyKind::Lru), Scheme::TwoLevel(Allocation::GlobalLru)] {
-            let found = simulated(&items, scheme, &setup).map(|counts| counts[&0]);
-            prop_assert_eq!(found, expected, "{:?}", scheme);
+        for policy in [Policy::OneLevel(PolicyKind::Lru), Policy::TwoLevel(Allocation::GlobalLru)] {
+            let found = simulated(&items, policy, &setup).map(|counts| counts[&0]);
+            prop_assert_eq!(found, expected, "{:?}", policy);
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use bufpool_bench::simulate::{NextUses, Scheme, Setup, simulate};
+use bufpool_bench::simulate::{NextUses, Policy, Setup, simulate};
 use bufpool_bench::streams::{Advice, Settings, find};
 use bufpool_bench::trace::{LoadOptions, Trace};
 use indicatif::ProgressBar;
@@ -65,13 +65,13 @@ fn trace(name: &str, settings: &[&str], advice: Advice) -> Trace {
 
 /// Bytes for each frame of `FRAMES`, rounded up.
 fn frame_bytes(trace: &Trace, name: &str) -> usize {
-    let scheme: Scheme = name.parse().expect("a known policy");
+    let policy: Policy = name.parse().expect("a known policy");
     let next_uses = NextUses::in_memory(trace).expect("a trace in memory");
     let setup = Setup::frames(FRAMES as u32);
     let mut evictions = 0;
     let bytes = peak_bytes(|| {
         evictions =
-            simulate(trace, scheme, &setup, Some(&next_uses)).expect("a simulation").total().evictions;
+            simulate(trace, policy, &setup, Some(&next_uses)).expect("a simulation").total().evictions;
     });
     assert!(evictions > 2 * FRAMES as u64, "{name}: ghosts and frames must all be in use");
     bytes.saturating_sub(4 * trace.blocks().len() + FIXED_BYTES).div_ceil(FRAMES)
@@ -126,8 +126,8 @@ fn memory_does_not_grow_with_the_length_of_a_trace() {
         peak_bytes(|| {
             let trace = Trace::load(&path, &options, &ProgressBar::hidden()).expect("a trace");
             assert!(!trace.is_in_memory() && trace.accesses() == 1000 * passes);
-            let scheme: Scheme = "lru".parse().expect("a known policy");
-            let outcome = simulate(&trace, scheme, &Setup::frames(100), None).expect("a simulation");
+            let policy: Policy = "lru".parse().expect("a known policy");
+            let outcome = simulate(&trace, policy, &Setup::frames(100), None).expect("a simulation");
             assert_eq!(outcome.total().misses(), 1000 * passes);
         })
     };

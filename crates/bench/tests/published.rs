@@ -4,15 +4,15 @@
 //! OSDI '94. Single programs are loops, whose misses under LRU and MRU have closed forms; the two-program experiment
 //! ReadN is run with a fixed interleaving, three accesses of the foreground to two of the background.
 
-use bufpool_bench::simulate::{By, Counts, Scheme, Setup, simulate};
+use bufpool_bench::simulate::{By, Counts, Policy, Setup, simulate};
 use bufpool_bench::streams::{Advice, Settings, find};
 use bufpool_bench::trace::Trace;
 use bufpool_policies::Allocation;
 use bufpool_policies::classic::PolicyKind;
 
-const LRU: Scheme = Scheme::OneLevel(PolicyKind::Lru);
-const LRU_SP: Scheme = Scheme::TwoLevel(Allocation::LruSp);
-const LRU_S: Scheme = Scheme::TwoLevel(Allocation::LruS);
+const LRU: Policy = Policy::OneLevel(PolicyKind::Lru);
+const LRU_SP: Policy = Policy::TwoLevel(Allocation::LruSp);
+const LRU_S: Policy = Policy::TwoLevel(Allocation::LruS);
 
 /// 6.4, 8, 12 and 16 MB of 8 KB blocks.
 const SIZES: [u32; 4] = [819, 1024, 1536, 2048];
@@ -26,14 +26,14 @@ fn trace(name: &str, set: &[&str], advice: Advice) -> Trace {
     Trace::of(name, stream.items(&settings, advice, 1))
 }
 
-fn misses(trace: &Trace, scheme: Scheme, frames: u32) -> u64 {
-    simulate(trace, scheme, &Setup::frames(frames), None).expect("a simulation").total().misses()
+fn misses(trace: &Trace, policy: Policy, frames: u32) -> u64 {
+    simulate(trace, policy, &Setup::frames(frames), None).expect("a simulation").total().misses()
 }
 
 /// Counts of the foreground and of the background.
-fn both(trace: &Trace, scheme: Scheme, revocation: bool) -> [Counts; 2] {
+fn both(trace: &Trace, policy: Policy, revocation: bool) -> [Counts; 2] {
     let setup = Setup { by: By::Tenant, revocation, ..Setup::frames(819) };
-    let outcome = simulate(trace, scheme, &setup, None).expect("a simulation");
+    let outcome = simulate(trace, policy, &setup, None).expect("a simulation");
     [outcome.counts[&0], outcome.counts[&1]]
 }
 

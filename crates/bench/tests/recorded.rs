@@ -4,25 +4,24 @@
 
 use std::path::Path;
 
-use bufpool_bench::simulate::{NextUses, Scheme, Setup, simulate};
-use bufpool_bench::trace::{LoadOptions, Trace};
-use indicatif::ProgressBar;
+use bufpool_bench::simulate::{NextUses, Policy, Setup, simulate};
+use bufpool_bench::trace::Trace;
 
 const PERCENTS: [u64; 3] = [5, 10, 20];
 
 fn load(name: &str) -> Trace {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
-    Trace::load(&path, &LoadOptions::default(), &ProgressBar::hidden()).unwrap()
+    Trace::open(&path).unwrap()
 }
 
 /// Misses at each size.
 fn misses(trace: &Trace, policy: &str) -> [u64; 3] {
-    let scheme: Scheme = policy.parse().unwrap();
+    let policy: Policy = policy.parse().unwrap();
     let next_uses = NextUses::in_memory(trace).unwrap();
     PERCENTS.map(|percent| {
         let frames = (trace.distinct() * percent / 100) as u32;
         let setup = Setup { revocation: true, ..Setup::frames(frames) };
-        simulate(trace, scheme, &setup, Some(&next_uses)).unwrap().total().misses()
+        simulate(trace, policy, &setup, Some(&next_uses)).unwrap().total().misses()
     })
 }
 

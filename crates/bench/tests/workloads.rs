@@ -58,8 +58,8 @@ fn a_recording_replayed_with_the_same_frames_gives_the_same_misses() {
             let frames = Setup::frames(live.frames);
             let setup = Setup { revocation: true, shared_pages: true, by: By::Tenant, seed: SEED, ..frames };
             let policy = match scheme.manager.kind() {
-                Some(kind) => simulate::Scheme::Managed(kind),
-                None => simulate::Scheme::TwoLevel(scheme.allocation),
+                Some(kind) => simulate::Policy::Managed(kind),
+                None => simulate::Policy::TwoLevel(scheme.allocation),
             };
             let replayed = simulate(&trace, policy, &setup, None).unwrap();
             let counts = replayed.total();

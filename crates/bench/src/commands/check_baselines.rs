@@ -13,8 +13,8 @@ use crate::cli::Common;
 use crate::output::progress;
 use crate::output::{Cell, Table};
 use crate::parallel;
-use crate::simulate::{self, NextUses, Scheme, Setup, SimError, Variant};
-use crate::trace::{LoadOptions, Trace};
+use crate::simulate::{self, NextUses, Policy, Setup, SimError, Variant};
+use crate::trace::Trace;
 
 /// Arguments of `bufbench check-baselines`.
 #[derive(Args, Debug)]
@@ -75,35 +75,35 @@ impl Standard {
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Counterpart {
     standard: Standard,
-    ours: Scheme,
+    ours: Policy,
     /// Ours with those departures switched that make it differ.
-    switched: Option<Scheme>,
+    switched: Option<Policy>,
 }
 
 /// Which of our policies a name in the files stands for, and how close it has to be.
 fn counterpart(name: &str) -> Option<Counterpart> {
     let (standard, ours, switched) = match name {
-        "OPT" => (Standard::Exact, Scheme::Opt, None),
-        "LRU" => (Standard::Exact, Scheme::OneLevel(PolicyKind::Lru), None),
-        "FIFO" => (Standard::Exact, Scheme::OneLevel(PolicyKind::Fifo), None),
-        "CLOCK" => (Standard::Exact, Scheme::OneLevel(PolicyKind::Clock), None),
-        "MRU_own" => (Standard::Exact, Scheme::OneLevel(PolicyKind::Mru), None),
-        "LFU" => (Standard::Close, Scheme::OneLevel(PolicyKind::Lfu), None),
-        "2Q" => (Standard::Close, Scheme::OneLevel(PolicyKind::TwoQueue), None),
-        "ARC" => (Standard::Close, Scheme::OneLevel(PolicyKind::Arc), None),
-        "SIEVE" => (Standard::Close, Scheme::OneLevel(PolicyKind::Sieve), None),
-        "S3-FIFO" | "S3FIFO" => (Standard::Close, Scheme::OneLevel(PolicyKind::S3Fifo), None),
+        "OPT" => (Standard::Exact, Policy::Opt, None),
+        "LRU" => (Standard::Exact, Policy::OneLevel(PolicyKind::Lru), None),
+        "FIFO" => (Standard::Exact, Policy::OneLevel(PolicyKind::Fifo), None),
+        "CLOCK" => (Standard::Exact, Policy::OneLevel(PolicyKind::Clock), None),
+        "MRU_own" => (Standard::Exact, Policy::OneLevel(PolicyKind::Mru), None),
+        "LFU" => (Standard::Close, Policy::OneLevel(PolicyKind::Lfu), None),
+        "2Q" => (Standard::Close, Policy::OneLevel(PolicyKind::TwoQueue), None),
+        "ARC" => (Standard::Close, Policy::OneLevel(PolicyKind::Arc), None),
+        "SIEVE" => (Standard::Close, Policy::OneLevel(PolicyKind::Sieve), None),
+        "S3-FIFO" | "S3FIFO" => (Standard::Close, Policy::OneLevel(PolicyKind::S3Fifo), None),
         "W-TinyLFU" | "WTINYLFU" => (
             Standard::Close,
-            Scheme::OneLevel(PolicyKind::WTinyLfu),
-            Some(Scheme::Variant(Variant::WTinyLfuLibCacheSim)),
+            Policy::OneLevel(PolicyKind::WTinyLfu),
+            Some(Policy::Variant(Variant::WTinyLfuLibCacheSim)),
         ),
         "LIRS_author" => (
             Standard::NoWorse,
-            Scheme::OneLevel(PolicyKind::Lirs),
-            Some(Scheme::Variant(Variant::LirsUnbounded)),
+            Policy::OneLevel(PolicyKind::Lirs),
+            Some(Policy::Variant(Variant::LirsUnbounded)),
         ),
-        "LIRS" => (Standard::Close, Scheme::Variant(Variant::LirsLibCacheSim), None),
+        "LIRS" => (Standard::Close, Policy::Variant(Variant::LirsLibCacheSim), None),
         _ => return None,
     };
     Some(Counterpart { standard, ours, switched })
@@ -187,14 +187,14 @@ fn compare(rows: Vec<Row>, traces: &BTreeMap<String, PathBuf>, common: &Common) 
     let mut compared = Vec::new();
     for (name, rows) in by_trace {
         let path = traces.get(&name).with_context(|| format!("expected a trace {name} beside the others"))?;
-        let mut trace = Trace::load(path, &LoadOptions::default(), &indicatif::ProgressBar::hidden())?;
+        let mut trace = Trace::open(path)?;
         name_blocks(&mut trace, &rows);
         let next_uses = NextUses::in_memory(&trace)?;
         let ratios = parallel::map(rows.len(), common.jobs(), |number| {
             let with = counterpart(&rows[number].policy).expect("only known policies are compared");
             let setup = Setup::frames(rows[number].frames);
-            let ratio = |scheme| -> Result<f64, SimError> {
-                let outcome = simulate::simulate(&trace, scheme, &setup, Some(&next_uses))?;
+            let ratio = |policy| -> Result<f64, SimError> {
+                let outcome = simulate::simulate(&trace, policy, &setup, Some(&next_uses))?;
                 Ok(outcome.total().misses() as f64 / trace.accesses() as f64)
             };
             let ours = ratio(with.ours).and_then(|ours| Ok((ours, with.switched.map(ratio).transpose()?)));

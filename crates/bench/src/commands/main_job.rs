@@ -158,7 +158,7 @@ impl Bound {
     /// Pages that OPT reads with that many frames.
     fn reads(&self, frames: u32) -> Result<u64> {
         let outcome =
-            simulate(&self.trace, simulate::Scheme::Opt, &Setup::frames(frames), Some(&self.next_uses))?;
+            simulate(&self.trace, simulate::Policy::Opt, &Setup::frames(frames), Some(&self.next_uses))?;
         Ok(outcome.total().misses() - self.creations)
     }
 }

@@ -14,7 +14,7 @@ use crate::output::plot::{self, Curves, Series};
 use crate::output::progress;
 use crate::output::{Cell, Table, unwritable};
 use crate::parallel;
-use crate::simulate::{self, By, Counts, NextUses, Outcome, Scheme, Setup, SimError};
+use crate::simulate::{self, By, Counts, NextUses, Outcome, Policy, Setup, SimError};
 use crate::trace::{Input, LoadOptions, Trace};
 
 /// Arguments of `bufbench sim`.
@@ -25,7 +25,7 @@ pub struct SimArgs {
     pub traces: Vec<PathBuf>,
     /// Policies, separated by commas
     #[arg(long, required = true, value_delimiter = ',', value_name = "NAME")]
-    pub policy: Vec<Scheme>,
+    pub policy: Vec<Policy>,
     /// Cache sizes, separated by commas: frames, or shares of the distinct blocks such as 5%
     #[arg(long, required = true, value_delimiter = ',', value_name = "SIZE")]
     pub frames: Vec<Size>,
@@ -91,7 +91,7 @@ impl FromStr for Share {
 
 /// One run of a trace.
 struct Run {
-    scheme: Scheme,
+    policy: Policy,
     setup: Setup,
     /// Whether it has rows in the table; others are only drawn.
     is_listed: bool,
@@ -168,25 +168,25 @@ fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Vec<Run> {
         shared_account: args.shared_account == Switch::On,
     };
     let sized = &|size: &Size| Setup { frames: size.frames(trace.distinct()), ..setup.clone() };
-    let with = |scheme: Scheme, is_listed: bool| {
-        args.frames.iter().map(move |size| Run { scheme, setup: sized(size), is_listed }).collect::<Vec<_>>()
+    let with = |policy: Policy, is_listed: bool| {
+        args.frames.iter().map(move |size| Run { policy, setup: sized(size), is_listed }).collect::<Vec<_>>()
     };
-    let mut runs: Vec<Run> = args.policy.iter().flat_map(|&scheme| with(scheme, true)).collect();
-    if args.plot.is_some() && !args.policy.contains(&Scheme::Opt) {
-        runs.extend(with(Scheme::Opt, false));
+    let mut runs: Vec<Run> = args.policy.iter().flat_map(|&policy| with(policy, true)).collect();
+    if args.plot.is_some() && !args.policy.contains(&Policy::Opt) {
+        runs.extend(with(Policy::Opt, false));
     }
     runs
 }
 
 fn simulate_all(args: &SimArgs, common: &Common, trace: &Trace, runs: &[Run]) -> Result<Vec<Outcome>> {
-    let needs_opt = runs.iter().any(|run| run.scheme == Scheme::Opt);
+    let needs_opt = runs.iter().any(|run| run.policy == Policy::Opt);
     let next_uses = if needs_opt { Some(next_uses(args, trace)?) } else { None };
     let bar = progress::bar(format!("simulating {}", trace.name()), runs.len() as u64, "runs");
     let outcomes = parallel::map(runs.len(), common.jobs(), |number| {
-        let Run { scheme, setup, .. } = &runs[number];
-        let outcome = simulate::simulate(trace, *scheme, setup, next_uses.as_ref());
+        let Run { policy, setup, .. } = &runs[number];
+        let outcome = simulate::simulate(trace, *policy, setup, next_uses.as_ref());
         bar.inc(1);
-        outcome.with_context(|| format!("policy {}, {} frames", scheme.name(), setup.frames))
+        outcome.with_context(|| format!("policy {}, {} frames", policy.name(), setup.frames))
     });
     bar.finish_and_clear();
     outcomes.into_iter().collect()
@@ -212,9 +212,9 @@ fn next_uses(args: &SimArgs, trace: &Trace) -> Result<NextUses> {
 fn chart(trace: &Trace, runs: &[Run], outcomes: &[Outcome]) -> Curves {
     let mut series: Vec<Series> = Vec::new();
     for (run, outcome) in runs.iter().zip(outcomes) {
-        let name = run.scheme.name();
+        let name = run.policy.name();
         let at = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
-            let is_bound = run.scheme == Scheme::Opt;
+            let is_bound = run.policy == Policy::Opt;
             series.push(Series { name: name.to_owned(), points: Vec::new(), is_bound });
             series.len() - 1
         });
@@ -245,7 +245,7 @@ fn push_rows(table: &mut Table, keyed: bool, trace: &Trace, run: &Run, outcome: 
 fn cells(trace: &Trace, run: &Run, counts: &Counts) -> [Cell; COLUMNS.len() - 1] {
     [
         Cell::text(trace.name()),
-        Cell::text(run.scheme.name()),
+        Cell::text(run.policy.name()),
         u64::from(run.setup.frames).into(),
         counts.accesses.into(),
         trace.distinct().into(),

@@ -1,7 +1,7 @@
 //! A two-level simulation driven access by access, for models in which time decides who comes next.
 
 use super::two_level::TwoLevelRun;
-use super::{By, Counts, Scheme, Setup, SimError};
+use super::{By, Counts, Policy, Setup, SimError};
 use crate::trace::{Act, Batch, Directive, Place, Reference, Replay, Trace};
 
 /// A cache that is asked one access at a time, in any order of the accesses of a trace.
@@ -20,10 +20,10 @@ impl<'a> Stepper<'a> {
     ///
     /// # Panics
     ///
-    /// If `scheme` is not a two-level scheme.
-    pub fn new(trace: &'a Trace, scheme: Scheme, setup: &Setup) -> Result<Self, SimError> {
-        let Scheme::TwoLevel(allocation) = scheme else {
-            panic!("{} is not a two-level scheme", scheme.name())
+    /// If `policy` is not a two-level policy.
+    pub fn new(trace: &'a Trace, policy: Policy, setup: &Setup) -> Result<Self, SimError> {
+        let Policy::TwoLevel(allocation) = policy else {
+            panic!("{} is not a two-level policy", policy.name())
         };
         let setup = Setup { by: By::Tenant, ..setup.clone() };
         Ok(Self { trace, run: TwoLevelRun::with_pins(trace, &setup, allocation)?, accesses: 0 })

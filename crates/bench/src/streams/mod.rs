@@ -90,6 +90,18 @@ pub fn find(name: &str) -> Option<&'static Stream> {
     all().find(|stream| stream.name == name)
 }
 
+/// All steps of the stream `name` with the settings `set`, each `KEY=VALUE`.
+///
+/// # Panics
+///
+/// If there is no such stream or setting.
+pub fn items(name: &str, set: &[&str], advice: Advice, seed: u64) -> Vec<Item> {
+    let stream = find(name).expect("a known stream");
+    let mut settings = Settings::of(stream);
+    set.iter().for_each(|assignment| settings.set(assignment).expect("a valid setting"));
+    stream.items(&settings, advice, seed)
+}
+
 impl Stream {
     /// Emits every step of the stream to `emit`.
     ///

@@ -81,6 +81,15 @@ pub trait Replay {
 }
 
 impl Trace {
+    /// [`load`](Self::load) with default options, without showing progress.
+    ///
+    /// # Errors
+    ///
+    /// As those of `load`.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        Self::load(path, &LoadOptions::default(), &ProgressBar::hidden())
+    }
+
     /// Reads a trace once and prepares it; `progress` advances with the bytes read.
     ///
     /// # Errors
@@ -620,7 +629,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.txt");
         std::fs::write(&path, "# head\n4\n!pin 4\n5\n").unwrap();
-        let trace = Trace::load(&path, &LoadOptions::default(), &ProgressBar::hidden()).unwrap();
+        let trace = Trace::open(&path).unwrap();
         assert_eq!(trace.place_of(0), Some(Place::Line(2)));
         assert_eq!(trace.place_of(1), Some(Place::Line(4)));
         assert_eq!(trace.place_of(2), None);
@@ -632,7 +641,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.txt");
         std::fs::write(&path, "4\n!pin 4\n!unpin 4\n!unpin 4\n").unwrap();
-        let error = Trace::load(&path, &LoadOptions::default(), &ProgressBar::hidden()).unwrap_err();
+        let error = Trace::open(&path).unwrap_err();
         assert!(
             error.to_string().ends_with("line 4: expected a block that is pinned, found !unpin 4"),
             "{error}"

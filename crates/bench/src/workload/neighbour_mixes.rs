@@ -10,7 +10,7 @@ use bufpool_policies::classic::PolicyKind;
 
 use super::session::random_of;
 use crate::random::{Random, Weighted};
-use crate::simulate::{By, Scheme, Setup, simulate};
+use crate::simulate::{By, Policy, Setup, simulate};
 use crate::trace::{Directive, Item, Reference, Trace};
 
 /// Accesses of a mix.
@@ -107,7 +107,7 @@ impl Mix {
         }
         let setup = Setup { revocation: true, by: By::Tenant, ..Setup::frames(self.frames) };
         let trace = Trace::of("mix", items);
-        let outcome = simulate(&trace, Scheme::TwoLevel(Allocation::LruSp), &setup, None)?;
+        let outcome = simulate(&trace, Policy::TwoLevel(Allocation::LruSp), &setup, None)?;
         let managed = outcome.counts.iter().filter(|(tenant, _)| **tenant != u64::from(FOOL));
         Ok(managed.map(|(_, counts)| counts.misses()).sum())
     }

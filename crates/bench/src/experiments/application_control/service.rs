@@ -11,7 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::simulate::{Counts, Scheme, Setup, SimError, Stepper};
+use crate::simulate::{Counts, Policy, Setup, SimError, Stepper};
 use crate::trace::{Directive, Item, Reference, Trace};
 
 /// Time to serve a request whose block follows the one served before, in milliseconds.
@@ -51,12 +51,12 @@ const BLOCKS_MAX: u64 = 1 << 32;
 ///
 /// # Panics
 ///
-/// If `scheme` is not a two-level scheme.
-pub fn run(programs: &[Program], scheme: Scheme, setup: &Setup) -> Result<Vec<Ran>, SimError> {
+/// If `policy` is not a two-level policy.
+pub fn run(programs: &[Program], policy: Policy, setup: &Setup) -> Result<Vec<Ran>, SimError> {
     let items: Vec<Vec<Item>> =
         (0..).zip(programs).map(|(tenant, program)| placed(&program.items, tenant)).collect();
     let trace = Trace::of("programs", items.iter().flatten().cloned());
-    let mut office = Office::new(programs, &items, Stepper::new(&trace, scheme, setup)?);
+    let mut office = Office::new(programs, &items, Stepper::new(&trace, policy, setup)?);
     (0..programs.len()).try_for_each(|program| office.compute(program, 0.0))?;
     while let Some(Reverse(event)) = office.events.pop() {
         office.happen(event)?;
@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn elapsed_s(programs: &[Program]) -> Vec<f64> {
-        let ran = run(programs, Scheme::TwoLevel(Allocation::LruSp), &Setup::frames(10)).unwrap();
+        let ran = run(programs, Policy::TwoLevel(Allocation::LruSp), &Setup::frames(10)).unwrap();
         ran.iter().map(|ran| ran.elapsed_s).collect()
     }
 
@@ -255,7 +255,7 @@ mod tests {
     fn programs_share_nothing_but_frames() {
         let ran = run(
             &[program(&[1, 1], 1.0, 0), program(&[1, 1], 1.0, 0)],
-            Scheme::TwoLevel(Allocation::LruSp),
+            Policy::TwoLevel(Allocation::LruSp),
             &Setup::frames(10),
         )
         .unwrap();

@@ -1,0 +1,76 @@
+//! Why a simulation could not be carried out.
+
+use std::{error, fmt, io};
+
+use bufpool_policies::DirectoryError;
+
+use crate::trace::{Place, Trace, TraceError};
+
+/// A simulation that could not be carried out.
+#[derive(Debug)]
+pub enum SimError {
+    /// Something is wrong with the trace, or cannot be done as it says.
+    Trace(TraceError),
+    /// Frames, floors and caps do not fit together.
+    Directory(DirectoryError),
+    /// A floor or cap of a tenant that the trace does not have.
+    UnknownTenant {
+        /// The trace's name.
+        trace: String,
+        /// The tenant named.
+        tenant: u32,
+    },
+    /// The file of next uses failed.
+    Scratch(io::Error),
+}
+
+impl SimError {
+    /// The access with index `access` found every frame that it could take pinned.
+    pub(super) fn all_pinned(trace: &Trace, access: u64, block: u32, frames: u32) -> Self {
+        let place = trace.place_of(access).unwrap_or(Place::File);
+        let block = trace.blocks()[block as usize];
+        let message = format!(
+            "block {block} needs a frame, and each of the {frames} frames is pinned, protected by a floor or beyond \
+             its tenant's cap; expected fewer pins, lower floors or more frames"
+        );
+        Self::Trace(TraceError::refused(trace.path(), place, message))
+    }
+}
+
+impl fmt::Display for SimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trace(error) => error.fmt(f),
+            Self::Directory(error) => error.fmt(f),
+            Self::UnknownTenant { trace, tenant } => {
+                write!(f, "--floor, --cap: expected a tenant of trace {trace}, found {tenant}")
+            }
+            Self::Scratch(_) => f.write_str(
+                "--scratch: the next uses of OPT cannot be written or read, expected a folder that exists, may be \
+                 written to, and has 8 bytes free for each access",
+            ),
+        }
+    }
+}
+
+impl error::Error for SimError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::Trace(error) => error.source(),
+            Self::Scratch(error) => Some(error),
+            Self::Directory(_) | Self::UnknownTenant { .. } => None,
+        }
+    }
+}
+
+impl From<TraceError> for SimError {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(error)
+    }
+}
+
+impl From<DirectoryError> for SimError {
+    fn from(error: DirectoryError) -> Self {
+        Self::Directory(error)
+    }
+}

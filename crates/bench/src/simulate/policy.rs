@@ -1,0 +1,59 @@
+//! What can be simulated: one policy over all frames, or a ledger over tenants with managers below it.
+
+use std::str::FromStr;
+
+use bufpool_policies::classic::PolicyKind;
+use bufpool_policies::{Allocation, ManagerKind};
+
+use super::variant::Variant;
+
+/// What decides which block goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Policy {
+    /// One policy over all frames; tenants and directives other than pins mean nothing to it.
+    OneLevel(PolicyKind),
+    /// The same with the rules of another program.
+    Variant(Variant),
+    /// Belady's optimum over all frames.
+    Opt,
+    /// A ledger over all tenants, and each tenant's priority levels below it.
+    TwoLevel(Allocation),
+    /// LRU-SP over all tenants, and a manager that needs no directives for each of them until it gives one.
+    Managed(ManagerKind),
+}
+
+impl Policy {
+    /// The name that [`FromStr`] reads.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OneLevel(kind) => kind.name(),
+            Self::Variant(variant) => variant.name(),
+            Self::Opt => "opt",
+            Self::TwoLevel(Allocation::GlobalLru) => "global-lru",
+            Self::TwoLevel(Allocation::AllocLru) => "alloc-lru",
+            Self::TwoLevel(Allocation::LruS) => "lru-s",
+            Self::TwoLevel(Allocation::LruSp) => "lru-sp",
+            Self::Managed(kind) => kind.name(),
+        }
+    }
+
+    /// All policies that users can name, in the order they are listed.
+    pub fn all() -> impl Iterator<Item = Policy> {
+        let two_level = [Allocation::LruSp, Allocation::AllocLru, Allocation::LruS].map(Self::TwoLevel);
+        let managed = ManagerKind::ALL.into_iter().map(Self::Managed);
+        let variants = Variant::ALL.into_iter().map(Self::Variant);
+        let one_level = PolicyKind::ALL.into_iter().map(Self::OneLevel).chain([Self::Opt]).chain(variants);
+        one_level.chain(two_level).chain(managed)
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::all().find(|policy| policy.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = Self::all().map(Self::name).collect();
+            format!("expected one of the policies {}", known.join(" "))
+        })
+    }
+}
