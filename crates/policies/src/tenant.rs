@@ -3,7 +3,6 @@
 //! A tenant has an account of its own, or is a member of the *commons*, the account of those that want nothing of their own.
 
 use crate::{
-    allocation::revocation::Revocation,
     frame_table::{LEDGER, List},
     ids::AccountId,
     manager::Control,
@@ -95,7 +94,8 @@ pub(crate) struct Account {
     /// Its part of the ledger, by stamp.
     pub ledger: List<LEDGER>,
     pub control: Control,
-    pub revocation: Revocation,
+    /// Its manager is not asked for now, because it was wrong too often.
+    pub is_revoked: bool,
     /// Frames that no other account can take.
     pub floor_frames: u32,
     /// Frames it may not exceed.
@@ -105,11 +105,11 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    pub fn new(cap_frames: u32, revocation: Revocation) -> Self {
+    pub fn new(cap_frames: u32) -> Self {
         Self {
             ledger: List::default(),
             control: Control::None,
-            revocation,
+            is_revoked: false,
             floor_frames: 0,
             cap_frames,
             is_vacant: false,
@@ -118,7 +118,7 @@ impl Account {
 
     /// Whether the manager is asked when the account is to give up a frame.
     pub fn is_consulted(&self) -> bool {
-        self.control.is_managed() && !self.revocation.is_revoked()
+        self.control.is_managed() && !self.is_revoked
     }
 
     /// Whether other accounts may take a frame from it.

@@ -1,4 +1,4 @@
-//! LRU-SP's bookkeeping: swapping and placeholders.
+//! LRU-SP: swapping and placeholders.
 //!
 //! Paper: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI '94. The
 //! removal rules and the retarget rule follow from the shadow argument: give each resident frame a *shadow block*,
@@ -6,93 +6,154 @@
 //! through shadows is exactly the list that plain LRU of the same size would hold, so every other tenant hits and
 //! misses as it would there.
 //!
-//! A placeholder X -> A dies when, and only when: X misses and it is used; A is referenced (a vindication); A is
-//! evicted; A overrules again; X's identity ends, and then A also moves to the ledger's head.
+//! A placeholder X -> A dies when, and only when: X comes in, and if a process missed on it, the overrule was a mistake;
+//! A is referenced (a vindication); A is evicted; A overrules again; X's identity ends, or A's owner closes, and then A
+//! also moves to the ledger's head.
 
+use super::{Allocate, Arrival, Ledger, placeholders::Placeholders, revocation::Revocation};
 use crate::{
-    allocation::Allocation,
-    directory::Directory,
-    frame_table::{Claim, LEDGER},
+    frame_table::{Claim, LEDGER, NONE},
     ids::{AccountId, PageId},
 };
 
-impl Directory {
-    /// `victim` goes instead of `candidate`, a block of the same account.
-    pub(crate) fn overrule(&mut self, candidate: u32, victim: u32) {
-        let owner = self.frames[candidate].owner;
-        self.tenants[owner.index()].stats.overrules += 1;
-        if self.allocation == Allocation::AllocLru {
-            return;
-        }
-        self.swap(self.account(owner), candidate, victim);
-        if self.allocation != Allocation::LruSp {
-            return;
-        }
-        // The candidate's previous claim lapses; a new one is made.
-        self.settle_claim(candidate, false);
-        // Retarget: whoever has a claim on the victim's frame has it on the candidate's from now on. Making a
-        // placeholder for the victim instead broke the protection of others in a third of random runs.
-        let passed_on = self.frames[victim].claim;
-        let claim = if passed_on == Claim::None { Claim::Judged } else { passed_on };
-        let absent = self.drop_placeholder(victim).unwrap_or(self.frames[victim].page);
-        self.make_placeholder(absent, candidate, claim);
-    }
+pub(crate) struct LruSp {
+    placeholders: Placeholders,
+    /// Per account: what its manager's overrules came to.
+    revocations: Vec<Revocation>,
+    frames: u32,
+    /// Whether managers that keep being wrong lose their say.
+    revokes: bool,
+}
 
-    /// Exchanges the ledger positions of two blocks of `account`.
-    pub(crate) fn swap(&mut self, account: AccountId, a: u32, b: u32) {
-        let ledger = &mut self.accounts[account.index()].ledger;
-        let at_head = [a, b].contains(&ledger.head);
-        ledger.swap(&mut self.frames, a, b);
-        let stamp = self.frames[a].stamp;
-        self.frames[a].stamp = self.frames[b].stamp;
-        self.frames[b].stamp = stamp;
-        self.list_changed(account, at_head);
-    }
-
-    fn make_placeholder(&mut self, absent: PageId, frame: u32, claim: Claim) {
-        self.placeholders.insert(&mut self.frames, absent, frame, claim);
-        self.tenants[self.frames[frame].owner.index()].stats.outstanding += 1;
+impl LruSp {
+    pub fn new(frames: u32, revokes: bool) -> Self {
+        Self { placeholders: Placeholders::default(), revocations: Vec::new(), frames, revokes }
     }
 
     /// Deletes the placeholder that points to `frame`, if any, and returns its page. The overrule that made it is
     /// not judged.
-    pub(crate) fn drop_placeholder(&mut self, frame: u32) -> Option<PageId> {
-        if !self.frames[frame].has_claim() {
+    fn drop_placeholder(&mut self, ledger: &mut Ledger, frame: u32) -> Option<PageId> {
+        if !ledger.frames[frame].has_claim() {
             return None;
         }
-        self.tenants[self.frames[frame].owner.index()].stats.outstanding -= 1;
-        Some(self.placeholders.remove(&mut self.frames, frame))
+        let owner = ledger.frames[frame].owner;
+        ledger.tenants[owner.index()].stats.outstanding -= 1;
+        Some(self.placeholders.remove(&mut ledger.frames, frame))
     }
 
     /// Deletes the placeholder that points to `frame`, if any, as the overrule that made it has turned out wrong or
     /// not. Its maker is judged by that, if it still is the manager.
-    pub(crate) fn settle_claim(&mut self, frame: u32, is_wrong: bool) {
-        let is_judged = self.frames[frame].claim == Claim::Judged;
-        if self.drop_placeholder(frame).is_some() && is_judged {
-            let owner = self.frames[frame].owner;
-            let revoked = self.account_of(owner).revocation.settle(is_wrong);
-            self.tenants[owner.index()].stats.revocations += u64::from(revoked);
+    fn settle_claim(&mut self, ledger: &mut Ledger, frame: u32, is_wrong: bool) {
+        let is_judged = ledger.frames[frame].claim == Claim::Judged;
+        if self.drop_placeholder(ledger, frame).is_some() && is_judged {
+            let owner = ledger.frames[frame].owner;
+            let account = ledger.account(owner);
+            let is_revoked = self.revocations[account.index()].settle(is_wrong);
+            ledger.accounts[account.index()].is_revoked |= is_revoked;
+            ledger.tenants[owner.index()].stats.revocations += u64::from(is_revoked);
+        }
+    }
+}
+
+impl Allocate for LruSp {
+    fn accessed_while_revoked(&mut self, ledger: &mut Ledger, account: AccountId, accesses: u64) {
+        let revocation = &mut self.revocations[account.index()];
+        revocation.accesses(accesses);
+        ledger.accounts[account.index()].is_revoked = revocation.is_revoked();
+    }
+
+    #[inline]
+    fn entered(&mut self, ledger: &mut Ledger, frame: u32, arrival: Arrival) {
+        let account = ledger.account(ledger.frames[frame].owner);
+        if arrival == Arrival::Missed && ledger.accounts[account.index()].is_revoked {
+            self.accessed_while_revoked(ledger, account, 1);
         }
     }
 
-    /// The identity of the absent page whose placeholder points to `frame` has ended: the claim dies, and the frame
-    /// is the next to go, as the absent page would have been under plain LRU.
-    pub(crate) fn end_claim(&mut self, frame: u32) {
-        if self.drop_placeholder(frame).is_none() {
+    fn overruled(&mut self, ledger: &mut Ledger, candidate: u32, victim: u32) {
+        ledger.swap(candidate, victim);
+        // The candidate's previous claim lapses; a new one is made.
+        self.settle_claim(ledger, candidate, false);
+        // Retarget: a page with a claim on the victim's frame has it on the candidate's from now on. Making a
+        // placeholder for the victim instead broke the protection of others in a third of random runs.
+        let passed_on = ledger.frames[victim].claim;
+        let claim = if passed_on == Claim::None { Claim::Judged } else { passed_on };
+        let absent = self.drop_placeholder(ledger, victim).unwrap_or(ledger.frames[victim].page);
+        self.placeholders.insert(&mut ledger.frames, absent, candidate, claim);
+        let owner = ledger.frames[candidate].owner;
+        ledger.tenants[owner.index()].stats.outstanding += 1;
+    }
+
+    #[inline]
+    fn departed(&mut self, ledger: &mut Ledger, frame: u32, makes_room: bool) {
+        if !ledger.frames[frame].has_claim() {
             return;
         }
-        self.move_to_head(frame);
+        if makes_room {
+            self.settle_claim(ledger, frame, false);
+        } else {
+            self.drop_placeholder(ledger, frame);
+        }
     }
 
-    /// The frame is the next to go.
-    pub(crate) fn move_to_head(&mut self, frame: u32) {
-        let account = self.account(self.frames[frame].owner);
-        let ledger = &mut self.accounts[account.index()].ledger;
-        ledger.unlink(&mut self.frames, frame);
-        ledger.push_head(&mut self.frames, frame);
-        self.head_stamp -= 1;
-        self.frames[frame].stamp = self.head_stamp;
-        self.ledger_changed(account);
-        debug_assert_eq!(self.frames.previous::<LEDGER>(frame), crate::frame_table::NONE);
+    #[inline]
+    fn placeholder(&self, ledger: &Ledger, absent: PageId) -> Option<u32> {
+        self.placeholders.get(&ledger.frames, absent)
+    }
+
+    fn placeholder_met(&mut self, ledger: &mut Ledger, frame: u32, arrival: Arrival) -> bool {
+        let is_mistake = arrival != Arrival::Restored;
+        if is_mistake {
+            self.settle_claim(ledger, frame, true);
+        } else {
+            self.drop_placeholder(ledger, frame);
+        }
+        is_mistake
+    }
+
+    fn vindicated(&mut self, ledger: &mut Ledger, frame: u32) {
+        self.settle_claim(ledger, frame, false);
+    }
+
+    /// The frame is the next to go, as the absent page would have been under plain LRU.
+    fn claim_ended(&mut self, ledger: &mut Ledger, frame: u32) {
+        self.drop_placeholder(ledger, frame);
+        ledger.move_to_head(frame);
+    }
+
+    fn account_opened(&mut self, account: AccountId) {
+        let opened = Revocation::new(self.frames, self.revokes);
+        match self.revocations.get_mut(account.index()) {
+            Some(revocation) => *revocation = opened,
+            None => self.revocations.push(opened),
+        }
+        debug_assert!(account.index() < self.revocations.len(), "accounts are opened in turn");
+    }
+
+    /// The new manager does not answer for the claims on the account's blocks.
+    fn manager_changed(&mut self, ledger: &mut Ledger, account: AccountId, judges_itself: bool) {
+        let mut at = ledger.accounts[account.index()].ledger.head;
+        while at != NONE {
+            let claim = &mut ledger.frames[at].claim;
+            *claim = claim.inherited();
+            at = ledger.frames.next::<LEDGER>(at);
+        }
+        self.revocations[account.index()].set_enabled(self.revokes && !judges_itself);
+    }
+
+    fn placeholders(&self) -> u32 {
+        self.placeholders.len()
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        self.placeholders.metadata_bytes() + self.revocations.capacity() * size_of::<Revocation>()
+    }
+
+    fn check_invariants(&self, ledger: &Ledger) {
+        self.placeholders.check_invariants(&ledger.frames);
+        for (revocation, account) in self.revocations.iter().zip(&ledger.accounts) {
+            revocation.check_invariants();
+            assert_eq!(account.is_revoked, revocation.is_revoked(), "an account's say");
+        }
     }
 }

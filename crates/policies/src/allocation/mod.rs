@@ -1,13 +1,28 @@
 //! Level one: which tenant gives up a frame.
 //!
 //! The *ledger* is not a replacement order but an allocation order: a block's position in it is its tenant's
-//! entitlement to a frame. It is kept as one list a tenant, ordered by 64-bit stamps; the candidate is the least
-//! stamp among the heads of the eligible tenants ([`heads`]).
+//! entitlement to a frame. [`ledger`] keeps it, with what all ways of allocating frames have in common: the lists of
+//! the accounts, the winner tree over their heads ([`heads`]), floors and caps, and what a question has passed over.
+//!
+//! [`Allocate`] is what the ways differ in, and each is a file: [`lru_sp`], its ablations [`lru_s`] and [`alloc_lru`],
+//! and [`global_lru`]. The directory asks whichever its [`Allocation`] names; [`LevelOne`] holds it.
 
+mod alloc_lru;
+mod global_lru;
 pub(crate) mod heads;
-pub(crate) mod lru_sp;
-pub(crate) mod placeholders;
-pub(crate) mod revocation;
+pub(crate) mod ledger;
+mod lru_s;
+mod lru_sp;
+mod placeholders;
+mod revocation;
+
+use crate::ids::{AccountId, PageId};
+pub(crate) use ledger::{Eligible, Ledger};
+
+use alloc_lru::AllocLru;
+use global_lru::GlobalLru;
+use lru_s::LruS;
+use lru_sp::LruSp;
 
 /// What the pool makes of a manager's overrule.
 ///
@@ -25,9 +40,232 @@ pub enum Allocation {
     LruSp,
 }
 
-impl Allocation {
-    /// Whether managers are asked.
-    pub const fn asks_managers(self) -> bool {
-        !matches!(self, Self::GlobalLru)
+/// Why a page comes in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arrival {
+    /// A process misses on it.
+    Missed,
+    /// It is expected to be needed soon.
+    Ahead,
+    /// It was to leave, could not be written, and is back.
+    Restored,
+}
+
+/// A way of allocating frames to tenants: who gives one up, what that costs, and what an overrule, a placeholder and a
+/// departure mean.
+///
+/// Calls come in the order of events, with the ledger as it is at that moment. The defaults are those of an allocation
+/// by time of last use, with neither placeholders nor prices. Frames have their numbers for names; a frame in flight
+/// counts as entered.
+pub(crate) trait Allocate {
+    /// Whether managers may choose another block than the candidate.
+    fn asks_managers(&self) -> bool {
+        true
+    }
+
+    /// The candidate: of the frames that are `eligible` the one that costs least to give up, [`NIL`](crate::list::NIL)
+    /// if none is left. It may be busy, or its page still in flight.
+    #[inline]
+    fn cheapest(&mut self, ledger: &mut Ledger, eligible: &Eligible) -> u32 {
+        ledger.oldest(eligible)
+    }
+
+    /// The candidate cannot be taken: it is not eligible for the rest of the question.
+    #[inline]
+    fn passed_over(&mut self, ledger: &mut Ledger, eligible: &mut Eligible, candidate: u32) {
+        ledger.pass(eligible, candidate);
+    }
+
+    /// What the candidate's account loses with the frame, in seconds a second, `now_us` microseconds after an epoch of
+    /// the driver's. 0 where the order alone decides.
+    fn cost_to_give(&self, _ledger: &Ledger, _candidate: u32, _now_us: u64) -> f64 {
+        0.0
+    }
+
+    /// The page in `frame` was used. Returns whether the frame was its account's head and is no longer. Called for each
+    /// hit: O(1), allocates nothing.
+    #[inline(always)]
+    fn referenced(&mut self, ledger: &mut Ledger, frame: u32) -> bool {
+        ledger.renew(frame)
+    }
+
+    /// `accesses` to blocks of an account whose manager is revoked, each of which [`referenced`](Self::referenced) one
+    /// or was left out by the driver.
+    fn accessed_while_revoked(&mut self, _ledger: &mut Ledger, _account: AccountId, _accesses: u64) {}
+
+    /// A page is in flight to `frame`, at the tail of its account's list.
+    fn entered(&mut self, _ledger: &mut Ledger, _frame: u32, _arrival: Arrival) {}
+
+    /// `victim` goes instead of `candidate`, a block of the same account.
+    fn overruled(&mut self, ledger: &mut Ledger, candidate: u32, victim: u32);
+
+    /// The page in `frame` leaves: to make room, or because it ends or never came. The frame is still in the ledger.
+    fn departed(&mut self, _ledger: &mut Ledger, _frame: u32, _makes_room: bool) {}
+
+    /// The page in `frame`, which came in ahead, will not be needed: it is the next to go.
+    fn demoted(&mut self, ledger: &mut Ledger, frame: u32) {
+        ledger.move_to_head(frame);
+    }
+
+    /// The pages in flight to two frames change places, or the one in flight to `a` moves to `b`, which had none.
+    fn exchanged(&mut self, _a: u32, _b: u32) {}
+
+    /// The frame that the placeholder of an absent page points to.
+    #[inline]
+    fn placeholder(&self, _ledger: &Ledger, _absent: PageId) -> Option<u32> {
+        None
+    }
+
+    /// The absent page whose placeholder points to `frame` comes in. The placeholder is deleted. Returns whether the
+    /// overrule that made it was a mistake, which only a process's own miss can show.
+    fn placeholder_met(&mut self, _ledger: &mut Ledger, _frame: u32, _arrival: Arrival) -> bool {
+        false
+    }
+
+    /// The page in `frame`, which has a claim, was used before the absent page: the overrule was right.
+    fn vindicated(&mut self, _ledger: &mut Ledger, _frame: u32) {}
+
+    /// The identity of the absent page that has a claim on `frame` has ended, or the frame's owner has.
+    fn claim_ended(&mut self, _ledger: &mut Ledger, _frame: u32) {}
+
+    /// The account is as new.
+    fn account_opened(&mut self, _account: AccountId) {}
+
+    /// The account has another manager, or none.
+    fn manager_changed(&mut self, _ledger: &mut Ledger, _account: AccountId, _judges_itself: bool) {}
+
+    /// Absent pages with a claim on a frame.
+    fn placeholders(&self) -> u32 {
+        0
+    }
+
+    /// Bytes of memory held.
+    fn metadata_bytes(&self) -> usize {
+        0
+    }
+
+    /// Panics if the state contradicts itself or the ledger. For tests.
+    fn check_invariants(&self, _ledger: &Ledger) {}
+}
+
+/// The ways to choose from. An enum and not a `Box<dyn Allocate>`, so that what a way has by default is inlined.
+pub(crate) enum LevelOne {
+    GlobalLru(GlobalLru),
+    AllocLru(AllocLru),
+    LruS(LruS),
+    LruSp(LruSp),
+}
+
+impl LevelOne {
+    /// For a pool of `frames`; `revocation` says whether a manager that keeps being wrong loses its say.
+    pub fn new(allocation: Allocation, frames: u32, revocation: bool) -> Self {
+        match allocation {
+            Allocation::GlobalLru => Self::GlobalLru(GlobalLru),
+            Allocation::AllocLru => Self::AllocLru(AllocLru),
+            Allocation::LruS => Self::LruS(LruS),
+            Allocation::LruSp => Self::LruSp(LruSp::new(frames, revocation)),
+        }
+    }
+}
+
+/// Evaluates an expression for the way that a [`LevelOne`] holds.
+macro_rules! with_way {
+    ($level_one:expr, $way:ident => $answer:expr) => {
+        match $level_one {
+            LevelOne::GlobalLru($way) => $answer,
+            LevelOne::AllocLru($way) => $answer,
+            LevelOne::LruS($way) => $answer,
+            LevelOne::LruSp($way) => $answer,
+        }
+    };
+}
+
+impl Allocate for LevelOne {
+    #[inline]
+    fn asks_managers(&self) -> bool {
+        with_way!(self, way => way.asks_managers())
+    }
+
+    #[inline]
+    fn cheapest(&mut self, ledger: &mut Ledger, eligible: &Eligible) -> u32 {
+        with_way!(self, way => way.cheapest(ledger, eligible))
+    }
+
+    #[inline]
+    fn passed_over(&mut self, ledger: &mut Ledger, eligible: &mut Eligible, candidate: u32) {
+        with_way!(self, way => way.passed_over(ledger, eligible, candidate));
+    }
+
+    fn cost_to_give(&self, ledger: &Ledger, candidate: u32, now_us: u64) -> f64 {
+        with_way!(self, way => way.cost_to_give(ledger, candidate, now_us))
+    }
+
+    #[inline(always)]
+    fn referenced(&mut self, ledger: &mut Ledger, frame: u32) -> bool {
+        with_way!(self, way => way.referenced(ledger, frame))
+    }
+
+    #[cold]
+    fn accessed_while_revoked(&mut self, ledger: &mut Ledger, account: AccountId, accesses: u64) {
+        with_way!(self, way => way.accessed_while_revoked(ledger, account, accesses));
+    }
+
+    #[inline]
+    fn entered(&mut self, ledger: &mut Ledger, frame: u32, arrival: Arrival) {
+        with_way!(self, way => way.entered(ledger, frame, arrival));
+    }
+
+    fn overruled(&mut self, ledger: &mut Ledger, candidate: u32, victim: u32) {
+        with_way!(self, way => way.overruled(ledger, candidate, victim));
+    }
+
+    #[inline]
+    fn departed(&mut self, ledger: &mut Ledger, frame: u32, makes_room: bool) {
+        with_way!(self, way => way.departed(ledger, frame, makes_room));
+    }
+
+    fn demoted(&mut self, ledger: &mut Ledger, frame: u32) {
+        with_way!(self, way => way.demoted(ledger, frame));
+    }
+
+    fn exchanged(&mut self, a: u32, b: u32) {
+        with_way!(self, way => way.exchanged(a, b));
+    }
+
+    #[inline]
+    fn placeholder(&self, ledger: &Ledger, absent: PageId) -> Option<u32> {
+        with_way!(self, way => way.placeholder(ledger, absent))
+    }
+
+    fn placeholder_met(&mut self, ledger: &mut Ledger, frame: u32, arrival: Arrival) -> bool {
+        with_way!(self, way => way.placeholder_met(ledger, frame, arrival))
+    }
+
+    fn vindicated(&mut self, ledger: &mut Ledger, frame: u32) {
+        with_way!(self, way => way.vindicated(ledger, frame));
+    }
+
+    fn claim_ended(&mut self, ledger: &mut Ledger, frame: u32) {
+        with_way!(self, way => way.claim_ended(ledger, frame));
+    }
+
+    fn account_opened(&mut self, account: AccountId) {
+        with_way!(self, way => way.account_opened(account));
+    }
+
+    fn manager_changed(&mut self, ledger: &mut Ledger, account: AccountId, judges_itself: bool) {
+        with_way!(self, way => way.manager_changed(ledger, account, judges_itself));
+    }
+
+    fn placeholders(&self) -> u32 {
+        with_way!(self, way => way.placeholders())
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        with_way!(self, way => way.metadata_bytes())
+    }
+
+    fn check_invariants(&self, ledger: &Ledger) {
+        with_way!(self, way => way.check_invariants(ledger));
     }
 }

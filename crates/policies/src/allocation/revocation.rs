@@ -70,18 +70,7 @@ impl Revocation {
         self.sentence_left > 0
     }
 
-    /// An access to one of the account's blocks: serves the sentence.
-    #[inline]
-    pub fn access(&mut self) {
-        if self.sentence_left > 0 {
-            self.sentence_left -= 1;
-            if self.sentence_left == 0 {
-                self.restore();
-            }
-        }
-    }
-
-    /// As [`access`](Self::access), for many at once.
+    /// `accesses` were made to the account's blocks: they serve the sentence.
     pub fn accesses(&mut self, accesses: u64) {
         if self.sentence_left > 0 {
             self.sentence_left = self.sentence_left.saturating_sub(accesses);
@@ -179,16 +168,16 @@ mod tests {
         overrules(&mut fool, SAMPLES_MIN, 1);
         for left in (0..160).rev() {
             assert!(fool.is_revoked(), "{left} accesses left");
-            fool.access();
+            fool.accesses(1);
         }
         assert!(!fool.is_revoked());
         // A third wrong is too much on probation and would be tolerated later.
         overrules(&mut fool, SAMPLES_MIN + 1, 3);
         assert!(fool.is_revoked());
         assert_eq!(fool.revocations, 2);
-        (0..319).for_each(|_| fool.access());
+        (0..319).for_each(|_| fool.accesses(1));
         assert!(fool.is_revoked(), "the second term is twice the first");
-        fool.access();
+        fool.accesses(1);
         assert!(!fool.is_revoked());
         overrules(&mut fool, WINDOW, 5);
         overrules(&mut fool, WINDOW, 3);
@@ -220,7 +209,7 @@ mod tests {
         for step in 0..200_000_u32 {
             let wrong_percent = [10, 30, 55, 90][(step / 3000 % 4) as usize];
             if random.below(4) == 0 {
-                revocation.access();
+                revocation.accesses(1);
                 if sentence > 0 {
                     sentence -= 1;
                     if sentence == 0 {

@@ -28,11 +28,7 @@ use std::{collections::BinaryHeap, ops::RangeInclusive};
 pub use question::{Admission, Claims, Decision, Eviction};
 
 use crate::{
-    allocation::{
-        Allocation,
-        heads::{Heads, NO_STAMP},
-        placeholders::Placeholders,
-    },
+    allocation::{Allocate, Allocation, Arrival, Ledger, LevelOne},
     error::DirectoryError,
     frame_table::{FrameTable, LEDGER, List, NONE, Origin, State},
     ids::{Access, AccountId, ContextId, FileId, FrameId, PageId, TenantId},
@@ -79,34 +75,23 @@ pub struct HitOutcome {
 /// 3. The placeholder index and the frames' claims are inverse maps; no resident page has a placeholder.
 /// 4. `all_heads` has the stamp of each account's ledger head; `open_heads` the same for accounts above their floor.
 pub struct Directory {
-    pub(crate) frames: FrameTable,
+    /// Frames, accounts and tenants, and the order in which they give up frames.
+    ledger: Ledger,
+    /// Which of them does, and what their managers' overrules come to.
+    level_one: LevelOne,
     /// Frames that pages may fill at a time; the table has the spare ones too.
     capacity: u32,
-    pub(crate) tenants: Vec<Tenant>,
-    pub(crate) accounts: Vec<Account>,
     /// The account that tenants have in common, from the first one that joins on.
     commons: Option<AccountId>,
-    pub(crate) placeholders: Placeholders,
-    pub(crate) allocation: Allocation,
-    /// Stamp of the last frame moved to the ledger's head; those at the tail get `now`.
-    pub(crate) head_stamp: i64,
-    /// References and loads so far.
-    now: i64,
     /// The stamp of the page that the ledger named last to make room, by which all pages of lesser stamps had left.
     departed_stamp: i64,
     /// Free frames, threaded through the ledger's links, which they have no other use for.
     free: List<LEDGER>,
-    all_heads: Heads,
-    /// Kept only while some account has a floor.
-    open_heads: Heads,
-    floors_frames: u64,
     /// Pages that tenants share are protected.
     shared_pages: bool,
-    /// Per frame, when a tenant of another account last referenced it; empty unless shared pages are protected and there is a second tenant.
+    /// Per frame, when a tenant of another account last referenced it; empty unless shared pages are protected and
+    /// there is a second tenant.
     foreign: Vec<i64>,
-    revocation: bool,
-    /// Accounts whose head was passed over during the question at hand, and where their list goes on.
-    passed: Vec<(AccountId, u32)>,
     /// Counts of tenants whose slots have been reused.
     departed: TenantStats,
 }
@@ -119,28 +104,18 @@ impl Directory {
             return Err(DirectoryError::FramesOutOfRange { frames });
         }
         let mut directory = Self {
-            frames: FrameTable::new(frames),
+            ledger: Ledger::new(frames),
+            level_one: LevelOne::new(allocation, frames, revocation),
             capacity: frames,
-            tenants: Vec::new(),
-            accounts: Vec::new(),
             commons: None,
-            placeholders: Placeholders::default(),
-            allocation,
-            head_stamp: 0,
-            now: 0,
             departed_stamp: 0,
             free: List::default(),
-            all_heads: Heads::default(),
-            open_heads: Heads::default(),
-            floors_frames: 0,
             shared_pages,
             foreign: Vec::new(),
-            revocation,
-            passed: Vec::new(),
             departed: TenantStats::default(),
         };
         for frame in 0..frames {
-            directory.free.push_tail(&mut directory.frames, frame);
+            directory.free.push_tail(&mut directory.ledger.frames, frame);
         }
         directory.add_tenant(0, frames);
         Ok(directory)
@@ -153,11 +128,11 @@ impl Directory {
     ///
     /// [`DirectoryError::FramesOutOfRange`] if that makes more than [`FRAMES_MAX`].
     pub fn add_spares(&mut self, spares: u32) -> Result<(), DirectoryError> {
-        let frames = self.frames.len().saturating_add(spares);
+        let frames = self.ledger.frames.len().saturating_add(spares);
         if frames > FRAMES_MAX {
             return Err(DirectoryError::FramesOutOfRange { frames });
         }
-        self.frames.add(spares, State::Limbo);
+        self.ledger.frames.add(spares, State::Limbo);
         if !self.foreign.is_empty() {
             self.foreign.reserve_exact(spares as usize);
             self.foreign.resize(frames as usize, i64::MIN);
@@ -167,8 +142,10 @@ impl Directory {
 
     /// `access` found its page in `frame`, which is resident.
     pub fn hit(&mut self, frame: FrameId, access: &Access) -> HitOutcome {
-        debug_assert!(self.frames.is_present(frame) && self.frames[frame.0].page == access.page);
-        let stats = &mut self.tenants[access.tenant.index()].stats;
+        debug_assert!(
+            self.ledger.frames.is_present(frame) && self.ledger.frames[frame.0].page == access.page
+        );
+        let stats = &mut self.ledger.tenants[access.tenant.index()].stats;
         stats.accesses += 1;
         stats.hits += 1;
         self.reference(frame.0, access)
@@ -177,10 +154,10 @@ impl Directory {
     /// `hits` accesses of `tenant` found their pages and were not told one by one, as [`may_skip_hits`](Self::may_skip_hits)
     /// allows. They count, and move nothing.
     pub fn hits_skipped(&mut self, tenant: TenantId, hits: u64) {
-        let state = &mut self.tenants[tenant.index()];
+        let state = &mut self.ledger.tenants[tenant.index()];
         state.stats.accesses += hits;
         state.stats.hits += hits;
-        self.account_of(tenant).revocation.accesses(hits);
+        self.accessed(self.ledger.account(tenant), hits);
     }
 
     /// Whether a hit on the page in `frame` may be left out if it comes shortly, compared to the
@@ -188,32 +165,33 @@ impl Directory {
     /// tail alone. Not so for blocks of a tenant with directives, with a manager that
     /// [asks for every hit](crate::Manager::needs_every_hit), or with a cap below half of the frames.
     pub fn may_skip_hits(&self, frame: FrameId) -> bool {
-        let slot = &self.frames[frame.0];
-        let account = &self.accounts[self.account(slot.owner).index()];
+        let slot = &self.ledger.frames[frame.0];
+        let account = &self.ledger.accounts[self.ledger.account(slot.owner).index()];
         account.cap_frames >= self.frames() / 2 && !account.control.needs_every_hit(slot.page)
     }
 
     /// References and loads so far: the directory's time.
     pub fn now(&self) -> u64 {
-        self.now as u64
+        self.ledger.now as u64
     }
 
     /// The time from the last use of the page that the ledger named last to make room until now: how old pages get. All there has been
     /// while none was named.
     pub fn span(&self) -> u64 {
-        (self.now - self.departed_stamp) as u64
+        (self.ledger.now - self.departed_stamp) as u64
     }
 
     /// Touches what [`hit`](Self::hit) will touch of `frames`, so that it comes from memory side by side and not one after the other.
     pub fn prefetch(&self, frames: impl Iterator<Item = FrameId> + Clone) {
-        let frames = frames.filter(|frame| frame.0 < self.frames.len());
+        let frames = frames.filter(|frame| frame.0 < self.ledger.frames.len());
         let mut touched = frames.clone().fold(0, |touched, frame| {
-            touched ^ self.frames[frame.0].owner.0 ^ self.frames.next::<LEDGER>(frame.0)
+            touched ^ self.ledger.frames[frame.0].owner.0 ^ self.ledger.frames.next::<LEDGER>(frame.0)
         });
         for frame in frames {
-            let sides = [self.frames.previous::<LEDGER>(frame.0), self.frames.next::<LEDGER>(frame.0)];
+            let sides =
+                [self.ledger.frames.previous::<LEDGER>(frame.0), self.ledger.frames.next::<LEDGER>(frame.0)];
             for side in sides.into_iter().filter(|side| *side != NONE) {
-                touched ^= self.frames.next::<LEDGER>(side);
+                touched ^= self.ledger.frames.next::<LEDGER>(side);
             }
         }
         std::hint::black_box(touched);
@@ -222,32 +200,29 @@ impl Directory {
     /// As [`prefetch`](Self::prefetch), what the manager of the first frame's block will touch. Pays where there are more blocks than the
     /// processor's second cache has room for.
     pub fn prefetch_managed(&self, mut frames: impl Iterator<Item = FrameId> + Clone) {
-        let Some(first) = frames.clone().next().filter(|frame| self.frames.is_present(*frame)) else {
+        let Some(first) = frames.clone().next().filter(|frame| self.ledger.frames.is_present(*frame)) else {
             return;
         };
-        let account = self.account(self.frames[first.0].owner);
-        self.accounts[account.index()].control.prefetch(&mut frames);
+        let account = self.ledger.account(self.ledger.frames[first.0].owner);
+        self.ledger.accounts[account.index()].control.prefetch(&mut frames);
     }
 
     /// The frames that questions look at next if no frame is free, as far as they lie in one account's list and no placeholder, cap or
     /// manager says otherwise: for drivers that have to fetch what they know of them.
     pub fn upcoming(&self) -> impl Iterator<Item = FrameId> {
-        let heads = if self.floors_frames > 0 { &self.open_heads } else { &self.all_heads };
-        let account = heads.least().filter(|_| self.free.len == 0);
-        let ledger = account.map(|account| self.accounts[account.index()].ledger.iter(&self.frames));
-        ledger.into_iter().flatten().map(FrameId)
+        self.ledger.upcoming().filter(|_| self.free.len == 0).map(FrameId)
     }
 
     /// The page admitted to `frame` has been read.
     pub fn loaded(&mut self, frame: FrameId) {
-        let owner = self.frames[frame.0].owner;
-        if self.frames[frame.0].state == State::AheadInFlight {
-            self.frames[frame.0].state = State::Ahead;
-            self.tenants[owner.index()].stats.prefetched += 1;
+        let owner = self.ledger.frames[frame.0].owner;
+        if self.ledger.frames[frame.0].state == State::AheadInFlight {
+            self.ledger.frames[frame.0].state = State::Ahead;
+            self.ledger.tenants[owner.index()].stats.prefetched += 1;
             return;
         }
-        debug_assert_eq!(self.frames[frame.0].state, State::InFlight);
-        self.frames[frame.0].state = State::Resident;
+        debug_assert_eq!(self.ledger.frames[frame.0].state, State::InFlight);
+        self.ledger.frames[frame.0].state = State::Resident;
         self.tell(owner, |control, frames| control.new_block(frames, frame.0));
     }
 
@@ -261,34 +236,33 @@ impl Directory {
     /// `file`, owned by `owner` and referenced just now. The access by `tenant` was none. A closed owner whose last block
     /// this was has it again.
     pub fn restore(&mut self, frame: FrameId, page: PageId, file: FileId, owner: TenantId, tenant: TenantId) {
-        if matches!(self.frames[frame.0].state, State::InFlight | State::AheadInFlight) {
+        if matches!(self.ledger.frames[frame.0].state, State::InFlight | State::AheadInFlight) {
             self.withdraw(frame.0, tenant);
         }
-        debug_assert_eq!(self.frames[frame.0].state, State::Limbo);
-        if let Some(claimed) = self.placeholders.get(&self.frames, page) {
-            self.drop_placeholder(claimed);
+        debug_assert_eq!(self.ledger.frames[frame.0].state, State::Limbo);
+        if let Some(claimed) = self.level_one.placeholder(&self.ledger, page) {
+            self.level_one.placeholder_met(&mut self.ledger, claimed, Arrival::Restored);
         }
         let origin = Origin { file, context: ContextId(0) };
-        self.enter(frame.0, page, origin, owner);
+        self.enter(frame.0, page, origin, owner, Arrival::Restored);
         self.loaded(frame);
     }
 
     /// The resident page in `frame` ends: truncated, discarded, its file removed. The frame is free.
     pub fn discard(&mut self, frame: FrameId) {
-        debug_assert!(self.frames.is_present(frame));
-        self.drop_placeholder(frame.0);
+        debug_assert!(self.ledger.frames.is_present(frame));
         self.remove(frame.0, false);
         self.vacate(frame.0);
     }
 
     /// The identity of the absent pages among `pages` ends. Costs a step a frame.
     pub fn forget(&mut self, pages: &RangeInclusive<PageId>) {
-        if self.placeholders.len() == 0 {
+        if self.level_one.placeholders() == 0 {
             return;
         }
-        for frame in 0..self.frames.len() {
-            if self.frames[frame].has_claim() && pages.contains(&self.frames.claimant(frame)) {
-                self.end_claim(frame);
+        for frame in 0..self.ledger.frames.len() {
+            if self.ledger.frames[frame].has_claim() && pages.contains(&self.ledger.frames.claimant(frame)) {
+                self.level_one.claim_ended(&mut self.ledger, frame);
             }
         }
     }
@@ -300,88 +274,88 @@ impl Directory {
 
     /// The resident page in `frame`.
     pub fn page(&self, frame: FrameId) -> Option<PageId> {
-        self.frames.is_present(frame).then(|| self.frames[frame.0].page)
+        self.ledger.frames.is_present(frame).then(|| self.ledger.frames[frame.0].page)
     }
 
     /// Whose block is in `frame`.
     pub fn owner(&self, frame: FrameId) -> Option<TenantId> {
-        self.frames.is_present(frame).then(|| self.frames[frame.0].owner)
+        self.ledger.frames.is_present(frame).then(|| self.ledger.frames[frame.0].owner)
     }
 
     /// Whether `frame` has `page`, brought in [ahead](Self::admit_ahead) and not accessed since.
     pub fn is_ahead(&self, frame: FrameId, page: PageId) -> bool {
-        let slot = &self.frames[frame.0];
+        let slot = &self.ledger.frames[frame.0];
         slot.page == page && slot.state == State::Ahead
     }
 
     /// As [`is_ahead`](Self::is_ahead), for a page that is still on its way.
     pub fn is_ahead_in_flight(&self, frame: FrameId, page: PageId) -> bool {
-        let slot = &self.frames[frame.0];
+        let slot = &self.ledger.frames[frame.0];
         slot.page == page && slot.state == State::AheadInFlight
     }
 
     /// References and loads since the page in `frame` was referenced or loaded.
     pub fn age(&self, frame: FrameId) -> u64 {
-        self.now as u64 - self.frames[frame.0].last_reference
+        self.ledger.now as u64 - self.ledger.frames[frame.0].last_reference
     }
 
     /// A page that came in ahead will not be needed after all: it is the next to go. Does nothing to other pages.
     pub fn demote(&mut self, frame: FrameId) {
-        if self.frames[frame.0].state == State::Ahead {
-            self.move_to_head(frame.0);
+        if self.ledger.frames[frame.0].state == State::Ahead {
+            self.level_one.demoted(&mut self.ledger, frame.0);
         }
     }
 
     /// Frames that `tenant` owns, those in flight included.
     pub fn resident(&self, tenant: TenantId) -> u32 {
-        self.tenants[tenant.index()].frames
+        self.ledger.tenants[tenant.index()].frames
     }
 
     /// Whether the tenant's blocks are in the [commons](Self::join_commons).
     pub fn is_in_commons(&self, tenant: TenantId) -> bool {
-        self.commons == Some(self.account(tenant))
+        self.commons == Some(self.ledger.account(tenant))
     }
 
     /// Whether the tenant has a manager, revoked or not, of its own or in common with others.
     pub fn is_managed(&self, tenant: TenantId) -> bool {
-        self.accounts[self.account(tenant).index()].control.is_managed()
+        self.ledger.accounts[self.ledger.account(tenant).index()].control.is_managed()
     }
 
     /// Whether the tenant is managed by directives.
     pub fn has_directives(&self, tenant: TenantId) -> bool {
-        matches!(self.accounts[self.account(tenant).index()].control, Control::Pools(_))
+        matches!(self.ledger.accounts[self.ledger.account(tenant).index()].control, Control::Pools(_))
     }
 
     /// Whether the tenant's manager is not asked for now, because it was wrong too often.
     pub fn is_revoked(&self, tenant: TenantId) -> bool {
-        self.accounts[self.account(tenant).index()].revocation.is_revoked()
+        self.ledger.accounts[self.ledger.account(tenant).index()].is_revoked
     }
 
     /// Counts of one tenant.
     pub fn tenant_stats(&self, tenant: TenantId) -> TenantStats {
-        self.tenants[tenant.index()].stats
+        self.ledger.tenants[tenant.index()].stats
     }
 
     /// Shows what the tenant's manager knows of each stream; nothing in the commons. A manager that panics meanwhile shows
     /// no more, and stays.
     pub fn streams(&self, tenant: TenantId, show: &mut dyn FnMut(&StreamReport)) {
-        let account = self.account(tenant);
+        let account = self.ledger.account(tenant);
         if self.commons != Some(account) {
-            let _ = self.accounts[account.index()].control.streams(show);
+            let _ = self.ledger.accounts[account.index()].control.streams(show);
         }
     }
 
     /// As [`streams`](Self::streams), of the manager of the commons.
     pub fn common_streams(&self, show: &mut dyn FnMut(&StreamReport)) {
         if let Some(commons) = self.commons {
-            let _ = self.accounts[commons.index()].control.streams(show);
+            let _ = self.ledger.accounts[commons.index()].control.streams(show);
         }
     }
 
     /// Counts of all tenants, past ones included.
     pub fn stats(&self) -> TenantStats {
         let mut sum = self.departed;
-        self.tenants.iter().for_each(|tenant| sum.add(&tenant.stats));
+        self.ledger.tenants.iter().for_each(|tenant| sum.add(&tenant.stats));
         sum
     }
 
@@ -389,82 +363,70 @@ impl Directory {
     /// LRU would evict next. Costs O((count + accounts) log accounts) and allocates.
     pub fn coldest(&self, count: usize, out: &mut Vec<FrameId>) {
         use std::cmp::Reverse;
-        let heads = self.accounts.iter().map(|account| account.ledger.head).filter(|head| *head != NONE);
-        let mut next: BinaryHeap<_> = heads.map(|head| Reverse((self.frames[head].stamp, head))).collect();
+        let heads =
+            self.ledger.accounts.iter().map(|account| account.ledger.head).filter(|head| *head != NONE);
+        let mut next: BinaryHeap<_> =
+            heads.map(|head| Reverse((self.ledger.frames[head].stamp, head))).collect();
         let wanted = out.len() + count;
         while out.len() < wanted {
             let Some(Reverse((_, frame))) = next.pop() else { break };
-            if self.frames[frame].state == State::Resident {
+            if self.ledger.frames[frame].state == State::Resident {
                 out.push(FrameId(frame));
             }
-            let after = self.frames.next::<LEDGER>(frame);
+            let after = self.ledger.frames.next::<LEDGER>(frame);
             if after != NONE {
-                next.push(Reverse((self.frames[after].stamp, after)));
+                next.push(Reverse((self.ledger.frames[after].stamp, after)));
             }
         }
     }
 
     /// Bytes of memory held, managers included.
     pub fn metadata_bytes(&self) -> usize {
-        let controls = self.accounts.iter().map(|account| account.control.metadata_bytes()).sum::<usize>();
-        self.frames.metadata_bytes()
-            + self.placeholders.metadata_bytes()
+        let controls =
+            self.ledger.accounts.iter().map(|account| account.control.metadata_bytes()).sum::<usize>();
+        self.ledger.frames.metadata_bytes()
+            + self.level_one.metadata_bytes()
             + self.foreign.capacity() * size_of::<i64>()
-            + self.tenants.capacity() * size_of::<Tenant>()
-            + self.accounts.capacity() * size_of::<Account>()
+            + self.ledger.tenants.capacity() * size_of::<Tenant>()
+            + self.ledger.accounts.capacity() * size_of::<Account>()
             + controls
     }
 
     /// Recounts everything and panics where it contradicts itself. For tests: costs O(frames log frames).
     pub fn check_invariants(&self) {
-        let listed: usize = (0..self.accounts.len()).map(|number| self.check_account(number)).sum();
-        for (number, tenant) in self.tenants.iter().enumerate() {
+        let listed: usize = (0..self.ledger.accounts.len()).map(|number| self.check_account(number)).sum();
+        for (number, tenant) in self.ledger.tenants.iter().enumerate() {
             self.check_tenant(TenantId(number as u32), tenant);
         }
-        let all = self.frames.len();
-        let in_state = |state| (0..all).filter(|frame| self.frames[*frame].state == state).count();
-        self.free.check_invariants(&self.frames);
+        let all = self.ledger.frames.len();
+        let in_state = |state| (0..all).filter(|frame| self.ledger.frames[*frame].state == state).count();
+        self.free.check_invariants(&self.ledger.frames);
         assert_eq!(in_state(State::Free), self.free.len as usize, "free frames");
         assert_eq!(listed + in_state(State::Free) + in_state(State::Limbo), all as usize, "frames");
         assert!(listed + in_state(State::Free) <= self.frames() as usize, "more pages than fit");
-        self.placeholders.check_invariants(&self.frames);
-        for frame in (0..all).filter(|frame| self.frames.is_present(FrameId(*frame))) {
-            let placeholder = self.placeholders.get(&self.frames, self.frames[frame].page);
+        self.level_one.check_invariants(&self.ledger);
+        for frame in (0..all).filter(|frame| self.ledger.frames.is_present(FrameId(*frame))) {
+            let placeholder = self.level_one.placeholder(&self.ledger, self.ledger.frames[frame].page);
             assert_eq!(placeholder, None, "the resident page of frame {frame} has a placeholder");
         }
-        assert!(self.passed.is_empty());
     }
 
     /// Returns how many frames the account has.
     fn check_account(&self, number: usize) -> usize {
-        let (account, id) = (&self.accounts[number], AccountId(number as u32));
-        account.ledger.check_invariants(&self.frames);
-        account.revocation.check_invariants();
-        let list: Vec<u32> = account.ledger.iter(&self.frames).collect();
-        assert!(
-            list.iter().all(|frame| self.account(self.frames[*frame].owner) == id),
-            "owners in account {number}"
-        );
-        assert!(
-            list.windows(2).all(|pair| self.frames[pair[0]].stamp < self.frames[pair[1]].stamp),
-            "stamps of account {number} do not increase"
-        );
-        let states = |state| list.iter().filter(|frame| self.frames[**frame].state == state).count();
+        let (account, id) = (&self.ledger.accounts[number], AccountId(number as u32));
+        self.ledger.check_account(id);
+        let list: Vec<u32> = account.ledger.iter(&self.ledger.frames).collect();
+        let states = |state| list.iter().filter(|frame| self.ledger.frames[**frame].state == state).count();
         let in_flight = states(State::InFlight) + states(State::AheadInFlight);
         let known = states(State::Resident);
         assert_eq!(in_flight + known + states(State::Ahead), list.len(), "states of account {number}");
         match &account.control {
-            Control::Pools(pools) => pools.check_invariants(&self.frames, known),
+            Control::Pools(pools) => pools.check_invariants(&self.ledger.frames, known),
             Control::Manager { manager, .. } => manager.check_invariants(),
             Control::None => {}
         }
-        assert_eq!(self.all_heads.stamp(id), self.head_of(id), "head of account {number}");
-        if self.floors_frames > 0 {
-            let expected = if account.is_above_floor() { self.head_of(id) } else { NO_STAMP };
-            assert_eq!(self.open_heads.stamp(id), expected, "open head of account {number}");
-        }
-        let members = self.tenants.iter().filter(|tenant| tenant.account == id);
-        let expected = if self.commons == Some(id) { 0..=self.tenants.len() } else { 1..=1 };
+        let members = self.ledger.tenants.iter().filter(|tenant| tenant.account == id);
+        let expected = if self.commons == Some(id) { 0..=self.ledger.tenants.len() } else { 1..=1 };
         assert!(account.is_vacant || expected.contains(&members.count()), "members of account {number}");
         assert!(
             !account.is_vacant || list.is_empty() && !account.control.is_managed(),
@@ -475,10 +437,10 @@ impl Directory {
 
     fn check_tenant(&self, id: TenantId, tenant: &Tenant) {
         let is_own = |frame: &u32| {
-            let slot = &self.frames[*frame];
+            let slot = &self.ledger.frames[*frame];
             slot.owner == id && !matches!(slot.state, State::Free | State::Limbo)
         };
-        let own: Vec<u32> = (0..self.frames.len()).filter(is_own).collect();
+        let own: Vec<u32> = (0..self.ledger.frames.len()).filter(is_own).collect();
         assert_eq!(own.len(), tenant.frames as usize, "frames of {id:?}");
         let is_empty = tenant.standing != Standing::Closed || tenant.frames > 0;
         assert!(
@@ -486,51 +448,50 @@ impl Directory {
             "standing of {id:?}"
         );
         let stats = &tenant.stats;
-        let ahead = own.iter().filter(|frame| self.frames[**frame].state == State::Ahead).count();
+        let ahead = own.iter().filter(|frame| self.ledger.frames[**frame].state == State::Ahead).count();
         let unused = stats.prefetched - stats.prefetch_used - stats.prefetch_wasted;
         assert_eq!(ahead as u64, unused, "unused prefetched pages of {id:?}");
-        let claims = own.iter().filter(|frame| self.frames[**frame].has_claim()).count();
+        let claims = own.iter().filter(|frame| self.ledger.frames[**frame].has_claim()).count();
         assert_eq!(claims as u64, stats.outstanding, "outstanding overrules of {id:?}");
     }
 
     /// The HIT step of LRU-SP.
     #[inline]
     fn reference(&mut self, frame: u32, access: &Access) -> HitOutcome {
-        self.now += 1;
-        let slot = &mut self.frames[frame];
-        slot.last_reference = self.now as u64;
-        slot.stamp = self.now;
+        self.ledger.now += 1;
+        let slot = &mut self.ledger.frames[frame];
+        slot.last_reference = self.ledger.now as u64;
         let (owner, is_special) = (slot.owner, slot.has_claim() | (slot.state == State::Ahead));
-        let id = self.account(owner);
-        let account = &mut self.accounts[id.index()];
-        let was_head = account.ledger.head == frame;
-        account.ledger.move_to_tail(&mut self.frames, frame);
-        account.revocation.access();
-        if was_head | is_special | !self.foreign.is_empty() {
+        let was_head = self.level_one.referenced(&mut self.ledger, frame);
+        let account = self.ledger.account_of(owner);
+        if was_head | is_special | account.is_revoked | !self.foreign.is_empty() {
             return self.reference_special(frame, access, was_head);
         }
-        if account.control.block_accessed(&mut self.frames, frame, access).is_err() {
+        let id = self.ledger.account(owner);
+        let control = &mut self.ledger.accounts[id.index()].control;
+        if control.block_accessed(&mut self.ledger.frames, frame, access).is_err() {
             self.dismiss(owner);
         }
         HitOutcome { vindicated: false, first: false }
     }
 
     /// The rest of [`reference`](Self::reference) for a block that was its account's candidate, stayed by an overrule, came in
-    /// ahead, or may be protected from its owner's manager.
+    /// ahead, may be protected from its owner's manager, or has an owner whose manager is revoked.
     #[inline(never)]
     fn reference_special(&mut self, frame: u32, access: &Access, was_head: bool) -> HitOutcome {
-        let slot = &self.frames[frame];
+        let slot = &self.ledger.frames[frame];
         let (owner, vindicated, first) = (slot.owner, slot.has_claim(), slot.state == State::Ahead);
-        let id = self.account(owner);
+        let id = self.ledger.account(owner);
+        self.accessed(id, 1);
         if was_head {
-            self.ledger_changed(id);
+            self.ledger.ledger_changed(id);
         }
-        if !self.foreign.is_empty() && self.account(access.tenant) != id {
-            self.foreign[frame as usize] = self.now;
+        if !self.foreign.is_empty() && self.ledger.account(access.tenant) != id {
+            self.foreign[frame as usize] = self.ledger.now;
         }
         if vindicated {
-            self.settle_claim(frame, false);
-            self.tenants[owner.index()].stats.vindications += 1;
+            self.level_one.vindicated(&mut self.ledger, frame);
+            self.ledger.tenants[owner.index()].stats.vindications += 1;
         }
         if first {
             self.first_access(frame, access);
@@ -540,138 +501,101 @@ impl Directory {
         HitOutcome { vindicated, first }
     }
 
+    /// `accesses` found blocks of the account.
+    fn accessed(&mut self, account: AccountId, accesses: u64) {
+        if self.ledger.accounts[account.index()].is_revoked {
+            self.level_one.accessed_while_revoked(&mut self.ledger, account, accesses);
+        }
+    }
+
     /// A page that came in ahead is accessed: only now does it come in, as far as its owner's manager is concerned, and by
     /// this access. So reading ahead changes nothing that a manager sees, but for the moment.
     #[cold]
     fn first_access(&mut self, frame: u32, access: &Access) {
-        let owner = self.frames[frame].owner;
-        self.frames[frame].state = State::Resident;
-        self.frames.set_origin(frame, Origin { file: access.file, context: access.context });
-        self.tenants[owner.index()].stats.prefetch_used += 1;
+        let owner = self.ledger.frames[frame].owner;
+        self.ledger.frames[frame].state = State::Resident;
+        self.ledger.frames.set_origin(frame, Origin { file: access.file, context: access.context });
+        self.ledger.tenants[owner.index()].stats.prefetch_used += 1;
         self.tell(owner, |control, frames| control.new_block(frames, frame));
     }
 
-    /// The page of `access` comes in, owned by `heir`, in flight or in flight ahead as `state` says.
-    fn enter_for(&mut self, frame: u32, access: &Access, heir: TenantId, state: State) {
-        self.enter(frame, access.page, Origin { file: access.file, context: access.context }, heir);
-        self.frames[frame].state = state;
-        if state == State::InFlight {
-            let stats = &mut self.tenants[access.tenant.index()].stats;
+    /// The page of `access` comes in, owned by `heir`: missed, or ahead.
+    fn enter_for(&mut self, frame: u32, access: &Access, heir: TenantId, arrival: Arrival) {
+        let origin = Origin { file: access.file, context: access.context };
+        self.enter(frame, access.page, origin, heir, arrival);
+        if arrival == Arrival::Missed {
+            let stats = &mut self.ledger.tenants[access.tenant.index()].stats;
             stats.accesses += 1;
             stats.misses += 1;
-            self.account_of(heir).revocation.access();
         }
-        let is_own = self.account(access.tenant) == self.account(heir);
+        let is_own = self.ledger.account(access.tenant) == self.ledger.account(heir);
         if let Some(foreign) = self.foreign.get_mut(frame as usize) {
-            *foreign = if is_own { i64::MIN } else { self.now };
+            *foreign = if is_own { i64::MIN } else { self.ledger.now };
         }
     }
 
     /// A page goes in flight in `frame`, at the ledger's tail.
-    fn enter(&mut self, frame: u32, page: PageId, origin: Origin, owner: TenantId) {
-        self.now += 1;
-        let slot = &mut self.frames[frame];
+    fn enter(&mut self, frame: u32, page: PageId, origin: Origin, owner: TenantId, arrival: Arrival) {
+        self.ledger.now += 1;
+        let slot = &mut self.ledger.frames[frame];
         debug_assert!(!slot.has_claim());
         slot.page = page;
         slot.owner = owner;
-        slot.stamp = self.now;
-        slot.last_reference = self.now as u64;
-        slot.state = State::InFlight;
-        self.frames.set_origin(frame, origin);
-        let tenant = &mut self.tenants[owner.index()];
+        slot.last_reference = self.ledger.now as u64;
+        slot.state = if arrival == Arrival::Ahead { State::AheadInFlight } else { State::InFlight };
+        self.ledger.frames.set_origin(frame, origin);
+        let tenant = &mut self.ledger.tenants[owner.index()];
         tenant.frames += 1;
         if tenant.standing == Standing::Vacant {
             tenant.standing = Standing::Closed;
         }
         let account = tenant.account;
-        let ledger = &mut self.accounts[account.index()].ledger;
-        let at_head = ledger.len == 0;
-        ledger.push_tail(&mut self.frames, frame);
-        self.list_changed(account, at_head);
+        self.ledger.append(account, frame);
+        self.level_one.entered(&mut self.ledger, frame, arrival);
     }
 
     /// A resident page leaves to make room.
     fn evict(&mut self, victim: u32) {
-        self.tenants[self.frames[victim].owner.index()].stats.evictions += 1;
+        self.ledger.tenants[self.ledger.frames[victim].owner.index()].stats.evictions += 1;
         self.remove(victim, true);
     }
 
     /// A resident page leaves; its frame is in limbo.
     fn remove(&mut self, frame: u32, evicted: bool) {
-        let owner = self.frames[frame].owner;
-        if self.frames[frame].state == State::Ahead {
-            self.tenants[owner.index()].stats.prefetch_wasted += 1;
+        let owner = self.ledger.frames[frame].owner;
+        if self.ledger.frames[frame].state == State::Ahead {
+            self.ledger.tenants[owner.index()].stats.prefetch_wasted += 1;
         } else {
             self.tell(owner, |control, frames| control.block_gone(frames, frame, evicted));
         }
-        self.unlink(frame);
+        self.unlink(frame, evicted);
     }
 
     /// The page in flight does not come in after all; its frame is in limbo.
     fn withdraw(&mut self, frame: u32, tenant: TenantId) {
-        if self.frames[frame].state == State::InFlight {
-            let stats = &mut self.tenants[tenant.index()].stats;
+        if self.ledger.frames[frame].state == State::InFlight {
+            let stats = &mut self.ledger.tenants[tenant.index()].stats;
             stats.accesses -= 1;
             stats.misses -= 1;
         }
-        self.unlink(frame);
+        self.unlink(frame, false);
     }
 
-    fn unlink(&mut self, frame: u32) {
-        let owner = self.frames[frame].owner;
-        self.frames[frame].state = State::Limbo;
-        let tenant = &mut self.tenants[owner.index()];
+    fn unlink(&mut self, frame: u32, makes_room: bool) {
+        self.level_one.departed(&mut self.ledger, frame, makes_room);
+        let owner = self.ledger.frames[frame].owner;
+        self.ledger.frames[frame].state = State::Limbo;
+        let tenant = &mut self.ledger.tenants[owner.index()];
         tenant.frames -= 1;
         let account = tenant.account;
-        let ledger = &mut self.accounts[account.index()].ledger;
-        let at_head = ledger.head == frame;
-        ledger.unlink(&mut self.frames, frame);
-        self.list_changed(account, at_head);
+        self.ledger.unlink(account, frame);
         self.vacate_tenant(owner);
     }
 
     fn vacate(&mut self, frame: u32) {
-        debug_assert_eq!(self.frames[frame].state, State::Limbo);
-        self.frames[frame].state = State::Free;
-        self.free.push_head(&mut self.frames, frame);
-    }
-
-    /// Where the tenant's blocks are.
-    #[inline]
-    pub(crate) fn account(&self, tenant: TenantId) -> AccountId {
-        self.tenants[tenant.index()].account
-    }
-
-    #[inline]
-    pub(crate) fn account_of(&mut self, tenant: TenantId) -> &mut Account {
-        let account = self.account(tenant);
-        &mut self.accounts[account.index()]
-    }
-
-    /// Brings the heads up to date after a change of the account's list, which was `at_head` or has changed its length.
-    #[inline]
-    pub(crate) fn list_changed(&mut self, account: AccountId, at_head: bool) {
-        if at_head || self.floors_frames > 0 {
-            self.ledger_changed(account);
-        }
-    }
-
-    /// Brings the heads up to date after a change of the account's list, floor or size.
-    #[inline]
-    pub(crate) fn ledger_changed(&mut self, account: AccountId) {
-        let stamp = self.head_of(account);
-        self.all_heads.set(account, stamp);
-        if self.floors_frames > 0 {
-            let open = self.accounts[account.index()].is_above_floor();
-            self.open_heads.set(account, if open { stamp } else { NO_STAMP });
-        }
-    }
-
-    fn head_of(&self, account: AccountId) -> i64 {
-        match self.accounts[account.index()].ledger.head {
-            NONE => NO_STAMP,
-            head => self.frames[head].stamp,
-        }
+        debug_assert_eq!(self.ledger.frames[frame].state, State::Limbo);
+        self.ledger.frames[frame].state = State::Free;
+        self.free.push_head(&mut self.ledger.frames, frame);
     }
 
     /// Tells the tenant's manager of an event; one that panics is dismissed.
@@ -681,9 +605,9 @@ impl Directory {
         tenant: TenantId,
         event: impl FnOnce(&mut Control, &mut FrameTable) -> Result<(), Panicked>,
     ) {
-        let account = self.account(tenant);
-        let control = &mut self.accounts[account.index()].control;
-        if control.is_managed() && event(control, &mut self.frames).is_err() {
+        let account = self.ledger.account(tenant);
+        let control = &mut self.ledger.accounts[account.index()].control;
+        if control.is_managed() && event(control, &mut self.ledger.frames).is_err() {
             self.dismiss(tenant);
         }
     }
@@ -691,7 +615,7 @@ impl Directory {
     /// The tenant's manager panicked: the account is unmanaged from now on.
     #[cold]
     fn dismiss(&mut self, tenant: TenantId) {
-        self.tenants[tenant.index()].stats.manager_panics += 1;
-        drop_control(std::mem::take(&mut self.account_of(tenant).control));
+        self.ledger.tenants[tenant.index()].stats.manager_panics += 1;
+        drop_control(std::mem::take(&mut self.ledger.account_of(tenant).control));
     }
 }

@@ -8,8 +8,8 @@ use std::cell::Cell;
 
 use super::Directory;
 use crate::{
-    allocation::heads::NO_STAMP,
-    frame_table::{LEDGER, NONE, State},
+    allocation::{Allocate, Arrival},
+    frame_table::{NONE, State},
     ids::{Access, AccountId, FrameId, PageId, TenantId},
     manager::Panicked,
 };
@@ -93,42 +93,42 @@ impl Directory {
     /// say; then a free frame; then the ledger's first eligible frame that is not busy. The candidate's manager may
     /// overrule. A claim that fails makes its frame busy for this question.
     pub fn admit<C: Claims>(&mut self, access: &Access, claims: &mut C) -> Admission {
-        self.admit_as(State::InFlight, access, claims)
+        self.admit_as(Arrival::Missed, access, claims)
     }
 
     /// As [`admit`](Self::admit), for a page that `access` is expected to need soon. It is no access and counts as none; the
     /// page's first [`hit`](Self::hit) is also its arrival at its owner's manager. Until then no manager can choose it, and
     /// when the ledger names it, it goes without a question.
     pub fn admit_ahead<C: Claims>(&mut self, access: &Access, claims: &mut C) -> Admission {
-        self.admit_as(State::AheadInFlight, access, claims)
+        self.admit_as(Arrival::Ahead, access, claims)
     }
 
-    fn admit_as<C: Claims>(&mut self, state: State, access: &Access, claims: &mut C) -> Admission {
+    fn admit_as<C: Claims>(&mut self, arrival: Arrival, access: &Access, claims: &mut C) -> Admission {
         let mut decision = Decision::default();
         let mut victim = None;
-        let account = self.account(access.tenant);
+        let account = self.ledger.account(access.tenant);
         let mut heir = access.tenant;
-        if let Some(candidate) = self.take_placeholder(access, claims, &mut decision) {
+        if let Some(candidate) = self.take_placeholder(arrival, access, claims, &mut decision) {
             victim = self.take(candidate, Some(access), claims, &mut decision);
             // Shared pages: a block that comes in through a placeholder belongs to the placeholder's owner, so that
             // no account's count changes.
-            let owner = self.frames[candidate].owner;
-            if victim.is_some() && !self.foreign.is_empty() && self.account(owner) != account {
+            let owner = self.ledger.frames[candidate].owner;
+            if victim.is_some() && !self.foreign.is_empty() && self.ledger.account(owner) != account {
                 heir = owner;
             }
-        } else if !self.accounts[account.index()].is_at_cap()
-            && let Some(frame) = self.free.pop_head(&mut self.frames)
+        } else if !self.ledger.accounts[account.index()].is_at_cap()
+            && let Some(frame) = self.free.pop_head(&mut self.ledger.frames)
         {
-            self.enter_for(frame, access, heir, state);
+            self.enter_for(frame, access, heir, arrival);
             return Admission::Free { frame: FrameId(frame), decision };
         }
         let victim = victim.or_else(|| self.take_from_ledger(account, Some(access), claims, &mut decision));
         let Some(victim) = victim else {
             return Admission::Exhausted { decision };
         };
-        let (page, tenant) = (self.frames[victim].page, self.frames[victim].owner);
+        let (page, tenant) = (self.ledger.frames[victim].page, self.ledger.frames[victim].owner);
         self.evict(victim);
-        self.enter_for(victim, access, heir, state);
+        self.enter_for(victim, access, heir, arrival);
         Admission::Evict { frame: FrameId(victim), page, tenant, decision }
     }
 
@@ -136,14 +136,16 @@ impl Directory {
     /// False, and nothing has changed, unless both are in flight alike, for tenants of one account.
     pub fn exchange(&mut self, a: FrameId, b: FrameId) -> bool {
         let (FrameId(a), FrameId(b)) = (a, b);
-        let account = self.account(self.frames[a].owner);
-        let state = self.frames[a].state;
-        let alike = state == self.frames[b].state && account == self.account(self.frames[b].owner);
+        let account = self.ledger.account(self.ledger.frames[a].owner);
+        let state = self.ledger.frames[a].state;
+        let alike = state == self.ledger.frames[b].state
+            && account == self.ledger.account(self.ledger.frames[b].owner);
         if a == b || !alike || !matches!(state, State::InFlight | State::AheadInFlight) {
             return false;
         }
-        self.swap(account, a, b);
-        self.frames.exchange_pages(a, b);
+        self.ledger.swap(a, b);
+        self.level_one.exchanged(a, b);
+        self.ledger.frames.exchange_pages(a, b);
         if !self.foreign.is_empty() {
             self.foreign.swap(a as usize, b as usize);
         }
@@ -153,14 +155,15 @@ impl Directory {
     /// The page in flight in `from` comes into the spare frame `to` instead, and `from` is spare. For a driver that still needs the
     /// victim's frame. Changes no order and no count.
     pub fn relocate(&mut self, from: FrameId, to: FrameId) {
-        debug_assert!(matches!(self.frames[from.0].state, State::InFlight | State::AheadInFlight));
-        debug_assert_eq!(self.frames[to.0].state, State::Limbo, "a spare frame");
-        debug_assert!(!self.frames[from.0].has_claim(), "only resident pages are claimed");
-        let account = self.account(self.frames[from.0].owner);
-        self.frames[to.0] = self.frames[from.0].clone();
-        self.frames.set_origin(to.0, self.frames.origin(from.0));
-        self.accounts[account.index()].ledger.replace(&mut self.frames, from.0, to.0);
-        self.frames[from.0].state = State::Limbo;
+        debug_assert!(matches!(self.ledger.frames[from.0].state, State::InFlight | State::AheadInFlight));
+        debug_assert_eq!(self.ledger.frames[to.0].state, State::Limbo, "a spare frame");
+        debug_assert!(!self.ledger.frames[from.0].has_claim(), "only resident pages are claimed");
+        let account = self.ledger.account(self.ledger.frames[from.0].owner);
+        self.ledger.frames[to.0] = self.ledger.frames[from.0].clone();
+        self.ledger.frames.set_origin(to.0, self.ledger.frames.origin(from.0));
+        self.ledger.accounts[account.index()].ledger.replace(&mut self.ledger.frames, from.0, to.0);
+        self.ledger.frames[from.0].state = State::Limbo;
+        self.level_one.exchanged(from.0, to.0);
         if !self.foreign.is_empty() {
             self.foreign[to.index()] = self.foreign[from.index()];
         }
@@ -168,8 +171,8 @@ impl Directory {
 
     /// The next page that must go for `tenant` to fit its cap; none if it fits, or all its frames are busy.
     pub fn shrink<C: Claims>(&mut self, tenant: TenantId, claims: &mut C) -> Option<Eviction> {
-        let id = self.account(tenant);
-        let account = &self.accounts[id.index()];
+        let id = self.ledger.account(tenant);
+        let account = &self.ledger.accounts[id.index()];
         if account.ledger.len <= account.cap_frames {
             return None;
         }
@@ -180,8 +183,8 @@ impl Directory {
     /// [released](Self::release). None while a frame is free, if all are busy, if its account would fall below a floor, or if the
     /// tenant has a cap: it would come below that, and make up for it with frames of others.
     pub fn evict_next<C: Claims>(&mut self, tenant: TenantId, claims: &mut C) -> Option<Eviction> {
-        let id = self.account(tenant);
-        let account = &self.accounts[id.index()];
+        let id = self.ledger.account(tenant);
+        let account = &self.ledger.accounts[id.index()];
         // A miss replaces a page of its own account by another one. Here none comes in, so the account's own floor counts too.
         let is_at_floor = account.floor_frames > 0 && !account.is_above_floor();
         if self.free.len > 0 || is_at_floor || account.cap_frames < self.capacity {
@@ -192,7 +195,7 @@ impl Directory {
 
     fn evict_for<C: Claims>(&mut self, account: AccountId, claims: &mut C) -> Option<Eviction> {
         let victim = self.take_from_ledger(account, None, claims, &mut Decision::default())?;
-        let page = self.frames[victim].page;
+        let page = self.ledger.frames[victim].page;
         self.evict(victim);
         Some(Eviction { frame: FrameId(victim), page })
     }
@@ -202,20 +205,37 @@ impl Directory {
         self.vacate(frame.0);
     }
 
+    /// What the account that would give up a frame to `tenant` now loses by that, in seconds a second, `now_us`
+    /// microseconds after an epoch of the caller's. 0 while a frame is free, and under every [`Allocation`] that goes by
+    /// order alone; `None` if no frame may be taken. Busy frames count as if they were not. Costs O(log accounts).
+    ///
+    /// [`Allocation`]: crate::Allocation
+    pub fn cost_of_frame(&mut self, tenant: TenantId, now_us: u64) -> Option<f64> {
+        let account = self.ledger.account(tenant);
+        if self.free.len > 0 && !self.ledger.accounts[account.index()].is_at_cap() {
+            return Some(0.0);
+        }
+        let eligible = self.ledger.begin(account);
+        let candidate = self.level_one.cheapest(&mut self.ledger, &eligible);
+        self.ledger.end();
+        (candidate != NONE).then(|| self.level_one.cost_to_give(&self.ledger, candidate, now_us))
+    }
+
     /// The candidate that a placeholder of the missing page names. A busy one is being referenced, so it counts as
     /// referenced, and the ordinary candidate is taken.
     fn take_placeholder<C: Claims>(
         &mut self,
+        arrival: Arrival,
         access: &Access,
         claims: &mut C,
         decision: &mut Decision,
     ) -> Option<u32> {
-        let candidate = self.placeholders.get(&self.frames, access.page)?;
+        let candidate = self.level_one.placeholder(&self.ledger, access.page)?;
         decision.frames_tried += 1;
         if claims.is_busy(FrameId(candidate)) {
-            let owner = self.frames[candidate].owner;
-            let origin = self.frames.origin(candidate);
-            let page = self.frames[candidate].page;
+            let owner = self.ledger.frames[candidate].owner;
+            let origin = self.ledger.frames.origin(candidate);
+            let page = self.ledger.frames[candidate].page;
             self.reference(
                 candidate,
                 &Access { page, file: origin.file, tenant: owner, context: origin.context },
@@ -224,10 +244,12 @@ impl Directory {
             return None;
         }
         // The mistake stands even if the claim should fail in a race: the page that went was needed first.
-        decision.mistake = Some(FrameId(candidate));
-        self.settle_claim(candidate, true);
-        self.tenants[self.frames[candidate].owner.index()].stats.mistakes += 1;
-        self.tell(self.frames[candidate].owner, |control, _| control.placeholder_used(access, candidate));
+        if self.level_one.placeholder_met(&mut self.ledger, candidate, arrival) {
+            let owner = self.ledger.frames[candidate].owner;
+            decision.mistake = Some(FrameId(candidate));
+            self.ledger.tenants[owner.index()].stats.mistakes += 1;
+            self.tell(owner, |control, _| control.placeholder_used(access, candidate));
+        }
         Some(candidate)
     }
 
@@ -241,21 +263,15 @@ impl Directory {
         decision: &mut Decision,
     ) -> Option<u32> {
         let mut victim = None;
-        let mut own_next = self.accounts[account.index()].ledger.head;
-        let only_own = self.accounts[account.index()].is_at_cap();
-        if !only_own && self.floors_frames > 0 {
-            // Its own floor does not protect an account from itself.
-            self.open_heads.set(account, self.all_heads.stamp(account));
-            self.passed.push((account, own_next));
-        }
-        loop {
-            let candidate = if only_own { own_next } else { self.next_candidate() };
-            if candidate == NONE || claims.gives_up() {
+        let mut eligible = self.ledger.begin(account);
+        while !claims.gives_up() {
+            let candidate = self.level_one.cheapest(&mut self.ledger, &eligible);
+            if candidate == NONE {
                 break;
             }
             decision.frames_tried += 1;
-            if self.frames.is_present(FrameId(candidate)) && !claims.is_busy(FrameId(candidate)) {
-                let stamp = self.frames[candidate].stamp;
+            if self.ledger.frames.is_present(FrameId(candidate)) && !claims.is_busy(FrameId(candidate)) {
+                let stamp = self.ledger.frames[candidate].stamp;
                 victim = self.take(candidate, missing, claims, decision);
                 if victim.is_some() {
                     // Those that were moved to the head say nothing of the others' age.
@@ -263,39 +279,10 @@ impl Directory {
                     break;
                 }
             }
-            if only_own {
-                own_next = self.frames.next::<LEDGER>(candidate);
-            } else {
-                self.pass(candidate);
-            }
+            self.level_one.passed_over(&mut self.ledger, &mut eligible, candidate);
         }
-        while let Some((account, _)) = self.passed.pop() {
-            self.ledger_changed(account);
-        }
+        self.ledger.end();
         victim
-    }
-
-    /// The frame of least stamp among the eligible accounts, those passed over excluded.
-    fn next_candidate(&self) -> u32 {
-        let heads = if self.floors_frames > 0 { &self.open_heads } else { &self.all_heads };
-        let Some(account) = heads.least() else { return NONE };
-        match self.passed.iter().find(|(passed, _)| *passed == account) {
-            Some((_, next)) => *next,
-            None => self.accounts[account.index()].ledger.head,
-        }
-    }
-
-    /// Goes on behind `frame` in its account's list, for the question at hand.
-    fn pass(&mut self, frame: u32) {
-        let account = self.account(self.frames[frame].owner);
-        let next = self.frames.next::<LEDGER>(frame);
-        match self.passed.iter_mut().find(|(passed, _)| *passed == account) {
-            Some(entry) => entry.1 = next,
-            None => self.passed.push((account, next)),
-        }
-        let stamp = if next == NONE { NO_STAMP } else { self.frames[next].stamp };
-        let heads = if self.floors_frames > 0 { &mut self.open_heads } else { &mut self.all_heads };
-        heads.set(account, stamp);
     }
 
     /// Lets the candidate's manager overrule, claims what is to go, and books the decision. None if neither the
@@ -318,9 +305,9 @@ impl Directory {
         decision.candidate = Some(FrameId(candidate));
         if victim != candidate {
             decision.overruled = true;
-            self.overrule(candidate, victim);
-        } else {
-            self.settle_claim(candidate, false);
+            let owner = self.ledger.frames[candidate].owner;
+            self.ledger.tenants[owner.index()].stats.overrules += 1;
+            self.level_one.overruled(&mut self.ledger, candidate, victim);
         }
         Some(victim)
     }
@@ -334,18 +321,18 @@ impl Directory {
         claims: &mut C,
         decision: &mut Decision,
     ) -> u32 {
-        let owner = self.frames[candidate].owner;
-        let account = self.account(owner);
-        if !self.allocation.asks_managers()
-            || !self.accounts[account.index()].is_consulted()
-            || self.frames[candidate].state == State::Ahead
+        let owner = self.ledger.frames[candidate].owner;
+        let account = self.ledger.account(owner);
+        if !self.level_one.asks_managers()
+            || !self.ledger.accounts[account.index()].is_consulted()
+            || self.ledger.frames[candidate].state == State::Ahead
         {
             return candidate;
         }
         decision.decisions += 1;
-        self.tenants[owner.index()].stats.decisions += 1;
-        let ledger_head = self.ledger_head_stamp();
-        let (frames, foreign, tenants) = (&self.frames, &self.foreign, &self.tenants);
+        self.ledger.tenants[owner.index()].stats.decisions += 1;
+        let ledger_head = if self.foreign.is_empty() { i64::MAX } else { self.ledger.least_stamp() };
+        let (frames, foreign, tenants) = (&self.ledger.frames, &self.foreign, &self.ledger.tenants);
         let tried = &mut decision.frames_tried;
         // What was found free last, which need not be asked again: the claim decides.
         let free = Cell::new(None);
@@ -361,7 +348,12 @@ impl Directory {
             free.set((!is_busy).then_some(frame.0));
             is_busy
         };
-        match self.accounts[account.index()].control.replace_block(frames, candidate, missing, &mut is_busy) {
+        match self.ledger.accounts[account.index()].control.replace_block(
+            frames,
+            candidate,
+            missing,
+            &mut is_busy,
+        ) {
             Ok(choice) if choice == candidate || free.get() == Some(choice) => choice,
             Ok(choice) if !is_busy(FrameId(choice)) => choice,
             Ok(_) => candidate,
@@ -370,14 +362,5 @@ impl Directory {
                 candidate
             }
         }
-    }
-
-    /// The least stamp of the ledger, eligible or not, while heads may be passed over.
-    fn ledger_head_stamp(&self) -> i64 {
-        if self.foreign.is_empty() {
-            return NO_STAMP;
-        }
-        let passed = self.passed.iter().map(|(account, _)| self.head_of(*account));
-        passed.chain([self.all_heads.least_stamp()]).min().unwrap_or(NO_STAMP)
     }
 }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::{DEFAULT_TENANT, Directory};
 use crate::{
-    allocation::revocation::Revocation,
+    allocation::Allocate,
     classic::PolicyKind,
     error::{DirectiveError, DirectoryError},
     frame_table::{FrameTable, State},
@@ -32,13 +32,13 @@ impl Directory {
         }
         self.open(tenant)?;
         self.set_floor(tenant, 0)?;
-        self.tenants[tenant.index()].standing = Standing::Closed;
+        self.ledger.tenants[tenant.index()].standing = Standing::Closed;
         if !self.is_in_commons(tenant) {
-            drop_control(std::mem::take(&mut self.account_of(tenant).control));
+            drop_control(std::mem::take(&mut self.ledger.account_of(tenant).control));
         }
         let mut claimed = self.blocks(tenant);
-        claimed.retain(|frame| self.frames[*frame].has_claim());
-        claimed.into_iter().for_each(|frame| self.end_claim(frame));
+        claimed.retain(|frame| self.ledger.frames[*frame].has_claim());
+        claimed.into_iter().for_each(|frame| self.level_one.claim_ended(&mut self.ledger, frame));
         self.vacate_tenant(tenant);
         Ok(())
     }
@@ -57,19 +57,19 @@ impl Directory {
         if self.is_in_commons(tenant) {
             return Ok(());
         }
-        let own = &self.accounts[self.account(tenant).index()];
+        let own = &self.ledger.accounts[self.ledger.account(tenant).index()];
         let has_share = own.floor_frames > 0 || own.cap_frames < self.frames();
         if blocks > 0 || has_share || own.control.is_managed() {
             return Err(DirectoryError::NotCommon { tenant });
         }
         match self.commons {
             Some(commons) => {
-                self.account_of(tenant).is_vacant = true;
-                self.tenants[tenant.index()].account = commons;
+                self.ledger.account_of(tenant).is_vacant = true;
+                self.ledger.tenants[tenant.index()].account = commons;
             }
             None => {
                 self.adopt(tenant, Control::Manager { manager: manager(), yields_to_directives: true });
-                self.commons = Some(self.account(tenant));
+                self.commons = Some(self.ledger.account(tenant));
             }
         }
         Ok(())
@@ -84,13 +84,7 @@ impl Directory {
             return Ok(());
         }
         let account = self.leave_commons(tenant);
-        let had_floors = self.floors_frames > 0;
-        self.floors_frames = self.floors_frames - u64::from(before) + u64::from(floor_frames);
-        self.accounts[account.index()].floor_frames = floor_frames;
-        if !had_floors {
-            (0..self.accounts.len()).for_each(|other| self.ledger_changed(AccountId(other as u32)));
-        }
-        self.ledger_changed(account);
+        self.ledger.set_floor(account, floor_frames);
         Ok(())
     }
 
@@ -103,7 +97,7 @@ impl Directory {
         self.check_share(floor_frames, floor_frames, cap_frames)?;
         if cap_frames != before {
             let account = self.leave_commons(tenant);
-            self.accounts[account.index()].cap_frames = cap_frames;
+            self.ledger.accounts[account.index()].cap_frames = cap_frames;
         }
         Ok(())
     }
@@ -179,20 +173,20 @@ impl Directory {
     }
 
     fn open(&self, tenant: TenantId) -> Result<&Tenant, DirectoryError> {
-        match self.tenants.get(tenant.index()) {
+        match self.ledger.tenants.get(tenant.index()) {
             Some(state) if state.standing == Standing::Open => Ok(state),
             _ => Err(DirectoryError::UnknownTenant { tenant }),
         }
     }
 
     fn open_account(&self, tenant: TenantId) -> Result<&Account, DirectoryError> {
-        Ok(&self.accounts[self.open(tenant)?.account.index()])
+        Ok(&self.ledger.accounts[self.open(tenant)?.account.index()])
     }
 
     /// What the tenant's directives came to, if it gave any.
     fn pools(&self, tenant: TenantId) -> Option<&PriorityPools> {
-        let account = self.tenants.get(tenant.index())?.account;
-        match &self.accounts[account.index()].control {
+        let account = self.ledger.tenants.get(tenant.index())?.account;
+        match &self.ledger.accounts[account.index()].control {
             Control::Pools(pools) => Some(pools),
             Control::None | Control::Manager { .. } => None,
         }
@@ -200,13 +194,14 @@ impl Directory {
 
     /// The tenant's frames, in ledger order. Costs a step for each frame of its account.
     fn blocks(&self, tenant: TenantId) -> Vec<u32> {
-        let account = self.accounts[self.account(tenant).index()].ledger.iter(&self.frames);
-        account.filter(|frame| self.frames[*frame].owner == tenant).collect()
+        let account =
+            self.ledger.accounts[self.ledger.account(tenant).index()].ledger.iter(&self.ledger.frames);
+        account.filter(|frame| self.ledger.frames[*frame].owner == tenant).collect()
     }
 
     /// Whether a floor of `before` may become `floor_frames` under `cap_frames`.
     fn check_share(&self, before: u32, floor_frames: u32, cap_frames: u32) -> Result<(), DirectoryError> {
-        let floors_frames = self.floors_frames - u64::from(before) + u64::from(floor_frames);
+        let floors_frames = self.ledger.floors_frames() - u64::from(before) + u64::from(floor_frames);
         if floors_frames > u64::from(self.frames()) {
             return Err(DirectoryError::FloorsTooLarge { floors_frames, limit_frames: self.frames() });
         }
@@ -217,25 +212,25 @@ impl Directory {
     }
 
     pub(super) fn add_tenant(&mut self, floor_frames: u32, cap_frames: u32) -> TenantId {
-        if self.shared_pages && !self.tenants.is_empty() && self.foreign.is_empty() {
-            self.foreign = vec![i64::MIN; self.frames.len() as usize];
+        if self.shared_pages && !self.ledger.tenants.is_empty() && self.foreign.is_empty() {
+            self.foreign = vec![i64::MIN; self.ledger.frames.len() as usize];
         }
-        let vacant = self.tenants.iter().position(|tenant| tenant.standing == Standing::Vacant);
-        let tenant = TenantId(vacant.unwrap_or(self.tenants.len()) as u32);
+        let vacant = self.ledger.tenants.iter().position(|tenant| tenant.standing == Standing::Vacant);
+        let tenant = TenantId(vacant.unwrap_or(self.ledger.tenants.len()) as u32);
         let account = match vacant {
             // As new, but for its cap.
             Some(_) if !self.is_in_commons(tenant) => {
-                self.account_of(tenant).cap_frames = cap_frames;
-                self.account(tenant)
+                self.ledger.account_of(tenant).cap_frames = cap_frames;
+                self.ledger.account(tenant)
             }
             _ => self.add_account(cap_frames),
         };
         match vacant {
             Some(vacant) => {
-                self.departed.add(&self.tenants[vacant].stats);
-                self.tenants[vacant] = Tenant::new(account);
+                self.departed.add(&self.ledger.tenants[vacant].stats);
+                self.ledger.tenants[vacant] = Tenant::new(account);
             }
-            None => self.tenants.push(Tenant::new(account)),
+            None => self.ledger.tenants.push(Tenant::new(account)),
         }
         if floor_frames > 0 {
             self.set_floor(tenant, floor_frames).expect("checked by the caller");
@@ -243,32 +238,29 @@ impl Directory {
         tenant
     }
 
-    fn new_account(&self, cap_frames: u32) -> Account {
-        Account::new(cap_frames, Revocation::new(self.frames(), self.revocation))
-    }
-
     /// An empty account without floor and manager.
     pub(super) fn add_account(&mut self, cap_frames: u32) -> AccountId {
-        let new = self.new_account(cap_frames);
-        let vacant = self.accounts.iter().position(|account| account.is_vacant);
-        let account = AccountId(vacant.unwrap_or(self.accounts.len()) as u32);
+        let new = Account::new(cap_frames);
+        let vacant = self.ledger.accounts.iter().position(|account| account.is_vacant);
+        let account = AccountId(vacant.unwrap_or(self.ledger.accounts.len()) as u32);
         match vacant {
-            Some(vacant) => self.accounts[vacant] = new,
-            None => self.accounts.push(new),
+            Some(vacant) => self.ledger.accounts[vacant] = new,
+            None => self.ledger.accounts.push(new),
         }
-        self.all_heads.grow(self.accounts.len());
-        self.open_heads.grow(self.accounts.len());
+        self.ledger.accounts_added();
+        self.level_one.account_opened(account);
         account
     }
 
     /// The slot of a closed tenant is vacant once its last block has gone. Its place in the commons, or an account like that of a new
     /// tenant, stays with the slot: an access that was under way may still bring a block in.
     pub(super) fn vacate_tenant(&mut self, tenant: TenantId) {
-        let state = &mut self.tenants[tenant.index()];
+        let state = &mut self.ledger.tenants[tenant.index()];
         if state.standing == Standing::Closed && state.frames == 0 {
             state.standing = Standing::Vacant;
             if !self.is_in_commons(tenant) {
-                *self.account_of(tenant) = self.new_account(self.frames());
+                *self.ledger.account_of(tenant) = Account::new(self.frames());
+                self.level_one.account_opened(self.ledger.account(tenant));
             }
         }
     }
@@ -276,22 +268,22 @@ impl Directory {
     /// A tenant of the commons gets an account of its own, and takes its blocks along: their order, and the claims on them, are
     /// those that they had. Returns the tenant's account.
     fn leave_commons(&mut self, tenant: TenantId) -> AccountId {
-        let commons = self.account(tenant);
+        let commons = self.ledger.account(tenant);
         if self.commons != Some(commons) {
             return commons;
         }
         let own = self.add_account(self.frames());
         let blocks = self.blocks(tenant);
         for frame in &blocks {
-            if self.frames[*frame].state == State::Resident {
+            if self.ledger.frames[*frame].state == State::Resident {
                 self.tell(tenant, |control, frames| control.block_gone(frames, *frame, false));
             }
-            self.accounts[commons.index()].ledger.unlink(&mut self.frames, *frame);
-            self.accounts[own.index()].ledger.push_tail(&mut self.frames, *frame);
+            self.ledger.accounts[commons.index()].ledger.unlink(&mut self.ledger.frames, *frame);
+            self.ledger.accounts[own.index()].ledger.push_tail(&mut self.ledger.frames, *frame);
         }
-        self.tenants[tenant.index()].account = own;
-        self.ledger_changed(commons);
-        self.ledger_changed(own);
+        self.ledger.tenants[tenant.index()].account = own;
+        self.ledger.ledger_changed(commons);
+        self.ledger.ledger_changed(own);
         own
     }
 
@@ -299,16 +291,12 @@ impl Directory {
     fn adopt(&mut self, tenant: TenantId, mut control: Control) {
         let account = self.leave_commons(tenant);
         let mut blocks = self.blocks(tenant);
-        for frame in blocks.iter().copied() {
-            let claim = &mut self.frames[frame].claim;
-            *claim = claim.inherited();
-        }
-        blocks.retain(|frame| self.frames[*frame].state == State::Resident);
-        let adopted = blocks.into_iter().try_for_each(|frame| control.new_block(&mut self.frames, frame));
+        blocks.retain(|frame| self.ledger.frames[*frame].state == State::Resident);
+        let adopted =
+            blocks.into_iter().try_for_each(|frame| control.new_block(&mut self.ledger.frames, frame));
         let judges_itself = control.judges_itself();
-        let account = &mut self.accounts[account.index()];
-        account.revocation.set_enabled(self.revocation && !judges_itself);
-        drop_control(std::mem::replace(&mut account.control, control));
+        self.level_one.manager_changed(&mut self.ledger, account, judges_itself);
+        drop_control(std::mem::replace(&mut self.ledger.accounts[account.index()].control, control));
         if adopted.is_err() {
             self.dismiss(tenant);
         }
@@ -331,14 +319,14 @@ impl Directory {
         };
         checked?;
         if !has_pools {
-            self.frames.add_pool_links();
+            self.ledger.frames.add_pool_links();
             self.adopt(tenant, Control::Pools(Box::new(PriorityPools::new())));
         }
         // What else could be refused is one range too many, which no first directive is.
-        let account = self.account(tenant);
-        let Control::Pools(pools) = &mut self.accounts[account.index()].control else {
+        let account = self.ledger.account(tenant);
+        let Control::Pools(pools) = &mut self.ledger.accounts[account.index()].control else {
             unreachable!("priority pools do not panic")
         };
-        directive(pools, &mut self.frames)
+        directive(pools, &mut self.ledger.frames)
     }
 }

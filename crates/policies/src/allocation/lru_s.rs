@@ -1,0 +1,13 @@
+//! LRU-S, LRU-SP's ablation without placeholders: an overruled candidate takes the victim's place.
+//!
+//! Paper: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI '94.
+
+use super::{Allocate, Ledger};
+
+pub(crate) struct LruS;
+
+impl Allocate for LruS {
+    fn overruled(&mut self, ledger: &mut Ledger, candidate: u32, victim: u32) {
+        ledger.swap(candidate, victim);
+    }
+}
