@@ -20,85 +20,52 @@
 //! ```
 
 mod access;
-mod access_log;
-mod arena;
-mod asynchronous;
-mod borrowed;
-mod call_site;
-mod checkpoint;
-#[cfg(feature = "checksum")]
-mod checksum;
-mod contexts;
+mod api;
 pub mod docs;
-mod drain;
+mod engine;
 mod error;
-mod file;
-mod flush;
-mod frame;
-mod gate;
-mod guard;
-mod hit_filter;
-mod hooks;
-mod hot_file;
-mod hot_thread;
+mod files;
+mod handle;
+mod hits;
 mod io;
-mod landing;
-mod latch;
-mod log;
+mod load;
 #[cfg(all(test, bufpool_loom))]
 mod loom_models;
-mod miss;
-mod optimistic;
-mod options;
-mod owner;
-mod page_out;
-mod page_table;
-mod page_word;
+mod memory;
+mod page;
 mod policy;
-mod pool;
-mod pool_handle;
-mod prefetch;
-mod read_ahead;
-mod read_many;
-mod readers;
-mod recorder;
-mod report;
-mod reserve;
-mod scope;
-mod stats;
+mod state;
 mod sync;
 mod sys;
-mod tenant;
-mod timer;
-mod write_back;
-mod write_window;
+mod thread;
+mod write;
 
-pub use asynchronous::{OwnedReadGuard, OwnedWriteGuard, ReadFuture, WriteFuture};
+pub use access::futures::{OwnedReadGuard, OwnedWriteGuard, ReadFuture, WriteFuture};
+pub use access::guard::{Pin, ReadGuard, WriteGuard};
+pub use access::optimistic::{OptimisticWriteGuard, PageView};
+pub use api::file::{File, Page};
+pub use api::options::{
+    Direct, FRAMES_MAX, FileOptions, Io, IoBackend, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PoolOptions,
+};
+pub use api::pool::Pool;
+pub use api::report::Report;
+pub use api::stats::{ContextStats, Stats, StreamStats, TenantStats};
+pub use api::tenant::{At, Tenant, TenantOptions};
 pub use bufpool_policies::classic::PolicyKind as Policy;
 pub use bufpool_policies::detect::Class as Pattern;
 pub use bufpool_policies::{
     Access, Allocation, Block, ContextId, FileId, FrameId, Manager, ManagerKind, PageId, StreamReport,
     TenantId,
 };
-pub use call_site::Site;
 #[cfg(feature = "checksum")]
-pub use checksum::{Checksum, ChecksumStore};
+pub use engine::checksum::{Checksum, ChecksumStore};
+pub use engine::hooks::{PageHooks, PageName};
+pub use engine::log::Log;
+pub use engine::recorder::{Event, Recorder};
 pub use error::{Error, ErrorKind, Result};
-pub use file::{File, Page};
-pub use guard::{Pin, ReadGuard, WriteGuard};
-pub use hooks::{PageHooks, PageName};
+pub use hits::call_site::Site;
 #[cfg(feature = "sim")]
 pub use io::sim;
 pub use io::{IoError, IoOperation, IoReport};
-pub use log::Log;
-pub use optimistic::{OptimisticWriteGuard, PageView};
-pub use options::{
-    Direct, FRAMES_MAX, FileOptions, Io, IoBackend, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PoolOptions,
-};
-pub use page_word::Version;
-pub use pool::Pool;
-pub use recorder::{Event, Recorder};
-pub use report::Report;
-pub use scope::{Context, Scope};
-pub use stats::{ContextStats, Stats, StreamStats, TenantStats};
-pub use tenant::{At, Tenant, TenantOptions};
+pub use page::word::Version;
+pub use thread::scope::{Context, Scope};

@@ -21,17 +21,17 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::access_log::{KeyPlace, Level, Party, RING_ENTRIES, Ring, Who};
-use crate::arena::{Arena, FrameLease, FrameMap};
-use crate::call_site::SiteRef;
-use crate::frame::{Frame, WriteEnds};
-use crate::gate::Gate;
-use crate::landing::Landing;
-use crate::latch::{Hold, Latch, Loading, Patience, acquire, acquire_resident, park_future};
-use crate::page_table::{PageTable, PageTableBudget};
-use crate::page_word::{Begun, PageWord, Want};
-use crate::readers::Reader;
-use crate::reserve::Reserve;
+use crate::access::landing::Landing;
+use crate::files::gate::Gate;
+use crate::hits::call_site::SiteRef;
+use crate::hits::log::{KeyPlace, Level, Party, RING_ENTRIES, Ring, Who};
+use crate::memory::arena::{Arena, FrameLease, FrameMap};
+use crate::memory::frame::{Frame, WriteEnds};
+use crate::memory::reserve::Reserve;
+use crate::page::latch::{Hold, Latch, Loading, Patience, acquire, acquire_resident, park_future};
+use crate::page::readers::Reader;
+use crate::page::table::{PageTable, PageTableBudget};
+use crate::page::word::{Begun, PageWord, Want};
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, relax};
 
 const PATIENT: Patience = Patience::Limit(std::time::Duration::MAX);

@@ -50,7 +50,7 @@ use std::sync::Arc;
 use bufpool_policies::TenantId;
 use parking_lot::{Condvar, Mutex};
 
-use crate::options::{Io, IoBackend};
+use crate::api::options::{Io, IoBackend};
 
 pub(crate) use buffer::{Buffer, Buffers};
 pub(crate) use file::{FileIdentity, FileOpen, IoFile, OpenError};

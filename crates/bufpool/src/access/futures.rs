@@ -1,0 +1,569 @@
+//! Access as futures, for any executor.
+//!
+//! [`Tenant::read_async`] and [`Tenant::write_async`] are ordinary functions that return plain futures: site and context are those of
+//! the call, and nothing happens before the first poll. A poll takes the latch if it is free; wins the right to load an absent page, gets a
+//! frame and leaves the transfer to the backend; or leaves its waker where threads park. It never waits itself (but in
+//! deterministic mode, where a dirty victim is written on the spot).
+//!
+//! What dropping a future leaves behind, and what guards across awaits may do, is said at [`ReadFuture`].
+
+use std::fmt;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bufpool_policies::{FrameId, PageId, TenantId};
+
+use crate::access::hit::{Limit, Purpose};
+use crate::access::landing::Landing;
+use crate::api::file::{File, FileShared, OwnedWord, Page};
+use crate::api::pool::PoolShared;
+use crate::api::tenant::Tenant;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hits::call_site::SiteRef;
+use crate::io::{IoError, IoFile};
+use crate::load::prefetch::let_go;
+use crate::memory::arena::FrameLease;
+use crate::memory::frame::Frame;
+use crate::page::latch::{Latch, Loading, Refusal, park_future, unpark_future};
+use crate::policy::lock::Dirty;
+use crate::state::timer::Alarm;
+
+/// Until a future looks for a frame again.
+const FRAME_POLL: Duration = Duration::from_millis(1);
+
+/// A future of shared access to a page; see [`Tenant::read_async`].
+///
+/// # Dropping a future
+///
+/// A dropped future gives up interest and nothing else. A load in flight owns its frame and the page's word until its completion,
+/// which publishes the page for whoever wants it next. A page that has arrived is pinned for its future until that takes the latch or is
+/// dropped; a pin keeps nobody from the page, so nobody's progress depends on an executor that does not poll. For the same reason
+/// a waiting write does not keep readers away, as a waiting thread does.
+///
+/// # Guards across an await
+///
+/// Owned guards are `Send` and may be held across an await, which makes three things possible that threads do not do:
+///
+/// * *Waiting for oneself.* A task that holds a write guard and awaits any guard of the same page waits until `latch_wait_ms` is
+///   over. (Threads are told at once in debug builds; a task has no thread.) Two shared guards of one page are fine.
+/// * *Waiting in a circle.* Two tasks that hold one page each and await the other's wait until the limit. The cure is that of threads: one
+///   order of pages for all, or drop what you hold first. Guards of a `join` count as held together.
+/// * *Holding up an executor.* A synchronous access by a thread that drives tasks waits for a guard held by a task that only this
+///   thread could drive. Where tasks hold guards across awaits, access their pages asynchronously.
+///
+/// An await of something that does not touch the pool is no problem, but as long as it lasts the page is latched, its frame taken.
+#[must_use = "futures do nothing unless polled"]
+pub struct ReadFuture(Acquiring);
+
+/// A future of exclusive access to a page; see [`Tenant::write_async`], and [`ReadFuture`] for what holds of both.
+#[must_use = "futures do nothing unless polled"]
+pub struct WriteFuture(Acquiring);
+
+/// Shared access to a page that may move between threads; dereferences to its bytes.
+pub struct OwnedReadGuard {
+    held: OwnedHeld,
+}
+
+/// Exclusive access to a page that may move between threads; dereferences to its bytes.
+///
+/// The page becomes dirty when its bytes are first borrowed mutably.
+pub struct OwnedWriteGuard {
+    held: OwnedHeld,
+    /// Marked dirty through this guard.
+    written: bool,
+    /// Where the log ended when the guard was granted.
+    granted_lsn: u64,
+}
+
+impl Tenant {
+    pub(crate) fn read_future(&self, page: Page<'_>, site: SiteRef) -> ReadFuture {
+        ReadFuture(Acquiring::new(self, page, Purpose::Read, site))
+    }
+
+    pub(crate) fn write_future(&self, page: Page<'_>, site: SiteRef) -> WriteFuture {
+        WriteFuture(Acquiring::new(self, page, Purpose::Write, site))
+    }
+}
+
+impl Future for ReadFuture {
+    type Output = Result<OwnedReadGuard>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let acquired = self.0.poll(context.waker());
+        acquired.map(|latch| Ok(OwnedReadGuard { held: OwnedHeld::new(&self.0.file, latch?) }))
+    }
+}
+
+impl Future for WriteFuture {
+    type Output = Result<OwnedWriteGuard>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let acquired = self.0.poll(context.waker());
+        acquired.map(|latch| {
+            let held = OwnedHeld::new(&self.0.file, latch?);
+            let pool = &held.file.pool;
+            let granted_lsn = if pool.log.is_some() { pool.note_grant(held.frame()) } else { 0 };
+            Ok(OwnedWriteGuard { held, written: false, granted_lsn })
+        })
+    }
+}
+
+/// An access that has not been granted yet.
+struct Acquiring {
+    tenant: Tenant,
+    file: File,
+    number: u64,
+    purpose: Purpose,
+    site: SiteRef,
+    /// Tells futures apart where they wait.
+    id: u64,
+    stage: Stage,
+    /// Another was loading the page.
+    waited_for_load: bool,
+    /// When waiting for the latch becomes an error; known from the first wait on.
+    latch_deadline: Option<Instant>,
+    /// The same for waiting for a frame.
+    frame_deadline: Option<Instant>,
+    /// Among those who wait for the word.
+    is_parked: bool,
+    /// Among those who wait at the file's gate.
+    is_at_gate: bool,
+    alarm: Option<Alarm>,
+}
+
+/// How far an access has come.
+enum Stage {
+    /// Nothing is held or under way.
+    Looking,
+    /// The page is being loaded for this access.
+    Loading(Arc<Landing<Result<OwnedPin>>>),
+    /// The page was loaded for this access, which has been counted, and waits for the latch.
+    Loaded { _pin: OwnedPin },
+    /// The guard, or an error, was given out.
+    Over,
+}
+
+/// Keeps a page in its frame.
+struct OwnedPin {
+    pool: Arc<PoolShared>,
+    frame: FrameId,
+}
+
+impl OwnedPin {
+    /// The caller holds the page's word.
+    fn new(pool: &Arc<PoolShared>, frame: FrameId) -> Self {
+        pool.frames.get(frame).pin();
+        Self { pool: Arc::clone(pool), frame }
+    }
+}
+
+impl Drop for OwnedPin {
+    fn drop(&mut self) {
+        self.pool.frames.get(self.frame).unpin();
+        self.pool.frame_may_be_free();
+    }
+}
+
+impl Acquiring {
+    fn new(tenant: &Tenant, page: Page<'_>, purpose: Purpose, site: SiteRef) -> Self {
+        static IDS: AtomicU64 = AtomicU64::new(0);
+        Self {
+            tenant: tenant.clone(),
+            file: page.file().clone(),
+            number: page.number(),
+            purpose,
+            site,
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            stage: Stage::Looking,
+            waited_for_load: false,
+            latch_deadline: None,
+            frame_deadline: None,
+            is_parked: false,
+            is_at_gate: false,
+            alarm: None,
+        }
+    }
+
+    fn poll(&mut self, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
+        let outcome = self.advance(waker);
+        if outcome.is_ready() {
+            self.leave();
+        }
+        outcome
+    }
+
+    fn advance(&mut self, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
+        if let Err(error) = self.file.pool.owner.check(self.purpose.operation()) {
+            return Poll::Ready(Err(error));
+        }
+        if let Stage::Loading(landing) = &self.stage {
+            match landing.poll(waker) {
+                None => return Poll::Pending,
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+                Some(Ok(pin)) => self.stage = Stage::Loaded { _pin: pin },
+            }
+        }
+        assert!(!matches!(self.stage, Stage::Over), "polled after it was ready");
+        let operation = self.purpose.operation();
+        let checked = self.tenant.checked_word(self.file.page(self.number), self.purpose, operation);
+        // A write guard lends its bytes mutably, which pages that are read without a latch do not allow.
+        let checked = match self.purpose {
+            Purpose::Read => checked.map(drop),
+            _ => checked.and_then(|_| self.file.shared.check_optimistic(false, operation)),
+        };
+        if let Err(error) = checked {
+            return Poll::Ready(Err(error));
+        }
+        loop {
+            let word = OwnedWord::new(Arc::clone(&self.file.shared), self.number);
+            let state = match Latch::try_new(word.clone(), self.purpose.want()) {
+                Ok(latch) => return Poll::Ready(Ok(self.granted(latch.detached()))),
+                Err(state) => state,
+            };
+            if state.is_absent() {
+                match Loading::try_new_detached(word) {
+                    Ok(loading) => return self.begin_load(loading, waker),
+                    Err(_) => continue,
+                }
+            }
+            self.waited_for_load |= state.is_loading();
+            let deadline = match self.latch_deadline() {
+                Ok(deadline) => deadline,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            if park_future(&word, state, self.id, waker) {
+                self.is_parked = true;
+                self.alarm = Some(self.file.pool.timer.wake_at(deadline, waker));
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// When the wait for the latch, which begins now or has begun before, is over; an error if it is.
+    fn latch_deadline(&mut self) -> Result<Instant> {
+        let pool = &self.file.pool;
+        let deadline = *self.latch_deadline.get_or_insert_with(|| after(pool.latch_wait));
+        if Instant::now() < deadline {
+            return Ok(deadline);
+        }
+        let (page, operation) = (self.file.page(self.number), self.purpose.operation());
+        Err(pool.latch_error(page, Refusal::TimedOut, Limit::Default, operation))
+    }
+
+    /// An operation that is not decided yet holds off the load.
+    fn wait_at_gate(&mut self, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
+        let deadline = match self.latch_deadline() {
+            Ok(deadline) => deadline,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        if !self.file.shared.gate.park_future(self.number, self.id, waker) {
+            return self.advance(waker);
+        }
+        self.is_at_gate = true;
+        self.alarm = Some(self.file.pool.timer.wake_at(deadline, waker));
+        Poll::Pending
+    }
+
+    /// The access is granted: a hit, unless the page was loaded for it.
+    fn granted(&mut self, latch: Latch<OwnedWord>) -> Latch<OwnedWord> {
+        let pool = &self.file.pool;
+        if !matches!(self.stage, Stage::Loaded { .. }) {
+            pool.count_waited(self.waited_for_load);
+            let frame = self.tenant.marked(latch.frame());
+            self.tenant.note_hit(pool.hot.tag, self.file.page(self.number), frame, self.site.into(), false);
+        }
+        latch
+    }
+
+    /// Gets a frame for the page and begins to read it.
+    fn begin_load(&mut self, loading: Loading<OwnedWord>, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
+        let operation = self.purpose.operation();
+        let pool = Arc::clone(self.file.pool.shared());
+        match self.file.shared.check_loadable(self.number, operation) {
+            Ok(true) => {}
+            Ok(false) => {
+                drop(loading);
+                return self.wait_at_gate(waker);
+            }
+            Err(error) => return Poll::Ready(Err(error)),
+        }
+        let io = match self.file.shared.io(operation) {
+            Ok(io) => io,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        match self.find_frame(&pool) {
+            Err(error) => Poll::Ready(Err(error)),
+            Ok(None) => {
+                // Others may have a frame for it; and nobody waits for us meanwhile.
+                drop(loading);
+                let now = Instant::now();
+                if now >= *self.frame_deadline.get_or_insert_with(|| after(pool.frame_wait)) {
+                    return Poll::Ready(Err(pool.frames_exhausted(self.file.page(self.number), operation)));
+                }
+                pool.write_back.kick();
+                self.alarm = Some(pool.timer.wake_at(now + FRAME_POLL, waker));
+                Poll::Pending
+            }
+            Ok(Some(lease)) => {
+                let landing = Arc::new(Landing::new());
+                let load = Load {
+                    pool: Arc::downgrade(&pool),
+                    file: Arc::clone(&self.file.shared),
+                    number: self.number,
+                    tenant: self.tenant.tenant_id(),
+                    site: self.site,
+                    operation,
+                    loading,
+                    landing: Arc::clone(&landing),
+                    is_second_read: false,
+                };
+                self.stage = Stage::Loading(Arc::clone(&landing));
+                load.submit(&pool, &io, lease);
+                pool.carry_out_plans();
+                // It may have landed already, on a backend that does the work at once.
+                self.advance(waker)
+            }
+        }
+    }
+
+    /// An empty frame, without waiting. None if there is none now.
+    fn find_frame(&self, pool: &PoolShared) -> Result<Option<FrameLease>> {
+        let page = PageId::in_file(self.file.id(), self.number);
+        let tenant = self.tenant.tenant_id();
+        let mut rules = pool.claim_rules();
+        if !pool.is_immediate {
+            rules.dirty = Dirty::Exchanged;
+        }
+        let admitted = {
+            let mut policy = self.tenant.lock_policy(self.purpose.operation())?;
+            pool.drain_own_log_into(&mut policy);
+            let admitted = policy.admit(page, tenant, self.site, false, &rules);
+            pool.note_plans(&policy);
+            admitted
+        };
+        match admitted {
+            None => Ok(None),
+            Some(admitted) if pool.is_immediate => pool.vacate(admitted, tenant, self.site, None),
+            Some(admitted) => Ok(pool.vacate_by_exchange(admitted, tenant, self.site)),
+        }
+    }
+
+    /// Gives up whatever is held and waited for.
+    fn leave(&mut self) {
+        if !self.file.pool.owner.is_here() {
+            // Nobody waits for it in the child of a fork, where other threads may have left locks behind.
+            std::mem::forget(self.alarm.take());
+            self.stage = Stage::Over;
+            return;
+        }
+        self.alarm = None;
+        if std::mem::take(&mut self.is_parked)
+            && let Some(word) = self.file.shared.table.get(self.number)
+        {
+            unpark_future(word, self.id);
+        }
+        if std::mem::take(&mut self.is_at_gate) {
+            self.file.shared.gate.unpark_future(self.id);
+        }
+        if let Stage::Loading(landing) = std::mem::replace(&mut self.stage, Stage::Over) {
+            landing.abandon();
+        }
+    }
+}
+
+impl Drop for Acquiring {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// The moment after `limit`, or one that never comes.
+fn after(limit: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(limit).unwrap_or(now + Duration::from_secs(365 * 24 * 3600))
+}
+
+/// A page on its way in for one access, which may have lost interest.
+struct Load {
+    pool: std::sync::Weak<PoolShared>,
+    file: Arc<FileShared>,
+    number: u64,
+    tenant: TenantId,
+    site: SiteRef,
+    operation: &'static str,
+    loading: Loading<OwnedWord>,
+    landing: Arc<Landing<Result<OwnedPin>>>,
+    is_second_read: bool,
+}
+
+impl Load {
+    fn submit(self, pool: &PoolShared, io: &Arc<IoFile>, lease: FrameLease) {
+        let (number, tenant) = (self.number, self.tenant);
+        let request =
+            pool.arena.fill_request(Arc::clone(io), number, vec![lease], tenant, move |leases, result| {
+                self.complete(leases, result);
+            });
+        pool.backend.submit(&mut vec![request]);
+    }
+
+    /// The transfer is over. Runs in a thread of the backend, or in whichever submitted it.
+    fn complete(mut self, mut leases: Vec<FrameLease>, result: Result<(), IoError>) {
+        // A pool that is gone has no use for the frame, and nobody waits: futures keep their pool.
+        let (Some(pool), Some(mut lease)) = (self.pool.upgrade(), leases.pop()) else { return };
+        let verified = match result {
+            Err(error) => Err(self.file.io_error(self.operation, error).at_page(self.number)),
+            Ok(()) => {
+                pool.count_reads(1);
+                pool.verify(&self.file, self.number, &mut lease).map_err(|message| {
+                    let message = format!("contents failed verification twice: {message}");
+                    self.file.error(ErrorKind::Corrupt, self.operation, message).at_page(self.number)
+                })
+            }
+        };
+        match verified {
+            Ok(()) => self.publish(&pool, lease),
+            // A transfer may have gone wrong on the way; what is on the device is the same the second time.
+            Err(error) if error.kind() == ErrorKind::Corrupt && !self.is_second_read => {
+                self.is_second_read = true;
+                match self.file.io(self.operation) {
+                    Ok(io) => self.submit(&pool, &io, lease),
+                    Err(error) => self.give_up(&pool, lease, error),
+                }
+            }
+            Err(error) => self.give_up(&pool, lease, error),
+        }
+        let_go(pool);
+    }
+
+    fn publish(self, pool: &Arc<PoolShared>, lease: FrameLease) {
+        let frame = lease.frame();
+        {
+            let mut policy = pool.policy.lock();
+            pool.frames.get(frame).occupy(PageId::in_file(self.file.id, self.number));
+            policy.directory.loaded(frame);
+        }
+        // Pinned while the word is still held, so that nobody evicts the page before its future has seen it.
+        let waker = self.landing.land(|| Ok(OwnedPin::new(pool, frame)));
+        self.loading.publish_unlatched(lease);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn give_up(self, pool: &PoolShared, lease: FrameLease, error: Error) {
+        pool.give_up_frame(lease, self.tenant, self.site);
+        drop(self.loading);
+        self.landing.land(|| Err(error)).into_iter().for_each(Waker::wake);
+    }
+}
+
+/// What both owned guards consist of.
+struct OwnedHeld {
+    latch: Latch<OwnedWord>,
+    // After the latch: a page is let go of before the recorder hears of it.
+    file: File,
+    number: u64,
+}
+
+impl OwnedHeld {
+    fn new(file: &File, latch: Latch<OwnedWord>) -> Self {
+        let held = Self { number: latch.word().number(), latch, file: file.clone() };
+        if held.file.pool.is_recording {
+            held.file.pool.policy.lock().hold(held.page().id());
+        }
+        held
+    }
+
+    fn page(&self) -> Page<'_> {
+        self.file.page(self.number)
+    }
+
+    fn frame(&self) -> &Frame {
+        self.file.pool.frames.get(self.latch.frame())
+    }
+}
+
+impl Drop for OwnedHeld {
+    fn drop(&mut self) {
+        if self.file.pool.is_recording && self.file.pool.owner.is_here() {
+            self.file.pool.policy.lock().let_go(self.page().id());
+        }
+    }
+}
+
+impl OwnedReadGuard {
+    /// The page.
+    pub fn page(&self) -> Page<'_> {
+        self.held.page()
+    }
+}
+
+impl Deref for OwnedReadGuard {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.held.latch.bytes(&self.held.file.pool.arena)
+    }
+}
+
+impl OwnedWriteGuard {
+    /// The page.
+    pub fn page(&self) -> Page<'_> {
+        self.held.page()
+    }
+
+    /// Notes the log sequence number of the last change; see [`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn).
+    pub fn set_lsn(&mut self, lsn: u64) {
+        self.mark_dirty();
+        self.held.frame().raise_page_lsn(lsn);
+    }
+
+    fn mark_dirty(&mut self) {
+        if !std::mem::replace(&mut self.written, true) {
+            self.held.latch.set_changed();
+            self.held.file.pool.mark_dirty(self.held.frame(), self.granted_lsn);
+        }
+    }
+}
+
+impl Deref for OwnedWriteGuard {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.held.latch.bytes(&self.held.file.pool.arena)
+    }
+}
+
+impl DerefMut for OwnedWriteGuard {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.mark_dirty();
+        self.held.latch.bytes_mut(&self.held.file.pool.arena)
+    }
+}
+
+impl fmt::Debug for OwnedReadGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnedReadGuard({:?})", self.page())
+    }
+}
+
+impl fmt::Debug for OwnedWriteGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnedWriteGuard({:?})", self.page())
+    }
+}
+
+impl fmt::Debug for ReadFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadFuture({:?})", self.0.file.page(self.0.number))
+    }
+}
+
+impl fmt::Debug for WriteFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WriteFuture({:?})", self.0.file.page(self.0.number))
+    }
+}

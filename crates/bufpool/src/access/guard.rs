@@ -1,0 +1,424 @@
+//! Granted access to a page, as values.
+//!
+//! A guard is a latch on the page and the address of its bytes; dropping it lets go. Guards borrow the tenant and the
+//! file they came from and stay with their thread (they are not `Send`), because a latch is let go where it was taken.
+//!
+//! ```compile_fail
+//! fn send(guard: bufpool::ReadGuard<'_>) -> impl Send + '_ {
+//!     guard
+//! }
+//! ```
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use bufpool_policies::{FrameId, PageId};
+
+use crate::access::hit::{Limit, Purpose};
+use crate::api::file::Page;
+use crate::api::options::PAGE_BYTES_MIN;
+use crate::api::pool::PoolShared;
+use crate::api::tenant::Tenant;
+use crate::error::Result;
+use crate::hits::call_site::SiteRef;
+use crate::hits::fast_path::PoolTag;
+use crate::memory::frame::Frame;
+use crate::page::latch::{Latch, SharedLatch};
+use crate::page::word::PageWord;
+use crate::thread::hot::{HOLDS_RECORDED, HOLDS_SLOTS, hot};
+
+/// Shared access to a page; dereferences to its bytes.
+///
+/// Any number of threads may hold one on the same page. A thread should hold at most one: if a writer waits between its two, it
+/// waits for itself, which ends with [`ErrorKind::SelfDeadlock`](crate::ErrorKind::SelfDeadlock) or
+/// [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout).
+pub struct ReadGuard<'g> {
+    /// The frame's bytes; valid as long as the latch is held.
+    bytes: NonNull<[u8]>,
+    // Let go of by the guard, and not one by one: a guard whose parts are dropped each on its own, one even if another panics, has to be
+    // in memory all its life.
+    latch: ManuallyDrop<SharedLatch<'g>>,
+    hold: ManuallyDrop<Hold<'g>>,
+}
+
+/// Exclusive access to a page; dereferences to its bytes.
+///
+/// The page becomes dirty when its bytes are first borrowed mutably; a guard that was only read from leaves it as it was.
+pub struct WriteGuard<'g> {
+    /// The frame's bytes; valid as long as the latch is held.
+    bytes: NonNull<[u8]>,
+    latch: Latch<&'g PageWord>,
+    // After the latch, as in a read guard.
+    hold: Hold<'g>,
+    /// Marked dirty through this guard.
+    written: bool,
+    /// Where the log ended when the guard was granted.
+    granted_lsn: u64,
+}
+
+/// Keeps a page in its frame without latching it, so that it can be latched again without I/O.
+///
+/// A pinned page is never evicted, and cannot be truncated, discarded or closed; so pins should be few and short-lived.
+pub struct Pin<'g> {
+    word: &'g PageWord,
+    frame: &'g Frame,
+    hold: Hold<'g>,
+}
+
+/// One guard or pin: on what and for whom; counted for the thread that has it, and told to the recorder.
+struct Hold<'g> {
+    page: Page<'g>,
+    tenant: &'g Tenant,
+    /// Of the page's pool, for the count.
+    tag: PoolTag,
+    /// Guards and pins stay with their thread.
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl<'g> Hold<'g> {
+    #[inline]
+    fn new(tenant: &'g Tenant, page: Page<'g>) -> Self {
+        let tag = page.file().pool.hot.tag;
+        if !tag.holds_slot().count(1) {
+            page.file().pool.record_hold(page.id(), true);
+        }
+        Self::counted(tenant, tag, page)
+    }
+
+    /// One that is counted and recorded already.
+    #[inline(always)]
+    fn counted(tenant: &'g Tenant, tag: PoolTag, page: Page<'g>) -> Self {
+        Self { page, tenant, tag, _not_send: std::marker::PhantomData }
+    }
+
+    /// Ends the count. True if the recorder is to be told.
+    #[inline(always)]
+    fn end(&self) -> bool {
+        !self.tag.holds_slot().count(-1)
+    }
+
+    #[inline]
+    fn pool(&self) -> &'g PoolShared {
+        &self.page.file().pool
+    }
+
+    fn pin(&self, word: &'g PageWord, frame: FrameId) -> Pin<'g> {
+        Pin::new(self.tenant, self.page, word, self.pool().frames.get(frame))
+    }
+}
+
+impl Drop for Hold<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.end() {
+            self.pool().record_hold(self.page.id(), false);
+        }
+    }
+}
+
+impl PoolShared {
+    #[cold]
+    fn record_hold(&self, page: PageId, begins: bool) {
+        if !self.owner.is_here() {
+            return;
+        }
+        let mut policy = self.policy.lock();
+        if begins { policy.hold(page) } else { policy.let_go(page) }
+    }
+
+    /// The page with a latched word, for those who do not keep its number at hand.
+    fn page_latched(&self, word: &PageWord) -> PageId {
+        let frame = word.state().resident_frame().expect("a latched page is resident");
+        self.frames.get(frame).page().expect("a latched page is in its frame")
+    }
+
+    #[cold]
+    fn record_guard(&self, word: &PageWord) {
+        self.record_hold(self.page_latched(word), true);
+    }
+
+    /// Lets go, and then tells the recorder: a page is let go of before that hears of it.
+    #[cold]
+    fn end_recorded_guard(&self, latch: SharedLatch<'_>) {
+        if !self.owner.is_here() {
+            return;
+        }
+        let page = self.page_latched(latch.word());
+        drop(latch);
+        self.record_hold(page, false);
+    }
+}
+
+/// Where each thread counts its guards and pins on pages of a pool: a place below [`HOLDS_SLOTS`], or as much more if the pool's
+/// recorder is to hear of them, where counts are below 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct HoldsSlot(u32);
+
+impl HoldsSlot {
+    pub fn new(pool_serial: u64, is_recording: bool) -> Self {
+        let place = pool_serial as usize % HOLDS_SLOTS;
+        Self(if is_recording { HOLDS_SLOTS + place } else { place } as u32)
+    }
+
+    /// Below 16.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// By the lowest bits of `number`.
+    #[inline(always)]
+    pub fn from_number(number: u32) -> Self {
+        Self(number % (2 * HOLDS_SLOTS as u32))
+    }
+
+    /// Counts. False if a recorder is to hear of it.
+    #[inline(always)]
+    fn count(self, step: i32) -> bool {
+        hot(|thread| {
+            let count = &thread.holds[self.0 as usize % thread.holds.len()];
+            let now = count.get().wrapping_add(step);
+            count.set(now);
+            now >= 0
+        })
+    }
+
+    /// Guards and pins of the calling thread on pages of the pools with this slot.
+    pub fn own_holds(self) -> u32 {
+        let place = self.0 as usize;
+        let none = if place < HOLDS_SLOTS { 0 } else { HOLDS_RECORDED };
+        hot(|thread| (thread.holds[place].get() - none).max(0) as u32)
+    }
+}
+
+impl<'g> ReadGuard<'g> {
+    /// From a shared latch.
+    pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
+        Self::on_latch(tenant, page, latch.into())
+    }
+
+    /// As [`new`](Self::new).
+    pub(crate) fn on_latch(tenant: &'g Tenant, page: Page<'g>, latch: SharedLatch<'g>) -> Self {
+        let pool = &*page.file().pool;
+        let bytes = pool.arena.frame(latch.frame());
+        Self::on_bytes(tenant, pool.hot.tag, page, latch, bytes)
+    }
+
+    /// From a latch on the page, whose frame has these bytes.
+    #[inline(always)]
+    pub(crate) fn on_bytes(
+        tenant: &'g Tenant,
+        tag: PoolTag,
+        page: Page<'g>,
+        latch: SharedLatch<'g>,
+        bytes: NonNull<[u8]>,
+    ) -> Self {
+        if !tag.holds_slot().count(1) {
+            page.file().pool.record_guard(latch.word());
+        }
+        let hold = ManuallyDrop::new(Hold::counted(tenant, tag, page));
+        Self { bytes, latch: ManuallyDrop::new(latch), hold }
+    }
+
+    /// The page.
+    #[inline]
+    pub fn page(&self) -> Page<'g> {
+        self.hold.page
+    }
+
+    /// A pin on the page, which outlives the guard. Not an access of its own.
+    pub fn pin(&self) -> Pin<'g> {
+        // Not by the word, which says nothing in the child of a fork.
+        let frame = self.hold.pool().arena.frame_at(self.bytes);
+        self.hold.pin(self.latch.word(), frame)
+    }
+}
+
+impl Drop for ReadGuard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: the latch is not used again.
+        let latch = unsafe { ManuallyDrop::take(&mut self.latch) };
+        // Does not look at the page's number, which then need not be kept.
+        if self.hold.end() {
+            self.hold.pool().end_recorded_guard(latch);
+        } else {
+            drop(latch);
+        }
+    }
+}
+
+impl Deref for ReadGuard<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the latch keeps the page in the frame, and writers away.
+        let bytes = unsafe { self.bytes.as_ref() };
+        // SAFETY: no pool has smaller pages.
+        unsafe { std::hint::assert_unchecked(bytes.len() >= PAGE_BYTES_MIN) };
+        bytes
+    }
+}
+
+impl fmt::Debug for ReadGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadGuard({:?})", self.page())
+    }
+}
+
+impl<'g> WriteGuard<'g> {
+    #[inline]
+    pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
+        let pool = &*tenant.pool;
+        let bytes = pool.arena.frame(latch.frame());
+        let hold = Hold::new(tenant, page);
+        let granted_lsn =
+            if pool.log.is_some() { pool.note_grant(pool.frames.get(latch.frame())) } else { 0 };
+        Self { bytes, latch, hold, written: false, granted_lsn }
+    }
+
+    /// The page.
+    #[inline]
+    pub fn page(&self) -> Page<'g> {
+        self.hold.page
+    }
+
+    fn frame(&self) -> &'g Frame {
+        self.hold.pool().frames.get(self.latch.frame())
+    }
+
+    /// Notes the log sequence number of the last change. The page is not written to its file before the log is durable up
+    /// to it. A number below an earlier one changes nothing.
+    pub fn set_lsn(&mut self, lsn: u64) {
+        self.mark_dirty();
+        self.frame().raise_page_lsn(lsn);
+    }
+
+    /// A pin on the page, which outlives the guard. Not an access of its own.
+    pub fn pin(&self) -> Pin<'g> {
+        self.hold.pin(self.latch.word(), self.latch.frame())
+    }
+
+    /// Turns exclusive into shared access without letting go.
+    pub fn downgrade(self) -> ReadGuard<'g> {
+        let Self { bytes, latch, hold, .. } = self;
+        let latch = ManuallyDrop::new(latch.downgrade().into());
+        ReadGuard { bytes, latch, hold: ManuallyDrop::new(hold) }
+    }
+
+    /// The page's words, to be changed where others may be reading them.
+    #[inline]
+    pub(crate) fn words_mut(&mut self) -> &[AtomicU64] {
+        self.mark_dirty();
+        // Whoever reads something stored from here on sees that the page is latched; see `PageWord::still`.
+        fence(Ordering::Release);
+        // SAFETY: the latch keeps the page in the frame; pages of optimistic files, of which only such guards call this, are written
+        // through words only.
+        unsafe { self.page().file().shared.table.frames().words(self.latch.frame()) }
+    }
+
+    #[inline]
+    fn mark_dirty(&mut self) {
+        if !self.written {
+            self.mark_dirty_first();
+        }
+    }
+
+    #[cold]
+    fn mark_dirty_first(&mut self) {
+        self.written = true;
+        self.latch.set_changed();
+        self.hold.pool().mark_dirty(self.frame(), self.granted_lsn);
+    }
+}
+
+impl Deref for WriteGuard<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the latch keeps the page in the frame; whoever writes through it has borrowed the guard exclusively.
+        let bytes = unsafe { self.bytes.as_ref() };
+        // SAFETY: no pool has smaller pages.
+        unsafe { std::hint::assert_unchecked(bytes.len() >= PAGE_BYTES_MIN) };
+        bytes
+    }
+}
+
+impl DerefMut for WriteGuard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.mark_dirty();
+        // SAFETY: the latch is exclusive and keeps the page in the frame; the guard is borrowed exclusively, so
+        // nobody reads the bytes through it meanwhile.
+        unsafe { self.bytes.as_mut() }
+    }
+}
+
+impl fmt::Debug for WriteGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WriteGuard({:?})", self.page())
+    }
+}
+
+impl<'g> Pin<'g> {
+    /// Pins a page that the caller has latched.
+    pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, word: &'g PageWord, frame: &'g Frame) -> Self {
+        frame.pin();
+        Self { word, frame, hold: Hold::new(tenant, page) }
+    }
+
+    /// The page.
+    pub fn page(&self) -> Page<'g> {
+        self.hold.page
+    }
+
+    /// Shared access to the pinned page; an access, always a hit.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout),
+    /// [`ErrorKind::SelfDeadlock`](crate::ErrorKind::SelfDeadlock), [`ErrorKind::ForkedChild`](crate::ErrorKind::ForkedChild).
+    #[track_caller]
+    pub fn read(&self) -> Result<ReadGuard<'_>> {
+        let latch = self.latch(Purpose::Read, SiteRef::caller())?;
+        Ok(ReadGuard::new(self.hold.tenant, self.page(), latch))
+    }
+
+    /// Exclusive access to the pinned page; an access, always a hit.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pin::read`]; [`ErrorKind::ReadOnly`](crate::ErrorKind::ReadOnly) and
+    /// [`ErrorKind::FilePoisoned`](crate::ErrorKind::FilePoisoned) if the file takes no writes.
+    #[track_caller]
+    pub fn write(&self) -> Result<WriteGuard<'_>> {
+        self.page().file().shared.check_optimistic(false, "write page")?;
+        let latch = self.latch(Purpose::Write, SiteRef::caller())?;
+        Ok(WriteGuard::new(self.hold.tenant, self.page(), latch))
+    }
+
+    fn latch(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord>> {
+        let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
+        pool.owner.check(purpose.operation())?;
+        let latch = pool.latch_pinned(page, self.word, purpose, Limit::Default)?;
+        tenant.note_hit(pool.hot.tag, page, tenant.marked(latch.frame()), site.into(), false);
+        Ok(latch)
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.frame.unpin();
+        self.hold.pool().frame_may_be_free();
+    }
+}
+
+impl fmt::Debug for Pin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pin({:?})", self.page())
+    }
+}

@@ -1,0 +1,432 @@
+//! From a page's name to a latch on it: the path of every access.
+//!
+//! A hit is one comparison with a constant and an address in the file's handle to find the page word, one compare-and-swap to latch it,
+//! and one entry in the thread's access log, or where the filter skips it one count in a line that only the thread writes. Everything
+//! else is in functions of their own. What the compiler makes of it is in [`docs::performance`](crate::docs::performance).
+
+use std::time::{Duration, Instant};
+
+use bufpool_policies::FrameId;
+
+use crate::access::guard::{ReadGuard, WriteGuard};
+use crate::api::file::Page;
+use crate::api::pool::PoolShared;
+use crate::api::tenant::Tenant;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hits::call_site::{Origin, Place, SiteRef};
+use crate::hits::fast_path::PoolTag;
+use crate::hits::filter::Marked;
+use crate::hits::log::{self, Hit, KeyPlace, Level, Ring, Who, existing_ring, give_up_ring};
+use crate::page::latch::{
+    Hold, Latch, Patience, Refusal, SharedLatch, acquire_resident, acquire_until, far_or_after,
+};
+use crate::page::table::NoWord;
+use crate::page::word::{PageWord, Want};
+use crate::policy::lock::PolicyState;
+use crate::thread::scope::ScopeId;
+
+/// How long an access may wait for others.
+#[derive(Clone, Copy)]
+pub(crate) enum Limit {
+    /// As the pool's options say; longer is an error.
+    Default,
+    /// Not at all.
+    Now,
+    /// This long.
+    Within(Duration),
+}
+
+impl Limit {
+    /// When an access that begins now has waited long enough; none if that is up to the pool's options.
+    fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::Default => None,
+            Self::Now => Some(Instant::now()),
+            Self::Within(limit) => Some(far_or_after(limit)),
+        }
+    }
+}
+
+/// What an access is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Read,
+    Write,
+    /// Contents do not matter: they are overwritten at once.
+    Create,
+}
+
+impl Purpose {
+    pub fn operation(self) -> &'static str {
+        match self {
+            Self::Read => "read page",
+            Self::Write => "write page",
+            Self::Create => "create page",
+        }
+    }
+
+    pub fn want(self) -> Want {
+        if self == Self::Read { Want::Shared } else { Want::Exclusive }
+    }
+}
+
+impl Tenant {
+    #[inline(always)]
+    pub(crate) fn guard_shared<'g>(
+        &'g self,
+        page: Page<'g>,
+        origin: Origin,
+        limit: Limit,
+    ) -> Result<ReadGuard<'g>> {
+        // A closed file has no resident pages.
+        if let Some(pages) = page.file().hot.pages(self.open_in())
+            && let Some((latch, frame, bytes)) = SharedLatch::try_page(pages, page)
+        {
+            self.note_hit(pages.tag, page, frame, origin, false);
+            return Ok(ReadGuard::on_bytes(self, pages.tag, page, latch, bytes));
+        }
+        let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), limit)?;
+        Ok(ReadGuard::on_latch(self, page, latch))
+    }
+
+    #[inline]
+    pub(crate) fn guard_exclusive<'g>(
+        &'g self,
+        page: Page<'g>,
+        origin: Origin,
+        limit: Limit,
+    ) -> Result<WriteGuard<'g>> {
+        page.file().shared.check_optimistic(false, "write page")?;
+        let latch = self.latch(page, Purpose::Write, origin, limit)?;
+        Ok(WriteGuard::new(self, page, latch))
+    }
+
+    pub(crate) fn guard_created<'g>(
+        &'g self,
+        page: Page<'g>,
+        origin: Origin,
+        limit: Limit,
+    ) -> Result<WriteGuard<'g>> {
+        page.file().shared.check_optimistic(false, "create page")?;
+        let latch = self.latch(page, Purpose::Create, origin, limit)?;
+        let mut guard = WriteGuard::new(self, page, latch);
+        // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
+        guard.fill(0);
+        Ok(guard)
+    }
+
+    /// Exclusive access to a resident page that nobody holds, or whatever it takes.
+    #[inline]
+    pub(crate) fn latch<'g>(
+        &'g self,
+        page: Page<'g>,
+        purpose: Purpose,
+        origin: Origin,
+        limit: Limit,
+    ) -> Result<Latch<&'g PageWord>> {
+        let file = page.file();
+        if let Some(pages) = file.hot.pages(self.open_in())
+            && file.shared.takes_writes()
+            && let Some(word) = pages.word_or_far(page)
+            && let Ok(latch) = Latch::try_new(word, purpose.want())
+        {
+            let creation = purpose == Purpose::Create;
+            self.note_hit(pages.tag, page, self.marked(latch.frame()), origin, creation);
+            return Ok(latch);
+        }
+        self.latch_slowly(page, purpose, origin.site(), limit)
+    }
+
+    /// One word and a flag come back, in registers, which keeps the guard out of memory; the site goes in the same way, in its parts.
+    #[cold]
+    fn latch_shared_slowly<'g>(
+        &'g self,
+        page: Page<'g>,
+        place: Place,
+        scope: ScopeId,
+        limit: Limit,
+    ) -> Result<SharedLatch<'g>> {
+        self.latch_slowly(page, Purpose::Read, SiteRef { place, scope }, limit).map(SharedLatch::from)
+    }
+
+    /// Waits, loads, or finds out what is wrong.
+    #[cold]
+    fn latch_slowly<'g>(
+        &'g self,
+        page: Page<'g>,
+        purpose: Purpose,
+        site: SiteRef,
+        limit: Limit,
+    ) -> Result<Latch<&'g PageWord>> {
+        let operation = purpose.operation();
+        let pool = &*self.pool;
+        // The wait for a frame counts against the same limit as the wait for the latch.
+        let frame_deadline = limit.deadline();
+        let mut latch_deadline = None;
+        loop {
+            let word = self.checked_word(page, purpose, operation)?;
+            if word.state().is_loading()
+                && let Some(ring) = existing_ring(pool.hot.serial)
+            {
+                // Perhaps the caller's own read-ahead, which it has caught up with: what it has used so far lets more be planned.
+                pool.drain_own_log(ring, Level::Half);
+            }
+            match acquire_until(word, purpose.want(), pool.patience(limit), &mut latch_deadline) {
+                Err(refusal) => return Err(pool.latch_error(page, refusal, limit, operation)),
+                Ok((Hold::Load(loading), _)) => {
+                    if page.file().shared.check_loadable(page.number(), operation)? {
+                        return pool.bring_in(self, page, loading, purpose, site, frame_deadline);
+                    }
+                    drop(loading);
+                    pool.wait_until_decided(page, limit, &mut latch_deadline, operation)?;
+                }
+                Ok((Hold::Latched(latch), waited)) => {
+                    pool.count_waited(waited);
+                    let creation = purpose == Purpose::Create;
+                    self.note_hit(pool.hot.tag, page, self.marked(latch.frame()), site.into(), creation);
+                    return Ok(latch);
+                }
+            }
+        }
+    }
+}
+
+impl Tenant {
+    /// Notes a hit on a page that the tenant still holds, or has read without a latch.
+    #[inline(always)]
+    pub(crate) fn note_hit(
+        &self,
+        tag: PoolTag,
+        page: Page<'_>,
+        frame: Marked<'_>,
+        origin: Origin,
+        creation: bool,
+    ) {
+        if !tag.notes_hits() {
+            return;
+        }
+        let party = self.party();
+        if let Some(key) = log::last_keys().get(Who::new(party, origin.site()))
+            && page.file().hot.filter.skips(frame, party.watched)
+        {
+            if key.skip() {
+                page.file().pool.drain_last_log();
+            }
+        } else {
+            page.file().pool.note_slowly(page, frame.frame, self, origin.place, origin.scope, creation);
+        }
+    }
+
+    /// A frame of the tenant's pool, for [`note_hit`](Self::note_hit).
+    #[inline]
+    pub(crate) fn marked(&self, frame: FrameId) -> Marked<'_> {
+        self.pool.hot.filter.marked(frame)
+    }
+
+    /// The word of a page that the tenant may access like this.
+    pub(crate) fn checked_word<'g>(
+        &self,
+        page: Page<'g>,
+        purpose: Purpose,
+        operation: &'static str,
+    ) -> Result<&'g PageWord> {
+        let file = page.file();
+        self.check_open(operation)?;
+        self.check_file(file, operation)?;
+        file.shared.check_open(operation)?;
+        if purpose != Purpose::Read {
+            file.shared.check_writable(operation)?;
+        }
+        file.shared.check_page(page.number(), operation)?;
+        let word = file.shared.table.get_or_allocate(page.number(), &self.pool.page_table_budget);
+        word.map_err(|why| self.pool.page_tables_full(page, why, operation))
+    }
+}
+
+impl PoolShared {
+    /// Latches a page that the caller has pinned.
+    pub(crate) fn latch_pinned<'g>(
+        &self,
+        page: Page<'g>,
+        word: &'g PageWord,
+        purpose: Purpose,
+        limit: Limit,
+    ) -> Result<Latch<&'g PageWord>> {
+        let operation = purpose.operation();
+        if purpose != Purpose::Read {
+            page.file().shared.check_writable(operation)?;
+        }
+        match acquire_resident(word, purpose.want(), self.patience(limit)) {
+            Ok(latch) => Ok(latch.expect("a pinned page stays resident")),
+            Err(refusal) => Err(self.latch_error(page, refusal, limit, operation)),
+        }
+    }
+
+    /// Waits, as for a latch, until an operation that holds off the load of `page` is decided.
+    #[cold]
+    fn wait_until_decided(
+        &self,
+        page: Page<'_>,
+        limit: Limit,
+        deadline: &mut Option<Instant>,
+        operation: &'static str,
+    ) -> Result<()> {
+        let is_decided = match self.patience(limit) {
+            Patience::None => false,
+            Patience::Limit(limit) => {
+                let deadline = *deadline.get_or_insert_with(|| far_or_after(limit));
+                page.file().shared.gate.wait_until_decided(page.number(), deadline)
+            }
+        };
+        if is_decided { Ok(()) } else { Err(self.latch_error(page, Refusal::TimedOut, limit, operation)) }
+    }
+
+    /// A hit that gets an entry, or whose key or ring has yet to be found. In deterministic mode it is applied at once.
+    #[inline(never)]
+    fn note_slowly(
+        &self,
+        page: Page<'_>,
+        frame: FrameId,
+        tenant: &Tenant,
+        place: Place,
+        scope: Option<ScopeId>,
+        creation: bool,
+    ) {
+        // The origin comes in its parts, which are in registers, as the caller has them.
+        let (party, site) = (tenant.party(), Origin::new(place, scope).site());
+        let hit = Hit { page: page.id(), frame, tenant: party.tenant, site };
+        if self.is_immediate {
+            return self.apply_at_once(&hit, creation);
+        }
+        let ring = existing_ring(self.hot.serial).or_else(|| self.own_ring());
+        let Some(ring) = ring else { return self.apply_at_once(&hit, creation) };
+        let key = self.find_key(ring, Who::new(party, site), &hit);
+        if self.hot.filter.skips(self.hot.filter.marked(frame), party.watched) {
+            if ring.skip(key) {
+                self.drain_own_log(ring, Level::Half);
+            }
+            return;
+        }
+        let level = ring.push(hit.page, frame, key);
+        if level != Level::Low {
+            self.drain_own_log(ring, level);
+        }
+    }
+
+    /// The calling thread's ring; none if the thread is ending.
+    #[cold]
+    fn own_ring(&self) -> Option<&'static Ring> {
+        log::ring(self.hot.serial, |ring| self.logs.lock().push(ring))
+    }
+
+    fn find_key(&self, ring: &Ring, who: Who, hit: &Hit) -> KeyPlace {
+        ring.find_key(who, hit.tenant, hit.site).unwrap_or_else(|| {
+            let mut policy = self.policy.lock();
+            policy.apply(ring);
+            ring.clear_keys();
+            drop(policy);
+            ring.find_key(who, hit.tenant, hit.site).expect("a table without keys has room")
+        })
+    }
+
+    /// Drains the log of the calling thread, if the lock is free.
+    #[cold]
+    fn drain_last_log(&self) {
+        if let Some(ring) = existing_ring(self.hot.serial) {
+            self.drain_own_log(ring, Level::Half);
+        }
+    }
+
+    #[cold]
+    fn apply_at_once(&self, hit: &Hit, creation: bool) {
+        self.policy.lock().hit(hit, creation);
+    }
+
+    #[cold]
+    fn drain_own_log(&self, ring: &Ring, level: Level) {
+        let policy = if level == Level::Full { Some(self.policy.lock()) } else { self.policy.try_lock() };
+        if let Some(mut policy) = policy {
+            policy.apply(ring);
+            self.note_plans(&policy);
+            drop(policy);
+            self.carry_out_plans();
+        }
+    }
+
+    /// Applies the calling thread's hits, for a caller that holds the policy lock.
+    pub(crate) fn drain_own_log_into(&self, policy: &mut PolicyState) {
+        // A thread without a ring has no hits to drain, and the lock order forbids registering one here.
+        if let Some(ring) = existing_ring(self.hot.serial) {
+            policy.apply(ring);
+        }
+    }
+
+    /// Applies all threads' hits, and forgets the logs of threads that have ended.
+    pub(crate) fn drain_logs(&self, policy: &mut PolicyState) {
+        self.logs.lock().retain(|ring| {
+            // Before it is drained: nothing is added afterwards.
+            let abandoned = ring.is_abandoned();
+            policy.apply(ring);
+            if abandoned {
+                give_up_ring(ring, log::POOL);
+            }
+            !abandoned
+        });
+    }
+
+    pub(crate) fn patience(&self, limit: Limit) -> Patience {
+        match limit {
+            Limit::Default => Patience::Limit(self.latch_wait),
+            Limit::Now => Patience::None,
+            Limit::Within(limit) => Patience::Limit(limit),
+        }
+    }
+
+    /// Why there is no latch on `page`.
+    #[cold]
+    pub(crate) fn latch_error(
+        &self,
+        page: Page<'_>,
+        refusal: Refusal,
+        limit: Limit,
+        operation: &'static str,
+    ) -> Error {
+        let error = match (refusal, limit) {
+            (Refusal::Own, _) => Error::new(
+                ErrorKind::SelfDeadlock,
+                operation,
+                "the calling thread holds a latch on this page itself, and would wait for it",
+            ),
+            (Refusal::TimedOut, Limit::Default) => Error::new(
+                ErrorKind::LatchTimeout,
+                operation,
+                format!(
+                    "the page was latched by others, or its file being closed, reopened or shortened, for longer than latch_wait_ms = {}",
+                    self.latch_wait.as_millis()
+                ),
+            ),
+            // Never seen: the caller turns it into "none".
+            (Refusal::TimedOut, _) => return Error::new(ErrorKind::LatchTimeout, operation, ""),
+        };
+        error.in_file(page.file().name()).at_page(page.number())
+    }
+
+    #[cold]
+    fn page_tables_full(&self, page: Page<'_>, why: NoWord, operation: &'static str) -> Error {
+        let budget = &self.page_table_budget;
+        let message = match why {
+            NoWord::Budget => format!(
+                "page tables take {} bytes, expected no more than page_tables_bytes_max = {}",
+                budget.bytes(),
+                budget.bytes_max()
+            ),
+            NoWord::Memory { bytes } => format!(
+                "the page table needs {bytes} bytes more, expected the system to have them and a limit on the process's addresses \
+                 (RLIMIT_AS) to leave a sixteenth of itself besides"
+            ),
+        };
+        Error::new(ErrorKind::FileLength, operation, message)
+            .in_file(page.file().name())
+            .at_page(page.number())
+    }
+}

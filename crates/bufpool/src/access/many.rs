@@ -1,0 +1,380 @@
+//! Many pages in one call: hits are latched, and the misses are read together.
+//!
+//! A call takes what it can without waiting for anybody: pages in memory whose shared latch is free, and the right to load
+//! pages that nobody loads yet. The misses then come in as a stream: a few at a time ask for frames under one hold of the policy lock,
+//! neighbours become one transfer of up to [`RUN_BYTES`], and while these are in flight the next few get their frames and those that have
+//! arrived are published; so the device has work from the first pages of a list to its last. At the end, what was refused at first is
+//! tried once more.
+//!
+//! **Why this cannot deadlock.** A call that holds a latch, or the right to load a page, waits for nothing but the device: not for
+//! latches, not for others' loads, not for frames. So whoever waits for a page of the batch waits for the device at most.
+//! Only a call that came away with nothing at all waits, for the first page of its list, as
+//! [`Tenant::read`] does; it holds nothing of its own then.
+
+use bufpool_policies::PageId;
+
+use crate::access::guard::ReadGuard;
+use crate::access::hit::{Limit, Purpose};
+use crate::api::file::Page;
+use crate::api::tenant::Tenant;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hits::call_site::SiteRef;
+use crate::io::{Buffers, IoError};
+use crate::memory::arena::{FrameLease, NextReads, ReadSource};
+use crate::page::latch::{Latch, Loading};
+use crate::page::word::{PageWord, Want};
+
+/// Most bytes of one transfer of neighbouring pages, unless a page is larger.
+pub(crate) const RUN_BYTES: usize = 256 << 10;
+
+/// Pages that get frames under one hold of the policy lock, but for the rest of a transfer.
+const STEP_PAGES: usize = 16;
+
+/// Pages whose words are fetched together.
+const TOUCHED_PAGES: usize = 16;
+
+const OPERATION: &str = "read page";
+
+/// What became of each page of a list, in its order: a guard, an error, or none where that would have meant waiting.
+type Granted<'g> = Vec<Result<Option<ReadGuard<'g>>>>;
+
+impl Tenant {
+    pub(crate) fn guard_many<'g>(&'g self, pages: &[Page<'g>], site: SiteRef) -> Granted<'g> {
+        let granted = if self.pool.is_immediate {
+            self.read_in_turn(pages, site)
+        } else {
+            self.read_together(pages, site)
+        };
+        debug_assert_eq!(granted.len(), pages.len());
+        if pages.is_empty() || granted.iter().any(|page| !matches!(page, Ok(None))) {
+            return granted;
+        }
+        let mut granted = granted;
+        granted[0] = self.guard_shared(pages[0], site.into(), Limit::Default).map(Some);
+        granted
+    }
+
+    /// One page after the other, as deterministic mode has it.
+    fn read_in_turn<'g>(&'g self, pages: &[Page<'g>], site: SiteRef) -> Granted<'g> {
+        let most = self.pool.batch_pages_max();
+        let mut taken = 0;
+        let read = |page: &Page<'g>| {
+            if taken == most {
+                return Ok(None);
+            }
+            let guard = none_if_busy(self.guard_shared(*page, site.into(), Limit::Now));
+            taken += usize::from(matches!(guard, Ok(Some(_))));
+            guard
+        };
+        pages.iter().map(read).collect()
+    }
+
+    fn read_together<'g>(&'g self, pages: &[Page<'g>], site: SiteRef) -> Granted<'g> {
+        let mut batch = Batch {
+            tenant: self,
+            pages,
+            site,
+            granted: pages.iter().map(|_| Ok(None)).collect(),
+            taken: 0,
+            loads: Vec::new(),
+            busy: Vec::new(),
+        };
+        batch.take();
+        if !batch.loads.is_empty() {
+            batch.load();
+        }
+        batch.try_again();
+        batch.granted
+    }
+}
+
+fn none_if_busy<G>(granted: Result<G>) -> Result<Option<G>> {
+    match granted {
+        Ok(guard) => Ok(Some(guard)),
+        Err(error) => match error.kind() {
+            ErrorKind::LatchTimeout | ErrorKind::SelfDeadlock | ErrorKind::Exhausted => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
+/// A call in progress.
+struct Batch<'a, 'g> {
+    tenant: &'g Tenant,
+    pages: &'a [Page<'g>],
+    site: SiteRef,
+    granted: Granted<'g>,
+    /// Pages that are latched or being loaded by this call.
+    taken: usize,
+    loads: Vec<Load<'g>>,
+    busy: Vec<Busy>,
+}
+
+/// A page that this call brings in.
+struct Load<'g> {
+    /// Where it is in the list.
+    index: usize,
+    page: Page<'g>,
+    loading: Loading<&'g PageWord>,
+}
+
+/// A page that could not be latched at once.
+struct Busy {
+    index: usize,
+    /// Another thread is loading it.
+    is_loading: bool,
+}
+
+impl<'g> Batch<'_, 'g> {
+    /// Latches what is there, and wins the right to load what nobody loads.
+    fn take(&mut self) {
+        let most = self.tenant.pool.batch_pages_max();
+        for (index, page) in self.pages.iter().copied().enumerate() {
+            if self.taken == most {
+                return;
+            }
+            if index % TOUCHED_PAGES == 0 {
+                self.touch(&self.pages[index..]);
+            }
+            match self.take_one(index, page) {
+                Ok(true) => self.taken += 1,
+                Ok(false) => {}
+                Err(error) => self.granted[index] = Err(error),
+            }
+        }
+    }
+
+    /// Fetches what the next pages will need, if they are there.
+    fn touch(&self, pages: &[Page<'g>]) {
+        let (filter, watched) = (&self.tenant.pool.hot.filter, self.tenant.party().watched);
+        let frames =
+            words_of(pages.iter().take(TOUCHED_PAGES)).filter_map(|word| word.state().resident_frame());
+        std::hint::black_box(frames.filter(|frame| filter.skips(filter.marked(*frame), watched)).count());
+    }
+
+    fn take_one(&mut self, index: usize, page: Page<'g>) -> Result<bool> {
+        let word = self.tenant.checked_word(page, Purpose::Read, OPERATION)?;
+        // A page may come or go between two looks, but not often.
+        for _ in 0..4 {
+            match Latch::try_new(word, Want::Shared) {
+                Ok(latch) => {
+                    self.grant_hit(index, page, latch);
+                    return Ok(true);
+                }
+                Err(state) if state.is_absent() => {}
+                Err(state) => {
+                    let is_ours = || self.loads.iter().any(|load| load.page.id() == page.id());
+                    let is_loading = state.is_loading() && !is_ours();
+                    self.busy.push(Busy { index, is_loading });
+                    return Ok(false);
+                }
+            }
+            if let Ok(loading) = Loading::try_new(word) {
+                if !page.file().shared.check_loadable(page.number(), OPERATION)? {
+                    self.busy.push(Busy { index, is_loading: false });
+                    return Ok(false);
+                }
+                self.loads.push(Load { index, page, loading });
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn grant_hit(&mut self, index: usize, page: Page<'g>, latch: Latch<&'g PageWord>) {
+        let tenant = self.tenant;
+        tenant.note_hit(tenant.pool.hot.tag, page, tenant.marked(latch.frame()), self.site.into(), false);
+        self.granted[index] = Ok(Some(ReadGuard::new(tenant, page, latch)));
+    }
+
+    /// Brings in the misses.
+    fn load(&mut self) {
+        let (pool, tenant) = (&*self.tenant.pool, self.tenant.tenant_id());
+        let waiting = std::mem::take(&mut self.loads).into_iter();
+        let mut stream =
+            Stream { batch: self, waiting, flying: Vec::new(), arrived: Vec::new(), again: Vec::new() };
+        pool.arena.read_stream(&*pool.backend, tenant, &mut stream);
+        stream.read_again();
+    }
+
+    /// Latches what was busy at first: a page twice in the list, or one that another thread has let go of meanwhile.
+    fn try_again(&mut self) {
+        for Busy { index, is_loading } in std::mem::take(&mut self.busy) {
+            let page = self.pages[index];
+            let word = page.file().shared.table.get(page.number());
+            if let Some(Ok(latch)) = word.map(|word| Latch::try_new(word, Want::Shared)) {
+                self.tenant.pool.count_waited(is_loading);
+                self.grant_hit(index, page, latch);
+            }
+        }
+    }
+}
+
+/// The misses of a call on their way in.
+struct Stream<'s, 'a, 'g> {
+    batch: &'s mut Batch<'a, 'g>,
+    /// Without frames, in the order of the list.
+    waiting: std::vec::IntoIter<Load<'g>>,
+    /// With frames that are being read, in the order of the frames in the stream of reads.
+    flying: Vec<Option<Load<'g>>>,
+    /// Read and verified.
+    arrived: Vec<(Load<'g>, FrameLease)>,
+    /// To be read by themselves at the end.
+    again: Vec<(Load<'g>, FrameLease, Again)>,
+}
+
+/// Why a page is read by itself.
+enum Again {
+    /// A transfer of several pages failed. Which of them cannot be read?
+    TransferFailed,
+    /// The hooks have rejected it.
+    Rejected,
+}
+
+impl<'g> ReadSource for Stream<'_, '_, 'g> {
+    /// Frames for the next few pages. If there are not as many, the rest of the list is given up: whoever reads such a page alone waits, or
+    /// hears why.
+    fn next(&mut self, reads: &mut NextReads) {
+        let (tenant, site) = (self.batch.tenant, self.batch.site);
+        let pool = &*tenant.pool;
+        while reads.is_empty() && !self.waiting.as_slice().is_empty() {
+            let count = self.step_len();
+            let pages = self.waiting.as_slice()[..count].iter().map(|load| load.page.id());
+            let admitted = pool.admit_all(tenant, pages, site);
+            let is_short = admitted.len() < count;
+            for admitted in admitted {
+                let load = self.waiting.next().expect("a page for each answer");
+                // A page gets nothing because another could not make room.
+                if let Ok(Some(lease)) = pool.vacate(admitted, tenant.tenant_id(), site, None) {
+                    self.begin(load, lease, reads);
+                }
+            }
+            if is_short {
+                self.waiting = Vec::new().into_iter();
+            }
+        }
+    }
+
+    fn landed(
+        &mut self,
+        first: usize,
+        leases: &mut [Option<FrameLease>],
+        result: std::result::Result<(), IoError>,
+    ) {
+        let pool = &*self.batch.tenant.pool;
+        let pages = leases.len();
+        if result.is_ok() {
+            pool.count_reads(pages as u64);
+        }
+        for (at, lease) in leases.iter_mut().enumerate() {
+            let load = self.flying[first + at].take().expect("a page arrives once");
+            let mut lease = lease.take().expect("a page arrives in its frame");
+            let (file, number) = (&load.page.file().shared, load.page.number());
+            match &result {
+                Ok(()) if pool.verify(file, number, &mut lease).is_ok() => self.arrived.push((load, lease)),
+                Ok(()) => self.again.push((load, lease, Again::Rejected)),
+                Err(_) if pages > 1 => self.again.push((load, lease, Again::TransferFailed)),
+                Err(error) => {
+                    let error = file.io_error(OPERATION, *error).at_page(number);
+                    self.refuse(&load, lease, error);
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        let tenant = self.batch.tenant;
+        let words = words_of(self.arrived.iter().map(|(load, _)| &load.page));
+        std::hint::black_box(words.filter(|word| word.state().is_loading()).count());
+        {
+            let mut policy = tenant.pool.policy.lock();
+            for (load, lease) in &self.arrived {
+                tenant.pool.frames.get(lease.frame()).occupy(load.page.id());
+                policy.directory.loaded(lease.frame());
+            }
+        }
+        for (load, lease) in self.arrived.drain(..) {
+            let latch = load.loading.publish(lease, Want::Shared);
+            self.batch.granted[load.index] = Ok(Some(ReadGuard::new(tenant, load.page, latch)));
+        }
+    }
+}
+
+impl<'g> Stream<'_, '_, 'g> {
+    /// How many pages get frames next: [`STEP_PAGES`], and those with which they are one transfer.
+    fn step_len(&self) -> usize {
+        let waiting = self.waiting.as_slice();
+        let run_pages = run_pages(self.batch.tenant.pool.page_bytes);
+        let mut run = 0;
+        for (at, load) in waiting.iter().enumerate() {
+            let goes_on = at > 0 && run < run_pages && follows(waiting[at - 1].page, load.page);
+            if !goes_on && at >= STEP_PAGES {
+                return at;
+            }
+            run = if goes_on { run + 1 } else { 1 };
+        }
+        waiting.len()
+    }
+
+    /// Adds a page, whose frame is empty, to what is read next.
+    fn begin(&mut self, load: Load<'g>, lease: FrameLease, reads: &mut NextReads) {
+        let page = load.page;
+        let before = self.flying.last().and_then(Option::as_ref).filter(|_| !reads.is_empty());
+        let goes_on = reads.last_pages() < run_pages(self.batch.tenant.pool.page_bytes)
+            && before.is_some_and(|before| follows(before.page, page));
+        if goes_on {
+            reads.extend(lease);
+        } else {
+            match page.file().shared.io(OPERATION) {
+                Ok(file) => reads.begin(file, page.number(), lease),
+                Err(error) => return self.refuse(&load, lease, error),
+            }
+        }
+        self.flying.push(Some(load));
+    }
+
+    /// The page does not come in.
+    fn refuse(&mut self, load: &Load<'g>, lease: FrameLease, error: Error) {
+        let tenant = self.batch.tenant;
+        tenant.pool.give_up_frame(lease, tenant.tenant_id(), self.batch.site);
+        self.batch.granted[load.index] = Err(error);
+    }
+
+    /// Reads what went wrong once more, page by page.
+    fn read_again(&mut self) {
+        let tenant = self.batch.tenant;
+        let (pool, id) = (&*tenant.pool, tenant.tenant_id());
+        let mut again = std::mem::take(&mut self.again);
+        again.sort_unstable_by_key(|(load, ..)| load.index);
+        for (load, mut lease, why) in again {
+            let (file, number) = (&load.page.file().shared, load.page.number());
+            let read = match why {
+                Again::TransferFailed => pool.read_verified(file, number, &mut lease, id, OPERATION),
+                Again::Rejected => pool.read_again(file, number, &mut lease, id, OPERATION),
+            };
+            match read {
+                Ok(()) => self.arrived.push((load, lease)),
+                Err(error) => self.refuse(&load, lease, error),
+            }
+        }
+        if !self.arrived.is_empty() {
+            self.publish();
+        }
+    }
+}
+
+/// The words of pages. Where all are looked at together, they come from memory side by side; an operation on one waits for it, and no load
+/// overtakes that.
+fn words_of<'p, 'g: 'p>(pages: impl Iterator<Item = &'p Page<'g>>) -> impl Iterator<Item = &'p PageWord> {
+    pages.filter_map(|page| page.file().shared.table.get(page.number()))
+}
+
+/// `b` is the next page of the same file.
+fn follows(a: Page<'_>, b: Page<'_>) -> bool {
+    PageId(a.id().0 + 1) == b.id()
+}
+
+/// Most pages of one transfer.
+pub(crate) fn run_pages(page_bytes: usize) -> usize {
+    (RUN_BYTES / page_bytes).clamp(1, Buffers::PIECES_MAX)
+}

@@ -1,0 +1,8 @@
+//! From a call to a latched page: hits, guards, optimistic reads, futures, batches.
+
+pub(crate) mod futures;
+pub(crate) mod guard;
+pub(crate) mod hit;
+pub(crate) mod landing;
+pub(crate) mod many;
+pub(crate) mod optimistic;

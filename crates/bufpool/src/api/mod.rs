@@ -1,0 +1,8 @@
+//! What users call: thin handles over the rooms below.
+
+pub(crate) mod file;
+pub(crate) mod options;
+pub(crate) mod pool;
+pub(crate) mod report;
+pub(crate) mod stats;
+pub(crate) mod tenant;

@@ -1,0 +1,541 @@
+//! Every setting of a pool and of a file: unit, default, range, and what it trades.
+
+use bufpool_policies::FileId;
+
+use crate::access::many::run_pages;
+use crate::error::{Error, ErrorKind, Result};
+use crate::write::writer::BATCH_PAGES;
+use crate::{Allocation, Log, ManagerKind, PageHooks, Pool, Recorder};
+
+/// The smallest page size, in bytes.
+pub const PAGE_BYTES_MIN: usize = 512;
+/// The largest page size, in bytes.
+pub const PAGE_BYTES_MAX: usize = 1 << 20;
+/// The largest number of frames of a pool; a page word holds 24 bits of frame number, one of which means "none".
+pub const FRAMES_MAX: u32 = (1 << 24) - (1 << 12);
+/// The largest clean reserve, in frames.
+const RESERVE_MAX: u32 = 1 << 20;
+/// Operations in flight at most, per ring.
+const DEPTH_MAX: u32 = 4096;
+/// Frames that belong to nobody's floor, whatever the options say.
+pub(crate) const FRAMES_SPARE: u32 = 8;
+/// The largest number of files opened in the life of a pool.
+pub(crate) const FILES_MAX: u32 = FileId(1 << 24).0 - 1;
+
+/// Which I/O backend a pool uses.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Io {
+    /// io_uring where the kernel allows it, otherwise threads; [`Pool::io`] says which, and why.
+    #[default]
+    Auto,
+    /// This backend or an error at open.
+    Require(IoBackend),
+}
+
+/// The I/O backends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum IoBackend {
+    /// io_uring.
+    Uring,
+    /// Positioned reads and writes on a few threads.
+    Threads,
+}
+
+/// Whether files bypass the operating system's page cache.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Direct {
+    /// Where the file system and the page size allow it; [`Pool::io`] says where it was not possible.
+    #[default]
+    Prefer,
+    /// Always, or an error when a file is opened.
+    Require,
+    /// Never.
+    Off,
+}
+
+/// Options of a pool. `PoolOptions::new().memory_bytes(256 << 20).open()?` is enough for most.
+///
+/// ```
+/// # fn main() -> bufpool::Result<()> {
+/// let pool = bufpool::PoolOptions::new().memory_bytes(1 << 20).page_bytes(4096).open()?;
+/// assert!(pool.frames() >= 200);
+/// # Ok(())
+/// # }
+/// ```
+pub struct PoolOptions {
+    pub(crate) memory: Memory,
+    pub(crate) page_bytes: usize,
+    pub(crate) threads_max: u32,
+    pub(crate) allocation: Allocation,
+    pub(crate) manager: Option<ManagerKind>,
+    pub(crate) revocation: bool,
+    pub(crate) shared_pages: bool,
+    pub(crate) deterministic: Option<u64>,
+    pub(crate) notes_hits: bool,
+    pub(crate) call_sites: bool,
+    pub(crate) io: Io,
+    pub(crate) io_depth: u32,
+    pub(crate) saturation_depth: u32,
+    pub(crate) sqpoll_idle_ms: Option<u32>,
+    pub(crate) iopoll: bool,
+    pub(crate) direct: Direct,
+    pub(crate) recorder: Option<Box<dyn Recorder>>,
+    pub(crate) log: Option<Box<dyn Log>>,
+    pub(crate) hooks: Option<Box<dyn PageHooks>>,
+    pub(crate) latch_wait_ms: u64,
+    pub(crate) frame_wait_ms: u64,
+    pub(crate) dirty_limit_percent: u8,
+    pub(crate) reserve_high_frames: Option<u32>,
+    pub(crate) reserve_low_frames: Option<u32>,
+    pub(crate) read_ahead: bool,
+    pub(crate) prefetch_limit_percent: u8,
+    pub(crate) page_tables_bytes_max: u64,
+}
+
+/// What a pool's memory is divided into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shares {
+    /// For pages, as policies see them.
+    pub frames: u32,
+    /// The clean reserve.
+    pub reserve: u32,
+    /// The low mark of the reserve.
+    pub reserve_low: u32,
+    /// Frames that the reserve may borrow of those of policies.
+    pub borrowed_max: u32,
+    /// Where hooks prepare pages for their files.
+    pub hook_buffers: u32,
+}
+
+/// How the number of frames was given.
+#[derive(Clone, Copy)]
+pub(crate) enum Memory {
+    /// Frames and reserve together.
+    Bytes(u64),
+    /// Exactly this many frames; the reserve comes on top.
+    Frames(u32),
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self {
+            memory: Memory::Bytes(128 << 20),
+            page_bytes: 8192,
+            threads_max: 16,
+            allocation: Allocation::LruSp,
+            manager: Some(ManagerKind::Auto),
+            revocation: true,
+            shared_pages: true,
+            deterministic: None,
+            notes_hits: true,
+            call_sites: true,
+            io: Io::Auto,
+            io_depth: 256,
+            saturation_depth: 32,
+            sqpoll_idle_ms: None,
+            iopoll: false,
+            direct: Direct::Prefer,
+            recorder: None,
+            log: None,
+            hooks: None,
+            latch_wait_ms: 10_000,
+            frame_wait_ms: 1_000,
+            dirty_limit_percent: 50,
+            reserve_high_frames: None,
+            reserve_low_frames: None,
+            read_ahead: true,
+            prefetch_limit_percent: 12,
+            page_tables_bytes_max: 4 << 30,
+        }
+    }
+}
+
+impl PoolOptions {
+    /// The defaults: 128 MiB of memory, 8 KiB pages, 16 threads, LRU-SP, automatic managers, I/O chosen by probing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Memory for page frames and the clean reserve together, in bytes; page tables and metadata come on top and
+    /// are reported. Default 128 MiB. Overrides [`frames`](Self::frames).
+    pub fn memory_bytes(mut self, bytes: u64) -> Self {
+        self.memory = Memory::Bytes(bytes);
+        self
+    }
+
+    /// The exact number of frames that policies fill; the clean reserve comes on top. Overrides
+    /// [`memory_bytes`](Self::memory_bytes).
+    pub fn frames(mut self, frames: u32) -> Self {
+        self.memory = Memory::Frames(frames);
+        self
+    }
+
+    /// Bytes of a page: a power of two from [`PAGE_BYTES_MIN`] to [`PAGE_BYTES_MAX`]. Default 8,192.
+    pub fn page_bytes(mut self, bytes: usize) -> Self {
+        self.page_bytes = bytes;
+        self
+    }
+
+    /// How many threads use the pool at once; each may need two frames, so frames must be at least
+    /// `2 * threads_max + floors + 8`. Default 16.
+    pub fn threads_max(mut self, threads: u32) -> Self {
+        self.threads_max = threads;
+        self
+    }
+
+    /// How tenants share the frames. Default [`Allocation::LruSp`]; the others are for comparison.
+    pub fn allocation(mut self, allocation: Allocation) -> Self {
+        self.allocation = allocation;
+        self
+    }
+
+    /// What manages tenants that give no directives and say nothing else when they are opened, the default tenant included; none leaves them
+    /// to plain LRU order. Default [`ManagerKind::Auto`], which such tenants [have in common](crate::TenantOptions); the others
+    /// are for comparison, and each tenant has its own.
+    pub fn manager(mut self, manager: Option<ManagerKind>) -> Self {
+        self.manager = manager;
+        self
+    }
+
+    /// Whether a tenant whose directives keep being wrong loses their effect for a while. Default true.
+    pub fn revocation(mut self, on: bool) -> Self {
+        self.revocation = on;
+        self
+    }
+
+    /// Whether a manager is kept from evicting a page that another tenant uses. Default true.
+    pub fn shared_pages(mut self, on: bool) -> Self {
+        self.shared_pages = on;
+        self
+    }
+
+    /// Deterministic mode: every access reaches the directory at once, nothing runs in the background, a miss
+    /// writes its dirty victim itself and waits, the reserve is 0, and random numbers come from `seed`. For tests, recordings
+    /// and comparisons with the simulator; hits are slower, since each takes the policy lock.
+    pub fn deterministic(mut self, seed: u64) -> Self {
+        self.deterministic = Some(seed);
+        self
+    }
+
+    /// Whether hits are noted. Without, pages are replaced in the order they came in, and statistics count misses
+    /// only: for measuring what noting costs, and for data that always fits. Deterministic mode notes all hits. Default true.
+    pub fn note_hits(mut self, on: bool) -> Self {
+        self.notes_hits = on;
+        self
+    }
+
+    /// Whether accesses are told apart by call site and scope. Without, statistics have one context for each tenant, and
+    /// managers see one stream for each file. Default true.
+    pub fn call_sites(mut self, on: bool) -> Self {
+        self.call_sites = on;
+        self
+    }
+
+    /// The I/O backend. Default [`Io::Auto`].
+    pub fn io(mut self, io: Io) -> Self {
+        self.io = io;
+        self
+    }
+
+    /// Most operations in flight in the kernel, per ring, from 1 to 4,096; more are queued. Default 256.
+    pub fn io_depth(mut self, operations: u32) -> Self {
+        self.io_depth = operations;
+        self
+    }
+
+    /// Reads in flight with which the device is taken to be saturated, from 1 to 4,096. While tenants compete, each may
+    /// have its share of so many, and further reads wait for their tenant's turn, so that one that reads a lot delays
+    /// itself. A tenant that reads alone is not limited. Lower: small readers wait less beside greedy ones; too low, and the device
+    /// does not reach its full speed: choose the depth from which more brings little (`bufbench io` shows it). Default 32.
+    pub fn saturation_depth(mut self, reads: u32) -> Self {
+        self.saturation_depth = reads;
+        self
+    }
+
+    /// With io_uring, lets a kernel thread pick up submissions, which saves system calls and costs a core
+    /// while there is I/O; it sleeps after this many idle milliseconds. Off by default.
+    pub fn sqpoll_idle_ms(mut self, idle_ms: u32) -> Self {
+        self.sqpoll_idle_ms = Some(idle_ms);
+        self
+    }
+
+    /// With io_uring, polls the device for completions instead of taking interrupts, where files are direct
+    /// and the device's driver has queues for it. Default false.
+    pub fn iopoll(mut self, polls: bool) -> Self {
+        self.iopoll = polls;
+        self
+    }
+
+    /// Direct I/O for files that do not choose themselves. Default [`Direct::Prefer`].
+    pub fn direct(mut self, direct: Direct) -> Self {
+        self.direct = direct;
+        self
+    }
+
+    /// Who is told the trace of the run. Needs deterministic mode.
+    pub fn recorder(mut self, recorder: Box<dyn Recorder>) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
+    /// The engine's log: no page is written before its log records are durable. Default none.
+    pub fn log(mut self, log: Box<dyn Log>) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// What is done to pages when they are read and before they are written. Default nothing.
+    pub fn hooks(mut self, hooks: Box<dyn PageHooks>) -> Self {
+        self.hooks = Some(hooks);
+        self
+    }
+
+    /// The longest wait for a latch before it becomes an error, in milliseconds. Default 10,000.
+    pub fn latch_wait_ms(mut self, ms: u64) -> Self {
+        self.latch_wait_ms = ms;
+        self
+    }
+
+    /// The longest wait for a frame when all are pinned, in milliseconds; the `_timeout` forms of access bring their own limit, and the
+    /// `try_` forms do not wait. Default 1,000.
+    pub fn frame_wait_ms(mut self, ms: u64) -> Self {
+        self.frame_wait_ms = ms;
+        self
+    }
+
+    /// The share of dirty frames, in per cent from 1 to 100, above which the background writer works without
+    /// waiting for a reason. Lower: shorter checkpoints and evictions; higher: fewer writes of pages that change often. Default 50.
+    pub fn dirty_limit_percent(mut self, percent: u8) -> Self {
+        self.dirty_limit_percent = percent;
+        self
+    }
+
+    /// The size of the clean reserve: frames on top of [`frames`](Self::frames) for which those of dirty victims are exchanged, so that a
+    /// miss does not wait for their writes. The background writer does not rest before all of it is free again. From 1 to 2^20. Default: one
+    /// for 32 frames, at least 4 and at most 2,048; or, if that is more, one for 16 frames, but no more than twelve transfers of 256 KiB
+    /// take. While dirty victims leave as fast as they can be written, it borrows frames of the pool, until it has those of 24 transfers or an
+    /// eighth of all. More: longer bursts of misses with dirty victims without a wait. Not in deterministic mode, which has none.
+    pub fn reserve_high_frames(mut self, frames: u32) -> Self {
+        self.reserve_high_frames = Some(frames);
+        self
+    }
+
+    /// How many frames of the reserve are kept for victims: the background writer's copies of pages ahead of their eviction, and
+    /// those of flushes, take only what is free above it. Below [`reserve_high_frames`](Self::reserve_high_frames). Default: a quarter of that.
+    pub fn reserve_low_frames(mut self, frames: u32) -> Self {
+        self.reserve_low_frames = Some(frames);
+        self
+    }
+
+    /// Whether sequential and strided reads are recognised, per context, tenant and file, and read ahead. Never in
+    /// deterministic mode. Default true.
+    pub fn read_ahead(mut self, on: bool) -> Self {
+        self.read_ahead = on;
+        self
+    }
+
+    /// The share of the frames a tenant may own, in per cent from 0 to 50, that pages may take which were brought in before
+    /// anybody asked for them and not accessed yet; 0 turns prefetching off. Higher: more and larger transfers in flight, and more to
+    /// lose where the expectation is wrong. Default 12.
+    pub fn prefetch_limit_percent(mut self, percent: u8) -> Self {
+        self.prefetch_limit_percent = percent;
+        self
+    }
+
+    /// The most memory all page tables together may take, in bytes: 8 for each page of each file up to the highest one that
+    /// is touched. Default 4 GiB, which is enough for 4 TiB of 8 KiB pages.
+    ///
+    /// Each file reserves 1 GiB of addresses besides. Under a limit on the process's addresses (`RLIMIT_AS`) it reserves at most a quarter of what
+    /// is left, so that all files leave a quarter of the limit to the rest of the process, and takes the rest as its pages are touched, down
+    /// to a sixteenth of the limit; [`ErrorKind::FileLength`](crate::ErrorKind::FileLength) beyond.
+    pub fn page_tables_bytes_max(mut self, bytes: u64) -> Self {
+        self.page_tables_bytes_max = bytes;
+        self
+    }
+
+    /// Opens the pool: maps its memory, chooses the I/O backend, starts the background writer.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::PageSize`], [`ErrorKind::Memory`], [`ErrorKind::InvalidOptions`] for the values given;
+    /// [`ErrorKind::IoUnavailable`] if a required backend cannot be had; [`ErrorKind::Io`] if memory cannot be mapped.
+    pub fn open(self) -> Result<Pool> {
+        self.check()?;
+        Pool::open(self)
+    }
+
+    /// As [`open`](Self::open), on a simulated device: files are the device's, and [`io`](Self::io) means nothing.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn open_on(self, device: &crate::io::sim::SimDevice) -> Result<Pool> {
+        self.check()?;
+        Pool::open_on(self, crate::io::start_sim(device))
+    }
+
+    fn check(&self) -> Result<()> {
+        let page_bytes = self.page_bytes;
+        if !page_bytes.is_power_of_two() || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes) {
+            return Err(Error::new(
+                ErrorKind::PageSize,
+                "open pool",
+                format!(
+                    "page_bytes is {page_bytes}, expected a power of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX}"
+                ),
+            ));
+        }
+        let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidOptions, "open pool", message));
+        check_dirty_limit(self.dirty_limit_percent, "open pool")?;
+        if self.prefetch_limit_percent > 50 {
+            return invalid("prefetch_limit_percent must be from 0 to 50");
+        }
+        if self.threads_max == 0 {
+            return invalid("threads_max must be at least 1");
+        }
+        for (name, depth) in [("io_depth", self.io_depth), ("saturation_depth", self.saturation_depth)] {
+            if !(1..=DEPTH_MAX).contains(&depth) {
+                return invalid(&format!("{name} is {depth}, expected from 1 to {DEPTH_MAX}"));
+            }
+        }
+        if let Some(high) = self.reserve_high_frames
+            && !(1..=RESERVE_MAX).contains(&high)
+        {
+            return invalid(&format!("reserve_high_frames is {high}, expected from 1 to {RESERVE_MAX}"));
+        }
+        if self.deterministic.is_some() && self.reserve_high_frames.or(self.reserve_low_frames).is_some() {
+            return invalid("deterministic mode has no clean reserve, so its marks cannot be set");
+        }
+        if self.recorder.is_some() && self.deterministic.is_none() {
+            return invalid("a recorder needs deterministic mode, since only there accesses have one order");
+        }
+        Ok(())
+    }
+
+    /// How these options divide the pool's memory.
+    pub(crate) fn split_memory(&self) -> Result<Shares> {
+        let (frames, reserve, hook_buffers) = match self.memory {
+            Memory::Frames(frames) => {
+                let reserve = self.reserve_for(u64::from(frames));
+                (u64::from(frames), reserve, self.hook_buffers_for(reserve))
+            }
+            Memory::Bytes(bytes) => {
+                let total = bytes / self.page_bytes as u64;
+                let reserve = self.reserve_for(total);
+                let hook_buffers = self.hook_buffers_for(reserve);
+                (total.saturating_sub(reserve + hook_buffers), reserve, hook_buffers)
+            }
+        };
+        let needed = u64::from(self.threads_max) * 2 + u64::from(FRAMES_SPARE);
+        if frames < needed || frames > u64::from(FRAMES_MAX) {
+            return Err(Error::new(
+                ErrorKind::Memory,
+                "open pool",
+                format!(
+                    "{frames} frames of {} bytes, expected from {needed} (2 for each of threads_max = {} and {FRAMES_SPARE} more) to {FRAMES_MAX}",
+                    self.page_bytes, self.threads_max
+                ),
+            ));
+        }
+        let reserve = reserve as u32;
+        let reserve_low = self.reserve_low_frames.unwrap_or(reserve / 4);
+        if reserve_low > 0 && reserve_low >= reserve {
+            let message = format!(
+                "reserve_low_frames is {reserve_low}, expected less than reserve_high_frames = {reserve}"
+            );
+            return Err(Error::new(ErrorKind::InvalidOptions, "open pool", message));
+        }
+        let (frames, hook_buffers) = (frames as u32, hook_buffers as u32);
+        let borrowed_max =
+            if reserve > 0 { self.reserve_limit(frames + reserve).saturating_sub(reserve) } else { 0 };
+        Ok(Shares { frames, reserve, reserve_low, borrowed_max, hook_buffers })
+    }
+
+    /// One clean frame in 32, at least 4 and at most 2,048. A small pool has up to twice as many, as long as they are fewer than it takes
+    /// to keep the device busy with adjacent pages: eight transfers in flight, and four on their way between the device and misses. None
+    /// in deterministic mode.
+    fn reserve_for(&self, frames: u64) -> u64 {
+        match self.reserve_high_frames {
+            _ if self.deterministic.is_some() => 0,
+            Some(high) => u64::from(high),
+            None => {
+                let transfers = 12 * run_pages(self.page_bytes) as u64;
+                (frames / 32).max(transfers.min(frames / 16)).clamp(4, 2048)
+            }
+        }
+    }
+
+    /// The most frames that a reserve has together with what it borrows, of `all`: twice the transfers that a small pool has room for, which
+    /// is what devices that join neighbouring writes make use of, but no more than an eighth.
+    fn reserve_limit(&self, all: u32) -> u32 {
+        (24 * run_pages(self.page_bytes) as u32).min(all / 8)
+    }
+
+    /// As many as are written together, if there are hooks.
+    fn hook_buffers_for(&self, reserve: u64) -> u64 {
+        if self.hooks.is_some() { reserve.clamp(4, BATCH_PAGES as u64) } else { 0 }
+    }
+}
+
+/// # Errors
+///
+/// If `percent` is not from 1 to 100.
+pub(crate) fn check_dirty_limit(percent: u8, operation: &'static str) -> Result<()> {
+    if (1..=100).contains(&percent) {
+        return Ok(());
+    }
+    let message = format!("dirty_limit_percent is {percent}, expected 1 to 100");
+    Err(Error::new(ErrorKind::InvalidOptions, operation, message))
+}
+
+/// How a file is opened.
+///
+/// ```
+/// let options = bufpool::FileOptions::new().create(true);
+/// # let _ = options;
+/// ```
+#[derive(Clone, Copy, Default, Debug)]
+pub struct FileOptions {
+    pub(crate) read_only: bool,
+    pub(crate) create: bool,
+    pub(crate) direct: Option<Direct>,
+    pub(crate) tag: u64,
+    pub(crate) optimistic: bool,
+}
+
+impl FileOptions {
+    /// For reading and writing, existing, direct I/O as the pool has it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens for reading only: a shared lock, and every attempt to change a page is an error. Default false.
+    pub fn read_only(mut self, on: bool) -> Self {
+        self.read_only = on;
+        self
+    }
+
+    /// Makes an empty file if there is none. Default false.
+    pub fn create(mut self, on: bool) -> Self {
+        self.create = on;
+        self
+    }
+
+    /// Lets pages be read without a latch ([`Tenant::optimistic`](crate::Tenant::optimistic)), which writes nothing that threads
+    /// share. In return pages are written in words, through [`OptimisticWriteGuard`](crate::OptimisticWriteGuard), and never
+    /// through `&mut [u8]`. Default false.
+    pub fn optimistic(mut self, on: bool) -> Self {
+        self.optimistic = on;
+        self
+    }
+
+    /// The engine's own number for the file, which [`PageHooks`] are told. Default 0.
+    pub fn tag(mut self, tag: u64) -> Self {
+        self.tag = tag;
+        self
+    }
+
+    /// Direct I/O for this file, instead of what the pool's options say.
+    pub fn direct(mut self, direct: Direct) -> Self {
+        self.direct = Some(direct);
+        self
+    }
+}

@@ -1,0 +1,742 @@
+//! The pool: frames shared by files and tenants.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bufpool_policies::{DEFAULT_TENANT, Directory, DirectoryOptions, FileId, PageId, StreamReport, TenantId};
+use crossbeam::utils::CachePadded;
+use parking_lot::{Condvar, Mutex};
+
+use crate::Event;
+use crate::access::guard::HoldsSlot;
+use crate::api::file::{File, FileParts, FileShared};
+use crate::api::options::{
+    Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions, Shares, check_dirty_limit,
+};
+use crate::api::report::Report;
+use crate::api::stats::{ContextStats, Stats, StreamStats, TenantStats};
+use crate::api::tenant::{Tenant, TenantOptions};
+use crate::engine::hooks::PageHooks;
+use crate::engine::log::LogLink;
+use crate::error::{Error, ErrorKind, Result};
+use crate::handle::owner::Owner;
+use crate::handle::pool::PoolHandle;
+use crate::hits::fast_path::{HotPool, PoolTag};
+use crate::hits::filter::HitFilter;
+use crate::hits::log::{self, Ring};
+use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport, OpenError};
+use crate::memory::arena::Arena;
+use crate::memory::frame::{FrameTable, WriteEnds};
+use crate::memory::reserve::{HookBuffers, Reserve};
+use crate::page::latch::far_or_after;
+use crate::page::table::PageTableBudget;
+use crate::policy::lock::{PolicyState, TenantEntry};
+use crate::policy::read_ahead::Streams;
+use crate::state::timer::Timer;
+use crate::write::writer::WriteBack;
+
+/// A pool of page frames. Cloning gives another handle to the same pool.
+///
+/// Files and tenants keep their pool alive too. When the last of all handles is dropped without [`close`](Pool::close), dirty pages are
+/// written as by a checkpoint, but nobody hears of errors; a thread that is panicking writes nothing.
+///
+/// # In the child of a fork
+///
+/// A pool belongs to the process that opened it. In a child that is forked from it, every call on the pool's handles that can fail
+/// fails with [`ErrorKind::ForkedChild`], futures included. [`stats`](Pool::stats) and [`report`](Pool::report) have sizes and no counts,
+/// [`io`](Pool::io) says why, [`min_dirty_lsn`](Pool::min_dirty_lsn) is none, [`Tenant::still`] is false, a prefetch begins nothing. Guards that
+/// were held when the process forked show zeros, and what is written through them stays with the child. Dropping guards, pins, futures and handles
+/// does nothing: the memory goes when the child ends or executes another program. So do the descriptors that it has
+/// inherited, which after the parent's death would still hold the locks of files.
+///
+/// The child may open a pool of its own if no other thread of the parent was in a call of this crate when it forked. A fork from within
+/// a call, that is by a hook, a log, a recorder or a manager, may be followed only by executing another program or `_exit`. All this
+/// takes Linux 4.14; before, an access in the child may end it by a signal. Where the system promises no more memory than it has
+/// (`vm.overcommit_memory` 2), a fork counts the pool's memory once more; spawning by `vfork` or `posix_spawn` does not.
+#[derive(Clone)]
+pub struct Pool {
+    shared: PoolHandle,
+}
+
+/// What all handles of a pool share.
+pub(crate) struct PoolShared {
+    /// For operations that outlive the call that began them.
+    pub me: Weak<PoolShared>,
+    pub hot: HotPool,
+    pub owner: Owner,
+    pub page_bytes: usize,
+    /// Hits are applied at once: deterministic mode.
+    pub is_immediate: bool,
+    pub is_recording: bool,
+    pub arena: Arena,
+    pub frames: FrameTable,
+    // Written by many threads, so away from what each access reads.
+    pub policy: CachePadded<Mutex<PolicyState>>,
+    /// Something is to be read ahead.
+    pub plans_waiting: AtomicBool,
+    /// Transfers of prefetched pages in flight.
+    pub runs_ahead: AtomicUsize,
+    /// The hits of all threads. Locked after `policy`, if both.
+    pub logs: CachePadded<Mutex<Vec<&'static Ring>>>,
+
+    pub frames_count: u32,
+    pub reserve: CachePadded<Reserve>,
+    pub hook_buffers: Arc<HookBuffers>,
+    pub log: LogLink,
+    pub hooks: Option<Box<dyn PageHooks>>,
+    pub backend: Arc<dyn Backend>,
+    pub write_back: Arc<WriteBack>,
+    pub page_table_budget: PageTableBudget,
+    pub counters: CachePadded<Counters>,
+    pub latch_wait: Duration,
+    pub frame_wait: Duration,
+    /// Dirty frames above which the background writer does not rest.
+    pub dirty_limit: AtomicU64,
+    threads_max: u32,
+    direct: Direct,
+    /// Set under the policy lock, so that no file is opened behind its back.
+    closed: AtomicBool,
+    /// Held by who closes the pool.
+    closing: Mutex<()>,
+    /// How many [`PoolHandle`]s there are.
+    pub handles: AtomicUsize,
+
+    /// Misses that wait for a frame; see [`PoolShared::frame_may_be_free`].
+    pub frame_waiters: AtomicU32,
+    pub frame_lock: Mutex<()>,
+    /// Wakes futures that wait for a latch or a frame.
+    pub timer: Timer,
+    pub frame_freed: Condvar,
+    // Locked at the end of each write, so away from what each access reads.
+    pub write_ends: CachePadded<WriteEnds>,
+}
+
+/// Counts that the directory does not keep.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub reads: AtomicU64,
+    pub writes: AtomicU64,
+    pub miss_writes: AtomicU64,
+    pub creations: AtomicU64,
+    pub waited: AtomicU64,
+    pub write_failures: AtomicU64,
+    pub log_failures: AtomicU64,
+    pub dirty_frames: AtomicU64,
+    pub prefetch_issued: AtomicU64,
+    pub prefetch_failed: AtomicU64,
+    /// Prefetches that ended because clean frames were scarce.
+    pub prefetch_scarce: AtomicU64,
+}
+
+impl Pool {
+    pub(crate) fn open(options: PoolOptions) -> Result<Self> {
+        let io = IoOptions {
+            io: options.io,
+            depth: options.io_depth,
+            saturation_depth: options.saturation_depth,
+            sqpoll_idle_ms: options.sqpoll_idle_ms,
+            iopoll: options.iopoll,
+            ..IoOptions::default()
+        };
+        let backend = io::start(&io)
+            .map_err(|error| Error::with_source(ErrorKind::IoUnavailable, "open pool", error))?;
+        Self::open_on(options, backend)
+    }
+
+    /// A pool whose files are those of `backend`.
+    pub(crate) fn open_on(options: PoolOptions, backend: Arc<dyn Backend>) -> Result<Self> {
+        const OPERATION: &str = "open pool";
+        let Shares { frames, reserve, reserve_low, borrowed_max, hook_buffers } = options.split_memory()?;
+        let mapped = Arena::new(frames + reserve + hook_buffers, options.page_bytes);
+        let (arena, mut free) = mapped.map_err(|error| Error::from_io(OPERATION, error))?;
+        arena.register(&*backend);
+        let owner = Owner::new().map_err(|error| Error::from_io(OPERATION, error))?;
+        let hook_buffers = Arc::new(HookBuffers::new(free.split_off((frames + reserve) as usize)));
+        let spares = free.split_off(frames as usize);
+        let reserve = Reserve::new(frames + reserve, spares, reserve_low as usize, borrowed_max as usize);
+        let write_back = Arc::new(WriteBack::new(reserve.frames()));
+        let directory = Directory::new(DirectoryOptions {
+            frames,
+            allocation: options.allocation,
+            revocation: options.revocation,
+            shared_pages: options.shared_pages,
+        });
+        let spares = reserve.frames() as u32;
+        let directory = directory.and_then(|mut directory| {
+            directory.add_spares(spares)?;
+            Ok(directory)
+        });
+        let directory =
+            directory.map_err(|error| Error::new(ErrorKind::Memory, OPERATION, error.to_string()))?;
+        let is_recording = options.recorder.is_some();
+        let filter = HitFilter::new(frames + spares);
+        let mut policy = PolicyState::new(directory, free, spares, filter.clone(), options.recorder);
+        policy.default_manager = options.manager;
+        policy.seed = options.deterministic.unwrap_or(0);
+        let reads_ahead =
+            options.read_ahead && options.prefetch_limit_percent > 0 && options.deterministic.is_none();
+        policy.streams = reads_ahead.then(|| Streams::new(options.page_bytes));
+        policy.prefetch_limit_percent = options.prefetch_limit_percent;
+        policy.site_mask = if options.call_sites { u64::MAX } else { 0 };
+        policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
+        policy.manage_as_default(DEFAULT_TENANT, false);
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let holds_slot = HoldsSlot::new(serial, is_recording);
+        let notes_hits = options.deterministic.is_some() || options.notes_hits;
+        let shared = Arc::new_cyclic(|me| PoolShared {
+            me: Weak::clone(me),
+            hot: HotPool { serial, tag: PoolTag::new(&arena.map(), holds_slot, notes_hits), filter },
+            owner,
+            page_bytes: options.page_bytes,
+            is_immediate: options.deterministic.is_some(),
+            is_recording,
+            arena,
+            frames: FrameTable::new(frames + spares),
+            policy: CachePadded::new(Mutex::new(policy)),
+            logs: CachePadded::default(),
+            plans_waiting: AtomicBool::new(false),
+            runs_ahead: AtomicUsize::new(0),
+            frames_count: frames,
+            reserve: CachePadded::new(reserve),
+            hook_buffers,
+            log: LogLink::new(options.log),
+            hooks: options.hooks,
+            backend,
+            write_back,
+            page_table_budget: PageTableBudget::new(options.page_tables_bytes_max),
+            counters: CachePadded::default(),
+            latch_wait: Duration::from_millis(options.latch_wait_ms),
+            frame_wait: Duration::from_millis(options.frame_wait_ms),
+            dirty_limit: AtomicU64::new(percent_of(frames, options.dirty_limit_percent)),
+            threads_max: options.threads_max,
+            direct: options.direct,
+            closed: AtomicBool::new(false),
+            closing: Mutex::new(()),
+            handles: AtomicUsize::new(0),
+            frame_waiters: AtomicU32::new(0),
+            frame_lock: Mutex::new(()),
+            timer: Timer::default(),
+            frame_freed: Condvar::new(),
+            write_ends: CachePadded::default(),
+        });
+        if options.deterministic.is_none() {
+            let started = shared.write_back.start(Arc::downgrade(&shared));
+            started.map_err(|error| Error::from_io(OPERATION, error))?;
+        }
+        Ok(Self { shared: PoolHandle::new(shared) })
+    }
+
+    /// Opens the file at `path`, a regular file or a block device, and locks it: exclusively for writing, shared for
+    /// reading. A file whose handles were all dropped is still open in the pool, and given back with its cached pages.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::FileAlreadyOpen`] if the same inode is open in this pool; [`ErrorKind::FileLocked`] if somebody else, in this
+    /// process or another, has a lock in the way; [`ErrorKind::FileLength`] if the length is not a multiple of the page size;
+    /// [`ErrorKind::Alignment`] if direct I/O on the file needs larger pages; [`ErrorKind::IoUnavailable`] if direct I/O is
+    /// required and impossible; [`ErrorKind::PoolClosed`], [`ErrorKind::Io`].
+    pub fn open_file(&self, path: impl AsRef<Path>, options: FileOptions) -> Result<File> {
+        const OPERATION: &str = "open file";
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        self.shared.check_open(OPERATION)?;
+        if let Some(file) = self.open_already(path, &options, &name)? {
+            return Ok(file);
+        }
+        let how = self.shared.how_to_open(&options);
+        let io = self.shared.backend.open(path, &how);
+        let io = io.map_err(|error| self.shared.open_error(error, OPERATION, &name))?;
+        self.register(io, name, Some((path.to_owned(), how)), &options)
+    }
+
+    /// Takes over an open file, as [`open_file`](Self::open_file). The descriptor must allow reading, and writing unless the
+    /// options say read-only.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_file`](Self::open_file).
+    pub fn open_fd(&self, fd: OwnedFd, options: FileOptions) -> Result<File> {
+        const OPERATION: &str = "open file";
+        self.shared.check_open(OPERATION)?;
+        let name = format!("fd {}", std::os::fd::AsRawFd::as_raw_fd(&fd));
+        let how = self.shared.how_to_open(&options);
+        let io = self.shared.backend.adopt(fd, &how);
+        let io = io.map_err(|error| self.shared.open_error(error, OPERATION, &name))?;
+        self.register(io, name, None, &options)
+    }
+
+    /// A tenant to be opened under a name for reports.
+    pub fn tenant(&self, name: impl Into<String>) -> TenantOptions {
+        TenantOptions::new(self.shared.clone(), name.into())
+    }
+
+    /// The tenant of those who do not care: number 0, without floor or cap, managed as the pool's options say.
+    pub fn default_tenant(&self) -> Tenant {
+        Tenant::new(self.shared.clone(), DEFAULT_TENANT, "default".into())
+    }
+
+    /// Makes durable what was dirty, in all files, when the call began; concurrent writers go on, and what they change meanwhile may or may
+    /// not be written.
+    ///
+    /// # Errors
+    ///
+    /// The first failure; other files are written all the same. As [`File::flush`].
+    pub fn checkpoint(&self) -> Result<()> {
+        self.shared.check_open("checkpoint")?;
+        self.shared.checkpoint()
+    }
+
+    /// Changes the limit of [`PoolOptions::dirty_limit_percent`], and returns at once. Lowered before a planned shutdown, or before a checkpoint
+    /// that should be short, it has the background writer clean most of what [`close`](Self::close) or [`checkpoint`](Self::checkpoint) would
+    /// have to write. Of no effect in deterministic mode, which has no background writer.
+    ///
+    /// # Errors
+    ///
+    /// If `percent` is not from 1 to 100, or the pool is closed.
+    pub fn set_dirty_limit_percent(&self, percent: u8) -> Result<()> {
+        const OPERATION: &str = "set dirty limit";
+        self.shared.check_open(OPERATION)?;
+        check_dirty_limit(percent, OPERATION)?;
+        let limit = percent_of(self.frames(), percent);
+        self.shared.dirty_limit.store(limit, Ordering::Relaxed);
+        if self.shared.counters.dirty_frames.load(Ordering::Relaxed) > limit {
+            self.shared.write_back.kick();
+        }
+        Ok(())
+    }
+
+    /// The least log sequence number at which a change may have been logged that is not in its file: where the engine's redo must begin,
+    /// unless its log ends before. None if nothing is dirty, and without a log. Costs a look at each frame.
+    ///
+    /// Pages that are latched exclusively count, because their record may have been appended already.
+    pub fn min_dirty_lsn(&self) -> Option<u64> {
+        self.shared.min_dirty_lsn()
+    }
+
+    /// Writes everything, makes it durable, closes all files and stops the pool's threads. Other handles find the pool closed.
+    ///
+    /// # Errors
+    ///
+    /// The first failure. A poisoned file is closed all the same. After any other failure, as that of a page which stays latched or is
+    /// pinned, no file is closed, the pool stays open, and other threads have noticed nothing but perhaps a wait; as [`File::close`].
+    /// [`ErrorKind::LatchTimeout`] also if another thread is closing the pool for so long; [`ErrorKind::PoolClosed`].
+    pub fn close(self) -> Result<()> {
+        self.shared.close()
+    }
+
+    /// Counts, as data. Takes the policy lock, and as long as there are frames.
+    pub fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+
+    /// Counts, as text.
+    pub fn report(&self) -> Report {
+        Report { stats: self.shared.stats() }
+    }
+
+    /// The I/O backend, its flags, and the reason for each step down; and how each open file is accessed.
+    pub fn io(&self) -> IoReport {
+        if !self.shared.owner.is_here() {
+            let steps_down = vec![self.shared.owner.refusal()];
+            return IoReport { backend: "none", steps_down, ..IoReport::default() };
+        }
+        let mut report = self.shared.backend.report();
+        for file in self.shared.policy.lock().files.iter().flatten() {
+            if let Ok(io) = file.io("report") {
+                let alignment = io.alignment();
+                report.features.push(format!(
+                    "file {}: {}, offsets in multiples of {} bytes, memory of {}",
+                    file.name,
+                    io.note(),
+                    alignment.offset_bytes,
+                    alignment.memory_bytes
+                ));
+            }
+        }
+        report
+    }
+
+    /// How many frames policies fill.
+    pub fn frames(&self) -> u32 {
+        self.shared.frames_count
+    }
+
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> usize {
+        self.shared.page_bytes
+    }
+
+    /// For unit tests.
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &PoolShared {
+        &self.shared
+    }
+
+    /// Recounts the pool's state and panics where it contradicts itself. For tests, while no other thread uses the pool.
+    #[doc(hidden)]
+    pub fn check_invariants(&self) {
+        self.shared.check_invariants();
+    }
+
+    /// The file at `path`, if it is open in this pool without handles.
+    fn open_already(&self, path: &Path, options: &FileOptions, name: &str) -> Result<Option<File>> {
+        let Ok(metadata) = std::fs::metadata(path) else { return Ok(None) };
+        let identity = FileIdentity::of(&metadata);
+        let policy = self.shared.policy.lock();
+        let Some(open) = policy.files.iter().flatten().find(|file| file.identity == identity) else {
+            return Ok(None);
+        };
+        let is_same = open.is_read_only() == options.read_only && open.optimistic == options.optimistic;
+        if open.has_handles() || !is_same {
+            return Err(already_open(name, &open.name));
+        }
+        Ok(Some(File::new(self.shared.clone(), Arc::clone(open))))
+    }
+
+    fn register(
+        &self,
+        io: Arc<IoFile>,
+        name: String,
+        path: Option<(std::path::PathBuf, FileOpen)>,
+        options: &FileOptions,
+    ) -> Result<File> {
+        let pages = self.shared.check_file(&io, &name, "open file")?;
+        let mut policy = self.shared.policy.lock();
+        self.shared.check_open("open file")?;
+        let identity = io.identity();
+        if let Some(open) = policy.files.iter().flatten().find(|file| file.identity == identity) {
+            return Err(already_open(&name, &open.name));
+        }
+        let id = policy.files.len() as u32;
+        if id >= FILES_MAX {
+            let message = format!("{FILES_MAX} files were opened in the life of this pool, expected no more");
+            return Err(Error::new(ErrorKind::Unsupported, "open file", message).in_file(&name));
+        }
+        let shared = Arc::new(FileShared::new(FileParts {
+            id: FileId(id),
+            name,
+            identity,
+            path,
+            block_device: io.is_block_device(),
+            read_only: options.read_only,
+            optimistic: options.optimistic,
+            tag: options.tag,
+            pages,
+            io,
+            frames: self.shared.arena.map(),
+            owner: self.shared.owner.clone(),
+        }));
+        policy.record(Event::File { id: shared.id, name: &shared.name });
+        policy.files.push(Some(Arc::clone(&shared)));
+        drop(policy);
+        Ok(File::new(self.shared.clone(), shared))
+    }
+}
+
+fn percent_of(frames: u32, percent: u8) -> u64 {
+    u64::from(frames) * u64::from(percent) / 100
+}
+
+fn already_open(name: &str, open_as: &str) -> Error {
+    let message = format!("the same file is open in this pool as {open_as}");
+    Error::new(ErrorKind::FileAlreadyOpen, "open file", message).in_file(name)
+}
+
+impl PoolShared {
+    fn how_to_open(&self, options: &FileOptions) -> FileOpen {
+        FileOpen {
+            read_only: options.read_only,
+            create: options.create,
+            direct: options.direct.unwrap_or(self.direct),
+        }
+    }
+
+    pub(crate) fn open_error(&self, error: OpenError, operation: &'static str, name: &str) -> Error {
+        let kind = match &error {
+            OpenError::Os { .. } => ErrorKind::Io,
+            OpenError::Locked => ErrorKind::FileLocked,
+            OpenError::DirectImpossible { .. } => ErrorKind::IoUnavailable,
+            OpenError::NotAFile => ErrorKind::Unsupported,
+        };
+        Error::with_source(kind, operation, error).in_file(name)
+    }
+
+    /// Checks a file against the page size. Returns its number of pages.
+    pub(crate) fn check_file(&self, io: &IoFile, name: &str, operation: &'static str) -> Result<u64> {
+        let page_bytes = self.page_bytes as u64;
+        let alignment = io.alignment();
+        let needed = u64::from(alignment.offset_bytes.max(alignment.memory_bytes));
+        if !page_bytes.is_multiple_of(needed) {
+            let message = format!(
+                "direct I/O on this file needs pages of a multiple of {needed} bytes, and the pool's have {page_bytes}; open it with Direct::Off or use larger pages"
+            );
+            return Err(Error::new(ErrorKind::Alignment, operation, message).in_file(name));
+        }
+        let bytes = io.len_bytes().map_err(|error| Error::from_io(operation, error).in_file(name))?;
+        if !bytes.is_multiple_of(page_bytes) && !io.is_block_device() {
+            let message =
+                format!("its length is {bytes} bytes, expected a multiple of the page size {page_bytes}");
+            return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
+        }
+        let pages = bytes / page_bytes;
+        if pages > 1 << PageId::NUMBER_BITS {
+            let message = format!("it has {pages} pages, expected at most 2^{}", PageId::NUMBER_BITS);
+            return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
+        }
+        Ok(pages)
+    }
+
+    pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
+        self.owner.check(operation)?;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::PoolClosed, operation, "the pool was closed"));
+        }
+        Ok(())
+    }
+
+    /// Whether a floor of `before` may become `floor_frames`.
+    pub(crate) fn check_floors(
+        &self,
+        policy: &PolicyState,
+        before: u32,
+        floor_frames: u32,
+        operation: &'static str,
+    ) -> Result<()> {
+        let floors = policy.floors_frames() - u64::from(before) + u64::from(floor_frames);
+        let limit = self.floors_limit();
+        if floors <= limit {
+            return Ok(());
+        }
+        let message = format!(
+            "all floors together would be {floors} frames, expected at most {limit}: {} frames without 2 for each of threads_max = {} and {FRAMES_SPARE} more",
+            self.frames_count, self.threads_max
+        );
+        Err(Error::new(ErrorKind::Floor, operation, message))
+    }
+
+    /// The most that all floors together may be.
+    pub(crate) fn floors_limit(&self) -> u64 {
+        let needed = 2 * u64::from(self.threads_max) + u64::from(FRAMES_SPARE);
+        u64::from(self.frames_count) - needed
+    }
+
+    /// Most pages that one call may hold at once: two frames for each other thread stay out of its reach.
+    pub(crate) fn batch_pages_max(&self) -> usize {
+        let others = 2 * (self.threads_max - 1);
+        self.frames_count.saturating_sub(others).max(2) as usize
+    }
+
+    pub(crate) fn count_reads(&self, pages: u64) {
+        self.counters.reads.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// Counts a hit that found its page being loaded by another thread.
+    pub(crate) fn count_waited(&self, waited: bool) {
+        if waited {
+            self.counters.waited.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn close(&self) -> Result<()> {
+        const OPERATION: &str = "close pool";
+        self.owner.check(OPERATION)?;
+        let _one_at_a_time = self.closing.try_lock_until(far_or_after(self.latch_wait)).ok_or_else(|| {
+            let limit = self.latch_wait.as_millis();
+            let message = format!("another thread was closing it for longer than latch_wait_ms = {limit}");
+            Error::new(ErrorKind::LatchTimeout, OPERATION, message)
+        })?;
+        self.check_open(OPERATION)?;
+        let decided = || self.closed.store(true, Ordering::Release);
+        let flushed = loop {
+            if let Some(flushed) = self.close_files(OPERATION, decided)? {
+                break flushed;
+            }
+        };
+        self.write_back.stop();
+        self.backend.drain();
+        flushed
+    }
+
+    fn stats(&self) -> Stats {
+        if !self.owner.is_here() {
+            return Stats { frames: self.frames_count, page_bytes: self.page_bytes, ..Stats::default() };
+        }
+        let mut policy = self.policy.lock();
+        self.drain_logs(&mut policy);
+        let unlisted: u64 = policy.tenants.iter().map(|entry| entry.hits_unlisted).sum();
+        let directory = &policy.directory;
+        let total = directory.stats();
+        let counters = &self.counters;
+        let tenants: Vec<TenantStats> =
+            (0..policy.tenants.len()).map(|id| tenant_stats(&policy, TenantId(id as u32))).collect();
+        let metadata_bytes = self.frames.metadata_bytes()
+            + self.hot.filter.metadata_bytes()
+            + directory.metadata_bytes()
+            + policy.free.metadata_bytes()
+            + self.reserve.metadata_bytes()
+            + policy.contexts.metadata_bytes();
+        Stats {
+            accesses: total.accesses + unlisted,
+            hits: total.hits + unlisted,
+            hits_noted: policy.hits_noted,
+            misses: total.misses,
+            reads: counters.reads.load(Ordering::Relaxed),
+            writes: counters.writes.load(Ordering::Relaxed),
+            miss_writes: counters.miss_writes.load(Ordering::Relaxed),
+            creations: counters.creations.load(Ordering::Relaxed),
+            waited: counters.waited.load(Ordering::Relaxed),
+            prefetch_issued: counters.prefetch_issued.load(Ordering::Relaxed),
+            prefetch_used: total.prefetch_used,
+            prefetch_wasted: total.prefetch_wasted,
+            prefetch_failed: counters.prefetch_failed.load(Ordering::Relaxed),
+            prefetch_scarce: counters.prefetch_scarce.load(Ordering::Relaxed),
+            read_ahead_streams: policy.stream_counts().opened,
+            read_ahead_wasteful: policy.stream_counts().wasteful,
+            evictions: total.evictions,
+            write_failures: counters.write_failures.load(Ordering::Relaxed),
+            log_failures: counters.log_failures.load(Ordering::Relaxed),
+            frames: self.frames_count,
+            reserve_frames: self.reserve.frames() as u32,
+            borrowed_frames: self.reserve.borrowed() as u32,
+            dirty_frames: counters.dirty_frames.load(Ordering::Relaxed),
+            page_bytes: self.page_bytes,
+            page_tables_bytes: self.page_table_budget.bytes(),
+            metadata_bytes: metadata_bytes as u64,
+            tenants,
+            contexts: context_stats(&policy),
+            streams: stream_stats(&policy),
+        }
+    }
+
+    fn check_invariants(&self) {
+        // What comes in ahead is on its way in the backend.
+        self.backend.drain();
+        self.write_back.wait_until_idle();
+        let mut policy = self.policy.lock();
+        self.drain_logs(&mut policy);
+        policy.directory.check_invariants();
+        policy.contexts.check_invariants();
+        let (mut dirty, mut left_behind) = (0, 0_usize);
+        for (frame, entry) in self.frames.iter() {
+            dirty += u64::from(entry.is_dirty());
+            assert!(!entry.is_writing(), "a write of frame {} is in flight", frame.0);
+            match policy.directory.page(frame) {
+                None => left_behind += usize::from(entry.page().is_some()),
+                listed => assert_eq!(entry.page(), listed, "frame {}", frame.0),
+            }
+            let Some(page) = entry.page() else {
+                assert!(!entry.is_dirty(), "frame {} is dirty and empty", frame.0);
+                continue;
+            };
+            let file = policy.file(page.file()).expect("pages of closed files have left");
+            let state = file.table.get(page.number()).expect("a resident page has a word").state();
+            assert_eq!(state.resident_frame(), Some(frame), "{page:?} is {state:?}");
+        }
+        // Victims that could not be written.
+        let (free, own, borrowed) = (self.reserve.free(), self.reserve.frames(), self.reserve.borrowed());
+        assert_eq!(free + left_behind, own + borrowed, "the reserve");
+        assert!(free <= own || borrowed == 0, "{borrowed} frames are borrowed, and {free} of {own} are free");
+        assert_eq!(dirty, self.counters.dirty_frames.load(Ordering::Relaxed));
+        for file in policy.files.iter().flatten() {
+            for (number, word) in file.table.words(0, u64::MAX) {
+                if let Some(frame) = word.state().resident_frame() {
+                    assert_eq!(self.frames.get(frame).page(), Some(PageId::in_file(file.id, number)));
+                }
+            }
+        }
+    }
+}
+
+fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
+    let entry = &policy.tenants[id.index()];
+    let stats = policy.directory.tenant_stats(id);
+    let (contexts_recycled, recycled_counts) = policy.contexts.recycled(id);
+    TenantStats {
+        id: id.0,
+        name: entry.name.to_string(),
+        closed: entry.closed,
+        floor_frames: entry.floor_frames,
+        cap_frames: entry.cap_frames,
+        manager: policy.manager_name(id),
+        in_commons: policy.directory.is_in_commons(id),
+        revoked: policy.directory.is_managed(id) && policy.directory.is_revoked(id),
+        resident_frames: policy.directory.resident(id),
+        accesses: stats.accesses + entry.hits_unlisted,
+        hits: stats.hits + entry.hits_unlisted,
+        misses: stats.misses,
+        decisions: stats.decisions,
+        overrules: stats.overrules,
+        mistakes: stats.mistakes,
+        vindications: stats.vindications,
+        prefetched: stats.prefetched,
+        prefetch_used: stats.prefetch_used,
+        prefetch_wasted: stats.prefetch_wasted,
+        revocations: stats.revocations,
+        contexts_recycled,
+        recycled_accesses: recycled_counts.accesses,
+        recycled_misses: recycled_counts.misses,
+    }
+}
+
+fn context_stats(policy: &PolicyState) -> Vec<ContextStats> {
+    let tenants = (0..policy.tenants.len()).map(|tenant| TenantId(tenant as u32));
+    let mut contexts: Vec<ContextStats> = tenants
+        .flat_map(|tenant| {
+            policy.contexts.of(tenant).map(move |(entry, site)| ContextStats {
+                id: entry.id,
+                tenant: tenant.0,
+                scopes: entry.scopes.to_string(),
+                name: site.name.map(str::to_owned),
+                file: site.file.to_owned(),
+                line: site.line,
+                column: site.column,
+                accesses: entry.counts.accesses,
+                misses: entry.counts.misses,
+                mistakes: entry.counts.mistakes,
+            })
+        })
+        .collect();
+    contexts.sort_by_key(|context| (std::cmp::Reverse(context.accesses), context.tenant, context.id));
+    contexts
+}
+
+fn stream_stats(policy: &PolicyState) -> Vec<StreamStats> {
+    let mut streams = Vec::new();
+    let mut show = |tenant: Option<u32>, stream: &StreamReport| {
+        let file = policy.file(stream.file);
+        let file = file.map_or_else(|| format!("closed file {}", stream.file.0), |file| file.name.clone());
+        streams.push(StreamStats { tenant, file, seen: *stream });
+    };
+    policy.directory.common_streams(&mut |stream| show(None, stream));
+    for tenant in 0..policy.tenants.len() as u32 {
+        policy.directory.streams(TenantId(tenant), &mut |stream| show(Some(tenant), stream));
+    }
+    streams
+}
+
+impl Drop for PoolShared {
+    /// See [`Pool`].
+    fn drop(&mut self) {
+        self.write_back.stop();
+        if !self.closed.load(Ordering::Acquire) && !std::thread::panicking() {
+            self.write_departures();
+            // Nobody is left to hear of a failure; engines that care close their pool.
+            let _ = self.checkpoint();
+        }
+        self.backend.drain();
+        for ring in self.logs.get_mut().drain(..) {
+            log::give_up_ring(ring, log::POOL);
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool({} frames of {} bytes)", self.frames(), self.page_bytes())
+    }
+}

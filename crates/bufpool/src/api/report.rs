@@ -1,0 +1,253 @@
+//! [`Stats`] as a text: what somebody wants to know who was woken up by slow queries.
+//!
+//! Who has the memory and who misses comes first (tenants), then from where the misses come and what is made of it (streams). What
+//! misses most is on top.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use bufpool_policies::StreamReport;
+
+use crate::api::stats::{ContextStats, Stats, StreamStats, TenantStats, ratio};
+
+/// Lines of streams in a report; the rest is summed up.
+const STREAMS_SHOWN: usize = 40;
+
+/// [`Stats`] as a text for people, with a line for each tenant and each stream.
+///
+/// Behind the samples of a stream, R is the [recency](StreamReport::recency) of its accesses and T the [time](StreamReport::mean_interval)
+/// until it uses a page again.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub(crate) stats: Stats,
+}
+
+impl Report {
+    /// The numbers behind the text.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_pool(f)?;
+        self.fmt_tenants(f)?;
+        self.fmt_streams(f)
+    }
+}
+
+/// A line of the last table: a stream, or a context whose manager knows no streams.
+struct Row<'a> {
+    /// The tenant, or several that have the stream in common.
+    who: &'a str,
+    context: &'a ContextStats,
+    stream: Option<&'a StreamStats>,
+    accesses: u64,
+    misses: u64,
+}
+
+/// What one manager sees of a context: one tenant's accesses, or those of all tenants of the commons.
+struct Seen<'a> {
+    who: &'a str,
+    context: &'a ContextStats,
+    accesses: u64,
+    misses: u64,
+}
+
+impl Report {
+    fn fmt_pool(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stats = &self.stats;
+        let mib = |pages: u64| (pages * stats.page_bytes as u64) as f64 / f64::from(1 << 20);
+        writeln!(
+            f,
+            "frames {} of {} bytes ({:.1} MiB), reserve {}, dirty {}, page tables {} bytes, metadata {} bytes",
+            stats.frames,
+            stats.page_bytes,
+            mib(u64::from(stats.frames)),
+            stats.reserve_frames,
+            stats.dirty_frames,
+            stats.page_tables_bytes,
+            stats.metadata_bytes
+        )?;
+        writeln!(
+            f,
+            "accesses {}  hits {} ({:.6})  misses {}  creations {}  waited {}  reads {}  writes {}",
+            stats.accesses,
+            stats.hits,
+            stats.hit_ratio(),
+            stats.misses,
+            stats.creations,
+            stats.waited,
+            stats.reads,
+            stats.writes
+        )?;
+        if stats.prefetch_issued > 0 {
+            writeln!(
+                f,
+                "prefetched {}  used {}  wasted {}  failed {}  clean frames scarce {}  streams {}  wasteful {}",
+                stats.prefetch_issued,
+                stats.prefetch_used,
+                stats.prefetch_wasted,
+                stats.prefetch_failed,
+                stats.prefetch_scarce,
+                stats.read_ahead_streams,
+                stats.read_ahead_wasteful
+            )?;
+        }
+        Ok(())
+    }
+
+    fn fmt_tenants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\n{:<20} {:<18} {:>8} {:>6} {:>12} {:>12} {:>9} {:>10} {:>10} {:>10}",
+            "tenant",
+            "manager",
+            "frames",
+            "share",
+            "accesses",
+            "misses",
+            "hit_ratio",
+            "overrules",
+            "mistakes",
+            "revoked"
+        )?;
+        let frames = u64::from(self.stats.frames);
+        for tenant in &self.stats.tenants {
+            writeln!(
+                f,
+                "{:<20} {:<18} {:>8} {:>5.1}% {:>12} {:>12} {:>9.6} {:>10} {:>10} {:>10}",
+                tenant.name,
+                manager(tenant),
+                tenant.resident_frames,
+                100.0 * ratio(u64::from(tenant.resident_frames), frames),
+                tenant.accesses,
+                tenant.misses,
+                ratio(tenant.hits, tenant.accesses),
+                tenant.overrules,
+                tenant.mistakes,
+                tenant.revocations
+            )?;
+        }
+        Ok(())
+    }
+
+    fn fmt_streams(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = self.rows();
+        writeln!(
+            f,
+            "\n{:>12} {:>12} {:>9} {:>8} {:>6} {:>8}  {:<10} {:<24} {:<20} tenant: context, file",
+            "misses",
+            "accesses",
+            "hit_ratio",
+            "frames",
+            "share",
+            "mistakes",
+            "pattern",
+            "seen in",
+            "unchanged for"
+        )?;
+        let (shown, rest) = rows.split_at(rows.len().min(STREAMS_SHOWN));
+        shown.iter().try_for_each(|row| self.fmt_row(row, f))?;
+        if !rest.is_empty() {
+            let accesses: u64 = rest.iter().map(|row| row.accesses).sum();
+            let misses: u64 = rest.iter().map(|row| row.misses).sum();
+            writeln!(f, "and {} more with {accesses} accesses, {misses} misses", rest.len())?;
+        }
+        for tenant in self.stats.tenants.iter().filter(|tenant| tenant.contexts_recycled > 0) {
+            writeln!(
+                f,
+                "and {} contexts of {} that were recycled, with {} accesses, {} misses",
+                tenant.contexts_recycled, tenant.name, tenant.recycled_accesses, tenant.recycled_misses
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Most misses first.
+    fn rows(&self) -> Vec<Row<'_>> {
+        let mut streams: HashMap<(Option<u32>, u32), Vec<&StreamStats>> = HashMap::new();
+        for stream in &self.stats.streams {
+            streams.entry((stream.tenant, stream.seen.context.0)).or_default().push(stream);
+        }
+        let mut rows = Vec::new();
+        for (manager, Seen { who, context, accesses, misses }) in self.contexts_by_manager() {
+            let known = streams.get(&(manager, context.id)).map_or(&[][..], |known| known);
+            match *known {
+                [] => rows.push(Row { who, context, stream: None, accesses, misses }),
+                // The pool's counts stand for the manager's, which may not be told every hit.
+                [stream] => rows.push(Row { who, context, stream: Some(stream), accesses, misses }),
+                _ => rows.extend(known.iter().map(|stream| {
+                    let StreamReport { hits, misses, .. } = stream.seen;
+                    Row { who, context, stream: Some(stream), accesses: hits + misses, misses }
+                })),
+            }
+        }
+        rows.sort_by_key(|row| std::cmp::Reverse((row.misses, row.accesses)));
+        rows
+    }
+
+    /// The contexts with the tenant whose manager sees them, or none for the commons, where tenants' accesses from one
+    /// context are summed up.
+    fn contexts_by_manager(&self) -> Vec<(Option<u32>, Seen<'_>)> {
+        let tenants: HashMap<u32, &TenantStats> =
+            self.stats.tenants.iter().map(|tenant| (tenant.id, tenant)).collect();
+        let mut common: HashMap<u32, usize> = HashMap::new();
+        let mut seen: Vec<(Option<u32>, Seen<'_>)> = Vec::new();
+        for context in &self.stats.contexts {
+            let &ContextStats { accesses, misses, .. } = context;
+            let tenant = tenants.get(&context.tenant);
+            let who = tenant.map_or("?", |tenant| &tenant.name);
+            let manager = tenant.is_none_or(|tenant| !tenant.in_commons).then_some(context.tenant);
+            let next = seen.len();
+            let at = if manager.is_none() { *common.entry(context.id).or_insert(next) } else { next };
+            if at == next {
+                seen.push((manager, Seen { who, context, accesses, misses }));
+                continue;
+            }
+            let (_, sum) = &mut seen[at];
+            sum.who = "commons";
+            sum.accesses += accesses;
+            sum.misses += misses;
+        }
+        seen
+    }
+
+    fn fmt_row(&self, row: &Row<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (accesses, misses) = (row.accesses, row.misses);
+        let hit_ratio = ratio(accesses - misses, accesses);
+        write!(f, "{misses:>12} {accesses:>12} {hit_ratio:>9.6} ")?;
+        match row.stream {
+            None => write!(f, "{:>8} {:>6} {:>8}  {:<10} {:<24} {:<20} ", "", "", "", "", "", "")?,
+            Some(StreamStats { seen, .. }) => {
+                let share = 100.0 * ratio(u64::from(seen.frames), u64::from(self.stats.frames));
+                let pattern = if seen.revoked { "revoked" } else { seen.class.name() };
+                let unchanged = format!("{} accesses", seen.unchanged);
+                write!(f, "{:>8} {share:>5.1}% {:>8}  ", seen.frames, seen.mistakes)?;
+                write!(f, "{pattern:<10} {:<24} {unchanged:<20} ", evidence(seen))?;
+            }
+        }
+        write!(f, "{}: {}", row.who, row.context.label())?;
+        row.stream.map_or(Ok(()), |stream| write!(f, ", {}", stream.file))?;
+        writeln!(f)
+    }
+}
+
+fn manager(tenant: &TenantStats) -> String {
+    let of = tenant.manager;
+    match tenant {
+        TenantStats { closed: true, .. } => "closed".to_owned(),
+        TenantStats { revoked: true, .. } => format!("{of} (revoked)"),
+        TenantStats { in_commons: true, .. } => format!("{of} (commons)"),
+        _ => of.to_owned(),
+    }
+}
+
+fn evidence(seen: &StreamReport) -> String {
+    match (seen.recency, seen.mean_interval) {
+        (Some(recency), _) => format!("{} samples, R {recency:.2}", seen.samples),
+        (None, Some(interval)) => format!("{} samples, T {interval:.2}", seen.samples),
+        (None, None) => format!("{} samples", seen.samples),
+    }
+}

@@ -1,0 +1,663 @@
+//! Tenants: who accesses pages, on what terms.
+//!
+//! A tenant is whatever the engine wants to isolate. One for each table, each query, each thread or each customer are all
+//! natural; `examples/tenants.rs` shows them.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::Duration;
+
+use bufpool_policies::{DirectiveError, DirectoryError, FrameId, PageId, TenantId};
+use parking_lot::MutexGuard;
+
+use crate::access::futures::{ReadFuture, WriteFuture};
+use crate::access::guard::{Pin, ReadGuard, WriteGuard};
+use crate::access::hit::Limit;
+use crate::access::optimistic::{OptimisticWriteGuard, PageView};
+use crate::api::file::{File, Page};
+use crate::error::{Error, ErrorKind, Result};
+use crate::handle::pool::PoolHandle;
+use crate::hits::call_site::{Origin, Place};
+use crate::hits::fast_path::PoolTag;
+use crate::hits::log::Party;
+use crate::page::word::Version;
+use crate::policy::lock::{PolicyState, TenantEntry};
+use crate::{Context, Event, Manager, ManagerKind, Policy, Site};
+
+/// Whatever the engine isolates: a table, a query, a thread, a customer. Cloning gives another handle.
+///
+/// Access functions are `#[track_caller]`: the caller's source line is the call site in statistics, and a wrapper that
+/// wants its own callers counted repeats the attribute. Each granted guard is one access.
+///
+/// A `try_` form gives `None` instead of waiting for a latch, for another thread's load or for a frame, a `_timeout` form waits for
+/// them at most the time given, whatever `latch_wait_ms` and `frame_wait_ms` say. A miss waits for the device in all forms.
+///
+/// # Errors
+///
+/// All access functions: [`ErrorKind::PageBeyondEnd`], [`ErrorKind::FileClosed`], [`ErrorKind::TenantClosed`],
+/// [`ErrorKind::WrongPool`] for the arguments; [`ErrorKind::ForkedChild`] in the child of a fork; [`ErrorKind::LatchTimeout`] after `latch_wait_ms`, or
+/// [`ErrorKind::SelfDeadlock`] at once where that is checked; [`ErrorKind::Exhausted`] if every frame the tenant may take is pinned;
+/// [`ErrorKind::Io`], [`ErrorKind::UnexpectedEof`] if the page could not be read, or if no frame is left but those of pages that
+/// could not be written. `write` and `create` also [`ErrorKind::ReadOnly`] and [`ErrorKind::FilePoisoned`].
+#[derive(Clone)]
+pub struct Tenant {
+    pub(crate) pool: PoolHandle,
+    party: Party,
+    shared: Arc<TenantShared>,
+}
+
+struct TenantShared {
+    /// The pool's tag; [`PoolTag::CLOSED`] once the tenant is closed, so that a hit looks at one word for both.
+    open_in: AtomicPtr<u8>,
+    name: Arc<str>,
+}
+
+/// A tenant about to be opened; see [`Pool::tenant`](crate::Pool::tenant).
+///
+/// A tenant that is opened without a floor, a cap or a manager joins the *commons* of a pool whose manager is
+/// [`ManagerKind::Auto`]: one manager for all who want nothing of their own, the default tenant included, which learns from all
+/// of them; several sessions on the same tables miss 4 to 11 % less than with a manager each. To others the commons is like one
+/// tenant with all its members' pages. Its members are not protected from each other; the pages that each owns, and what is
+/// counted, stay its own. A tenant leaves the commons for good, with its pages, when it gives its first directive or is given
+/// another floor or cap.
+#[must_use = "a tenant exists once it is opened"]
+pub struct TenantOptions {
+    pool: PoolHandle,
+    name: String,
+    floor_frames: u32,
+    cap_frames: Option<u32>,
+    management: Management,
+}
+
+/// What manages a tenant until it gives a directive.
+enum Management {
+    /// What the pool's options say.
+    Default,
+    Kind(Option<ManagerKind>),
+    Custom(Box<dyn Manager>),
+}
+
+/// A tenant whose accesses come from where the engine says; see [`Tenant::at`] and [`Tenant::in_context`].
+#[derive(Clone, Copy)]
+pub struct At<'t> {
+    tenant: &'t Tenant,
+    /// None: the caller's source line.
+    site: Option<&'static Site>,
+    /// None: that of the thread.
+    context: Option<Context>,
+}
+
+impl TenantOptions {
+    pub(crate) fn new(pool: PoolHandle, name: String) -> Self {
+        Self { pool, name, floor_frames: 0, cap_frames: None, management: Management::Default }
+    }
+
+    /// Frames that no other tenant can take from it. Default 0. Any other floor keeps it out of the commons.
+    pub fn floor_frames(mut self, frames: u32) -> Self {
+        self.floor_frames = frames;
+        self
+    }
+
+    /// The most frames it may own, at least 1 and at least its floor. Default: all. A cap, be it all frames, keeps it out of
+    /// the commons.
+    pub fn cap_frames(mut self, frames: u32) -> Self {
+        self.cap_frames = Some(frames);
+        self
+    }
+
+    /// What manages it until its first directive; with none it gives up its pages in LRU order. Default: as
+    /// [`PoolOptions::manager`](crate::PoolOptions::manager) says, which may be that of the commons; one that is given here is its
+    /// own.
+    pub fn manager(mut self, manager: Option<ManagerKind>) -> Self {
+        self.management = Management::Kind(manager);
+        self
+    }
+
+    /// A manager of the engine's own. Directives are refused then.
+    pub fn custom_manager(mut self, manager: Box<dyn Manager>) -> Self {
+        self.management = Management::Custom(manager);
+        self
+    }
+
+    /// Opens the tenant.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Floor`] if all floors together leave less than `2 * threads_max + 8` frames, or the cap is below the floor;
+    /// [`ErrorKind::PoolClosed`].
+    pub fn open(self) -> Result<Tenant> {
+        const OPERATION: &str = "open tenant";
+        self.pool.check_open(OPERATION)?;
+        let mut policy = self.pool.policy.lock();
+        let cap_frames = self.cap_frames.unwrap_or(policy.directory.frames());
+        self.pool.check_floors(&policy, 0, self.floor_frames, OPERATION)?;
+        let opened = policy.directory.open_tenant(self.floor_frames, cap_frames);
+        let id = opened.map_err(|error| share_error(OPERATION, error))?;
+        let name: Arc<str> = self.name.into();
+        let entry = TenantEntry::new(Arc::clone(&name), self.floor_frames, cap_frames);
+        policy.add_tenant(id, entry);
+        match self.management {
+            Management::Default => {
+                policy.manage_as_default(id, self.floor_frames > 0 || self.cap_frames.is_some());
+            }
+            Management::Kind(Some(kind)) => policy.manage(id, kind),
+            Management::Kind(None) => {}
+            Management::Custom(manager) => {
+                policy.directory.set_manager(id, manager, false).expect("the tenant is open");
+                policy.tenants[id.index()].manager = "custom";
+            }
+        }
+        drop(policy);
+        Ok(Tenant::new(self.pool, id, name))
+    }
+}
+
+/// The access functions, once for [`Tenant`] and once for [`At`].
+macro_rules! access_functions {
+    ([$($receiver:tt)*] [$($bound:tt)*] $tenant:expr, $site:expr) => {
+        /// Shared access to `page`. At most 123 may have it at a time; who comes then waits for one of them.
+        #[track_caller]
+        #[inline(always)]
+        pub fn read<'g>($($receiver)*, page: Page<'g>) -> Result<ReadGuard<'g>> $($bound)* {
+            $tenant.guard_shared(page, $site, Limit::Default)
+        }
+
+        /// Exclusive access to `page`.
+        #[track_caller]
+        #[inline]
+        pub fn write<'g>($($receiver)*, page: Page<'g>) -> Result<WriteGuard<'g>> $($bound)* {
+            $tenant.guard_exclusive(page, $site, Limit::Default)
+        }
+
+        /// Exclusive access to `page`, filled with zeros. A page that is not resident is not read.
+        #[track_caller]
+        pub fn create<'g>($($receiver)*, page: Page<'g>) -> Result<WriteGuard<'g>> $($bound)* {
+            $tenant.guard_created(page, $site, Limit::Default)
+        }
+
+        /// As [`read`](Self::read), but `None` instead of waiting for others' latches, loads or frames.
+        #[track_caller]
+        pub fn try_read<'g>($($receiver)*, page: Page<'g>) -> Result<Option<ReadGuard<'g>>> $($bound)* {
+            or_none($tenant.guard_shared(page, $site, Limit::Now))
+        }
+
+        /// As [`write`](Self::write), but `None` instead of waiting for others' latches, loads or frames.
+        #[track_caller]
+        pub fn try_write<'g>($($receiver)*, page: Page<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
+            or_none($tenant.guard_exclusive(page, $site, Limit::Now))
+        }
+
+        /// As [`create`](Self::create), but `None` instead of waiting for others' latches, loads or frames.
+        #[track_caller]
+        pub fn try_create<'g>($($receiver)*, page: Page<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
+            or_none($tenant.guard_created(page, $site, Limit::Now))
+        }
+
+        /// As [`read`](Self::read), but `None` after waiting for `limit`.
+        #[track_caller]
+        pub fn read_timeout<'g>(
+            $($receiver)*,
+            page: Page<'g>,
+            limit: Duration,
+        ) -> Result<Option<ReadGuard<'g>>> $($bound)* {
+            or_none($tenant.guard_shared(page, $site, Limit::Within(limit)))
+        }
+
+        /// As [`write`](Self::write), but `None` after waiting for `limit`.
+        #[track_caller]
+        pub fn write_timeout<'g>(
+            $($receiver)*,
+            page: Page<'g>,
+            limit: Duration,
+        ) -> Result<Option<WriteGuard<'g>>> $($bound)* {
+            or_none($tenant.guard_exclusive(page, $site, Limit::Within(limit)))
+        }
+
+        /// As [`create`](Self::create), but `None` after waiting for `limit`.
+        #[track_caller]
+        pub fn create_timeout<'g>(
+            $($receiver)*,
+            page: Page<'g>,
+            limit: Duration,
+        ) -> Result<Option<WriteGuard<'g>>> $($bound)* {
+            or_none($tenant.guard_created(page, $site, Limit::Within(limit)))
+        }
+
+        /// Shared access to many pages: those that are not in memory are read together, neighbours of the list that are
+        /// neighbours in their file in one transfer of up to 256 KiB.
+        ///
+        /// The answers are in the order of `pages`: a guard, an error, or `None` for a page that could not be had without waiting
+        /// while others are held: it is latched exclusively or being loaded by somebody else, no frame was free, or the list is
+        /// longer than one call may hold (all frames but two for each further thread of `threads_max`). Ask for
+        /// those again once the guards are dropped. At least one page of a list is granted or fails, so asking again ends.
+        ///
+        /// One access for each guard granted; a page may be in the list more than once. With guards at hand a call waits
+        /// for the device only, so calls whose lists overlap, in whatever order, cannot deadlock; a caller that holds a latch
+        /// already is in the same position as one that calls [`read`](Self::read). In deterministic mode the pages are read one after
+        /// the other.
+        ///
+        /// A guard's own latch keeps writers of its page waiting, so the guards of a batch should be dropped soon.
+        #[track_caller]
+        pub fn read_many<'g>(
+            $($receiver)*,
+            pages: &[Page<'g>],
+        ) -> Vec<Result<Option<ReadGuard<'g>>>> $($bound)* {
+            $tenant.guard_many(pages, $site.site())
+        }
+
+        /// Begins to bring pages in that will be needed soon, and returns at once: how many reads were begun. Pages that are in
+        /// memory or on their way are passed over; so are wrong ones.
+        ///
+        /// Ends early where the tenant has `prefetch_limit_percent` of its frames full of pages that nobody has accessed yet,
+        /// where clean frames are scarce, and after 65,536 pages. No access; the first one to such a page is a hit, counted also in
+        /// [`prefetch_used`](crate::Stats::prefetch_used). A read that fails is counted, and whoever needs the page gets
+        /// the error. Does nothing in deterministic mode.
+        ///
+        /// ```
+        /// # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) {
+        /// tenant.prefetch((10..20).map(|number| file.page(number)));
+        /// tenant.prefetch([file.page(7), file.page(99)]);
+        /// # }
+        /// ```
+        #[track_caller]
+        pub fn prefetch<'g>($($receiver)*, pages: impl IntoIterator<Item = Page<'g>>) -> usize $($bound)* {
+            $tenant.prefetch_all(pages, $site.site())
+        }
+
+        /// Shared access to `page`, as a future for any executor; nothing happens before its first poll. One access, from
+        /// the place and in the context of this call.
+        ///
+        /// The guard may be held across awaits and moved between threads. What a future waits for, what may be held
+        /// meanwhile, and what dropping it leaves behind is said at [`ReadFuture`].
+        ///
+        /// # Errors
+        ///
+        /// As [`read`](Self::read), from the future: [`ErrorKind::LatchTimeout`] after `latch_wait_ms`,
+        /// [`ErrorKind::Exhausted`] after `frame_wait_ms`.
+        ///
+        /// # Panics
+        ///
+        /// If a future is polled again after it was ready.
+        #[track_caller]
+        pub fn read_async<'g>($($receiver)*, page: Page<'g>) -> ReadFuture $($bound)* {
+            $tenant.read_future(page, $site.site())
+        }
+
+        /// Exclusive access to `page`, as a future; see [`read_async`](Self::read_async).
+        ///
+        /// # Errors
+        ///
+        /// As [`write`](Self::write), and as [`read_async`](Self::read_async); [`ErrorKind::Unsupported`] for an optimistic file.
+        #[track_caller]
+        pub fn write_async<'g>($($receiver)*, page: Page<'g>) -> WriteFuture $($bound)* {
+            $tenant.write_future(page, $site.site())
+        }
+
+        /// Reads `page` of an optimistic file without a latch, and so without writing anything that threads share. Returns
+        /// what `read` made of it, and the version of the page that it is of.
+        ///
+        /// `read` may be called several times, and what it sees may be torn by a writer or belong to another page; then its result is thrown
+        /// away. So it must take any bytes without panicking or looping for ever, change nothing outside, and be short: a frame
+        /// whose page has left is used again only when nobody reads it any more. It must not access pages itself. After a few tries
+        /// in vain, and where the page is not in memory, the page is read under a shared latch. A validated read is one access.
+        ///
+        /// # Errors
+        ///
+        /// [`ErrorKind::Unsupported`] if the file was not opened as optimistic; otherwise as `read`.
+        #[track_caller]
+        #[inline(always)]
+        pub fn optimistic<'g, R>(
+            $($receiver)*,
+            page: Page<'g>,
+            read: impl FnMut(PageView<'_>) -> R,
+        ) -> Result<(R, Version)> $($bound)* {
+            $tenant.read_optimistic(page, $site, read)
+        }
+
+        /// Exclusive access to `page` of an optimistic file.
+        ///
+        /// # Errors
+        ///
+        /// [`ErrorKind::Unsupported`] if the file was not opened as optimistic; otherwise as `write`.
+        #[track_caller]
+        pub fn write_optimistic<'g>(
+            $($receiver)*,
+            page: Page<'g>,
+        ) -> Result<OptimisticWriteGuard<'g>> $($bound)* {
+            $tenant.guard_optimistic(page, $site, Limit::Default)
+        }
+
+        /// Exclusive access to `page` of an optimistic file, filled with zeros. A page that is not resident is not read.
+        ///
+        /// # Errors
+        ///
+        /// As [`write_optimistic`](Self::write_optimistic).
+        #[track_caller]
+        pub fn create_optimistic<'g>(
+            $($receiver)*,
+            page: Page<'g>,
+        ) -> Result<OptimisticWriteGuard<'g>> $($bound)* {
+            $tenant.guard_created_optimistic(page, $site, Limit::Default)
+        }
+
+        /// Brings `page` in and keeps it in its frame, without a latch. One access.
+        #[track_caller]
+        pub fn pin<'g>($($receiver)*, page: Page<'g>) -> Result<Pin<'g>> $($bound)* {
+            Ok($tenant.guard_shared(page, $site, Limit::Default)?.pin())
+        }
+    };
+}
+
+/// A wait that was too long for the caller is no error in a `try_` or `_timeout` form.
+fn or_none<G>(granted: Result<G>) -> Result<Option<G>> {
+    match granted {
+        Ok(guard) => Ok(Some(guard)),
+        Err(error) if error.kind() == ErrorKind::LatchTimeout => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Tenant {
+    access_functions!([&'g self] [] self, Origin::caller());
+
+    pub(crate) fn new(pool: PoolHandle, id: TenantId, name: Arc<str>) -> Self {
+        let party = Party::new(pool.hot.serial, id);
+        let open_in = AtomicPtr::new(pool.hot.tag.as_ptr());
+        Self { pool, party, shared: Arc::new(TenantShared { open_in, name }) }
+    }
+
+    /// This tenant at a call site named by the engine: `tenant.at(site!("inner scan")).read(page)`. For engines with one
+    /// central fetch function, whose own source line would say nothing.
+    #[inline]
+    pub fn at(&self, site: &'static Site) -> At<'_> {
+        At { tenant: self, site: Some(site), context: None }
+    }
+
+    /// This tenant in a context that was taken elsewhere, instead of the thread's own: for tasks that move between threads, and
+    /// for threads that work for others.
+    ///
+    /// ```
+    /// # fn run(tenant: &bufpool::Tenant, page: bufpool::Page<'_>) -> bufpool::Result<()> {
+    /// let query = bufpool::context!("Q6").context();
+    /// tenant.in_context(query).read(page)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn in_context(&self, context: Context) -> At<'_> {
+        At { tenant: self, site: None, context: Some(context) }
+    }
+
+    /// The number of the tenant, as in statistics and traces. Used again after the tenant was closed and its pages are gone.
+    pub fn id(&self) -> u32 {
+        self.tenant_id().0
+    }
+
+    #[inline]
+    pub(crate) fn tenant_id(&self) -> TenantId {
+        self.party.tenant
+    }
+
+    #[inline]
+    pub(crate) fn party(&self) -> &Party {
+        &self.party
+    }
+
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.open_in() == PoolTag::CLOSED
+    }
+
+    /// The pool that the tenant is open in; [`PoolTag::CLOSED`] if it is closed.
+    #[inline(always)]
+    pub(crate) fn open_in(&self) -> PoolTag {
+        PoolTag::from_ptr(self.shared.open_in.load(Ordering::Relaxed))
+    }
+
+    /// The name given at opening.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Sets which of the pages of one priority goes first. Changes no order: with [`Policy::Mru`] the other end of the same
+    /// list is taken. The tenant is managed by directives from its first one on, with the pages that it owns then.
+    ///
+    /// # Errors
+    ///
+    /// All directives: [`ErrorKind::Directive`] for a priority outside −32..=31 and for a tenant with a manager of its own,
+    /// [`ErrorKind::DirectiveLimit`] beyond a limit, [`ErrorKind::TenantClosed`]. Nothing has changed then.
+    pub fn set_policy(&self, priority: i32, policy: Policy) -> Result<()> {
+        const OPERATION: &str = "set policy";
+        let id = self.tenant_id();
+        self.directive(OPERATION, |state| {
+            state.directory.set_policy(id, priority, policy)?;
+            state.record(Event::Policy { tenant: id.0, priority, policy });
+            Ok(())
+        })
+    }
+
+    /// The policy of one priority; [`Policy::Lru`] where none was set.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tenant::set_policy`].
+    pub fn policy(&self, priority: i32) -> Result<Policy> {
+        self.directive("get policy", |state| state.directory.policy(self.tenant_id(), priority))
+    }
+
+    /// Sets the long-term priority of a file's pages, now and later; pages of the lowest priority go first. Returns how many resident pages
+    /// changed level.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tenant::set_policy`]; [`ErrorKind::WrongPool`].
+    pub fn set_priority(&self, file: &File, priority: i32) -> Result<usize> {
+        const OPERATION: &str = "set priority";
+        self.check_file(file, OPERATION)?;
+        let id = self.tenant_id();
+        let first = PageId::in_file(file.id(), 0);
+        let last = PageId::in_file(file.id(), (1 << PageId::NUMBER_BITS) - 1);
+        self.directive(OPERATION, |state| {
+            let PolicyState { directory, files, .. } = state;
+            let moved = directory.set_priority(id, first..=last, priority, |page| frame_of(files, page))?;
+            state.record(Event::Priority { tenant: id.0, first, last, priority });
+            Ok(moved)
+        })
+    }
+
+    /// The long-term priority of a file's pages.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::WrongPool`], [`ErrorKind::TenantClosed`].
+    pub fn priority(&self, file: &File) -> Result<i32> {
+        const OPERATION: &str = "get priority";
+        self.check_file(file, OPERATION)?;
+        let page = PageId::in_file(file.id(), 0);
+        self.directive(OPERATION, |state| Ok(state.directory.priority(self.tenant_id(), page)))
+    }
+
+    /// Gives those pages of a range that are resident now, and the tenant's own, a priority until their next reference or
+    /// replacement. Returns how many. An empty range affects none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tenant::set_policy`]; [`ErrorKind::Range`] for an inverted range or one that ends beyond the file;
+    /// [`ErrorKind::WrongPool`].
+    pub fn set_temporary_priority(&self, file: &File, pages: Range<u64>, priority: i32) -> Result<usize> {
+        const OPERATION: &str = "set temporary priority";
+        self.check_file(file, OPERATION)?;
+        file.shared.check_range(&pages, OPERATION)?;
+        let id = self.tenant_id();
+        if pages.is_empty() {
+            // Checks the priority all the same.
+            return self.directive(OPERATION, |state| state.directory.policy(id, priority)).map(|_| 0);
+        }
+        let first = PageId::in_file(file.id(), pages.start);
+        let last = PageId::in_file(file.id(), pages.end - 1);
+        self.directive(OPERATION, |state| {
+            let PolicyState { directory, files, .. } = state;
+            let moved =
+                directory.set_temporary_priority(id, first..=last, priority, |page| frame_of(files, page))?;
+            state.record(Event::TemporaryPriority { tenant: id.0, first, last, priority });
+            Ok(moved)
+        })
+    }
+
+    /// Changes the floor. A tenant of the commons leaves it, and has a manager of its own from then on.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Floor`] as in [`TenantOptions::open`]; [`ErrorKind::TenantClosed`].
+    pub fn set_floor_frames(&self, frames: u32) -> Result<()> {
+        const OPERATION: &str = "set floor";
+        let mut policy = self.lock_policy(OPERATION)?;
+        let before = policy.tenants[self.tenant_id().index()].floor_frames;
+        self.pool.check_floors(&policy, before, frames, OPERATION)?;
+        let set =
+            policy.set_share(self.tenant_id(), |directory| directory.set_floor(self.tenant_id(), frames));
+        set.map_err(|error| share_error(OPERATION, error))?;
+        policy.tenants[self.tenant_id().index()].floor_frames = frames;
+        Ok(())
+    }
+
+    /// Changes the cap. A tenant of the commons leaves it, and has a manager of its own from then on. What the tenant has above its
+    /// cap is evicted before the call returns, dirty pages written; pages that are pinned or latched stay, and go when the tenant next
+    /// needs a frame.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Floor`] if the cap is 0 or below the floor; [`ErrorKind::TenantClosed`]; [`ErrorKind::Io`] if a dirty
+    /// page could not be written, and it stays.
+    pub fn set_cap_frames(&self, frames: u32) -> Result<()> {
+        const OPERATION: &str = "set cap";
+        {
+            let mut policy = self.lock_policy(OPERATION)?;
+            let set =
+                policy.set_share(self.tenant_id(), |directory| directory.set_cap(self.tenant_id(), frames));
+            set.map_err(|error| share_error(OPERATION, error))?;
+            policy.tenants[self.tenant_id().index()].cap_frames = frames;
+            // Of a tenant with a low cap no hit is skipped from here on.
+            policy.begin_epoch();
+        }
+        self.pool.shrink_to_cap(self.tenant_id())
+    }
+
+    /// Closes the tenant: its pages stay where they are, under the manager of the commons if it was there, otherwise without one.
+    /// Other handles find it closed.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for the default tenant; [`ErrorKind::TenantClosed`] if it was closed already.
+    pub fn close(self) -> Result<()> {
+        const OPERATION: &str = "close tenant";
+        let mut policy = self.lock_policy(OPERATION)?;
+        self.pool.drain_logs(&mut policy);
+        let closed = policy.directory.close_tenant(self.tenant_id());
+        closed.map_err(|error| share_error(OPERATION, error))?;
+        let entry = &mut policy.tenants[self.tenant_id().index()];
+        entry.closed = true;
+        entry.floor_frames = 0;
+        self.shared.open_in.store(PoolTag::CLOSED.as_ptr(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn directive<R>(
+        &self,
+        operation: &'static str,
+        give: impl FnOnce(&mut PolicyState) -> Result<R, DirectiveError>,
+    ) -> Result<R> {
+        let mut policy = self.lock_policy(operation)?;
+        // A directive acts on the order of references, so those that are still on their way come first.
+        self.pool.drain_logs(&mut policy);
+        // What it acts on may be hit next, and that must not be skipped.
+        policy.begin_epoch();
+        give(&mut policy).map_err(|error| directive_error(operation, &error))
+    }
+
+    /// The policy, of which the tenant is open as long as it is locked: once closed, its number may be another's.
+    pub(crate) fn lock_policy(&self, operation: &'static str) -> Result<MutexGuard<'_, PolicyState>> {
+        self.pool.owner.check(operation)?;
+        let policy = self.pool.policy.lock();
+        self.check_open(operation)?;
+        Ok(policy)
+    }
+
+    pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
+        self.pool.check_open(operation)?;
+        if self.is_closed() {
+            let message = format!("tenant {} was closed", self.shared.name);
+            return Err(Error::new(ErrorKind::TenantClosed, operation, message));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_file(&self, file: &File, operation: &'static str) -> Result<()> {
+        if self.pool.is_same(&file.pool) {
+            return Ok(());
+        }
+        let message = format!("tenant {} belongs to another pool than the file", self.shared.name);
+        Err(Error::new(ErrorKind::WrongPool, operation, message).in_file(file.name()))
+    }
+}
+
+impl<'t> At<'t> {
+    access_functions!([&self] [where 't: 'g] self.tenant, self.origin());
+
+    /// The tenant.
+    pub fn tenant(&self) -> &'t Tenant {
+        self.tenant
+    }
+
+    /// The same at another call site.
+    #[inline]
+    pub fn at(self, site: &'static Site) -> Self {
+        Self { site: Some(site), ..self }
+    }
+
+    /// The same in another context.
+    #[inline]
+    pub fn in_context(self, context: Context) -> Self {
+        Self { context: Some(context), ..self }
+    }
+
+    #[track_caller]
+    #[inline]
+    fn origin(&self) -> Origin {
+        let place = self.site.map_or(Place::caller(), Place::Named);
+        Origin::new(place, self.context.map(Context::scope))
+    }
+}
+
+impl fmt::Debug for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tenant({}, {})", self.tenant_id().0, self.shared.name)
+    }
+}
+
+/// Where a page is, for directives over ranges.
+fn frame_of(files: &[Option<Arc<crate::api::file::FileShared>>], page: PageId) -> Option<FrameId> {
+    let file = files.get(page.file().index())?.as_ref()?;
+    file.table.get(page.number())?.state().resident_frame()
+}
+
+fn directive_error(operation: &'static str, error: &DirectiveError) -> Error {
+    let kind = match error {
+        DirectiveError::UnknownTenant { .. } => ErrorKind::TenantClosed,
+        DirectiveError::TooManyRanges { .. } => ErrorKind::DirectiveLimit,
+        DirectiveError::InvertedRange { .. } => ErrorKind::Range,
+        _ => ErrorKind::Directive,
+    };
+    Error::new(kind, operation, error.to_string())
+}
+
+fn share_error(operation: &'static str, error: DirectoryError) -> Error {
+    let kind = match error {
+        DirectoryError::UnknownTenant { .. } => ErrorKind::TenantClosed,
+        DirectoryError::DefaultTenant => ErrorKind::Unsupported,
+        _ => ErrorKind::Floor,
+    };
+    Error::new(kind, operation, error.to_string())
+}

@@ -1,0 +1,3 @@
+//! What all handles of a file share.
+
+pub(crate) mod gate;

@@ -1,0 +1,60 @@
+//! The user's shares of a pool, counted apart from those of its own threads.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::api::pool::PoolShared;
+
+/// Keeps a pool alive for a user. With the last one the pool's own threads end what they are doing and let go of it, so that whoever
+/// drops it finds everything written and the files' locks released.
+pub(crate) struct PoolHandle(Arc<PoolShared>);
+
+impl PoolHandle {
+    /// The first, or another.
+    pub fn new(pool: Arc<PoolShared>) -> Self {
+        pool.handles.fetch_add(1, Ordering::Relaxed);
+        Self(pool)
+    }
+
+    /// For operations that outlive the call that begins them, of which the backend knows.
+    #[inline]
+    pub fn shared(&self) -> &Arc<PoolShared> {
+        &self.0
+    }
+
+    /// Of the same pool?
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Clone for PoolHandle {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.0))
+    }
+}
+
+impl Deref for PoolHandle {
+    type Target = PoolShared;
+
+    #[inline]
+    fn deref(&self) -> &PoolShared {
+        &self.0
+    }
+}
+
+impl Drop for PoolHandle {
+    fn drop(&mut self) {
+        if !self.0.owner.is_here() {
+            // The child of a fork leaves its copy where it is: files, rings and threads are the parent's.
+            std::mem::forget(Arc::clone(&self.0));
+            return;
+        }
+        // With acquire and release, so that the last one comes after all that others did with theirs.
+        if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.write_back.stop();
+            self.0.backend.drain();
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The contexts of each tenant: what its accesses came from, with counts.
+//!
+//! A context is a call site and the scopes around it. It gets a number at its first access, which is what managers, recordings
+//! and reports know it by; a number is never given to another context, and tenants that access from the same context share
+//! its number. A tenant has at most [`CONTEXTS_MAX`] contexts at a time. When one more comes, the eighth of them that was used
+//! longest ago is recycled: its counts go on in a sum, and if it comes again it is a new context.
+
+use std::collections::HashMap;
+
+use bufpool_policies::{TenantId, mix64};
+
+use crate::hits::call_site::{SiteKey, SiteRef, SiteTable};
+use crate::thread::scope::ScopeId;
+
+/// Contexts of a tenant at a time.
+pub(crate) const CONTEXTS_MAX: usize = 4096;
+/// Contexts recycled at once, so that looking for them costs O(1) a new context.
+const RECYCLED_AT_ONCE: usize = CONTEXTS_MAX / 8;
+/// Places of the cache in front of the maps; a power of two.
+const CACHED: usize = 256;
+
+/// What was counted of a context.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct ContextCounts {
+    pub accesses: u64,
+    pub misses: u64,
+    pub mistakes: u64,
+}
+
+impl ContextCounts {
+    fn add(&mut self, other: &Self) {
+        self.accesses += other.accesses;
+        self.misses += other.misses;
+        self.mistakes += other.mistakes;
+    }
+}
+
+/// A context of a tenant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    /// Its number.
+    pub id: u32,
+    /// Where [`Contexts::counts`] finds it, until the next call of [`Contexts::find`].
+    pub slot: u32,
+    /// Whether it has just got its number.
+    pub is_new: bool,
+}
+
+/// What makes two contexts the same. Sites count from 1.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Key {
+    scope: ScopeId,
+    site: u32,
+}
+
+/// A context with a number, which as many tenants have.
+struct Numbered {
+    id: u32,
+    tenants: u32,
+}
+
+/// One context of one tenant.
+pub(crate) struct Entry {
+    pub id: u32,
+    /// Names of the scopes around the site; empty if there are none.
+    pub scopes: Box<str>,
+    pub counts: ContextCounts,
+    key: Key,
+    last_use: u64,
+}
+
+/// The contexts of one tenant.
+#[derive(Default)]
+struct TenantContexts {
+    /// None where a context was recycled.
+    entries: Vec<Option<Entry>>,
+    vacant: Vec<u32>,
+    slots: HashMap<Key, u32>,
+    uses: u64,
+    recycled: u64,
+    recycled_counts: ContextCounts,
+}
+
+/// A context that was found lately.
+#[derive(Clone, Copy)]
+struct Cached {
+    tenant: TenantId,
+    address: usize,
+    scope: ScopeId,
+    id: u32,
+    slot: u32,
+}
+
+const EMPTY: Cached =
+    Cached { tenant: TenantId(0), address: usize::MAX, scope: ScopeId(u64::MAX), id: 0, slot: 0 };
+
+/// The contexts of all tenants.
+pub(crate) struct Contexts {
+    sites: SiteTable,
+    numbers: HashMap<Key, Numbered>,
+    last_id: u32,
+    tenants: Vec<TenantContexts>,
+    cache: Box<[Cached]>,
+}
+
+impl Contexts {
+    pub fn new() -> Self {
+        Self {
+            sites: SiteTable::default(),
+            numbers: HashMap::new(),
+            last_id: 0,
+            tenants: Vec::new(),
+            cache: vec![EMPTY; CACHED].into(),
+        }
+    }
+
+    /// Forgets the contexts of a tenant that had this number before.
+    pub fn open_tenant(&mut self, tenant: TenantId) {
+        if tenant.index() >= self.tenants.len() {
+            self.tenants.resize_with(tenant.index() + 1, TenantContexts::default);
+        }
+        let before = std::mem::take(&mut self.tenants[tenant.index()]);
+        before.slots.into_keys().for_each(|key| self.release(key));
+        self.cache.fill(EMPTY);
+    }
+
+    /// The tenant's context at this site.
+    #[inline]
+    pub fn find(&mut self, tenant: TenantId, site: SiteRef) -> Found {
+        let address = site.place.address();
+        let hash = mix64(address as u64 ^ site.scope.0.rotate_left(32) ^ u64::from(tenant.0));
+        let place = hash as usize % CACHED;
+        let cached = self.cache[place];
+        if cached.address == address && cached.scope == site.scope && cached.tenant == tenant {
+            return Found { id: cached.id, slot: cached.slot, is_new: false };
+        }
+        let found = self.find_slowly(tenant, site);
+        self.cache[place] = Cached { tenant, address, scope: site.scope, id: found.id, slot: found.slot };
+        found
+    }
+
+    #[cold]
+    fn find_slowly(&mut self, tenant: TenantId, site: SiteRef) -> Found {
+        let key = Key { scope: site.scope, site: self.sites.intern(site) };
+        if let Some(&slot) = self.tenants[tenant.index()].slots.get(&key) {
+            let entry = self.tenants[tenant.index()].entries[slot as usize].as_ref();
+            return Found { id: entry.expect("slots lead to entries").id, slot, is_new: false };
+        }
+        self.recycle(tenant);
+        let is_new = !self.numbers.contains_key(&key);
+        let number = self.numbers.entry(key).or_insert_with(|| {
+            self.last_id = self.last_id.wrapping_add(1).max(1);
+            Numbered { id: self.last_id, tenants: 0 }
+        });
+        number.tenants += 1;
+        let id = number.id;
+        let scopes = site.scope.describe().into();
+        let entry = Entry { id, scopes, counts: ContextCounts::default(), key, last_use: 0 };
+        Found { id, slot: self.tenants[tenant.index()].add(entry), is_new }
+    }
+
+    /// The counts of what [`find`](Self::find) found; it is used now.
+    #[inline]
+    pub fn counts(&mut self, tenant: TenantId, found: Found) -> &mut ContextCounts {
+        let tenant = &mut self.tenants[tenant.index()];
+        let entry = tenant.entries[found.slot as usize].as_mut().expect("nothing was recycled since");
+        tenant.uses += 1;
+        entry.last_use = tenant.uses;
+        &mut entry.counts
+    }
+
+    /// All contexts of a tenant, in no order, with their sites.
+    pub fn of(&self, tenant: TenantId) -> impl Iterator<Item = (&Entry, SiteKey)> {
+        let entries = self.tenants[tenant.index()].entries.iter().flatten();
+        entries.map(|entry| (entry, self.sites.key(entry.key.site)))
+    }
+
+    /// How many contexts of the tenant were recycled, and the sum of their counts.
+    pub fn recycled(&self, tenant: TenantId) -> (u64, ContextCounts) {
+        let tenant = &self.tenants[tenant.index()];
+        (tenant.recycled, tenant.recycled_counts)
+    }
+
+    /// The names of the scopes of a context that the tenant has, and its site.
+    pub fn describe(&self, tenant: TenantId, found: Found) -> (&str, SiteKey) {
+        let entry = self.tenants[tenant.index()].entries[found.slot as usize].as_ref();
+        let entry = entry.expect("nothing was recycled since");
+        (&entry.scopes, self.sites.key(entry.key.site))
+    }
+
+    /// Makes room for one more context.
+    fn recycle(&mut self, tenant: TenantId) {
+        let contexts = &mut self.tenants[tenant.index()];
+        if contexts.slots.len() < CONTEXTS_MAX {
+            return;
+        }
+        let mut by_use: Vec<(u64, u32)> =
+            contexts.slots.values().map(|&slot| (contexts.entry(slot).last_use, slot)).collect();
+        by_use.select_nth_unstable(RECYCLED_AT_ONCE);
+        let recycled: Vec<Key> =
+            by_use[..RECYCLED_AT_ONCE].iter().map(|&(_, slot)| contexts.remove(slot)).collect();
+        recycled.into_iter().for_each(|key| self.release(key));
+        self.cache.fill(EMPTY);
+    }
+
+    /// One tenant less has the context; the last one takes its number along.
+    fn release(&mut self, key: Key) {
+        let number = self.numbers.get_mut(&key).expect("contexts of tenants have numbers");
+        number.tenants -= 1;
+        if number.tenants == 0 {
+            self.numbers.remove(&key);
+        }
+    }
+
+    /// Bytes of memory held, names of scopes not counted.
+    pub fn metadata_bytes(&self) -> usize {
+        let of_tenant = |tenant: &TenantContexts| {
+            tenant.entries.capacity() * size_of::<Option<Entry>>()
+                + tenant.slots.capacity() * size_of::<(Key, u32)>()
+        };
+        self.tenants.iter().map(of_tenant).sum::<usize>()
+            + self.numbers.capacity() * size_of::<(Key, Numbered)>()
+            + self.cache.len() * size_of::<Cached>()
+    }
+
+    /// Panics where maps, entries and counts of tenants contradict each other.
+    pub fn check_invariants(&self) {
+        let mut tenants_of: HashMap<Key, u32> = HashMap::new();
+        for tenant in &self.tenants {
+            assert!(tenant.slots.len() <= CONTEXTS_MAX);
+            assert_eq!(tenant.slots.len() + tenant.vacant.len(), tenant.entries.len());
+            for (key, &slot) in &tenant.slots {
+                let entry = tenant.entry(slot);
+                assert_eq!(entry.key, *key);
+                assert_eq!(entry.id, self.numbers[key].id);
+                *tenants_of.entry(*key).or_default() += 1;
+            }
+        }
+        assert_eq!(tenants_of.len(), self.numbers.len());
+        assert!(tenants_of.iter().all(|(key, tenants)| self.numbers[key].tenants == *tenants));
+        for cached in self.cache.iter().filter(|cached| cached.address != EMPTY.address) {
+            assert_eq!(self.tenants[cached.tenant.index()].entry(cached.slot).id, cached.id);
+        }
+    }
+}
+
+impl TenantContexts {
+    fn add(&mut self, entry: Entry) -> u32 {
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.entries.len() as u32 - 1
+        });
+        self.slots.insert(entry.key, slot);
+        self.entries[slot as usize] = Some(entry);
+        slot
+    }
+
+    fn remove(&mut self, slot: u32) -> Key {
+        let entry = self.entries[slot as usize].take().expect("slots lead to entries");
+        self.slots.remove(&entry.key);
+        self.vacant.push(slot);
+        self.recycled += 1;
+        self.recycled_counts.add(&entry.counts);
+        entry.key
+    }
+
+    fn entry(&self, slot: u32) -> &Entry {
+        self.entries[slot as usize].as_ref().expect("slots lead to entries")
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+    use crate::{Context, context, site};
+
+    const TENANT: TenantId = TenantId(0);
+
+    fn two_tenants() -> Contexts {
+        let mut contexts = Contexts::new();
+        (0..2).for_each(|tenant| contexts.open_tenant(TenantId(tenant)));
+        contexts
+    }
+
+    fn access(contexts: &mut Contexts, tenant: TenantId, site: SiteRef) -> u32 {
+        let found = contexts.find(tenant, site);
+        contexts.counts(tenant, found).accesses += 1;
+        contexts.check_invariants();
+        found.id
+    }
+
+    #[test]
+    fn a_site_in_another_scope_is_another_context() {
+        let mut contexts = two_tenants();
+        let scan = || SiteRef::named(site!("scan"));
+        let plain = access(&mut contexts, TENANT, scan());
+        let [first, second] = [1, 2].map(|query| {
+            let _scope = context!("query", query);
+            access(&mut contexts, TENANT, scan())
+        });
+        assert_eq!((plain, first, second), (1, 2, 3));
+        assert_eq!(access(&mut contexts, TENANT, scan()), plain);
+        let other = TenantId(1);
+        assert_eq!(access(&mut contexts, other, scan()), plain, "tenants share numbers");
+        let mut listed: Vec<_> = contexts
+            .of(TENANT)
+            .map(|(entry, site)| (&*entry.scopes, site.name, entry.counts.accesses))
+            .collect();
+        listed.sort_unstable();
+        let name = Some("scan");
+        assert_eq!(listed, [("", name, 2), ("query 1", name, 1), ("query 2", name, 1)]);
+        contexts.open_tenant(TENANT);
+        contexts.check_invariants();
+        assert_eq!(access(&mut contexts, other, scan()), plain, "the other tenant still has it");
+    }
+
+    /// Ten thousand contexts come and go; one that is used all the time stays, and no access is lost from the sums.
+    #[test]
+    fn the_least_used_contexts_are_recycled() {
+        let mut contexts = two_tenants();
+        let lasting = SiteRef::named(site!("lasting"));
+        for key in 0..10_000 {
+            let scope = Context::NONE.within(site!("passing"), Some(key)).scope();
+            let passing = SiteRef { place: lasting.place, scope };
+            let found = contexts.find(TENANT, passing);
+            assert_eq!((u64::from(found.id), found.is_new), (key + 2 - u64::from(key == 0), true));
+            contexts.counts(TENANT, found).accesses += 1;
+            assert_eq!(access_quickly(&mut contexts, lasting), 2);
+            if key % 100 == 0 {
+                contexts.check_invariants();
+            }
+        }
+        contexts.check_invariants();
+        let live: u64 = contexts.of(TENANT).map(|(entry, _)| entry.counts.accesses).sum();
+        let (recycled, counts) = contexts.recycled(TENANT);
+        assert_eq!(live + counts.accesses, 20_000);
+        assert_eq!(contexts.of(TENANT).count() as u64 + recycled, 10_001);
+        assert!(recycled >= 10_001 - CONTEXTS_MAX as u64);
+    }
+
+    fn access_quickly(contexts: &mut Contexts, site: SiteRef) -> u32 {
+        let found = contexts.find(TENANT, site);
+        contexts.counts(TENANT, found).accesses += 1;
+        found.id
+    }
+}

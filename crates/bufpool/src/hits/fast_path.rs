@@ -1,0 +1,199 @@
+//! What a hit looks at of a file and its pool. Each handle of a file has a copy, so that a hit finds all of it in the handle that it is
+//! given: how many loads a hit has decides how many of them a processor has in flight (see [`docs::performance`](crate::docs::performance)).
+
+use std::ptr::{NonNull, without_provenance_mut};
+
+use bufpool_policies::FrameId;
+
+use crate::access::guard::HoldsSlot;
+use crate::api::file::Page;
+use crate::hits::filter::{HitFilter, Marked};
+use crate::memory::arena::{FrameMap, WordMap};
+use crate::page::table::PageTable;
+use crate::page::word::PageWord;
+
+/// A pool in one word: where its frames lie, which tells it from all others that there are, and what a hit has to know of it beside. An open
+/// tenant has its pool's, so that one comparison says that a page may be accessed, and the rest is in a register.
+///
+/// ```text
+///   63                    12 11     10       9            6 5              0
+/// +-------------------------+--+-------+----------------+----------------+
+/// |   where frame 0 lies    |  | notes |   holds slot   |   page shift   |
+/// +-------------------------+--+-------+----------------+----------------+
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PoolTag(*mut u8);
+
+// SAFETY: an address; what may be done with the bytes there is up to who holds the frame.
+unsafe impl Send for PoolTag {}
+// SAFETY: as above.
+unsafe impl Sync for PoolTag {}
+
+const SLOT_SHIFT: u32 = 6;
+const NOTES_HITS: usize = 1 << 10;
+/// Frames begin at multiples of this.
+const START_ALIGN: usize = 1 << 12;
+
+impl PoolTag {
+    /// No pool's, and no file's: of a tenant that is closed.
+    pub const CLOSED: Self = Self(without_provenance_mut(usize::MAX));
+    /// No pool's, and no tenant's: of a file whose pages are not found through its handle.
+    const ELSEWHERE: Self = Self(without_provenance_mut(usize::MAX - 1));
+
+    /// Of a pool with frames there; `notes_hits`: hits reach the directory.
+    pub fn new(frames: &FrameMap, slot: HoldsSlot, notes_hits: bool) -> Self {
+        let start = frames.start().as_ptr();
+        assert!(start.addr().is_multiple_of(START_ALIGN));
+        let notes = if notes_hits { NOTES_HITS } else { 0 };
+        let rest = notes | (slot.number() as usize) << SLOT_SHIFT | frames.page_shift() as usize;
+        Self(start.map_addr(|start| start | rest))
+    }
+
+    #[inline(always)]
+    pub fn notes_hits(self) -> bool {
+        self.0.addr() & NOTES_HITS != 0
+    }
+
+    /// Where threads count their guards and pins on pages of the pool.
+    #[inline(always)]
+    pub fn holds_slot(self) -> HoldsSlot {
+        HoldsSlot::from_number((self.0.addr() >> SLOT_SHIFT) as u32)
+    }
+
+    /// Where the pool's frames lie.
+    ///
+    /// # Safety
+    ///
+    /// It is a pool's.
+    #[inline(always)]
+    unsafe fn frames(self) -> FrameMap {
+        let start = self.0.map_addr(|start| start & !(START_ALIGN - 1));
+        // SAFETY: a pool's, says the caller, and so an address of memory.
+        let start = unsafe { NonNull::new_unchecked(start) };
+        // SAFETY: what it was made of.
+        unsafe { FrameMap::new(start, self.0.addr() as u32 % u64::BITS) }
+    }
+
+    /// To be kept in an atomic pointer.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *mut u8 {
+        self.0
+    }
+
+    /// From [`as_ptr`](Self::as_ptr).
+    #[inline(always)]
+    pub fn from_ptr(tag: *mut u8) -> Self {
+        Self(tag)
+    }
+}
+
+/// What a hit looks at of the pool.
+#[derive(Clone)]
+pub(crate) struct HotPool {
+    /// Tells pools apart in the lifetime of the process.
+    pub serial: u64,
+    pub tag: PoolTag,
+    /// Which pages need not be noted.
+    pub filter: HitFilter,
+}
+
+/// A file's part of a hit, in each of its handles; none of it changes but what the filter says.
+pub(crate) struct HotFile {
+    /// The pool's; [`PoolTag::ELSEWHERE`] if the file's words are not all where `words` says.
+    tag: PoolTag,
+    /// The same, if pages may be read without a latch.
+    tag_optimistic: PoolTag,
+    words: WordMap,
+    pub filter: HitFilter,
+}
+
+/// A file's page words and frames, for a tenant of its pool.
+#[derive(Clone, Copy)]
+pub(crate) struct HotPages<'f> {
+    file: &'f HotFile,
+    pub tag: PoolTag,
+}
+
+impl HotFile {
+    /// Of a file with this table.
+    ///
+    /// # Safety
+    ///
+    /// The table belongs to the file of a pool with this part, and is not dropped before what is made here.
+    pub unsafe fn new(pool: &HotPool, table: &PageTable, optimistic: bool) -> Self {
+        // SAFETY: says the caller.
+        let words = unsafe { table.map() };
+        let tag = if words.is_some() { pool.tag } else { PoolTag::ELSEWHERE };
+        Self {
+            tag,
+            tag_optimistic: if optimistic { tag } else { PoolTag::ELSEWHERE },
+            words: words.unwrap_or_else(WordMap::none),
+            filter: pool.filter.clone(),
+        }
+    }
+
+    /// For a tenant that is open in the pool with this tag. None if that is another pool, or if the words have to be found in another way.
+    #[inline(always)]
+    pub fn pages(&self, open_in: PoolTag) -> Option<HotPages<'_>> {
+        (open_in == self.tag).then_some(HotPages { file: self, tag: open_in })
+    }
+
+    /// As [`pages`](Self::pages), to be read without a latch.
+    #[inline(always)]
+    pub fn pages_optimistic(&self, open_in: PoolTag) -> Option<HotPages<'_>> {
+        (open_in == self.tag_optimistic).then_some(HotPages { file: self, tag: open_in })
+    }
+}
+
+impl<'f> HotPages<'f> {
+    /// The word of `page`, which is of the file, made or not; none if it is one of those in far chunks and was not made. Nothing but relaxed
+    /// loads are allowed until one has found a page there.
+    #[inline(always)]
+    pub fn word_or_far(self, page: Page<'f>) -> Option<&'f PageWord> {
+        // SAFETY: the tag was a pool's, so there is a map.
+        unsafe { self.file.words.get(page.number()) }
+            .or_else(|| page.file().shared.table.get_far(page.number()))
+    }
+
+    /// Where the frames of the pool lie.
+    #[inline(always)]
+    pub fn frames(self) -> FrameMap {
+        // SAFETY: the tag is that of the pool.
+        unsafe { self.tag.frames() }
+    }
+
+    /// A frame with its mark in the filter.
+    ///
+    /// # Safety
+    ///
+    /// A word of the pool's has named the frame.
+    #[inline(always)]
+    pub unsafe fn marked(self, frame: FrameId) -> Marked<'f> {
+        // SAFETY: there is a mark for each frame of the arena that may hold a page.
+        let mark = unsafe { self.file.filter.numbers().of_known(frame) };
+        Marked { frame, mark }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::arena::Arena;
+
+    #[test]
+    fn a_tag_says_what_it_was_made_of() {
+        for (serial, recording) in [(0, false), (1, true), (1 << 40, false), (12345, true)] {
+            for (page_bytes, notes_hits) in [(512, true), (4096, false), (1 << 16, true)] {
+                let arena = Arena::new(3, page_bytes).unwrap().0;
+                let slot = HoldsSlot::new(serial, recording);
+                let tag = PoolTag::new(&arena.map(), slot, notes_hits);
+                assert_eq!((tag.notes_hits(), tag.holds_slot()), (notes_hits, slot));
+                // SAFETY: of an arena, as a pool's.
+                assert_eq!(unsafe { tag.frames() }, arena.map());
+                assert_eq!(PoolTag::from_ptr(tag.as_ptr()), tag);
+                assert!(tag != PoolTag::CLOSED && tag != PoolTag::ELSEWHERE);
+            }
+        }
+        assert_ne!(PoolTag::CLOSED, PoolTag::ELSEWHERE);
+    }
+}

@@ -1,0 +1,4 @@
+//! A page comes in: a frame is found, the page is read and verified, and published.
+
+pub(crate) mod miss;
+pub(crate) mod prefetch;

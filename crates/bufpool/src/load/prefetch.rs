@@ -1,0 +1,363 @@
+//! Bringing pages in before anybody asks for them: by request ([`Tenant::prefetch`]) or by what an access pattern promises
+//! ([`read_ahead`](crate::policy::read_ahead)).
+//!
+//! Nobody waits for a prefetch. The caller wins the right to load the pages, gets frames for all of them under one hold of the policy
+//! lock, and leaves the transfers to the backend; the completion publishes the pages, unlatched. An access that comes earlier
+//! waits for the load like for any other.
+//!
+//! **What it may cost others.** A prefetch takes free frames and clean victims only, and looks at no more than
+//! [`BUSY_MAX`] frames that are neither; then clean frames are scarce, and it ends and wakes the background writer. Pages that
+//! came in and were not accessed yet are at most `prefetch_limit_percent` of the frames a tenant may own. Those that stay unused for long are
+//! demoted: they are the next to go. No manager knows a page before its first access; see
+//! [`Directory::admit_ahead`](bufpool_policies::Directory::admit_ahead).
+//!
+//! **Failures are silent** and counted: the page stays absent, its frame is free again, and whoever needs the page reads it again and
+//! gets the error.
+
+use std::collections::VecDeque;
+use std::iter::Peekable;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use bufpool_policies::{ContextId, Directory, FrameId, PageId, TenantId};
+
+use crate::access::many::run_pages;
+use crate::api::file::{FileShared, OwnedWord, Page};
+use crate::api::pool::PoolShared;
+use crate::api::tenant::Tenant;
+use crate::hits::call_site::SiteRef;
+use crate::io::{IoError, Request};
+use crate::memory::arena::FrameLease;
+use crate::page::latch::Loading;
+use crate::policy::lock::{Admitted, ClaimRules, Dirty, PolicyState};
+use crate::policy::read_ahead::Plan;
+
+/// Pages whose frames are asked for under one hold of the policy lock.
+const BATCH_PAGES: usize = 256;
+/// Pages of a request that are looked at, resident ones included; the rest is left alone, so that a call always returns soon.
+const LOOK_MAX: usize = 1 << 16;
+/// Frames that may be found dirty or busy before a prefetch gives up.
+pub(crate) const BUSY_MAX: u32 = 16;
+
+/// Transfers in flight with which nobody has to hurry to begin more.
+const RUNS_ENOUGH: usize = 4;
+
+const OPERATION: &str = "prefetch page";
+
+/// On whose account pages come in ahead.
+#[derive(Clone, Copy)]
+pub(crate) struct Account {
+    pub tenant: TenantId,
+    /// From where the access is expected.
+    pub context: ContextId,
+}
+
+/// Pages of one tenant that came in ahead, or are on their way, in order. Those that were accessed or have left stay listed until they
+/// reach the front.
+#[derive(Default)]
+pub(crate) struct AheadPages(VecDeque<(FrameId, PageId)>);
+
+impl AheadPages {
+    /// Notes one more.
+    pub fn push(&mut self, frame: FrameId, page: PageId) {
+        self.0.push_back((frame, page));
+    }
+
+    /// How many more may come while no more than `limit` are unused. Pages that nobody has accessed during as many references as there are
+    /// frames are not counted any more, and demoted.
+    pub fn room(&mut self, directory: &mut Directory, limit: usize) -> usize {
+        let is_unused = |directory: &Directory, (frame, page)| {
+            directory.is_ahead(frame, page) || directory.is_ahead_in_flight(frame, page)
+        };
+        let frames = u64::from(directory.frames());
+        while let Some(&(frame, page)) = self.0.front() {
+            if directory.is_ahead(frame, page) && directory.age(frame) > frames {
+                directory.demote(frame);
+            } else if is_unused(directory, (frame, page)) {
+                break;
+            }
+            self.0.pop_front();
+        }
+        if self.0.len() >= limit {
+            self.0.retain(|entry| is_unused(directory, *entry));
+        }
+        limit.saturating_sub(self.0.len())
+    }
+}
+
+impl Tenant {
+    pub(crate) fn prefetch_all<'p>(&self, pages: impl IntoIterator<Item = Page<'p>>, site: SiteRef) -> usize {
+        let pool = &*self.pool;
+        if pool.is_immediate || self.check_open(OPERATION).is_err() {
+            return 0;
+        }
+        let context = {
+            let mut policy = pool.policy.lock();
+            pool.drain_own_log_into(&mut policy);
+            policy.context_of(self.tenant_id(), site)
+        };
+        let account = Account { tenant: self.tenant_id(), context };
+        let mut pages = pages.into_iter().take(LOOK_MAX).peekable();
+        let mut begun = 0;
+        while let Some(file) = pages.peek().map(|page| page.file()) {
+            if self.check_file(file, OPERATION).is_err() {
+                pages.next();
+                continue;
+            }
+            let same = |page: &Page<'p>| std::ptr::eq(page.file(), file);
+            let numbers = std::iter::from_fn(|| pages.next_if(same)).map(Page::number);
+            let outcome = pool.bring_ahead(account, &file.shared, numbers);
+            begun += outcome.pages;
+            if outcome.refused.is_some() {
+                break;
+            }
+        }
+        begun
+    }
+}
+
+/// What came of a request to bring pages ahead.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Begun {
+    /// Pages on their way now.
+    pub pages: usize,
+    /// The first page for which the tenant's limit, or a lack of clean frames, left no room, or that was held off.
+    pub refused: Option<u64>,
+}
+
+/// A page that is to be brought in.
+type Load = (u64, Loading<OwnedWord>);
+
+impl PoolShared {
+    /// Begins to read those of the pages that are absent, as far as limit and clean frames go. Never waits.
+    pub(crate) fn bring_ahead(
+        &self,
+        account: Account,
+        file: &Arc<FileShared>,
+        numbers: impl Iterator<Item = u64>,
+    ) -> Begun {
+        let mut numbers = numbers.peekable();
+        let mut begun = Begun::default();
+        while numbers.peek().is_some() && begun.refused.is_none() {
+            let loads = match self.claim_absent(file, &mut numbers) {
+                Ok(loads) if loads.is_empty() => break,
+                Ok(loads) => loads,
+                Err(held_off) => {
+                    begun.refused = Some(held_off);
+                    break;
+                }
+            };
+            let now = self.load_ahead(account, file, loads);
+            begun.pages += now.pages;
+            begun.refused = now.refused;
+        }
+        begun
+    }
+
+    /// Wins the right to load the first absent ones of the pages. Fails with the first of them where an operation on the file that is not
+    /// decided yet holds them off.
+    fn claim_absent(
+        &self,
+        file: &Arc<FileShared>,
+        numbers: &mut Peekable<impl Iterator<Item = u64>>,
+    ) -> Result<Vec<Load>, u64> {
+        let pages = file.gate.pages();
+        let mut loads = Vec::with_capacity(numbers.size_hint().0.min(BATCH_PAGES));
+        while loads.len() < BATCH_PAGES
+            && let Some(number) = numbers.next()
+        {
+            if number >= pages {
+                continue;
+            }
+            let Ok(word) = file.table.get_or_allocate(number, &self.page_table_budget) else { break };
+            if word.state().is_absent()
+                && let Ok(loading) = Loading::try_new_detached(OwnedWord::new(Arc::clone(file), number))
+            {
+                loads.push((number, loading));
+            }
+        }
+        // A file that is being closed or shortened either sees the words, or is seen here.
+        let last = loads.iter().map(|(number, _)| *number).max().unwrap_or(0);
+        match file.check_loadable(last, OPERATION) {
+            Ok(true) => Ok(loads),
+            Ok(false) => Err(loads.first().map_or(last, |(number, _)| *number)),
+            Err(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Finds frames for pages and hands the transfers to the backend.
+    fn load_ahead(&self, account: Account, file: &Arc<FileShared>, loads: Vec<Load>) -> Begun {
+        let Ok(io) = file.io(OPERATION) else { return Begun::default() };
+        let numbers = loads.iter().map(|(number, _)| *number);
+        let admitted = self.admit_ahead(account, file, numbers);
+        let mut arrivals: Vec<Arrival> = Vec::new();
+        let mut begun = Begun { pages: 0, refused: loads.get(admitted.len()).map(|(number, _)| *number) };
+        for (admitted, (number, loading)) in admitted.into_iter().zip(loads) {
+            let Ok(Some(lease)) = self.empty(admitted, account.tenant, None) else { continue };
+            begun.pages += 1;
+            match arrivals.last_mut() {
+                Some(run) if run.is_continued_by(number, self.page_bytes) => run.pages.push((loading, lease)),
+                _ => arrivals.push(Arrival {
+                    pool: self.me.clone(),
+                    file: Arc::clone(file),
+                    first: number,
+                    tenant: account.tenant,
+                    pages: vec![(loading, lease)],
+                }),
+            }
+        }
+        self.counters.prefetch_issued.fetch_add(begun.pages as u64, Ordering::Relaxed);
+        let request = |arrival: Arrival| arrival.into_request(self, &io);
+        self.runs_ahead.fetch_add(arrivals.len(), Ordering::SeqCst);
+        let mut requests: Vec<Request> = arrivals.into_iter().map(request).collect();
+        self.backend.submit(&mut requests);
+        begun
+    }
+
+    /// Asks for frames; the answers are for the first pages.
+    fn admit_ahead(
+        &self,
+        account: Account,
+        file: &FileShared,
+        numbers: impl ExactSizeIterator<Item = u64> + Clone,
+    ) -> Vec<Admitted> {
+        let pages = numbers.map(|number| PageId::in_file(file.id, number));
+        let rules =
+            ClaimRules { frames: &self.frames, reserve: &self.reserve, durable_lsn: 0, dirty: Dirty::Left };
+        let mut policy = self.policy.lock();
+        let room = policy.room_ahead(account.tenant).min(pages.len());
+        policy.touch_upcoming(room, &self.frames);
+        let admit = |page| policy.admit_ahead(page, account, &rules);
+        let mut admitted: Vec<Admitted> = pages.clone().take(room).map_while(admit).collect();
+        policy.line_up(&mut admitted);
+        policy.note_ahead(account.tenant, pages, &admitted);
+        drop(policy);
+        if admitted.len() < room {
+            self.counters.prefetch_scarce.fetch_add(1, Ordering::Relaxed);
+            self.write_back.kick();
+        }
+        admitted
+    }
+}
+
+impl PoolShared {
+    /// Notes, under the policy lock, whether there is something to read ahead.
+    pub(crate) fn note_plans(&self, policy: &PolicyState) {
+        if !policy.plans.is_empty() {
+            self.plans_waiting.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Begins to read what streams promise. Without the policy lock; whoever comes first does it for all. While enough is in
+    /// flight it is left to the next completion, which comes before the reader runs dry: so a scan shares the work with the
+    /// backend's thread.
+    pub(crate) fn carry_out_plans(&self) {
+        // Sequentially consistent, with `Arrival::complete`: whoever counts a transfer in flight has its plans seen by its completion.
+        if self.plans_waiting.load(Ordering::SeqCst) && self.runs_ahead.load(Ordering::SeqCst) < RUNS_ENOUGH {
+            self.carry_out_plans_now();
+        }
+    }
+
+    fn carry_out_plans_now(&self) {
+        if !self.plans_waiting.load(Ordering::SeqCst) {
+            return;
+        }
+        let plans: Vec<(Plan, Option<Arc<FileShared>>)> = {
+            let mut policy = self.policy.lock();
+            self.plans_waiting.store(false, Ordering::SeqCst);
+            let plans = std::mem::take(&mut policy.plans);
+            plans.into_iter().map(|plan| (plan, policy.file(plan.key.file).cloned())).collect()
+        };
+        for (plan, file) in plans {
+            let Some(file) = file else { continue };
+            let account = Account { tenant: plan.key.tenant, context: plan.key.context };
+            let begun = self.bring_ahead(account, &file, plan.pages.numbers());
+            if let Some(refused) = begun.refused {
+                self.policy.lock().plan_fell_short(&plan, refused);
+            }
+        }
+    }
+}
+
+/// Neighbouring pages of a file on their way in, with nobody waiting for them.
+struct Arrival {
+    pool: Weak<PoolShared>,
+    file: Arc<FileShared>,
+    first: u64,
+    tenant: TenantId,
+    pages: Vec<(Loading<OwnedWord>, FrameLease)>,
+}
+
+impl Arrival {
+    fn is_continued_by(&self, number: u64, page_bytes: usize) -> bool {
+        self.first + self.pages.len() as u64 == number && self.pages.len() < run_pages(page_bytes)
+    }
+
+    fn into_request(self, pool: &PoolShared, io: &Arc<crate::io::IoFile>) -> Request {
+        let Self { pool: handle, file, first, tenant, pages } = self;
+        let (loadings, leases): (Vec<_>, Vec<_>) = pages.into_iter().unzip();
+        pool.arena.fill_request(Arc::clone(io), first, leases, tenant, move |leases, result| {
+            let pages = loadings.into_iter().zip(leases).collect();
+            Self { pool: handle, file, first, tenant, pages }.complete(result);
+        })
+    }
+
+    /// The transfer is over. Runs in a thread of the backend, or in whichever submitted it.
+    fn complete(mut self, result: Result<(), IoError>) {
+        // A pool that is gone has no use for frames; the words become absent.
+        let Some(pool) = self.pool.upgrade() else { return };
+        let verified: Vec<bool> = match result {
+            Err(_) => vec![false; self.pages.len()],
+            Ok(()) => {
+                pool.count_reads(self.pages.len() as u64);
+                let numbered = (self.first..).zip(&mut self.pages);
+                numbered.map(|(number, (_, lease))| pool.verify(&self.file, number, lease).is_ok()).collect()
+            }
+        };
+        self.land(&pool, &verified);
+        pool.runs_ahead.fetch_sub(1, Ordering::SeqCst);
+        pool.carry_out_plans_now();
+        let_go(pool);
+    }
+
+    /// Publishes the pages that are verified, and gives up the frames of the others.
+    fn land(self, pool: &PoolShared, verified: &[bool]) {
+        let mut failed = Vec::new();
+        let mut landed = Vec::with_capacity(self.pages.len());
+        {
+            let mut policy = pool.policy.lock();
+            for ((number, (loading, lease)), verified) in (self.first..).zip(self.pages).zip(verified) {
+                let frame = lease.frame();
+                if *verified {
+                    pool.frames.get(frame).occupy(PageId::in_file(self.file.id, number));
+                    policy.directory.loaded(frame);
+                    landed.push((loading, lease));
+                } else {
+                    policy.directory.failed(frame, self.tenant);
+                    policy.free.put(lease);
+                    failed.push(loading);
+                }
+            }
+        }
+        // The last page first: who waits for the first one finds the others there when it is woken.
+        landed.into_iter().rev().for_each(|(loading, lease)| loading.publish_unlatched(lease));
+        if !failed.is_empty() {
+            pool.counters.prefetch_failed.fetch_add(failed.len() as u64, Ordering::Relaxed);
+        }
+        // Outside the lock, since whoever waits for these pages is woken.
+        drop(failed);
+        pool.frame_may_be_free();
+    }
+}
+
+/// Lets go of a pool in a thread that its backend needs. If all other handles have gone meanwhile, closing waits for this very thread, so
+/// another one does it.
+pub(crate) fn let_go(pool: Arc<PoolShared>) {
+    if let Some(pool) = Arc::into_inner(pool) {
+        // If there is no thread to be had, the pool is never dropped, which beats waiting for ever.
+        let pool = ManuallyDrop::new(pool);
+        let close = move || drop(ManuallyDrop::into_inner(pool));
+        let _ = std::thread::Builder::new().name("bufpool-close".into()).spawn(close);
+    }
+}

@@ -1,0 +1,5 @@
+//! Frames: their bytes, the right to use them, and what is known of each.
+
+pub(crate) mod arena;
+pub(crate) mod frame;
+pub(crate) mod reserve;

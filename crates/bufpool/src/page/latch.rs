@@ -1,0 +1,686 @@
+//! Latches on page words: waiting for them, and the right they give to a frame's bytes.
+//!
+//! A held latch is a value; dropping it lets go. The values are generic over how the word is reached: a reference into
+//! a page table for guards, an owned handle for pages that depart while nobody's stack holds them.
+//!
+//! Threads wait in a table of [`PLACES`] places shared by all words of the process; a word's place is found by hashing
+//! its address. Whoever lets go of a word with waiters wakes the whole place. Nobody spins longer than [`SPINS`] looks.
+//!
+//! In debug builds and with the feature `deadlock-check`, each thread keeps a list of the words it has latched, and a thread
+//! that would wait for itself gets [`Refusal::Own`] at once instead of waiting for the time limit.
+
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use bufpool_policies::FrameId;
+
+use crate::api::file::Page;
+use crate::hits::fast_path::HotPages;
+use crate::hits::filter::Marked;
+use crate::memory::arena::{Arena, FrameLease};
+use crate::page::word::{PageWord, State, Wake, Want};
+use crate::sync::{Condvar, Mutex, relax};
+
+/// Looks at a word before a thread parks.
+const SPINS: u32 = if cfg!(bufpool_loom) { 0 } else { 64 };
+/// Places to wait at; a power of two.
+const PLACES: usize = if cfg!(bufpool_loom) { 1 } else { 256 };
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// Not at all.
+    None,
+    /// At most this long.
+    Limit(Duration),
+}
+
+/// Why there is no latch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// The time was up.
+    TimedOut,
+    /// The calling thread holds a latch on the word itself.
+    Own,
+}
+
+/// What a thread that wants a page comes to hold.
+pub(crate) enum Hold<W: Deref<Target = PageWord>> {
+    /// The page is resident.
+    Latched(Latch<W>),
+    /// The page is absent, and the caller is the one to bring it in.
+    Load(Loading<W>),
+}
+
+/// A shared or exclusive latch on a resident page.
+pub(crate) struct Latch<W: Deref<Target = PageWord>> {
+    word: W,
+    frame: FrameId,
+    want: Want,
+    /// The contents may have been changed under an exclusive latch.
+    changed: bool,
+}
+
+impl<W: Deref<Target = PageWord>> Latch<W> {
+    /// A latch without waiting.
+    #[inline]
+    pub fn try_new(word: W, want: Want) -> Result<Self, State> {
+        let frame = match want {
+            Want::Shared => word.try_shared()?,
+            Want::Exclusive => word.try_exclusive()?,
+        };
+        held::add(&word);
+        Ok(Self { word, frame, want, changed: false })
+    }
+
+    /// The same latch, for an owner that may let go of it on another thread.
+    pub fn detached(self) -> Self {
+        held::remove(&self.word);
+        self
+    }
+
+    #[inline]
+    pub fn frame(&self) -> FrameId {
+        self.frame
+    }
+
+    /// The word.
+    pub fn word(&self) -> &W {
+        &self.word
+    }
+
+    /// The frame's lease, to read from while the latch is held.
+    pub fn lease(&self) -> FrameView<'_> {
+        // SAFETY: only lent out for reading, and only as long as the latch, which is borrowed, keeps writers away.
+        let lease = unsafe { FrameLease::from_word(self.frame) };
+        FrameView { lease, _latch: std::marker::PhantomData }
+    }
+
+    /// Notes that the contents change; the latch is exclusive.
+    #[inline]
+    pub fn set_changed(&mut self) {
+        debug_assert_eq!(self.want, Want::Exclusive);
+        self.changed = true;
+    }
+
+    /// The page's bytes, which nobody changes while the latch is borrowed.
+    #[inline]
+    pub fn bytes<'a>(&'a self, arena: &'a Arena) -> &'a [u8] {
+        // SAFETY: the frame holds the page as long as the word is latched, and nobody else writes it meanwhile:
+        // under a shared latch nobody, under the exclusive one only through this value, which is borrowed.
+        unsafe { arena.frame(self.frame).as_ref() }
+    }
+
+    /// The page's bytes, to be changed in place; the latch is exclusive.
+    pub fn bytes_mut<'a>(&'a mut self, arena: &'a Arena) -> &'a mut [u8] {
+        assert_eq!(self.want, Want::Exclusive);
+        self.changed = true;
+        // SAFETY: the frame holds the page as long as the word is latched exclusively, and this value, the only way to the
+        // bytes then, is borrowed exclusively.
+        unsafe { arena.frame(self.frame).as_mut() }
+    }
+
+    /// Shared instead of exclusive, without letting go.
+    pub fn downgrade(mut self) -> Self {
+        debug_assert_eq!(self.want, Want::Exclusive);
+        wake(&self.word, self.word.downgrade(self.changed));
+        self.want = Want::Shared;
+        self.changed = false;
+        self
+    }
+
+    /// From a latch to the right to take the page away: the frame's lease, and the word, which stays held.
+    /// The latch is exclusive.
+    pub fn depart(self) -> (Departing<W>, FrameLease) {
+        assert_eq!(self.want, Want::Exclusive);
+        held::remove(&self.word);
+        let latch = ManuallyDrop::new(self);
+        // SAFETY: the latch is exclusive and ends here without letting go of the word, so this is the only way to the bytes.
+        let lease = unsafe { FrameLease::from_word(latch.frame) };
+        // SAFETY: `latch` is not dropped, so its word is moved out once.
+        let word = unsafe { std::ptr::read(&raw const latch.word) };
+        (Departing { word: Some(word) }, lease)
+    }
+}
+
+impl<W: Deref<Target = PageWord>> Drop for Latch<W> {
+    #[inline]
+    fn drop(&mut self) {
+        held::remove(&self.word);
+        let wakes = match self.want {
+            Want::Shared => self.word.release_shared(),
+            Want::Exclusive => self.word.release_exclusive(self.changed),
+        };
+        if wakes == Wake::All {
+            wake(&self.word, wakes);
+        }
+    }
+}
+
+/// A shared latch on a page of a file that its holder borrows: all that a read guard needs, in one register.
+pub(crate) struct SharedLatch<'g> {
+    word: &'g PageWord,
+}
+
+impl<'g> SharedLatch<'g> {
+    /// A latch without waiting on `page`, which is of the file that `pages` are of, where the page is, and the bytes there, which are about to be read.
+    #[inline(always)]
+    pub fn try_page(pages: HotPages<'g>, page: Page<'g>) -> Option<(Self, Marked<'g>, NonNull<[u8]>)> {
+        let word = pages.word_or_far(page)?;
+        let (frame, bytes) = word
+            .try_shared_near(|frame| {
+                // SAFETY: words are published with leases of the pool's arena, the one that the table has the map of.
+                (frame, unsafe { pages.frames().frame_soon(frame) })
+            })
+            .ok()?;
+        held::add(word);
+        // SAFETY: the word named it.
+        let marked = unsafe { pages.marked(frame) };
+        Some((Self { word }, marked, bytes))
+    }
+
+    /// The page's frame.
+    pub fn frame(&self) -> FrameId {
+        self.word.state().resident_frame().expect("a latched page is resident")
+    }
+
+    /// The word.
+    pub fn word(&self) -> &'g PageWord {
+        self.word
+    }
+}
+
+impl<'g> From<Latch<&'g PageWord>> for SharedLatch<'g> {
+    /// The same latch; it is shared.
+    fn from(latch: Latch<&'g PageWord>) -> Self {
+        assert_eq!(latch.want, Want::Shared);
+        Self { word: ManuallyDrop::new(latch).word }
+    }
+}
+
+impl Drop for SharedLatch<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        held::remove(self.word);
+        let wakes = self.word.release_shared();
+        if wakes == Wake::All {
+            wake(self.word, wakes);
+        }
+    }
+}
+
+/// The right to read a frame's bytes, lent by a latch.
+pub(crate) struct FrameView<'a> {
+    lease: FrameLease,
+    _latch: std::marker::PhantomData<&'a ()>,
+}
+
+impl Deref for FrameView<'_> {
+    type Target = FrameLease;
+
+    fn deref(&self) -> &FrameLease {
+        &self.lease
+    }
+}
+
+/// The duty to bring an absent page in. Dropping it leaves the page absent.
+pub(crate) struct Loading<W: Deref<Target = PageWord>> {
+    word: Option<W>,
+}
+
+impl<W: Deref<Target = PageWord>> Loading<W> {
+    /// The right to load, if the page is absent now.
+    pub fn try_new(word: W) -> Result<Self, State> {
+        word.begin_load()?;
+        held::add(&word);
+        Ok(Self { word: Some(word) })
+    }
+
+    /// As [`try_new`](Self::try_new), for a load that another thread may end.
+    pub fn try_new_detached(word: W) -> Result<Self, State> {
+        word.begin_load()?;
+        Ok(Self { word: Some(word) })
+    }
+
+    /// The page is in the leased frame, and nobody holds it.
+    pub fn publish_unlatched(mut self, lease: FrameLease) {
+        let word = self.word.take().expect("published once");
+        held::remove(&word);
+        wake(&word, word.publish_unlatched(lease.into_word()));
+    }
+
+    /// The page is in the leased frame; what the caller wants is held.
+    pub fn publish(mut self, lease: FrameLease, want: Want) -> Latch<W> {
+        let word = self.word.take().expect("published once");
+        let frame = lease.into_word();
+        let wakes = match want {
+            Want::Shared => word.publish_shared(frame),
+            Want::Exclusive => word.publish_exclusive(frame),
+        };
+        wake(&word, wakes);
+        Latch { word, frame, want, changed: false }
+    }
+}
+
+impl<W: Deref<Target = PageWord>> Drop for Loading<W> {
+    fn drop(&mut self) {
+        if let Some(word) = self.word.take() {
+            held::remove(&word);
+            wake(&word, word.depart());
+        }
+    }
+}
+
+/// A page on its way out: held exclusively until it is absent or, after a failure, back.
+pub(crate) struct Departing<W: Deref<Target = PageWord>> {
+    word: Option<W>,
+}
+
+impl<W: Deref<Target = PageWord>> Departing<W> {
+    /// The word.
+    pub fn word(&self) -> &W {
+        self.word.as_ref().expect("not finished yet")
+    }
+
+    /// The page has left.
+    pub fn finish(mut self) {
+        let word = self.word.take().expect("finished once");
+        wake(&word, word.depart());
+    }
+
+    /// The page stays, in the leased frame.
+    pub fn restore(mut self, lease: FrameLease) {
+        let word = self.word.take().expect("finished once");
+        wake(&word, word.publish_unlatched(lease.into_word()));
+    }
+}
+
+impl<W: Deref<Target = PageWord>> Drop for Departing<W> {
+    fn drop(&mut self) {
+        if let Some(word) = self.word.take() {
+            wake(&word, word.depart());
+        }
+    }
+}
+
+/// As [`acquire_until`], for one wait.
+#[cfg(any(test, bufpool_loom))]
+pub(crate) fn acquire<W>(word: W, want: Want, patience: Patience) -> Result<(Hold<W>, bool), Refusal>
+where
+    W: Deref<Target = PageWord> + Copy,
+{
+    acquire_until(word, want, patience, &mut None)
+}
+
+/// Latches the page, or wins the right to load it, waiting as long as `patience` allows. Also says whether the caller
+/// waited for another thread to load the page.
+///
+/// The waits of one access have one deadline, which is known from the first of them on.
+#[cold]
+pub(crate) fn acquire_until<W>(
+    word: W,
+    want: Want,
+    patience: Patience,
+    deadline: &mut Option<Instant>,
+) -> Result<(Hold<W>, bool), Refusal>
+where
+    W: Deref<Target = PageWord> + Copy,
+{
+    let mut waited_for_load = false;
+    loop {
+        let state = match Latch::try_new(word, want) {
+            Ok(latch) => return Ok((Hold::Latched(latch), waited_for_load)),
+            Err(state) if state.is_absent() => match Loading::try_new(word) {
+                Ok(loading) => return Ok((Hold::Load(loading), waited_for_load)),
+                // Somebody was faster; the page may even be free to be latched already.
+                Err(_) => continue,
+            },
+            Err(state) => state,
+        };
+        waited_for_load |= state.is_loading();
+        wait_for_change(&word, state, want, patience, deadline)?;
+    }
+}
+
+/// Latches the page if it is resident, waiting as long as `patience` allows. None if it is absent.
+#[cold]
+pub(crate) fn acquire_resident<W>(
+    word: W,
+    want: Want,
+    patience: Patience,
+) -> Result<Option<Latch<W>>, Refusal>
+where
+    W: Deref<Target = PageWord> + Clone,
+{
+    acquire_resident_by(word, want, patience, None)
+}
+
+/// As [`acquire_resident`], waiting until then.
+pub(crate) fn acquire_resident_until<W>(
+    word: W,
+    want: Want,
+    until: Instant,
+) -> Result<Option<Latch<W>>, Refusal>
+where
+    W: Deref<Target = PageWord> + Clone,
+{
+    acquire_resident_by(word, want, Patience::Limit(Duration::ZERO), Some(until))
+}
+
+/// The patience is for a wait whose deadline is not known yet.
+fn acquire_resident_by<W>(
+    word: W,
+    want: Want,
+    patience: Patience,
+    mut deadline: Option<Instant>,
+) -> Result<Option<Latch<W>>, Refusal>
+where
+    W: Deref<Target = PageWord> + Clone,
+{
+    loop {
+        match Latch::try_new(word.clone(), want) {
+            Ok(latch) => return Ok(Some(latch)),
+            Err(state) if state.is_absent() => return Ok(None),
+            Err(state) => wait_for_change(&word, state, want, patience, &mut deadline)?,
+        }
+    }
+}
+
+/// Waits until nobody holds the page, or it is absent, or the time has come. Keeps nobody from the page meanwhile.
+pub(crate) fn wait_until_free(word: &PageWord, until: Instant) {
+    let place = place_of(word);
+    let mut guard = place.lock.lock();
+    loop {
+        let state = word.state();
+        if state.is_unlatched() || state.is_absent() || Instant::now() >= until {
+            return;
+        }
+        if word.announce(state, Want::Shared) {
+            guard = place.changed.wait(guard, Some(until));
+        }
+    }
+}
+
+/// Waits until the word may have changed from `state`, which refuses what is wanted. Spurious returns are fine: callers look again.
+fn wait_for_change(
+    word: &PageWord,
+    state: State,
+    want: Want,
+    patience: Patience,
+    deadline: &mut Option<Instant>,
+) -> Result<(), Refusal> {
+    if held::has(word) {
+        return Err(Refusal::Own);
+    }
+    let Patience::Limit(limit) = patience else { return Err(Refusal::TimedOut) };
+    for _ in 0..SPINS {
+        if word.state() != state {
+            return Ok(());
+        }
+        relax();
+    }
+    let deadline = *deadline.get_or_insert_with(|| far_or_after(limit));
+    if !cfg!(bufpool_loom) && Instant::now() >= deadline {
+        if want == Want::Exclusive {
+            wake(word, word.withdraw_writer());
+        }
+        return Err(Refusal::TimedOut);
+    }
+    let place = place_of(word);
+    let guard = place.lock.lock();
+    // Announced under the place's lock, which whoever wakes takes too: the notification cannot come before we wait.
+    if word.announce(state, want) {
+        drop(place.changed.wait(guard, Some(deadline)));
+    }
+    Ok(())
+}
+
+/// The time after `limit`, or a time that does not come if there is none.
+pub(crate) fn far_or_after(limit: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(limit).unwrap_or(now + Duration::from_secs(365 * 24 * 3600))
+}
+
+#[cold]
+fn wake(word: &PageWord, wakes: Wake) {
+    if wakes == Wake::All {
+        let place = place_of(word);
+        let futures = std::mem::take(&mut *place.lock.lock());
+        place.changed.notify_all();
+        // Also those of other words of the place; they look again, as threads do.
+        futures.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+/// Where threads and futures wait.
+#[derive(Default)]
+struct Place {
+    /// Futures, each with a number of its own.
+    lock: Mutex<Vec<(u64, Waker)>>,
+    changed: Condvar,
+}
+
+/// As parking, for future number `id`: `waker` is woken when the word may have changed from `state`. False if it has already.
+///
+/// Futures never announce that they want to write: a future that is not polled would keep readers away.
+pub(crate) fn park_future(word: &PageWord, state: State, id: u64, waker: &Waker) -> bool {
+    let place = place_of(word);
+    let mut waiting = place.lock.lock();
+    if !word.announce(state, Want::Shared) {
+        return false;
+    }
+    match waiting.iter_mut().find(|(other, _)| *other == id) {
+        Some((_, known)) => known.clone_from(waker),
+        None => waiting.push((id, waker.clone())),
+    }
+    true
+}
+
+/// Future number `id` no longer waits for the word.
+pub(crate) fn unpark_future(word: &PageWord, id: u64) {
+    let mut waiting = place_of(word).lock.lock();
+    let found = waiting.iter().position(|(other, _)| *other == id);
+    let waker = found.map(|at| waiting.swap_remove(at));
+    drop(waiting);
+    // Outside the lock: a waker's drop is its executor's code.
+    drop(waker);
+}
+
+fn place_of(word: &PageWord) -> &'static Place {
+    let address = std::ptr::from_ref(word).addr() / size_of::<PageWord>();
+    let hash = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    &places()[hash as usize % PLACES]
+}
+
+#[cfg(not(bufpool_loom))]
+fn places() -> &'static [Place] {
+    use std::sync::LazyLock;
+    static TABLE: LazyLock<Box<[Place]>> = LazyLock::new(|| (0..PLACES).map(|_| Place::default()).collect());
+    &TABLE
+}
+
+#[cfg(bufpool_loom)]
+fn places() -> &'static [Place] {
+    loom::lazy_static! {
+        static ref TABLE: [Place; PLACES] = [Place::default()];
+    }
+    &*TABLE
+}
+
+/// The words that the calling thread has latched.
+#[cfg(any(debug_assertions, feature = "deadlock-check"))]
+mod held {
+    use std::cell::RefCell;
+
+    use crate::page::word::PageWord;
+
+    thread_local! {
+        static HELD: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn address(word: &PageWord) -> usize {
+        std::ptr::from_ref(word).addr()
+    }
+
+    pub fn add(word: &PageWord) {
+        // A thread that is ending no longer has its list; it will not wait for itself either.
+        let _ = HELD.try_with(|held| held.borrow_mut().push(address(word)));
+    }
+
+    pub fn remove(word: &PageWord) {
+        let _ = HELD.try_with(|held| {
+            let mut held = held.borrow_mut();
+            if let Some(at) = held.iter().rposition(|&other| other == address(word)) {
+                held.swap_remove(at);
+            }
+        });
+    }
+
+    pub fn has(word: &PageWord) -> bool {
+        HELD.try_with(|held| held.borrow().contains(&address(word))).unwrap_or(false)
+    }
+}
+
+#[cfg(not(any(debug_assertions, feature = "deadlock-check")))]
+mod held {
+    use crate::page::word::PageWord;
+
+    #[inline]
+    pub fn add(_: &PageWord) {}
+
+    #[inline]
+    pub fn remove(_: &PageWord) {}
+
+    #[inline]
+    pub fn has(_: &PageWord) -> bool {
+        false
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    const SHORT: Patience = Patience::Limit(Duration::from_millis(20));
+    const LONG: Patience = Patience::Limit(Duration::from_secs(60));
+
+    fn loaded(word: &PageWord, arena: &Arena, lease: FrameLease) {
+        let Ok((Hold::Load(loading), false)) = acquire(word, Want::Shared, Patience::None) else {
+            panic!("{word:?}");
+        };
+        assert!(arena.bytes(&lease).iter().all(|&byte| byte == 0));
+        drop(loading.publish(lease, Want::Shared));
+    }
+
+    #[test]
+    fn every_state_allows_what_the_table_says() {
+        let (arena, mut leases) = Arena::new(1, 4096).unwrap();
+        let word = PageWord::new();
+        assert!(acquire_resident(&word, Want::Shared, Patience::None).unwrap().is_none());
+        loaded(&word, &arena, leases.pop().unwrap());
+        let one = Latch::try_new(&word, Want::Shared).ok().unwrap();
+        let two = Latch::try_new(&word, Want::Shared).ok().unwrap();
+        assert_eq!(word.state().holders(), 2);
+        assert!(Latch::try_new(&word, Want::Exclusive).is_err());
+        drop((one, two));
+        let before = word.state().version();
+        let mut latch = Latch::try_new(&word, Want::Exclusive).ok().unwrap();
+        assert!(Latch::try_new(&word, Want::Shared).is_err());
+        latch.set_changed();
+        let latch = latch.downgrade();
+        assert_eq!(word.state().version(), before + 1);
+        assert_eq!(word.state().holders(), 1);
+        drop(latch);
+        let latch = Latch::try_new(&word, Want::Exclusive).ok().unwrap();
+        let (departing, lease) = latch.depart();
+        assert_eq!(lease.frame(), FrameId(0));
+        departing.finish();
+        assert!(word.state().is_absent());
+        assert_eq!(word.state().version(), before + 2);
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_itself_is_told_at_once() {
+        let (arena, mut leases) = Arena::new(1, 4096).unwrap();
+        let word = PageWord::new();
+        loaded(&word, &arena, leases.pop().unwrap());
+        let latch = Latch::try_new(&word, Want::Exclusive).ok().unwrap();
+        if cfg!(debug_assertions) {
+            assert_eq!(acquire(&word, Want::Shared, LONG).err(), Some(Refusal::Own));
+        }
+        drop(latch);
+        assert!(acquire(&word, Want::Shared, LONG).is_ok());
+    }
+
+    #[test]
+    fn a_wait_ends_at_its_limit_and_leaves_no_trace() {
+        let (arena, mut leases) = Arena::new(1, 4096).unwrap();
+        let word = PageWord::new();
+        loaded(&word, &arena, leases.pop().unwrap());
+        let latch = Latch::try_new(&word, Want::Shared).ok().unwrap();
+        std::thread::scope(|scope| {
+            let refused = scope.spawn(|| acquire(&word, Want::Exclusive, SHORT).err()).join().unwrap();
+            assert_eq!(refused, Some(Refusal::TimedOut));
+        });
+        assert!(word.state().allows_shared(), "{word:?}");
+        drop(latch);
+    }
+
+    #[test]
+    fn two_loaders_of_one_page_load_it_once() {
+        for _ in 0..200 {
+            let (arena, leases) = Arena::new(1, 4096).unwrap();
+            let leases = parking_lot::Mutex::new(leases);
+            let word = PageWord::new();
+            let loads = AtomicU32::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| match acquire(&word, Want::Shared, LONG).ok().unwrap().0 {
+                        Hold::Latched(latch) => assert_eq!(latch.bytes(&arena)[0], 7),
+                        Hold::Load(loading) => {
+                            loads.fetch_add(1, Ordering::Relaxed);
+                            let mut lease = leases.lock().pop().unwrap();
+                            arena.bytes_mut(&mut lease)[0] = 7;
+                            drop(loading.publish(lease, Want::Shared));
+                        }
+                    });
+                }
+            });
+            assert_eq!(loads.into_inner(), 1);
+        }
+    }
+
+    #[test]
+    fn writers_exclude_everybody_and_all_get_their_turn() {
+        let (arena, mut leases) = Arena::new(1, 4096).unwrap();
+        let word = PageWord::new();
+        loaded(&word, &arena, leases.pop().unwrap());
+        let inside = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (word, inside) = (&word, &inside);
+                scope.spawn(move || {
+                    for step in 0..2000 {
+                        let want = if (step + thread) % 3 == 0 { Want::Exclusive } else { Want::Shared };
+                        let (Hold::Latched(latch), _) = acquire(word, want, LONG).ok().unwrap() else {
+                            panic!("the page does not leave");
+                        };
+                        if want == Want::Exclusive {
+                            assert_eq!(inside.swap(100, Ordering::Relaxed), 0);
+                            inside.store(0, Ordering::Relaxed);
+                        } else {
+                            assert!(inside.fetch_add(1, Ordering::Relaxed) < 4);
+                            inside.fetch_sub(1, Ordering::Relaxed);
+                        }
+                        drop(latch);
+                    }
+                });
+            }
+        });
+        assert!(word.state().is_unlatched(), "{word:?}");
+    }
+}

@@ -1,0 +1,362 @@
+//! Threads that read pages without a latch, and how a frame waits until they have left it.
+//!
+//! An optimistic reader may still look at a frame whose page has left; it will find out and throw away what it read. But memory
+//! that it reads with atomic loads must not be written in any other way meanwhile, and the frame's next page is. So a thread says when it
+//! begins and ends an optimistic read, in a counter of its own that nobody else writes, and a frame that held a page of
+//! an optimistic file is used again only after every read that was going on when the page left is over.
+//!
+//! Reader and waiter each store, then load: the reader its counter, then the page word; the waiter the page word, then the
+//! counters. One of them must see the other, which takes a full barrier on both sides. The reader, who is in a hurry, makes do with a
+//! barrier for the compiler, and the waiter has the kernel run one on every processor where the process is
+//! (`membarrier`); where the kernel has no such call the reader pays for its own.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::compiler_fence;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::sync::{AtomicU64, Ordering, const_unless_loom, fence, relax};
+use crate::sys;
+use crate::thread::hot::hot;
+
+/// Looks at a counter before the waiter yields.
+const LOOKS: u32 = 64;
+/// Looks before it sleeps in between.
+const LOOKS_AWAKE: u32 = 128;
+const NAP: Duration = Duration::from_micros(50);
+
+/// One thread's optimistic reads.
+pub(crate) struct Reader {
+    /// How many have ended, times 4; 3 more while one is going on. Written by the thread.
+    sections: AtomicU64,
+    /// The waiter's barrier does not reach this thread.
+    fences_itself: bool,
+}
+
+/// An optimistic read that is going on. Stays with its thread.
+pub(crate) struct Section<'r> {
+    reader: &'r Reader,
+    /// The counter when the read is over: none begins within another.
+    end: u64,
+    _not_send: PhantomData<*const ()>,
+}
+
+/// The bit of a counter that says that a read is going on.
+const READING: u64 = 2;
+/// What a read adds when it begins, and when it ends.
+const BEGINS: u64 = 3;
+const ENDS: u64 = 1;
+
+/// Why readers were not waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stuck {
+    /// The caller is reading itself.
+    Own,
+    /// The time was up.
+    TimedOut,
+}
+
+impl Reader {
+    pub fn new(fences_itself: bool) -> Self {
+        Self { sections: AtomicU64::new(0), fences_itself }
+    }
+
+    const_unless_loom! {
+        /// One that has not been registered: its read never ends, so none can begin.
+        pub fn unregistered() -> Self {
+            Self { sections: AtomicU64::new(BEGINS), fences_itself: false }
+        }
+    }
+
+    /// Begins a read, for the reader's own thread. None within another.
+    #[inline]
+    pub fn enter(&self) -> Option<Section<'_>> {
+        let section = self.enter_unfenced()?;
+        if self.fences_itself {
+            fence(Ordering::SeqCst);
+        }
+        Some(section)
+    }
+
+    /// As [`enter`](Self::enter), of a reader that the waiter's barrier reaches.
+    #[inline(always)]
+    fn enter_unfenced(&self) -> Option<Section<'_>> {
+        let sections = self.sections.load(Ordering::Relaxed);
+        if sections & READING != 0 {
+            return None;
+        }
+        // Release, too: whoever sees only this count, and not the end of the read before, is after that read all the same.
+        self.sections.store(sections + BEGINS, Ordering::Release);
+        // Nothing of the read moves before the store in the program; `membarrier` does the rest.
+        compiler_fence(Ordering::SeqCst);
+        Some(Section { reader: self, end: sections + BEGINS + ENDS, _not_send: PhantomData })
+    }
+
+    /// The count of the read that is going on now, if one is. After a barrier.
+    pub fn reading(&self) -> Option<u64> {
+        // Acquire: what the reader did is over for whoever sees the next count.
+        Some(self.sections.load(Ordering::Acquire)).filter(|sections| sections & READING != 0)
+    }
+
+    /// The read with this count goes on.
+    pub fn is_at(&self, read: u64) -> bool {
+        self.sections.load(Ordering::Acquire) == read
+    }
+}
+
+impl Drop for Section<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Release: the read's loads come before.
+        self.reader.sections.store(self.end, Ordering::Release);
+    }
+}
+
+/// A thread's reader, for that thread, and for others under the registry's lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReaderRef(NonNull<Reader>);
+
+// SAFETY: readers are for all threads.
+unsafe impl Send for ReaderRef {}
+
+/// The readers of the process. One that is in the thread's own memory is here as long as the thread may use it; one that fences itself lives
+/// for ever and, once its thread has ended, is used again.
+struct Registry {
+    all: Vec<ReaderRef>,
+    spare: Vec<&'static Reader>,
+}
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { all: Vec::new(), spare: Vec::new() });
+/// The process that the registered threads are of: in the child of a fork there are none but the one that forked. Changed under the
+/// registry's lock.
+static PROCESS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+/// The registry, of this process: a system call tells whether it is another than before.
+fn registry() -> MutexGuard<'static, Registry> {
+    let mut registry = REGISTRY.lock();
+    let process = std::process::id();
+    if PROCESS.load(Ordering::Relaxed) != process {
+        let own = hot(|thread| thread.registered.get());
+        registry.all.retain(|reader| Some(*reader) == own);
+        PROCESS.store(process, Ordering::Relaxed);
+    }
+    registry
+}
+
+impl Registry {
+    /// One that is registered now.
+    fn get(&self, reader: ReaderRef) -> Option<&Reader> {
+        if !self.all.contains(&reader) {
+            return None;
+        }
+        // SAFETY: a thread takes its own reader out before its memory goes.
+        Some(unsafe { reader.0.as_ref() })
+    }
+
+    /// Those that are reading now, with the count of the read.
+    fn reading(&self, but: Option<ReaderRef>) -> Vec<(ReaderRef, u64)> {
+        let others = self.all.iter().filter(|reader| Some(**reader) != but);
+        // SAFETY: as in `get`.
+        others.filter_map(|reader| Some((*reader, unsafe { reader.0.as_ref() }.reading()?))).collect()
+    }
+}
+
+/// The calling thread ends, and reads optimistically no more.
+fn end() {
+    let Some(reader) = hot(|thread| {
+        thread.may_register.set(false);
+        thread.registered.take()
+    }) else {
+        return;
+    };
+    if PROCESS.load(Ordering::Relaxed) != std::process::id() {
+        // In the child of a fork: the lock may be held by a thread of the parent, for good. Whoever takes it first forgets this thread.
+        hot(|thread| thread.reader.sections.store(BEGINS, Ordering::Relaxed));
+        return;
+    }
+    let mut registry = registry();
+    if reader == in_thread() {
+        hot(|thread| thread.reader.sections.store(BEGINS, Ordering::Relaxed));
+        registry.all.retain(|other| *other != reader);
+    } else {
+        // SAFETY: all others live for ever.
+        registry.spare.push(unsafe { reader.0.as_ref() });
+    }
+}
+
+/// The reader in the calling thread's own memory.
+#[inline(always)]
+fn in_thread() -> ReaderRef {
+    hot(|thread| ReaderRef(NonNull::from(&thread.reader)))
+}
+
+/// Begins an optimistic read of a thread that has made one before and need not fence its reads. None within another, too.
+#[inline(always)]
+pub(crate) fn enter_unfenced() -> Option<Section<'static>> {
+    // SAFETY: in the thread's memory until the thread ends, with which the section stays.
+    unsafe { in_thread().0.as_ref() }.enter_unfenced()
+}
+
+fn own() -> Option<ReaderRef> {
+    hot(|thread| thread.registered.get())
+}
+
+/// The calling thread's reader, registered. Stays with its thread.
+pub(crate) struct OwnReader(ReaderRef, PhantomData<*const ()>);
+
+impl OwnReader {
+    /// As [`Reader::enter`].
+    pub fn enter(&self) -> Option<Section<'_>> {
+        // SAFETY: it lives until the thread ends, with which this value and the section stay.
+        unsafe { self.0.0.as_ref() }.enter()
+    }
+}
+
+/// For a thread that has not read optimistically before, fences its reads, or is in the middle of one. None if the thread is ending.
+#[cold]
+pub(crate) fn own_reader() -> Option<OwnReader> {
+    own().or_else(register).map(|reader| OwnReader(reader, PhantomData))
+}
+
+fn register() -> Option<ReaderRef> {
+    if !hot(|thread| thread.may_register.get()) {
+        return None;
+    }
+    let is_told = sys::at_thread_end(end);
+    let mut registry = registry();
+    let reader = if is_told && sys::has_membarrier() {
+        hot(|thread| thread.reader.sections.store(0, Ordering::Relaxed));
+        registry.all.push(in_thread());
+        in_thread()
+    } else if let Some(spare) = registry.spare.pop() {
+        ReaderRef(NonNull::from(spare))
+    } else {
+        let made = ReaderRef(NonNull::from(Box::leak(Box::new(Reader::new(true)))));
+        registry.all.push(made);
+        made
+    };
+    hot(|thread| thread.registered.set(Some(reader)));
+    Some(reader)
+}
+
+/// Waits until all optimistic reads of other threads that are going on now are over, at most for `limit`.
+pub(crate) fn wait_for_all(limit: Duration) -> Result<(), Stuck> {
+    let own = own();
+    {
+        let registry = registry();
+        if own.and_then(|own| registry.get(own)).is_some_and(|own| own.reading().is_some()) {
+            return Err(Stuck::Own);
+        }
+        if registry.all.iter().all(|reader| Some(*reader) == own) {
+            // A thread that registers from here on takes the lock after us, and sees that the page has left.
+            return Ok(());
+        }
+    }
+    sys::barrier_everywhere();
+    let mut reading = REGISTRY.lock().reading(own);
+    let mut deadline = None;
+    let mut looks = 0;
+    loop {
+        // One that is registered no more has ended its reads. Another that lies where it lay is waited for in vain, at most for one read.
+        {
+            let registry = REGISTRY.lock();
+            reading.retain(|(reader, read)| registry.get(*reader).is_some_and(|reader| reader.is_at(*read)));
+        }
+        if reading.is_empty() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        if now >= *deadline.get_or_insert(now + limit) {
+            return Err(Stuck::TimedOut);
+        }
+        looks += 1;
+        pause(looks);
+    }
+}
+
+/// Before the next look, of which there were so many.
+fn pause(looks: u32) {
+    if looks < LOOKS {
+        relax();
+    } else if looks < LOOKS_AWAKE {
+        std::thread::yield_now();
+    } else {
+        std::thread::sleep(NAP);
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    #[test]
+    fn reads_going_on_are_waited_for() {
+        let (entered, leave) = (Barrier::new(2), Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let reader = own_reader().unwrap();
+                let section = reader.enter();
+                // One within another ends with the outer one.
+                assert!(section.is_some() && reader.enter().is_none() && enter_unfenced().is_none());
+                entered.wait();
+                leave.wait();
+                drop(section);
+            });
+            entered.wait();
+            assert_eq!(wait_for_all(Duration::from_millis(10)), Err(Stuck::TimedOut));
+            leave.wait();
+            assert_eq!(wait_for_all(Duration::from_secs(60)), Ok(()));
+        });
+        let reader = own_reader().unwrap();
+        let section = reader.enter().unwrap();
+        assert_eq!(wait_for_all(Duration::from_secs(60)), Err(Stuck::Own));
+        drop(section);
+        assert_eq!(wait_for_all(Duration::from_secs(60)), Ok(()));
+    }
+
+    #[test]
+    fn an_ended_thread_is_taken_out() {
+        let reader = std::thread::spawn(|| {
+            let reader = own_reader().unwrap().0;
+            assert!(registry().get(reader).is_some());
+            reader
+        });
+        let reader = reader.join().unwrap();
+        if sys::has_membarrier() {
+            // Another thread's may lie there by now, but not twice.
+            assert!(registry().all.iter().filter(|other| **other == reader).count() <= 1);
+        } else {
+            assert!(registry().get(reader).is_some());
+        }
+        let all = registry().all.clone();
+        assert!(all.iter().enumerate().all(|(at, one)| !all[..at].contains(one)));
+        assert_eq!(wait_for_all(Duration::from_secs(60)), Ok(()));
+    }
+
+    /// Destructors of keys run after those of thread-local variables.
+    #[test]
+    fn a_thread_that_reads_first_when_it_ends_is_taken_out_too() {
+        static SEEN: Mutex<Option<ReaderRef>> = Mutex::new(None);
+        extern "C" fn read_late(_: *mut libc::c_void) {
+            *SEEN.lock() = own_reader().map(|reader| reader.0);
+        }
+        let mut key = 0;
+        // SAFETY: `key` is valid for the call, and the destructor looks at no value.
+        assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(read_late)) }, 0);
+        // Another test's thread may have come to lie in the same place meanwhile, but not each time.
+        let is_out = (0..100).any(|_| {
+            let value = std::ptr::NonNull::<libc::c_void>::dangling().as_ptr().expose_provenance();
+            let thread = std::thread::spawn(move || {
+                // SAFETY: the key was made, and nobody follows the value.
+                unsafe { libc::pthread_setspecific(key, std::ptr::with_exposed_provenance(value)) }
+            });
+            assert_eq!(thread.join().unwrap(), 0);
+            let seen = SEEN.lock().take().expect("it read");
+            !sys::has_membarrier() || registry().get(seen).is_none()
+        });
+        assert!(is_out);
+    }
+}

@@ -1,0 +1,654 @@
+//! Everything under the policy lock: the directory, the leases of free frames, and what statistics and recordings need.
+//!
+//! The lock is held for a decision or a batch of hits, never across I/O, and no latch is waited for under it; so a
+//! thread may take it while it holds latches.
+
+use std::sync::Arc;
+
+use bufpool_policies::{
+    Access, Admission, Claims, ContextId, DEFAULT_TENANT, Decision, Directory, DirectoryError, FileId,
+    FrameId, ManagerKind, PageId, TenantId,
+};
+
+use crate::api::file::{FileShared, OwnedWord};
+use crate::hits::call_site::SiteRef;
+use crate::hits::contexts::{Contexts, Found};
+use crate::hits::filter::{Epochs, HitFilter};
+use crate::hits::log::{Hit, Ring, Skipped};
+use crate::load::prefetch::{Account, AheadPages, BUSY_MAX};
+use crate::memory::arena::{FrameLease, FreeLeases};
+use crate::memory::frame::{Frame, FrameTable};
+use crate::memory::reserve::Reserve;
+use crate::page::latch::Latch;
+use crate::page::word::Want;
+use crate::policy::read_ahead::{Advice, Plan, StreamCounts, StreamKey, Streams, Stretch};
+use crate::{Event, Recorder};
+
+/// Plans that wait to be carried out; more are not made.
+const PLANS_MAX: usize = 64;
+
+/// What the policy lock protects.
+pub(crate) struct PolicyState {
+    pub directory: Directory,
+    /// The lease of each frame that holds no page and is not on its way to one.
+    pub free: FreeLeases,
+    /// Open files by number.
+    pub files: Vec<Option<Arc<FileShared>>>,
+    /// Tenants by number, closed ones until their number is used again.
+    pub tenants: Vec<TenantEntry>,
+    pub contexts: Contexts,
+    /// What manages tenants that do not say.
+    pub default_manager: Option<ManagerKind>,
+    /// Seed of what managers draw at random.
+    pub seed: u64,
+    /// None where nothing is read ahead.
+    pub streams: Option<Streams>,
+    pub prefetch_limit_percent: u8,
+    /// What [`PoolShared::carry_out_plans`](crate::api::pool::PoolShared::carry_out_plans) is to do.
+    pub plans: Vec<Plan>,
+    /// 0 if sites are not told apart, otherwise all ones.
+    pub site_mask: u64,
+    filter: HitFilter,
+    epochs: Epochs,
+    /// Hits that were noted one by one.
+    pub hits_noted: u64,
+    recording: Option<Recording>,
+}
+
+/// What the pool adds to the directory's knowledge of a tenant.
+pub(crate) struct TenantEntry {
+    pub name: Arc<str>,
+    pub floor_frames: u32,
+    pub cap_frames: u32,
+    pub closed: bool,
+    /// What manages it until it gives a directive, if not the commons.
+    pub manager: &'static str,
+    /// Hits on pages that had moved on, or were outside the directory, when the hit was applied.
+    pub hits_unlisted: u64,
+    /// Pages brought in ahead for it.
+    pub ahead: AheadPages,
+}
+
+impl TenantEntry {
+    pub fn new(name: Arc<str>, floor_frames: u32, cap_frames: u32) -> Self {
+        Self {
+            name,
+            floor_frames,
+            cap_frames,
+            manager: "none",
+            closed: false,
+            hits_unlisted: 0,
+            ahead: AheadPages::default(),
+        }
+    }
+}
+
+/// A page that must leave.
+pub(crate) struct Victim {
+    /// Its word, held exclusively.
+    pub latch: Latch<OwnedWord>,
+    pub page: PageId,
+    pub owner: TenantId,
+    /// Of a dirty one, if there was any: a frame of the reserve for the page that comes in, so that this one may leave later.
+    pub spare: Option<FrameLease>,
+}
+
+/// A frame for a page that must come in.
+pub(crate) enum Admitted {
+    /// It was free.
+    Free(FrameLease),
+    /// This page must leave first.
+    Evict(Victim),
+}
+
+impl Admitted {
+    /// Where the page comes in.
+    pub fn frame(&self) -> FrameId {
+        match self {
+            Self::Free(lease) | Self::Evict(Victim { spare: Some(lease), .. }) => lease.frame(),
+            Self::Evict(victim) => victim.latch.frame(),
+        }
+    }
+
+    /// Whether emptying the frame can neither fail nor make anybody wait.
+    pub fn is_settled(&self, frames: &FrameTable) -> bool {
+        let has_readers = |frame| frames.get(frame).may_have_readers();
+        match self {
+            Self::Free(lease) | Self::Evict(Victim { spare: Some(lease), .. }) => !has_readers(lease.frame()),
+            Self::Evict(Victim { latch, .. }) => {
+                !frames.get(latch.frame()).is_dirty() && !latch.word().file().optimistic
+            }
+        }
+    }
+}
+
+impl PolicyState {
+    /// For frames of which `free` hold no page, and `spares` more are the reserve's.
+    pub fn new(
+        directory: Directory,
+        free: Vec<FrameLease>,
+        spares: u32,
+        filter: HitFilter,
+        recorder: Option<Box<dyn Recorder>>,
+    ) -> Self {
+        let frames = directory.frames();
+        let epochs = Epochs::new(frames);
+        Self {
+            directory,
+            free: FreeLeases::new(frames + spares, free),
+            files: Vec::new(),
+            tenants: Vec::new(),
+            contexts: Contexts::new(),
+            default_manager: None,
+            seed: 0,
+            streams: None,
+            prefetch_limit_percent: 0,
+            plans: Vec::new(),
+            site_mask: u64::MAX,
+            filter,
+            epochs,
+            hits_noted: 0,
+            recording: recorder.map(|recorder| Recording { recorder, held: Vec::new() }),
+        }
+    }
+
+    /// A tenant was opened; its number may have been another's.
+    pub fn add_tenant(&mut self, id: TenantId, entry: TenantEntry) {
+        self.contexts.open_tenant(id);
+        if id.index() < self.tenants.len() {
+            self.tenants[id.index()] = entry;
+        } else {
+            self.tenants.push(entry);
+        }
+    }
+
+    /// A tenant wants what the pool has for those that say nothing: under `auto` that is a place in the commons, unless it has
+    /// a floor or a cap.
+    pub fn manage_as_default(&mut self, id: TenantId, has_share: bool) {
+        match self.default_manager {
+            Some(kind @ ManagerKind::Auto) if !has_share => {
+                let (frames, seed) = (self.directory.frames(), self.seed);
+                let joined = self.directory.join_commons(id, || kind.build(frames, seed, DEFAULT_TENANT));
+                joined.expect("the tenant is new");
+            }
+            Some(kind) => self.manage(id, kind),
+            None => {}
+        }
+    }
+
+    /// Changes an open tenant's floor or cap. One that thereby leaves the commons gets a manager like the one it had there.
+    pub fn set_share(
+        &mut self,
+        id: TenantId,
+        set: impl FnOnce(&mut Directory) -> Result<(), DirectoryError>,
+    ) -> Result<(), DirectoryError> {
+        let was_common = self.directory.is_in_commons(id);
+        set(&mut self.directory)?;
+        if was_common && !self.directory.is_in_commons(id) {
+            self.manage_as_default(id, true);
+        }
+        Ok(())
+    }
+
+    /// Gives an open tenant a manager of its own, which its first directive replaces.
+    pub fn manage(&mut self, id: TenantId, kind: ManagerKind) {
+        let manager = kind.build(self.directory.frames(), self.seed, id);
+        self.directory.set_manager(id, manager, true).expect("the tenant is open");
+        self.tenants[id.index()].manager = kind.name();
+    }
+
+    /// What manages a tenant now, for reports.
+    pub fn manager_name(&self, id: TenantId) -> &'static str {
+        match (self.directory.is_managed(id), self.directory.has_directives(id)) {
+            (false, _) => "none",
+            (true, true) => "directives",
+            (true, false) if self.directory.is_in_commons(id) => ManagerKind::Auto.name(),
+            (true, false) => self.tenants[id.index()].manager,
+        }
+    }
+
+    /// The file of a page, if it is open.
+    pub fn file(&self, id: FileId) -> Option<&Arc<FileShared>> {
+        self.files.get(id.index())?.as_ref()
+    }
+
+    /// Applies what a thread has noted.
+    pub fn apply(&mut self, ring: &Ring) {
+        // What the directory knows of the frames is fetched before the first of it is used, side by side.
+        self.directory.prefetch(ring.frames());
+        ring.drain(|hit| {
+            self.hits_noted += 1;
+            if self.hit(&hit, false) {
+                let may_skip = self.directory.may_skip_hits(hit.frame);
+                self.filter.noted(hit.frame, hit.tenant, may_skip);
+                self.epochs.hit(1);
+                self.end_epoch();
+            }
+        });
+        ring.drain_skipped(|skipped| self.skip(&skipped));
+        self.end_epoch();
+    }
+
+    /// Counts hits that were not noted one by one.
+    fn skip(&mut self, skipped: &Skipped) {
+        let context = self.context(skipped.tenant, skipped.site);
+        self.contexts.counts(skipped.tenant, context).accesses += skipped.hits;
+        self.directory.hits_skipped(skipped.tenant, skipped.hits);
+        self.epochs.hit(skipped.hits);
+    }
+
+    /// Begins the filter's next epoch if it is time.
+    #[inline]
+    fn end_epoch(&mut self) {
+        if self.epochs.are_over(self.directory.now(), self.directory.span()) {
+            self.begin_epoch();
+        }
+    }
+
+    /// From here on the next hit on each page is noted.
+    pub fn begin_epoch(&mut self) {
+        self.epochs.begin(self.directory.now(), &self.filter);
+    }
+
+    /// Counts a hit, and tells the directory unless the page has left the frame meanwhile. Returns whether it was told.
+    pub fn hit(&mut self, hit: &Hit, creation: bool) -> bool {
+        let context = self.context(hit.tenant, hit.site);
+        self.contexts.counts(hit.tenant, context).accesses += 1;
+        self.record_access(hit.page, context.id, hit.tenant, creation);
+        let listed = self.directory.page(hit.frame) == Some(hit.page);
+        if listed {
+            let outcome = self.directory.hit(hit.frame, &access(hit.page, hit.tenant, context));
+            if outcome.first {
+                self.observe(hit.page, hit.tenant, context.id);
+            }
+        } else {
+            self.tenants[hit.tenant.index()].hits_unlisted += 1;
+        }
+        listed
+    }
+
+    /// Finds a frame for `page`. None if every frame that the tenant may take is busy.
+    pub fn admit(
+        &mut self,
+        page: PageId,
+        tenant: TenantId,
+        site: SiteRef,
+        creation: bool,
+        rules: &ClaimRules<'_>,
+    ) -> Option<Admitted> {
+        let context = self.context(tenant, site);
+        let mut claims = PoolClaims::new(rules, &self.files);
+        let admission = self.directory.admit(&access(page, tenant, context), &mut claims);
+        let taken = claims.taken;
+        let (admitted, decision) = self.carry_out(admission, taken, rules)?;
+        self.record_access(page, context.id, tenant, creation);
+        self.count_miss(tenant, context, &decision);
+        if !creation {
+            self.observe(page, tenant, context.id);
+        }
+        Some(admitted)
+    }
+
+    /// Touches the words of the pages that are likely to make room for the next `count`, so that they come from memory side by side
+    /// and not one after the other.
+    pub fn touch_upcoming(&self, count: usize, frames: &FrameTable) {
+        let word_of = |frame| {
+            let page = frames.get(frame).page()?;
+            self.file(page.file())?.table.get(page.number())
+        };
+        let words = self.directory.upcoming().take(count).filter_map(word_of);
+        std::hint::black_box(words.filter(|word| word.state().is_unlatched()).count());
+    }
+
+    /// Lets neighbouring pages come into frames that are neighbours as far as possible, which makes one piece of memory of a transfer:
+    /// the admitted pages, in their order, get their frames in ascending order. The answers are rearranged likewise.
+    pub fn line_up(&mut self, admitted: &mut [Admitted]) {
+        if admitted.is_sorted_by_key(Admitted::frame) {
+            return;
+        }
+        let mut order: Vec<usize> = (0..admitted.len()).collect();
+        order.sort_unstable_by_key(|at| admitted[*at].frame());
+        for to in 0..admitted.len() {
+            let mut from = order[to];
+            // What was there has moved on.
+            while from < to {
+                from = order[from];
+            }
+            if self.directory.exchange(admitted[to].frame(), admitted[from].frame()) {
+                admitted.swap(to, from);
+            }
+        }
+    }
+
+    /// Finds a frame for a page that nobody has asked for yet: a free one, or one whose page is clean. None if there is none
+    /// near the ledger's head.
+    pub fn admit_ahead(
+        &mut self,
+        page: PageId,
+        account: Account,
+        rules: &ClaimRules<'_>,
+    ) -> Option<Admitted> {
+        debug_assert_eq!(rules.dirty, Dirty::Left);
+        let mut claims = PoolClaims::new(rules, &self.files);
+        let Account { tenant, context } = account;
+        let access = Access { page, file: page.file(), tenant, context };
+        let admission = self.directory.admit_ahead(&access, &mut claims);
+        let taken = claims.taken;
+        self.carry_out(admission, taken, rules).map(|(admitted, _)| admitted)
+    }
+
+    /// Notes pages that come in ahead, with their frames.
+    pub fn note_ahead(
+        &mut self,
+        tenant: TenantId,
+        pages: impl Iterator<Item = PageId>,
+        admitted: &[Admitted],
+    ) {
+        let ahead = &mut self.tenants[tenant.index()].ahead;
+        pages.zip(admitted).for_each(|(page, admitted)| ahead.push(admitted.frame(), page));
+    }
+
+    /// How many pages may come in ahead for a tenant now; none once it is closed.
+    pub fn room_ahead(&mut self, tenant: TenantId) -> usize {
+        if self.tenants[tenant.index()].closed {
+            return 0;
+        }
+        let limit = self.limit_ahead(tenant);
+        self.tenants[tenant.index()].ahead.room(&mut self.directory, limit)
+    }
+
+    /// The most pages of a tenant that may be unused since they came in ahead.
+    fn limit_ahead(&self, tenant: TenantId) -> usize {
+        let frames = u64::from(self.tenants[tenant.index()].cap_frames.min(self.directory.frames()));
+        (frames * u64::from(self.prefetch_limit_percent) / 100) as usize
+    }
+
+    /// The directory's answer, with the lease or the claimed latch that goes with it.
+    fn carry_out(
+        &mut self,
+        admission: Admission,
+        taken: Option<Latch<OwnedWord>>,
+        rules: &ClaimRules<'_>,
+    ) -> Option<(Admitted, Decision)> {
+        let (admitted, decision) = match admission {
+            Admission::Exhausted { .. } => return None,
+            Admission::Free { frame, decision } => {
+                let lease = self.free.take_of(frame).expect("the directory hands out free frames only");
+                (Admitted::Free(lease), decision)
+            }
+            Admission::Evict { frame, page, tenant: owner, decision } => {
+                let latch = taken.expect("the directory evicts what it has claimed");
+                assert_eq!(latch.frame(), frame, "the directory evicts the frame it claimed last");
+                let spare = rules.spare_for(frame);
+                if let Some(spare) = &spare {
+                    self.directory.relocate(frame, spare.frame());
+                }
+                (Admitted::Evict(Victim { latch, page, owner, spare }), decision)
+            }
+        };
+        self.filter.reset(admitted.frame());
+        if let Some(candidate) = decision.candidate.filter(|_| decision.overruled) {
+            self.filter.reset(candidate);
+        }
+        self.epochs.arrived();
+        self.end_epoch();
+        Some((admitted, decision))
+    }
+
+    /// A page was missed, or accessed for the first time since it came in ahead: what does that promise?
+    fn observe(&mut self, page: PageId, tenant: TenantId, context: u32) {
+        let limit = self.limit_ahead(tenant) as u64;
+        let Some(streams) = &mut self.streams else { return };
+        let Some(file) = self.files.get(page.file().index()).and_then(Option::as_ref) else { return };
+        let key = StreamKey { tenant, context: ContextId(context), file: page.file() };
+        let Advice { bring, demote } = streams.observe(key, page.number(), file.gate.pages(), limit);
+        if let Some(pages) = bring {
+            // A batch of hits makes many small plans that follow upon one another.
+            let joined = self.plans.last_mut().is_some_and(|last| last.key == key && last.pages.join(pages));
+            if !joined && self.plans.len() < PLANS_MAX {
+                self.plans.push(Plan { key, pages });
+            }
+        }
+        for number in demote.into_iter().flat_map(Stretch::numbers) {
+            if let Some(frame) = file.table.get(number).and_then(|word| word.state().resident_frame())
+                && self.directory.is_ahead(frame, PageId::in_file(file.id, number))
+            {
+                self.directory.demote(frame);
+            }
+        }
+    }
+
+    /// A plan could not be carried out from page `refused` on.
+    pub fn plan_fell_short(&mut self, plan: &Plan, refused: u64) {
+        if let Some(streams) = &mut self.streams {
+            streams.fell_short(plan, refused);
+        }
+    }
+
+    pub fn stream_counts(&self) -> StreamCounts {
+        self.streams.as_ref().map_or_else(StreamCounts::default, |streams| streams.counts)
+    }
+
+    /// The tenant's context at a call site, as managers know it.
+    pub fn context_of(&mut self, tenant: TenantId, site: SiteRef) -> ContextId {
+        ContextId(self.context(tenant, site).id)
+    }
+
+    fn count_miss(&mut self, tenant: TenantId, context: Found, decision: &Decision) {
+        let counts = self.contexts.counts(tenant, context);
+        counts.accesses += 1;
+        counts.misses += 1;
+        counts.mistakes += u64::from(decision.mistake.is_some());
+    }
+
+    /// A miss that was counted for its context came to nothing; the directory is told by other ways.
+    pub fn take_back_miss(&mut self, tenant: TenantId, site: SiteRef) {
+        let context = self.context(tenant, site);
+        let counts = self.contexts.counts(tenant, context);
+        // The context may have been recycled since, and count from 0 again.
+        counts.accesses = counts.accesses.saturating_sub(1);
+        counts.misses = counts.misses.saturating_sub(1);
+    }
+
+    /// A page that was admitted to one frame comes in another, because its victim needs the first for longer.
+    pub fn relocate(&mut self, from: FrameId, to: FrameId) {
+        self.directory.relocate(from, to);
+        self.filter.reset(to);
+    }
+
+    /// A page that must go because its tenant's cap fell.
+    pub fn shrink(&mut self, tenant: TenantId, claims: &ClaimRules<'_>) -> Option<Victim> {
+        let mut claims = PoolClaims::new(claims, &self.files);
+        let eviction = self.directory.shrink(tenant, &mut claims)?;
+        let latch = claims.taken.expect("the directory evicts what it has claimed");
+        let spare = claims.rules.spare_for(eviction.frame);
+        Some(Victim { latch, page: eviction.page, owner: tenant, spare })
+    }
+
+    /// The next page that would make room for one of the tenant, latched exclusively and out of the directory. Its frame is the
+    /// reserve's.
+    pub fn evict_next(&mut self, tenant: TenantId, claims: &ClaimRules<'_>) -> Option<Latch<OwnedWord>> {
+        let mut claims = PoolClaims::new(claims, &self.files);
+        self.directory.evict_next(tenant, &mut claims)?;
+        claims.taken
+    }
+
+    /// All floors together.
+    pub fn floors_frames(&self) -> u64 {
+        self.tenants.iter().map(|entry| u64::from(entry.floor_frames)).sum()
+    }
+
+    /// The tenant's context at a call site.
+    #[inline]
+    fn context(&mut self, tenant: TenantId, site: SiteRef) -> Found {
+        let found = self.contexts.find(tenant, site.masked(self.site_mask));
+        if found.is_new
+            && let Some(recording) = &mut self.recording
+        {
+            let (scopes, site) = self.contexts.describe(tenant, found);
+            recording.recorder.record(Event::Site {
+                id: found.id,
+                scopes,
+                name: site.name,
+                file: site.file,
+                line: site.line,
+            });
+        }
+        found
+    }
+
+    /// Tells the recorder, if there is one.
+    pub fn record(&mut self, event: Event<'_>) {
+        if let Some(recording) = &mut self.recording {
+            recording.recorder.record(event);
+        }
+    }
+
+    fn record_access(&mut self, page: PageId, site: u32, tenant: TenantId, creation: bool) {
+        if let Some(recording) = &mut self.recording {
+            recording.access(Event::Access { page, site, tenant: tenant.0, creation });
+        }
+    }
+
+    /// A guard or pin on `page` begins.
+    pub fn hold(&mut self, page: PageId) {
+        if let Some(recording) = &mut self.recording {
+            recording.hold(page);
+        }
+    }
+
+    /// A guard or pin on `page` ends.
+    pub fn let_go(&mut self, page: PageId) {
+        if let Some(recording) = &mut self.recording {
+            recording.let_go(page);
+        }
+    }
+}
+
+fn access(page: PageId, tenant: TenantId, context: Found) -> Access {
+    Access { page, file: page.file(), tenant, context: ContextId(context.id) }
+}
+
+/// Turns held guards into pin events, only where another access happens meanwhile.
+struct Recording {
+    recorder: Box<dyn Recorder>,
+    /// Pages held now: how often, and whether the recorder knows.
+    held: Vec<(PageId, u32, bool)>,
+}
+
+impl Recording {
+    fn access(&mut self, event: Event<'_>) {
+        for (page, _, told) in &mut self.held {
+            if !std::mem::replace(told, true) {
+                self.recorder.record(Event::Pin(*page));
+            }
+        }
+        self.recorder.record(event);
+    }
+
+    fn hold(&mut self, page: PageId) {
+        match self.held.iter_mut().find(|(held, ..)| *held == page) {
+            Some((_, times, _)) => *times += 1,
+            None => self.held.push((page, 1, false)),
+        }
+    }
+
+    fn let_go(&mut self, page: PageId) {
+        let Some(at) = self.held.iter().position(|(held, ..)| *held == page) else { return };
+        self.held[at].1 -= 1;
+        if self.held[at].1 == 0 && self.held.remove(at).2 {
+            self.recorder.record(Event::Unpin(page));
+        }
+    }
+}
+
+/// What decides whether a page may be taken from its frame.
+pub(crate) struct ClaimRules<'a> {
+    pub frames: &'a FrameTable,
+    /// What gives a frame for a dirty victim, which is then written by someone who may advance the log first.
+    pub reserve: &'a Reserve,
+    /// The log is durable up to here.
+    pub durable_lsn: u64,
+    pub dirty: Dirty,
+}
+
+/// What may become of dirty victims.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dirty {
+    /// Exchanged for a frame of the reserve, or written by the caller.
+    Written,
+    /// Exchanged for a frame of the reserve.
+    Exchanged,
+    /// None may be taken; and after [`BUSY_MAX`] frames that cannot be taken the question ends.
+    Left,
+}
+
+impl ClaimRules<'_> {
+    /// The page in `frame` could be evicted as far as everything but its latch is concerned.
+    ///
+    /// A page whose write is in flight could not: the write's outcome belongs to the frame. That departs from an exact
+    /// ledger order, for the time of one write and only where a background writer or a flush runs.
+    fn allows(&self, frame: &Frame, file: &FileShared) -> bool {
+        frame.pins() == 0
+            && !frame.is_writing()
+            && (!frame.is_dirty()
+                || !file.is_poisoned()
+                    && match self.dirty {
+                        Dirty::Written => self.reserve.has_free() || frame.page_lsn() <= self.durable_lsn,
+                        Dirty::Exchanged => self.reserve.has_free(),
+                        Dirty::Left => false,
+                    })
+    }
+
+    /// A frame of the reserve in exchange for that of a page which must leave, if it is dirty.
+    fn spare_for(&self, frame: FrameId) -> Option<FrameLease> {
+        self.frames.get(frame).is_dirty().then(|| self.reserve.take()).flatten()
+    }
+}
+
+/// The directory's questions, answered from page words and the frame table. Never waits.
+struct PoolClaims<'a> {
+    rules: &'a ClaimRules<'a>,
+    files: &'a [Option<Arc<FileShared>>],
+    taken: Option<Latch<OwnedWord>>,
+    /// Frames found busy.
+    busy: u32,
+}
+
+impl<'a> PoolClaims<'a> {
+    fn new(rules: &'a ClaimRules<'a>, files: &'a [Option<Arc<FileShared>>]) -> Self {
+        Self { rules, files, taken: None, busy: 0 }
+    }
+
+    fn page_and_file(&self, frame: FrameId) -> Option<(PageId, &Arc<FileShared>)> {
+        let page = self.rules.frames.get(frame).page()?;
+        Some((page, self.files.get(page.file().index())?.as_ref()?))
+    }
+}
+
+impl Claims for PoolClaims<'_> {
+    fn is_busy(&mut self, frame: FrameId) -> bool {
+        let could_be_taken = self.page_and_file(frame).is_some_and(|(page, file)| {
+            let unlatched = file.table.get(page.number()).is_some_and(|word| word.state().is_unlatched());
+            unlatched && self.rules.allows(self.rules.frames.get(frame), file)
+        });
+        self.busy += u32::from(!could_be_taken);
+        !could_be_taken
+    }
+
+    fn gives_up(&self) -> bool {
+        self.rules.dirty == Dirty::Left && self.busy >= BUSY_MAX
+    }
+
+    fn claim(&mut self, frame: FrameId) -> bool {
+        let Some((page, file)) = self.page_and_file(frame) else { return false };
+        let word = OwnedWord::new(Arc::clone(file), page.number());
+        let Ok(latch) = Latch::try_new(word, Want::Exclusive) else { return false };
+        // Pins, dirtiness and the right to write change only under a latch, so what holds now goes on holding.
+        if latch.frame() != frame || !self.rules.allows(self.rules.frames.get(frame), file) {
+            return false;
+        }
+        self.taken = Some(latch);
+        true
+    }
+}

@@ -1,0 +1,4 @@
+//! What the policy lock protects: the directory, and what the pool adds to it.
+
+pub(crate) mod lock;
+pub(crate) mod read_ahead;

@@ -1,0 +1,90 @@
+//! What a hit looks at of its own thread, side by side, so that one address reaches all of it.
+
+use std::cell::Cell;
+
+use crate::hits::log::{Keys, Ring};
+use crate::page::readers::{Reader, ReaderRef};
+use crate::sync::const_unless_loom;
+use crate::thread::scope::Context;
+
+/// Pools told apart by a thread's counts of guards and pins; a power of two. Pools that share a slot are counted together.
+pub(crate) const HOLDS_SLOTS: usize = 8;
+
+/// A pool's serial number, and the thread's ring there.
+pub(crate) type PoolRing = (u64, Option<&'static Ring>);
+/// Of no pool.
+pub(crate) const NO_RING: PoolRing = (u64::MAX, None);
+
+/// One thread's part of a hit. Without a destructor, so that it can be looked at without asking whether it is still there.
+pub(crate) struct HotThread {
+    /// The scopes the thread is in.
+    pub context: Cell<Context>,
+    /// The keys of the ring used last, in whatever pool; [`NO_KEYS`] if there is none.
+    pub keys: Cell<&'static Keys>,
+    /// The thread's optimistic reads, unless it has to fence them itself.
+    pub reader: Reader,
+    /// That reader or another, once the thread has one.
+    pub registered: Cell<Option<ReaderRef>>,
+    /// The thread does not end.
+    pub may_register: Cell<bool>,
+    /// Guards and pins, by the slots of their pools: first of those without recorders, then of those with, which begin at
+    /// [`HOLDS_RECORDED`].
+    pub holds: [Cell<i32>; 2 * HOLDS_SLOTS],
+    /// The ring used last.
+    pub last_ring: Cell<PoolRing>,
+}
+
+/// Where counts of guards and pins that a recorder hears of begin, so that they are below 0 and the sign tells.
+pub(crate) const HOLDS_RECORDED: i32 = i32::MIN / 2;
+
+impl HotThread {
+    const_unless_loom! {
+        fn new(keys: &'static Keys) -> Self {
+            let mut holds = [const { Cell::new(0) }; 2 * HOLDS_SLOTS];
+            let mut slot = HOLDS_SLOTS;
+            while slot < holds.len() {
+                holds[slot] = Cell::new(HOLDS_RECORDED);
+                slot += 1;
+            }
+            Self {
+                context: Cell::new(Context::NONE),
+                keys: Cell::new(keys),
+                reader: Reader::unregistered(),
+                registered: Cell::new(None),
+                may_register: Cell::new(true),
+                holds,
+                last_ring: Cell::new(NO_RING),
+            }
+        }
+    }
+}
+
+/// Nobody's keys.
+#[cfg(not(bufpool_loom))]
+static NO_KEYS: Keys = Keys::new();
+
+#[cfg(not(bufpool_loom))]
+thread_local! {
+    static HOT: HotThread = const { HotThread::new(&NO_KEYS) };
+}
+
+#[cfg(not(bufpool_loom))]
+pub(crate) fn no_keys() -> &'static Keys {
+    &NO_KEYS
+}
+
+#[cfg(bufpool_loom)]
+thread_local! {
+    static HOT: HotThread = HotThread::new(no_keys());
+}
+
+#[cfg(bufpool_loom)]
+pub(crate) fn no_keys() -> &'static Keys {
+    Box::leak(Box::new(Keys::new()))
+}
+
+/// Lets `look` at the calling thread's part.
+#[inline(always)]
+pub(crate) fn hot<R>(look: impl FnOnce(&HotThread) -> R) -> R {
+    HOT.with(look)
+}

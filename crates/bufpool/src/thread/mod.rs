@@ -1,0 +1,4 @@
+//! What a thread keeps for itself.
+
+pub(crate) mod hot;
+pub(crate) mod scope;

@@ -1,0 +1,98 @@
+//! Frames of the pool that the clean reserve has for a while.
+//!
+//! Dirty victims leave as fast as the device takes them only if enough of them are in flight, and each in flight has a frame of the
+//! reserve. A reserve of that size would take a large part of a small pool whether anything is written or not. So it borrows: a miss
+//! that finds no free frame in the reserve, while writes are in flight, makes the pages that would leave next leave at once, with their
+//! frames. From then on the reserve has these frames too, and the pool's policies have as many fewer. That ends by itself: as soon as
+//! the reserve has more free frames than its own number, the rest goes back to the pool, where the next misses fill it without evicting
+//! anything. So a page leaves earlier than it had to by at most as many misses as frames are borrowed, and no page does where
+//! no dirty ones are evicted faster than they are written.
+//!
+//! A borrowed frame is a *spare* one of the directory like any other of the reserve. How many are borrowed changes under the policy lock,
+//! with the directory's state. A miss that finds all frames busy gets what is free of the borrowed ones first, and none are
+//! borrowed while it sleeps. When frames are borrowed, no account falls below its floor, and as many stay with the pool as
+//! floors and threads have a right to; a floor that is raised later counts from the next time on. Frames whose pages could not
+//! be written stay with the reserve until their file is reopened.
+
+use std::sync::atomic::Ordering;
+
+use bufpool_policies::TenantId;
+
+use crate::api::pool::PoolShared;
+use crate::memory::arena::FrameLease;
+use crate::policy::lock::PolicyState;
+use crate::write::writer::Departure;
+
+impl PoolShared {
+    /// Lets up to `most` pages leave ahead of their time, and writes the dirty ones in the background.
+    #[cold]
+    pub(crate) fn borrow_frames(&self, tenant: TenantId, most: usize) {
+        if self.reserve.may_borrow() == 0 || self.frame_waiters.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        let rules = self.claim_rules();
+        let mut victims = Vec::new();
+        {
+            let mut policy = self.policy.lock();
+            let unpromised = self.unpromised_frames(&policy).saturating_sub(self.reserve.borrowed() as u64);
+            let most = most.min(self.reserve.may_borrow()).min(unpromised as usize);
+            victims.extend((0..most).map_while(|_| policy.evict_next(tenant, &rules)));
+            self.reserve.borrow(victims.len());
+            // Whoever counts under the policy lock finds them borrowed and on their way.
+            self.write_back.leave(victims.len());
+        }
+        if victims.is_empty() {
+            return;
+        }
+        let mut departures = Vec::with_capacity(victims.len());
+        let mut free = Vec::new();
+        for latch in victims {
+            let frame = self.frames.get(latch.frame());
+            let is_dirty = frame.is_dirty();
+            if !is_dirty {
+                frame.vacate(latch.word().file().optimistic);
+            }
+            let (departing, lease) = latch.depart();
+            if is_dirty {
+                departures.push(Departure { departing, lease });
+            } else {
+                departing.finish();
+                free.push(lease);
+            }
+        }
+        self.write_back.enqueue_leaving(departures);
+        let clean = free.len();
+        self.give_back_to_reserve(free);
+        self.write_back.left(clean);
+    }
+
+    /// Frames that hold nothing any more, or copies that are not needed any more. Not under the policy lock.
+    pub(crate) fn give_back_to_reserve(&self, leases: impl IntoIterator<Item = FrameLease>) {
+        self.reserve.give_back(leases);
+        if self.reserve.has_surplus() {
+            self.repay_frames(self.reserve.frames());
+        }
+    }
+
+    /// Gives free borrowed frames back to the pool, as long as the reserve keeps `kept` that are free. True if there were any.
+    #[cold]
+    pub(crate) fn repay_frames(&self, kept: usize) -> bool {
+        let mut policy = self.policy.lock();
+        let repaid = self.reserve.repay(kept);
+        let any = !repaid.is_empty();
+        for lease in repaid {
+            policy.directory.release(lease.frame());
+            policy.free.put(lease);
+        }
+        drop(policy);
+        if any {
+            self.frame_may_be_free();
+        }
+        any
+    }
+
+    /// Frames that neither a floor nor a thread has a right to.
+    fn unpromised_frames(&self, policy: &PolicyState) -> u64 {
+        self.floors_limit().saturating_sub(policy.floors_frames())
+    }
+}

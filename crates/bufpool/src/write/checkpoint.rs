@@ -1,0 +1,355 @@
+//! Flush, checkpoint, and pages that leave by request.
+//!
+//! A flush writes what is dirty when it begins: pages dirtied later may or may not be written, and writers go on. Latches that
+//! are not free are waited for one at a time, after everything taken so far is written, so that a flush holds nothing while it waits
+//! and cannot be part of a deadlock; a thread that holds a latch may miss, evict and wait for frames meanwhile.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bufpool_policies::{FileId, PageId};
+
+use crate::access::hit::Limit;
+use crate::access::many::run_pages;
+use crate::api::file::{FileShared, Seized};
+use crate::api::pool::PoolShared;
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::Action;
+use crate::page::latch::{Departing, Patience, Refusal};
+use crate::write::drain::Drained;
+use crate::write::flush::{DirtyPage, Flush};
+use crate::write::page_out::{Taken, Via};
+
+/// Frames given back under one hold of the policy lock.
+const DROP_BATCH: usize = 1024;
+
+impl PoolShared {
+    /// Makes durable what is dirty now, in all files. Goes on after a failure, and returns the first.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        let files = self.open_files();
+        let mut outcome = self.write_dirty(&self.dirty_pages(None), "checkpoint");
+        for file in files {
+            // Whoever has closed a file meanwhile has made it durable, been told that it is not, or removed it.
+            let synced = match self.sync_file(&file, "checkpoint") {
+                Err(error) if error.kind() == ErrorKind::FileClosed => Ok(()),
+                synced => synced,
+            };
+            outcome = outcome.and(synced);
+        }
+        outcome
+    }
+
+    pub(crate) fn flush_file(&self, file: &Arc<FileShared>) -> Result<()> {
+        const OPERATION: &str = "flush file";
+        let written = self.write_dirty(&self.dirty_pages(Some(file.id)), OPERATION);
+        written.and(self.sync_file(file, OPERATION))
+    }
+
+    pub(crate) fn flush_page(&self, file: &Arc<FileShared>, number: u64) -> Result<()> {
+        const OPERATION: &str = "flush page";
+        self.write_dirty(&[(Arc::clone(file), number)], OPERATION)?;
+        self.sync_file(file, OPERATION)
+    }
+
+    /// Pages that are dirty now, of one file or of all, by file and number. None is overlooked: a dirty page stays in its frame until it
+    /// is written, departing or not.
+    fn dirty_pages(&self, only: Option<FileId>) -> Vec<DirtyPage> {
+        let dirty = self.frames.iter().filter(|(_, frame)| frame.is_dirty());
+        let mut pages: Vec<PageId> = dirty.filter_map(|(_, frame)| frame.page()).collect();
+        pages.retain(|page| only.is_none_or(|file| page.file() == file));
+        pages.sort_unstable();
+        pages.dedup();
+        let policy = self.policy.lock();
+        let with_file = |page: PageId| Some((Arc::clone(policy.file(page.file())?), page.number()));
+        pages.into_iter().filter_map(with_file).collect()
+    }
+
+    /// Writes pages sorted by file and number. Goes on after a failure, and returns the first.
+    fn write_dirty(&self, pages: &[DirtyPage], operation: &'static str) -> Result<()> {
+        // Departing pages too wait for the log, and we may wait for them.
+        let greatest =
+            self.frames.iter().filter(|(_, frame)| frame.is_dirty()).map(|(_, frame)| frame.page_lsn());
+        let mut outcome = self.advance_log(greatest.max().unwrap_or(0), operation);
+        let mut rest: Vec<&DirtyPage> = pages.iter().collect();
+        if rest.len() > 1 && self.reserve.frames() > 0 {
+            let (written, later) = Flush::new(self, operation).write(pages);
+            (outcome, rest) = (outcome.and(written), later);
+        }
+        if rest.len() > 1 {
+            let (written, later) = self.write_in_place(&rest, operation);
+            (outcome, rest) = (outcome.and(written), later);
+        }
+        for (file, number) in rest {
+            // A page that waits for a log which cannot be advanced is not worth waiting for.
+            let log_fails = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Log);
+            let patience = if log_fails { Patience::None } else { self.patience(Limit::Default) };
+            outcome = outcome.and(self.write_waiting(file, *number, patience, operation));
+        }
+        outcome
+    }
+
+    /// As [`Flush::write`], for pages that there is no frame to copy to: as many as are a transfer at a time, which are latched meanwhile.
+    fn write_in_place<'a>(
+        &self,
+        pages: &[&'a DirtyPage],
+        operation: &'static str,
+    ) -> (Result<()>, Vec<&'a DirtyPage>) {
+        let (mut outcome, mut later) = (Ok(()), Vec::new());
+        for chunk in pages.chunks(run_pages(self.page_bytes)) {
+            let mut batch = Vec::with_capacity(chunk.len());
+            for page @ (file, number) in chunk.iter().copied() {
+                if file.is_poisoned() {
+                    outcome = outcome.and_then(|()| Err(file.poisoned_error(operation).at_page(*number)));
+                    continue;
+                }
+                match self.take_for_write(file, *number, Patience::None, Via::Place) {
+                    Taken::Outgoing(page) => batch.push(page),
+                    Taken::Clean => {}
+                    Taken::InFlight | Taken::NoRoom | Taken::Refused(_) => later.push(page),
+                }
+            }
+            outcome = outcome.and(self.write_outgoing(batch, operation).1);
+        }
+        (outcome, later)
+    }
+
+    /// Writes one page, waiting for its latch and for a write in flight. Holds nothing else meanwhile.
+    fn write_waiting(
+        &self,
+        file: &Arc<FileShared>,
+        number: u64,
+        patience: Patience,
+        operation: &'static str,
+    ) -> Result<()> {
+        let mut via = Via::Copy;
+        while !file.is_poisoned() {
+            match self.take_for_write(file, number, patience, via) {
+                Taken::Clean => return Ok(()),
+                Taken::Outgoing(page) => return self.write_outgoing(vec![page], operation).1,
+                Taken::NoRoom => via = Via::Place,
+                Taken::InFlight => {
+                    let frame = file.table.get(number).and_then(|word| word.state().resident_frame());
+                    if let Some(frame) = frame {
+                        self.write_ends.wait(self.frames.get(frame));
+                    }
+                }
+                Taken::Refused(refusal) => return Err(self.refused(file, number, refusal, operation)),
+            }
+        }
+        Err(file.poisoned_error(operation).at_page(number))
+    }
+
+    /// Makes durable what was written to the file.
+    pub(crate) fn sync_file(&self, file: &Arc<FileShared>, operation: &'static str) -> Result<()> {
+        file.sync_with(operation, || {
+            let io = file.io(operation)?;
+            self.backend.run(&io, Action::Sync { all_metadata: false }).map_err(|error| {
+                self.counters.write_failures.fetch_add(1, Ordering::Relaxed);
+                file.poison(file.io_error(operation, error))
+            })
+        })
+    }
+
+    /// Drops seized pages unwritten. Returns how many of them were dirty.
+    pub(crate) fn drop_pages(&self, seized: Vec<Seized>) -> u64 {
+        let mut dirty = 0;
+        let mut seized = seized.into_iter().peekable();
+        while seized.peek().is_some() {
+            let mut departing = Vec::with_capacity(DROP_BATCH);
+            let mut unlisted = Vec::new();
+            let mut policy = self.policy.lock();
+            for Seized { number, latch } in seized.by_ref().take(DROP_BATCH) {
+                let page = PageId::in_file(latch.word().file().id, number);
+                let frame = latch.frame();
+                let entry = self.frames.get(frame);
+                dirty += u64::from(entry.mark_dropped());
+                entry.vacate(latch.word().file().optimistic);
+                let (word, lease) = latch.depart();
+                if policy.directory.page(frame) == Some(page) {
+                    policy.directory.discard(frame);
+                    policy.free.put(lease);
+                } else {
+                    // A victim that could not be written.
+                    unlisted.push(lease);
+                }
+                departing.push(word);
+            }
+            drop(policy);
+            self.give_back_to_reserve(unlisted);
+            // After the directory has let go of them: whoever finds them absent may bring them in again.
+            departing.into_iter().for_each(Departing::finish);
+        }
+        self.counters.dirty_frames.fetch_sub(dirty, Ordering::Relaxed);
+        self.frame_may_be_free();
+        dirty
+    }
+
+    /// Ends the identity of absent pages.
+    pub(crate) fn forget(&self, file: FileId, pages: Range<u64>) {
+        if !pages.is_empty() {
+            let range = PageId::in_file(file, pages.start)..=PageId::in_file(file, pages.end - 1);
+            self.policy.lock().directory.forget(&range);
+        }
+    }
+
+    /// Closes a file for good: `last_step` runs while it is drained, then its pages are dropped. If something fails the file is as before.
+    pub(crate) fn shut(
+        &self,
+        file: &Arc<FileShared>,
+        operation: &'static str,
+        last_step: impl FnOnce(&[Seized]) -> Result<()>,
+    ) -> Result<()> {
+        let drained = self.drain(file, 0, operation)?;
+        last_step(&drained.seized)?;
+        self.take_leave_of(drained);
+        Ok(())
+    }
+
+    /// The last of closing a file, which is decided.
+    fn take_leave_of(&self, drained: Drained<'_>) {
+        let file = drained.file;
+        file.gate.set_closed();
+        self.drop_pages(drained.seized);
+        self.forget(file.id, 0..1 << PageId::NUMBER_BITS);
+        // In this order: once the descriptor is closed, a new file may have this one's inode.
+        self.policy.lock().files[file.id.index()] = None;
+        file.take_io();
+        file.table.release(&self.page_table_budget);
+    }
+
+    pub(crate) fn close_file(&self, file: &Arc<FileShared>) -> Result<()> {
+        const OPERATION: &str = "close file";
+        let flushed = self.flush_file(file);
+        if flushed.is_err() && !file.is_poisoned() {
+            return flushed;
+        }
+        self.shut(file, OPERATION, |seized| {
+            if file.is_poisoned() { Ok(()) } else { self.flush_seized(file, seized, OPERATION) }
+        })?;
+        flushed
+    }
+
+    /// Writes the dirty ones of all pages of the file, and makes it durable. After a flush they are few.
+    fn flush_seized(&self, file: &Arc<FileShared>, seized: &[Seized], operation: &'static str) -> Result<()> {
+        for Seized { number, latch } in seized {
+            let entry = self.frames.get(latch.frame());
+            if entry.is_dirty() {
+                self.advance_log(entry.page_lsn(), operation)?;
+                self.write_page((file, *number, &latch.lease()))?;
+                self.mark_clean(entry, entry.mark());
+            }
+        }
+        self.sync_file(file, operation)
+    }
+
+    /// Closes all files, and `decided` says the pool closed under the policy lock once nothing can fail any more; or nothing has changed.
+    /// Says then whether all that was dirty is on the device. None if a file was opened or closed meanwhile, and nothing has changed either.
+    pub(crate) fn close_files(
+        &self,
+        operation: &'static str,
+        decided: impl FnOnce(),
+    ) -> Result<Option<Result<()>>> {
+        let files = self.open_files();
+        let mut flushed = Ok(());
+        let mut unflushed = Ok(());
+        for file in &files {
+            match self.flush_file(file) {
+                // Its dirty pages are lost, and there is nothing to be had by leaving it open.
+                Err(error) if file.is_poisoned() => flushed = flushed.and(Err(error)),
+                outcome => unflushed = unflushed.and(outcome),
+            }
+        }
+        if files.iter().any(|file| file.is_closed()) {
+            return Ok(None);
+        }
+        unflushed?;
+        let drained = match self.drain_all(&files, operation) {
+            Err(error) if error.kind() == ErrorKind::FileClosed => return Ok(None),
+            drained => drained?,
+        };
+        for Drained { file, seized, .. } in drained.iter().filter(|drained| !drained.file.is_poisoned()) {
+            self.flush_seized(file, seized, operation)?;
+        }
+        let policy = self.policy.lock();
+        // None of those that are drained can have been closed.
+        if policy.files.iter().flatten().count() != files.len() {
+            return Ok(None);
+        }
+        decided();
+        drop(policy);
+        drained.into_iter().for_each(|drained| self.take_leave_of(drained));
+        Ok(Some(flushed))
+    }
+
+    fn open_files(&self) -> Vec<Arc<FileShared>> {
+        self.policy.lock().files.iter().flatten().cloned().collect()
+    }
+
+    pub(crate) fn reopen_file(&self, file: &Arc<FileShared>) -> Result<u64> {
+        const OPERATION: &str = "reopen file";
+        let was_sound = !file.is_poisoned();
+        if was_sound {
+            self.flush_file(file)?;
+        }
+        let drained = self.drain(file, 0, OPERATION)?;
+        // Only a poisoned file has something to lose. Another thread may have reopened it just now, and written to it.
+        if was_sound || !file.is_poisoned() {
+            self.flush_seized(file, &drained.seized, OPERATION)?;
+        }
+        let pages = match self.open_again(file, OPERATION) {
+            Ok(pages) => pages,
+            Err(error) => {
+                self.take_leave_of(drained);
+                return Err(error);
+            }
+        };
+        let dirty = self.drop_pages(drained.seized);
+        let before = file.gate.pages();
+        file.gate.set_pages(pages);
+        self.forget(file.id, pages.min(before)..before);
+        file.heal();
+        Ok(dirty)
+    }
+
+    /// Takes the file as the device has it. Returns its number of pages.
+    fn open_again(&self, file: &FileShared, operation: &'static str) -> Result<u64> {
+        // A flush that has found nothing to write finds the old descriptor, or the new one.
+        let _no_sync = file.lock_sync();
+        if let Some((path, how)) = &file.path {
+            // The lock goes with the old descriptor, so there is no way back from here.
+            file.take_io();
+            let io = self
+                .backend
+                .open(path, how)
+                .map_err(|error| self.open_error(error, operation, &file.name))?;
+            file.set_io(io);
+        }
+        let io = file.io(operation)?;
+        // What a failed sync has left in the operating system's cache looks like the file, and may never reach it.
+        io.drop_cache().map_err(|error| Error::from_io(operation, error).in_file(&file.name))?;
+        self.check_file(&io, &file.name, operation)
+    }
+
+    pub(crate) fn refused(
+        &self,
+        file: &Arc<FileShared>,
+        number: u64,
+        refusal: Refusal,
+        operation: &'static str,
+    ) -> Error {
+        let (kind, message) = match refusal {
+            Refusal::Own => {
+                (ErrorKind::SelfDeadlock, "the calling thread holds a latch on this page itself".into())
+            }
+            Refusal::TimedOut => {
+                let limit = self.latch_wait.as_millis();
+                (
+                    ErrorKind::LatchTimeout,
+                    format!("the page was latched by others for longer than latch_wait_ms = {limit}"),
+                )
+            }
+        };
+        file.error(kind, operation, message).at_page(number)
+    }
+}

@@ -1,0 +1,169 @@
+//! All pages of a file in one hand, for what closes, removes, reopens or shortens it.
+//!
+//! Such an operation goes in three steps, and others see nothing of it before the third:
+//!
+//! 1. *Drain*: loads are held off ([`HoldOff`]), and all resident pages are latched exclusively, none of them pinned or being written.
+//!    [`Drained`] stands for that.
+//! 2. *Decide*: the I/O that may fail. If it does, [`Drained`] is dropped, and those who wait are served as if nothing had been tried.
+//! 3. *Publish*: the gate says what was decided, the pages leave, and then [`Drained`] is dropped. Those who wait look again.
+//!
+//! **Why this cannot deadlock.** A thread that holds a page, or a frame, may wait for another page of the same file. So a drain waits in
+//! *tries*: a page that is not to be had by the end of a try makes it give back everything, and rest for as long before the next one, while
+//! others have their pages. Tries become longer, since loads and writes in flight take their time, but no longer than a quarter of
+//! `latch_wait_ms`: whoever waits for a try outlasts it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::MutexGuard;
+
+use crate::api::file::{FileShared, OwnedWord, Seized};
+use crate::api::pool::PoolShared;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::gate::HoldOff;
+use crate::page::latch::{Refusal, acquire_resident_until, far_or_after, wait_until_free};
+use crate::page::word::Want;
+
+/// The length of the first try.
+const TRY_FIRST: Duration = Duration::from_millis(4);
+/// The longest try, as a part of `latch_wait_ms`.
+const TRIES_IN_WAIT: u32 = 4;
+
+/// A file of which nobody holds or loads a page, from one on, and whose length nobody else changes. Dropped, it is as it was, or as the
+/// gate says by then.
+pub(crate) struct Drained<'f> {
+    // Let go of in this order: whoever is let through the gate finds no page latched.
+    pub seized: Vec<Seized>,
+    _loads: HoldOff<'f>,
+    _length: MutexGuard<'f, ()>,
+    pub file: &'f Arc<FileShared>,
+}
+
+/// Why a try came to nothing.
+enum Obstacle<'f> {
+    /// Waiting is of no use.
+    Final(Error),
+    /// The page is latched, being loaded, or being written.
+    Page(OwnedWord),
+    /// Another operation has the file.
+    Operation(&'f FileShared),
+}
+
+impl PoolShared {
+    /// Drains a file of its pages from `from` on.
+    pub(crate) fn drain<'f>(
+        &self,
+        file: &'f Arc<FileShared>,
+        from: u64,
+        operation: &'static str,
+    ) -> Result<Drained<'f>> {
+        self.in_tries(operation, |until| self.try_drain(file, from, until, operation))
+    }
+
+    /// Drains files, in the order of their numbers, of all pages.
+    pub(crate) fn drain_all<'f>(
+        &self,
+        files: &'f [Arc<FileShared>],
+        operation: &'static str,
+    ) -> Result<Vec<Drained<'f>>> {
+        let all = |until| files.iter().map(|file| self.try_drain(file, 0, until, operation)).collect();
+        self.in_tries(operation, all)
+    }
+
+    /// Takes exclusive latches on all resident pages of a range, none of them pinned or being written. On failure none is held.
+    pub(crate) fn seize(
+        &self,
+        file: &Arc<FileShared>,
+        pages: Range<u64>,
+        operation: &'static str,
+    ) -> Result<Vec<Seized>> {
+        self.in_tries(operation, |until| self.try_seize(file, pages.clone(), until, operation))
+    }
+
+    /// Tries, and rests between tries, until one succeeds or `latch_wait_ms` is over.
+    fn in_tries<'f, T>(
+        &self,
+        operation: &'static str,
+        attempt: impl Fn(Instant) -> Result<T, Obstacle<'f>>,
+    ) -> Result<T> {
+        let end = far_or_after(self.latch_wait);
+        let longest = self.latch_wait / TRIES_IN_WAIT;
+        let mut length = TRY_FIRST.min(longest);
+        loop {
+            let obstacle = match attempt(end.min(Instant::now() + length)) {
+                Ok(gained) => return Ok(gained),
+                Err(Obstacle::Final(error)) => return Err(error),
+                Err(obstacle) => obstacle,
+            };
+            let now = Instant::now();
+            if now >= end {
+                return Err(self.obstacle_error(obstacle, operation));
+            }
+            let rest = end.min(now + length);
+            match obstacle {
+                Obstacle::Page(word) => wait_until_free(&word, rest),
+                Obstacle::Operation(file) => file.wait_for_operation(rest),
+                Obstacle::Final(_) => unreachable!("returned above"),
+            }
+            length = (2 * length).min(longest);
+        }
+    }
+
+    fn try_drain<'f>(
+        &self,
+        file: &'f Arc<FileShared>,
+        from: u64,
+        until: Instant,
+        operation: &'static str,
+    ) -> Result<Drained<'f>, Obstacle<'f>> {
+        let length = file.try_lock_length(until).ok_or(Obstacle::Operation(file))?;
+        // Another operation may have closed it before this one had its turn.
+        file.check_open(operation).map_err(Obstacle::Final)?;
+        let loads = file.gate.hold_off_loads(from);
+        let seized = self.try_seize(file, from..u64::MAX, until, operation)?;
+        Ok(Drained { seized, _loads: loads, _length: length, file })
+    }
+
+    fn try_seize<'f>(
+        &self,
+        file: &Arc<FileShared>,
+        pages: Range<u64>,
+        until: Instant,
+        operation: &'static str,
+    ) -> Result<Vec<Seized>, Obstacle<'f>> {
+        let mut seized = Vec::new();
+        for (number, _) in
+            file.table.words(pages.start, pages.end).filter(|(_, word)| !word.state().is_absent())
+        {
+            let word = OwnedWord::new(Arc::clone(file), number);
+            let latch = match acquire_resident_until(word.clone(), Want::Exclusive, until) {
+                Ok(Some(latch)) => latch,
+                Ok(None) => continue,
+                Err(Refusal::TimedOut) => return Err(Obstacle::Page(word)),
+                Err(Refusal::Own) => {
+                    return Err(Obstacle::Final(self.refused(file, number, Refusal::Own, operation)));
+                }
+            };
+            let entry = self.frames.get(latch.frame());
+            if entry.pins() > 0 {
+                let error = file.error(ErrorKind::PageBusy, operation, "the page is pinned").at_page(number);
+                return Err(Obstacle::Final(error));
+            }
+            if !self.write_ends.wait_until(entry, until) {
+                return Err(Obstacle::Page(word));
+            }
+            seized.push(Seized { number, latch });
+        }
+        Ok(seized)
+    }
+
+    /// The error of an operation that has tried long enough.
+    fn obstacle_error(&self, obstacle: Obstacle<'_>, operation: &'static str) -> Error {
+        match obstacle {
+            Obstacle::Final(error) => error,
+            Obstacle::Page(word) => self.refused(word.file(), word.number(), Refusal::TimedOut, operation),
+            Obstacle::Operation(file) => file.busy_error(operation, self.latch_wait),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! A page goes out: written by a miss, a flush, a checkpoint or the background writer.
+
+pub(crate) mod borrowed;
+pub(crate) mod checkpoint;
+pub(crate) mod drain;
+pub(crate) mod flush;
+pub(crate) mod page_out;
+pub(crate) mod window;
+pub(crate) mod writer;

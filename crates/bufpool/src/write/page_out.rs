@@ -1,0 +1,348 @@
+//! One page, or a batch of pages, to its file: taken under a latch, written from where it stays unchanged, marked clean.
+//!
+//! A mark counter tells what a write has made clean (see [`frame`](crate::memory::frame)): a change that arrives while the copy is on its way
+//! keeps the page dirty. The first failed write poisons the page's file: nothing of it is written any more, and nothing marked clean.
+//!
+//! Hooks work on copies, of pages that leave or are written from their frames in one of the [`HookBuffers`](crate::memory::reserve::HookBuffers): what
+//! they do, and whether the write succeeds, changes nothing of what readers see.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bufpool_policies::FrameId;
+
+use crate::api::file::{FileShared, OwnedWord};
+use crate::api::pool::PoolShared;
+use crate::error::{Error, Result};
+use crate::io::{Buffers, IoError};
+use crate::memory::arena::{FrameLease, WriteFrom};
+use crate::memory::frame::{Frame, Mark};
+use crate::page::latch::{FrameView, Latch, Patience, Refusal, acquire_resident};
+use crate::page::readers;
+use crate::page::word::Want;
+use crate::sys;
+
+/// What errors of writes call it, whoever writes.
+pub(crate) const OPERATION: &str = "write page";
+
+/// A page about to be written, and where from.
+pub(crate) struct Outgoing {
+    pub file: Arc<FileShared>,
+    pub number: u64,
+    /// The page is not written before the log is durable up to here.
+    pub page_lsn: u64,
+    pub seen: Seen,
+    source: Source,
+}
+
+/// A page as it was when it was taken to be written; it stays in its frame, which is marked as being written.
+pub(crate) struct Seen {
+    frame: FrameId,
+    mark: Mark,
+    /// Where the log ended: no later change was logged before.
+    log_end: u64,
+}
+
+enum Source {
+    /// A copy in the reserve.
+    Copy(FrameLease),
+    /// The page's own frame, latched shared.
+    Latched(Latch<OwnedWord>),
+}
+
+/// What there is to do for a page that should be written.
+pub(crate) enum Taken {
+    /// To be written; the page's frame is marked as being written.
+    Outgoing(Outgoing),
+    /// Nothing: absent, or clean.
+    Clean,
+    /// Another write of the page is in flight.
+    InFlight,
+    /// No reserve frame is free for a copy.
+    NoRoom,
+    /// Latched by others for too long, or by the caller itself.
+    Refused(Refusal),
+}
+
+/// Where a page is written from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// A copy in the reserve, from what lies above its low mark.
+    Copy,
+    /// Its own frame, whose latch is held until it is written.
+    Place,
+}
+
+/// One page of a batch: file, number, and bytes that nobody changes meanwhile.
+pub(crate) type PageBytes<'a> = (&'a Arc<FileShared>, u64, &'a FrameLease);
+
+impl PoolShared {
+    /// Latches a page shared and prepares it for writing.
+    pub(crate) fn take_for_write(
+        &self,
+        file: &Arc<FileShared>,
+        number: u64,
+        patience: Patience,
+        via: Via,
+    ) -> Taken {
+        if file.table.get(number).is_none() {
+            return Taken::Clean;
+        }
+        let word = OwnedWord::new(Arc::clone(file), number);
+        let latch = match acquire_resident(word, Want::Shared, patience) {
+            Ok(Some(latch)) => latch,
+            Ok(None) => return Taken::Clean,
+            Err(refusal) => return Taken::Refused(refusal),
+        };
+        let frame = latch.frame();
+        let entry = self.frames.get(frame);
+        if !entry.is_dirty() {
+            return Taken::Clean;
+        }
+        if entry.is_writing() {
+            return Taken::InFlight;
+        }
+        let copy = match via {
+            Via::Place => None,
+            Via::Copy => match self.take_copy_frame() {
+                None => return Taken::NoRoom,
+                copy => copy,
+            },
+        };
+        if !entry.begin_write() {
+            self.give_back_to_reserve(copy);
+            return Taken::InFlight;
+        }
+        if !entry.is_dirty() {
+            // Another write ended between the two looks.
+            entry.end_write();
+            self.write_ends.announce();
+            self.give_back_to_reserve(copy);
+            return Taken::Clean;
+        }
+        let (mark, page_lsn, log_end) = (entry.mark(), entry.page_lsn(), self.log.end());
+        let source = match copy {
+            Some(mut copy) => {
+                let (to, from) = (self.arena.bytes_mut(&mut copy), latch.bytes(&self.arena));
+                // Hooks are the next to look at it, otherwise nobody but the device, or the kernel where files are buffered.
+                if self.hooks.is_some() {
+                    to.copy_from_slice(from);
+                } else {
+                    sys::copy_uncached(to, from);
+                }
+                drop(latch);
+                Source::Copy(copy)
+            }
+            None => Source::Latched(latch),
+        };
+        let file = Arc::clone(file);
+        Taken::Outgoing(Outgoing { file, number, page_lsn, seen: Seen { frame, mark, log_end }, source })
+    }
+
+    /// A frame of the reserve for a copy of a page that stays. None if none can be had without waiting.
+    fn take_copy_frame(&self) -> Option<FrameLease> {
+        let copy = self.reserve.take_spare()?;
+        let frame = self.frames.get(copy.frame());
+        if frame.may_have_readers() {
+            if readers::wait_for_all(Duration::ZERO).is_err() {
+                self.give_back_to_reserve([copy]);
+                return None;
+            }
+            frame.readers_left();
+        }
+        Some(copy)
+    }
+
+    /// Writes pages sorted by file and number, and waits. Returns how many were written, and the first failure: what could not
+    /// be written stays dirty, because of its file, which is poisoned then, or because of the log.
+    pub(crate) fn write_outgoing(
+        &self,
+        mut batch: Vec<Outgoing>,
+        operation: &'static str,
+    ) -> (usize, Result<()>) {
+        let greatest = batch.iter().map(|page| page.page_lsn).max().unwrap_or(0);
+        let mut outcome = self.advance_log(greatest, operation);
+        if outcome.is_err() {
+            let durable = self.log.durable();
+            let held_up = batch.extract_if(.., |page| page.page_lsn > durable);
+            held_up.for_each(|page| self.end_write(page));
+        }
+        let views: Vec<_> = batch.iter().map(|page| page.source.view()).collect();
+        let pages = batch.iter().zip(&views).map(|(page, view)| (&page.file, page.number, view.lease()));
+        let results = self.write_pages(&pages.collect::<Vec<_>>());
+        drop(views);
+        let mut written = 0;
+        for (page, result) in batch.into_iter().zip(results) {
+            match result {
+                Ok(()) => {
+                    self.note_written(&page.seen);
+                    written += 1;
+                }
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+            self.end_write(page);
+        }
+        self.write_ends.announce();
+        self.frame_may_be_free();
+        (written, outcome)
+    }
+
+    /// A page that stays in memory is in its file as it was seen.
+    pub(crate) fn note_written(&self, seen: &Seen) {
+        let entry = self.frames.get(seen.frame);
+        if !self.mark_clean(entry, seen.mark) && self.log.is_some() {
+            // Changed since it was copied, so after this.
+            entry.set_rec_lsn(seen.log_end);
+        }
+    }
+
+    /// Its write is over, or is not made. To be announced.
+    pub(crate) fn end_write(&self, page: Outgoing) {
+        self.end_write_of(&page.seen);
+        if let Source::Copy(copy) = page.source {
+            self.give_back_to_reserve([copy]);
+        }
+    }
+
+    /// As [`end_write`](Self::end_write), for a page whose copy is given back otherwise.
+    pub(crate) fn end_write_of(&self, seen: &Seen) {
+        self.frames.get(seen.frame).end_write();
+    }
+
+    /// The page's contents as of `mark` are in its file. True if that makes it clean.
+    pub(crate) fn mark_clean(&self, entry: &Frame, mark: Mark) -> bool {
+        let clean = entry.mark_written(mark);
+        if clean {
+            self.counters.dirty_frames.fetch_sub(1, Ordering::Relaxed);
+        }
+        clean
+    }
+
+    /// Writes one page and waits.
+    pub(crate) fn write_page(&self, page: PageBytes<'_>) -> Result<()> {
+        self.write_pages(&[page]).pop().expect("one result a page")
+    }
+
+    /// Writes pages sorted by file and number, neighbours together, and waits. Says of each whether it is in its file now.
+    pub(crate) fn write_pages(&self, pages: &[PageBytes<'_>]) -> Vec<Result<()>> {
+        if self.hooks.is_none() {
+            return self.write_unprepared(pages);
+        }
+        let mut results = Vec::with_capacity(pages.len());
+        while let Some(rest) = pages.get(results.len()..).filter(|rest| !rest.is_empty()) {
+            let buffers = self.prepare(rest);
+            let prepared =
+                rest.iter().zip(&buffers).map(|((file, number, _), buffer)| (*file, *number, buffer));
+            results.extend(self.write_unprepared(&prepared.collect::<Vec<_>>()));
+            self.hook_buffers.give_back(buffers);
+        }
+        results
+    }
+
+    /// What hooks make of the first of the pages (at least one; not none) for their files, as many as there are buffers for.
+    pub(crate) fn prepare(&self, pages: &[PageBytes<'_>]) -> Vec<FrameLease> {
+        let mut buffers = self.hook_buffers.take(pages.len());
+        for ((file, number, lease), buffer) in pages.iter().zip(&mut buffers) {
+            let bytes = self.arena.bytes_mut(buffer);
+            bytes.copy_from_slice(self.arena.bytes(lease));
+            self.prepare_for_write(file, *number, bytes);
+        }
+        buffers
+    }
+
+    fn write_unprepared(&self, pages: &[PageBytes<'_>]) -> Vec<Result<()>> {
+        let ios: Vec<_> = pages.iter().map(|(file, number, _)| file.io_for_write(*number)).collect();
+        let mut writes: Vec<WriteFrom<'_>> = Vec::new();
+        // The index of the first page of each write.
+        let mut firsts = Vec::new();
+        for (index, ((_, number, lease), io)) in pages.iter().zip(&ios).enumerate() {
+            let Ok(io) = io else { continue };
+            match writes.last_mut() {
+                Some(last)
+                    if Arc::ptr_eq(last.file, io)
+                        && last.number + last.frames.len() as u64 == *number
+                        && last.frames.len() < Buffers::PIECES_MAX =>
+                {
+                    last.frames.push(lease);
+                }
+                _ => {
+                    writes.push(WriteFrom { file: io, number: *number, frames: vec![lease] });
+                    firsts.push(index);
+                }
+            }
+        }
+        let mut failures = Vec::new();
+        if !writes.is_empty() {
+            for (write, error) in self.write_all(&writes) {
+                let (first, count) = (firsts[write as usize], writes[write as usize].frames.len());
+                failures
+                    .push((first..first + count, self.write_failed(pages[first].0, pages[first].1, error)));
+            }
+        }
+        drop(writes);
+        let mut results: Vec<_> = ios.into_iter().map(|io| io.map(drop)).collect();
+        for (failed, error) in failures {
+            results[failed].fill_with(|| Err(error.duplicate()));
+        }
+        let written = pages.iter().zip(&results).filter(|(_, result)| result.is_ok());
+        written.for_each(|((file, ..), _)| self.count_written(file, 1));
+        results
+    }
+
+    /// Pages of the file were written; to be called before they are let go of.
+    pub(crate) fn count_written(&self, file: &FileShared, pages: usize) {
+        file.set_unsynced();
+        self.counters.writes.fetch_add(pages as u64, Ordering::Relaxed);
+    }
+
+    /// One write goes the short way, without a group.
+    fn write_all(&self, writes: &[WriteFrom<'_>]) -> Vec<(u64, IoError)> {
+        match writes {
+            [WriteFrom { file, number, frames }] if frames.len() == 1 => {
+                let written = self.arena.write(&*self.backend, file, *number, frames[0]);
+                written.err().map(|error| (0, error)).into_iter().collect()
+            }
+            many => self.arena.write_all(&*self.backend, many),
+        }
+    }
+
+    pub(crate) fn write_failed(&self, file: &FileShared, number: u64, error: IoError) -> Error {
+        self.counters.write_failures.fetch_add(1, Ordering::Relaxed);
+        file.poison(file.io_error(OPERATION, error).at_page(number))
+    }
+}
+
+/// A lease to read from, owned or lent by a latch.
+enum View<'a> {
+    Copy(&'a FrameLease),
+    Latched(FrameView<'a>),
+}
+
+impl View<'_> {
+    fn lease(&self) -> &FrameLease {
+        match self {
+            Self::Copy(lease) => lease,
+            Self::Latched(view) => view,
+        }
+    }
+}
+
+impl Outgoing {
+    /// What is to be done when it is written, and the copy to write. Only for a page that was taken [`Via::Copy`].
+    pub(crate) fn into_copy(self) -> (Seen, FrameLease) {
+        match self.source {
+            Source::Copy(copy) => (self.seen, copy),
+            Source::Latched(_) => unreachable!("it was taken by way of a copy"),
+        }
+    }
+}
+
+impl Source {
+    fn view(&self) -> View<'_> {
+        match self {
+            Self::Copy(lease) => View::Copy(lease),
+            Self::Latched(latch) => View::Latched(latch.lease()),
+        }
+    }
+}

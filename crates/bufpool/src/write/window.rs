@@ -1,0 +1,290 @@
+//! Runs of pages in flight to their files: what the background writer and [flushes](crate::write::flush) keep the device busy with.
+//!
+//! A run is neighbouring pages of a file in frames that count to the clean reserve: copies of pages that stay in memory, and dirty
+//! victims on their way out. When it is written its pages are marked clean and its frames given back at once, while the next run is
+//! gathered. So the device has work as long as there are dirty pages. The reserve bounds what is in flight, since every page in flight has a
+//! frame of it.
+//!
+//! Nobody waits for the background writer's runs: their completions, in the writer or a thread of the backend, see to all that, and a miss
+//! that needs a reserve frame waits for the nearest of them. Runs of a flush come back to it.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use crate::access::many::run_pages;
+use crate::api::file::{FileShared, OwnedWord};
+use crate::api::pool::PoolShared;
+use crate::error::Result;
+use crate::io::{IoError, Lane, Request};
+use crate::load::prefetch::let_go;
+use crate::memory::arena::FrameLease;
+use crate::page::latch::Departing;
+use crate::write::flush::Returns;
+use crate::write::page_out::{Outgoing, Seen};
+use crate::write::writer::Departure;
+
+/// Runs that are handed to the backend together: of what a thread submits at once the kernel's block layer joins neighbours into one
+/// request of the device, which in many drivers has room for 254 pieces of memory, and of ours for three runs of 64.
+pub(crate) const RUNS_TOGETHER: usize = 3;
+
+/// What becomes of a page when it is in its file.
+pub(crate) enum Fate {
+    /// It stays in its frame, clean unless it was changed since it was copied.
+    Stays(Seen),
+    /// It leaves. If it could not be written it stays, outside the directory.
+    Departs(Departing<OwnedWord>),
+}
+
+/// Neighbouring pages of a file, and the frames of the reserve that they are written from.
+pub(crate) struct Run {
+    file: Arc<FileShared>,
+    first: u64,
+    fates: Vec<Fate>,
+    leases: Vec<FrameLease>,
+}
+
+impl Run {
+    fn is_continued_by(&self, file: &Arc<FileShared>, number: u64, page_bytes: usize) -> bool {
+        Arc::ptr_eq(&self.file, file)
+            && self.first + self.fates.len() as u64 == number
+            && self.fates.len() < run_pages(page_bytes)
+    }
+
+    /// Pages that stay, and were prepared one by one, or pages that leave: no launch has both.
+    fn stays(&self) -> bool {
+        let stays = matches!(self.fates[0], Fate::Stays(_));
+        debug_assert!(self.fates.iter().all(|fate| matches!(fate, Fate::Stays(_)) == stays));
+        stays
+    }
+
+    fn split_off(&mut self, at: usize) -> Self {
+        Self {
+            file: Arc::clone(&self.file),
+            first: self.first + at as u64,
+            fates: self.fates.split_off(at),
+            leases: self.leases.split_off(at),
+        }
+    }
+}
+
+/// Who sees to a run that is over.
+#[derive(Clone)]
+enum Owner {
+    /// Whichever thread the completion is called in. Whoever started it holds the pool until it has seen the end.
+    Pool(Weak<PoolShared>),
+    /// The flush that waits for it.
+    Flush(Arc<Returns>),
+}
+
+/// Gathers pages, in the order of their files, into runs and hands them to the backend; the rest when it is dropped.
+pub(crate) struct Launch<'p> {
+    pool: &'p PoolShared,
+    lane: Option<&'p mut (dyn Lane + 'static)>,
+    owner: Owner,
+    run: Option<Run>,
+    requests: Vec<Request>,
+}
+
+impl<'p> Launch<'p> {
+    /// Into `lane`, if there is one. Pages that leave go into none with hooks, whose buffers have to come back while the caller waits for
+    /// more.
+    pub fn new(pool: &'p PoolShared, lane: Option<&'p mut (dyn Lane + 'static)>) -> Self {
+        Self::with_owner(pool, lane, Owner::Pool(pool.me.clone()))
+    }
+
+    /// As [`new`](Self::new); the runs come back to `returns`.
+    pub fn for_flush(
+        pool: &'p PoolShared,
+        lane: Option<&'p mut (dyn Lane + 'static)>,
+        returns: &Arc<Returns>,
+    ) -> Self {
+        Self::with_owner(pool, lane, Owner::Flush(Arc::clone(returns)))
+    }
+
+    fn with_owner(pool: &'p PoolShared, lane: Option<&'p mut (dyn Lane + 'static)>, owner: Owner) -> Self {
+        Self { pool, lane, owner, run: None, requests: Vec::new() }
+    }
+
+    /// One more page that stays, whose log records are durable. It was taken by way of a copy, which nobody else looks at, so that hooks
+    /// may prepare it where it is.
+    pub fn push_outgoing(&mut self, page: Outgoing) {
+        let (file, number) = (Arc::clone(&page.file), page.number);
+        let (seen, mut copy) = page.into_copy();
+        self.pool.prepare_for_write(&file, number, self.pool.arena.bytes_mut(&mut copy));
+        let run = self.run_at(&file, number);
+        run.fates.push(Fate::Stays(seen));
+        run.leases.push(copy);
+    }
+
+    /// One more page that leaves, whose log records are durable.
+    pub fn push_departure(&mut self, departure: Departure) {
+        debug_assert!(self.lane.is_none() || self.pool.hooks.is_none());
+        let Departure { departing, lease } = departure;
+        let run = self.run_at(departing.word().file(), departing.word().number());
+        run.fates.push(Fate::Departs(departing));
+        run.leases.push(lease);
+    }
+
+    /// The run that page `number` continues, or begins.
+    fn run_at(&mut self, file: &Arc<FileShared>, number: u64) -> &mut Run {
+        if !self.run.as_ref().is_some_and(|run| run.is_continued_by(file, number, self.pool.page_bytes)) {
+            self.end_run();
+        }
+        self.run.get_or_insert_with(|| Run {
+            file: Arc::clone(file),
+            first: number,
+            fates: Vec::new(),
+            leases: Vec::new(),
+        })
+    }
+
+    /// Whatever was gathered is on its way.
+    pub fn go(&mut self) {
+        self.end_run();
+        self.submit();
+    }
+
+    fn submit(&mut self) {
+        match &mut self.lane {
+            Some(lane) => lane.submit(&mut self.requests),
+            None => self.pool.backend.submit(&mut self.requests),
+        }
+    }
+
+    fn end_run(&mut self) {
+        let Some(mut run) = self.run.take() else { return };
+        if self.pool.hooks.is_none() || run.stays() {
+            return self.launch(run, None);
+        }
+        while !run.fates.is_empty() {
+            // What waits here holds buffers too.
+            self.submit();
+            let pages = run.leases.iter().zip(run.first..).map(|(lease, number)| (&run.file, number, lease));
+            let prepared = self.pool.prepare(&pages.collect::<Vec<_>>());
+            let later = run.split_off(prepared.len());
+            self.launch(run, Some(prepared));
+            run = later;
+        }
+    }
+
+    /// `prepared` is what hooks have made of the pages for the file.
+    fn launch(&mut self, run: Run, prepared: Option<Vec<FrameLease>>) {
+        let io = match run.file.io_for_write(run.first) {
+            Ok(io) => io,
+            Err(error) => {
+                prepared.into_iter().for_each(|buffers| self.pool.hook_buffers.give_back(buffers));
+                self.pool.end_run(run, false);
+                if let Owner::Flush(returns) = &self.owner {
+                    returns.refuse(error);
+                }
+                return;
+            }
+        };
+        let is_alone = self.owner.begin(self.pool, run.fates.len());
+        let owner = self.owner.clone();
+        let Run { file, first, fates, leases } = run;
+        let (source, kept) = match prepared {
+            None => (leases, None),
+            Some(prepared) => (prepared, Some((leases, Arc::clone(&self.pool.hook_buffers)))),
+        };
+        let request = self.pool.arena.drain_request(io, first, source, move |source, result| {
+            let leases = match kept {
+                None => source,
+                Some((kept, hook_buffers)) => {
+                    hook_buffers.give_back(source);
+                    kept
+                }
+            };
+            owner.end(Run { file, first, fates, leases }, result);
+        });
+        self.requests.push(request);
+        // A device with nothing to do does not wait for more.
+        if is_alone || self.requests.len() >= RUNS_TOGETHER {
+            self.submit();
+        }
+    }
+}
+
+impl Drop for Launch<'_> {
+    fn drop(&mut self) {
+        self.go();
+    }
+}
+
+impl Owner {
+    /// So many pages are about to be handed to the backend. True if nothing else of this owner is in flight.
+    fn begin(&self, pool: &PoolShared, pages: usize) -> bool {
+        match self {
+            Self::Pool(_) => pool.write_back.begin(pages),
+            Self::Flush(returns) => returns.expect(),
+        }
+    }
+
+    /// The transfer is over. Runs in a thread of the backend, or in the one that has the lane.
+    fn end(self, run: Run, result: std::result::Result<(), IoError>) {
+        match self {
+            Self::Pool(pool) => {
+                let Some(pool) = pool.upgrade() else { return };
+                let count = run.fates.len();
+                // The file remembers a failure.
+                let _ = pool.complete_run(run, result);
+                pool.write_back.end(count);
+                let_go(pool);
+            }
+            Self::Flush(returns) => returns.give_back(run, result),
+        }
+    }
+}
+
+impl PoolShared {
+    /// The transfer is over: its pages are clean, or their file is poisoned.
+    pub(crate) fn complete_run(&self, run: Run, result: std::result::Result<(), IoError>) -> Result<()> {
+        let outcome = match result {
+            Ok(()) => {
+                self.count_written(&run.file, run.fates.len());
+                Ok(())
+            }
+            Err(error) => Err(self.write_failed(&run.file, run.first, error)),
+        };
+        self.end_run(run, outcome.is_ok());
+        outcome
+    }
+
+    /// The pages are in their file, or stay dirty.
+    fn end_run(&self, run: Run, is_written: bool) {
+        let mut free = Vec::with_capacity(run.leases.len());
+        let mut departed = Vec::with_capacity(run.leases.len());
+        let mut left = 0;
+        for (fate, lease) in run.fates.into_iter().zip(run.leases) {
+            match fate {
+                Fate::Stays(seen) => {
+                    if is_written {
+                        self.note_written(&seen);
+                    }
+                    self.end_write_of(&seen);
+                    free.push(lease);
+                }
+                Fate::Departs(departing) if is_written => {
+                    self.leave(&departing, &lease);
+                    free.push(lease);
+                    departed.push(departing);
+                    left += 1;
+                }
+                Fate::Departs(departing) => {
+                    departing.restore(lease);
+                    left += 1;
+                }
+            }
+        }
+        self.counters.dirty_frames.fetch_sub(departed.len() as u64, Ordering::Relaxed);
+        // The frames first: whoever waits for a page may need one.
+        self.give_back_to_reserve(free);
+        // As long as they count as leaving a miss may hope for their frames.
+        if left > 0 {
+            self.write_back.left(left);
+        }
+        departed.into_iter().for_each(Departing::finish);
+        self.write_ends.announce();
+        self.frame_may_be_free();
+    }
+}
