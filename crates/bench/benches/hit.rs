@@ -1,14 +1,15 @@
 //! What does a hit cost, and what is each part of it?
 //!
-//! `cargo bench -p bufpool-bench --bench hit` prints the bars' ratios: medians of 7 alternating rounds of 2^20 visits to 64 Ki
-//! resident pages of 4 KiB, drawn from a Zipf distribution (0.99), in processor time of the visiting thread. With `--features
-//! peers` it knows quick_cache, too. Then criterion measures each contender by itself, in elapsed time. Arguments behind `--` choose:
+//! `cargo bench -p bufpool-bench --bench hit` prints the bars' ratios: medians of 7 alternating rounds of
+//! 2^20 visits to 64 Ki resident pages of 4 KiB, drawn from a Zipf distribution (0.99), in processor time of
+//! the visiting thread. With `--features peers` it knows quick_cache, too. Then criterion measures each
+//! contender by itself, in elapsed time. Arguments behind `--` choose:
 //!
 //! * names of contenders: only these;
 //! * `one-page`: only the part in which two threads visit one page;
-//! * `instructions`: how many instructions, loads and stores a visit takes, counted by callgrind (valgrind has to be installed; a
-//!   minute): the bench starts itself twice for each contender, with `visits=N` and one name, which visits N of a thousand pages once, and
-//!   divides the difference.
+//! * `instructions`: how many instructions, loads and stores a visit takes, counted by callgrind (valgrind has
+//!   to be installed; a minute): the bench starts itself twice for each contender, with `visits=N` and one name,
+//!   which visits N of a thousand pages once, and divides the difference.
 
 use std::path::Path;
 use std::process::Command;
@@ -65,7 +66,8 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same visits as criterion measures them, one contender after the other, for comparisons with earlier runs.
+/// The same visits as criterion measures them, one contender after the other, for comparisons with earlier
+/// runs.
 fn with_criterion(contenders: &[&dyn Contender]) {
     let visits = zipf_visits(PAGES, VISITS, 1);
     let mut criterion = Criterion::default().configure_from_args();

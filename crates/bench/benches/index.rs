@@ -1,4 +1,5 @@
-//! What do lookups and range scans through an index cost, under LRU and under LRU-SP with the papers' directives?
+//! What do lookups and range scans through an index cost, under LRU and under LRU-SP with the papers'
+//! directives?
 
 mod common;
 

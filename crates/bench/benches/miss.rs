@@ -1,5 +1,5 @@
-//! A miss through the pool beside a read of a bare io_uring loop, at four depths. An element is a page of 4 KiB; the file is
-//! larger than the pool many times over, and read with direct I/O.
+//! A miss through the pool beside a read of a bare io_uring loop, at four depths. An element is a page of 4
+//! KiB; the file is larger than the pool many times over, and read with direct I/O.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 

@@ -1,5 +1,5 @@
-//! What does a cold sequential scan cost, page by page with read-ahead, and with a bare loop? `bufbench scan` prints the
-//! ratio of the two in one run.
+//! What does a cold sequential scan cost, page by page with read-ahead, and with a bare loop? `bufbench scan`
+//! prints the ratio of the two in one run.
 
 use std::time::Duration;
 

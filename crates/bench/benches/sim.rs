@@ -1,14 +1,15 @@
 //! How many accesses a second does the simulator play, on one core?
 //!
-//! `oltp` is the trace OLTP of the shared traces (`BUFPOOL_TRACES`, default `../shared/traces`), ten times over; without it,
-//! a Zipf stream takes its place. `resident` is a loop that fits: hits only, all metadata in the processor's caches.
+//! `oltp` is the trace OLTP of the shared traces (`BUFPOOL_TRACES`, default `../shared/traces`), ten times
+//! over; without it, a Zipf stream takes its place. `resident` is a loop that fits: hits only, all metadata
+//! in the processor's caches.
 
 #![expect(missing_docs, reason = "criterion_group! makes a function without any")]
 
 use std::path::{Path, PathBuf};
 
 use bufpool_bench::simulate::{NextUses, Policy, Setup, simulate};
-use bufpool_bench::streams::{Advice, Settings, find};
+use bufpool_bench::streams::{self, Advice};
 use bufpool_bench::trace::{Item, Reader, Trace};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use indicatif::ProgressBar;
@@ -26,10 +27,7 @@ fn items_of(path: &Path) -> Vec<Item> {
 }
 
 fn stream(name: &str, set: &[&str]) -> Vec<Item> {
-    let stream = find(name).expect("a known stream");
-    let mut settings = Settings::of(stream);
-    set.iter().for_each(|assignment| settings.set(assignment).expect("a valid setting"));
-    stream.items(&settings, Advice::None, 1)
+    streams::items(name, set, Advice::None, 1)
 }
 
 fn oltp() -> Trace {

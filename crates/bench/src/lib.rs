@@ -17,9 +17,10 @@
 //! | [`simulate`] | the simulator: traces against policies |
 //! | [`streams`] | synthetic traces |
 //! | [`trace`] | formats of traces, read and written; the recording of a live run |
+//! | [`rounds`] | alternating rounds, and their median and spread |
 //! | [`output`] | tables, charts, the HTML page, bars of progress |
-//! | [`machine`] | what the machine is and gives: its description, the bare loop, processor time, data files |
-//! | [`rounds`], [`parallel`], [`random`] | measuring in alternating rounds, tasks on threads, seeded random numbers |
+//! | [`machine`] | the machine by itself: description, bare loop, processor time, data files |
+//! | [`parallel`], [`random`] | tasks on threads, seeded random numbers |
 
 pub mod baselines;
 pub mod cli;

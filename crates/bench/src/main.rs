@@ -30,7 +30,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The error and its causes, each once: errors of the pool end with the text of their cause, so that they can be printed alone.
+/// The error and its causes, each once: errors of the pool end with the text of their cause, so that they can
+/// be printed alone.
 fn causes(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

@@ -4,8 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Does `task` for each number below `tasks` on at most `jobs` threads, and returns the results in the order of the
-/// numbers: how many threads there are makes no difference to them.
+/// Does `task` for each number below `tasks` on at most `jobs` threads, and returns the results in the order
+/// of the numbers: how many threads there are makes no difference to them.
 ///
 /// # Panics
 ///

@@ -7,7 +7,8 @@ use crate::output::progress;
 /// Rounds of each side; the middle one counts.
 pub const ROUNDS: usize = 7;
 
-/// Makes `round` [`ROUNDS`] times and returns what it found. A first round before them warms up and is dropped.
+/// Makes `round` [`ROUNDS`] times and returns what it found. A first round before them warms up and is
+/// dropped.
 ///
 /// # Errors
 /// The first one of `round`.

@@ -1,8 +1,8 @@
-//! The simulator against a naive one, on random traces: same hits, misses, evictions, decisions, overrules, mistakes
-//! and vindications for each of three tenants, under every two-level policy.
+//! The simulator against a naive one, on random traces: same hits, misses, evictions, decisions, overrules,
+//! mistakes and vindications for each of three tenants, under every two-level policy.
 //!
-//! Traces have directives in mid-stream, pins, floors, caps, and blocks that tenants share. Where all frames that a
-//! miss could take are pinned, both have to say so.
+//! Traces have directives in mid-stream, pins, floors, caps, and blocks that tenants share. Where all frames
+//! that a miss could take are pinned, both have to say so.
 
 mod oracle;
 

@@ -1,6 +1,6 @@
-//! Goal: a pool that leaves out hits on pages noted a moment ago misses about as often as one that applies every hit at once.
-//! Method: traces are played to a live pool on a simulated device, by one thread, and again in deterministic mode, which
-//! has neither filter nor batches.
+//! Goal: a pool that leaves out hits on pages noted a moment ago misses about as often as one that applies
+//! every hit at once. Method: traces are played to a live pool on a simulated device, by one thread, and
+//! again in deterministic mode, which has neither filter nor batches.
 
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,8 @@ impl Accesses {
     }
 }
 
-/// Misses, and the share of hits noted, where each tenant makes its accesses to the pages that all have, in turns.
+/// Misses, and the share of hits noted, where each tenant makes its accesses to the pages that all have, in
+/// turns.
 fn play(
     tenants: &[&Accesses],
     shares: &[Share],
@@ -96,7 +97,8 @@ fn churn(hot: u32, hot_percent: u64) -> Accesses {
     Accesses::of(&format!("churn-{hot}-{hot_percent}"), blocks)
 }
 
-/// Everything is in memory for a long time, one half of it used after the other; then come new pages in a row.
+/// Everything is in memory for a long time, one half of it used after the other; then come new pages in a
+/// row.
 fn phases(frames: u64) -> Accesses {
     let mut random = Random::new(1);
     let mut cold = frames;
@@ -141,14 +143,16 @@ fn misses_are_about_those_without_the_filter() {
                 points += 1.0;
             }
         }
-        // Victims that the automatic manager draws at random differ from run to run by a few per cent either way.
+        // Victims that the automatic manager draws at random differ from run to run by a few per cent either
+        // way.
         let mean = f64::exp(sum / points);
         println!("{manager:?}: mean {mean:.4}");
         assert!(mean <= 1.01, "{manager:?}: {mean}");
     }
 }
 
-/// Frames that turn over quickly beside hot pages, and phases without misses: where the filter has to know how old pages get.
+/// Frames that turn over quickly beside hot pages, and phases without misses: where the filter has to know
+/// how old pages get.
 #[test]
 fn hot_pages_do_not_leave_in_place_of_cold_ones() {
     println!("trace frames exact filtered ratio noted");

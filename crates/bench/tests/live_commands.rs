@@ -1,4 +1,5 @@
-//! `bufbench` without a sub-command, `live` and `record`, as a user runs them: columns, exit status, what goes where.
+//! `bufbench` without a sub-command, `live` and `record`, as a user runs them: columns, exit status, what
+//! goes where.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,11 +1,11 @@
-//! Memory of a simulation, counted by the allocator itself: bytes for each frame beyond the page index, which has 4 bytes
-//! for each distinct block of the trace; and none for accesses beyond the trace's budget.
+//! Memory of a simulation, counted by the allocator itself: bytes for each frame beyond the page index, which
+//! has 4 bytes for each distinct block of the trace; and none for accesses beyond the trace's budget.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use bufpool_bench::simulate::{NextUses, Policy, Setup, simulate};
-use bufpool_bench::streams::{Advice, Settings, find};
+use bufpool_bench::streams::{self, Advice};
 use bufpool_bench::trace::{LoadOptions, Trace};
 use indicatif::ProgressBar;
 
@@ -57,10 +57,7 @@ const FRAMES: usize = 20_000;
 const FIXED_BYTES: usize = 16 << 10;
 
 fn trace(name: &str, settings: &[&str], advice: Advice) -> Trace {
-    let stream = find(name).expect("a known stream");
-    let mut set = Settings::of(stream);
-    settings.iter().for_each(|assignment| set.set(assignment).expect("a valid setting"));
-    Trace::of(name, stream.items(&set, advice, 1))
+    Trace::of(name, streams::items(name, settings, advice, 1))
 }
 
 /// Bytes for each frame of `FRAMES`, rounded up.
@@ -77,8 +74,8 @@ fn frame_bytes(trace: &Trace, name: &str) -> usize {
     bytes.saturating_sub(4 * trace.blocks().len() + FIXED_BYTES).div_ceil(FRAMES)
 }
 
-/// What each policy's file says it needs, and 4 bytes for the block in a frame. An index of ghosts is held twice while it
-/// doubles.
+/// What each policy's file says it needs, and 4 bytes for the block in a frame. An index of ghosts is held
+/// twice while it doubles.
 #[test]
 fn a_frame_costs_what_the_policies_say() {
     let zipf = trace("zipf", &["blocks=100000", "accesses=600000", "alpha=0.7"], Advice::None);
@@ -104,8 +101,8 @@ fn a_frame_costs_what_the_policies_say() {
     }
 }
 
-/// With directives a frame has its place in a level, and one with a placeholder an entry of their index: 10 bytes at most, 14
-/// while it doubles.
+/// With directives a frame has its place in a level, and one with a placeholder an entry of their index: 10
+/// bytes at most, 14 while it doubles.
 #[test]
 fn directives_cost_their_levels_and_placeholders() {
     let smart = trace("cs1", &["blocks=30000"], Advice::Smart);

@@ -1,11 +1,12 @@
 //! Published experiments with the counts that follow from them by arithmetic.
 //!
-//! Streams and numbers: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching",
-//! OSDI '94. Single programs are loops, whose misses under LRU and MRU have closed forms; the two-program experiment
-//! ReadN is run with a fixed interleaving, three accesses of the foreground to two of the background.
+//! Streams and numbers: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File
+//! Caching", OSDI '94. Single programs are loops, whose misses under LRU and MRU have closed forms; the
+//! two-program experiment ReadN is run with a fixed interleaving, three accesses of the foreground to two of
+//! the background.
 
 use bufpool_bench::simulate::{By, Counts, Policy, Setup, simulate};
-use bufpool_bench::streams::{Advice, Settings, find};
+use bufpool_bench::streams::{self, Advice};
 use bufpool_bench::trace::Trace;
 use bufpool_policies::Allocation;
 use bufpool_policies::classic::PolicyKind;
@@ -18,12 +19,7 @@ const LRU_S: Policy = Policy::TwoLevel(Allocation::LruS);
 const SIZES: [u32; 4] = [819, 1024, 1536, 2048];
 
 fn trace(name: &str, set: &[&str], advice: Advice) -> Trace {
-    let stream = find(name).expect("a known stream");
-    let mut settings = Settings::of(stream);
-    for assignment in set {
-        settings.set(assignment).expect("a valid setting");
-    }
-    Trace::of(name, stream.items(&settings, advice, 1))
+    Trace::of(name, streams::items(name, set, advice, 1))
 }
 
 fn misses(trace: &Trace, policy: Policy, frames: u32) -> u64 {
@@ -91,8 +87,9 @@ fn read_n_is_protected_to_the_last_miss() {
     }
 }
 
-/// Overrules are judged when they are settled, so a fool is found although some 300 of its overrules lie between one and its
-/// mistake, and having lost its say it misses little more than an oblivious program (1,310). Nobody else pays or is revoked.
+/// Overrules are judged when they are settled, so a fool is found although some 300 of its overrules lie
+/// between one and its mistake, and having lost its say it misses little more than an oblivious program
+/// (1,310). Nobody else pays or is revoked.
 #[test]
 fn the_fool_is_revoked_and_a_smart_program_never() {
     for n in [390, 400, 490, 500] {

@@ -1,6 +1,7 @@
-//! Managers on pieces of real page requests: a PostgreSQL server's, with the call stack of each request as its site. `pg_nlj_loop_cut` is
-//! 80,000 requests out of nested-loop joins whose inner relation is scanned again and again; `pg_mixed3_cut` is 40,000 out of
-//! TPC-H queries, nested-loop joins and point lookups at once.
+//! Managers on pieces of real page requests: a PostgreSQL server's, with the call stack of each request as
+//! its site. `pg_nlj_loop_cut` is 80,000 requests out of nested-loop joins whose inner relation is scanned
+//! again and again; `pg_mixed3_cut` is 40,000 out of TPC-H queries, nested-loop joins and point lookups at
+//! once.
 
 use std::path::Path;
 

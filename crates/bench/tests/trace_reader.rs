@@ -1,5 +1,6 @@
 //! Goal: any bytes can be read as a trace; the worst that happens is an error that says where and what.
-//! Method: lines that are nearly right, random bytes, and inputs on which the fuzz target `trace_text` once failed.
+//! Method: lines that are nearly right, random bytes, and inputs on which the fuzz target `trace_text` once
+//! failed.
 
 mod trace_bytes;
 

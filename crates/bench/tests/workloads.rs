@@ -1,5 +1,5 @@
-//! The workloads on real files, small: right answers under every scheme, recordings that the simulator replays to the
-//! last miss, and what directives are worth. Nothing here depends on time.
+//! The workloads on real files, small: right answers under every scheme, recordings that the simulator
+//! replays to the last miss, and what directives are worth. Nothing here depends on time.
 
 use std::path::PathBuf;
 

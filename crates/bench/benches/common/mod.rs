@@ -11,7 +11,8 @@ use criterion::{BenchmarkId, Criterion};
 const SIZES: Sizes = Sizes { tuples: 8_000 };
 const SEED: u64 = 1;
 
-/// Measures each workload under each scheme. Only the workload itself counts, not opening and closing its pool.
+/// Measures each workload under each scheme. Only the workload itself counts, not opening and closing its
+/// pool.
 pub fn compare(criterion: &mut Criterion, workloads: &[&str]) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for data files");
     let database = Database::new(PathBuf::from(folder.path()), SIZES, SEED, Direct::Prefer, Io::Auto);

@@ -57,7 +57,8 @@ impl Standard {
         }
     }
 
-    /// Of `rows` rows, so many are `within`, and so many of the others `explained` by departures that were switched.
+    /// Of `rows` rows, so many are `within`, and so many of the others `explained` by departures that were
+    /// switched.
     fn verdict(self, rows: usize, within: usize, explained: usize) -> &'static str {
         let enough = match self {
             Self::Exact => within == rows,
@@ -210,8 +211,9 @@ fn compare(rows: Vec<Row>, traces: &BTreeMap<String, PathBuf>, common: &Common) 
     Ok(compared)
 }
 
-/// Gives blocks the names that the other programs knew them by: in `pg_peers.csv` the trace's numbers and one, elsewhere
-/// 1, 2, 3, ... in ascending order. Of all policies only W-TinyLFU, which hashes them, can tell.
+/// Gives blocks the names that the other programs knew them by: in `pg_peers.csv` the trace's numbers and
+/// one, elsewhere 1, 2, 3, ... in ascending order. Of all policies only W-TinyLFU, which hashes them, can
+/// tell.
 fn name_blocks(trace: &mut Trace, rows: &[Row]) {
     if rows.iter().any(|row| row.policy == "WTINYLFU") {
         trace.rename_blocks(|block| block.wrapping_add(1));
@@ -241,7 +243,8 @@ fn every_row(compared: &[Compared]) -> Table {
     table
 }
 
-/// A line for each policy of theirs and what of ours it is compared with, then a line for each policy we lack.
+/// A line for each policy of theirs and what of ours it is compared with, then a line for each policy we
+/// lack.
 fn summary(compared: &[Compared], lacking: &[Row]) -> Table {
     let mut table = Table::new(&[
         "policy",

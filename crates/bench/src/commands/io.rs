@@ -32,7 +32,8 @@ pub struct IoArgs {
     /// Pages read in each round [default: 4,000 at depth 1, up to 32,000 at depth 8 and more]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1 << 28))]
     pub reads: Option<u64>,
-    /// Pages handed to the pool in one call, of which the pool keeps `depth` in flight; at depth 1 it gets them one by one
+    /// Pages handed to the pool in one call, of which the pool keeps `depth` in flight; at depth 1 it gets
+    /// them one by one
     #[arg(long, value_name = "PAGES", default_value_t = 1 << 11, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub list: u32,
     /// Read with `depth` futures instead of lists, which takes all reads to the pool's I/O thread

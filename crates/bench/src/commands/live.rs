@@ -142,8 +142,8 @@ pub(super) fn run_recorded(
     Ok(table.print(common.format)?)
 }
 
-/// Says, on standard error, what the device would allow: as many lookups a second as a bare loop with `depth` reads of a page in
-/// flight makes reads, for each miss that a lookup costs.
+/// Says, on standard error, what the device would allow: as many lookups a second as a bare loop with `depth`
+/// reads of a page in flight makes reads, for each miss that a lookup costs.
 fn against_device(measured: &Measurement, database: &Database, depth: u32, seed: u64) -> Result<()> {
     let Some((rate, lookups)) = measured.lookups_per_s().zip(measured.lookups) else { return Ok(()) };
     let misses_per_lookup = measured.misses as f64 / lookups as f64;

@@ -1,4 +1,5 @@
-//! The main job: every workload on real files, under each scheme, beside what the best possible policy would read.
+//! The main job: every workload on real files, under each scheme, beside what the best possible policy would
+//! read.
 
 use std::path::{Path, PathBuf};
 
@@ -143,7 +144,8 @@ struct Bound {
 }
 
 impl Bound {
-    /// Records the accesses of a workload, which are the same under every scheme and in any memory: so in much.
+    /// Records the accesses of a workload, which are the same under every scheme and in any memory: so in
+    /// much.
     fn of(workload: &dyn Workload, database: &Database, seed: u64) -> Result<Self> {
         let recording = Recording::in_memory();
         let memory = Memory::Bytes(BOUND_MEMORY_BYTES);

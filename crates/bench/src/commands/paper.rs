@@ -14,7 +14,8 @@ use crate::output::{Cell, Table, unwritable};
 /// Arguments of `bufbench paper`.
 #[derive(Args, Debug)]
 pub struct PaperArgs {
-    /// One experiment, such as A7, or a part, such as A [default: all but `call-sites`, which runs for minutes]
+    /// One experiment, such as A7, or a part, such as A [default: all but `call-sites`, which runs for
+    /// minutes]
     #[arg(long, value_name = "NAME")]
     pub experiment: Option<String>,
     /// Also write an HTML page with tables and charts

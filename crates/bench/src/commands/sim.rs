@@ -38,7 +38,8 @@ pub struct SimArgs {
     /// Whether blocks that another tenant uses are protected from their owner's manager
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     pub shared_pages: Switch,
-    /// Under auto, tenants that give no directives, and have no floor or cap, share one account, as in a pool; off for one each
+    /// Under auto, tenants that give no directives, and have no floor or cap, share one account, as in a
+    /// pool; off for one each
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub shared_account: Switch,
     /// Frames that no other tenant can take

@@ -1,5 +1,5 @@
-//! `bufbench write-back`: how fast a pool gets rid of dirty pages, against a bare io_uring loop in the same process, and what that
-//! costs those who read meanwhile.
+//! `bufbench write-back`: how fast a pool gets rid of dirty pages, against a bare io_uring loop in the same
+//! process, and what that costs those who read meanwhile.
 
 use anyhow::Result;
 use bufpool::PoolOptions;

@@ -33,8 +33,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// By ratio: reproduced if `ours` is within the share `tolerance` of `published`, same order within a factor of
-    /// two, else not reproduced; the latter two because of `reason`.
+    /// By ratio: reproduced if `ours` is within the share `tolerance` of `published`, same order within a
+    /// factor of two, else not reproduced; the latter two because of `reason`.
     pub fn of_ratio(published: f64, ours: f64, tolerance: f64, reason: &str) -> Self {
         let ratio = ours / published;
         if (ratio - 1.0).abs() <= tolerance {

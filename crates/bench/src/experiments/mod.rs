@@ -1,7 +1,7 @@
 //! Published experiments, each with what was published, what we find, and a verdict.
 //!
-//! Parts: A application-controlled caching (OSDI '94), B cost-benefit allocation (CMU-CS-96-174), C detection (USENIX
-//! ATC '05), D exclusive caching (USENIX ATC '02), E policy programs (HiPEC).
+//! Parts: A application-controlled caching (OSDI '94), B cost-benefit allocation (CMU-CS-96-174), C detection
+//! (USENIX ATC '05), D exclusive caching (USENIX ATC '02), E policy programs (HiPEC).
 
 pub mod application_control;
 pub mod call_sites;

@@ -1,8 +1,8 @@
 //! A bare io_uring loop: what the device gives to a program that does nothing but transfer blocks.
 //!
-//! It is the yardstick of `bufbench io` and of every other comparison with the device: one thread, one ring with all the
-//! flags that help it, registered buffers and file where the memlock limit allows, direct I/O, and a window of operations
-//! that is filled up again with each completion.
+//! It is the yardstick of `bufbench io` and of every other comparison with the device: one thread, one ring
+//! with all the flags that help it, registered buffers and file where the memlock limit allows, direct I/O,
+//! and a window of operations that is filled up again with each completion.
 
 use std::alloc::Layout;
 use std::fs::File;
@@ -62,8 +62,8 @@ pub struct BareLoop {
 }
 
 impl BareLoop {
-    /// A loop over `file`, which is open for direct I/O or not as the caller wants, with `depth` blocks of `block_bytes`
-    /// (a multiple of 4,096) in flight.
+    /// A loop over `file`, which is open for direct I/O or not as the caller wants, with `depth` blocks of
+    /// `block_bytes` (a multiple of 4,096) in flight.
     ///
     /// # Errors
     /// If the kernel makes no ring, or the block size does not fit.
@@ -76,7 +76,8 @@ impl BareLoop {
         let memory = Blocks::new(block_bytes, depth as usize)?;
         let ring = ring(depth).context("a ring for the bare loop")?;
         ring.submitter().register_files(&[file.as_raw_fd()]).context("registering the file")?;
-        // SAFETY: the memory is mapped as long as the ring, which is dropped first, and used by its operations only.
+        // SAFETY: the memory is mapped as long as the ring, which is dropped first, and used by its
+        // operations only.
         let registered = unsafe { ring.submitter().register_buffers(&[memory.iovec()]) };
         Ok(Self { ring, file, memory, depth, buffers_are_registered: registered.is_ok() })
     }
@@ -138,7 +139,8 @@ impl BareLoop {
             self.memory.fill(slot);
         }
         let entry = self.entry(transfer, slot, offset).user_data(u64::from(slot));
-        // SAFETY: the slot's block is used by this operation alone until its completion, and outlives the ring.
+        // SAFETY: the slot's block is used by this operation alone until its completion, and outlives the
+        // ring.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("the queue has an entry for each slot");
         true

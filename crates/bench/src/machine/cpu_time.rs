@@ -12,7 +12,8 @@ pub fn thread_cpu_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// How the calling thread was kept from running so far: what tells a latency of the machine from one of the program.
+/// How the calling thread was kept from running so far: what tells a latency of the machine from one of the
+/// program.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Displaced {
     /// How often it had to give way to another thread (involuntary context switches).

@@ -14,7 +14,8 @@ pub const PAGE_BYTES: usize = 4096;
 /// Bytes of a write while the file is made.
 const BUILD_BYTES: usize = 256 << 10;
 
-/// Writes a file of `pages` pages at `path`, each byte of it, so that reads meet neither holes nor unwritten extents.
+/// Writes a file of `pages` pages at `path`, each byte of it, so that reads meet neither holes nor unwritten
+/// extents.
 ///
 /// # Errors
 /// As the file system's, or where direct I/O is required and impossible.

@@ -50,8 +50,8 @@ pub struct SequentialReads {
 }
 
 impl SequentialReads {
-    /// A pool with pages of `page_bytes` on `io`, and a bare loop, over the file at `path`, every byte of which has been written. The
-    /// tenant that scans has `manager`, or none.
+    /// A pool with pages of `page_bytes` on `io`, and a bare loop, over the file at `path`, every byte of
+    /// which has been written. The tenant that scans has `manager`, or none.
     ///
     /// # Errors
     /// As the pool's; if the file is not larger than the pool, or no multiple of the loop's blocks.

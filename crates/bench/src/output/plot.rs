@@ -1,7 +1,8 @@
 //! Charts as SVG: curves over a size, and grouped bars.
 //!
-//! Colours are those of Okabe and Ito, which people with any common colour blindness tell apart; curves differ in
-//! dashes and marks too, and bars carry their numbers, so that charts survive a black-and-white printer.
+//! Colours are those of Okabe and Ito, which people with any common colour blindness tell apart; curves
+//! differ in dashes and marks too, and bars carry their numbers, so that charts survive a black-and-white
+//! printer.
 
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;

@@ -1,5 +1,5 @@
-//! Results as one self-contained HTML page: tables, charts, and the machine that made them. Nothing is loaded from
-//! anywhere else.
+//! Results as one self-contained HTML page: tables, charts, and the machine that made them. Nothing is loaded
+//! from anywhere else.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -76,7 +76,8 @@ fn split_mix(state: &mut u64) -> u64 {
     mix(*state)
 }
 
-/// Scrambles the bits of a number: a bijection in which every input bit reaches every output bit (the last step of SplitMix64).
+/// Scrambles the bits of a number: a bijection in which every input bit reaches every output bit (the last
+/// step of SplitMix64).
 #[inline]
 pub fn mix(number: u64) -> u64 {
     let mut mixed = number;

@@ -6,8 +6,8 @@ const ROUNDS: u64 = 4;
 
 /// A bijection of `0..len` onto itself, fixed by a seed.
 ///
-/// A Feistel network permutes the numbers of 2k bits, with 2^2k the next power of four at or above `len`; a result that
-/// is not below `len` is permuted again (cycle walking), at most four times on average.
+/// A Feistel network permutes the numbers of 2k bits, with 2^2k the next power of four at or above `len`; a
+/// result that is not below `len` is permuted again (cycle walking), at most four times on average.
 #[derive(Clone, Copy, Debug)]
 pub struct Permutation {
     len: u64,

@@ -1,7 +1,7 @@
 //! The simulator: plays traces to the replacement policies and counts.
 //!
-//! It is a driver of `bufpool-policies` and nothing more: it maps blocks to frames, knows which frames are pinned,
-//! and notes whom each event concerns. Every decision is the real one.
+//! It is a driver of `bufpool-policies` and nothing more: it maps blocks to frames, knows which frames are
+//! pinned, and notes whom each event concerns. Every decision is the real one.
 
 mod error;
 mod next_uses;
@@ -49,7 +49,8 @@ pub struct Setup {
     pub by: By,
     /// Seed of what managers draw at random.
     pub seed: u64,
-    /// Whether tenants that give no directives, and have no floor or cap, share one account under `auto`, as in a pool.
+    /// Whether tenants that give no directives, and have no floor or cap, share one account under `auto`, as
+    /// in a pool.
     pub shared_account: bool,
 }
 
@@ -112,8 +113,8 @@ pub fn misses(
 ///
 /// # Errors
 ///
-/// If the trace cannot be read again, gives a directive that is refused, or pins all frames that a missing block
-/// could take; if floors and caps contradict each other or name a tenant that the trace does not have.
+/// If the trace cannot be read again, gives a directive that is refused, or pins all frames that a missing
+/// block could take; if floors and caps contradict each other or name a tenant that the trace does not have.
 ///
 /// # Panics
 ///
@@ -153,8 +154,8 @@ pub fn simulate(
     }
 }
 
-/// The setup without frames that the trace cannot fill: they change no count and would only need memory. Floors and
-/// caps reckon with them, so they stay where there are any.
+/// The setup without frames that the trace cannot fill: they change no count and would only need memory.
+/// Floors and caps reckon with them, so they stay where there are any.
 fn fit(trace: &Trace, setup: &Setup) -> Setup {
     let blocks = trace.blocks().len().clamp(1, u32::MAX as usize) as u32;
     let is_free = setup.floors.is_empty() && setup.caps.is_empty();

@@ -54,7 +54,8 @@ impl NextUses {
         Ok(Self { store: Store::Memory(Arc::new(search.next)) })
     }
 
-    /// Finds the next uses of a trace of any length with an unnamed file in `dir`; memory for distinct blocks only.
+    /// Finds the next uses of a trace of any length with an unnamed file in `dir`; memory for distinct blocks
+    /// only.
     ///
     /// # Errors
     ///

@@ -34,8 +34,8 @@ impl ValueEnum for By {
 
 /// Counts of a simulation.
 ///
-/// Accesses, hits and misses belong to who accessed; everything else to the owner of the candidate, who by site is
-/// the site that loaded it.
+/// Accesses, hits and misses belong to who accessed; everything else to the owner of the candidate, who by
+/// site is the site that loaded it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
     /// Accesses made.
@@ -75,7 +75,8 @@ impl Counts {
     }
 }
 
-/// Counts by key, and the key that each frame's block counts for. Keys are the trace's numbers of tenants or sites.
+/// Counts by key, and the key that each frame's block counts for. Keys are the trace's numbers of tenants or
+/// sites.
 pub struct Tally {
     by: By,
     counts: Vec<Counts>,

@@ -90,8 +90,8 @@ impl<'a> TwoLevelRun<'a> {
         })
     }
 
-    /// Gives each tenant a manager, which its first directive replaces. With [`ManagerKind::Auto`], tenants without a floor
-    /// or cap are in the commons until they give a directive, as in a pool.
+    /// Gives each tenant a manager, which its first directive replaces. With [`ManagerKind::Auto`], tenants
+    /// without a floor or cap are in the commons until they give a directive, as in a pool.
     ///
     /// # Errors
     ///
@@ -161,7 +161,8 @@ impl<'a> TwoLevelRun<'a> {
             By::Trace => {}
             By::Site => self.tally.hold(frame, site),
             By::Tenant => {
-                // A block that came in through a placeholder may belong to another tenant than the one that loads it.
+                // A block that came in through a placeholder may belong to another tenant than the one that
+                // loads it.
                 let owner = self.directory.owner(FrameId(frame)).expect("just loaded");
                 self.tally.hold(frame, self.tenant_numbers[owner.index()]);
             }

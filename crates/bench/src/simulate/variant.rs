@@ -4,7 +4,8 @@
 
 use bufpool_policies::classic::{LibCacheSimWTinyLfu, Lirs, LirsParameters, OneLevel};
 
-/// A policy with other rules than its default ones. Named after a policy and, behind a colon, what is different.
+/// A policy with other rules than its default ones. Named after a policy and, behind a colon, what is
+/// different.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Variant {
     /// LIRS that never forgets an eviction, as its authors' program.

@@ -270,7 +270,8 @@ fn external_sort(settings: &Settings, script: &mut Script<'_>) -> io::Result<()>
 fn merge(script: &mut Script<'_>, mut runs: Vec<Range<u64>>, first: u64) -> io::Result<Range<u64>> {
     let blocks: u64 = runs.iter().map(|run| run.end - run.start).sum();
     for written in first..first + blocks {
-        // Random keys: the next block is used up in each run with the probability of its share of what is left.
+        // Random keys: the next block is used up in each run with the probability of its share of what is
+        // left.
         let mut point = script.random.below(first + blocks - written);
         let run = runs.iter_mut().find(|run| {
             let left = run.end - run.start;
@@ -309,8 +310,8 @@ fn read_n(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// ReadN: the file `first .. first + blocks` in groups of `n` blocks, each read `repeats` times before the next;
-/// the last group may be smaller.
+/// ReadN: the file `first .. first + blocks` in groups of `n` blocks, each read `repeats` times before the
+/// next; the last group may be smaller.
 pub fn grouped(first: u64, blocks: u64, n: u64, repeats: u64) -> impl Iterator<Item = u64> {
     let end = first + blocks;
     (first..end).step_by(n as usize).flat_map(move |group| {

@@ -1,5 +1,5 @@
-//! Synthetic reference streams: the applications of the LRU-SP paper, the patterns of the AMP paper, and a few
-//! classics, with every count a parameter.
+//! Synthetic reference streams: the applications of the LRU-SP paper, the patterns of the AMP paper, and a
+//! few classics, with every count a parameter.
 //!
 //! A stream is a function that emits the steps of a trace one by one, so that any length can be written with
 //! little memory. The same seed gives the same stream.

@@ -94,8 +94,8 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or is malformed, unpins a block that is not pinned, or has more than 2^32 - 1
-    /// distinct blocks.
+    /// If the file cannot be read or is malformed, unpins a block that is not pinned, or has more than 2^32 -
+    /// 1 distinct blocks.
     pub fn load(path: &Path, options: &LoadOptions, progress: &ProgressBar) -> Result<Self, TraceError> {
         let mut reader = Reader::open(path, options.input, progress)?;
         let mut builder = Builder::new(options.budget_bytes);
@@ -135,7 +135,8 @@ impl Trace {
         self.blocks.values().len() as u64 - self.unaccessed
     }
 
-    /// The blocks, each at its number; longer than [`Trace::distinct`] if blocks were pinned and never accessed.
+    /// The blocks, each at its number; longer than [`Trace::distinct`] if blocks were pinned and never
+    /// accessed.
     pub fn blocks(&self) -> &[u64] {
         self.blocks.values()
     }
@@ -150,8 +151,8 @@ impl Trace {
         self.tenants.values()
     }
 
-    /// Renames the blocks, for policies that hash their names. Directives keep the old names, so this is of use for
-    /// one-level policies only. Changes nothing if the accesses are not in memory.
+    /// Renames the blocks, for policies that hash their names. Directives keep the old names, so this is of
+    /// use for one-level policies only. Changes nothing if the accesses are not in memory.
     ///
     /// # Panics
     ///

@@ -1,8 +1,8 @@
 //! Traces: sequences of accesses, with directives between them.
 //!
-//! [`Reader`] streams a file in any of the formats below, [`Writer`] writes the text format, and
-//! [`Trace`] prepares a file for the simulator: blocks, sites and tenants renumbered densely, accesses held in
-//! memory as far as a budget allows and read again from the file beyond it.
+//! [`Reader`] streams a file in any of the formats below, [`Writer`] writes the text format, and [`Trace`]
+//! prepares a file for the simulator: blocks, sites and tenants renumbered densely, accesses held in memory
+//! as far as a budget allows and read again from the file beyond it.
 //!
 //! | input | a line or record is | by extension |
 //! | --- | --- | --- |

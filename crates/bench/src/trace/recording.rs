@@ -12,7 +12,8 @@ use crate::output::unwritable;
 
 /// Where a recording goes; the pool gets its [`recorder`](Self::recorder).
 ///
-/// A page's block number is its packed id: the file's number in the upper 24 bits, the page's in the lower 40.
+/// A page's block number is its packed id: the file's number in the upper 24 bits, the page's in the lower
+/// 40.
 pub struct Recording<S> {
     shared: Arc<Mutex<State<S>>>,
 }

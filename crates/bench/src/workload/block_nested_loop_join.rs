@@ -1,4 +1,5 @@
-//! Block nested-loop join: the inner relation is scanned once for each block of the outer one, a loop that LRU handles worst.
+//! Block nested-loop join: the inner relation is scanned once for each block of the outer one, a loop that
+//! LRU handles worst.
 
 use std::collections::HashMap;
 
@@ -16,8 +17,8 @@ const BLOCKS: u64 = 10;
 
 /// Joins the small relation, block by block in private memory, with the large one on `unique1`.
 ///
-/// Half of the inner relation fits in memory. Directive (the paper's for repeated scans): level 0 replaces the most
-/// recently used page, which keeps half of the inner relation from scan to scan.
+/// Half of the inner relation fits in memory. Directive (the paper's for repeated scans): level 0 replaces
+/// the most recently used page, which keeps half of the inner relation from scan to scan.
 pub struct BlockNestedLoopJoin;
 
 impl Workload for BlockNestedLoopJoin {

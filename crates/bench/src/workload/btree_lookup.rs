@@ -1,4 +1,5 @@
-//! Uniform lookups in a B+-tree that holds the tuples themselves: the work that other engines' trees are held against.
+//! Uniform lookups in a B+-tree that holds the tuples themselves: the work that other engines' trees are held
+//! against.
 
 use anyhow::{Context, Result};
 use bufpool::Tenant;
@@ -23,8 +24,8 @@ type Tuples = BTree<8, PAYLOAD_BYTES>;
 
 /// Looks up as many random keys as there are tuples, a million at most. The keys were inserted in order.
 ///
-/// Memory holds the whole tree if nothing else is asked for, and is warm, except in deterministic mode. No directives: there is nothing to know
-/// about uniform lookups that LRU does not find out.
+/// Memory holds the whole tree if nothing else is asked for, and is warm, except in deterministic mode. No
+/// directives: there is nothing to know about uniform lookups that LRU does not find out.
 pub struct BTreeLookup;
 
 impl BTreeLookup {
@@ -109,7 +110,8 @@ impl Workload for BTreeLookup {
     }
 }
 
-/// Fills memory before the clock starts: with the whole tree, or with as many random paths as there are frames.
+/// Fills memory before the clock starts: with the whole tree, or with as many random paths as there are
+/// frames.
 fn warm_up(session: &Session<'_>, tree: &Tuples, tenant: &Tenant) -> Result<()> {
     let tuples = session.database.sizes().tuples;
     let frames = u64::from(session.pool.frames());

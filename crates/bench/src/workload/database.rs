@@ -47,7 +47,8 @@ pub enum Table {
     Large,
     /// A tenth of its tuples.
     Small,
-    /// As many as the small one, with `unique1` from a domain five times as large as the large one's: every fifth finds a partner there.
+    /// As many as the small one, with `unique1` from a domain five times as large as the large one's: every
+    /// fifth finds a partner there.
     Sparse,
 }
 
@@ -180,7 +181,8 @@ impl Database {
         })
     }
 
-    /// Makes the file `name` with `fill`, unless it is there: in a pool of its own, so that the next one starts cold.
+    /// Makes the file `name` with `fill`, unless it is there: in a pool of its own, so that the next one
+    /// starts cold.
     ///
     /// # Errors
     /// As those of `fill` and the pool.
@@ -248,8 +250,8 @@ impl Database {
         self.directory.join(name)
     }
 
-    /// Random reads of a page that a bare loop makes in a second, with `depth` in flight, on the largest data file: the median of three
-    /// rounds.
+    /// Random reads of a page that a bare loop makes in a second, with `depth` in flight, on the largest data
+    /// file: the median of three rounds.
     ///
     /// # Errors
     /// As the file system's and the loop's.

@@ -22,12 +22,12 @@ const FAN_IN: usize = 8;
 
 /// Sorts the large relation by `unique1` and consumes the result in order.
 ///
-/// A quarter of the input fits in memory. Directives (the paper's): levels −1 and 0 replace the most recently used page; the
-/// input is on level −1, since it is read once; a page of a run goes there when its last tuple has been read. So the
-/// runs written first, which are merged first, stay.
+/// A quarter of the input fits in memory. Directives (the paper's): levels −1 and 0 replace the most recently
+/// used page; the input is on level −1, since it is read once; a page of a run goes there when its last tuple
+/// has been read. So the runs written first, which are merged first, stay.
 ///
-/// Temporary files are removed at the end of the run, under every scheme, so that a recorded trace, which has no word for
-/// dropped pages, gives the same misses.
+/// Temporary files are removed at the end of the run, under every scheme, so that a recorded trace, which has
+/// no word for dropped pages, gives the same misses.
 pub struct ExternalSort;
 
 impl Workload for ExternalSort {

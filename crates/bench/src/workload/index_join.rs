@@ -9,10 +9,11 @@ use super::database::{Database, Index, Table};
 use super::session::Session;
 use super::wisconsin::{unique1, unique2};
 
-/// Looks up each tuple of the sparse relation in the large one's index on `unique1`; one in five has a partner to fetch.
+/// Looks up each tuple of the sparse relation in the large one's index on `unique1`; one in five has a
+/// partner to fetch.
 ///
-/// Memory is a quarter more than the index. Directive (the paper's): the index has priority 1, so that neither the outer
-/// relation, read once, nor the tuples fetched push it out.
+/// Memory is a quarter more than the index. Directive (the paper's): the index has priority 1, so that
+/// neither the outer relation, read once, nor the tuples fetched push it out.
 pub struct IndexJoin;
 
 impl Workload for IndexJoin {

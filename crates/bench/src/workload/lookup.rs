@@ -18,8 +18,8 @@ const LOOKUPS_PER_ITEM: u64 = 100;
 
 /// Looks tuples of the large relation up by `unique1`: root, leaf, table page.
 ///
-/// Three tenths of index and table fit in memory. Directive (the paper's for a hot file): the index has priority 1, since
-/// a leaf holds the keys of many table pages.
+/// Three tenths of index and table fit in memory. Directive (the paper's for a hot file): the index has
+/// priority 1, since a leaf holds the keys of many table pages.
 pub struct Lookup {
     name: &'static str,
     /// Exponent of Zipf's law over the keys, hot ones in random places; `None` draws them all alike.

@@ -1,8 +1,8 @@
 //! Workloads on real pages: Wisconsin relations joined, scanned, looked up and sorted through a live pool.
 //!
-//! A workload says which files it needs, how much memory makes it interesting, which directives the papers give for it,
-//! and what its answer has to be. [`run`] runs one under a [`Scheme`], cold, in a pool of its own, and measures it. A new
-//! workload is one file with one type, and one line in [`WORKLOADS`].
+//! A workload says which files it needs, how much memory makes it interesting, which directives the papers
+//! give for it, and what its answer has to be. [`run`] runs one under a [`Scheme`], cold, in a pool of its
+//! own, and measures it. A new workload is one file with one type, and one line in [`WORKLOADS`].
 
 mod answer;
 mod block_nested_loop_join;

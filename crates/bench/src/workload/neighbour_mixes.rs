@@ -1,8 +1,8 @@
 //! What a foolish tenant costs managed ones, over many random mixes, simulated.
 //!
-//! For oblivious tenants there is a theorem: they hit wherever LRU would, whatever their neighbours do. For managed ones
-//! there is none once an overrule has turned out right, so it is measured: the same mix with a foolish tenant, and with the
-//! same tenant oblivious.
+//! For oblivious tenants there is a theorem: they hit wherever LRU would, whatever their neighbours do. For
+//! managed ones there is none once an overrule has turned out right, so it is measured: the same mix with a
+//! foolish tenant, and with the same tenant oblivious.
 
 use anyhow::Result;
 use bufpool_policies::Allocation;
@@ -66,7 +66,8 @@ struct Mix {
 enum Program {
     /// Goes round `blocks` pages. Directive: MRU.
     Loop { blocks: u64 },
-    /// An access to one of `index` hot pages, then to one of `table` others. Directive: priority 1 for the hot ones.
+    /// An access to one of `index` hot pages, then to one of `table` others. Directive: priority 1 for the
+    /// hot ones.
     Lookup { index: u64, table: u64 },
     /// Skewed accesses, with the exponent of Zipf's law. Directive: LFU, which keeps what is popular.
     Skewed { ranks: Weighted },

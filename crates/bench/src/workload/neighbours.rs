@@ -30,9 +30,10 @@ const OTHERS: &str = "lookups";
 
 /// Uniform lookups, counted and timed, beside the background program of `readn` on a file larger than memory.
 ///
-/// With one thread the two take turns; with more, the neighbour has the last one for itself, reads 64 pages in a call, and goes
-/// round until the lookups are done. Directive: the neighbour's foolish one. Under `lru` the neighbour is oblivious: the two
-/// schemes show what its folly costs the others, in misses and, on a saturated device, in time.
+/// With one thread the two take turns; with more, the neighbour has the last one for itself, reads 64 pages
+/// in a call, and goes round until the lookups are done. Directive: the neighbour's foolish one. Under `lru`
+/// the neighbour is oblivious: the two schemes show what its folly costs the others, in misses and, on a
+/// saturated device, in time.
 pub struct Neighbours;
 
 const LOOKUPS: Lookup = Lookup::UNIFORM;
@@ -83,8 +84,8 @@ impl Workload for Neighbours {
         })
     }
 
-    /// The others' misses and time beside the fool, against those beside the same neighbour without its directive, in
-    /// alternating rounds; and managed tenants' misses over random mixes, simulated.
+    /// The others' misses and time beside the fool, against those beside the same neighbour without its
+    /// directive, in alternating rounds; and managed tenants' misses over random mixes, simulated.
     fn findings(&self, database: &Database, options: &RunOptions) -> Result<Option<String>> {
         let (rounds, threads) =
             if options.deterministic { (1, 1) } else { (ROUNDS, options.threads.max(THREADS_MIN)) };

@@ -14,8 +14,8 @@ const RANGE_TUPLES: u64 = 100;
 
 /// Scans short ranges of `unique2`, starting anywhere: root, one or two leaves, three or four table pages.
 ///
-/// Three tenths of index and table fit in memory. Directive (the paper's for a hot file): the index has priority 1, since
-/// more ranges touch a leaf than a table page.
+/// Three tenths of index and table fit in memory. Directive (the paper's for a hot file): the index has
+/// priority 1, since more ranges touch a leaf than a table page.
 pub struct RangeScan;
 
 impl RangeScan {

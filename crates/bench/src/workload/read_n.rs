@@ -18,13 +18,14 @@ const PASSES: u64 = 5;
 
 const FOREGROUND: Groups = Groups { file: "read-foreground.pages", pages: 1170, group: 390 };
 const BACKGROUND: Groups = Groups { file: "read-background.pages", pages: 1310, group: 300 };
-/// The background program over a file that does not fit in memory, for other workloads to have a bad neighbour.
+/// The background program over a file that does not fit in memory, for other workloads to have a bad
+/// neighbour.
 pub(super) const NEIGHBOUR: Groups = Groups { file: "neighbour.pages", pages: 6000, group: 300 };
 
 /// Read390 in the foreground and Read300 in the background, three accesses to two.
 ///
-/// Directive: the background replaces its most recently used page first, which is foolish, as it comes back to its
-/// groups. The foreground is oblivious. LRU-SP makes the background alone pay.
+/// Directive: the background replaces its most recently used page first, which is foolish, as it comes back
+/// to its groups. The foreground is oblivious. LRU-SP makes the background alone pay.
 pub struct ReadN;
 
 impl Workload for ReadN {

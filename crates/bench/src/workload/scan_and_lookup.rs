@@ -14,8 +14,8 @@ const LOOKUPS_PER_PAGE: u64 = 2;
 
 /// Scans the large relation, with two lookups in the small one, through its index, after each page.
 ///
-/// Three quarters of the small relation and its index fit in memory. Directive (the paper's for a file read once): the
-/// scanned file has priority −1, so that its pages make room for one another.
+/// Three quarters of the small relation and its index fit in memory. Directive (the paper's for a file read
+/// once): the scanned file has priority −1, so that its pages make room for one another.
 pub struct ScanAndLookup;
 
 impl Workload for ScanAndLookup {

@@ -59,8 +59,8 @@ impl Session<'_> {
         *self.start.lock().unwrap_or_else(PoisonError::into_inner) = Start::now(self.pool);
     }
 
-    /// Does `work` for each of the items `0..items` and sums up the answers: in order on one thread, otherwise each thread
-    /// takes the next item that nobody has.
+    /// Does `work` for each of the items `0..items` and sums up the answers: in order on one thread,
+    /// otherwise each thread takes the next item that nobody has.
     ///
     /// # Errors
     /// The first error of an item; the rest is then left undone.

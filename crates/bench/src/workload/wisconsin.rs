@@ -1,8 +1,8 @@
-//! Relations of the Wisconsin benchmark (Bitton, DeWitt and Turbyfill, VLDB 1983; DeWitt, 1993): thirteen integers and
-//! three strings, 208 bytes.
+//! Relations of the Wisconsin benchmark (Bitton, DeWitt and Turbyfill, VLDB 1983; DeWitt, 1993): thirteen
+//! integers and three strings, 208 bytes.
 //!
-//! `unique2` numbers the tuples in the order in which they lie in the file, `unique1` in random order. Both directions are
-//! computed, not stored, so the right answer of every query is known without running it.
+//! `unique2` numbers the tuples in the order in which they lie in the file, `unique1` in random order. Both
+//! directions are computed, not stored, so the right answer of every query is known without running it.
 
 use crate::random::Permutation;
 
@@ -24,8 +24,8 @@ pub struct Relation {
 impl Relation {
     /// A relation of `tuples` tuples whose `unique1` are distinct random numbers below `domain`.
     ///
-    /// By the book the domain is the number of tuples. A larger one makes `unique1` match another relation's only
-    /// sometimes, as the join of the LRU-SP paper wants it.
+    /// By the book the domain is the number of tuples. A larger one makes `unique1` match another relation's
+    /// only sometimes, as the join of the LRU-SP paper wants it.
     ///
     /// # Panics
     /// If the domain is smaller than the number of tuples.

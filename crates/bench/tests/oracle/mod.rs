@@ -1,8 +1,8 @@
 //! A naive simulator of two-level replacement: plain vectors, a search for every question.
 //!
-//! Written from the rules alone (the steps of LRU-SP with retargeted placeholders, floors, caps, shared pages, the
-//! meaning of directives and pins), not from the crate that it checks. A block stands for its frame: while a block is
-//! resident nothing else is known about the frame it is in.
+//! Written from the rules alone (the steps of LRU-SP with retargeted placeholders, floors, caps, shared
+//! pages, the meaning of directives and pins), not from the crate that it checks. A block stands for its
+//! frame: while a block is resident nothing else is known about the frame it is in.
 
 use std::collections::BTreeMap;
 
@@ -286,7 +286,8 @@ impl Oracle {
         }
     }
 
-    /// The tenant's blocks `first..=last` that are to go to level `prio` and are not there, by last reference.
+    /// The tenant's blocks `first..=last` that are to go to level `prio` and are not there, by last
+    /// reference.
     fn group(
         &self,
         tenant: u32,
@@ -306,7 +307,8 @@ impl Oracle {
         group.iter().map(|resident| resident.block).collect()
     }
 
-    /// Before the first directive a tenant's blocks are in no level; then all are in level 0, in ledger order.
+    /// Before the first directive a tenant's blocks are in no level; then all are in level 0, in ledger
+    /// order.
     fn manage(&mut self, tenant: u32) -> &mut Managed {
         let ledger = &self.ledger;
         self.managed.entry(tenant).or_insert_with(|| {

@@ -1,4 +1,5 @@
-//! Part A: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI '94.
+//! Part A: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI
+//! '94.
 //!
 //! The applications are the streams of [`crate::streams`]; elapsed times come from the model of [`service`].
 

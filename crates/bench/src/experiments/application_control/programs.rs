@@ -18,8 +18,8 @@ pub(super) const ALLOC_LRU: Policy = Policy::TwoLevel(Allocation::AllocLru);
 /// 6.4, 8, 12 and 16 MB of 8 KB blocks.
 pub(super) const SIZES: [u32; 4] = [819, 1024, 1536, 2048];
 
-/// Name, and time on the processor for each access in milliseconds: simulating a cache on a block of addresses takes
-/// long, searching text and linking do not.
+/// Name, and time on the processor for each access in milliseconds: simulating a cache on a block of
+/// addresses takes long, searching text and linking do not.
 pub(super) const APPLICATIONS: [(&str, f64); 8] = [
     ("cs1", 1.0),
     ("cs2", 1.0),

@@ -1,12 +1,13 @@
 //! Time for counts: programs that compute, wait for their reads, and share a processor and disks.
 //!
-//! The simulator counts in accesses; to tell who waits for whom, accesses have to take time. Each program runs
-//! `compute_ms` on the one processor before each access. A miss then queues for the program's disk (first in, first
-//! out) and the program sleeps until its block is there; the block's frame cannot be taken meanwhile. A disk serves
-//! a request in [`SEQUENTIAL_MS`] if its block follows the one it served before, else in [`RANDOM_MS`].
+//! The simulator counts in accesses; to tell who waits for whom, accesses have to take time. Each program
+//! runs `compute_ms` on the one processor before each access. A miss then queues for the program's disk
+//! (first in, first out) and the program sleeps until its block is there; the block's frame cannot be taken
+//! meanwhile. A disk serves a request in [`SEQUENTIAL_MS`] if its block follows the one it served before,
+//! else in [`RANDOM_MS`].
 //!
-//! The two times are fitted to the published ones: Read300 alone on its disk takes 20 s, two ReadN on one disk take
-//! 53 s (Cao, Felten, Li, OSDI '94).
+//! The two times are fitted to the published ones: Read300 alone on its disk takes 20 s, two ReadN on one
+//! disk take 53 s (Cao, Felten, Li, OSDI '94).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -66,7 +66,8 @@ pub(super) fn loops(context: &Context) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// A loop into which come, after `every` accesses on average, two blocks that are used twice or three times and never again.
+/// A loop into which come, after `every` accesses on average, two blocks that are used twice or three times
+/// and never again.
 fn disturbed_loop(blocks: u64, every: u64, seed: u64) -> Loop {
     let mut random = Random::new(seed);
     let (mut items, mut new) = (Vec::new(), blocks);

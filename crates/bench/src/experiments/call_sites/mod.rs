@@ -1,8 +1,8 @@
 //! What call sites are worth: the default manager against policies that do not know who accesses.
 //!
-//! Each point is a trace and a size of the recorded baselines (`baselines` beside the traces), and a row: our miss ratio, and its
-//! quotients by the best generic policy, LRU and ARC, recorded and our own. Then the bars, over all points. Wherever
-//! traces or baselines are absent the rows say so. This runs for minutes.
+//! Each point is a trace and a size of the recorded baselines (`baselines` beside the traces), and a row: our
+//! miss ratio, and its quotients by the best generic policy, LRU and ARC, recorded and our own. Then the
+//! bars, over all points. Wherever traces or baselines are absent the rows say so. This runs for minutes.
 
 mod bars;
 mod loops;

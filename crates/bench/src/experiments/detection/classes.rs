@@ -9,7 +9,8 @@ use crate::experiments::finding::{Finding, Verdict};
 use crate::streams::{self, Advice};
 use crate::trace::Item;
 
-/// The streams that stand in for the paper's lost ones, and what they are. (f is too close to a threshold to be a test.)
+/// The streams that stand in for the paper's lost ones, and what they are. (f is too close to a threshold to
+/// be a test.)
 const STREAMS: [(&str, Class); 11] = [
     ("a", Class::Temporal),
     ("a'", Class::Temporal),

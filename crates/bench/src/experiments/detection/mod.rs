@@ -1,7 +1,8 @@
 //! Part C: Zhou, von Behren, Brewer, "AMP: Program Context Specific Buffer Caching", USENIX ATC '05.
 //!
-//! The paper's traces are lost, and its measurements on Linux need its patch of a kernel of 2004. Stand-ins are named as such:
-//! synthetic streams, and recorded traces of a database (`BUFPOOL_TRACES`, default `../shared/traces`).
+//! The paper's traces are lost, and its measurements on Linux need its patch of a kernel of 2004. Stand-ins
+//! are named as such: synthetic streams, and recorded traces of a database (`BUFPOOL_TRACES`, default
+//! `../shared/traces`).
 
 mod classes;
 mod cost;

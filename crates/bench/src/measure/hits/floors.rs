@@ -13,13 +13,15 @@ pub struct Array {
 }
 
 impl Array {
-    /// `pages` pages with their [`contents`]; if `huge`, in huge pages where the system has them, as a pool's memory is.
+    /// `pages` pages with their [`contents`]; if `huge`, in huge pages where the system has them, as a pool's
+    /// memory is.
     pub fn new(pages: u32, huge: bool) -> Self {
         let mut array = Self { pages: Vec::with_capacity(pages as usize), huge };
         let spare = array.pages.spare_capacity_mut();
         let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
         let start = spare.as_mut_ptr().map_addr(|at| at.next_multiple_of(PAGE_BYTES));
-        // SAFETY: the range is within the vector's own allocation, and the advice changes only how it is backed.
+        // SAFETY: the range is within the vector's own allocation, and the advice changes only how it is
+        // backed.
         unsafe { libc::madvise(start.cast(), (spare.len() - 1) * PAGE_BYTES, advice) };
         for number in 0..pages {
             let mut page = [0; PAGE_BYTES];
@@ -44,9 +46,9 @@ impl Contender for Array {
     }
 }
 
-/// An array with a word for each page, and nothing else: what translation and latch cost on this machine, whoever makes them. A visit
-/// loads the page's word and finds the page by it; latched it adds a holder with one compare-and-swap and takes it away with one
-/// subtraction, otherwise it loads the word again.
+/// An array with a word for each page, and nothing else: what translation and latch cost on this machine,
+/// whoever makes them. A visit loads the page's word and finds the page by it; latched it adds a holder with
+/// one compare-and-swap and takes it away with one subtraction, otherwise it loads the word again.
 pub struct Words<'a> {
     array: &'a Array,
     words: Vec<AtomicU64>,

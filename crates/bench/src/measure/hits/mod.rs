@@ -1,8 +1,8 @@
 //! What a hit costs: one thread or a few read pages that are all in memory, each contender in its own way.
 //!
-//! A visit gets at a page, reads its first 8 bytes, and lets go. Pages are drawn from a Zipf distribution (0.99), drawn before the clock
-//! starts. Contenders take turns in rounds, so that what else the machine does falls on all of them, and each is told by the
-//! median of its rounds.
+//! A visit gets at a page, reads its first 8 bytes, and lets go. Pages are drawn from a Zipf distribution
+//! (0.99), drawn before the clock starts. Contenders take turns in rounds, so that what else the machine does
+//! falls on all of them, and each is told by the median of its rounds.
 
 mod floors;
 #[cfg(feature = "peers")]
@@ -95,8 +95,8 @@ impl Times {
     }
 }
 
-/// Lets the contenders visit `visits` in turns, `rounds` times, after one round that does not count; with several threads each makes all
-/// visits, beginning at another place.
+/// Lets the contenders visit `visits` in turns, `rounds` times, after one round that does not count; with
+/// several threads each makes all visits, beginning at another place.
 ///
 /// # Errors
 ///

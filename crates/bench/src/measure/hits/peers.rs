@@ -29,7 +29,8 @@ pub trait PageCache: Sync {
     fn insert(&self, number: u32, page: Page);
 }
 
-/// A cache of the pages of a file, which is read where the cache has nothing; through the system's page cache.
+/// A cache of the pages of a file, which is read where the cache has nothing; through the system's page
+/// cache.
 pub struct Cached<C> {
     cache: C,
     file: File,

@@ -1,7 +1,9 @@
-//! Random reads of 4 KiB pages: through a pool in which none is resident, and by a bare loop on the same file.
+//! Random reads of 4 KiB pages: through a pool in which none is resident, and by a bare loop on the same
+//! file.
 //!
-//! Both walk one random order of all pages, each from where the other stopped, so a page comes back only after all others, and
-//! what the pool's manager kept of the round before are its only hits. They do not count as operations.
+//! Both walk one random order of all pages, each from where the other stopped, so a page comes back only
+//! after all others, and what the pool's manager kept of the round before are its only hits. They do not
+//! count as operations.
 
 mod futures;
 
@@ -22,8 +24,8 @@ const FRAMES_MIN: u32 = 1 << 10;
 /// How the pool is asked for pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asking {
-    /// In lists of so many pages, of which the pool keeps as many in flight as the depth says; at the end of a list the device runs empty.
-    /// At depth 1, page by page.
+    /// In lists of so many pages, of which the pool keeps as many in flight as the depth says; at the end of
+    /// a list the device runs empty. At depth 1, page by page.
     Lists(u32),
     /// With as many futures as the depth says.
     Futures,
@@ -43,8 +45,8 @@ pub struct RandomReads {
 }
 
 impl RandomReads {
-    /// A pool on `io` and a bare loop over the file that [`data_file::build`] made at `path`, with `depth` operations in flight. The
-    /// reading tenant has `manager`, or none.
+    /// A pool on `io` and a bare loop over the file that [`data_file::build`] made at `path`, with `depth`
+    /// operations in flight. The reading tenant has `manager`, or none.
     ///
     /// # Errors
     /// As the pool's; if the file is too small for misses only.

@@ -1,10 +1,12 @@
-//! Dirty pages on their way to the file: from a pool that is full of them, and by a bare loop on the same file.
+//! Dirty pages on their way to the file: from a pool that is full of them, and by a bare loop on the same
+//! file.
 //!
-//! The file has been written as a whole before. Both walk one order of all pages, each from where the other stopped, so no page comes back
-//! before the pool has long written it; and the bare loop waits until the pool's background writer has nothing to do.
+//! The file has been written as a whole before. Both walk one order of all pages, each from where the other
+//! stopped, so no page comes back before the pool has long written it; and the bare loop waits until the
+//! pool's background writer has nothing to do.
 //!
-//! A pool gets rid of dirty pages in three ways, and each is timed by itself ([`Way`]): what only writes what is there, what writes in order to
-//! make room for new pages, and what makes all durable.
+//! A pool gets rid of dirty pages in three ways, and each is timed by itself ([`Way`]): what only writes what
+//! is there, what writes in order to make room for new pages, and what makes all durable.
 
 mod hit_latency;
 
@@ -30,7 +32,8 @@ const QUIET: Duration = Duration::from_millis(5);
 /// Pause between looks at how many pages are dirty still, a few hundredths of the time until none are.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// Dirty pages in per cent of the frames that the background writer leaves alone when it cleans, and so are left when it is done.
+/// Dirty pages in per cent of the frames that the background writer leaves alone when it cleans, and so are
+/// left when it is done.
 const CLEAN_PERCENT: u8 = 1;
 
 /// Which pages become dirty, one after the other.
@@ -45,10 +48,11 @@ pub enum Order {
 /// Why the pool writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// The background writer cleans a pool in which nothing happens, because its dirty limit has been lowered. Nobody syncs.
+    /// The background writer cleans a pool in which nothing happens, because its dirty limit has been
+    /// lowered. Nobody syncs.
     Cleaned,
-    /// Each page that is created sends away a dirty one. What is timed is the steady state: the pool first sends away, untimed, what was in its
-    /// frames. Nobody syncs.
+    /// Each page that is created sends away a dirty one. What is timed is the steady state: the pool first
+    /// sends away, untimed, what was in its frames. Nobody syncs.
     Evicted,
     /// A checkpoint of a pool in which nothing else happens. Both sides sync at the end.
     Checkpoint,
@@ -92,7 +96,8 @@ pub struct PageWrites {
 }
 
 impl PageWrites {
-    /// A pool of `frames` frames with `options`, under plain LRU, and a bare loop, over the file that [`data_file::build`] made at `path`.
+    /// A pool of `frames` frames with `options`, under plain LRU, and a bare loop, over the file that
+    /// [`data_file::build`] made at `path`.
     ///
     /// # Errors
     /// As the pool's; if the file has less than four times as many pages as the pool has frames.
@@ -162,7 +167,8 @@ impl PageWrites {
         Ok(LoopTime { operations: self.pool.stats().writes - before, elapsed, cpu })
     }
 
-    /// All pages in the pool become dirty, but for a few, and stay so: none is a victim of another, since those before are clean.
+    /// All pages in the pool become dirty, but for a few, and stay so: none is a victim of another, since
+    /// those before are clean.
     fn fill_with_dirty_pages(&mut self) -> Result<()> {
         self.clean()?;
         self.pool.set_dirty_limit_percent(100)?;
