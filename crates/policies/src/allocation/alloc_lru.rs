@@ -3,9 +3,10 @@
 //! Paper: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI '94.
 
 use super::{Allocate, Ledger};
+use crate::ids::AccountId;
 
 pub(crate) struct AllocLru;
 
 impl Allocate for AllocLru {
-    fn overruled(&mut self, _ledger: &mut Ledger, _candidate: u32, _victim: u32) {}
+    fn overruled(&mut self, _ledger: &mut Ledger, _account: AccountId, _candidate: u32, _victim: u32) {}
 }

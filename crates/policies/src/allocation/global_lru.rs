@@ -1,6 +1,7 @@
 //! One LRU list over all tenants: managers are not asked.
 
 use super::{Allocate, Ledger};
+use crate::ids::AccountId;
 
 pub(crate) struct GlobalLru;
 
@@ -9,7 +10,7 @@ impl Allocate for GlobalLru {
         false
     }
 
-    fn overruled(&mut self, _ledger: &mut Ledger, _candidate: u32, _victim: u32) {
+    fn overruled(&mut self, _ledger: &mut Ledger, _account: AccountId, _candidate: u32, _victim: u32) {
         unreachable!("no manager is asked");
     }
 }

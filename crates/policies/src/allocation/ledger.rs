@@ -88,13 +88,11 @@ impl Ledger {
 
     // ---- the order
 
-    /// The frame goes to the tail of its account's list, with a new stamp. Returns whether it was the head; then
+    /// The frame goes to the tail of the account's list, with a new stamp. Returns whether it was the head; then
     /// [`ledger_changed`](Self::ledger_changed) has to follow.
     #[inline(always)]
-    pub fn renew(&mut self, frame: u32) -> bool {
-        let slot = &mut self.frames[frame];
-        slot.stamp = self.now;
-        let account = self.tenants[slot.owner.index()].account;
+    pub fn renew(&mut self, account: AccountId, frame: u32) -> bool {
+        self.frames[frame].stamp = self.now;
         let list = &mut self.accounts[account.index()].ledger;
         let was_head = list.head == frame;
         list.move_to_tail(&mut self.frames, frame);
@@ -102,6 +100,7 @@ impl Ledger {
     }
 
     /// Adds a frame at the tail of the account's list, with a new stamp.
+    #[inline(always)]
     pub fn append(&mut self, account: AccountId, frame: u32) {
         self.frames[frame].stamp = self.now;
         let list = &mut self.accounts[account.index()].ledger;
@@ -111,6 +110,7 @@ impl Ledger {
     }
 
     /// Takes a frame out of the account's list.
+    #[inline(always)]
     pub fn unlink(&mut self, account: AccountId, frame: u32) {
         let list = &mut self.accounts[account.index()].ledger;
         let at_head = list.head == frame;
@@ -118,9 +118,8 @@ impl Ledger {
         self.list_changed(account, at_head);
     }
 
-    /// Exchanges the positions of two frames of one account.
-    pub fn swap(&mut self, a: u32, b: u32) {
-        let account = self.account(self.frames[a].owner);
+    /// Exchanges the positions of two frames of the account.
+    pub fn swap(&mut self, account: AccountId, a: u32, b: u32) {
         let list = &mut self.accounts[account.index()].ledger;
         let at_head = [a, b].contains(&list.head);
         list.swap(&mut self.frames, a, b);

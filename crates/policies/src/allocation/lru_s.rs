@@ -3,11 +3,12 @@
 //! Paper: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI '94.
 
 use super::{Allocate, Ledger};
+use crate::ids::AccountId;
 
 pub(crate) struct LruS;
 
 impl Allocate for LruS {
-    fn overruled(&mut self, ledger: &mut Ledger, candidate: u32, victim: u32) {
-        ledger.swap(candidate, victim);
+    fn overruled(&mut self, ledger: &mut Ledger, account: AccountId, candidate: u32, victim: u32) {
+        ledger.swap(account, candidate, victim);
     }
 }

@@ -63,15 +63,14 @@ impl Allocate for LruSp {
     }
 
     #[inline]
-    fn entered(&mut self, ledger: &mut Ledger, frame: u32, arrival: Arrival) {
-        let account = ledger.account(ledger.frames[frame].owner);
+    fn entered(&mut self, ledger: &mut Ledger, account: AccountId, _frame: u32, arrival: Arrival) {
         if arrival == Arrival::Missed && ledger.accounts[account.index()].is_revoked {
             self.accessed_while_revoked(ledger, account, 1);
         }
     }
 
-    fn overruled(&mut self, ledger: &mut Ledger, candidate: u32, victim: u32) {
-        ledger.swap(candidate, victim);
+    fn overruled(&mut self, ledger: &mut Ledger, account: AccountId, candidate: u32, victim: u32) {
+        ledger.swap(account, candidate, victim);
         // The candidate's previous claim lapses; a new one is made.
         self.settle_claim(ledger, candidate, false);
         // Retarget: a page with a claim on the victim's frame has it on the candidate's from now on. Making a

@@ -82,22 +82,24 @@ pub(crate) trait Allocate {
         0.0
     }
 
-    /// The page in `frame` was used. Returns whether the frame was its account's head and is no longer. Called for each
-    /// hit: O(1), allocates nothing.
+    /// Whether a use of a page moves its frame to the tail of its account's list. If not, the frame keeps its place, and
+    /// [`referenced`](Self::referenced) is called. Asked for each hit, so it should be a constant.
     #[inline(always)]
-    fn referenced(&mut self, ledger: &mut Ledger, frame: u32) -> bool {
-        ledger.renew(frame)
+    fn orders_by_use(&self) -> bool {
+        true
     }
 
-    /// `accesses` to blocks of an account whose manager is revoked, each of which [`referenced`](Self::referenced) one
-    /// or was left out by the driver.
+    /// The page in `frame` was used, and keeps its place. O(1), allocates nothing.
+    fn referenced(&mut self, _ledger: &mut Ledger, _frame: u32) {}
+
+    /// `accesses` to blocks of an account whose manager is revoked, those included that the driver left out.
     fn accessed_while_revoked(&mut self, _ledger: &mut Ledger, _account: AccountId, _accesses: u64) {}
 
-    /// A page is in flight to `frame`, at the tail of its account's list.
-    fn entered(&mut self, _ledger: &mut Ledger, _frame: u32, _arrival: Arrival) {}
+    /// A page of `account` is in flight to `frame`, at the tail of the account's list.
+    fn entered(&mut self, _ledger: &mut Ledger, _account: AccountId, _frame: u32, _arrival: Arrival) {}
 
-    /// `victim` goes instead of `candidate`, a block of the same account.
-    fn overruled(&mut self, ledger: &mut Ledger, candidate: u32, victim: u32);
+    /// `victim` goes instead of `candidate`; both are blocks of `account`.
+    fn overruled(&mut self, ledger: &mut Ledger, account: AccountId, candidate: u32, victim: u32);
 
     /// The page in `frame` leaves: to make room, or because it ends or never came. The frame is still in the ledger.
     fn departed(&mut self, _ledger: &mut Ledger, _frame: u32, _makes_room: bool) {}
@@ -201,8 +203,12 @@ impl Allocate for LevelOne {
     }
 
     #[inline(always)]
-    fn referenced(&mut self, ledger: &mut Ledger, frame: u32) -> bool {
-        with_way!(self, way => way.referenced(ledger, frame))
+    fn orders_by_use(&self) -> bool {
+        with_way!(self, way => way.orders_by_use())
+    }
+
+    fn referenced(&mut self, ledger: &mut Ledger, frame: u32) {
+        with_way!(self, way => way.referenced(ledger, frame));
     }
 
     #[cold]
@@ -211,12 +217,12 @@ impl Allocate for LevelOne {
     }
 
     #[inline]
-    fn entered(&mut self, ledger: &mut Ledger, frame: u32, arrival: Arrival) {
-        with_way!(self, way => way.entered(ledger, frame, arrival));
+    fn entered(&mut self, ledger: &mut Ledger, account: AccountId, frame: u32, arrival: Arrival) {
+        with_way!(self, way => way.entered(ledger, account, frame, arrival));
     }
 
-    fn overruled(&mut self, ledger: &mut Ledger, candidate: u32, victim: u32) {
-        with_way!(self, way => way.overruled(ledger, candidate, victim));
+    fn overruled(&mut self, ledger: &mut Ledger, account: AccountId, candidate: u32, victim: u32) {
+        with_way!(self, way => way.overruled(ledger, account, candidate, victim));
     }
 
     #[inline]

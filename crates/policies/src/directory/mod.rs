@@ -462,14 +462,18 @@ impl Directory {
         let slot = &mut self.ledger.frames[frame];
         slot.last_reference = self.ledger.now as u64;
         let (owner, is_special) = (slot.owner, slot.has_claim() | (slot.state == State::Ahead));
-        let was_head = self.level_one.referenced(&mut self.ledger, frame);
-        let account = self.ledger.account_of(owner);
+        let id = self.ledger.account(owner);
+        let mut was_head = false;
+        if self.level_one.orders_by_use() {
+            was_head = self.ledger.renew(id, frame);
+        } else {
+            self.level_one.referenced(&mut self.ledger, frame);
+        }
+        let account = &mut self.ledger.accounts[id.index()];
         if was_head | is_special | account.is_revoked | !self.foreign.is_empty() {
             return self.reference_special(frame, access, was_head);
         }
-        let id = self.ledger.account(owner);
-        let control = &mut self.ledger.accounts[id.index()].control;
-        if control.block_accessed(&mut self.ledger.frames, frame, access).is_err() {
+        if account.control.block_accessed(&mut self.ledger.frames, frame, access).is_err() {
             self.dismiss(owner);
         }
         HitOutcome { vindicated: false, first: false }
@@ -551,7 +555,7 @@ impl Directory {
         }
         let account = tenant.account;
         self.ledger.append(account, frame);
-        self.level_one.entered(&mut self.ledger, frame, arrival);
+        self.level_one.entered(&mut self.ledger, account, frame, arrival);
     }
 
     /// A resident page leaves to make room.
@@ -587,9 +591,11 @@ impl Directory {
         self.ledger.frames[frame].state = State::Limbo;
         let tenant = &mut self.ledger.tenants[owner.index()];
         tenant.frames -= 1;
-        let account = tenant.account;
+        let (account, is_closed) = (tenant.account, tenant.standing == Standing::Closed);
         self.ledger.unlink(account, frame);
-        self.vacate_tenant(owner);
+        if is_closed {
+            self.vacate_tenant(owner);
+        }
     }
 
     fn vacate(&mut self, frame: u32) {

@@ -143,7 +143,7 @@ impl Directory {
         if a == b || !alike || !matches!(state, State::InFlight | State::AheadInFlight) {
             return false;
         }
-        self.ledger.swap(a, b);
+        self.ledger.swap(account, a, b);
         self.level_one.exchanged(a, b);
         self.ledger.frames.exchange_pages(a, b);
         if !self.foreign.is_empty() {
@@ -307,7 +307,8 @@ impl Directory {
             decision.overruled = true;
             let owner = self.ledger.frames[candidate].owner;
             self.ledger.tenants[owner.index()].stats.overrules += 1;
-            self.level_one.overruled(&mut self.ledger, candidate, victim);
+            let account = self.ledger.account(owner);
+            self.level_one.overruled(&mut self.ledger, account, candidate, victim);
         }
         Some(victim)
     }
