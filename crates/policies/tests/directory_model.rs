@@ -20,12 +20,14 @@ struct Kind {
     pins: bool,
     shares: bool,
     ends: bool,
+    /// Pages come in ahead of their first access.
+    ahead: bool,
 }
 
 impl Kind {
-    const DIRECTIVES: Self = Self { directives: 2, pins: false, shares: false, ends: false };
-    const ALL: Self = Self { directives: 2, pins: true, shares: true, ends: true };
-    const NO_ADVICE: Self = Self { directives: 0, pins: true, shares: false, ends: true };
+    const DIRECTIVES: Self = Self { directives: 2, pins: false, shares: false, ends: false, ahead: false };
+    const ALL: Self = Self { directives: 2, pins: true, shares: true, ends: true, ahead: true };
+    const NO_ADVICE: Self = Self { directives: 0, pins: true, shares: false, ends: true, ahead: true };
 }
 
 fn op(kind: Kind) -> impl Strategy<Value = Op> {
@@ -39,7 +41,10 @@ fn op(kind: Kind) -> impl Strategy<Value = Op> {
         2 => Just(Op::Repay),
     ];
     prop_oneof![
-        40 => place.clone().prop_map(|(tenant, page)| Op::Access { tenant, page }),
+        40 => (place.clone(), 0..4).prop_map(move |((tenant, page), chance)| match kind.ahead && chance == 0 {
+            true => Op::BringAhead { tenant, page },
+            false => Op::Access { tenant, page },
+        }),
         // Loops and small hot sets make placeholders come and go.
         20 => (tenant.clone(), 0..6u64).prop_map(|(tenant, page)| Op::Access { tenant, page }),
         kind.directives => (tenant.clone(), -2..3i32, any::<bool>())

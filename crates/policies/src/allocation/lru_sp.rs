@@ -101,7 +101,7 @@ impl Allocate for LruSp {
     }
 
     fn placeholder_met(&mut self, ledger: &mut Ledger, frame: u32, arrival: Arrival) -> bool {
-        let is_mistake = arrival != Arrival::Restored;
+        let is_mistake = arrival == Arrival::Missed;
         if is_mistake {
             self.settle_claim(ledger, frame, true);
         } else {

@@ -37,7 +37,8 @@ pub struct Decision {
     pub decisions: u32,
     /// Whether the owner's manager chose another block, and it went.
     pub overruled: bool,
-    /// The frame that a placeholder of the missing page pointed to: an overrule of its owner was wrong.
+    /// The frame that a placeholder of the missing page pointed to: an overrule of its owner was wrong. None if the page
+    /// comes in ahead.
     pub mistake: Option<FrameId>,
     /// A frame that was in use when the placeholder to it was looked up: the overrule counts as right.
     pub vindicated: Option<FrameId>,
@@ -98,7 +99,8 @@ impl Directory {
 
     /// As [`admit`](Self::admit), for a page that `access` is expected to need soon. It is no access and counts as none; the
     /// page's first [`hit`](Self::hit) is also its arrival at its owner's manager. Until then no manager can choose it, and
-    /// when the ledger names it, it goes without a question.
+    /// when the ledger names it, it goes without a question. A placeholder of the page names the candidate as it does for a
+    /// miss, but nobody is judged by it: no process has needed the page yet.
     pub fn admit_ahead<C: Claims>(&mut self, access: &Access, claims: &mut C) -> Admission {
         self.admit_as(Arrival::Ahead, access, claims)
     }

@@ -26,6 +26,8 @@ pub struct Block {
     /// Ledger stamp, for comparison with `foreign` only.
     pub stamp: i64,
     pub temporary: bool,
+    /// It came in ahead of its first access, which has not come yet.
+    pub ahead: bool,
 }
 
 /// The directives of one tenant.
@@ -182,12 +184,21 @@ impl Naive {
             return Outcome::Hit;
         }
         self.vindicated.remove(&page);
-        let outcome = self.miss(tenant, page);
+        let outcome = self.miss(tenant, page, false);
         if let Outcome::Loaded { .. } = outcome {
             self.stats[tenant].accesses += 1;
             self.stats[tenant].misses += 1;
         }
         outcome
+    }
+
+    /// The page comes in ahead of its first access, unless it is there.
+    pub fn bring_ahead(&mut self, tenant: usize, page: u64) -> Outcome {
+        if self.position(page).is_some() {
+            return Outcome::Hit;
+        }
+        self.vindicated.remove(&page);
+        self.miss(tenant, page, true)
     }
 
     /// The HIT step.
@@ -201,15 +212,17 @@ impl Naive {
         if self.account[by] != account {
             block.foreign = Some(self.now);
         }
+        let is_first = std::mem::take(&mut block.ahead);
         self.ledger.push(block);
         self.serve(account);
+        self.stats[owner].prefetch_used += u64::from(is_first);
         if let Some(absent) = self.settle_placeholder_to(page, false) {
             self.stats[owner].vindications += 1;
             self.vindicated.insert(absent);
         }
         if self.pools[account].is_some() {
             let at = self.ledger.len() - 1;
-            let level = if std::mem::take(&mut self.ledger[at].temporary) {
+            let level = if is_first || std::mem::take(&mut self.ledger[at].temporary) {
                 self.base(account, page)
             } else {
                 self.level_of(account, page)
@@ -219,7 +232,7 @@ impl Naive {
         }
     }
 
-    fn miss(&mut self, tenant: usize, page: u64) -> Outcome {
+    fn miss(&mut self, tenant: usize, page: u64, ahead: bool) -> Outcome {
         let mut candidate = None;
         let mut by_placeholder = false;
         if let Some((_, holder)) = self.placeholders.iter().copied().find(|(absent, _)| *absent == page) {
@@ -230,8 +243,14 @@ impl Naive {
                 // The page that was just looked up is about to be referenced.
                 self.vindicated.remove(&page);
             } else {
-                self.settle_placeholder_to(holder, true);
-                self.stats[owner].mistakes += 1;
+                if ahead {
+                    // Only a process's own miss shows a mistake.
+                    self.drop_placeholder_to(holder);
+                    self.inherited.remove(&page);
+                } else {
+                    self.settle_placeholder_to(holder, true);
+                    self.stats[owner].mistakes += 1;
+                }
                 candidate = Some(holder);
                 by_placeholder = true;
             }
@@ -240,7 +259,7 @@ impl Naive {
         if candidate.is_none() {
             let account = self.account[tenant];
             if self.has_free() && self.held(account) < self.caps[account] {
-                self.load(page, tenant, heir);
+                self.load(page, tenant, heir, ahead);
                 return Outcome::Loaded { evicted: None };
             }
             candidate = self.ledger.iter().find(|block| self.may_give(block, tenant)).map(|block| block.page);
@@ -252,7 +271,7 @@ impl Naive {
         }
         let victim = self.decide(owner, candidate);
         self.evict(victim);
-        self.load(page, tenant, heir);
+        self.load(page, tenant, heir, ahead);
         Outcome::Loaded { evicted: Some(victim) }
     }
 
@@ -281,6 +300,7 @@ impl Naive {
         let block = self.ledger.remove(self.position(victim).unwrap());
         self.leave_pools(self.account[block.owner], victim);
         self.stats[block.owner].evictions += 1;
+        self.stats[block.owner].prefetch_wasted += u64::from(block.ahead);
         self.end_if_empty(block.owner);
     }
 
@@ -289,7 +309,8 @@ impl Naive {
         let mut victim = candidate;
         let account = self.account[owner];
         let has_say = self.pools[account].is_some() && self.records[account].sentence == 0;
-        if has_say && self.allocation != Allocation::GlobalLru {
+        let is_known = !self.ledger[self.position(candidate).unwrap()].ahead;
+        if has_say && is_known && self.allocation != Allocation::GlobalLru {
             self.stats[owner].decisions += 1;
             victim = self.choose(account, candidate);
         }
@@ -349,12 +370,16 @@ impl Naive {
         eligible && !self.pinned.contains(&block.page)
     }
 
-    fn load(&mut self, page: u64, by: usize, owner: usize) {
+    fn load(&mut self, page: u64, by: usize, owner: usize, ahead: bool) {
         self.now += 1;
         let account = self.account[owner];
         let foreign = (self.account[by] != account).then_some(self.now);
         let (last_reference, stamp) = (self.now, self.now as i64);
-        self.ledger.push(Block { page, owner, last_reference, foreign, stamp, temporary: false });
+        self.ledger.push(Block { page, owner, last_reference, foreign, stamp, temporary: false, ahead });
+        if ahead {
+            self.stats[owner].prefetched += 1;
+            return;
+        }
         self.serve(account);
         if self.pools[account].is_some() {
             let level = self.base(account, page);
@@ -369,6 +394,7 @@ impl Naive {
         let absent = self.drop_placeholder_to(page);
         absent.map(|absent| self.inherited.remove(&absent));
         let block = self.ledger.remove(at);
+        self.stats[block.owner].prefetch_wasted += u64::from(block.ahead);
         self.leave_pools(self.account[block.owner], page);
         self.end_if_empty(block.owner);
     }
@@ -414,8 +440,8 @@ impl Naive {
             let absent: Vec<u64> = holders.map(|(absent, _)| *absent).collect();
             self.inherited.extend(absent);
             let mut pools = Pools::default();
-            let own = self.ledger.iter().filter(|block| block.owner == tenant).map(|block| block.page);
-            pools.levels.insert(0, own.collect());
+            let own = self.ledger.iter().filter(|block| block.owner == tenant && !block.ahead);
+            pools.levels.insert(0, own.map(|block| block.page).collect());
             self.pools[tenant] = Some(pools);
         }
     }
@@ -451,7 +477,8 @@ impl Naive {
 
     /// The tenant's resident pages in a range, least recently referenced first.
     fn own_in(&self, tenant: usize, first: u64, last: u64) -> Vec<u64> {
-        let inside = |block: &&Block| block.owner == tenant && (first..=last).contains(&block.page);
+        let inside =
+            |block: &&Block| block.owner == tenant && !block.ahead && (first..=last).contains(&block.page);
         let mut own: Vec<&Block> = self.ledger.iter().filter(inside).collect();
         own.sort_by_key(|block| block.last_reference);
         own.into_iter().map(|block| block.page).collect()
