@@ -32,6 +32,7 @@ mod load;
 #[cfg(all(test, bufpool_loom))]
 mod loom_models;
 mod memory;
+mod owner;
 mod page;
 mod policy;
 mod state;
@@ -43,14 +44,11 @@ mod write;
 pub use access::futures::{OwnedReadGuard, OwnedWriteGuard, ReadFuture, WriteFuture};
 pub use access::guard::{Pin, ReadGuard, WriteGuard};
 pub use access::optimistic::{OptimisticWriteGuard, PageView};
-pub use api::file::{File, Page};
-pub use api::options::{
-    Direct, FRAMES_MAX, FileOptions, Io, IoBackend, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PoolOptions,
-};
+pub use api::options::{FRAMES_MAX, FileOptions, PoolOptions};
 pub use api::pool::Pool;
 pub use api::report::Report;
 pub use api::stats::{ContextStats, Stats, StreamStats, TenantStats};
-pub use api::tenant::{At, Tenant, TenantOptions};
+pub use api::tenant::{At, TenantOptions};
 pub use bufpool_policies::classic::PolicyKind as Policy;
 pub use bufpool_policies::detect::Class as Pattern;
 pub use bufpool_policies::{
@@ -63,9 +61,14 @@ pub use engine::hooks::{PageHooks, PageName};
 pub use engine::log::Log;
 pub use engine::recorder::{Event, Recorder};
 pub use error::{Error, ErrorKind, Result};
-pub use hits::call_site::Site;
+pub use handle::file::{File, Page};
+pub use handle::tenant::Tenant;
+pub use io::options::{Direct, Io, IoBackend};
 #[cfg(feature = "sim")]
 pub use io::sim;
 pub use io::{IoError, IoOperation, IoReport};
+pub use memory::arena::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 pub use page::word::Version;
-pub use thread::scope::{Context, Scope};
+pub use thread::context::Context;
+pub use thread::scope::Scope;
+pub use thread::site::Site;

@@ -23,16 +23,18 @@ use loom::thread;
 
 use crate::access::landing::Landing;
 use crate::files::gate::Gate;
-use crate::hits::call_site::SiteRef;
-use crate::hits::log::{KeyPlace, Level, Party, RING_ENTRIES, Ring, Who};
-use crate::memory::arena::{Arena, FrameLease, FrameMap};
+use crate::memory::arena::{Arena, FrameMap};
 use crate::memory::frame::{Frame, WriteEnds};
+use crate::memory::lease::FrameLease;
 use crate::memory::reserve::Reserve;
 use crate::page::latch::{Hold, Latch, Loading, Patience, acquire, acquire_resident, park_future};
-use crate::page::readers::Reader;
 use crate::page::table::{PageTable, PageTableBudget};
 use crate::page::word::{Begun, PageWord, Want};
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, relax};
+use crate::thread::keys::{KeyPlace, Party, Who};
+use crate::thread::reader::Reader;
+use crate::thread::ring::{Level, RING_ENTRIES, Ring};
+use crate::thread::site::SiteRef;
 
 const PATIENT: Patience = Patience::Limit(std::time::Duration::MAX);
 

@@ -3,6 +3,7 @@
 //! Only what the page word, page tables, the frame table, the latches, the reserve, a file's gate and the access log use: everything
 //! else is not explored by the model checker and uses std and parking_lot directly. Loom knows no time, so waits have no deadline there.
 
+use std::time::Duration;
 use std::time::Instant;
 
 #[cfg(not(bufpool_loom))]
@@ -121,3 +122,9 @@ mod lock {
 }
 
 pub(crate) use lock::{Condvar, Mutex, relax};
+
+/// The time after `limit`, or a time that does not come if there is none.
+pub(crate) fn deadline_after(limit: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(limit).unwrap_or(now + Duration::from_secs(365 * 24 * 3600))
+}

@@ -320,17 +320,21 @@ fn a_child_waits_for_no_lock_of_threads_that_are_not_there() {
                 }
             });
         }
-        for _ in 0..50 {
-            let mut child = 0;
-            if forks(&mut child) {
-                end_child(goes_well(|| {
-                    calls_are_refused(&pool, &tenant, &file);
-                    drop((pool.clone(), tenant.clone(), file.clone()));
-                }));
+        // A child that fails must not leave the threads behind.
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            for _ in 0..50 {
+                let mut child = 0;
+                if forks(&mut child) {
+                    end_child(goes_well(|| {
+                        calls_are_refused(&pool, &tenant, &file);
+                        drop((pool.clone(), tenant.clone(), file.clone()));
+                    }));
+                }
+                assert_child_ended_well(child);
             }
-            assert_child_ended_well(child);
-        }
+        }));
         is_over.store(true, Ordering::Relaxed);
+        outcome.unwrap();
     });
     parent_goes_on(pool, tenant, file, &path).unwrap();
 }

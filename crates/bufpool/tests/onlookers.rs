@@ -120,7 +120,7 @@ fn options() -> PoolOptions {
 #[test]
 fn a_file_is_reopened_while_others_use_it() {
     let (pool, file) = open_on(options(), &stamped_device(PAGES));
-    while_others_look(&pool, &[file.clone()], || assert_eq!(file.reopen().unwrap(), 0));
+    while_others_look(&pool, std::slice::from_ref(&file), || assert_eq!(file.reopen().unwrap(), 0));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn what_fails_because_of_a_pin_is_not_seen() {
     let tenant = pool.default_tenant();
     let pin = tenant.pin(file.page(PAGES - 1)).unwrap();
     let mut turn = 0;
-    while_others_look(&pool, &[file.clone()], || {
+    while_others_look(&pool, std::slice::from_ref(&file), || {
         turn += 1;
         let failed = match turn % 5 {
             0 => kind(file.clone().close()),

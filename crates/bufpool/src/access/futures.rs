@@ -7,6 +7,7 @@
 //!
 //! What dropping a future leaves behind, and what guards across awaits may do, is said at [`ReadFuture`].
 
+use crate::sync::deadline_after;
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -18,20 +19,22 @@ use std::time::{Duration, Instant};
 
 use bufpool_policies::{FrameId, PageId, TenantId};
 
-use crate::access::hit::{Limit, Purpose};
 use crate::access::landing::Landing;
-use crate::api::file::{File, FileShared, OwnedWord, Page};
-use crate::api::pool::PoolShared;
-use crate::api::tenant::Tenant;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hits::call_site::SiteRef;
+use crate::files::shared::FileShared;
+use crate::files::word::OwnedWord;
+use crate::handle::file::{File, Page};
+use crate::handle::tenant::Tenant;
 use crate::io::{IoError, IoFile};
-use crate::load::prefetch::let_go;
-use crate::memory::arena::FrameLease;
 use crate::memory::frame::Frame;
+use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, Loading, Refusal, park_future, unpark_future};
 use crate::policy::lock::Dirty;
+use crate::state::shared::PoolShared;
+use crate::state::shared::drop_pool_elsewhere;
 use crate::state::timer::Alarm;
+use crate::state::waiting::{Limit, Purpose};
+use crate::thread::site::SiteRef;
 
 /// Until a future looks for a frame again.
 const FRAME_POLL: Duration = Duration::from_millis(1);
@@ -247,7 +250,7 @@ impl Acquiring {
     /// When the wait for the latch, which begins now or has begun before, is over; an error if it is.
     fn latch_deadline(&mut self) -> Result<Instant> {
         let pool = &self.file.pool;
-        let deadline = *self.latch_deadline.get_or_insert_with(|| after(pool.latch_wait));
+        let deadline = *self.latch_deadline.get_or_insert_with(|| deadline_after(pool.latch_wait));
         if Instant::now() < deadline {
             return Ok(deadline);
         }
@@ -302,7 +305,7 @@ impl Acquiring {
                 // Others may have a frame for it; and nobody waits for us meanwhile.
                 drop(loading);
                 let now = Instant::now();
-                if now >= *self.frame_deadline.get_or_insert_with(|| after(pool.frame_wait)) {
+                if now >= *self.frame_deadline.get_or_insert_with(|| deadline_after(pool.frame_wait)) {
                     return Poll::Ready(Err(pool.frames_exhausted(self.file.page(self.number), operation)));
                 }
                 pool.write_back.kick();
@@ -382,12 +385,6 @@ impl Drop for Acquiring {
     }
 }
 
-/// The moment after `limit`, or one that never comes.
-fn after(limit: Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(limit).unwrap_or(now + Duration::from_secs(365 * 24 * 3600))
-}
-
 /// A page on its way in for one access, which may have lost interest.
 struct Load {
     pool: std::sync::Weak<PoolShared>,
@@ -437,7 +434,7 @@ impl Load {
             }
             Err(error) => self.give_up(&pool, lease, error),
         }
-        let_go(pool);
+        drop_pool_elsewhere(pool);
     }
 
     fn publish(self, pool: &Arc<PoolShared>, lease: FrameLease) {

@@ -4,71 +4,29 @@
 //! and one entry in the thread's access log, or where the filter skips it one count in a line that only the thread writes. Everything
 //! else is in functions of their own. What the compiler makes of it is in [`docs::performance`](crate::docs::performance).
 
-use std::time::{Duration, Instant};
+use crate::state::waiting::Limit;
+use crate::state::waiting::Purpose;
+use std::time::Instant;
 
 use bufpool_policies::FrameId;
 
 use crate::access::guard::{ReadGuard, WriteGuard};
-use crate::api::file::Page;
-use crate::api::pool::PoolShared;
-use crate::api::tenant::Tenant;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hits::call_site::{Origin, Place, SiteRef};
+use crate::handle::file::Page;
+use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
 use crate::hits::filter::Marked;
-use crate::hits::log::{self, Hit, KeyPlace, Level, Ring, Who, existing_ring, give_up_ring};
-use crate::page::latch::{
-    Hold, Latch, Patience, Refusal, SharedLatch, acquire_resident, acquire_until, far_or_after,
-};
+use crate::hits::log::{self, existing_ring, give_up_ring};
+use crate::page::latch::{Hold, Latch, Patience, Refusal, SharedLatch, acquire_resident, acquire_until};
 use crate::page::table::NoWord;
-use crate::page::word::{PageWord, Want};
+use crate::page::word::PageWord;
 use crate::policy::lock::PolicyState;
-use crate::thread::scope::ScopeId;
-
-/// How long an access may wait for others.
-#[derive(Clone, Copy)]
-pub(crate) enum Limit {
-    /// As the pool's options say; longer is an error.
-    Default,
-    /// Not at all.
-    Now,
-    /// This long.
-    Within(Duration),
-}
-
-impl Limit {
-    /// When an access that begins now has waited long enough; none if that is up to the pool's options.
-    fn deadline(self) -> Option<Instant> {
-        match self {
-            Self::Default => None,
-            Self::Now => Some(Instant::now()),
-            Self::Within(limit) => Some(far_or_after(limit)),
-        }
-    }
-}
-
-/// What an access is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Read,
-    Write,
-    /// Contents do not matter: they are overwritten at once.
-    Create,
-}
-
-impl Purpose {
-    pub fn operation(self) -> &'static str {
-        match self {
-            Self::Read => "read page",
-            Self::Write => "write page",
-            Self::Create => "create page",
-        }
-    }
-
-    pub fn want(self) -> Want {
-        if self == Self::Read { Want::Shared } else { Want::Exclusive }
-    }
-}
+use crate::state::shared::PoolShared;
+use crate::sync::deadline_after;
+use crate::thread::context::ScopeId;
+use crate::thread::keys::{KeyPlace, Who};
+use crate::thread::ring::{Hit, Level, Ring};
+use crate::thread::site::{Origin, Place, SiteRef};
 
 impl Tenant {
     #[inline(always)]
@@ -274,7 +232,7 @@ impl PoolShared {
         let is_decided = match self.patience(limit) {
             Patience::None => false,
             Patience::Limit(limit) => {
-                let deadline = *deadline.get_or_insert_with(|| far_or_after(limit));
+                let deadline = *deadline.get_or_insert_with(|| deadline_after(limit));
                 page.file().shared.gate.wait_until_decided(page.number(), deadline)
             }
         };
@@ -368,7 +326,7 @@ impl PoolShared {
             let abandoned = ring.is_abandoned();
             policy.apply(ring);
             if abandoned {
-                give_up_ring(ring, log::POOL);
+                give_up_ring(ring, crate::thread::ring::POOL);
             }
             !abandoned
         });

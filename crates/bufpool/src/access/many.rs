@@ -2,7 +2,7 @@
 //!
 //! A call takes what it can without waiting for anybody: pages in memory whose shared latch is free, and the right to load
 //! pages that nobody loads yet. The misses then come in as a stream: a few at a time ask for frames under one hold of the policy lock,
-//! neighbours become one transfer of up to [`RUN_BYTES`], and while these are in flight the next few get their frames and those that have
+//! neighbours become one transfer of up to [`RUN_BYTES`](crate::io::run::RUN_BYTES), and while these are in flight the next few get their frames and those that have
 //! arrived are published; so the device has work from the first pages of a list to its last. At the end, what was refused at first is
 //! tried once more.
 //!
@@ -14,18 +14,17 @@
 use bufpool_policies::PageId;
 
 use crate::access::guard::ReadGuard;
-use crate::access::hit::{Limit, Purpose};
-use crate::api::file::Page;
-use crate::api::tenant::Tenant;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hits::call_site::SiteRef;
-use crate::io::{Buffers, IoError};
-use crate::memory::arena::{FrameLease, NextReads, ReadSource};
+use crate::handle::file::Page;
+use crate::handle::tenant::Tenant;
+use crate::io::IoError;
+use crate::io::run::run_pages;
+use crate::memory::arena::{NextReads, ReadSource};
+use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, Loading};
 use crate::page::word::{PageWord, Want};
-
-/// Most bytes of one transfer of neighbouring pages, unless a page is larger.
-pub(crate) const RUN_BYTES: usize = 256 << 10;
+use crate::state::waiting::{Limit, Purpose};
+use crate::thread::site::SiteRef;
 
 /// Pages that get frames under one hold of the policy lock, but for the rest of a transfer.
 const STEP_PAGES: usize = 16;
@@ -372,9 +371,4 @@ fn words_of<'p, 'g: 'p>(pages: impl Iterator<Item = &'p Page<'g>>) -> impl Itera
 /// `b` is the next page of the same file.
 fn follows(a: Page<'_>, b: Page<'_>) -> bool {
     PageId(a.id().0 + 1) == b.id()
-}
-
-/// Most pages of one transfer.
-pub(crate) fn run_pages(page_bytes: usize) -> usize {
-    (RUN_BYTES / page_bytes).clamp(1, Buffers::PIECES_MAX)
 }

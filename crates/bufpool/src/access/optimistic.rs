@@ -27,15 +27,16 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::access::guard::{Pin, ReadGuard, WriteGuard};
-use crate::access::hit::{Limit, Purpose};
-use crate::api::file::Page;
-use crate::api::tenant::Tenant;
 use crate::error::Result;
-use crate::hits::call_site::{Origin, Place};
+use crate::handle::file::Page;
+use crate::handle::tenant::Tenant;
 use crate::memory::arena::FrameMap;
-use crate::page::readers::{self, Section};
+use crate::page::readers::{self};
 use crate::page::word::{Begun, PageWord, Version};
-use crate::thread::scope::ScopeId;
+use crate::state::waiting::{Limit, Purpose};
+use crate::thread::context::ScopeId;
+use crate::thread::reader::Section;
+use crate::thread::site::{Origin, Place};
 
 /// Reads that may fail before a latch is taken.
 const TRIES: u32 = 4;

@@ -2,57 +2,26 @@
 
 use bufpool_policies::FileId;
 
-use crate::access::many::run_pages;
+use crate::api::pool::Pool;
+use crate::engine::hooks::PageHooks;
+use crate::engine::log::Log;
+use crate::engine::recorder::Recorder;
 use crate::error::{Error, ErrorKind, Result};
+use crate::io::options::{Direct, Io};
+use crate::io::run::run_pages;
+use crate::memory::arena::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+use crate::state::shared::FRAMES_SPARE;
 use crate::write::writer::BATCH_PAGES;
-use crate::{Allocation, Log, ManagerKind, PageHooks, Pool, Recorder};
+use bufpool_policies::{Allocation, ManagerKind};
 
-/// The smallest page size, in bytes.
-pub const PAGE_BYTES_MIN: usize = 512;
-/// The largest page size, in bytes.
-pub const PAGE_BYTES_MAX: usize = 1 << 20;
 /// The largest number of frames of a pool; a page word holds 24 bits of frame number, one of which means "none".
 pub const FRAMES_MAX: u32 = (1 << 24) - (1 << 12);
 /// The largest clean reserve, in frames.
 const RESERVE_MAX: u32 = 1 << 20;
 /// Operations in flight at most, per ring.
 const DEPTH_MAX: u32 = 4096;
-/// Frames that belong to nobody's floor, whatever the options say.
-pub(crate) const FRAMES_SPARE: u32 = 8;
 /// The largest number of files opened in the life of a pool.
 pub(crate) const FILES_MAX: u32 = FileId(1 << 24).0 - 1;
-
-/// Which I/O backend a pool uses.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Io {
-    /// io_uring where the kernel allows it, otherwise threads; [`Pool::io`] says which, and why.
-    #[default]
-    Auto,
-    /// This backend or an error at open.
-    Require(IoBackend),
-}
-
-/// The I/O backends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum IoBackend {
-    /// io_uring.
-    Uring,
-    /// Positioned reads and writes on a few threads.
-    Threads,
-}
-
-/// Whether files bypass the operating system's page cache.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Direct {
-    /// Where the file system and the page size allow it; [`Pool::io`] says where it was not possible.
-    #[default]
-    Prefer,
-    /// Always, or an error when a file is opened.
-    Require,
-    /// Never.
-    Off,
-}
 
 /// Options of a pool. `PoolOptions::new().memory_bytes(256 << 20).open()?` is enough for most.
 ///

@@ -12,31 +12,31 @@ use crossbeam::utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 
 use crate::Event;
-use crate::access::guard::HoldsSlot;
-use crate::api::file::{File, FileParts, FileShared};
-use crate::api::options::{
-    Direct, FILES_MAX, FRAMES_SPARE, FileOptions, PoolOptions, Shares, check_dirty_limit,
-};
+use crate::api::options::{FILES_MAX, FileOptions, PoolOptions, Shares, check_dirty_limit};
 use crate::api::report::Report;
 use crate::api::stats::{ContextStats, Stats, StreamStats, TenantStats};
-use crate::api::tenant::{Tenant, TenantOptions};
-use crate::engine::hooks::PageHooks;
+use crate::api::tenant::TenantOptions;
 use crate::engine::log::LogLink;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handle::owner::Owner;
+use crate::files::shared::{FileParts, FileShared};
+use crate::handle::file::File;
 use crate::handle::pool::PoolHandle;
+use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::{HotPool, PoolTag};
 use crate::hits::filter::HitFilter;
-use crate::hits::log::{self, Ring};
-use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport, OpenError};
+use crate::hits::log::{self};
+use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport};
 use crate::memory::arena::Arena;
-use crate::memory::frame::{FrameTable, WriteEnds};
+use crate::memory::frame::FrameTable;
 use crate::memory::reserve::{HookBuffers, Reserve};
-use crate::page::latch::far_or_after;
+use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
 use crate::policy::lock::{PolicyState, TenantEntry};
 use crate::policy::read_ahead::Streams;
+use crate::state::shared::PoolShared;
 use crate::state::timer::Timer;
+use crate::sync::deadline_after;
+use crate::thread::holds::HoldsSlot;
 use crate::write::writer::WriteBack;
 
 /// A pool of page frames. Cloning gives another handle to the same pool.
@@ -60,76 +60,6 @@ use crate::write::writer::WriteBack;
 #[derive(Clone)]
 pub struct Pool {
     shared: PoolHandle,
-}
-
-/// What all handles of a pool share.
-pub(crate) struct PoolShared {
-    /// For operations that outlive the call that began them.
-    pub me: Weak<PoolShared>,
-    pub hot: HotPool,
-    pub owner: Owner,
-    pub page_bytes: usize,
-    /// Hits are applied at once: deterministic mode.
-    pub is_immediate: bool,
-    pub is_recording: bool,
-    pub arena: Arena,
-    pub frames: FrameTable,
-    // Written by many threads, so away from what each access reads.
-    pub policy: CachePadded<Mutex<PolicyState>>,
-    /// Something is to be read ahead.
-    pub plans_waiting: AtomicBool,
-    /// Transfers of prefetched pages in flight.
-    pub runs_ahead: AtomicUsize,
-    /// The hits of all threads. Locked after `policy`, if both.
-    pub logs: CachePadded<Mutex<Vec<&'static Ring>>>,
-
-    pub frames_count: u32,
-    pub reserve: CachePadded<Reserve>,
-    pub hook_buffers: Arc<HookBuffers>,
-    pub log: LogLink,
-    pub hooks: Option<Box<dyn PageHooks>>,
-    pub backend: Arc<dyn Backend>,
-    pub write_back: Arc<WriteBack>,
-    pub page_table_budget: PageTableBudget,
-    pub counters: CachePadded<Counters>,
-    pub latch_wait: Duration,
-    pub frame_wait: Duration,
-    /// Dirty frames above which the background writer does not rest.
-    pub dirty_limit: AtomicU64,
-    threads_max: u32,
-    direct: Direct,
-    /// Set under the policy lock, so that no file is opened behind its back.
-    closed: AtomicBool,
-    /// Held by who closes the pool.
-    closing: Mutex<()>,
-    /// How many [`PoolHandle`]s there are.
-    pub handles: AtomicUsize,
-
-    /// Misses that wait for a frame; see [`PoolShared::frame_may_be_free`].
-    pub frame_waiters: AtomicU32,
-    pub frame_lock: Mutex<()>,
-    /// Wakes futures that wait for a latch or a frame.
-    pub timer: Timer,
-    pub frame_freed: Condvar,
-    // Locked at the end of each write, so away from what each access reads.
-    pub write_ends: CachePadded<WriteEnds>,
-}
-
-/// Counts that the directory does not keep.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub reads: AtomicU64,
-    pub writes: AtomicU64,
-    pub miss_writes: AtomicU64,
-    pub creations: AtomicU64,
-    pub waited: AtomicU64,
-    pub write_failures: AtomicU64,
-    pub log_failures: AtomicU64,
-    pub dirty_frames: AtomicU64,
-    pub prefetch_issued: AtomicU64,
-    pub prefetch_failed: AtomicU64,
-    /// Prefetches that ended because clean frames were scarce.
-    pub prefetch_scarce: AtomicU64,
 }
 
 impl Pool {
@@ -248,7 +178,7 @@ impl Pool {
         if let Some(file) = self.open_already(path, &options, &name)? {
             return Ok(file);
         }
-        let how = self.shared.how_to_open(&options);
+        let how = how_to_open(&self.shared, &options);
         let io = self.shared.backend.open(path, &how);
         let io = io.map_err(|error| self.shared.open_error(error, OPERATION, &name))?;
         self.register(io, name, Some((path.to_owned(), how)), &options)
@@ -264,7 +194,7 @@ impl Pool {
         const OPERATION: &str = "open file";
         self.shared.check_open(OPERATION)?;
         let name = format!("fd {}", std::os::fd::AsRawFd::as_raw_fd(&fd));
-        let how = self.shared.how_to_open(&options);
+        let how = how_to_open(&self.shared, &options);
         let io = self.shared.backend.adopt(fd, &how);
         let io = io.map_err(|error| self.shared.open_error(error, OPERATION, &name))?;
         self.register(io, name, None, &options)
@@ -438,6 +368,14 @@ impl Pool {
     }
 }
 
+fn how_to_open(pool: &PoolShared, options: &FileOptions) -> FileOpen {
+    FileOpen {
+        read_only: options.read_only,
+        create: options.create,
+        direct: options.direct.unwrap_or(pool.direct),
+    }
+}
+
 fn percent_of(frames: u32, percent: u8) -> u64 {
     u64::from(frames) * u64::from(percent) / 100
 }
@@ -448,108 +386,16 @@ fn already_open(name: &str, open_as: &str) -> Error {
 }
 
 impl PoolShared {
-    fn how_to_open(&self, options: &FileOptions) -> FileOpen {
-        FileOpen {
-            read_only: options.read_only,
-            create: options.create,
-            direct: options.direct.unwrap_or(self.direct),
-        }
-    }
-
-    pub(crate) fn open_error(&self, error: OpenError, operation: &'static str, name: &str) -> Error {
-        let kind = match &error {
-            OpenError::Os { .. } => ErrorKind::Io,
-            OpenError::Locked => ErrorKind::FileLocked,
-            OpenError::DirectImpossible { .. } => ErrorKind::IoUnavailable,
-            OpenError::NotAFile => ErrorKind::Unsupported,
-        };
-        Error::with_source(kind, operation, error).in_file(name)
-    }
-
-    /// Checks a file against the page size. Returns its number of pages.
-    pub(crate) fn check_file(&self, io: &IoFile, name: &str, operation: &'static str) -> Result<u64> {
-        let page_bytes = self.page_bytes as u64;
-        let alignment = io.alignment();
-        let needed = u64::from(alignment.offset_bytes.max(alignment.memory_bytes));
-        if !page_bytes.is_multiple_of(needed) {
-            let message = format!(
-                "direct I/O on this file needs pages of a multiple of {needed} bytes, and the pool's have {page_bytes}; open it with Direct::Off or use larger pages"
-            );
-            return Err(Error::new(ErrorKind::Alignment, operation, message).in_file(name));
-        }
-        let bytes = io.len_bytes().map_err(|error| Error::from_io(operation, error).in_file(name))?;
-        if !bytes.is_multiple_of(page_bytes) && !io.is_block_device() {
-            let message =
-                format!("its length is {bytes} bytes, expected a multiple of the page size {page_bytes}");
-            return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
-        }
-        let pages = bytes / page_bytes;
-        if pages > 1 << PageId::NUMBER_BITS {
-            let message = format!("it has {pages} pages, expected at most 2^{}", PageId::NUMBER_BITS);
-            return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
-        }
-        Ok(pages)
-    }
-
-    pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
-        self.owner.check(operation)?;
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::PoolClosed, operation, "the pool was closed"));
-        }
-        Ok(())
-    }
-
-    /// Whether a floor of `before` may become `floor_frames`.
-    pub(crate) fn check_floors(
-        &self,
-        policy: &PolicyState,
-        before: u32,
-        floor_frames: u32,
-        operation: &'static str,
-    ) -> Result<()> {
-        let floors = policy.floors_frames() - u64::from(before) + u64::from(floor_frames);
-        let limit = self.floors_limit();
-        if floors <= limit {
-            return Ok(());
-        }
-        let message = format!(
-            "all floors together would be {floors} frames, expected at most {limit}: {} frames without 2 for each of threads_max = {} and {FRAMES_SPARE} more",
-            self.frames_count, self.threads_max
-        );
-        Err(Error::new(ErrorKind::Floor, operation, message))
-    }
-
-    /// The most that all floors together may be.
-    pub(crate) fn floors_limit(&self) -> u64 {
-        let needed = 2 * u64::from(self.threads_max) + u64::from(FRAMES_SPARE);
-        u64::from(self.frames_count) - needed
-    }
-
-    /// Most pages that one call may hold at once: two frames for each other thread stay out of its reach.
-    pub(crate) fn batch_pages_max(&self) -> usize {
-        let others = 2 * (self.threads_max - 1);
-        self.frames_count.saturating_sub(others).max(2) as usize
-    }
-
-    pub(crate) fn count_reads(&self, pages: u64) {
-        self.counters.reads.fetch_add(pages, Ordering::Relaxed);
-    }
-
-    /// Counts a hit that found its page being loaded by another thread.
-    pub(crate) fn count_waited(&self, waited: bool) {
-        if waited {
-            self.counters.waited.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
     fn close(&self) -> Result<()> {
         const OPERATION: &str = "close pool";
         self.owner.check(OPERATION)?;
-        let _one_at_a_time = self.closing.try_lock_until(far_or_after(self.latch_wait)).ok_or_else(|| {
-            let limit = self.latch_wait.as_millis();
-            let message = format!("another thread was closing it for longer than latch_wait_ms = {limit}");
-            Error::new(ErrorKind::LatchTimeout, OPERATION, message)
-        })?;
+        let _one_at_a_time =
+            self.closing.try_lock_until(deadline_after(self.latch_wait)).ok_or_else(|| {
+                let limit = self.latch_wait.as_millis();
+                let message =
+                    format!("another thread was closing it for longer than latch_wait_ms = {limit}");
+                Error::new(ErrorKind::LatchTimeout, OPERATION, message)
+            })?;
         self.check_open(OPERATION)?;
         let decided = || self.closed.store(true, Ordering::Release);
         let flushed = loop {
@@ -730,7 +576,7 @@ impl Drop for PoolShared {
         }
         self.backend.drain();
         for ring in self.logs.get_mut().drain(..) {
-            log::give_up_ring(ring, log::POOL);
+            log::give_up_ring(ring, crate::thread::ring::POOL);
         }
     }
 }

@@ -3,56 +3,30 @@
 //! A tenant is whatever the engine wants to isolate. One for each table, each query, each thread or each customer are all
 //! natural; `examples/tenants.rs` shows them.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bufpool_policies::{DirectiveError, DirectoryError, FrameId, PageId, TenantId};
-use parking_lot::MutexGuard;
+use bufpool_policies::{DirectiveError, DirectoryError, FrameId, PageId};
 
 use crate::access::futures::{ReadFuture, WriteFuture};
 use crate::access::guard::{Pin, ReadGuard, WriteGuard};
-use crate::access::hit::Limit;
 use crate::access::optimistic::{OptimisticWriteGuard, PageView};
-use crate::api::file::{File, Page};
+use crate::engine::recorder::Event;
 use crate::error::{Error, ErrorKind, Result};
+use crate::handle::file::{File, Page};
 use crate::handle::pool::PoolHandle;
-use crate::hits::call_site::{Origin, Place};
+use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
-use crate::hits::log::Party;
 use crate::page::word::Version;
 use crate::policy::lock::{PolicyState, TenantEntry};
-use crate::{Context, Event, Manager, ManagerKind, Policy, Site};
-
-/// Whatever the engine isolates: a table, a query, a thread, a customer. Cloning gives another handle.
-///
-/// Access functions are `#[track_caller]`: the caller's source line is the call site in statistics, and a wrapper that
-/// wants its own callers counted repeats the attribute. Each granted guard is one access.
-///
-/// A `try_` form gives `None` instead of waiting for a latch, for another thread's load or for a frame, a `_timeout` form waits for
-/// them at most the time given, whatever `latch_wait_ms` and `frame_wait_ms` say. A miss waits for the device in all forms.
-///
-/// # Errors
-///
-/// All access functions: [`ErrorKind::PageBeyondEnd`], [`ErrorKind::FileClosed`], [`ErrorKind::TenantClosed`],
-/// [`ErrorKind::WrongPool`] for the arguments; [`ErrorKind::ForkedChild`] in the child of a fork; [`ErrorKind::LatchTimeout`] after `latch_wait_ms`, or
-/// [`ErrorKind::SelfDeadlock`] at once where that is checked; [`ErrorKind::Exhausted`] if every frame the tenant may take is pinned;
-/// [`ErrorKind::Io`], [`ErrorKind::UnexpectedEof`] if the page could not be read, or if no frame is left but those of pages that
-/// could not be written. `write` and `create` also [`ErrorKind::ReadOnly`] and [`ErrorKind::FilePoisoned`].
-#[derive(Clone)]
-pub struct Tenant {
-    pub(crate) pool: PoolHandle,
-    party: Party,
-    shared: Arc<TenantShared>,
-}
-
-struct TenantShared {
-    /// The pool's tag; [`PoolTag::CLOSED`] once the tenant is closed, so that a hit looks at one word for both.
-    open_in: AtomicPtr<u8>,
-    name: Arc<str>,
-}
+use crate::state::waiting::Limit;
+use crate::thread::context::Context;
+use crate::thread::site::Site;
+use crate::thread::site::{Origin, Place};
+use bufpool_policies::classic::PolicyKind as Policy;
+use bufpool_policies::{Manager, ManagerKind};
 
 /// A tenant about to be opened; see [`Pool::tenant`](crate::Pool::tenant).
 ///
@@ -362,12 +336,6 @@ fn or_none<G>(granted: Result<G>) -> Result<Option<G>> {
 impl Tenant {
     access_functions!([&'g self] [] self, Origin::caller());
 
-    pub(crate) fn new(pool: PoolHandle, id: TenantId, name: Arc<str>) -> Self {
-        let party = Party::new(pool.hot.serial, id);
-        let open_in = AtomicPtr::new(pool.hot.tag.as_ptr());
-        Self { pool, party, shared: Arc::new(TenantShared { open_in, name }) }
-    }
-
     /// This tenant at a call site named by the engine: `tenant.at(site!("inner scan")).read(page)`. For engines with one
     /// central fetch function, whose own source line would say nothing.
     #[inline]
@@ -388,37 +356,6 @@ impl Tenant {
     #[inline]
     pub fn in_context(&self, context: Context) -> At<'_> {
         At { tenant: self, site: None, context: Some(context) }
-    }
-
-    /// The number of the tenant, as in statistics and traces. Used again after the tenant was closed and its pages are gone.
-    pub fn id(&self) -> u32 {
-        self.tenant_id().0
-    }
-
-    #[inline]
-    pub(crate) fn tenant_id(&self) -> TenantId {
-        self.party.tenant
-    }
-
-    #[inline]
-    pub(crate) fn party(&self) -> &Party {
-        &self.party
-    }
-
-    #[inline]
-    pub(crate) fn is_closed(&self) -> bool {
-        self.open_in() == PoolTag::CLOSED
-    }
-
-    /// The pool that the tenant is open in; [`PoolTag::CLOSED`] if it is closed.
-    #[inline(always)]
-    pub(crate) fn open_in(&self) -> PoolTag {
-        PoolTag::from_ptr(self.shared.open_in.load(Ordering::Relaxed))
-    }
-
-    /// The name given at opening.
-    pub fn name(&self) -> &str {
-        &self.shared.name
     }
 
     /// Sets which of the pages of one priority goes first. Changes no order: with [`Policy::Mru`] the other end of the same
@@ -576,31 +513,6 @@ impl Tenant {
         policy.begin_epoch();
         give(&mut policy).map_err(|error| directive_error(operation, &error))
     }
-
-    /// The policy, of which the tenant is open as long as it is locked: once closed, its number may be another's.
-    pub(crate) fn lock_policy(&self, operation: &'static str) -> Result<MutexGuard<'_, PolicyState>> {
-        self.pool.owner.check(operation)?;
-        let policy = self.pool.policy.lock();
-        self.check_open(operation)?;
-        Ok(policy)
-    }
-
-    pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
-        self.pool.check_open(operation)?;
-        if self.is_closed() {
-            let message = format!("tenant {} was closed", self.shared.name);
-            return Err(Error::new(ErrorKind::TenantClosed, operation, message));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn check_file(&self, file: &File, operation: &'static str) -> Result<()> {
-        if self.pool.is_same(&file.pool) {
-            return Ok(());
-        }
-        let message = format!("tenant {} belongs to another pool than the file", self.shared.name);
-        Err(Error::new(ErrorKind::WrongPool, operation, message).in_file(file.name()))
-    }
 }
 
 impl<'t> At<'t> {
@@ -631,14 +543,8 @@ impl<'t> At<'t> {
     }
 }
 
-impl fmt::Debug for Tenant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tenant({}, {})", self.tenant_id().0, self.shared.name)
-    }
-}
-
 /// Where a page is, for directives over ranges.
-fn frame_of(files: &[Option<Arc<crate::api::file::FileShared>>], page: PageId) -> Option<FrameId> {
+fn frame_of(files: &[Option<Arc<crate::files::shared::FileShared>>], page: PageId) -> Option<FrameId> {
     let file = files.get(page.file().index())?.as_ref()?;
     file.table.get(page.number())?.state().resident_frame()
 }

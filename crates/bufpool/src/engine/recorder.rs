@@ -7,7 +7,7 @@
 
 use bufpool_policies::{FileId, PageId};
 
-use crate::Policy;
+use bufpool_policies::classic::PolicyKind as Policy;
 
 /// Receives the events of a run in deterministic mode.
 ///

@@ -1,3 +1,5 @@
 //! What all handles of a file share.
 
 pub(crate) mod gate;
+pub(crate) mod shared;
+pub(crate) mod word;

@@ -1,4 +1,5 @@
 //! What a handle of a user holds.
 
-pub(crate) mod owner;
+pub(crate) mod file;
 pub(crate) mod pool;
+pub(crate) mod tenant;

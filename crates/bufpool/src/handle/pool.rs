@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::api::pool::PoolShared;
+use crate::state::shared::PoolShared;
 
 /// Keeps a pool alive for a user. With the last one the pool's own threads end what they are doing and let go of it, so that whoever
 /// drops it finds everything written and the files' locks released.

@@ -9,8 +9,9 @@ use std::collections::HashMap;
 
 use bufpool_policies::{TenantId, mix64};
 
-use crate::hits::call_site::{SiteKey, SiteRef, SiteTable};
-use crate::thread::scope::ScopeId;
+use crate::hits::call_site::SiteTable;
+use crate::thread::context::ScopeId;
+use crate::thread::site::{SiteKey, SiteRef};
 
 /// Contexts of a tenant at a time.
 pub(crate) const CONTEXTS_MAX: usize = 4096;

@@ -5,12 +5,13 @@ use std::ptr::{NonNull, without_provenance_mut};
 
 use bufpool_policies::FrameId;
 
-use crate::access::guard::HoldsSlot;
-use crate::api::file::Page;
+use crate::handle::file::Page;
 use crate::hits::filter::{HitFilter, Marked};
-use crate::memory::arena::{FrameMap, WordMap};
+use crate::memory::arena::FrameMap;
 use crate::page::table::PageTable;
 use crate::page::word::PageWord;
+use crate::page::words::WordMap;
+use crate::thread::holds::HoldsSlot;
 
 /// A pool in one word: where its frames lie, which tells it from all others that there are, and what a hit has to know of it beside. An open
 /// tenant has its pool's, so that one comparison says that a page may be accessed, and the rest is in a register.

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bufpool_policies::{FrameId, TenantId};
 
 use crate::memory::arena::FrameNumbers;
+use crate::thread::keys::{EPOCHS, TENANT_BITS, Watched, bit};
 
 /// Epochs in the age at which pages leave. By the test `hit_filter`, with plain LRU: 4 cost up to 1.2 % more misses (sprite, a fifth
 /// of its pages in memory), 8 up to 0.8 %, 12 and 16 up to 0.3 %; each step notes a tenth more of the hits.
@@ -34,8 +35,6 @@ const EPOCHS_A_SPAN: u64 = 12;
 /// Hits a frame after which an epoch without arrivals ends, so that a working set that has changed is known when pages begin to leave.
 /// Of so many hits at most one is then noted.
 const QUIET_HITS_A_FRAME: u64 = 256;
-/// Tenants told apart by a frame's mark, by the lower bits of their number.
-const TENANT_BITS: u32 = 16;
 /// The lowest number of an epoch. Below are the numbers of hits noted since the load.
 const EPOCH_MIN: u32 = 2;
 /// One more than the highest; epochs of this distance are taken for each other, and a page that was last noted so long
@@ -114,24 +113,6 @@ impl HitFilter {
 pub(crate) struct Marked<'f> {
     pub frame: FrameId,
     pub mark: &'f AtomicU32,
-}
-
-/// The bits of a frame's mark that a tenant's hits depend on.
-#[derive(Clone, Copy)]
-pub(crate) struct Watched(u32);
-
-impl Watched {
-    pub fn by(tenant: TenantId) -> Self {
-        Self(EPOCHS | bit(tenant))
-    }
-}
-
-/// The part of a mark that is an epoch.
-const EPOCHS: u32 = !((1 << TENANT_BITS) - 1);
-
-/// The part of a mark that is a tenant's.
-fn bit(tenant: TenantId) -> u32 {
-    1 << (tenant.0 % TENANT_BITS)
 }
 
 /// When the filter's epochs end. Kept under the policy lock.

@@ -19,7 +19,7 @@ use super::{
     Action, Backend, Buffer, Buffers, Completion, FileOpen, Group, IoError, IoFile, IoOperation, IoOptions,
     OpenError, Request,
 };
-use crate::api::options::Direct;
+use crate::io::options::Direct;
 use crate::sys::Mapping;
 
 mod streams;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::refused;
 #[cfg(any(test, feature = "sim"))]
 use super::sim::SimFile;
-use crate::api::options::Direct;
+use crate::io::options::Direct;
 use crate::sys;
 
 /// How to open a file.

@@ -34,6 +34,8 @@ mod buffer;
 mod conformance;
 mod fair;
 mod file;
+pub(crate) mod options;
+pub(crate) mod run;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 pub(crate) mod threads;
@@ -50,7 +52,7 @@ use std::sync::Arc;
 use bufpool_policies::TenantId;
 use parking_lot::{Condvar, Mutex};
 
-use crate::api::options::{Io, IoBackend};
+use crate::io::options::{Io, IoBackend};
 
 pub(crate) use buffer::{Buffer, Buffers};
 pub(crate) use file::{FileIdentity, FileOpen, IoFile, OpenError};

@@ -21,24 +21,25 @@ use std::time::{Duration, Instant};
 
 use bufpool_policies::{PageId, TenantId};
 
-use crate::access::hit::Purpose;
-use crate::api::file::Page;
-use crate::api::pool::PoolShared;
-use crate::api::tenant::Tenant;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hits::call_site::SiteRef;
-use crate::memory::arena::FrameLease;
-use crate::page::latch::{Latch, Loading, far_or_after};
+use crate::handle::file::Page;
+use crate::handle::tenant::Tenant;
+use crate::memory::lease::FrameLease;
+use crate::page::latch::{Latch, Loading};
 use crate::page::readers::{self, Stuck};
 use crate::page::word::PageWord;
 use crate::policy::lock::{Admitted, ClaimRules, Dirty, PolicyState, Victim};
+use crate::state::shared::PoolShared;
+use crate::state::waiting::Purpose;
+use crate::sync::deadline_after;
+use crate::thread::site::SiteRef;
 use crate::write::writer::Departure;
 
 /// Looks for a frame while others may let one go; a signal ends the wait earlier.
 const FRAME_POLL: Duration = Duration::from_millis(1);
 
 impl PoolShared {
-    /// Brings `page`, which [may be loaded](crate::api::file::FileShared::check_loadable), in for `tenant` and latches it. A wait for a frame ends at the deadline, if there is one, with an error that the
+    /// Brings `page`, which [may be loaded](crate::files::shared::FileShared::check_loadable), in for `tenant` and latches it. A wait for a frame ends at the deadline, if there is one, with an error that the
     /// caller turns into "none".
     pub(crate) fn bring_in<'g>(
         &self,
@@ -345,7 +346,7 @@ impl PoolShared {
     fn wait_for_frame(&self, page: Page<'_>, wait: &mut FrameWait, operation: &'static str) -> Result<()> {
         let now = Instant::now();
         let is_first = wait.until.is_none();
-        let default = || far_or_after(self.frame_wait);
+        let default = || deadline_after(self.frame_wait);
         let until = *wait.until.get_or_insert_with(|| wait.deadline.unwrap_or_else(default));
         // However often others take what was repaid, the wait ends.
         let may_retry = is_first || now < until;

@@ -2,3 +2,4 @@
 
 pub(crate) mod miss;
 pub(crate) mod prefetch;
+pub(crate) mod verify;

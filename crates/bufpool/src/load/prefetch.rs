@@ -14,77 +14,35 @@
 //! **Failures are silent** and counted: the page stays absent, its frame is free again, and whoever needs the page reads it again and
 //! gets the error.
 
-use std::collections::VecDeque;
+use crate::policy::ahead::Account;
+use crate::state::shared::drop_pool_elsewhere;
 use std::iter::Peekable;
-use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use bufpool_policies::{ContextId, Directory, FrameId, PageId, TenantId};
+use bufpool_policies::{PageId, TenantId};
 
-use crate::access::many::run_pages;
-use crate::api::file::{FileShared, OwnedWord, Page};
-use crate::api::pool::PoolShared;
-use crate::api::tenant::Tenant;
-use crate::hits::call_site::SiteRef;
+use crate::files::shared::FileShared;
+use crate::files::word::OwnedWord;
+use crate::handle::file::Page;
+use crate::handle::tenant::Tenant;
+use crate::io::run::run_pages;
 use crate::io::{IoError, Request};
-use crate::memory::arena::FrameLease;
+use crate::memory::lease::FrameLease;
 use crate::page::latch::Loading;
 use crate::policy::lock::{Admitted, ClaimRules, Dirty, PolicyState};
 use crate::policy::read_ahead::Plan;
+use crate::state::shared::PoolShared;
+use crate::thread::site::SiteRef;
 
 /// Pages whose frames are asked for under one hold of the policy lock.
 const BATCH_PAGES: usize = 256;
 /// Pages of a request that are looked at, resident ones included; the rest is left alone, so that a call always returns soon.
 const LOOK_MAX: usize = 1 << 16;
-/// Frames that may be found dirty or busy before a prefetch gives up.
-pub(crate) const BUSY_MAX: u32 = 16;
-
 /// Transfers in flight with which nobody has to hurry to begin more.
 const RUNS_ENOUGH: usize = 4;
 
 const OPERATION: &str = "prefetch page";
-
-/// On whose account pages come in ahead.
-#[derive(Clone, Copy)]
-pub(crate) struct Account {
-    pub tenant: TenantId,
-    /// From where the access is expected.
-    pub context: ContextId,
-}
-
-/// Pages of one tenant that came in ahead, or are on their way, in order. Those that were accessed or have left stay listed until they
-/// reach the front.
-#[derive(Default)]
-pub(crate) struct AheadPages(VecDeque<(FrameId, PageId)>);
-
-impl AheadPages {
-    /// Notes one more.
-    pub fn push(&mut self, frame: FrameId, page: PageId) {
-        self.0.push_back((frame, page));
-    }
-
-    /// How many more may come while no more than `limit` are unused. Pages that nobody has accessed during as many references as there are
-    /// frames are not counted any more, and demoted.
-    pub fn room(&mut self, directory: &mut Directory, limit: usize) -> usize {
-        let is_unused = |directory: &Directory, (frame, page)| {
-            directory.is_ahead(frame, page) || directory.is_ahead_in_flight(frame, page)
-        };
-        let frames = u64::from(directory.frames());
-        while let Some(&(frame, page)) = self.0.front() {
-            if directory.is_ahead(frame, page) && directory.age(frame) > frames {
-                directory.demote(frame);
-            } else if is_unused(directory, (frame, page)) {
-                break;
-            }
-            self.0.pop_front();
-        }
-        if self.0.len() >= limit {
-            self.0.retain(|entry| is_unused(directory, *entry));
-        }
-        limit.saturating_sub(self.0.len())
-    }
-}
 
 impl Tenant {
     pub(crate) fn prefetch_all<'p>(&self, pages: impl IntoIterator<Item = Page<'p>>, site: SiteRef) -> usize {
@@ -318,7 +276,7 @@ impl Arrival {
         self.land(&pool, &verified);
         pool.runs_ahead.fetch_sub(1, Ordering::SeqCst);
         pool.carry_out_plans_now();
-        let_go(pool);
+        drop_pool_elsewhere(pool);
     }
 
     /// Publishes the pages that are verified, and gives up the frames of the others.
@@ -348,16 +306,5 @@ impl Arrival {
         // Outside the lock, since whoever waits for these pages is woken.
         drop(failed);
         pool.frame_may_be_free();
-    }
-}
-
-/// Lets go of a pool in a thread that its backend needs. If all other handles have gone meanwhile, closing waits for this very thread, so
-/// another one does it.
-pub(crate) fn let_go(pool: Arc<PoolShared>) {
-    if let Some(pool) = Arc::into_inner(pool) {
-        // If there is no thread to be had, the pool is never dropped, which beats waiting for ever.
-        let pool = ManuallyDrop::new(pool);
-        let close = move || drop(ManuallyDrop::into_inner(pool));
-        let _ = std::thread::Builder::new().name("bufpool-close".into()).spawn(close);
     }
 }

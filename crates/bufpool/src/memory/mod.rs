@@ -2,4 +2,5 @@
 
 pub(crate) mod arena;
 pub(crate) mod frame;
+pub(crate) mod lease;
 pub(crate) mod reserve;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::memory::arena::{FrameLease, FreeLeases};
+use crate::memory::lease::{FrameLease, FreeLeases};
 use crate::sync::{AtomicU32, Condvar, Mutex, Ordering};
 
 /// The clean reserve: frames for which those of dirty victims are exchanged, and to which pages on their way to their files are copied.

@@ -9,6 +9,7 @@
 //! In debug builds and with the feature `deadlock-check`, each thread keeps a list of the words it has latched, and a thread
 //! that would wait for itself gets [`Refusal::Own`] at once instead of waiting for the time limit.
 
+use crate::sync::deadline_after;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -17,10 +18,11 @@ use std::time::{Duration, Instant};
 
 use bufpool_policies::FrameId;
 
-use crate::api::file::Page;
+use crate::handle::file::Page;
 use crate::hits::fast_path::HotPages;
 use crate::hits::filter::Marked;
-use crate::memory::arena::{Arena, FrameLease};
+use crate::memory::arena::Arena;
+use crate::memory::lease::FrameLease;
 use crate::page::word::{PageWord, State, Wake, Want};
 use crate::sync::{Condvar, Mutex, relax};
 
@@ -422,7 +424,7 @@ fn wait_for_change(
         }
         relax();
     }
-    let deadline = *deadline.get_or_insert_with(|| far_or_after(limit));
+    let deadline = *deadline.get_or_insert_with(|| deadline_after(limit));
     if !cfg!(bufpool_loom) && Instant::now() >= deadline {
         if want == Want::Exclusive {
             wake(word, word.withdraw_writer());
@@ -436,12 +438,6 @@ fn wait_for_change(
         drop(place.changed.wait(guard, Some(deadline)));
     }
     Ok(())
-}
-
-/// The time after `limit`, or a time that does not come if there is none.
-pub(crate) fn far_or_after(limit: Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(limit).unwrap_or(now + Duration::from_secs(365 * 24 * 3600))
 }
 
 #[cold]

@@ -4,3 +4,4 @@ pub(crate) mod latch;
 pub(crate) mod readers;
 pub(crate) mod table;
 pub(crate) mod word;
+pub(crate) mod words;

@@ -13,8 +13,9 @@ use std::sync::OnceLock;
 
 use bufpool_policies::PageId;
 
-use crate::memory::arena::{FrameMap, WORDS_RESERVED, WordMap, WordTable};
+use crate::memory::arena::FrameMap;
 use crate::page::word::PageWord;
+use crate::page::words::{WORDS_RESERVED, WordMap, WordTable};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// The table grows by multiples of so many words: those of a page of the system.

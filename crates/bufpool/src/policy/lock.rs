@@ -10,18 +10,19 @@ use bufpool_policies::{
     FrameId, ManagerKind, PageId, TenantId,
 };
 
-use crate::api::file::{FileShared, OwnedWord};
-use crate::hits::call_site::SiteRef;
+use crate::files::shared::FileShared;
+use crate::files::word::OwnedWord;
 use crate::hits::contexts::{Contexts, Found};
 use crate::hits::filter::{Epochs, HitFilter};
-use crate::hits::log::{Hit, Ring, Skipped};
-use crate::load::prefetch::{Account, AheadPages, BUSY_MAX};
-use crate::memory::arena::{FrameLease, FreeLeases};
 use crate::memory::frame::{Frame, FrameTable};
+use crate::memory::lease::{FrameLease, FreeLeases};
 use crate::memory::reserve::Reserve;
 use crate::page::latch::Latch;
 use crate::page::word::Want;
+use crate::policy::ahead::{Account, AheadPages, BUSY_MAX};
 use crate::policy::read_ahead::{Advice, Plan, StreamCounts, StreamKey, Streams, Stretch};
+use crate::thread::ring::{Hit, Ring, Skipped};
+use crate::thread::site::SiteRef;
 use crate::{Event, Recorder};
 
 /// Plans that wait to be carried out; more are not made.
@@ -44,7 +45,7 @@ pub(crate) struct PolicyState {
     /// None where nothing is read ahead.
     pub streams: Option<Streams>,
     pub prefetch_limit_percent: u8,
-    /// What [`PoolShared::carry_out_plans`](crate::api::pool::PoolShared::carry_out_plans) is to do.
+    /// What [`PoolShared::carry_out_plans`](crate::state::shared::PoolShared::carry_out_plans) is to do.
     pub plans: Vec<Plan>,
     /// 0 if sites are not told apart, otherwise all ones.
     pub site_mask: u64,

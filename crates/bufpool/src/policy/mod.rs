@@ -1,4 +1,5 @@
 //! What the policy lock protects: the directory, and what the pool adds to it.
 
+pub(crate) mod ahead;
 pub(crate) mod lock;
 pub(crate) mod read_ahead;

@@ -3,7 +3,7 @@
 //! A *stream* is what one context of one tenant reads of one file; up to [`HEADS`] positions of it are followed at once, for threads
 //! that share a context. Observed are misses, and first accesses to pages that were brought in ahead: what costs nothing is not
 //! worth looking at. After the same distance twice in a row the next pages are planned for; from then on the window doubles with each plan
-//! that the reader reaches, up to [`WINDOW_BYTES`], in units that make transfers of [`RUN_BYTES`](crate::access::many::RUN_BYTES).
+//! that the reader reaches, up to [`WINDOW_BYTES`], in units that make transfers of [`RUN_BYTES`](crate::io::run::RUN_BYTES).
 //!
 //! A position that the reader left is closed: what was planned and not used is the next to go, and if that was more than a quarter, the
 //! stream must repeat its distance twice as often before it is believed again ([`PATIENCE_MAX`] at most); a position that was
@@ -16,7 +16,7 @@
 
 use bufpool_policies::{ContextId, FileId, TenantId, mix64};
 
-use crate::access::many::run_pages;
+use crate::io::run::run_pages;
 
 /// Streams that are followed at a time; a power of two.
 const STREAMS: usize = 256;

@@ -1,3 +1,6 @@
 //! What all handles of a pool share, and how threads and futures wait for it.
 
+pub(crate) mod counters;
+pub(crate) mod shared;
 pub(crate) mod timer;
+pub(crate) mod waiting;

@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 
-use crate::hits::log::{Keys, Ring};
-use crate::page::readers::{Reader, ReaderRef};
 use crate::sync::const_unless_loom;
-use crate::thread::scope::Context;
+use crate::thread::context::Context;
+use crate::thread::keys::Keys;
+use crate::thread::reader::{Reader, ReaderRef};
+use crate::thread::ring::Ring;
 
 /// Pools told apart by a thread's counts of guards and pins; a power of two. Pools that share a slot are counted together.
 pub(crate) const HOLDS_SLOTS: usize = 8;

@@ -30,8 +30,9 @@ use std::sync::{Arc, LazyLock};
 use bufpool_policies::mix64;
 use parking_lot::Mutex;
 
-use crate::Site;
+use crate::thread::context::{Context, ScopeId};
 use crate::thread::hot::hot;
+use crate::thread::site::{Origin, Place, Site, SiteRef};
 
 /// Scopes that nest; one entered deeper than this counts as the innermost that was not.
 const DEPTH_MAX: u32 = 64;
@@ -39,10 +40,6 @@ const DEPTH_MAX: u32 = 64;
 const GENERATION_CHAINS: usize = if cfg!(test) { 64 } else { 1 << 15 };
 /// Chains that a thread remembers to be in the table; a power of two.
 const KNOWN_CHAINS: usize = 64;
-
-/// The hash of a chain of scopes; 0 outside of all.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub(crate) struct ScopeId(pub u64);
 
 thread_local! {
     /// Guards that live on the thread.
@@ -58,20 +55,7 @@ pub(crate) fn current() -> ScopeId {
     Context::current().scope
 }
 
-/// The scopes that a thread is in, to be taken elsewhere: [`Tenant::in_context`](crate::Tenant::in_context) makes accesses
-/// in it from other threads and tasks, [`enter`](Context::enter) puts a whole thread into it.
-///
-/// The default is outside of all scopes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Context {
-    scope: ScopeId,
-    depth: u32,
-}
-
 impl Context {
-    /// Outside of all scopes.
-    pub const NONE: Self = Self { scope: ScopeId(0), depth: 0 };
-
     /// The context of the calling thread.
     #[inline]
     pub fn current() -> Self {
@@ -173,9 +157,6 @@ macro_rules! context {
 }
 
 impl ScopeId {
-    /// Outside of all scopes.
-    pub const NONE: Self = Self(0);
-
     fn inner(self, site: &Site, key: Option<u64>) -> Self {
         let key = key.map_or(0, |key| mix64(!key));
         let hash = mix64(mix64(self.0 ^ site.hash()).wrapping_add(key));
@@ -189,6 +170,34 @@ impl ScopeId {
         }
         let chain = REGISTRY.lock().find(self);
         chain.map_or_else(|| format!("scope {:016x}", self.0), |chain| chain.to_string())
+    }
+}
+
+impl SiteRef {
+    /// The caller's source location, in the thread's current scope.
+    #[track_caller]
+    #[inline]
+    pub fn caller() -> Self {
+        Self { place: Place::caller(), scope: current() }
+    }
+
+    /// A named site, in the thread's current scope.
+    #[cfg(test)]
+    pub fn named(site: &'static Site) -> Self {
+        Self { place: Place::Named(site), scope: current() }
+    }
+}
+
+impl Origin {
+    #[inline(always)]
+    pub fn scope(self) -> ScopeId {
+        self.scope.unwrap_or_else(current)
+    }
+
+    /// With the scopes as they are now.
+    #[inline(always)]
+    pub fn site(self) -> SiteRef {
+        SiteRef { place: self.place, scope: self.scope() }
     }
 }
 

@@ -18,9 +18,9 @@ use std::sync::atomic::Ordering;
 
 use bufpool_policies::TenantId;
 
-use crate::api::pool::PoolShared;
-use crate::memory::arena::FrameLease;
+use crate::memory::lease::FrameLease;
 use crate::policy::lock::PolicyState;
+use crate::state::shared::PoolShared;
 use crate::write::writer::Departure;
 
 impl PoolShared {

@@ -10,13 +10,14 @@ use std::sync::atomic::Ordering;
 
 use bufpool_policies::{FileId, PageId};
 
-use crate::access::hit::Limit;
-use crate::access::many::run_pages;
-use crate::api::file::{FileShared, Seized};
-use crate::api::pool::PoolShared;
 use crate::error::{Error, ErrorKind, Result};
+use crate::files::shared::FileShared;
+use crate::files::word::Seized;
 use crate::io::Action;
+use crate::io::run::run_pages;
 use crate::page::latch::{Departing, Patience, Refusal};
+use crate::state::shared::PoolShared;
+use crate::state::waiting::Limit;
 use crate::write::drain::Drained;
 use crate::write::flush::{DirtyPage, Flush};
 use crate::write::page_out::{Taken, Via};
@@ -214,7 +215,7 @@ impl PoolShared {
         self.forget(file.id, 0..1 << PageId::NUMBER_BITS);
         // In this order: once the descriptor is closed, a new file may have this one's inode.
         self.policy.lock().files[file.id.index()] = None;
-        file.take_io();
+        file.release_io(self.latch_wait);
         file.table.release(&self.page_table_budget);
     }
 
@@ -318,7 +319,7 @@ impl PoolShared {
         let _no_sync = file.lock_sync();
         if let Some((path, how)) = &file.path {
             // The lock goes with the old descriptor, so there is no way back from here.
-            file.take_io();
+            file.release_io(self.latch_wait);
             let io = self
                 .backend
                 .open(path, how)

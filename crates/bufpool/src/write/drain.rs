@@ -18,12 +18,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::MutexGuard;
 
-use crate::api::file::{FileShared, OwnedWord, Seized};
-use crate::api::pool::PoolShared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::gate::HoldOff;
-use crate::page::latch::{Refusal, acquire_resident_until, far_or_after, wait_until_free};
+use crate::files::shared::FileShared;
+use crate::files::word::{OwnedWord, Seized};
+use crate::page::latch::{Refusal, acquire_resident_until, wait_until_free};
 use crate::page::word::Want;
+use crate::state::shared::PoolShared;
+use crate::sync::deadline_after;
 
 /// The length of the first try.
 const TRY_FIRST: Duration = Duration::from_millis(4);
@@ -87,7 +89,7 @@ impl PoolShared {
         operation: &'static str,
         attempt: impl Fn(Instant) -> Result<T, Obstacle<'f>>,
     ) -> Result<T> {
-        let end = far_or_after(self.latch_wait);
+        let end = deadline_after(self.latch_wait);
         let longest = self.latch_wait / TRIES_IN_WAIT;
         let mut length = TRY_FIRST.min(longest);
         loop {

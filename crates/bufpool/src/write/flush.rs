@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::api::file::FileShared;
-use crate::api::pool::PoolShared;
 use crate::error::{Error, Result};
+use crate::files::shared::FileShared;
 use crate::io::{IoError, Lane};
 use crate::page::latch::Patience;
+use crate::state::shared::PoolShared;
 use crate::write::page_out::{Outgoing, Taken, Via};
 use crate::write::window::{Launch, Run};
 use crate::write::writer::{BATCH_PAGES, RESERVE_WAIT};

@@ -5,5 +5,6 @@ pub(crate) mod checkpoint;
 pub(crate) mod drain;
 pub(crate) mod flush;
 pub(crate) mod page_out;
+pub(crate) mod prepare;
 pub(crate) mod window;
 pub(crate) mod writer;

@@ -12,15 +12,17 @@ use std::time::Duration;
 
 use bufpool_policies::FrameId;
 
-use crate::api::file::{FileShared, OwnedWord};
-use crate::api::pool::PoolShared;
 use crate::error::{Error, Result};
+use crate::files::shared::FileShared;
+use crate::files::word::OwnedWord;
 use crate::io::{Buffers, IoError};
-use crate::memory::arena::{FrameLease, WriteFrom};
+use crate::memory::arena::WriteFrom;
 use crate::memory::frame::{Frame, Mark};
+use crate::memory::lease::FrameLease;
 use crate::page::latch::{FrameView, Latch, Patience, Refusal, acquire_resident};
 use crate::page::readers;
 use crate::page::word::Want;
+use crate::state::shared::PoolShared;
 use crate::sys;
 
 /// What errors of writes call it, whoever writes.

@@ -11,14 +11,15 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use crate::access::many::run_pages;
-use crate::api::file::{FileShared, OwnedWord};
-use crate::api::pool::PoolShared;
 use crate::error::Result;
+use crate::files::shared::FileShared;
+use crate::files::word::OwnedWord;
+use crate::io::run::run_pages;
 use crate::io::{IoError, Lane, Request};
-use crate::load::prefetch::let_go;
-use crate::memory::arena::FrameLease;
+use crate::memory::lease::FrameLease;
 use crate::page::latch::Departing;
+use crate::state::shared::PoolShared;
+use crate::state::shared::drop_pool_elsewhere;
 use crate::write::flush::Returns;
 use crate::write::page_out::{Outgoing, Seen};
 use crate::write::writer::Departure;
@@ -229,7 +230,7 @@ impl Owner {
                 // The file remembers a failure.
                 let _ = pool.complete_run(run, result);
                 pool.write_back.end(count);
-                let_go(pool);
+                drop_pool_elsewhere(pool);
             }
             Self::Flush(returns) => returns.give_back(run, result),
         }

@@ -25,13 +25,14 @@ use std::time::{Duration, Instant};
 use bufpool_policies::{FileId, TenantId};
 use parking_lot::{Condvar, Mutex};
 
-use crate::api::file::{FileShared, OwnedWord};
-use crate::api::pool::PoolShared;
 use crate::error::Result;
+use crate::files::shared::FileShared;
+use crate::files::word::OwnedWord;
 use crate::io::Lane;
-use crate::memory::arena::FrameLease;
 use crate::memory::frame::Frame;
+use crate::memory::lease::FrameLease;
 use crate::page::latch::{Departing, Patience};
+use crate::state::shared::PoolShared;
 use crate::write::page_out::{OPERATION, Taken, Via};
 use crate::write::window::{Launch, RUNS_TOGETHER};
 

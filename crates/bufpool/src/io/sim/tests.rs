@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::start_sim;
 use super::*;
-use crate::api::options::Direct;
+use crate::io::options::Direct;
 use crate::{FileOptions, PoolOptions};
 
 const READ_WRITE: FileOpen = FileOpen { read_only: false, create: true, direct: Direct::Prefer };

@@ -471,7 +471,7 @@ mod tests {
     use super::super::super::conformance::directory;
     use super::super::super::{FileOpen, Group, IoFile};
     use super::*;
-    use crate::api::options::Direct;
+    use crate::io::options::Direct;
     use crate::sys::Mapping;
 
     /// The slot of a read is used again; then another answer with the number of its first use comes out of the kernel.

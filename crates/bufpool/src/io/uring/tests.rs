@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use super::super::conformance::directory;
 use super::super::{Buffer, Buffers, IoBackend, start};
 use super::*;
-use crate::api::options::{Direct, Io};
+use crate::io::options::{Direct, Io};
 use crate::sys::Mapping;
 
 /// A backend, or a printed notice where the kernel refuses io_uring.

@@ -1,0 +1,312 @@
+//! What all handles of a file share: its pages' words, its gate, the backend's file, and what has failed.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bufpool_policies::FileId;
+use crossbeam::utils::CachePadded;
+use parking_lot::{Mutex, MutexGuard, RwLock};
+
+use crate::engine::hooks::PageName;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::gate::Gate;
+use crate::io::{FileIdentity, FileOpen, IoError, IoFile};
+use crate::memory::arena::FrameMap;
+use crate::owner::Owner;
+use crate::page::table::PageTable;
+use crate::sync::deadline_after;
+
+/// What all handles of a file share. It does not own the pool, which owns it.
+///
+/// Aligned so that what accesses read is in other cache lines than the counts of the `Arc`, which each load and eviction changes.
+#[repr(align(128))]
+pub(crate) struct FileShared {
+    pub table: PageTable,
+    /// The pool's.
+    owner: Owner,
+    pub gate: Gate,
+    pub id: FileId,
+    pub name: String,
+    pub identity: FileIdentity,
+    /// How to open it again; only a file that was opened by path has one.
+    pub path: Option<(PathBuf, FileOpen)>,
+    pub block_device: bool,
+    pub tag: u64,
+    /// Pages may be read without a latch, and are written in words.
+    pub optimistic: bool,
+    /// None once the file is closed. Like `unsynced` changed with each write, so away from what each access reads.
+    io: CachePadded<RwLock<Option<Arc<IoFile>>>>,
+    /// The first failure of a write or sync.
+    poison: Mutex<Option<Error>>,
+    /// Pages were written since the last sync; set before a written page is let go of. Also set when the file is opened or
+    /// reopened, because what is found in it may be as little durable as what was written.
+    unsynced: CachePadded<AtomicBool>,
+    /// Held during a sync, so that whoever finds nothing to sync has waited for those who did.
+    sync: Mutex<()>,
+    /// Held by what changes the file's length, closes it, or opens it again.
+    length: Mutex<()>,
+    /// Handles outside the pool.
+    pub handles: AtomicUsize,
+}
+
+/// Until [`FileShared::release_io`] looks again whether a transfer that is over keeps the file open.
+const RELEASE_POLL: Duration = Duration::from_micros(100);
+
+/// What a [`FileShared`] is made of.
+pub(crate) struct FileParts {
+    pub id: FileId,
+    pub name: String,
+    pub identity: FileIdentity,
+    pub path: Option<(PathBuf, FileOpen)>,
+    pub block_device: bool,
+    pub read_only: bool,
+    pub optimistic: bool,
+    pub tag: u64,
+    pub pages: u64,
+    pub io: Arc<IoFile>,
+    pub frames: FrameMap,
+    pub owner: Owner,
+}
+
+impl FileShared {
+    /// The page as hooks are told of it.
+    pub fn page_name(&self, number: u64) -> PageName {
+        PageName { file: self.id, file_tag: self.tag, number }
+    }
+
+    pub fn new(parts: FileParts) -> Self {
+        Self {
+            id: parts.id,
+            name: parts.name,
+            identity: parts.identity,
+            path: parts.path,
+            block_device: parts.block_device,
+            tag: parts.tag,
+            optimistic: parts.optimistic,
+            table: PageTable::new(parts.frames),
+            owner: parts.owner,
+            gate: Gate::new(parts.read_only, parts.pages),
+            io: CachePadded::new(RwLock::new(Some(parts.io))),
+            poison: Mutex::new(None),
+            unsynced: CachePadded::new(AtomicBool::new(!parts.read_only)),
+            sync: Mutex::new(()),
+            length: Mutex::new(()),
+            handles: AtomicUsize::new(0),
+        }
+    }
+
+    pub fn is_poisoned(&self) -> bool {
+        self.gate.is_poisoned()
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        self.gate.is_read_only()
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.gate.is_closed()
+    }
+
+    /// Neither read-only, poisoned nor closed.
+    #[inline]
+    pub fn takes_writes(&self) -> bool {
+        self.gate.takes_writes()
+    }
+
+    /// For what changes the file's length and does not drain it.
+    pub fn lock_length(&self, latch_wait: Duration, operation: &'static str) -> Result<MutexGuard<'_, ()>> {
+        let locked = self.try_lock_length(deadline_after(latch_wait));
+        locked.ok_or_else(|| self.busy_error(operation, latch_wait))
+    }
+
+    /// For what closes the file, opens it again, or changes its length. None if another such operation lasts longer than `until`.
+    pub fn try_lock_length(&self, until: Instant) -> Option<MutexGuard<'_, ()>> {
+        self.length.try_lock_until(until)
+    }
+
+    /// Waits until no other operation has the file, or the time has come.
+    pub fn wait_for_operation(&self, until: Instant) {
+        drop(self.try_lock_length(until));
+    }
+
+    /// No sync of the file begins as long as the lock is held.
+    pub fn lock_sync(&self) -> MutexGuard<'_, ()> {
+        self.sync.lock()
+    }
+
+    /// The error of an operation for which another one has left no room.
+    pub fn busy_error(&self, operation: &'static str, latch_wait: Duration) -> Error {
+        let limit = latch_wait.as_millis();
+        let message = format!(
+            "another thread was closing, reopening or resizing the file for longer than latch_wait_ms = {limit}"
+        );
+        self.error(ErrorKind::LatchTimeout, operation, message)
+    }
+
+    pub fn has_handles(&self) -> bool {
+        self.handles.load(Ordering::Acquire) != 0
+    }
+
+    /// For a thread that has just won the right to load page `number`: may it? False if that is not decided yet, and the right is to be given
+    /// up until it is.
+    pub fn check_loadable(&self, number: u64, operation: &'static str) -> Result<bool> {
+        self.gate.fence_before_load();
+        if self.gate.holds_off(number) {
+            return Ok(false);
+        }
+        self.check_open(operation)?;
+        self.check_page(number, operation)?;
+        Ok(true)
+    }
+
+    /// The file as the backend knows it.
+    pub fn io(&self, operation: &'static str) -> Result<Arc<IoFile>> {
+        self.io.read().clone().ok_or_else(|| self.closed_error(operation))
+    }
+
+    /// The backend's file is given up, and with it lock and descriptor. No transfer is in flight, but one that has just
+    /// ended may keep the file open for a moment, which is waited for: `limit` at most.
+    pub fn release_io(&self, limit: Duration) {
+        let Some(io) = self.io.write().take() else { return };
+        let until = deadline_after(limit);
+        while Arc::strong_count(&io) > 1 && Instant::now() < until {
+            std::thread::sleep(RELEASE_POLL);
+        }
+    }
+
+    pub fn set_io(&self, io: Arc<IoFile>) {
+        *self.io.write() = Some(io);
+    }
+
+    pub fn set_unsynced(&self) {
+        self.unsynced.store(true, Ordering::Release);
+    }
+
+    /// The file as the backend knows it, for a write of page `number`; an error if it takes no more writes.
+    pub fn io_for_write(&self, number: u64) -> Result<Arc<IoFile>> {
+        const OPERATION: &str = "write page";
+        if self.is_poisoned() {
+            return Err(self.poisoned_error(OPERATION).at_page(number));
+        }
+        self.io(OPERATION)
+    }
+
+    /// Makes durable what was written, if anything was since the last time.
+    pub fn sync_with(&self, operation: &'static str, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        let _one_at_a_time = self.sync.lock();
+        // Looked at with the lock held: the sync that this call has waited for may have failed, and it was to cover this caller's
+        // writes too.
+        if self.is_poisoned() {
+            return Err(self.poisoned_error(operation));
+        }
+        if self.unsynced.swap(false, Ordering::AcqRel) { sync() } else { Ok(()) }
+    }
+
+    /// A write or sync has failed: no more of them until the file is reopened. Returns the error for the caller.
+    pub fn poison(&self, error: Error) -> Error {
+        let mut poison = self.poison.lock();
+        if poison.is_none() {
+            *poison = Some(error.duplicate());
+        }
+        self.gate.set_poisoned(true);
+        error
+    }
+
+    pub fn heal(&self) {
+        *self.poison.lock() = None;
+        self.unsynced.store(true, Ordering::Release);
+        self.gate.set_poisoned(false);
+    }
+
+    pub fn error(&self, kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Error {
+        Error::new(kind, operation, message).in_file(&self.name)
+    }
+
+    pub fn io_error(&self, operation: &'static str, error: IoError) -> Error {
+        let kind = match error {
+            error if error.is_no_space() => ErrorKind::NoSpace,
+            error if error.is_end_of_file() => ErrorKind::UnexpectedEof,
+            _ => ErrorKind::Io,
+        };
+        Error::with_source(kind, operation, error).in_file(&self.name)
+    }
+
+    fn closed_error(&self, operation: &'static str) -> Error {
+        self.error(ErrorKind::FileClosed, operation, "the file was closed or removed")
+    }
+
+    pub fn poisoned_error(&self, operation: &'static str) -> Error {
+        let cause = self.poison.lock().as_ref().map_or_else(String::new, ToString::to_string);
+        let message =
+            format!("the file takes no writes until it is reopened, because of an earlier failure: {cause}");
+        self.error(ErrorKind::FilePoisoned, operation, message)
+    }
+
+    pub fn check_open(&self, operation: &'static str) -> Result<()> {
+        self.owner.check(operation).map_err(|error| error.in_file(&self.name))?;
+        if self.is_closed() { Err(self.closed_error(operation)) } else { Ok(()) }
+    }
+
+    pub fn check_writable(&self, operation: &'static str) -> Result<()> {
+        self.check_writable_or_poisoned(operation)?;
+        if self.is_poisoned() { Err(self.poisoned_error(operation)) } else { Ok(()) }
+    }
+
+    /// Writable, and of a length that can be changed.
+    pub fn check_resizable(&self, operation: &'static str) -> Result<()> {
+        self.check_writable(operation)?;
+        if self.block_device {
+            return Err(self.error(
+                ErrorKind::Unsupported,
+                operation,
+                "a block device has the length it has",
+            ));
+        }
+        Ok(())
+    }
+
+    pub fn check_writable_or_poisoned(&self, operation: &'static str) -> Result<()> {
+        self.check_open(operation)?;
+        if self.is_read_only() {
+            return Err(self.error(ErrorKind::ReadOnly, operation, "the file was opened for reading only"));
+        }
+        Ok(())
+    }
+
+    /// Whether the file is optimistic, as the operation takes it to be.
+    pub fn check_optimistic(&self, expected: bool, operation: &'static str) -> Result<()> {
+        if self.optimistic == expected {
+            return Ok(());
+        }
+        let message = if expected {
+            "the file was not opened with FileOptions::optimistic(true), without which pages are read under latches only"
+        } else {
+            "the file was opened as optimistic, so its pages are written with write_optimistic and create_optimistic"
+        };
+        Err(self.error(ErrorKind::Unsupported, operation, message))
+    }
+
+    pub fn check_page(&self, number: u64, operation: &'static str) -> Result<()> {
+        let pages = self.gate.pages();
+        if number < pages {
+            return Ok(());
+        }
+        let message = format!("expected a page below the file's {pages} pages");
+        Err(self.error(ErrorKind::PageBeyondEnd, operation, message).at_page(number))
+    }
+
+    pub fn check_range(&self, pages: &Range<u64>, operation: &'static str) -> Result<()> {
+        let length = self.gate.pages();
+        if pages.start <= pages.end && pages.end <= length {
+            return Ok(());
+        }
+        let message = format!(
+            "pages {}..{}, expected a range within the file's {length} pages",
+            pages.start, pages.end
+        );
+        Err(self.error(ErrorKind::Range, operation, message))
+    }
+}

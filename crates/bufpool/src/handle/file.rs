@@ -1,0 +1,121 @@
+//! Open files and names of pages, as handles have them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bufpool_policies::{FileId, PageId};
+
+use crate::files::shared::FileShared;
+use crate::handle::pool::PoolHandle;
+use crate::hits::fast_path::HotFile;
+
+/// An open file of a pool. Cloning gives another handle to the same file.
+///
+/// Dropping the last handle leaves the file open in the pool: its pages stay cached, dirty ones are still written by
+/// [`Pool::checkpoint`](crate::Pool::checkpoint) and [`Pool::close`](crate::Pool::close), and opening the same path again
+/// gives it back. [`File::close`] ends that.
+///
+/// # What others see of `close`, `remove`, `reopen` and `truncate`
+///
+/// Nothing before the outcome is decided, and nothing at all of one that fails. Meanwhile an access of another thread is served, or waits as for
+/// a latch: `latch_wait_ms` at most, or its own limit; `try_` forms say `None` at once, futures are pending, prefetches are not begun. Then it
+/// is served, from the reopened file if it was one, or gets [`ErrorKind::FileClosed`] or [`ErrorKind::PageBeyondEnd`]. The operation itself waits
+/// for pages that others hold, `latch_wait_ms` in all. Now and then it lets everybody have the pages it has got hold of, so a
+/// thread that holds one page and asks for another does not wait for an operation that waits for it. Operations on one file, and
+/// [`File::extend`], take turns; one that waits for its turn longer than `latch_wait_ms` fails with [`ErrorKind::LatchTimeout`].
+pub struct File {
+    pub(crate) pool: PoolHandle,
+    pub(crate) shared: Arc<FileShared>,
+    /// What hits look at.
+    pub(crate) hot: HotFile,
+}
+
+/// A page of a file: a handle and a number, free to copy.
+#[derive(Clone, Copy)]
+pub struct Page<'f> {
+    file: &'f File,
+    number: u64,
+}
+
+impl<'f> Page<'f> {
+    /// The file the page belongs to.
+    #[inline]
+    pub fn file(self) -> &'f File {
+        self.file
+    }
+
+    /// The page's number within its file, from 0.
+    #[inline]
+    pub fn number(self) -> u64 {
+        self.number
+    }
+
+    /// The page's name in traces and policies.
+    #[inline]
+    pub fn id(self) -> PageId {
+        PageId::in_file(self.file.id(), self.number)
+    }
+}
+
+impl fmt::Debug for Page<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "page {} of {}", self.number, self.file.name())
+    }
+}
+
+impl Clone for File {
+    fn clone(&self) -> Self {
+        Self::new(self.pool.clone(), Arc::clone(&self.shared))
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        self.shared.handles.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "File({}, {} pages)", self.name(), self.pages())
+    }
+}
+
+impl File {
+    pub(crate) fn new(pool: PoolHandle, shared: Arc<FileShared>) -> Self {
+        shared.handles.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the file is one of this pool's, and its table lives as long as the handle has a share of it.
+        let hot = unsafe { HotFile::new(&pool.hot, &shared.table, shared.optimistic) };
+        Self { pool, shared, hot }
+    }
+
+    /// Names page `number`; nothing is checked or read yet.
+    #[inline]
+    pub fn page(&self, number: u64) -> Page<'_> {
+        Page { file: self, number }
+    }
+
+    /// How many pages the file has.
+    #[inline]
+    pub fn pages(&self) -> u64 {
+        self.shared.gate.pages()
+    }
+
+    /// Bytes of a page of the file's pool.
+    #[inline]
+    pub fn page_bytes(&self) -> usize {
+        self.pool.page_bytes
+    }
+
+    /// The file's number in this pool.
+    #[inline]
+    pub fn id(&self) -> FileId {
+        self.shared.id
+    }
+
+    /// The path given at opening, or a name made from the descriptor.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+}

@@ -1,0 +1,113 @@
+//! Tenants as handles have them: who accesses pages, and in which pool.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use bufpool_policies::TenantId;
+use parking_lot::MutexGuard;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::handle::file::File;
+use crate::handle::pool::PoolHandle;
+use crate::hits::fast_path::PoolTag;
+use crate::policy::lock::PolicyState;
+use crate::thread::keys::Party;
+
+/// Whatever the engine isolates: a table, a query, a thread, a customer. Cloning gives another handle.
+///
+/// Access functions are `#[track_caller]`: the caller's source line is the call site in statistics, and a wrapper that
+/// wants its own callers counted repeats the attribute. Each granted guard is one access.
+///
+/// A `try_` form gives `None` instead of waiting for a latch, for another thread's load or for a frame, a `_timeout` form waits for
+/// them at most the time given, whatever `latch_wait_ms` and `frame_wait_ms` say. A miss waits for the device in all forms.
+///
+/// # Errors
+///
+/// All access functions: [`ErrorKind::PageBeyondEnd`], [`ErrorKind::FileClosed`], [`ErrorKind::TenantClosed`],
+/// [`ErrorKind::WrongPool`] for the arguments; [`ErrorKind::ForkedChild`] in the child of a fork; [`ErrorKind::LatchTimeout`] after `latch_wait_ms`, or
+/// [`ErrorKind::SelfDeadlock`] at once where that is checked; [`ErrorKind::Exhausted`] if every frame the tenant may take is pinned;
+/// [`ErrorKind::Io`], [`ErrorKind::UnexpectedEof`] if the page could not be read, or if no frame is left but those of pages that
+/// could not be written. `write` and `create` also [`ErrorKind::ReadOnly`] and [`ErrorKind::FilePoisoned`].
+#[derive(Clone)]
+pub struct Tenant {
+    pub(crate) pool: PoolHandle,
+    pub(crate) party: Party,
+    pub(crate) shared: Arc<TenantShared>,
+}
+
+pub(crate) struct TenantShared {
+    /// The pool's tag; [`PoolTag::CLOSED`] once the tenant is closed, so that a hit looks at one word for both.
+    pub open_in: AtomicPtr<u8>,
+    pub name: Arc<str>,
+}
+
+impl fmt::Debug for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tenant({}, {})", self.tenant_id().0, self.shared.name)
+    }
+}
+
+impl Tenant {
+    pub(crate) fn new(pool: PoolHandle, id: TenantId, name: Arc<str>) -> Self {
+        let party = Party::new(pool.hot.serial, id);
+        let open_in = AtomicPtr::new(pool.hot.tag.as_ptr());
+        Self { pool, party, shared: Arc::new(TenantShared { open_in, name }) }
+    }
+
+    /// The number of the tenant, as in statistics and traces. Used again after the tenant was closed and its pages are gone.
+    pub fn id(&self) -> u32 {
+        self.tenant_id().0
+    }
+
+    #[inline]
+    pub(crate) fn tenant_id(&self) -> TenantId {
+        self.party.tenant
+    }
+
+    #[inline]
+    pub(crate) fn party(&self) -> &Party {
+        &self.party
+    }
+
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.open_in() == PoolTag::CLOSED
+    }
+
+    /// The pool that the tenant is open in; [`PoolTag::CLOSED`] if it is closed.
+    #[inline(always)]
+    pub(crate) fn open_in(&self) -> PoolTag {
+        PoolTag::from_ptr(self.shared.open_in.load(Ordering::Relaxed))
+    }
+
+    /// The name given at opening.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The policy, of which the tenant is open as long as it is locked: once closed, its number may be another's.
+    pub(crate) fn lock_policy(&self, operation: &'static str) -> Result<MutexGuard<'_, PolicyState>> {
+        self.pool.owner.check(operation)?;
+        let policy = self.pool.policy.lock();
+        self.check_open(operation)?;
+        Ok(policy)
+    }
+
+    pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
+        self.pool.check_open(operation)?;
+        if self.is_closed() {
+            let message = format!("tenant {} was closed", self.shared.name);
+            return Err(Error::new(ErrorKind::TenantClosed, operation, message));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_file(&self, file: &File, operation: &'static str) -> Result<()> {
+        if self.pool.is_same(&file.pool) {
+            return Ok(());
+        }
+        let message = format!("tenant {} belongs to another pool than the file", self.shared.name);
+        Err(Error::new(ErrorKind::WrongPool, operation, message).in_file(file.name()))
+    }
+}

@@ -1,0 +1,182 @@
+//! What all handles of a pool share: data, with what can be asked of it alone. The work is done in the rooms above.
+
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bufpool_policies::PageId;
+use crossbeam::utils::CachePadded;
+use parking_lot::{Condvar, Mutex};
+
+use crate::engine::hooks::PageHooks;
+use crate::engine::log::LogLink;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hits::fast_path::HotPool;
+use crate::io::options::Direct;
+use crate::io::{Backend, IoFile, OpenError};
+use crate::memory::arena::Arena;
+use crate::memory::frame::{FrameTable, WriteEnds};
+use crate::memory::reserve::{HookBuffers, Reserve};
+use crate::owner::Owner;
+use crate::page::table::PageTableBudget;
+use crate::policy::lock::PolicyState;
+use crate::state::counters::Counters;
+use crate::state::timer::Timer;
+use crate::thread::ring::Ring;
+use crate::write::writer::WriteBack;
+
+/// Frames that belong to nobody's floor, whatever the options say.
+pub(crate) const FRAMES_SPARE: u32 = 8;
+
+/// What all handles of a pool share.
+pub(crate) struct PoolShared {
+    /// For operations that outlive the call that began them.
+    pub me: Weak<PoolShared>,
+    pub hot: HotPool,
+    pub owner: Owner,
+    pub page_bytes: usize,
+    /// Hits are applied at once: deterministic mode.
+    pub is_immediate: bool,
+    pub is_recording: bool,
+    pub arena: Arena,
+    pub frames: FrameTable,
+    // Written by many threads, so away from what each access reads.
+    pub policy: CachePadded<Mutex<PolicyState>>,
+    /// Something is to be read ahead.
+    pub plans_waiting: AtomicBool,
+    /// Transfers of prefetched pages in flight.
+    pub runs_ahead: AtomicUsize,
+    /// The hits of all threads. Locked after `policy`, if both.
+    pub logs: CachePadded<Mutex<Vec<&'static Ring>>>,
+
+    pub frames_count: u32,
+    pub reserve: CachePadded<Reserve>,
+    pub hook_buffers: Arc<HookBuffers>,
+    pub log: LogLink,
+    pub hooks: Option<Box<dyn PageHooks>>,
+    pub backend: Arc<dyn Backend>,
+    pub write_back: Arc<WriteBack>,
+    pub page_table_budget: PageTableBudget,
+    pub counters: CachePadded<Counters>,
+    pub latch_wait: Duration,
+    pub frame_wait: Duration,
+    /// Dirty frames above which the background writer does not rest.
+    pub dirty_limit: AtomicU64,
+    pub threads_max: u32,
+    pub direct: Direct,
+    /// Set under the policy lock, so that no file is opened behind its back.
+    pub closed: AtomicBool,
+    /// Held by who closes the pool.
+    pub closing: Mutex<()>,
+    /// How many [`PoolHandle`]s there are.
+    pub handles: AtomicUsize,
+
+    /// Misses that wait for a frame; see [`PoolShared::frame_may_be_free`].
+    pub frame_waiters: AtomicU32,
+    pub frame_lock: Mutex<()>,
+    /// Wakes futures that wait for a latch or a frame.
+    pub timer: Timer,
+    pub frame_freed: Condvar,
+    // Locked at the end of each write, so away from what each access reads.
+    pub write_ends: CachePadded<WriteEnds>,
+}
+
+impl PoolShared {
+    pub(crate) fn open_error(&self, error: OpenError, operation: &'static str, name: &str) -> Error {
+        let kind = match &error {
+            OpenError::Os { .. } => ErrorKind::Io,
+            OpenError::Locked => ErrorKind::FileLocked,
+            OpenError::DirectImpossible { .. } => ErrorKind::IoUnavailable,
+            OpenError::NotAFile => ErrorKind::Unsupported,
+        };
+        Error::with_source(kind, operation, error).in_file(name)
+    }
+
+    /// Checks a file against the page size. Returns its number of pages.
+    pub(crate) fn check_file(&self, io: &IoFile, name: &str, operation: &'static str) -> Result<u64> {
+        let page_bytes = self.page_bytes as u64;
+        let alignment = io.alignment();
+        let needed = u64::from(alignment.offset_bytes.max(alignment.memory_bytes));
+        if !page_bytes.is_multiple_of(needed) {
+            let message = format!(
+                "direct I/O on this file needs pages of a multiple of {needed} bytes, and the pool's have {page_bytes}; open it with Direct::Off or use larger pages"
+            );
+            return Err(Error::new(ErrorKind::Alignment, operation, message).in_file(name));
+        }
+        let bytes = io.len_bytes().map_err(|error| Error::from_io(operation, error).in_file(name))?;
+        if !bytes.is_multiple_of(page_bytes) && !io.is_block_device() {
+            let message =
+                format!("its length is {bytes} bytes, expected a multiple of the page size {page_bytes}");
+            return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
+        }
+        let pages = bytes / page_bytes;
+        if pages > 1 << PageId::NUMBER_BITS {
+            let message = format!("it has {pages} pages, expected at most 2^{}", PageId::NUMBER_BITS);
+            return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
+        }
+        Ok(pages)
+    }
+
+    pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
+        self.owner.check(operation)?;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::PoolClosed, operation, "the pool was closed"));
+        }
+        Ok(())
+    }
+
+    /// Whether a floor of `before` may become `floor_frames`.
+    pub(crate) fn check_floors(
+        &self,
+        policy: &PolicyState,
+        before: u32,
+        floor_frames: u32,
+        operation: &'static str,
+    ) -> Result<()> {
+        let floors = policy.floors_frames() - u64::from(before) + u64::from(floor_frames);
+        let limit = self.floors_limit();
+        if floors <= limit {
+            return Ok(());
+        }
+        let message = format!(
+            "all floors together would be {floors} frames, expected at most {limit}: {} frames without 2 for each of threads_max = {} and {FRAMES_SPARE} more",
+            self.frames_count, self.threads_max
+        );
+        Err(Error::new(ErrorKind::Floor, operation, message))
+    }
+
+    /// The most that all floors together may be.
+    pub(crate) fn floors_limit(&self) -> u64 {
+        let needed = 2 * u64::from(self.threads_max) + u64::from(FRAMES_SPARE);
+        u64::from(self.frames_count) - needed
+    }
+
+    /// Most pages that one call may hold at once: two frames for each other thread stay out of its reach.
+    pub(crate) fn batch_pages_max(&self) -> usize {
+        let others = 2 * (self.threads_max - 1);
+        self.frames_count.saturating_sub(others).max(2) as usize
+    }
+
+    pub(crate) fn count_reads(&self, pages: u64) {
+        self.counters.reads.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// Counts a hit that found its page being loaded by another thread.
+    pub(crate) fn count_waited(&self, waited: bool) {
+        if waited {
+            self.counters.waited.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Lets go of a pool in a thread that its backend needs. If all other handles have gone meanwhile, closing waits for this very thread, so
+/// another one does it.
+pub(crate) fn drop_pool_elsewhere(pool: Arc<PoolShared>) {
+    if let Some(pool) = Arc::into_inner(pool) {
+        // If there is no thread to be had, the pool is never dropped, which beats waiting for ever.
+        let pool = ManuallyDrop::new(pool);
+        let close = move || drop(ManuallyDrop::into_inner(pool));
+        let _ = std::thread::Builder::new().name("bufpool-close".into()).spawn(close);
+    }
+}
