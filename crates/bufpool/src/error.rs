@@ -86,6 +86,10 @@ pub enum ErrorKind {
     Log,
     /// The page's contents failed verification after a second read.
     Corrupt,
+    /// The file no longer has the name that it was opened by: nobody has it now, or another file.
+    NameChanged,
+    /// The descriptor handed over does not allow what will be done with it.
+    Descriptor,
     /// What was asked cannot be done with this kind of file.
     Unsupported,
     /// Any other failure of the operating system or the device.

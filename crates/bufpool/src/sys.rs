@@ -3,6 +3,7 @@
 //! Nothing here knows of pages, pools or rings. Functions that take memory take it as raw parts and
 //! say what the caller owes; all others are safe to call with any open descriptor.
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -133,11 +134,49 @@ pub(crate) fn unlock(fd: BorrowedFd<'_>) -> io::Result<()> {
     retry_interrupted(|| check(unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_UN) })).map(drop)
 }
 
-/// Switches direct I/O of an open file on or off (`O_DIRECT`).
-pub(crate) fn set_direct(fd: BorrowedFd<'_>, direct: bool) -> io::Result<()> {
+/// Opens `path`, from `folder` on if it is relative, with flags of open(2). No program that is started
+/// inherits the descriptor; a file that is made has the permissions that the process's mask leaves of
+/// rw-rw-rw-.
+pub(crate) fn open_at(folder: BorrowedFd<'_>, path: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
+    let flags = flags | libc::O_CLOEXEC;
+    let mode: libc::mode_t = 0o666;
+    let fd = retry_interrupted(|| {
+        // SAFETY: takes a descriptor, which the borrow keeps open, a C string, and numbers.
+        check(unsafe { libc::openat(folder.as_raw_fd(), path.as_ptr(), flags, mode) })
+    })?;
+    // SAFETY: the kernel just made the descriptor for us, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Removes the entry `name`, not a folder, from `folder`.
+pub(crate) fn unlink_at(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    // SAFETY: takes a descriptor, which the borrow keeps open, a C string, and a number.
+    check(unsafe { libc::unlinkat(folder.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
+}
+
+/// The text of the symbolic link `name` in `folder`.
+pub(crate) fn read_link_at(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<Vec<u8>> {
+    let mut text = vec![0_u8; libc::PATH_MAX as usize];
+    let room = text.as_mut_ptr().cast();
+    // SAFETY: takes a descriptor, which the borrow keeps open, and a C string, and writes at most
+    // `text.len()` bytes to `text`.
+    let bytes =
+        check_bytes(unsafe { libc::readlinkat(folder.as_raw_fd(), name.as_ptr(), room, text.len()) })?;
+    text.truncate(bytes);
+    Ok(text)
+}
+
+/// The access mode and the status flags that an open file has (`F_GETFL`).
+pub(crate) fn status_flags(fd: BorrowedFd<'_>) -> io::Result<libc::c_int> {
     // SAFETY: F_GETFL takes no argument.
-    let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
-    let wanted = if direct { flags | libc::O_DIRECT } else { flags & !libc::O_DIRECT };
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })
+}
+
+/// Switches direct I/O of an open file on or off (`O_DIRECT`), and off that its operations fail where they
+/// would have to wait (`O_NONBLOCK`).
+pub(crate) fn set_direct(fd: BorrowedFd<'_>, direct: bool) -> io::Result<()> {
+    let flags = status_flags(fd)?;
+    let wanted = flags & !(libc::O_DIRECT | libc::O_NONBLOCK) | if direct { libc::O_DIRECT } else { 0 };
     if wanted != flags {
         // SAFETY: F_SETFL takes the flags as an int.
         check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, wanted) })?;
@@ -147,9 +186,7 @@ pub(crate) fn set_direct(fd: BorrowedFd<'_>, direct: bool) -> io::Result<()> {
 
 /// True if the open file was opened with `O_DIRECT`.
 pub(crate) fn is_direct(fd: BorrowedFd<'_>) -> io::Result<bool> {
-    // SAFETY: F_GETFL takes no argument.
-    let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
-    Ok(flags & libc::O_DIRECT != 0)
+    Ok(status_flags(fd)? & libc::O_DIRECT != 0)
 }
 
 /// A file offset as the kernel's signed type.

@@ -166,11 +166,7 @@ impl<'p> Owner<'p> {
             4 => self.extend(end - first)?,
             5 | 6 => self.file.truncate(first).map(|()| self.pages.truncate(first as usize))?,
             7 | 8 => self.file.discard(first..end).map(|()| self.forget(first..end))?,
-            9 => {
-                self.file.clone().remove()?;
-                self.file = self.pool.open_file(&self.name, FileOptions::new().create(true))?;
-                self.pages.clear();
-            }
+            9 => self.remove_and_make()?,
             10 => self.close_and_open()?,
             11 => self.close_tenant(),
             12 => {
@@ -185,6 +181,19 @@ impl<'p> Owner<'p> {
             _ => (first..end).try_for_each(|number| self.create(number))?,
         }
         Ok(())
+    }
+
+    /// If a sync of the folder fails, the file is removed, or made, all the same.
+    fn remove_and_make(&mut self) -> Result<()> {
+        let removed = self.file.clone().remove();
+        if removed.as_ref().is_err_and(|error| error.kind() != ErrorKind::Io) {
+            return removed;
+        }
+        self.pages.clear();
+        let made = self.pool.open_file(&self.name, FileOptions::new().create(true));
+        self.file = made.or_else(|_| self.pool.open_file(&self.name, FileOptions::new()))?;
+        assert_eq!(self.file.pages(), 0);
+        removed
     }
 
     fn close_and_open(&mut self) -> Result<()> {

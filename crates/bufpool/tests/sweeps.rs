@@ -1,6 +1,7 @@
 //! Goal: whatever call of the device fails, and whenever the power is cut, what was acknowledged by flush, checkpoint or close is there,
 //! what is in memory stays readable, no page is a mix of two versions unless a write of it was in flight, the other file goes on,
-//! and once the one that failed is reopened all frames can be used.
+//! and once the one that failed is reopened all frames can be used; a file that was made is there, and one
+//! that was removed is not.
 //! Method: a scripted workload on the simulated device, run once for every call it makes, with that call failing in each of five ways (a sync: six),
 //! and once for every call with the power cut there; then random workloads with a cut at a random call. What survives is compared,
 //! byte for byte, with what a model was told. All that in pools that work differently: in one, writes take a while and dirty
@@ -88,7 +89,11 @@ mod few_frames {
             }
             match round {
                 1 => world.checkpoint()?,
-                2 => world.flush(0)?,
+                2 => {
+                    world.remove(1)?;
+                    world.flush(0)?;
+                    world.open(1, SIDE_PAGES)?;
+                }
                 _ => world.close(0)?,
             }
             world.prefetch(1, 3..9);

@@ -5,8 +5,9 @@ use std::ops::Range;
 use bufpool_policies::PageId;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::files::word::Seized;
 use crate::handle::file::File;
-use crate::io::Action;
+use crate::io::{Action, NameError};
 
 impl File {
     /// Adds `pages` pages of zeros at the end and returns their numbers. The space is really allocated, never a hole,
@@ -87,22 +88,41 @@ impl File {
         Ok(())
     }
 
-    /// Drops all pages unwritten and removes the file; other handles find it closed.
+    /// Drops all pages unwritten and removes the file; other handles find it closed. A power cut does not
+    /// bring it back.
+    ///
+    /// The name that the file was opened by is removed, in the folder that it was opened in, and only while
+    /// it is this file's: not the path's text counts, which may mean another file by now. Symbolic links were
+    /// followed when the file was opened, and stay. Between the look at the name and its removal nothing
+    /// keeps others from renaming another file to it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] if the file was not opened by path; [`ErrorKind::PageBusy`],
-    /// [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`] if a page stays in use; [`ErrorKind::Io`]. Nothing has changed then.
+    /// [`ErrorKind::NameChanged`] if nobody has the name now, or another file; [`ErrorKind::Unsupported`] if
+    /// the file was not opened by path, or by one that leads to no entry of a folder, as those of
+    /// `/proc/self/fd` need not; [`ErrorKind::PageBusy`], [`ErrorKind::LatchTimeout`],
+    /// [`ErrorKind::SelfDeadlock`] if a page stays in use; [`ErrorKind::ReadOnly`]. Nothing has changed then.
+    /// [`ErrorKind::Io`] if the name cannot be removed, and nothing has changed, or if its folder cannot be
+    /// synced: the error says so, and the file is removed, but may be there again after a power cut.
     pub fn remove(self) -> Result<()> {
         const OPERATION: &str = "remove file";
         let file = &self.shared;
         file.check_writable_or_poisoned(OPERATION)?;
-        let Some((path, _)) = &file.path else {
-            return Err(file.error(ErrorKind::Unsupported, OPERATION, "it was not opened by path"));
+        let io = file.io(OPERATION)?;
+        if !io.has_name() {
+            return Err(file.name_error(OPERATION, NameError::None));
+        }
+        let mut synced = Ok(());
+        let last_step = |_: &[Seized]| {
+            io.remove_name().map_err(|error| file.name_error(OPERATION, error))?;
+            synced = io.sync_folder();
+            drop(io);
+            Ok(())
         };
-        self.pool.shut(file, OPERATION, |_| {
-            let removed = self.pool.backend.remove(path);
-            removed.map_err(|error| Error::from_io(OPERATION, error).in_file(&file.name))
+        self.pool.shut(file, OPERATION, last_step)?;
+        synced.map_err(|error| {
+            let message = format!("the file is removed, and may be there again after a power cut: {error}");
+            file.error(ErrorKind::Io, OPERATION, message)
         })
     }
 
@@ -142,16 +162,25 @@ impl File {
         self.pool.close_file(&self.shared)
     }
 
-    /// Opens a poisoned file again: drops its cached pages, returns how many of them were dirty and are lost, and
+    /// Takes a poisoned file into use again: drops its cached pages, returns how many of them were dirty and
+    /// are lost, and
     /// takes writes again. The file begins with what the device has, its length included; the engine recovers the lost changes
     /// from its log.
+    ///
+    /// It is the file that was opened, by its descriptor, which the pool keeps together with the lock; no
+    /// path is looked at. A file that was renamed meanwhile, replaced by another, or unlinked is reopened as
+    /// itself, and so is one that was handed over by [`Pool::open_fd`](crate::Pool::open_fd). Nothing is
+    /// made. An unlinked file has its space until it is closed. What has taken the place of a file, or of a
+    /// device that was gone, is opened by [`Pool::open_file`](crate::Pool::open_file), after this one is
+    /// closed.
     ///
     /// A file that is not poisoned is flushed before, and loses nothing: of two threads that reopen it, the second finds it so.
     ///
     /// # Errors
     ///
     /// Those of that flush; [`ErrorKind::PageBusy`], [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`] if a page stays in use, and
-    /// the file stays as it was; [`ErrorKind::Io`] or [`ErrorKind::FileLength`] if it cannot be opened as it is now: it is closed then, with
+    /// the file stays as it was; [`ErrorKind::Io`] or [`ErrorKind::FileLength`] if it cannot be used as it is
+    /// now: it is closed then, with
     /// its pages gone, and can be opened by [`Pool::open_file`](crate::Pool::open_file) once it is in order.
     pub fn reopen(&self) -> Result<u64> {
         self.shared.check_open("reopen file")?;

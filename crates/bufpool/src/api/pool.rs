@@ -164,12 +164,19 @@ impl Pool {
     /// Opens the file at `path`, a regular file or a block device, and locks it: exclusively for writing, shared for
     /// reading. A file whose handles were all dropped is still open in the pool, and given back with its cached pages.
     ///
+    /// The path is looked up once: whatever becomes of it, of the file's name or of the working directory,
+    /// the pool keeps to the file that was opened. It takes two descriptors, of the file and of its folder.
+    /// Of a file that may be new the folder is synced.
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::FileAlreadyOpen`] if the same inode is open in this pool; [`ErrorKind::FileLocked`] if somebody else, in this
     /// process or another, has a lock in the way; [`ErrorKind::FileLength`] if the length is not a multiple of the page size;
     /// [`ErrorKind::Alignment`] if direct I/O on the file needs larger pages; [`ErrorKind::IoUnavailable`] if direct I/O is
-    /// required and impossible; [`ErrorKind::PoolClosed`], [`ErrorKind::Io`].
+    /// required and impossible; [`ErrorKind::Unsupported`] for a directory, FIFO, socket or character device,
+    /// which are not waited for; [`ErrorKind::NameChanged`] if the file may be new and the path leads to no
+    /// entry of a folder that could be synced, or no longer to the file; [`ErrorKind::PoolClosed`],
+    /// [`ErrorKind::Io`].
     pub fn open_file(&self, path: impl AsRef<Path>, options: FileOptions) -> Result<File> {
         const OPERATION: &str = "open file";
         let path = path.as_ref();
@@ -181,15 +188,20 @@ impl Pool {
         let how = how_to_open(&self.shared, &options);
         let io = self.shared.backend.open(path, &how);
         let io = io.map_err(|error| self.shared.open_error(error, OPERATION, &name))?;
-        self.register(io, name, Some((path.to_owned(), how)), &options)
+        self.register(io, name, &options)
     }
 
     /// Takes over an open file, as [`open_file`](Self::open_file). The descriptor must allow reading, and writing unless the
-    /// options say read-only.
+    /// options say read-only, and must not append. Its O_DIRECT is set as the options say, and its O_NONBLOCK
+    /// is cleared; whoever shares it leaves its flags alone from here on.
+    ///
+    /// The file has no name that the pool knows: [`File::remove`] is refused, and [`File::reopen`] keeps to
+    /// the descriptor.
     ///
     /// # Errors
     ///
-    /// As [`open_file`](Self::open_file).
+    /// As [`open_file`](Self::open_file), and [`ErrorKind::Descriptor`] if the descriptor was opened with
+    /// O_PATH, O_APPEND, or an access mode other than O_RDWR, or for reading only than O_RDWR and O_RDONLY.
     pub fn open_fd(&self, fd: OwnedFd, options: FileOptions) -> Result<File> {
         const OPERATION: &str = "open file";
         self.shared.check_open(OPERATION)?;
@@ -197,7 +209,7 @@ impl Pool {
         let how = how_to_open(&self.shared, &options);
         let io = self.shared.backend.adopt(fd, &how);
         let io = io.map_err(|error| self.shared.open_error(error, OPERATION, &name))?;
-        self.register(io, name, None, &options)
+        self.register(io, name, &options)
     }
 
     /// A tenant to be opened under a name for reports.
@@ -328,13 +340,7 @@ impl Pool {
         Ok(Some(File::new(self.shared.clone(), Arc::clone(open))))
     }
 
-    fn register(
-        &self,
-        io: Arc<IoFile>,
-        name: String,
-        path: Option<(std::path::PathBuf, FileOpen)>,
-        options: &FileOptions,
-    ) -> Result<File> {
+    fn register(&self, io: Arc<IoFile>, name: String, options: &FileOptions) -> Result<File> {
         let pages = self.shared.check_file(&io, &name, "open file")?;
         let mut policy = self.shared.policy.lock();
         self.shared.check_open("open file")?;
@@ -351,7 +357,6 @@ impl Pool {
             id: FileId(id),
             name,
             identity,
-            path,
             block_device: io.is_block_device(),
             read_only: options.read_only,
             optimistic: options.optimistic,

@@ -13,7 +13,10 @@
 //! | What a failure leaves in memory stays readable as it was last changed. | a victim that cannot be written stays where it is | `sweeps::nothing_is_lost_when_any_call_fails`, `sweeps::nothing_is_lost_when_any_call_fails_while_frames_are_borrowed`, `write_back::a_victim_that_cannot_be_written_stays`, `write_back::a_page_whose_write_fails_in_the_background_stays_readable` |
 //! | A process that is killed loses nothing that its engine made durable in its log or by a checkpoint. | the write-ahead rule below | `kill::nothing_acknowledged_is_lost_by_a_kill` |
 //! | [`File::extend`](crate::File::extend) allocates space for real: a full device is reported there, before anything is overwritten, and the file goes on taking writes. | fallocate; a failed allocation is undone and poisons nothing | `write_back::a_full_device_is_reported_before_anything_is_overwritten`, `write_back::space_is_allocated_not_a_hole` |
-//! | A new file's name is durable before its first page. | the folder is synced when a file is opened that may be new, or it is not opened | `src/io/file.rs::a_file_that_may_be_new_is_opened_with_its_name_durable` |
+//! | A new file's name is durable before its first page. | the folder is synced when a file is opened that may be new, or it is not opened | `src/io/file.rs::a_file_that_may_be_new_is_opened_with_its_name_durable`, `sweeps::nothing_is_lost_when_the_power_is_cut_at_any_call` |
+//! | A file that [`File::remove`](crate::File::remove) has removed does not come back. | its folder is synced before the call returns `Ok` | `names::a_removal_and_a_creation_survive_a_power_cut`, `names::a_removal_that_is_not_durable_is_an_error`, `sweeps::nothing_is_lost_when_the_power_is_cut_at_any_call` |
+//! | What is written goes to where it belongs: a descriptor that appends, or that allows less than the options ask for, is refused, and so is what is neither a regular file nor a block device, without waiting for it. | kind and flags are checked when a file is opened | `descriptors::a_descriptor_that_appends_is_refused`, `descriptors::a_descriptor_allows_what_the_options_ask_for`, `descriptors::what_is_not_a_file_of_pages_is_refused_and_not_waited_for` |
+//! | A file stays the one that was opened: whoever changes the working directory, or renames, replaces or unlinks the file, does not make [`File::reopen`](crate::File::reopen) or [`File::remove`](crate::File::remove) make, read or delete another. | the path is looked up once; the file is known by its descriptor, its name by the folder's descriptor and the inode | `names::a_renamed_file_is_reopened_and_not_removed`, `names::a_replaced_file_is_reopened_and_who_replaced_it_is_not_removed`, `names::an_unlinked_file_is_reopened_and_made_by_nobody`, `names::a_file_in_a_renamed_folder_is_removed_there`, `names::a_file_opened_through_links_is_removed_itself`, `names::a_descriptor_is_reopened_as_it_is_and_has_no_name`, `working_directory::a_file_stays_the_one_that_was_opened_when_the_working_directory_changes` |
 //!
 //! # What is being written is whole
 //!
@@ -89,7 +92,9 @@
 //! * It does **not know what a failed sync has lost**. Pages of a poisoned file that left memory before are read back as the device, or for
 //!   buffered files the operating system, has them, until the file is reopened and the engine recovers.
 //! * It trusts the device: one that acknowledges a sync and loses the data anyway breaks these promises.
-//! * It does **not see changes by others** of a file it has open; the lock on the file keeps out those who ask for it.
+//! * It does **not see changes by others** of a file it has open; the lock on the file keeps out those who ask for it. Nor does it follow
+//!   the file's name: a file that was renamed, replaced or unlinked is still the one that is written, and what is unlinked is lost when it
+//!   is closed. Whoever renames another file to the name in the moment between the look at it and its removal loses that file.
 //!
 //! # For engines that want the same tests
 //!

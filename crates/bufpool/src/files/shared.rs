@@ -1,7 +1,6 @@
 //! What all handles of a file share: its pages' words, its gate, the backend's file, and what has failed.
 
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use crate::engine::hooks::PageName;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::gate::Gate;
-use crate::io::{FileIdentity, FileOpen, IoError, IoFile};
+use crate::io::{FileIdentity, IoError, IoFile, NameError};
 use crate::memory::arena::FrameMap;
 use crate::owner::Owner;
 use crate::page::table::PageTable;
@@ -31,8 +30,6 @@ pub(crate) struct FileShared {
     pub id: FileId,
     pub name: String,
     pub identity: FileIdentity,
-    /// How to open it again; only a file that was opened by path has one.
-    pub path: Option<(PathBuf, FileOpen)>,
     pub block_device: bool,
     pub tag: u64,
     /// Pages may be read without a latch, and are written in words.
@@ -60,7 +57,6 @@ pub(crate) struct FileParts {
     pub id: FileId,
     pub name: String,
     pub identity: FileIdentity,
-    pub path: Option<(PathBuf, FileOpen)>,
     pub block_device: bool,
     pub read_only: bool,
     pub optimistic: bool,
@@ -82,7 +78,6 @@ impl FileShared {
             id: parts.id,
             name: parts.name,
             identity: parts.identity,
-            path: parts.path,
             block_device: parts.block_device,
             tag: parts.tag,
             optimistic: parts.optimistic,
@@ -132,11 +127,6 @@ impl FileShared {
         drop(self.try_lock_length(until));
     }
 
-    /// No sync of the file begins as long as the lock is held.
-    pub fn lock_sync(&self) -> MutexGuard<'_, ()> {
-        self.sync.lock()
-    }
-
     /// The error of an operation for which another one has left no room.
     pub fn busy_error(&self, operation: &'static str, latch_wait: Duration) -> Error {
         let limit = latch_wait.as_millis();
@@ -175,10 +165,6 @@ impl FileShared {
         while Arc::strong_count(&io) > 1 && Instant::now() < until {
             std::thread::sleep(RELEASE_POLL);
         }
-    }
-
-    pub fn set_io(&self, io: Arc<IoFile>) {
-        *self.io.write() = Some(io);
     }
 
     pub fn set_unsynced(&self) {
@@ -230,6 +216,16 @@ impl FileShared {
             error if error.is_no_space() => ErrorKind::NoSpace,
             error if error.is_end_of_file() => ErrorKind::UnexpectedEof,
             _ => ErrorKind::Io,
+        };
+        Error::with_source(kind, operation, error).in_file(&self.name)
+    }
+
+    /// Of what was to be done with the file's name.
+    pub fn name_error(&self, operation: &'static str, error: NameError) -> Error {
+        let kind = match &error {
+            NameError::Os { .. } => ErrorKind::Io,
+            NameError::None => ErrorKind::Unsupported,
+            NameError::Changed { .. } => ErrorKind::NameChanged,
         };
         Error::with_source(kind, operation, error).in_file(&self.name)
     }

@@ -717,8 +717,7 @@ fn locks_files(bench: &Bench) {
     assert!(readers.iter().all(|reader| reader.identity() == identity));
     assert!(matches!(bench.backend.open(&bench.path("a"), &READ_WRITE), Err(OpenError::Locked)));
     drop(readers);
-    bench.backend.open(&bench.path("a"), &READ_WRITE).unwrap();
-    bench.backend.remove(&bench.path("a")).unwrap();
+    bench.backend.open(&bench.path("a"), &READ_WRITE).unwrap().remove_name().unwrap();
     let gone = bench.backend.open(&bench.path("a"), &READ_ONLY).unwrap_err();
     let OpenError::Os { error, .. } = gone else { panic!("{gone}") };
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);

@@ -2,14 +2,15 @@
 //!
 //! An [`IoFile`] is a descriptor of the kernel's, or, on the simulated device, a file of that device.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::{OnceLock, Weak};
 use std::time::Duration;
 
+use super::name::{FileName, NameError, kind_of};
 use super::refused;
 #[cfg(any(test, feature = "sim"))]
 use super::sim::SimFile;
@@ -61,6 +62,12 @@ impl FileIdentity {
     }
 }
 
+impl std::fmt::Display for FileIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "inode {} of device {:#x}", self.inode, self.device)
+    }
+}
+
 /// Why a file could not be opened.
 #[derive(Debug)]
 pub(crate) enum OpenError {
@@ -71,7 +78,11 @@ pub(crate) enum OpenError {
     /// Direct I/O was required, and the file does not do it.
     DirectImpossible { why: String },
     /// Neither a regular file nor a block device.
-    NotAFile,
+    NotAFile { found: &'static str },
+    /// The descriptor does not allow what will be done with it.
+    Descriptor { found: &'static str, expected: &'static str },
+    /// The file may be new, and its name cannot be made durable because it is not known.
+    NoName,
 }
 
 impl OpenError {
@@ -84,9 +95,15 @@ impl std::fmt::Display for OpenError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Os { doing, error } => write!(f, "{doing} failed: {error}"),
-            Self::Locked => f.write_str("the file is in use: its lock (flock) is held elsewhere"),
+            Self::Locked => f.write_str("the file is in use: its lock (flock) or a lease is held elsewhere"),
             Self::DirectImpossible { why } => write!(f, "direct I/O is required but impossible: {why}"),
-            Self::NotAFile => f.write_str("neither a regular file nor a block device"),
+            Self::NotAFile { found } => write!(f, "it is {found}, expected a regular file or a block device"),
+            Self::Descriptor { found, expected } => {
+                write!(f, "the descriptor was opened with {found}, expected {expected}")
+            }
+            Self::NoName => f.write_str(
+                "the path leads to the file, but not to the entry of a folder that could be made durable",
+            ),
         }
     }
 }
@@ -111,6 +128,8 @@ enum Medium {
     Kernel {
         file: File,
         block_device: bool,
+        /// None if it was not opened by path, or by one that leads to no entry of a folder.
+        name: Option<FileName>,
     },
     #[cfg(any(test, feature = "sim"))]
     Sim(SimFile),
@@ -119,48 +138,54 @@ enum Medium {
 impl IoFile {
     /// Opens and locks the file at `path`.
     pub(super) fn open(path: &Path, how: &FileOpen) -> Result<Self, OpenError> {
-        let mut options = OpenOptions::new();
+        let name = FileName::of(path).map_err(OpenError::os("opening the folder"))?;
+        // Looked at first, because opening alone starts or stops some devices.
+        if let Some(found) = name.look().map_err(OpenError::os("opening"))? {
+            check_kind(&found)?;
+        }
         let creates = how.create && !how.read_only;
-        options.read(true).write(!how.read_only).create(creates);
-        let wants_direct = how.direct != Direct::Off;
-        let direct = options.clone().custom_flags(if wants_direct { libc::O_DIRECT } else { 0 }).open(path);
-        let (file, refusal) = match direct {
-            // Some file systems refuse the flag when the file is opened.
-            Err(error) if wants_direct && error.raw_os_error() == Some(libc::EINVAL) => {
-                (options.open(path).map_err(OpenError::os("opening"))?, Some("refused when opened (EINVAL)"))
-            }
-            other => (other.map_err(OpenError::os("opening"))?, None),
-        };
+        let access = if how.read_only { libc::O_RDONLY } else { libc::O_RDWR };
+        // What has become a FIFO meanwhile is not waited for.
+        let flags = access | libc::O_NONBLOCK | if creates { libc::O_CREAT } else { 0 };
+        let (file, refusal) = open_patiently(&name, flags, how.direct != Direct::Off)?;
+        let kind = check_kind(&file.metadata().map_err(OpenError::os("fstat"))?)?;
+        let name = name.entry_of(kind.identity).map_err(OpenError::os("looking up the name"))?;
         // Also if it was there: whoever made it may not have come so far.
         if creates {
-            sync_folder(path).map_err(OpenError::os("making the file's name durable"))?;
+            let name = name.as_ref().ok_or(OpenError::NoName)?;
+            name.sync_folder().map_err(OpenError::os("making the file's name durable"))?;
         }
-        Self::examine(file, how, refusal)
+        Self::settle(file, kind, name, how, refusal)
     }
 
     /// Takes over an open file and locks it.
     pub(super) fn adopt(fd: OwnedFd, how: &FileOpen) -> Result<Self, OpenError> {
-        let switched = sys::set_direct(fd.as_fd(), how.direct != Direct::Off);
-        let refusal = match switched {
-            Err(error) if how.direct != Direct::Off && error.raw_os_error() == Some(libc::EINVAL) => {
-                Some("refused when switched on (EINVAL)")
-            }
-            other => other.map(|()| None).map_err(OpenError::os("switching direct I/O"))?,
-        };
-        Self::examine(File::from(fd), how, refusal)
+        let file = File::from(fd);
+        let kind = check_kind(&file.metadata().map_err(OpenError::os("fstat"))?)?;
+        check_access(file.as_fd(), how)?;
+        Self::settle(file, kind, None, how, None)
     }
 
-    fn examine(file: File, how: &FileOpen, refusal: Option<&'static str>) -> Result<Self, OpenError> {
-        let metadata = file.metadata().map_err(OpenError::os("fstat"))?;
-        let block_device = metadata.file_type().is_block_device();
-        if !block_device && !metadata.file_type().is_file() {
-            return Err(OpenError::NotAFile);
-        }
-        let identity = FileIdentity::of(&metadata);
+    /// Settles how an open file is accessed, and locks it.
+    fn settle(
+        file: File,
+        Kind { identity, block_device }: Kind,
+        name: Option<FileName>,
+        how: &FileOpen,
+        refusal: Option<&'static str>,
+    ) -> Result<Self, OpenError> {
+        let wants_direct = how.direct != Direct::Off && refusal.is_none();
+        let refusal = match sys::set_direct(file.as_fd(), wants_direct) {
+            Err(error) if wants_direct && error.raw_os_error() == Some(libc::EINVAL) => {
+                sys::set_direct(file.as_fd(), false).map_err(OpenError::os("switching direct I/O off"))?;
+                Some("refused when switched on (EINVAL)")
+            }
+            other => other.map(|()| refusal).map_err(OpenError::os("switching direct I/O"))?,
+        };
         let (alignment, note) = settle_alignment(file.as_fd(), block_device, how.direct, refusal)?;
         let direct = sys::is_direct(file.as_fd()).map_err(OpenError::os("fcntl"))?;
         lock(file.as_fd(), !how.read_only)?;
-        let medium = Medium::Kernel { file, block_device };
+        let medium = Medium::Kernel { file, block_device, name };
         Ok(Self { medium, identity, direct, alignment, note, registration: OnceLock::new() })
     }
 
@@ -230,8 +255,8 @@ impl IoFile {
     /// Its length now, in bytes.
     pub(crate) fn len_bytes(&self) -> io::Result<u64> {
         match &self.medium {
-            Medium::Kernel { file, block_device: true } => sys::block_device_bytes(file.as_fd()),
-            Medium::Kernel { file, block_device: false } => Ok(file.metadata()?.len()),
+            Medium::Kernel { file, block_device: true, .. } => sys::block_device_bytes(file.as_fd()),
+            Medium::Kernel { file, block_device: false, .. } => Ok(file.metadata()?.len()),
             #[cfg(any(test, feature = "sim"))]
             Medium::Sim(file) => file.len_bytes(),
         }
@@ -252,10 +277,36 @@ impl IoFile {
             Medium::Kernel { file, .. } if !self.direct => sys::drop_cache(file.as_fd()),
             Medium::Kernel { .. } => Ok(()),
             #[cfg(any(test, feature = "sim"))]
-            Medium::Sim(file) => {
-                file.drop_cache();
-                Ok(())
-            }
+            Medium::Sim(file) => file.drop_cache(),
+        }
+    }
+
+    /// Removes the name that the file was opened by, if it is still the file's; after a power cut it may be
+    /// there again until [`sync_folder`](Self::sync_folder). The file stays usable.
+    pub(crate) fn remove_name(&self) -> Result<(), NameError> {
+        match &self.medium {
+            Medium::Kernel { name, .. } => name.as_ref().ok_or(NameError::None)?.remove(self.identity),
+            #[cfg(any(test, feature = "sim"))]
+            Medium::Sim(file) => file.remove_name(self.identity),
+        }
+    }
+
+    /// Makes it durable that the name is there, or is not.
+    pub(crate) fn sync_folder(&self) -> Result<(), NameError> {
+        let synced = match &self.medium {
+            Medium::Kernel { name, .. } => name.as_ref().ok_or(NameError::None)?.sync_folder(),
+            #[cfg(any(test, feature = "sim"))]
+            Medium::Sim(file) => file.sync_folder(),
+        };
+        synced.map_err(NameError::os("syncing the folder"))
+    }
+
+    /// True if the file was opened by a name that it had in a folder.
+    pub(crate) fn has_name(&self) -> bool {
+        match &self.medium {
+            Medium::Kernel { name, .. } => name.is_some(),
+            #[cfg(any(test, feature = "sim"))]
+            Medium::Sim(_) => true,
         }
     }
 
@@ -302,15 +353,66 @@ impl Drop for IoFile {
     }
 }
 
-/// Makes the name of a file durable: a sync of the file alone need not do that.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    #[cfg(test)]
-    tests::FOLDER_SYNCS.with(tests::FolderSyncs::called)?;
-    match File::open(folder)?.sync_all() {
-        // Not every file system knows how.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(()),
-        other => other,
+/// Of a file that has pages.
+struct Kind {
+    identity: FileIdentity,
+    block_device: bool,
+}
+
+/// Refuses what has no pages.
+fn check_kind(metadata: &Metadata) -> Result<Kind, OpenError> {
+    let block_device = metadata.file_type().is_block_device();
+    if !block_device && !metadata.file_type().is_file() {
+        return Err(OpenError::NotAFile { found: kind_of(metadata.file_type()) });
+    }
+    Ok(Kind { identity: FileIdentity::of(metadata), block_device })
+}
+
+/// Refuses a descriptor that cannot read and, unless the file is opened for reading only, write where it is
+/// told to.
+fn check_access(fd: BorrowedFd<'_>, how: &FileOpen) -> Result<(), OpenError> {
+    let flags = sys::status_flags(fd).map_err(OpenError::os("fcntl"))?;
+    let expected = if how.read_only { "O_RDONLY or O_RDWR" } else { "O_RDWR" };
+    let refused = |found| Err(OpenError::Descriptor { found, expected });
+    if flags & libc::O_PATH != 0 {
+        return refused("O_PATH, which allows neither reading nor writing");
+    }
+    match flags & libc::O_ACCMODE {
+        libc::O_RDWR => {}
+        libc::O_RDONLY if how.read_only => {}
+        libc::O_RDONLY => return refused("O_RDONLY"),
+        libc::O_WRONLY => return refused("O_WRONLY"),
+        _ => return refused("an access mode that is none of O_RDONLY, O_WRONLY and O_RDWR"),
+    }
+    if flags & libc::O_APPEND != 0 {
+        let found = "O_APPEND, which moves every write to the end of the file";
+        return Err(OpenError::Descriptor { found, expected: "no O_APPEND" });
+    }
+    Ok(())
+}
+
+/// Opens a file, for direct I/O if that is wanted and not refused at once; then why it is refused is
+/// returned, too. Waits as [`patiently`] for a lease to be given up.
+fn open_patiently(
+    name: &FileName,
+    flags: libc::c_int,
+    direct: bool,
+) -> Result<(File, Option<&'static str>), OpenError> {
+    let open = |flags| {
+        patiently(|| match name.open(flags) {
+            Err(error) if error.raw_os_error() == Some(libc::EWOULDBLOCK) => Ok(None),
+            other => other.map(Some).map_err(OpenError::os("opening")),
+        })
+    };
+    if !direct {
+        return Ok((open(flags)?, None));
+    }
+    match open(flags | libc::O_DIRECT) {
+        // Some file systems refuse the flag when the file is opened.
+        Err(OpenError::Os { error, .. }) if error.raw_os_error() == Some(libc::EINVAL) => {
+            Ok((open(flags)?, Some("refused when opened (EINVAL)")))
+        }
+        other => Ok((other?, None)),
     }
 }
 
@@ -347,17 +449,24 @@ pub(super) trait Registry: Send + Sync {
     fn release(&self, place: u32);
 }
 
-/// Locks the file, waiting up to a fifth of a second in all for a lock that is about to go away: the
-/// kernel takes down the rings of a killed process, and with them its files and locks, in the
-/// background after the process is gone.
+/// Locks the file, waiting a little for a lock that is about to go away: the kernel takes down the rings of a
+/// killed process, and with them its files and locks, in the background after the process is gone.
 fn lock(fd: BorrowedFd<'_>, exclusive: bool) -> Result<(), OpenError> {
+    patiently(|| {
+        let locked = sys::try_lock(fd, exclusive).map_err(OpenError::os("flock"))?;
+        Ok(locked.then_some(()))
+    })
+}
+
+/// Calls `attempt` until it gives something, for up to a fifth of a second in all.
+fn patiently<T>(attempt: impl Fn() -> Result<Option<T>, OpenError>) -> Result<T, OpenError> {
     const ATTEMPTS: u32 = 10;
-    for attempt in 0..ATTEMPTS {
-        if attempt > 0 {
+    for number in 0..ATTEMPTS {
+        if number > 0 {
             std::thread::sleep(Duration::from_millis(20));
         }
-        if sys::try_lock(fd, exclusive).map_err(OpenError::os("flock"))? {
-            return Ok(());
+        if let Some(given) = attempt()? {
+            return Ok(given);
         }
     }
     Err(OpenError::Locked)
@@ -413,27 +522,8 @@ fn told_alignment(fd: BorrowedFd<'_>) -> Result<Option<sys::DirectAlignment>, Op
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
+    use super::super::name::tests::FOLDER_SYNCS;
     use super::*;
-
-    /// Syncs of folders by this thread.
-    #[derive(Default)]
-    pub(super) struct FolderSyncs {
-        count: Cell<u32>,
-        fails: Cell<bool>,
-    }
-
-    impl FolderSyncs {
-        pub(super) fn called(&self) -> io::Result<()> {
-            self.count.set(self.count.get() + 1);
-            if self.fails.get() { Err(io::Error::from_raw_os_error(libc::EIO)) } else { Ok(()) }
-        }
-    }
-
-    thread_local! {
-        pub(super) static FOLDER_SYNCS: FolderSyncs = FolderSyncs::default();
-    }
 
     /// A file is handed out with its name durable or not at all, and a try that failed does not make the next one forget it.
     #[test]
@@ -460,5 +550,23 @@ mod tests {
         assert_eq!((opened.is_ok(), syncs), (true, 1));
         let (opened, syncs) = open(false);
         assert_eq!((opened.is_ok(), syncs), (true, 0));
+    }
+
+    /// A name that was removed is gone for good, or the caller hears of it.
+    #[test]
+    fn the_folder_is_synced_after_a_removal() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new");
+        let how = FileOpen { read_only: false, create: true, direct: Direct::Off };
+        let file = IoFile::open(&path, &how).unwrap();
+        file.remove_name().unwrap();
+        assert!(!path.exists());
+        let before = FOLDER_SYNCS.with(|syncs| syncs.count.get());
+        file.sync_folder().unwrap();
+        assert_eq!(FOLDER_SYNCS.with(|syncs| syncs.count.get()), before + 1);
+        FOLDER_SYNCS.with(|syncs| syncs.fails.set(true));
+        assert!(matches!(file.sync_folder(), Err(NameError::Os { .. })));
+        FOLDER_SYNCS.with(|syncs| syncs.fails.set(false));
+        assert!(matches!(file.remove_name(), Err(NameError::Changed { found: None, .. })));
     }
 }

@@ -34,6 +34,7 @@ mod buffer;
 mod conformance;
 mod fair;
 mod file;
+mod name;
 pub(crate) mod options;
 pub(crate) mod run;
 #[cfg(any(test, feature = "sim"))]
@@ -56,6 +57,7 @@ use crate::io::options::{Io, IoBackend};
 
 pub(crate) use buffer::{Buffer, Buffers};
 pub(crate) use file::{FileIdentity, FileOpen, IoFile, OpenError};
+pub(crate) use name::NameError;
 
 /// How often one operation is tried again without a byte of progress before it fails.
 pub(crate) const RETRIES_MAX: u32 = 64;
@@ -65,11 +67,9 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// Opens the file at `path`, locks it, and makes it known to the backend.
     fn open(&self, path: &Path, how: &FileOpen) -> Result<Arc<IoFile>, OpenError>;
 
-    /// As [`Backend::open`], for a file that is open already. `fd` has to allow what `how` asks for.
+    /// As [`Backend::open`], for a file that is open already. Refuses an `fd` that does not allow what `how`
+    /// asks for.
     fn adopt(&self, fd: OwnedFd, how: &FileOpen) -> Result<Arc<IoFile>, OpenError>;
-
-    /// Removes the name `path`. Files opened under it stay usable until they are dropped.
-    fn remove(&self, path: &Path) -> std::io::Result<()>;
 
     /// Tells the backend where most buffers will lie, so that it can register them with the kernel.
     /// Called at most once, before the first request. Never fails: without registration I/O only costs

@@ -6,14 +6,17 @@
 //!
 //! # Model
 //!
-//! * A device has files by name. Making and removing names is durable at once.
+//! * A device has files by name. A name that is made or removed is so durably once its **folder**, the path without its last part, is
+//!   synced; folders are there when they are named. The pool syncs a folder when it opens a file that may be new and when it removes one,
+//!   and that is a sync as any other.
 //! * Every attempt to read, write, sync or allocate is a **call**; calls are numbered from 1, over the
 //!   device and per kind of operation. A [`SimFault`] says what happens to one of them.
 //! * A write is **synced** when a sync of its file succeeds that began after the write was completed.
 //!   The same holds for a change of length (allocation, truncation, a write past the end).
 //! * After a power cut, **what survives is what was synced plus any subset of what was not**: of each
 //!   unsynced write any subset of its sectors (512 bytes by default, [`SimDevice::set_sector_bytes`]),
-//!   so writes are torn and, among each other, reordered; of the changes of length a first part, in order.
+//!   so writes are torn and, among each other, reordered; of the changes of length, and of what became of each name, a first part, in
+//!   order.
 //! * Everything random comes from the seed, and faults and effects happen in the order of the calls, so
 //!   a run that makes the same calls sees the same results. A batch is executed in a random order.
 //!
@@ -67,7 +70,7 @@ use super::file::Alignment;
 use super::transfer::{Next, Progress};
 use super::{
     Action, Backend, Buffer, FileIdentity, FileOpen, Group, IoError, IoFile, IoOperation, IoReport,
-    OpenError, Request,
+    NameError, OpenError, Request,
 };
 
 /// The unit in which a torn write is torn, unless set otherwise: what devices write atomically.
@@ -115,7 +118,7 @@ struct State {
     sector_bytes: usize,
     latency: Option<(Duration, Duration)>,
     capacity_bytes: Option<u64>,
-    names: BTreeMap<PathBuf, u64>,
+    names: Names,
     files: HashMap<u64, FileState>,
     next_file: u64,
     next_event: u64,
@@ -123,6 +126,72 @@ struct State {
     faults: Vec<SimFault>,
     power_cut_at: Option<u64>,
     power_is_cut: bool,
+}
+
+/// Which file each name means: now, when its folder was last synced, and what happened in between, in order;
+/// none where it was removed.
+#[derive(Clone, Debug, Default)]
+struct Names {
+    now: BTreeMap<PathBuf, u64>,
+    durable: BTreeMap<PathBuf, u64>,
+    unsynced: Vec<(PathBuf, Option<u64>)>,
+}
+
+impl Names {
+    /// Makes the name `path` mean a file, or nothing.
+    fn set(&mut self, path: &Path, file: Option<u64>) {
+        set(&mut self.now, path, file);
+        self.unsynced.push((path.to_owned(), file));
+    }
+
+    /// Makes durable what `path` means now.
+    fn make_durable(&mut self, path: &Path) {
+        self.unsynced.retain(|(changed, _)| changed != path);
+        set(&mut self.durable, path, self.now.get(path).copied());
+    }
+
+    /// Makes durable what happened in a folder. Returns the files that lost a name by that.
+    fn sync_folder(&mut self, folder: Option<&Path>) -> Vec<u64> {
+        let Self { durable, unsynced, .. } = self;
+        let mut released = Vec::new();
+        unsynced.retain(|(path, file)| {
+            let synced = path.parent() == folder;
+            if synced {
+                released.extend(set(durable, path, *file));
+            }
+            !synced
+        });
+        released
+    }
+
+    /// What is left if the power is cut now.
+    fn after_power_cut(&self, random: &mut Random) -> BTreeMap<PathBuf, u64> {
+        let mut survived = self.durable.clone();
+        let mut changes: BTreeMap<&Path, Vec<Option<u64>>> = BTreeMap::new();
+        for (path, file) in &self.unsynced {
+            changes.entry(path).or_default().push(*file);
+        }
+        for (path, files) in changes {
+            if let Some(last) = random.below(files.len() as u64 + 1).checked_sub(1) {
+                set(&mut survived, path, files[last as usize]);
+            }
+        }
+        survived
+    }
+
+    /// True if a name means this file, or may do so after a power cut.
+    fn may_name(&self, file: u64) -> bool {
+        let mut named = self.now.values().chain(self.durable.values());
+        named.any(|&named| named == file) || self.unsynced.iter().any(|(_, named)| *named == Some(file))
+    }
+}
+
+/// Makes the name `path` mean a file, or nothing. Returns what it meant before.
+fn set(names: &mut BTreeMap<PathBuf, u64>, path: &Path, file: Option<u64>) -> Option<u64> {
+    match file {
+        Some(number) => names.insert(path.to_owned(), number),
+        None => names.remove(path),
+    }
 }
 
 /// One file: as it reads now, as it was when last synced, and what happened in between.
@@ -162,7 +231,7 @@ impl SimDevice {
             sector_bytes: SECTOR_BYTES,
             latency: None,
             capacity_bytes: None,
-            names: BTreeMap::new(),
+            names: Names::default(),
             files: HashMap::new(),
             next_file: 1,
             next_event: 1,
@@ -237,11 +306,11 @@ impl SimDevice {
             copy.sector_bytes = state.sector_bytes;
             copy.capacity_bytes = state.capacity_bytes;
             copy.next_file = state.next_file;
-            copy.names = state.names.clone();
+            let names = state.names.after_power_cut(&mut random);
+            copy.names = Names { now: names.clone(), durable: names.clone(), unsynced: Vec::new() };
             // By name, because the order of a hash map is not the same in every run.
-            for (name, number) in &state.names {
+            for number in names.values() {
                 let survived = state.files[number].after_power_cut(&mut random, state.sector_bytes);
-                debug_assert!(copy.names.contains_key(name));
                 let file = FileState { now: survived.clone(), durable: survived, ..FileState::default() };
                 copy.files.insert(*number, file);
             }
@@ -252,7 +321,7 @@ impl SimDevice {
     /// The contents of a file as they read now. `None` if there is no such file.
     pub fn contents(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         let state = self.state.lock();
-        let number = state.names.get(path.as_ref())?;
+        let number = state.names.now.get(path.as_ref())?;
         Some(state.files[number].now.clone())
     }
 
@@ -260,6 +329,7 @@ impl SimDevice {
     pub fn put(&self, path: impl AsRef<Path>, contents: &[u8]) {
         let mut state = self.state.lock();
         let number = state.number_of(path.as_ref());
+        state.names.make_durable(path.as_ref());
         let file = state.files.entry(number).or_default();
         file.now = contents.to_vec();
         file.durable = contents.to_vec();
@@ -271,7 +341,7 @@ impl SimDevice {
 impl fmt::Debug for SimDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state.lock();
-        let files = state.names.len();
+        let files = state.names.now.len();
         f.debug_struct("SimDevice").field("seed", &state.seed).field("files", &files).finish_non_exhaustive()
     }
 }
@@ -279,14 +349,18 @@ impl fmt::Debug for SimDevice {
 impl State {
     /// The file's number, making the file if need be.
     fn number_of(&mut self, path: &Path) -> u64 {
-        if let Some(&number) = self.names.get(path) {
+        if let Some(&number) = self.names.now.get(path) {
             return number;
         }
         let number = self.next_file;
         self.next_file += 1;
-        self.names.insert(path.to_owned(), number);
+        self.names.set(path, Some(number));
         self.files.insert(number, FileState::default());
         number
+    }
+
+    fn check_power(&self) -> io::Result<()> {
+        if self.power_is_cut { Err(io::Error::from_raw_os_error(libc::EIO)) } else { Ok(()) }
     }
 
     /// Counts a call and decides its fate.
@@ -421,10 +495,33 @@ impl State {
         least + Duration::from_nanos(self.random.below(span_ns.saturating_add(1)))
     }
 
-    /// Forgets a file that has no name and that nobody has open.
+    /// Makes durable which names there are in the folder of `path`.
+    fn sync_folder(&mut self, path: &Path) -> io::Result<()> {
+        let mut progress = Progress::default();
+        let sync = Action::Sync { all_metadata: true };
+        loop {
+            let attempted = match self.begin_call(IoOperation::Sync) {
+                Some(SimFailure::NoSpace) => Err(libc::ENOSPC),
+                Some(SimFailure::Os(errno)) => Err(errno),
+                Some(SimFailure::Io | SimFailure::Torn | SimFailure::Lost) => Err(libc::EIO),
+                Some(SimFailure::Short(_)) | None => Ok(0),
+            };
+            // Syncs are of no length, so that no granule matters.
+            match progress.advance(&sync, 1, attempted) {
+                Next::Continue => {}
+                Next::Finished => break,
+                Next::Fail(cause) => return Err(io::Error::other(sync.failed(cause))),
+            }
+        }
+        let released = self.names.sync_folder(path.parent());
+        released.into_iter().for_each(|number| self.reclaim(number));
+        Ok(())
+    }
+
+    /// Forgets a file that has no name, now or after a power cut, and that nobody has open.
     fn reclaim(&mut self, number: u64) {
         let unused = self.files.get(&number).is_some_and(|file| file.writers + file.readers == 0);
-        if unused && !self.names.values().any(|&named| named == number) {
+        if unused && !self.names.may_name(number) {
             self.files.remove(&number);
         }
     }
@@ -568,6 +665,8 @@ impl Random {
 pub(super) struct SimFile {
     device: SimDevice,
     number: u64,
+    /// The name that it was opened by.
+    path: PathBuf,
     read_only: bool,
 }
 
@@ -578,19 +677,36 @@ impl SimFile {
 
     pub(super) fn truncate(&self, bytes: u64) -> io::Result<()> {
         let mut state = self.device.state.lock();
-        if state.power_is_cut {
-            return Err(io::Error::from_raw_os_error(libc::EIO));
-        }
+        state.check_power()?;
         let mut events = Vec::new();
         state.record(self.number, Change::Length(bytes as usize), &mut events);
         state.mark_completed(self.number, &events);
         Ok(())
     }
 
-    pub(super) fn drop_cache(&self) {
-        if let Some(file) = self.device.state.lock().files.get_mut(&self.number) {
-            file.drop_cache();
+    pub(super) fn drop_cache(&self) -> io::Result<()> {
+        let mut state = self.device.state.lock();
+        state.check_power()?;
+        state.files.get_mut(&self.number).expect("open files exist").drop_cache();
+        Ok(())
+    }
+
+    /// As [`IoFile::remove_name`].
+    pub(super) fn remove_name(&self, expected: FileIdentity) -> Result<(), NameError> {
+        let mut state = self.device.state.lock();
+        state.check_power().map_err(NameError::os("unlink"))?;
+        let found = state.names.now.get(&self.path).copied();
+        if found != Some(self.number) {
+            let found = found.map(|inode| FileIdentity { inode, ..expected });
+            return Err(NameError::Changed { found, expected });
         }
+        state.names.set(&self.path, None);
+        Ok(())
+    }
+
+    /// As [`IoFile::sync_folder`].
+    pub(super) fn sync_folder(&self) -> io::Result<()> {
+        self.device.state.lock().sync_folder(&self.path)
     }
 }
 
@@ -741,22 +857,25 @@ impl Done {
 
 impl Backend for Sim {
     fn open(&self, path: &Path, how: &FileOpen) -> Result<Arc<IoFile>, OpenError> {
-        let refuse = |errno| OpenError::Os { doing: "opening", error: io::Error::from_raw_os_error(errno) };
+        let os = |doing| move |error| OpenError::Os { doing, error };
         let mut state = self.device.state.lock();
-        if state.power_is_cut {
-            return Err(refuse(libc::EIO));
-        }
-        if !state.names.contains_key(path) && (!how.create || how.read_only) {
-            return Err(refuse(libc::ENOENT));
+        state.check_power().map_err(os("opening"))?;
+        let creates = how.create && !how.read_only;
+        if !state.names.now.contains_key(path) && !creates {
+            return Err(os("opening")(io::Error::from_raw_os_error(libc::ENOENT)));
         }
         let number = state.number_of(path);
+        if creates {
+            state.sync_folder(path).map_err(os("making the file's name durable"))?;
+        }
         let file = state.files.get_mut(&number).expect("named files exist");
         if file.writers > 0 || (!how.read_only && file.readers > 0) {
             return Err(OpenError::Locked);
         }
         *(if how.read_only { &mut file.readers } else { &mut file.writers }) += 1;
         let device = Arc::as_ptr(&self.device.state) as usize as u64;
-        let file = SimFile { device: self.device.clone(), number, read_only: how.read_only };
+        let (path, read_only) = (path.to_owned(), how.read_only);
+        let file = SimFile { device: self.device.clone(), number, path, read_only };
         let identity = FileIdentity { device, inode: number };
         Ok(Arc::new(IoFile::simulated(file, identity, self.alignment)))
     }
@@ -764,16 +883,6 @@ impl Backend for Sim {
     fn adopt(&self, _fd: OwnedFd, _how: &FileOpen) -> Result<Arc<IoFile>, OpenError> {
         let error = io::Error::from(io::ErrorKind::Unsupported);
         Err(OpenError::Os { doing: "taking over a descriptor on the simulated device", error })
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.device.state.lock();
-        if state.power_is_cut {
-            return Err(io::Error::from_raw_os_error(libc::EIO));
-        }
-        let number = state.names.remove(path).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
-        state.reclaim(number);
-        Ok(())
     }
 
     fn register_memory(&self, _start: NonNull<u8>, _bytes: usize) {}

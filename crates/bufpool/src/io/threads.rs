@@ -85,10 +85,6 @@ impl Backend for Threads {
         IoFile::adopt(fd, how).map(Arc::new)
     }
 
-    fn remove(&self, path: &Path) -> std::io::Result<()> {
-        std::fs::remove_file(path)
-    }
-
     fn register_memory(&self, _start: NonNull<u8>, _bytes: usize) {}
 
     fn submit(&self, requests: &mut Vec<Request>) {

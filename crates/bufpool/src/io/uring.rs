@@ -166,10 +166,6 @@ impl Backend for Uring {
         IoFile::adopt(fd, how).map(|file| self.register(file))
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        std::fs::remove_file(path)
-    }
-
     fn register_memory(&self, start: NonNull<u8>, bytes: usize) {
         let region = Region { start, bytes };
         let registered = self.shared.driver.register_region(region);

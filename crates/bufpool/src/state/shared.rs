@@ -88,7 +88,9 @@ impl PoolShared {
             OpenError::Os { .. } => ErrorKind::Io,
             OpenError::Locked => ErrorKind::FileLocked,
             OpenError::DirectImpossible { .. } => ErrorKind::IoUnavailable,
-            OpenError::NotAFile => ErrorKind::Unsupported,
+            OpenError::NotAFile { .. } => ErrorKind::Unsupported,
+            OpenError::Descriptor { .. } => ErrorKind::Descriptor,
+            OpenError::NoName => ErrorKind::NameChanged,
         };
         Error::with_source(kind, operation, error).in_file(name)
     }
@@ -108,6 +110,10 @@ impl PoolShared {
         if !bytes.is_multiple_of(page_bytes) && !io.is_block_device() {
             let message =
                 format!("its length is {bytes} bytes, expected a multiple of the page size {page_bytes}");
+            return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
+        }
+        if bytes == 0 && io.is_block_device() {
+            let message = "the block device has no bytes now, as one that is gone or has no medium";
             return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
         }
         let pages = bytes / page_bytes;

@@ -314,18 +314,10 @@ impl PoolShared {
     }
 
     /// Takes the file as the device has it. Returns its number of pages.
+    ///
+    /// Descriptor and lock are kept. A path may lead to another file by now, and a descriptor that was opened
+    /// later would not report what has failed and been told to others meanwhile.
     fn open_again(&self, file: &FileShared, operation: &'static str) -> Result<u64> {
-        // A flush that has found nothing to write finds the old descriptor, or the new one.
-        let _no_sync = file.lock_sync();
-        if let Some((path, how)) = &file.path {
-            // The lock goes with the old descriptor, so there is no way back from here.
-            file.release_io(self.latch_wait);
-            let io = self
-                .backend
-                .open(path, how)
-                .map_err(|error| self.open_error(error, operation, &file.name))?;
-            file.set_io(io);
-        }
         let io = file.io(operation)?;
         // What a failed sync has left in the operating system's cache looks like the file, and may never reach it.
         io.drop_cache().map_err(|error| Error::from_io(operation, error).in_file(&file.name))?;

@@ -14,10 +14,24 @@ const FLOOR_FRAMES: u32 = 8;
 /// What the engine has been told of a file, and what it has done to it.
 #[derive(Clone, Default)]
 pub struct Told {
+    /// Whether there is such a file.
+    presence: Presence,
     /// Lengths in pages that may be found: the last one acknowledged, and all later ones. None before the file is made.
     lengths: Vec<u64>,
     /// Of each page that the file ever had.
     pages: Vec<Versions>,
+}
+
+/// Whether a file may be found. A name that the pool made or removed is durable when the call returns.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Presence {
+    #[default]
+    Absent,
+    /// Being made, and whoever finds it has not been told of it.
+    Perhaps,
+    Present,
+    /// Being removed: it is as it was, or not there.
+    PresentOrAbsent,
 }
 
 /// Versions of a page that may be found: the last one acknowledged, and all later ones. The last one is what memory has.
@@ -92,7 +106,9 @@ impl<'d> World<'d> {
     }
 
     pub fn open(&mut self, which: usize, pages: u64) -> Result<()> {
+        self.told[which].presence = Presence::Perhaps;
         self.files[which] = Some(self.pool.open_file(NAMES[which], FileOptions::new().create(true))?);
+        self.told[which].presence = Presence::Present;
         self.told[which].lengths = vec![0];
         self.extend(which, pages)
     }
@@ -168,6 +184,13 @@ impl<'d> World<'d> {
     pub fn close(&mut self, which: usize) -> Result<()> {
         self.files[which].take().expect("open").close()?;
         self.told[which].acknowledge();
+        Ok(())
+    }
+
+    pub fn remove(&mut self, which: usize) -> Result<()> {
+        self.told[which].presence = Presence::PresentOrAbsent;
+        self.files[which].take().expect("open").remove()?;
+        self.told[which] = Told::default();
         Ok(())
     }
 
@@ -269,7 +292,13 @@ pub fn check(device: &SimDevice, told: &[Told; 2], tally: &mut Tally) {
     let pool = small().open_on(device).unwrap();
     let tenant = pool.default_tenant();
     for (name, told) in NAMES.iter().zip(told) {
-        if !told.lengths.is_empty() {
+        let is_there = device.contents(name).is_some();
+        match told.presence {
+            Presence::Absent => assert!(!is_there, "{name} was removed, or not made"),
+            Presence::Present => assert!(is_there, "{name} was made, and is gone"),
+            Presence::Perhaps | Presence::PresentOrAbsent => {}
+        }
+        if is_there && told.presence != Presence::Perhaps {
             let file = pool.open_file(name, FileOptions::new()).unwrap();
             check_file(&file, &tenant, told, tally);
         }

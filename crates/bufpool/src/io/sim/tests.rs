@@ -83,6 +83,33 @@ fn retries_are_bounded() {
     assert_eq!(sync(&*backend, &file).unwrap_err().os_error(), Some(libc::EINTR));
 }
 
+/// A name that was removed since its folder was synced is there or not, and so is its file; other folders are left alone.
+#[test]
+fn unsynced_names_survive_in_every_way() {
+    let device = SimDevice::new(1);
+    let backend = start_sim(&device);
+    device.put("folder/old", &[1; 512]);
+    device.put("other/old", &[2; 512]);
+    let old = backend.open(Path::new("folder/old"), &READ_WRITE).unwrap();
+    old.remove_name().unwrap();
+    drop(old);
+    assert_eq!(device.contents("folder/old"), None);
+    let exists = |name: &str, seed| device.crash_image(seed).contents(name).is_some();
+    assert!((0..50).any(|seed| exists("folder/old", seed)));
+    assert!((0..50).any(|seed| !exists("folder/old", seed)));
+    assert!((0..50).all(|seed| exists("other/old", seed)));
+    assert_eq!(device.state.lock().files.len(), 2, "it may have to survive");
+    // The next file that may be new in the folder.
+    let new = backend.open(Path::new("folder/new"), &READ_WRITE).unwrap();
+    assert!((0..50).all(|seed| exists("folder/new", seed) && !exists("folder/old", seed)));
+    assert_eq!(device.state.lock().files.len(), 2, "the old one and the new one");
+    new.remove_name().unwrap();
+    new.sync_folder().unwrap();
+    assert!((0..50).all(|seed| !exists("folder/new", seed)));
+    drop(new);
+    assert_eq!(device.state.lock().files.len(), 1);
+}
+
 #[test]
 fn each_kind_fails_at_its_nth_call() {
     for operation in [IoOperation::Read, IoOperation::Write, IoOperation::Sync, IoOperation::Allocate] {
@@ -90,7 +117,8 @@ fn each_kind_fails_at_its_nth_call() {
             let device = SimDevice::new(nth);
             let (backend, file) = open(&device);
             device.put("file", &[7; 1024]);
-            device.fail(SimFault { operation, nth, failure: SimFailure::Io });
+            let before = device.calls(operation);
+            device.fail(SimFault { operation, nth: before + nth, failure: SimFailure::Io });
             for call in 1..=3 {
                 let results = [
                     (IoOperation::Read, read_at(&*backend, &file, 512, &mut [0; 512])),
@@ -152,7 +180,8 @@ fn what_a_sync_has_lost_is_not_written_by_the_next_one() {
         sync(&*backend, &file).unwrap();
         memory.fill(2);
         write_at(&*backend, &file, 0, &mut memory).unwrap();
-        device.fail(SimFault { operation: IoOperation::Sync, nth: 2, failure: SimFailure::Lost });
+        let nth = device.calls(IoOperation::Sync) + 1;
+        device.fail(SimFault { operation: IoOperation::Sync, nth, failure: SimFailure::Lost });
         sync(&*backend, &file).unwrap_err();
         sync(&*backend, &file).unwrap();
         memory.fill(0);
