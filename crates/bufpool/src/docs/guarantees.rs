@@ -92,9 +92,10 @@
 //! * It does **not know what a failed sync has lost**. Pages of a poisoned file that left memory before are read back as the device, or for
 //!   buffered files the operating system, has them, until the file is reopened and the engine recovers.
 //! * It trusts the device: one that acknowledges a sync and loses the data anyway breaks these promises.
-//! * It does **not see changes by others** of a file it has open; the lock on the file keeps out those who ask for it. Nor does it follow
-//!   the file's name: a file that was renamed, replaced or unlinked is still the one that is written, and what is unlinked is lost when it
-//!   is closed. Whoever renames another file to the name in the moment between the look at it and its removal loses that file.
+//! * It does **not see changes by others** of a file it has open; the lock on the file keeps out those who ask for it.
+//! * It does **not follow a file's name**: a file that was renamed, replaced or unlinked is still the one that is written,
+//!   and what is unlinked is lost when it is closed. Between the look at a name and its removal, a file that others rename
+//!   to the name is removed instead.
 //!
 //! # For engines that want the same tests
 //!
