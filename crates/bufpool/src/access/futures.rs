@@ -7,6 +7,11 @@
 //!
 //! What dropping a future leaves behind, and what guards across awaits may do, is said at [`ReadFuture`].
 
+use crate::access::hit::Access;
+use crate::access::hit::HitLog;
+use crate::load::miss::Miss;
+use crate::load::prefetch::Prefetch;
+use crate::load::verify::PageRead;
 use crate::sync::deadline_after;
 use std::fmt;
 use std::future::Future;
@@ -83,13 +88,13 @@ pub struct OwnedWriteGuard {
     granted_lsn: u64,
 }
 
-impl Tenant {
-    pub(crate) fn read_future(&self, page: Page<'_>, site: SiteRef) -> ReadFuture {
-        ReadFuture(Acquiring::new(self, page, Purpose::Read, site))
+impl<'g> Access<'g> {
+    pub(crate) fn read_future(self, page: Page<'_>, site: SiteRef) -> ReadFuture {
+        ReadFuture(Acquiring::new(self.tenant, page, Purpose::Read, site))
     }
 
-    pub(crate) fn write_future(&self, page: Page<'_>, site: SiteRef) -> WriteFuture {
-        WriteFuture(Acquiring::new(self, page, Purpose::Write, site))
+    pub(crate) fn write_future(self, page: Page<'_>, site: SiteRef) -> WriteFuture {
+        WriteFuture(Acquiring::new(self.tenant, page, Purpose::Write, site))
     }
 }
 
@@ -213,7 +218,8 @@ impl Acquiring {
         }
         assert!(!matches!(self.stage, Stage::Over), "polled after it was ready");
         let operation = self.purpose.operation();
-        let checked = self.tenant.checked_word(self.file.page(self.number), self.purpose, operation);
+        let checked =
+            Access::of(&self.tenant).checked_word(self.file.page(self.number), self.purpose, operation);
         // A write guard lends its bytes mutably, which pages that are read without a latch do not allow.
         let checked = match self.purpose {
             Purpose::Read => checked.map(drop),
@@ -255,7 +261,7 @@ impl Acquiring {
             return Ok(deadline);
         }
         let (page, operation) = (self.file.page(self.number), self.purpose.operation());
-        Err(pool.latch_error(page, Refusal::TimedOut, Limit::Default, operation))
+        Err(HitLog::of(pool).latch_error(page, Refusal::TimedOut, Limit::Default, operation))
     }
 
     /// An operation that is not decided yet holds off the load.
@@ -277,8 +283,14 @@ impl Acquiring {
         let pool = &self.file.pool;
         if !matches!(self.stage, Stage::Loaded { .. }) {
             pool.count_waited(self.waited_for_load);
-            let frame = self.tenant.marked(latch.frame());
-            self.tenant.note_hit(pool.hot.tag, self.file.page(self.number), frame, self.site.into(), false);
+            let frame = Access::of(&self.tenant).marked(latch.frame());
+            Access::of(&self.tenant).note_hit(
+                pool.hot.tag,
+                self.file.page(self.number),
+                frame,
+                self.site.into(),
+                false,
+            );
         }
         latch
     }
@@ -306,7 +318,9 @@ impl Acquiring {
                 drop(loading);
                 let now = Instant::now();
                 if now >= *self.frame_deadline.get_or_insert_with(|| deadline_after(pool.frame_wait)) {
-                    return Poll::Ready(Err(pool.frames_exhausted(self.file.page(self.number), operation)));
+                    return Poll::Ready(Err(
+                        Miss::of(&pool).frames_exhausted(self.file.page(self.number), operation)
+                    ));
                 }
                 pool.write_back.kick();
                 self.alarm = Some(pool.timer.wake_at(now + FRAME_POLL, waker));
@@ -327,7 +341,7 @@ impl Acquiring {
                 };
                 self.stage = Stage::Loading(Arc::clone(&landing));
                 load.submit(&pool, &io, lease);
-                pool.carry_out_plans();
+                Prefetch::of(&pool).carry_out_plans();
                 // It may have landed already, on a backend that does the work at once.
                 self.advance(waker)
             }
@@ -346,13 +360,13 @@ impl Acquiring {
             let mut policy = self.tenant.lock_policy(self.purpose.operation())?;
             pool.drain_own_log_into(&mut policy);
             let admitted = policy.admit(page, tenant, self.site, false, &rules);
-            pool.note_plans(&policy);
+            Prefetch::of(pool).note_plans(&policy);
             admitted
         };
         match admitted {
             None => Ok(None),
-            Some(admitted) if pool.is_immediate => pool.vacate(admitted, tenant, self.site, None),
-            Some(admitted) => Ok(pool.vacate_by_exchange(admitted, tenant, self.site)),
+            Some(admitted) if pool.is_immediate => Miss::of(pool).vacate(admitted, tenant, self.site, None),
+            Some(admitted) => Ok(Miss::of(pool).vacate_by_exchange(admitted, tenant, self.site)),
         }
     }
 
@@ -416,7 +430,7 @@ impl Load {
             Err(error) => Err(self.file.io_error(self.operation, error).at_page(self.number)),
             Ok(()) => {
                 pool.count_reads(1);
-                pool.verify(&self.file, self.number, &mut lease).map_err(|message| {
+                PageRead::of(&pool).verify(&self.file, self.number, &mut lease).map_err(|message| {
                     let message = format!("contents failed verification twice: {message}");
                     self.file.error(ErrorKind::Corrupt, self.operation, message).at_page(self.number)
                 })
@@ -451,7 +465,7 @@ impl Load {
     }
 
     fn give_up(self, pool: &PoolShared, lease: FrameLease, error: Error) {
-        pool.give_up_frame(lease, self.tenant, self.site);
+        Miss::of(pool).give_up_frame(lease, self.tenant, self.site);
         drop(self.loading);
         self.landing.land(|| Err(error)).into_iter().for_each(Waker::wake);
     }

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use bufpool_policies::{FrameId, PageId};
 
+use crate::access::hit::Access;
+use crate::access::hit::HitLog;
 use crate::error::Result;
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
@@ -82,7 +84,7 @@ impl<'g> Hold<'g> {
     fn new(tenant: &'g Tenant, page: Page<'g>) -> Self {
         let tag = page.file().pool.hot.tag;
         if !tag.holds_slot().count(1) {
-            page.file().pool.record_hold(page.id(), true);
+            HoldRecord::of(&page.file().pool).record_hold(page.id(), true);
         }
         Self::counted(tenant, tag, page)
     }
@@ -113,36 +115,48 @@ impl Drop for Hold<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.end() {
-            self.pool().record_hold(self.page.id(), false);
+            HoldRecord::of(&self.pool()).record_hold(self.page.id(), false);
         }
     }
 }
 
-impl PoolShared {
+/// Tells the recorder of guards and pins.
+#[derive(Clone, Copy)]
+pub(crate) struct HoldRecord<'p> {
+    pub pool: &'p PoolShared,
+}
+
+impl<'p> HoldRecord<'p> {
+    /// Of this pool.
+    #[inline(always)]
+    pub fn of(pool: &'p PoolShared) -> Self {
+        Self { pool }
+    }
+
     #[cold]
-    fn record_hold(&self, page: PageId, begins: bool) {
-        if !self.owner.is_here() {
+    fn record_hold(self, page: PageId, begins: bool) {
+        if !self.pool.owner.is_here() {
             return;
         }
-        let mut policy = self.policy.lock();
+        let mut policy = self.pool.policy.lock();
         if begins { policy.hold(page) } else { policy.let_go(page) }
     }
 
     /// The page with a latched word, for those who do not keep its number at hand.
-    fn page_latched(&self, word: &PageWord) -> PageId {
+    fn page_latched(self, word: &PageWord) -> PageId {
         let frame = word.state().resident_frame().expect("a latched page is resident");
-        self.frames.get(frame).page().expect("a latched page is in its frame")
+        self.pool.frames.get(frame).page().expect("a latched page is in its frame")
     }
 
     #[cold]
-    fn record_guard(&self, word: &PageWord) {
+    fn record_guard(self, word: &PageWord) {
         self.record_hold(self.page_latched(word), true);
     }
 
     /// Lets go, and then tells the recorder: a page is let go of before that hears of it.
     #[cold]
-    fn end_recorded_guard(&self, latch: SharedLatch<'_>) {
-        if !self.owner.is_here() {
+    fn end_recorded_guard(self, latch: SharedLatch<'_>) {
+        if !self.pool.owner.is_here() {
             return;
         }
         let page = self.page_latched(latch.word());
@@ -174,7 +188,7 @@ impl<'g> ReadGuard<'g> {
         bytes: NonNull<[u8]>,
     ) -> Self {
         if !tag.holds_slot().count(1) {
-            page.file().pool.record_guard(latch.word());
+            HoldRecord::of(&page.file().pool).record_guard(latch.word());
         }
         let hold = ManuallyDrop::new(Hold::counted(tenant, tag, page));
         Self { bytes, latch: ManuallyDrop::new(latch), hold }
@@ -201,7 +215,7 @@ impl Drop for ReadGuard<'_> {
         let latch = unsafe { ManuallyDrop::take(&mut self.latch) };
         // Does not look at the page's number, which then need not be kept.
         if self.hold.end() {
-            self.hold.pool().end_recorded_guard(latch);
+            HoldRecord::of(&self.hold.pool()).end_recorded_guard(latch);
         } else {
             drop(latch);
         }
@@ -362,8 +376,14 @@ impl<'g> Pin<'g> {
     fn latch(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord>> {
         let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
         pool.owner.check(purpose.operation())?;
-        let latch = pool.latch_pinned(page, self.word, purpose, Limit::Default)?;
-        tenant.note_hit(pool.hot.tag, page, tenant.marked(latch.frame()), site.into(), false);
+        let latch = HitLog::of(pool).latch_pinned(page, self.word, purpose, Limit::Default)?;
+        Access::of(&tenant).note_hit(
+            pool.hot.tag,
+            page,
+            Access::of(&tenant).marked(latch.frame()),
+            site.into(),
+            false,
+        );
         Ok(latch)
     }
 }

@@ -4,6 +4,8 @@
 //! and one entry in the thread's access log, or where the filter skips it one count in a line that only the thread writes. Everything
 //! else is in functions of their own. What the compiler makes of it is in [`docs::performance`](crate::docs::performance).
 
+use crate::load::miss::Miss;
+use crate::load::prefetch::Prefetch;
 use crate::state::waiting::Limit;
 use crate::state::waiting::Purpose;
 use std::time::Instant;
@@ -16,11 +18,10 @@ use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
 use crate::hits::filter::Marked;
-use crate::hits::log::{self, existing_ring, give_up_ring};
+use crate::hits::log::{self, existing_ring};
 use crate::page::latch::{Hold, Latch, Patience, Refusal, SharedLatch, acquire_resident, acquire_until};
 use crate::page::table::NoWord;
 use crate::page::word::PageWord;
-use crate::policy::lock::PolicyState;
 use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;
 use crate::thread::context::ScopeId;
@@ -28,46 +29,53 @@ use crate::thread::keys::{KeyPlace, Who};
 use crate::thread::ring::{Hit, Level, Ring};
 use crate::thread::site::{Origin, Place, SiteRef};
 
-impl Tenant {
+/// A tenant's access to pages.
+#[derive(Clone, Copy)]
+pub(crate) struct Access<'g> {
+    pub tenant: &'g Tenant,
+}
+
+impl<'g> Access<'g> {
+    /// Of this tenant.
     #[inline(always)]
-    pub(crate) fn guard_shared<'g>(
-        &'g self,
-        page: Page<'g>,
-        origin: Origin,
-        limit: Limit,
-    ) -> Result<ReadGuard<'g>> {
+    pub fn of(tenant: &'g Tenant) -> Self {
+        Self { tenant }
+    }
+
+    #[inline(always)]
+    pub(crate) fn guard_shared(self, page: Page<'g>, origin: Origin, limit: Limit) -> Result<ReadGuard<'g>> {
         // A closed file has no resident pages.
-        if let Some(pages) = page.file().hot.pages(self.open_in())
-            && let Some((latch, frame, bytes)) = SharedLatch::try_page(pages, page)
+        if let Some(pages) = page.file().hot.pages(self.tenant.open_in())
+            && let Some((latch, frame, bytes)) = pages.try_shared(page.number(), &page.file().shared.table)
         {
             self.note_hit(pages.tag, page, frame, origin, false);
-            return Ok(ReadGuard::on_bytes(self, pages.tag, page, latch, bytes));
+            return Ok(ReadGuard::on_bytes(self.tenant, pages.tag, page, latch, bytes));
         }
         let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), limit)?;
-        Ok(ReadGuard::on_latch(self, page, latch))
+        Ok(ReadGuard::on_latch(self.tenant, page, latch))
     }
 
     #[inline]
-    pub(crate) fn guard_exclusive<'g>(
-        &'g self,
+    pub(crate) fn guard_exclusive(
+        self,
         page: Page<'g>,
         origin: Origin,
         limit: Limit,
     ) -> Result<WriteGuard<'g>> {
         page.file().shared.check_optimistic(false, "write page")?;
         let latch = self.latch(page, Purpose::Write, origin, limit)?;
-        Ok(WriteGuard::new(self, page, latch))
+        Ok(WriteGuard::new(self.tenant, page, latch))
     }
 
-    pub(crate) fn guard_created<'g>(
-        &'g self,
+    pub(crate) fn guard_created(
+        self,
         page: Page<'g>,
         origin: Origin,
         limit: Limit,
     ) -> Result<WriteGuard<'g>> {
         page.file().shared.check_optimistic(false, "create page")?;
         let latch = self.latch(page, Purpose::Create, origin, limit)?;
-        let mut guard = WriteGuard::new(self, page, latch);
+        let mut guard = WriteGuard::new(self.tenant, page, latch);
         // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
         guard.fill(0);
         Ok(guard)
@@ -75,17 +83,17 @@ impl Tenant {
 
     /// Exclusive access to a resident page that nobody holds, or whatever it takes.
     #[inline]
-    pub(crate) fn latch<'g>(
-        &'g self,
+    pub(crate) fn latch(
+        self,
         page: Page<'g>,
         purpose: Purpose,
         origin: Origin,
         limit: Limit,
     ) -> Result<Latch<&'g PageWord>> {
         let file = page.file();
-        if let Some(pages) = file.hot.pages(self.open_in())
+        if let Some(pages) = file.hot.pages(self.tenant.open_in())
             && file.shared.takes_writes()
-            && let Some(word) = pages.word_or_far(page)
+            && let Some(word) = pages.word_or_far(page.number(), &page.file().shared.table)
             && let Ok(latch) = Latch::try_new(word, purpose.want())
         {
             let creation = purpose == Purpose::Create;
@@ -97,8 +105,8 @@ impl Tenant {
 
     /// One word and a flag come back, in registers, which keeps the guard out of memory; the site goes in the same way, in its parts.
     #[cold]
-    fn latch_shared_slowly<'g>(
-        &'g self,
+    fn latch_shared_slowly(
+        self,
         page: Page<'g>,
         place: Place,
         scope: ScopeId,
@@ -109,15 +117,15 @@ impl Tenant {
 
     /// Waits, loads, or finds out what is wrong.
     #[cold]
-    fn latch_slowly<'g>(
-        &'g self,
+    fn latch_slowly(
+        self,
         page: Page<'g>,
         purpose: Purpose,
         site: SiteRef,
         limit: Limit,
     ) -> Result<Latch<&'g PageWord>> {
         let operation = purpose.operation();
-        let pool = &*self.pool;
+        let pool = &*self.tenant.pool;
         // The wait for a frame counts against the same limit as the wait for the latch.
         let frame_deadline = limit.deadline();
         let mut latch_deadline = None;
@@ -127,16 +135,23 @@ impl Tenant {
                 && let Some(ring) = existing_ring(pool.hot.serial)
             {
                 // Perhaps the caller's own read-ahead, which it has caught up with: what it has used so far lets more be planned.
-                pool.drain_own_log(ring, Level::Half);
+                HitLog::of(pool).drain_own_log(ring, Level::Half);
             }
             match acquire_until(word, purpose.want(), pool.patience(limit), &mut latch_deadline) {
-                Err(refusal) => return Err(pool.latch_error(page, refusal, limit, operation)),
+                Err(refusal) => return Err(HitLog::of(pool).latch_error(page, refusal, limit, operation)),
                 Ok((Hold::Load(loading), _)) => {
                     if page.file().shared.check_loadable(page.number(), operation)? {
-                        return pool.bring_in(self, page, loading, purpose, site, frame_deadline);
+                        return Miss::of(pool).bring_in(
+                            self.tenant,
+                            page,
+                            loading,
+                            purpose,
+                            site,
+                            frame_deadline,
+                        );
                     }
                     drop(loading);
-                    pool.wait_until_decided(page, limit, &mut latch_deadline, operation)?;
+                    HitLog::of(pool).wait_until_decided(page, limit, &mut latch_deadline, operation)?;
                 }
                 Ok((Hold::Latched(latch), waited)) => {
                     pool.count_waited(waited);
@@ -149,11 +164,11 @@ impl Tenant {
     }
 }
 
-impl Tenant {
+impl<'g> Access<'g> {
     /// Notes a hit on a page that the tenant still holds, or has read without a latch.
     #[inline(always)]
     pub(crate) fn note_hit(
-        &self,
+        self,
         tag: PoolTag,
         page: Page<'_>,
         frame: Marked<'_>,
@@ -163,48 +178,67 @@ impl Tenant {
         if !tag.notes_hits() {
             return;
         }
-        let party = self.party();
+        let party = self.tenant.party();
         if let Some(key) = log::last_keys().get(Who::new(party, origin.site()))
             && page.file().hot.filter.skips(frame, party.watched)
         {
             if key.skip() {
-                page.file().pool.drain_last_log();
+                HitLog::of(&page.file().pool).drain_last_log();
             }
         } else {
-            page.file().pool.note_slowly(page, frame.frame, self, origin.place, origin.scope, creation);
+            HitLog::of(&page.file().pool).note_slowly(
+                page,
+                frame.frame,
+                self.tenant,
+                origin.place,
+                origin.scope,
+                creation,
+            );
         }
     }
 
     /// A frame of the tenant's pool, for [`note_hit`](Self::note_hit).
     #[inline]
-    pub(crate) fn marked(&self, frame: FrameId) -> Marked<'_> {
-        self.pool.hot.filter.marked(frame)
+    pub(crate) fn marked(self, frame: FrameId) -> Marked<'g> {
+        self.tenant.pool.hot.filter.marked(frame)
     }
 
     /// The word of a page that the tenant may access like this.
-    pub(crate) fn checked_word<'g>(
-        &self,
+    pub(crate) fn checked_word(
+        self,
         page: Page<'g>,
         purpose: Purpose,
         operation: &'static str,
     ) -> Result<&'g PageWord> {
         let file = page.file();
-        self.check_open(operation)?;
-        self.check_file(file, operation)?;
+        self.tenant.check_open(operation)?;
+        self.tenant.check_file(file, operation)?;
         file.shared.check_open(operation)?;
         if purpose != Purpose::Read {
             file.shared.check_writable(operation)?;
         }
         file.shared.check_page(page.number(), operation)?;
-        let word = file.shared.table.get_or_allocate(page.number(), &self.pool.page_table_budget);
-        word.map_err(|why| self.pool.page_tables_full(page, why, operation))
+        let word = file.shared.table.get_or_allocate(page.number(), &self.tenant.pool.page_table_budget);
+        word.map_err(|why| HitLog::of(&self.tenant.pool).page_tables_full(page, why, operation))
     }
 }
 
-impl PoolShared {
+/// Notes hits, and drains the calling thread's log.
+#[derive(Clone, Copy)]
+pub(crate) struct HitLog<'p> {
+    pub pool: &'p PoolShared,
+}
+
+impl<'p> HitLog<'p> {
+    /// Of this pool.
+    #[inline(always)]
+    pub fn of(pool: &'p PoolShared) -> Self {
+        Self { pool }
+    }
+
     /// Latches a page that the caller has pinned.
     pub(crate) fn latch_pinned<'g>(
-        &self,
+        self,
         page: Page<'g>,
         word: &'g PageWord,
         purpose: Purpose,
@@ -214,7 +248,7 @@ impl PoolShared {
         if purpose != Purpose::Read {
             page.file().shared.check_writable(operation)?;
         }
-        match acquire_resident(word, purpose.want(), self.patience(limit)) {
+        match acquire_resident(word, purpose.want(), self.pool.patience(limit)) {
             Ok(latch) => Ok(latch.expect("a pinned page stays resident")),
             Err(refusal) => Err(self.latch_error(page, refusal, limit, operation)),
         }
@@ -223,13 +257,13 @@ impl PoolShared {
     /// Waits, as for a latch, until an operation that holds off the load of `page` is decided.
     #[cold]
     fn wait_until_decided(
-        &self,
+        self,
         page: Page<'_>,
         limit: Limit,
         deadline: &mut Option<Instant>,
         operation: &'static str,
     ) -> Result<()> {
-        let is_decided = match self.patience(limit) {
+        let is_decided = match self.pool.patience(limit) {
             Patience::None => false,
             Patience::Limit(limit) => {
                 let deadline = *deadline.get_or_insert_with(|| deadline_after(limit));
@@ -242,7 +276,7 @@ impl PoolShared {
     /// A hit that gets an entry, or whose key or ring has yet to be found. In deterministic mode it is applied at once.
     #[inline(never)]
     fn note_slowly(
-        &self,
+        self,
         page: Page<'_>,
         frame: FrameId,
         tenant: &Tenant,
@@ -253,13 +287,13 @@ impl PoolShared {
         // The origin comes in its parts, which are in registers, as the caller has them.
         let (party, site) = (tenant.party(), Origin::new(place, scope).site());
         let hit = Hit { page: page.id(), frame, tenant: party.tenant, site };
-        if self.is_immediate {
+        if self.pool.is_immediate {
             return self.apply_at_once(&hit, creation);
         }
-        let ring = existing_ring(self.hot.serial).or_else(|| self.own_ring());
+        let ring = existing_ring(self.pool.hot.serial).or_else(|| self.own_ring());
         let Some(ring) = ring else { return self.apply_at_once(&hit, creation) };
         let key = self.find_key(ring, Who::new(party, site), &hit);
-        if self.hot.filter.skips(self.hot.filter.marked(frame), party.watched) {
+        if self.pool.hot.filter.skips(self.pool.hot.filter.marked(frame), party.watched) {
             if ring.skip(key) {
                 self.drain_own_log(ring, Level::Half);
             }
@@ -273,13 +307,13 @@ impl PoolShared {
 
     /// The calling thread's ring; none if the thread is ending.
     #[cold]
-    fn own_ring(&self) -> Option<&'static Ring> {
-        log::ring(self.hot.serial, |ring| self.logs.lock().push(ring))
+    fn own_ring(self) -> Option<&'static Ring> {
+        log::ring(self.pool.hot.serial, |ring| self.pool.logs.lock().push(ring))
     }
 
-    fn find_key(&self, ring: &Ring, who: Who, hit: &Hit) -> KeyPlace {
+    fn find_key(self, ring: &Ring, who: Who, hit: &Hit) -> KeyPlace {
         ring.find_key(who, hit.tenant, hit.site).unwrap_or_else(|| {
-            let mut policy = self.policy.lock();
+            let mut policy = self.pool.policy.lock();
             policy.apply(ring);
             ring.clear_keys();
             drop(policy);
@@ -289,61 +323,33 @@ impl PoolShared {
 
     /// Drains the log of the calling thread, if the lock is free.
     #[cold]
-    fn drain_last_log(&self) {
-        if let Some(ring) = existing_ring(self.hot.serial) {
+    fn drain_last_log(self) {
+        if let Some(ring) = existing_ring(self.pool.hot.serial) {
             self.drain_own_log(ring, Level::Half);
         }
     }
 
     #[cold]
-    fn apply_at_once(&self, hit: &Hit, creation: bool) {
-        self.policy.lock().hit(hit, creation);
+    fn apply_at_once(self, hit: &Hit, creation: bool) {
+        self.pool.policy.lock().hit(hit, creation);
     }
 
     #[cold]
-    fn drain_own_log(&self, ring: &Ring, level: Level) {
-        let policy = if level == Level::Full { Some(self.policy.lock()) } else { self.policy.try_lock() };
+    fn drain_own_log(self, ring: &Ring, level: Level) {
+        let policy =
+            if level == Level::Full { Some(self.pool.policy.lock()) } else { self.pool.policy.try_lock() };
         if let Some(mut policy) = policy {
             policy.apply(ring);
-            self.note_plans(&policy);
+            Prefetch::of(self.pool).note_plans(&policy);
             drop(policy);
-            self.carry_out_plans();
-        }
-    }
-
-    /// Applies the calling thread's hits, for a caller that holds the policy lock.
-    pub(crate) fn drain_own_log_into(&self, policy: &mut PolicyState) {
-        // A thread without a ring has no hits to drain, and the lock order forbids registering one here.
-        if let Some(ring) = existing_ring(self.hot.serial) {
-            policy.apply(ring);
-        }
-    }
-
-    /// Applies all threads' hits, and forgets the logs of threads that have ended.
-    pub(crate) fn drain_logs(&self, policy: &mut PolicyState) {
-        self.logs.lock().retain(|ring| {
-            // Before it is drained: nothing is added afterwards.
-            let abandoned = ring.is_abandoned();
-            policy.apply(ring);
-            if abandoned {
-                give_up_ring(ring, crate::thread::ring::POOL);
-            }
-            !abandoned
-        });
-    }
-
-    pub(crate) fn patience(&self, limit: Limit) -> Patience {
-        match limit {
-            Limit::Default => Patience::Limit(self.latch_wait),
-            Limit::Now => Patience::None,
-            Limit::Within(limit) => Patience::Limit(limit),
+            Prefetch::of(self.pool).carry_out_plans();
         }
     }
 
     /// Why there is no latch on `page`.
     #[cold]
     pub(crate) fn latch_error(
-        &self,
+        self,
         page: Page<'_>,
         refusal: Refusal,
         limit: Limit,
@@ -360,7 +366,7 @@ impl PoolShared {
                 operation,
                 format!(
                     "the page was latched by others, or its file being closed, reopened or shortened, for longer than latch_wait_ms = {}",
-                    self.latch_wait.as_millis()
+                    self.pool.latch_wait.as_millis()
                 ),
             ),
             // Never seen: the caller turns it into "none".
@@ -370,8 +376,8 @@ impl PoolShared {
     }
 
     #[cold]
-    fn page_tables_full(&self, page: Page<'_>, why: NoWord, operation: &'static str) -> Error {
-        let budget = &self.page_table_budget;
+    fn page_tables_full(self, page: Page<'_>, why: NoWord, operation: &'static str) -> Error {
+        let budget = &self.pool.page_table_budget;
         let message = match why {
             NoWord::Budget => format!(
                 "page tables take {} bytes, expected no more than page_tables_bytes_max = {}",

@@ -14,11 +14,14 @@
 use bufpool_policies::PageId;
 
 use crate::access::guard::ReadGuard;
+use crate::access::hit::Access;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::io::IoError;
 use crate::io::run::run_pages;
+use crate::load::miss::Miss;
+use crate::load::verify::PageRead;
 use crate::memory::arena::{NextReads, ReadSource};
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, Loading};
@@ -37,9 +40,9 @@ const OPERATION: &str = "read page";
 /// What became of each page of a list, in its order: a guard, an error, or none where that would have meant waiting.
 type Granted<'g> = Vec<Result<Option<ReadGuard<'g>>>>;
 
-impl Tenant {
-    pub(crate) fn guard_many<'g>(&'g self, pages: &[Page<'g>], site: SiteRef) -> Granted<'g> {
-        let granted = if self.pool.is_immediate {
+impl<'g> Access<'g> {
+    pub(crate) fn guard_many(self, pages: &[Page<'g>], site: SiteRef) -> Granted<'g> {
+        let granted = if self.tenant.pool.is_immediate {
             self.read_in_turn(pages, site)
         } else {
             self.read_together(pages, site)
@@ -54,8 +57,8 @@ impl Tenant {
     }
 
     /// One page after the other, as deterministic mode has it.
-    fn read_in_turn<'g>(&'g self, pages: &[Page<'g>], site: SiteRef) -> Granted<'g> {
-        let most = self.pool.batch_pages_max();
+    fn read_in_turn(self, pages: &[Page<'g>], site: SiteRef) -> Granted<'g> {
+        let most = self.tenant.pool.batch_pages_max();
         let mut taken = 0;
         let read = |page: &Page<'g>| {
             if taken == most {
@@ -68,9 +71,9 @@ impl Tenant {
         pages.iter().map(read).collect()
     }
 
-    fn read_together<'g>(&'g self, pages: &[Page<'g>], site: SiteRef) -> Granted<'g> {
+    fn read_together(self, pages: &[Page<'g>], site: SiteRef) -> Granted<'g> {
         let mut batch = Batch {
-            tenant: self,
+            tenant: self.tenant,
             pages,
             site,
             granted: pages.iter().map(|_| Ok(None)).collect(),
@@ -152,7 +155,7 @@ impl<'g> Batch<'_, 'g> {
     }
 
     fn take_one(&mut self, index: usize, page: Page<'g>) -> Result<bool> {
-        let word = self.tenant.checked_word(page, Purpose::Read, OPERATION)?;
+        let word = Access::of(&self.tenant).checked_word(page, Purpose::Read, OPERATION)?;
         // A page may come or go between two looks, but not often.
         for _ in 0..4 {
             match Latch::try_new(word, Want::Shared) {
@@ -182,7 +185,13 @@ impl<'g> Batch<'_, 'g> {
 
     fn grant_hit(&mut self, index: usize, page: Page<'g>, latch: Latch<&'g PageWord>) {
         let tenant = self.tenant;
-        tenant.note_hit(tenant.pool.hot.tag, page, tenant.marked(latch.frame()), self.site.into(), false);
+        Access::of(&tenant).note_hit(
+            tenant.pool.hot.tag,
+            page,
+            Access::of(&tenant).marked(latch.frame()),
+            self.site.into(),
+            false,
+        );
         self.granted[index] = Ok(Some(ReadGuard::new(tenant, page, latch)));
     }
 
@@ -239,12 +248,12 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
         while reads.is_empty() && !self.waiting.as_slice().is_empty() {
             let count = self.step_len();
             let pages = self.waiting.as_slice()[..count].iter().map(|load| load.page.id());
-            let admitted = pool.admit_all(tenant, pages, site);
+            let admitted = Miss::of(pool).admit_all(tenant, pages, site);
             let is_short = admitted.len() < count;
             for admitted in admitted {
                 let load = self.waiting.next().expect("a page for each answer");
                 // A page gets nothing because another could not make room.
-                if let Ok(Some(lease)) = pool.vacate(admitted, tenant.tenant_id(), site, None) {
+                if let Ok(Some(lease)) = Miss::of(pool).vacate(admitted, tenant.tenant_id(), site, None) {
                     self.begin(load, lease, reads);
                 }
             }
@@ -270,7 +279,9 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
             let mut lease = lease.take().expect("a page arrives in its frame");
             let (file, number) = (&load.page.file().shared, load.page.number());
             match &result {
-                Ok(()) if pool.verify(file, number, &mut lease).is_ok() => self.arrived.push((load, lease)),
+                Ok(()) if PageRead::of(pool).verify(file, number, &mut lease).is_ok() => {
+                    self.arrived.push((load, lease))
+                }
                 Ok(()) => self.again.push((load, lease, Again::Rejected)),
                 Err(_) if pages > 1 => self.again.push((load, lease, Again::TransferFailed)),
                 Err(error) => {
@@ -335,7 +346,7 @@ impl<'g> Stream<'_, '_, 'g> {
     /// The page does not come in.
     fn refuse(&mut self, load: &Load<'g>, lease: FrameLease, error: Error) {
         let tenant = self.batch.tenant;
-        tenant.pool.give_up_frame(lease, tenant.tenant_id(), self.batch.site);
+        Miss::of(&tenant.pool).give_up_frame(lease, tenant.tenant_id(), self.batch.site);
         self.batch.granted[load.index] = Err(error);
     }
 
@@ -348,8 +359,10 @@ impl<'g> Stream<'_, '_, 'g> {
         for (load, mut lease, why) in again {
             let (file, number) = (&load.page.file().shared, load.page.number());
             let read = match why {
-                Again::TransferFailed => pool.read_verified(file, number, &mut lease, id, OPERATION),
-                Again::Rejected => pool.read_again(file, number, &mut lease, id, OPERATION),
+                Again::TransferFailed => {
+                    PageRead::of(pool).read_verified(file, number, &mut lease, id, OPERATION)
+                }
+                Again::Rejected => PageRead::of(pool).read_again(file, number, &mut lease, id, OPERATION),
             };
             match read {
                 Ok(()) => self.arrived.push((load, lease)),

@@ -27,9 +27,9 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::access::guard::{Pin, ReadGuard, WriteGuard};
+use crate::access::hit::Access;
 use crate::error::Result;
 use crate::handle::file::Page;
-use crate::handle::tenant::Tenant;
 use crate::memory::arena::FrameMap;
 use crate::page::readers::{self};
 use crate::page::word::{Begun, PageWord, Version};
@@ -58,16 +58,16 @@ pub struct OptimisticWriteGuard<'g> {
     guard: WriteGuard<'g>,
 }
 
-impl Tenant {
+impl<'g> Access<'g> {
     #[inline(always)]
     pub(crate) fn read_optimistic<R>(
-        &self,
+        self,
         page: Page<'_>,
         origin: Origin,
         mut read: impl FnMut(PageView<'_>) -> R,
     ) -> Result<(R, Version)> {
-        if let Some(pages) = page.file().hot.pages_optimistic(self.open_in())
-            && let Some(word) = pages.word_or_far(page)
+        if let Some(pages) = page.file().hot.pages_optimistic(self.tenant.open_in())
+            && let Some(word) = pages.word_or_far(page.number(), &page.file().shared.table)
             && let Some(section) = readers::enter_unfenced()
             && let Some((result, version)) =
                 try_optimistic(pages.frames(), word, Some(section), &mut read, PageWord::is_as)
@@ -83,7 +83,7 @@ impl Tenant {
     /// A few more tries, and then under a latch.
     #[cold]
     fn read_optimistic_slowly<R>(
-        &self,
+        self,
         page: Page<'_>,
         place: Place,
         scope: ScopeId,
@@ -101,7 +101,13 @@ impl Tenant {
                         word.still(begun.version())
                     })
                 {
-                    self.note_hit(self.pool.hot.tag, page, self.marked(version.frame()), origin, false);
+                    self.note_hit(
+                        self.tenant.pool.hot.tag,
+                        page,
+                        self.marked(version.frame()),
+                        origin,
+                        false,
+                    );
                     return Ok((result, version));
                 }
                 if word.state().is_absent() {
@@ -119,35 +125,26 @@ impl Tenant {
         Ok((result, version))
     }
 
-    /// Nobody has written `page` since an optimistic read returned `version`, and it has been in memory all the time. What was read before
-    /// this call was current then.
-    ///
-    /// False also while a writer holds the page, whether it changes something or not.
-    #[inline]
-    pub fn still(&self, page: Page<'_>, version: Version) -> bool {
-        page.file().shared.table.get(page.number()).is_some_and(|word| word.still(version))
-    }
-
-    pub(crate) fn guard_optimistic<'g>(
-        &'g self,
+    pub(crate) fn guard_optimistic(
+        self,
         page: Page<'g>,
         origin: Origin,
         limit: Limit,
     ) -> Result<OptimisticWriteGuard<'g>> {
         page.file().shared.check_optimistic(true, "write page")?;
         let latch = self.latch(page, Purpose::Write, origin, limit)?;
-        Ok(OptimisticWriteGuard { guard: WriteGuard::new(self, page, latch) })
+        Ok(OptimisticWriteGuard { guard: WriteGuard::new(self.tenant, page, latch) })
     }
 
-    pub(crate) fn guard_created_optimistic<'g>(
-        &'g self,
+    pub(crate) fn guard_created_optimistic(
+        self,
         page: Page<'g>,
         origin: Origin,
         limit: Limit,
     ) -> Result<OptimisticWriteGuard<'g>> {
         page.file().shared.check_optimistic(true, "create page")?;
         let latch = self.latch(page, Purpose::Create, origin, limit)?;
-        let mut guard = WriteGuard::new(self, page, latch);
+        let mut guard = WriteGuard::new(self.tenant, page, latch);
         guard.words_mut().iter().for_each(|word| word.store(0, Ordering::Relaxed));
         Ok(OptimisticWriteGuard { guard })
     }

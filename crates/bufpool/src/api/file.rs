@@ -8,6 +8,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::word::Seized;
 use crate::handle::file::File;
 use crate::io::{Action, NameError};
+use crate::write::checkpoint::Checkpoint;
+use crate::write::drain::Drain;
 
 impl File {
     /// Adds `pages` pages of zeros at the end and returns their numbers. The space is really allocated, never a hole,
@@ -54,7 +56,7 @@ impl File {
         const OPERATION: &str = "truncate file";
         let file = &self.shared;
         file.check_resizable(OPERATION)?;
-        let drained = self.pool.drain(file, pages, OPERATION)?;
+        let drained = Drain::of(&self.pool).drain(file, pages, OPERATION)?;
         file.check_resizable(OPERATION)?;
         let before = self.pages();
         if pages > before {
@@ -66,8 +68,8 @@ impl File {
         truncated.map_err(|error| Error::from_io(OPERATION, error).in_file(&file.name))?;
         file.set_unsynced();
         file.gate.set_pages(pages);
-        self.pool.drop_pages(drained.seized);
-        self.pool.forget(file.id, pages..before);
+        Checkpoint::of(&self.pool).drop_pages(drained.seized);
+        Checkpoint::of(&self.pool).forget(file.id, pages..before);
         Ok(())
     }
 
@@ -83,8 +85,8 @@ impl File {
         let file = &self.shared;
         file.check_open(OPERATION)?;
         file.check_range(&pages, OPERATION)?;
-        let seized = self.pool.seize(file, pages, OPERATION)?;
-        self.pool.drop_pages(seized);
+        let seized = Drain::of(&self.pool).seize(file, pages, OPERATION)?;
+        Checkpoint::of(&self.pool).drop_pages(seized);
         Ok(())
     }
 
@@ -119,7 +121,7 @@ impl File {
             drop(io);
             Ok(())
         };
-        self.pool.shut(file, OPERATION, last_step)?;
+        Checkpoint::of(&self.pool).shut(file, OPERATION, last_step)?;
         synced.map_err(|error| {
             let message = format!("the file is removed, and may be there again after a power cut: {error}");
             file.error(ErrorKind::Io, OPERATION, message)
@@ -136,7 +138,7 @@ impl File {
     /// written stay dirty.
     pub fn flush(&self) -> Result<()> {
         self.shared.check_open("flush file")?;
-        self.pool.flush_file(&self.shared)
+        Checkpoint::of(&self.pool).flush_file(&self.shared)
     }
 
     /// Writes one page, if it is dirty, and makes the file durable.
@@ -148,7 +150,7 @@ impl File {
         const OPERATION: &str = "flush page";
         self.shared.check_open(OPERATION)?;
         self.shared.check_page(number, OPERATION)?;
-        self.pool.flush_page(&self.shared, number)
+        Checkpoint::of(&self.pool).flush_page(&self.shared, number)
     }
 
     /// Flushes the file, drops its pages and gives up its lock; other handles find it closed.
@@ -159,7 +161,7 @@ impl File {
     /// poisoned file is closed, its dirty pages are lost, and the error says why.
     pub fn close(self) -> Result<()> {
         self.shared.check_open("close file")?;
-        self.pool.close_file(&self.shared)
+        Checkpoint::of(&self.pool).close_file(&self.shared)
     }
 
     /// Takes a poisoned file into use again: drops its cached pages, returns how many of them were dirty and
@@ -184,6 +186,6 @@ impl File {
     /// its pages gone, and can be opened by [`Pool::open_file`](crate::Pool::open_file) once it is in order.
     pub fn reopen(&self) -> Result<u64> {
         self.shared.check_open("reopen file")?;
-        self.pool.reopen_file(&self.shared)
+        Checkpoint::of(&self.pool).reopen_file(&self.shared)
     }
 }

@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::options::{Direct, Io};
 use crate::io::run::run_pages;
 use crate::memory::arena::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+use crate::state::departures::BATCH_PAGES;
 use crate::state::shared::FRAMES_SPARE;
-use crate::write::writer::BATCH_PAGES;
 use bufpool_policies::{Allocation, ManagerKind};
 
 /// The largest number of frames of a pool; a page word holds 24 bits of frame number, one of which means "none".

@@ -24,7 +24,6 @@ use crate::handle::pool::PoolHandle;
 use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::{HotPool, PoolTag};
 use crate::hits::filter::HitFilter;
-use crate::hits::log::{self};
 use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport};
 use crate::memory::arena::Arena;
 use crate::memory::frame::FrameTable;
@@ -33,11 +32,13 @@ use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
 use crate::policy::lock::{PolicyState, TenantEntry};
 use crate::policy::read_ahead::Streams;
+use crate::state::departures::WriteBack;
 use crate::state::shared::PoolShared;
 use crate::state::timer::Timer;
 use crate::sync::deadline_after;
 use crate::thread::holds::HoldsSlot;
-use crate::write::writer::WriteBack;
+use crate::write::checkpoint::Checkpoint;
+use crate::write::writer::{self, Victims};
 
 /// A pool of page frames. Cloning gives another handle to the same pool.
 ///
@@ -145,6 +146,7 @@ impl Pool {
             dirty_limit: AtomicU64::new(percent_of(frames, options.dirty_limit_percent)),
             threads_max: options.threads_max,
             direct: options.direct,
+            write_rest,
             closed: AtomicBool::new(false),
             closing: Mutex::new(()),
             handles: AtomicUsize::new(0),
@@ -155,7 +157,7 @@ impl Pool {
             write_ends: CachePadded::default(),
         });
         if options.deterministic.is_none() {
-            let started = shared.write_back.start(Arc::downgrade(&shared));
+            let started = writer::start(&shared);
             started.map_err(|error| Error::from_io(OPERATION, error))?;
         }
         Ok(Self { shared: PoolHandle::new(shared) })
@@ -230,7 +232,7 @@ impl Pool {
     /// The first failure; other files are written all the same. As [`File::flush`].
     pub fn checkpoint(&self) -> Result<()> {
         self.shared.check_open("checkpoint")?;
-        self.shared.checkpoint()
+        Checkpoint::of(&self.shared).checkpoint()
     }
 
     /// Changes the limit of [`PoolOptions::dirty_limit_percent`], and returns at once. Lowered before a planned shutdown, or before a checkpoint
@@ -381,6 +383,13 @@ fn how_to_open(pool: &PoolShared, options: &FileOptions) -> FileOpen {
     }
 }
 
+/// Writes what is dirty, for a pool whose last handle is gone without its being closed.
+fn write_rest(pool: &PoolShared) {
+    Victims::of(pool).write_departures();
+    // Nobody is left to hear of a failure; engines that care close their pool.
+    let _ = Checkpoint::of(pool).checkpoint();
+}
+
 fn percent_of(frames: u32, percent: u8) -> u64 {
     u64::from(frames) * u64::from(percent) / 100
 }
@@ -404,7 +413,7 @@ impl PoolShared {
         self.check_open(OPERATION)?;
         let decided = || self.closed.store(true, Ordering::Release);
         let flushed = loop {
-            if let Some(flushed) = self.close_files(OPERATION, decided)? {
+            if let Some(flushed) = Checkpoint::of(&self).close_files(OPERATION, decided)? {
                 break flushed;
             }
         };
@@ -568,22 +577,6 @@ fn stream_stats(policy: &PolicyState) -> Vec<StreamStats> {
         policy.directory.streams(TenantId(tenant), &mut |stream| show(Some(tenant), stream));
     }
     streams
-}
-
-impl Drop for PoolShared {
-    /// See [`Pool`].
-    fn drop(&mut self) {
-        self.write_back.stop();
-        if !self.closed.load(Ordering::Acquire) && !std::thread::panicking() {
-            self.write_departures();
-            // Nobody is left to hear of a failure; engines that care close their pool.
-            let _ = self.checkpoint();
-        }
-        self.backend.drain();
-        for ring in self.logs.get_mut().drain(..) {
-            log::give_up_ring(ring, crate::thread::ring::POOL);
-        }
-    }
 }
 
 impl fmt::Debug for Pool {

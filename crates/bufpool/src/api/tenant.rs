@@ -12,6 +12,7 @@ use bufpool_policies::{DirectiveError, DirectoryError, FrameId, PageId};
 
 use crate::access::futures::{ReadFuture, WriteFuture};
 use crate::access::guard::{Pin, ReadGuard, WriteGuard};
+use crate::access::hit::Access;
 use crate::access::optimistic::{OptimisticWriteGuard, PageView};
 use crate::engine::recorder::Event;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,6 +20,8 @@ use crate::handle::file::{File, Page};
 use crate::handle::pool::PoolHandle;
 use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
+use crate::load::miss::Miss;
+use crate::load::prefetch::TenantPrefetch;
 use crate::page::word::Version;
 use crate::policy::lock::{PolicyState, TenantEntry};
 use crate::state::waiting::Limit;
@@ -135,38 +138,38 @@ macro_rules! access_functions {
         #[track_caller]
         #[inline(always)]
         pub fn read<'g>($($receiver)*, page: Page<'g>) -> Result<ReadGuard<'g>> $($bound)* {
-            $tenant.guard_shared(page, $site, Limit::Default)
+            Access::of($tenant).guard_shared(page, $site, Limit::Default)
         }
 
         /// Exclusive access to `page`.
         #[track_caller]
         #[inline]
         pub fn write<'g>($($receiver)*, page: Page<'g>) -> Result<WriteGuard<'g>> $($bound)* {
-            $tenant.guard_exclusive(page, $site, Limit::Default)
+            Access::of($tenant).guard_exclusive(page, $site, Limit::Default)
         }
 
         /// Exclusive access to `page`, filled with zeros. A page that is not resident is not read.
         #[track_caller]
         pub fn create<'g>($($receiver)*, page: Page<'g>) -> Result<WriteGuard<'g>> $($bound)* {
-            $tenant.guard_created(page, $site, Limit::Default)
+            Access::of($tenant).guard_created(page, $site, Limit::Default)
         }
 
         /// As [`read`](Self::read), but `None` instead of waiting for others' latches, loads or frames.
         #[track_caller]
         pub fn try_read<'g>($($receiver)*, page: Page<'g>) -> Result<Option<ReadGuard<'g>>> $($bound)* {
-            or_none($tenant.guard_shared(page, $site, Limit::Now))
+            or_none(Access::of($tenant).guard_shared(page, $site, Limit::Now))
         }
 
         /// As [`write`](Self::write), but `None` instead of waiting for others' latches, loads or frames.
         #[track_caller]
         pub fn try_write<'g>($($receiver)*, page: Page<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
-            or_none($tenant.guard_exclusive(page, $site, Limit::Now))
+            or_none(Access::of($tenant).guard_exclusive(page, $site, Limit::Now))
         }
 
         /// As [`create`](Self::create), but `None` instead of waiting for others' latches, loads or frames.
         #[track_caller]
         pub fn try_create<'g>($($receiver)*, page: Page<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
-            or_none($tenant.guard_created(page, $site, Limit::Now))
+            or_none(Access::of($tenant).guard_created(page, $site, Limit::Now))
         }
 
         /// As [`read`](Self::read), but `None` after waiting for `limit`.
@@ -176,7 +179,7 @@ macro_rules! access_functions {
             page: Page<'g>,
             limit: Duration,
         ) -> Result<Option<ReadGuard<'g>>> $($bound)* {
-            or_none($tenant.guard_shared(page, $site, Limit::Within(limit)))
+            or_none(Access::of($tenant).guard_shared(page, $site, Limit::Within(limit)))
         }
 
         /// As [`write`](Self::write), but `None` after waiting for `limit`.
@@ -186,7 +189,7 @@ macro_rules! access_functions {
             page: Page<'g>,
             limit: Duration,
         ) -> Result<Option<WriteGuard<'g>>> $($bound)* {
-            or_none($tenant.guard_exclusive(page, $site, Limit::Within(limit)))
+            or_none(Access::of($tenant).guard_exclusive(page, $site, Limit::Within(limit)))
         }
 
         /// As [`create`](Self::create), but `None` after waiting for `limit`.
@@ -196,7 +199,7 @@ macro_rules! access_functions {
             page: Page<'g>,
             limit: Duration,
         ) -> Result<Option<WriteGuard<'g>>> $($bound)* {
-            or_none($tenant.guard_created(page, $site, Limit::Within(limit)))
+            or_none(Access::of($tenant).guard_created(page, $site, Limit::Within(limit)))
         }
 
         /// Shared access to many pages: those that are not in memory are read together, neighbours of the list that are
@@ -218,7 +221,7 @@ macro_rules! access_functions {
             $($receiver)*,
             pages: &[Page<'g>],
         ) -> Vec<Result<Option<ReadGuard<'g>>>> $($bound)* {
-            $tenant.guard_many(pages, $site.site())
+            Access::of($tenant).guard_many(pages, $site.site())
         }
 
         /// Begins to bring pages in that will be needed soon, and returns at once: how many reads were begun. Pages that are in
@@ -237,7 +240,7 @@ macro_rules! access_functions {
         /// ```
         #[track_caller]
         pub fn prefetch<'g>($($receiver)*, pages: impl IntoIterator<Item = Page<'g>>) -> usize $($bound)* {
-            $tenant.prefetch_all(pages, $site.site())
+            TenantPrefetch::of($tenant).prefetch_all(pages, $site.site())
         }
 
         /// Shared access to `page`, as a future for any executor; nothing happens before its first poll. One access, from
@@ -256,7 +259,7 @@ macro_rules! access_functions {
         /// If a future is polled again after it was ready.
         #[track_caller]
         pub fn read_async<'g>($($receiver)*, page: Page<'g>) -> ReadFuture $($bound)* {
-            $tenant.read_future(page, $site.site())
+            Access::of($tenant).read_future(page, $site.site())
         }
 
         /// Exclusive access to `page`, as a future; see [`read_async`](Self::read_async).
@@ -266,7 +269,7 @@ macro_rules! access_functions {
         /// As [`write`](Self::write), and as [`read_async`](Self::read_async); [`ErrorKind::Unsupported`] for an optimistic file.
         #[track_caller]
         pub fn write_async<'g>($($receiver)*, page: Page<'g>) -> WriteFuture $($bound)* {
-            $tenant.write_future(page, $site.site())
+            Access::of($tenant).write_future(page, $site.site())
         }
 
         /// Reads `page` of an optimistic file without a latch, and so without writing anything that threads share. Returns
@@ -287,7 +290,7 @@ macro_rules! access_functions {
             page: Page<'g>,
             read: impl FnMut(PageView<'_>) -> R,
         ) -> Result<(R, Version)> $($bound)* {
-            $tenant.read_optimistic(page, $site, read)
+            Access::of($tenant).read_optimistic(page, $site, read)
         }
 
         /// Exclusive access to `page` of an optimistic file.
@@ -300,7 +303,7 @@ macro_rules! access_functions {
             $($receiver)*,
             page: Page<'g>,
         ) -> Result<OptimisticWriteGuard<'g>> $($bound)* {
-            $tenant.guard_optimistic(page, $site, Limit::Default)
+            Access::of($tenant).guard_optimistic(page, $site, Limit::Default)
         }
 
         /// Exclusive access to `page` of an optimistic file, filled with zeros. A page that is not resident is not read.
@@ -313,13 +316,13 @@ macro_rules! access_functions {
             $($receiver)*,
             page: Page<'g>,
         ) -> Result<OptimisticWriteGuard<'g>> $($bound)* {
-            $tenant.guard_created_optimistic(page, $site, Limit::Default)
+            Access::of($tenant).guard_created_optimistic(page, $site, Limit::Default)
         }
 
         /// Brings `page` in and keeps it in its frame, without a latch. One access.
         #[track_caller]
         pub fn pin<'g>($($receiver)*, page: Page<'g>) -> Result<Pin<'g>> $($bound)* {
-            Ok($tenant.guard_shared(page, $site, Limit::Default)?.pin())
+            Ok(Access::of($tenant).guard_shared(page, $site, Limit::Default)?.pin())
         }
     };
 }
@@ -356,6 +359,15 @@ impl Tenant {
     #[inline]
     pub fn in_context(&self, context: Context) -> At<'_> {
         At { tenant: self, site: None, context: Some(context) }
+    }
+
+    /// Nobody has written `page` since an optimistic read returned `version`, and it has been in memory all the time. What was read before
+    /// this call was current then.
+    ///
+    /// False also while a writer holds the page, whether it changes something or not.
+    #[inline]
+    pub fn still(&self, page: Page<'_>, version: Version) -> bool {
+        page.file().shared.table.get(page.number()).is_some_and(|word| word.still(version))
     }
 
     /// Sets which of the pages of one priority goes first. Changes no order: with [`Policy::Mru`] the other end of the same
@@ -479,7 +491,7 @@ impl Tenant {
             // Of a tenant with a low cap no hit is skipped from here on.
             policy.begin_epoch();
         }
-        self.pool.shrink_to_cap(self.tenant_id())
+        Miss::of(&self.pool).shrink_to_cap(self.tenant_id())
     }
 
     /// Closes the tenant: its pages stay where they are, under the manager of the commons if it was there, otherwise without one.

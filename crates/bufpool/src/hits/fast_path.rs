@@ -5,9 +5,9 @@ use std::ptr::{NonNull, without_provenance_mut};
 
 use bufpool_policies::FrameId;
 
-use crate::handle::file::Page;
 use crate::hits::filter::{HitFilter, Marked};
 use crate::memory::arena::FrameMap;
+use crate::page::latch::SharedLatch;
 use crate::page::table::PageTable;
 use crate::page::word::PageWord;
 use crate::page::words::WordMap;
@@ -147,13 +147,30 @@ impl HotFile {
 }
 
 impl<'f> HotPages<'f> {
-    /// The word of `page`, which is of the file, made or not; none if it is one of those in far chunks and was not made. Nothing but relaxed
+    /// The word of page `number` of the file with this table, made or not; none if it is one of those in far chunks and was not made. Nothing but relaxed
     /// loads are allowed until one has found a page there.
     #[inline(always)]
-    pub fn word_or_far(self, page: Page<'f>) -> Option<&'f PageWord> {
+    pub fn word_or_far(self, number: u64, table: &'f PageTable) -> Option<&'f PageWord> {
         // SAFETY: the tag was a pool's, so there is a map.
-        unsafe { self.file.words.get(page.number()) }
-            .or_else(|| page.file().shared.table.get_far(page.number()))
+        unsafe { self.file.words.get(number) }.or_else(|| table.get_far(number))
+    }
+
+    /// A shared latch without waiting on page `number` of the file with this table, where the page is, and its bytes, which are about to be
+    /// read.
+    #[inline(always)]
+    pub fn try_shared(
+        self,
+        number: u64,
+        table: &'f PageTable,
+    ) -> Option<(SharedLatch<'f>, Marked<'f>, NonNull<[u8]>)> {
+        let word = self.word_or_far(number, table)?;
+        let (latch, (frame, bytes)) = SharedLatch::try_near(word, |frame| {
+            // SAFETY: words are published with leases of the pool's arena, the one that the table has the map of.
+            (frame, unsafe { self.frames().frame_soon(frame) })
+        })?;
+        // SAFETY: the word named it.
+        let marked = unsafe { self.marked(frame) };
+        Some((latch, marked, bytes))
     }
 
     /// Where the frames of the pool lie.

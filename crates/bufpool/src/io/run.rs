@@ -9,3 +9,7 @@ pub(crate) const RUN_BYTES: usize = 256 << 10;
 pub(crate) fn run_pages(page_bytes: usize) -> usize {
     (RUN_BYTES / page_bytes).clamp(1, Buffers::PIECES_MAX)
 }
+
+/// Runs that are handed to the backend together: of what a thread submits at once the kernel's block layer joins neighbours into one
+/// request of the device, which in many drivers has room for 254 pieces of memory, and of ours for three runs of 64.
+pub(crate) const RUNS_TOGETHER: usize = 3;

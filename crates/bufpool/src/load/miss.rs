@@ -24,25 +24,42 @@ use bufpool_policies::{PageId, TenantId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
+use crate::load::prefetch::Prefetch;
+use crate::load::verify::PageRead;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, Loading};
 use crate::page::readers::{self, Stuck};
 use crate::page::word::PageWord;
-use crate::policy::lock::{Admitted, ClaimRules, Dirty, PolicyState, Victim};
+use crate::policy::lock::{Admitted, PolicyState, Victim};
+use crate::state::departures::Departure;
 use crate::state::shared::PoolShared;
 use crate::state::waiting::Purpose;
 use crate::sync::deadline_after;
 use crate::thread::site::SiteRef;
-use crate::write::writer::Departure;
+use crate::write::borrowed::Borrowing;
+use crate::write::page_out::PageOut;
+use crate::write::writer::Victims;
 
 /// Looks for a frame while others may let one go; a signal ends the wait earlier.
 const FRAME_POLL: Duration = Duration::from_millis(1);
 
-impl PoolShared {
+/// Brings absent pages in.
+#[derive(Clone, Copy)]
+pub(crate) struct Miss<'p> {
+    pub pool: &'p PoolShared,
+}
+
+impl<'p> Miss<'p> {
+    /// Of this pool.
+    #[inline(always)]
+    pub fn of(pool: &'p PoolShared) -> Self {
+        Self { pool }
+    }
+
     /// Brings `page`, which [may be loaded](crate::files::shared::FileShared::check_loadable), in for `tenant` and latches it. A wait for a frame ends at the deadline, if there is one, with an error that the
     /// caller turns into "none".
     pub(crate) fn bring_in<'g>(
-        &self,
+        self,
         tenant: &Tenant,
         page: Page<'g>,
         loading: Loading<&'g PageWord>,
@@ -53,19 +70,25 @@ impl PoolShared {
         let operation = purpose.operation();
         let file = &page.file().shared;
         let Found { mut lease, is_loaded } = self.find_frame(tenant, page, purpose, site, frame_deadline)?;
-        self.carry_out_plans();
+        Prefetch::of(self.pool).carry_out_plans();
         if purpose != Purpose::Create {
-            let read = self.read_verified(file, page.number(), &mut lease, tenant.tenant_id(), operation);
+            let read = PageRead::of(self.pool).read_verified(
+                file,
+                page.number(),
+                &mut lease,
+                tenant.tenant_id(),
+                operation,
+            );
             if let Err(error) = read {
                 self.give_up_frame(lease, tenant.tenant_id(), site);
                 return Err(error);
             }
         } else {
-            self.counters.creations.fetch_add(1, Ordering::Relaxed);
+            self.pool.counters.creations.fetch_add(1, Ordering::Relaxed);
         }
-        self.frames.get(lease.frame()).occupy(page.id());
+        self.pool.frames.get(lease.frame()).occupy(page.id());
         if !is_loaded {
-            self.policy.lock().directory.loaded(lease.frame());
+            self.pool.policy.lock().directory.loaded(lease.frame());
         }
         Ok(loading.publish(lease, purpose.want()))
     }
@@ -73,22 +96,22 @@ impl PoolShared {
     /// Asks for a frame for each of `pages`, all to be read, under one hold of the policy lock. The answers are for the
     /// first pages of the list; the rest found every frame busy, or the tenant closed.
     pub(crate) fn admit_all(
-        &self,
+        self,
         tenant: &Tenant,
         pages: impl ExactSizeIterator<Item = PageId> + Clone,
         site: SiteRef,
     ) -> Vec<Admitted> {
         let has_neighbours = pages.clone().zip(pages.clone().skip(1)).any(|(a, b)| b.0 == a.0 + 1);
-        let rules = self.claim_rules();
+        let rules = self.pool.claim_rules();
         let Ok(mut policy) = tenant.lock_policy(Purpose::Read.operation()) else { return Vec::new() };
-        self.drain_own_log_into(&mut policy);
-        policy.touch_upcoming(pages.len(), &self.frames);
+        self.pool.drain_own_log_into(&mut policy);
+        policy.touch_upcoming(pages.len(), &self.pool.frames);
         let admit = |page| policy.admit(page, tenant.tenant_id(), site, false, &rules);
         let mut admitted: Vec<Admitted> = pages.map_while(admit).collect();
         if has_neighbours {
             policy.line_up(&mut admitted);
         }
-        self.note_plans(&policy);
+        Prefetch::of(self.pool).note_plans(&policy);
         admitted
     }
 
@@ -97,7 +120,7 @@ impl PoolShared {
     ///
     /// After a failure, which is the affair of the victim's file, the next question passes that file's dirty pages over.
     pub(crate) fn vacate(
-        &self,
+        self,
         admitted: Admitted,
         tenant: TenantId,
         site: SiteRef,
@@ -105,14 +128,14 @@ impl PoolShared {
     ) -> Result<Option<FrameLease>> {
         let vacated = self.empty(admitted, tenant, deadline);
         if !matches!(vacated, Ok(Some(_))) {
-            self.policy.lock().take_back_miss(tenant, site);
+            self.pool.policy.lock().take_back_miss(tenant, site);
         }
         vacated
     }
 
     /// As [`vacate`](Self::vacate), for a frame that no access asked for.
     pub(crate) fn empty(
-        &self,
+        self,
         admitted: Admitted,
         tenant: TenantId,
         deadline: Option<Instant>,
@@ -120,10 +143,10 @@ impl PoolShared {
         let lease = match admitted {
             Admitted::Free(lease) => lease,
             Admitted::Evict(mut victim) => {
-                if victim.spare.is_none() && self.frames.get(victim.latch.frame()).is_dirty() {
-                    victim.spare = self.wait_for_reserve(Some(tenant), deadline);
+                if victim.spare.is_none() && self.pool.frames.get(victim.latch.frame()).is_dirty() {
+                    victim.spare = Victims::of(self.pool).wait_for_reserve(Some(tenant), deadline);
                     if let Some(spare) = &victim.spare {
-                        self.policy.lock().relocate(victim.latch.frame(), spare.frame());
+                        self.pool.policy.lock().relocate(victim.latch.frame(), spare.frame());
                     }
                 }
                 match self.evict(victim, tenant)? {
@@ -132,7 +155,7 @@ impl PoolShared {
                 }
             }
         };
-        if self.frames.get(lease.frame()).may_have_readers() {
+        if self.pool.frames.get(lease.frame()).may_have_readers() {
             return self.wait_for_readers(lease, tenant).map(Some);
         }
         Ok(Some(lease))
@@ -140,19 +163,19 @@ impl PoolShared {
 
     /// Waits until nobody reads without a latch what the frame held; if that takes too long the frame is free, for later.
     #[cold]
-    fn wait_for_readers(&self, lease: FrameLease, tenant: TenantId) -> Result<FrameLease> {
-        let stuck = match readers::wait_for_all(self.latch_wait) {
+    fn wait_for_readers(self, lease: FrameLease, tenant: TenantId) -> Result<FrameLease> {
+        let stuck = match readers::wait_for_all(self.pool.latch_wait) {
             Ok(()) => {
-                self.frames.get(lease.frame()).readers_left();
+                self.pool.frames.get(lease.frame()).readers_left();
                 return Ok(lease);
             }
             Err(stuck) => stuck,
         };
-        let mut policy = self.policy.lock();
+        let mut policy = self.pool.policy.lock();
         policy.directory.failed(lease.frame(), tenant);
         policy.free.put(lease);
         drop(policy);
-        self.frame_may_be_free();
+        self.pool.frame_may_be_free();
         let operation = "bring page in";
         Err(match stuck {
             Stuck::Own => Error::new(
@@ -165,25 +188,25 @@ impl PoolShared {
                 operation,
                 format!(
                     "an optimistic read of another thread, whose page has left, lasted for longer than latch_wait_ms = {}",
-                    self.latch_wait.as_millis()
+                    self.pool.latch_wait.as_millis()
                 ),
             ),
         })
     }
 
     /// The page does not come in: its frame is free.
-    pub(crate) fn give_up_frame(&self, lease: FrameLease, tenant: TenantId, site: SiteRef) {
-        let mut policy = self.policy.lock();
+    pub(crate) fn give_up_frame(self, lease: FrameLease, tenant: TenantId, site: SiteRef) {
+        let mut policy = self.pool.policy.lock();
         policy.take_back_miss(tenant, site);
         policy.directory.failed(lease.frame(), tenant);
         policy.free.put(lease);
         drop(policy);
-        self.frame_may_be_free();
+        self.pool.frame_may_be_free();
     }
 
     /// An empty frame for `page`, which the directory takes to be on its way, or there already.
     fn find_frame(
-        &self,
+        self,
         tenant: &Tenant,
         page: Page<'_>,
         purpose: Purpose,
@@ -194,17 +217,17 @@ impl PoolShared {
         // Why a victim could not be written: that is its file's affair, unless no other frame can be had.
         let mut failure = None;
         loop {
-            let rules = self.claim_rules();
+            let rules = self.pool.claim_rules();
             let (admitted, is_loaded) = {
                 let mut policy = tenant.lock_policy(purpose.operation())?;
-                self.drain_own_log_into(&mut policy);
+                self.pool.drain_own_log_into(&mut policy);
                 let creation = purpose == Purpose::Create;
                 let admitted = policy.admit(page.id(), tenant.tenant_id(), site, creation, &rules);
-                self.note_plans(&policy);
+                Prefetch::of(self.pool).note_plans(&policy);
                 // Nothing is read, and nothing can go wrong from here on: the page is as good as there. Nobody takes it away before it is,
                 // because its word says that it is loading.
                 let settled =
-                    admitted.as_ref().filter(|admitted| creation && admitted.is_settled(&self.frames));
+                    admitted.as_ref().filter(|admitted| creation && admitted.is_settled(&self.pool.frames));
                 settled.inspect(|admitted| policy.directory.loaded(admitted.frame()));
                 let is_loaded = settled.is_some();
                 (admitted, is_loaded)
@@ -228,34 +251,24 @@ impl PoolShared {
         }
     }
 
-    /// Asks the engine's log, so not under the policy lock.
-    pub(crate) fn claim_rules(&self) -> ClaimRules<'_> {
-        ClaimRules {
-            frames: &self.frames,
-            reserve: &self.reserve,
-            durable_lsn: self.log.durable(),
-            dirty: Dirty::Written,
-        }
-    }
-
     /// Makes the victim leave: its frame, or the one that it was exchanged for. None if the victim had to be put back: its log records are
     /// not durable yet, and the reserve frame that it could have been exchanged for went to somebody else.
-    fn evict(&self, victim: Victim, tenant: TenantId) -> Result<Option<FrameLease>> {
+    fn evict(self, victim: Victim, tenant: TenantId) -> Result<Option<FrameLease>> {
         let Victim { latch, page, owner, spare } = victim;
         if let Some(spare) = spare {
             let (departing, lease) = latch.depart();
-            self.write_back.enqueue(Departure { departing, lease });
+            self.pool.write_back.enqueue(Departure { departing, lease });
             return Ok(Some(spare));
         }
         let victim = Victim { latch, page, owner, spare: None };
-        let frame = self.frames.get(victim.latch.frame());
+        let frame = self.pool.frames.get(victim.latch.frame());
         if !frame.is_dirty() {
             frame.vacate(victim.latch.word().file().optimistic);
             let (departing, lease) = victim.latch.depart();
             departing.finish();
             return Ok(Some(lease));
         }
-        if frame.page_lsn() > self.log.durable() {
+        if frame.page_lsn() > self.pool.log.durable() {
             self.put_back(victim, tenant);
             return Ok(None);
         }
@@ -265,17 +278,17 @@ impl PoolShared {
     /// As [`vacate`](Self::vacate), without waiting for a write: for a victim that is clean, or exchanged. None, and the access was none, if
     /// the frame of the reserve that it could have been exchanged for went to somebody else meanwhile.
     pub(crate) fn vacate_by_exchange(
-        &self,
+        self,
         admitted: Admitted,
         tenant: TenantId,
         site: SiteRef,
     ) -> Option<FrameLease> {
         match admitted {
             Admitted::Evict(victim)
-                if victim.spare.is_none() && self.frames.get(victim.latch.frame()).is_dirty() =>
+                if victim.spare.is_none() && self.pool.frames.get(victim.latch.frame()).is_dirty() =>
             {
                 self.put_back(victim, tenant);
-                self.policy.lock().take_back_miss(tenant, site);
+                self.pool.policy.lock().take_back_miss(tenant, site);
                 None
             }
             // Nothing to write, so nothing can fail.
@@ -284,36 +297,36 @@ impl PoolShared {
     }
 
     /// The error of an access that has waited for a frame long enough.
-    pub(crate) fn frames_exhausted(&self, page: Page<'_>, operation: &'static str) -> Error {
-        let durable_lsn = self.log.durable();
-        let mut census = Census::take(self, &self.policy.lock(), durable_lsn);
+    pub(crate) fn frames_exhausted(self, page: Page<'_>, operation: &'static str) -> Error {
+        let durable_lsn = self.pool.log.durable();
+        let mut census = Census::take(self.pool, &self.pool.policy.lock(), durable_lsn);
         // The thread that asks is not the one that holds.
         census.others_may_let_go = true;
-        let error = Error::new(ErrorKind::Exhausted, operation, census.message(self.frame_wait));
+        let error = Error::new(ErrorKind::Exhausted, operation, census.message(self.pool.frame_wait));
         error.in_file(page.file().name()).at_page(page.number())
     }
 
-    fn put_back(&self, victim: Victim, tenant: TenantId) {
+    fn put_back(self, victim: Victim, tenant: TenantId) {
         let Victim { latch, page, owner, .. } = victim;
-        self.policy.lock().directory.restore(latch.frame(), page, page.file(), owner, tenant);
+        self.pool.policy.lock().directory.restore(latch.frame(), page, page.file(), owner, tenant);
     }
 
     /// The calling thread writes the dirty victim and waits.
-    fn depart_by_write(&self, victim: Victim, tenant: TenantId) -> Result<FrameLease> {
+    fn depart_by_write(self, victim: Victim, tenant: TenantId) -> Result<FrameLease> {
         let Victim { latch, page, owner, .. } = victim;
         let file = Arc::clone(latch.word().file());
-        let frame = self.frames.get(latch.frame());
+        let frame = self.pool.frames.get(latch.frame());
         let (departing, lease) = latch.depart();
-        match self.write_page((&file, page.number(), &lease)) {
+        match PageOut::of(self.pool).write_page((&file, page.number(), &lease)) {
             Ok(()) => {
-                self.counters.miss_writes.fetch_add(1, Ordering::Relaxed);
-                self.mark_clean(frame, frame.mark());
+                self.pool.counters.miss_writes.fetch_add(1, Ordering::Relaxed);
+                self.pool.mark_clean(frame, frame.mark());
                 frame.vacate(file.optimistic);
                 departing.finish();
                 Ok(lease)
             }
             Err(error) => {
-                self.policy.lock().directory.restore(lease.frame(), page, page.file(), owner, tenant);
+                self.pool.policy.lock().directory.restore(lease.frame(), page, page.file(), owner, tenant);
                 departing.restore(lease);
                 Err(error)
             }
@@ -321,21 +334,21 @@ impl PoolShared {
     }
 
     /// Evicts what a tenant has above its cap.
-    pub(crate) fn shrink_to_cap(&self, tenant: TenantId) -> Result<()> {
+    pub(crate) fn shrink_to_cap(self, tenant: TenantId) -> Result<()> {
         loop {
-            let rules = self.claim_rules();
+            let rules = self.pool.claim_rules();
             let victim = {
-                let mut policy = self.policy.lock();
-                self.drain_logs(&mut policy);
+                let mut policy = self.pool.policy.lock();
+                self.pool.drain_logs(&mut policy);
                 policy.shrink(tenant, &rules)
             };
             let Some(mut victim) = victim else { return Ok(()) };
-            if victim.spare.is_none() && self.frames.get(victim.latch.frame()).is_dirty() {
-                victim.spare = self.wait_for_reserve(None, None);
+            if victim.spare.is_none() && self.pool.frames.get(victim.latch.frame()).is_dirty() {
+                victim.spare = Victims::of(self.pool).wait_for_reserve(None, None);
             }
             // A page that cannot be written yet stays for now.
             let Some(lease) = self.evict(victim, tenant)? else { return Ok(()) };
-            let mut policy = self.policy.lock();
+            let mut policy = self.pool.policy.lock();
             policy.directory.release(lease.frame());
             policy.free.put(lease);
         }
@@ -343,46 +356,39 @@ impl PoolShared {
 
     /// Every frame that the tenant may take is busy: waits until that may have changed.
     #[cold]
-    fn wait_for_frame(&self, page: Page<'_>, wait: &mut FrameWait, operation: &'static str) -> Result<()> {
+    fn wait_for_frame(self, page: Page<'_>, wait: &mut FrameWait, operation: &'static str) -> Result<()> {
         let now = Instant::now();
         let is_first = wait.until.is_none();
-        let default = || deadline_after(self.frame_wait);
+        let default = || deadline_after(self.pool.frame_wait);
         let until = *wait.until.get_or_insert_with(|| wait.deadline.unwrap_or_else(default));
         // However often others take what was repaid, the wait ends.
         let may_retry = is_first || now < until;
-        if may_retry && self.reserve.borrowed() > 0 && self.repay_frames(0) {
+        if may_retry && self.pool.reserve.borrowed() > 0 && Borrowing::of(self.pool).repay_frames(0) {
             return Ok(());
         }
         // Pages may wait for nothing but the log.
-        self.write_back.kick();
+        self.pool.write_back.kick();
         // Counting takes a look at each frame, so not every time.
         if is_first || wait.is_hopeless || now >= until {
-            let durable_lsn = self.log.durable();
-            let census = Census::take(self, &self.policy.lock(), durable_lsn);
+            let durable_lsn = self.pool.log.durable();
+            let census = Census::take(self.pool, &self.pool.policy.lock(), durable_lsn);
             let error = |kind, message| {
                 Err(Error::new(kind, operation, message).in_file(page.file().name()).at_page(page.number()))
             };
             match census.others_may_let_go {
                 false if !std::mem::replace(&mut wait.is_hopeless, true) => return Ok(()),
-                false => return error(ErrorKind::Exhausted, census.message(self.frame_wait)),
+                false => return error(ErrorKind::Exhausted, census.message(self.pool.frame_wait)),
                 true if now < until => wait.is_hopeless = false,
                 // Never seen: the caller turns it into "none".
                 true if wait.deadline.is_some() => return error(ErrorKind::LatchTimeout, String::new()),
-                true => return error(ErrorKind::Exhausted, census.message(self.frame_wait)),
+                true => return error(ErrorKind::Exhausted, census.message(self.pool.frame_wait)),
             }
         }
-        let mut guard = self.frame_lock.lock();
-        self.frame_waiters.fetch_add(1, Ordering::Relaxed);
-        self.frame_freed.wait_until(&mut guard, until.min(now + FRAME_POLL));
-        self.frame_waiters.fetch_sub(1, Ordering::Relaxed);
+        let mut guard = self.pool.frame_lock.lock();
+        self.pool.frame_waiters.fetch_add(1, Ordering::Relaxed);
+        self.pool.frame_freed.wait_until(&mut guard, until.min(now + FRAME_POLL));
+        self.pool.frame_waiters.fetch_sub(1, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// A frame may have become free that a waiting miss could take.
-    pub(crate) fn frame_may_be_free(&self) {
-        if self.frame_waiters.load(Ordering::Relaxed) > 0 && self.owner.is_here() {
-            self.frame_freed.notify_all();
-        }
     }
 }
 

@@ -14,6 +14,8 @@
 //! **Failures are silent** and counted: the page stays absent, its frame is free again, and whoever needs the page reads it again and
 //! gets the error.
 
+use crate::load::miss::Miss;
+use crate::load::verify::PageRead;
 use crate::policy::ahead::Account;
 use crate::state::shared::drop_pool_elsewhere;
 use std::iter::Peekable;
@@ -44,28 +46,40 @@ const RUNS_ENOUGH: usize = 4;
 
 const OPERATION: &str = "prefetch page";
 
-impl Tenant {
-    pub(crate) fn prefetch_all<'p>(&self, pages: impl IntoIterator<Item = Page<'p>>, site: SiteRef) -> usize {
-        let pool = &*self.pool;
-        if pool.is_immediate || self.check_open(OPERATION).is_err() {
+/// A tenant's own prefetches.
+#[derive(Clone, Copy)]
+pub(crate) struct TenantPrefetch<'g> {
+    pub tenant: &'g Tenant,
+}
+
+impl<'g> TenantPrefetch<'g> {
+    /// Of this tenant.
+    #[inline(always)]
+    pub fn of(tenant: &'g Tenant) -> Self {
+        Self { tenant }
+    }
+
+    pub(crate) fn prefetch_all<'p>(self, pages: impl IntoIterator<Item = Page<'p>>, site: SiteRef) -> usize {
+        let pool = &*self.tenant.pool;
+        if pool.is_immediate || self.tenant.check_open(OPERATION).is_err() {
             return 0;
         }
         let context = {
             let mut policy = pool.policy.lock();
             pool.drain_own_log_into(&mut policy);
-            policy.context_of(self.tenant_id(), site)
+            policy.context_of(self.tenant.tenant_id(), site)
         };
-        let account = Account { tenant: self.tenant_id(), context };
+        let account = Account { tenant: self.tenant.tenant_id(), context };
         let mut pages = pages.into_iter().take(LOOK_MAX).peekable();
         let mut begun = 0;
         while let Some(file) = pages.peek().map(|page| page.file()) {
-            if self.check_file(file, OPERATION).is_err() {
+            if self.tenant.check_file(file, OPERATION).is_err() {
                 pages.next();
                 continue;
             }
             let same = |page: &Page<'p>| std::ptr::eq(page.file(), file);
             let numbers = std::iter::from_fn(|| pages.next_if(same)).map(Page::number);
-            let outcome = pool.bring_ahead(account, &file.shared, numbers);
+            let outcome = Prefetch::of(pool).bring_ahead(account, &file.shared, numbers);
             begun += outcome.pages;
             if outcome.refused.is_some() {
                 break;
@@ -87,10 +101,22 @@ pub(crate) struct Begun {
 /// A page that is to be brought in.
 type Load = (u64, Loading<OwnedWord>);
 
-impl PoolShared {
+/// Brings pages in before anybody asks for them.
+#[derive(Clone, Copy)]
+pub(crate) struct Prefetch<'p> {
+    pub pool: &'p PoolShared,
+}
+
+impl<'p> Prefetch<'p> {
+    /// Of this pool.
+    #[inline(always)]
+    pub fn of(pool: &'p PoolShared) -> Self {
+        Self { pool }
+    }
+
     /// Begins to read those of the pages that are absent, as far as limit and clean frames go. Never waits.
     pub(crate) fn bring_ahead(
-        &self,
+        self,
         account: Account,
         file: &Arc<FileShared>,
         numbers: impl Iterator<Item = u64>,
@@ -116,7 +142,7 @@ impl PoolShared {
     /// Wins the right to load the first absent ones of the pages. Fails with the first of them where an operation on the file that is not
     /// decided yet holds them off.
     fn claim_absent(
-        &self,
+        self,
         file: &Arc<FileShared>,
         numbers: &mut Peekable<impl Iterator<Item = u64>>,
     ) -> Result<Vec<Load>, u64> {
@@ -128,7 +154,7 @@ impl PoolShared {
             if number >= pages {
                 continue;
             }
-            let Ok(word) = file.table.get_or_allocate(number, &self.page_table_budget) else { break };
+            let Ok(word) = file.table.get_or_allocate(number, &self.pool.page_table_budget) else { break };
             if word.state().is_absent()
                 && let Ok(loading) = Loading::try_new_detached(OwnedWord::new(Arc::clone(file), number))
             {
@@ -145,19 +171,21 @@ impl PoolShared {
     }
 
     /// Finds frames for pages and hands the transfers to the backend.
-    fn load_ahead(&self, account: Account, file: &Arc<FileShared>, loads: Vec<Load>) -> Begun {
+    fn load_ahead(self, account: Account, file: &Arc<FileShared>, loads: Vec<Load>) -> Begun {
         let Ok(io) = file.io(OPERATION) else { return Begun::default() };
         let numbers = loads.iter().map(|(number, _)| *number);
         let admitted = self.admit_ahead(account, file, numbers);
         let mut arrivals: Vec<Arrival> = Vec::new();
         let mut begun = Begun { pages: 0, refused: loads.get(admitted.len()).map(|(number, _)| *number) };
         for (admitted, (number, loading)) in admitted.into_iter().zip(loads) {
-            let Ok(Some(lease)) = self.empty(admitted, account.tenant, None) else { continue };
+            let Ok(Some(lease)) = Miss::of(self.pool).empty(admitted, account.tenant, None) else { continue };
             begun.pages += 1;
             match arrivals.last_mut() {
-                Some(run) if run.is_continued_by(number, self.page_bytes) => run.pages.push((loading, lease)),
+                Some(run) if run.is_continued_by(number, self.pool.page_bytes) => {
+                    run.pages.push((loading, lease))
+                }
                 _ => arrivals.push(Arrival {
-                    pool: self.me.clone(),
+                    pool: self.pool.me.clone(),
                     file: Arc::clone(file),
                     first: number,
                     tenant: account.tenant,
@@ -165,65 +193,71 @@ impl PoolShared {
                 }),
             }
         }
-        self.counters.prefetch_issued.fetch_add(begun.pages as u64, Ordering::Relaxed);
-        let request = |arrival: Arrival| arrival.into_request(self, &io);
-        self.runs_ahead.fetch_add(arrivals.len(), Ordering::SeqCst);
+        self.pool.counters.prefetch_issued.fetch_add(begun.pages as u64, Ordering::Relaxed);
+        let request = |arrival: Arrival| arrival.into_request(self.pool, &io);
+        self.pool.runs_ahead.fetch_add(arrivals.len(), Ordering::SeqCst);
         let mut requests: Vec<Request> = arrivals.into_iter().map(request).collect();
-        self.backend.submit(&mut requests);
+        self.pool.backend.submit(&mut requests);
         begun
     }
 
     /// Asks for frames; the answers are for the first pages.
     fn admit_ahead(
-        &self,
+        self,
         account: Account,
         file: &FileShared,
         numbers: impl ExactSizeIterator<Item = u64> + Clone,
     ) -> Vec<Admitted> {
         let pages = numbers.map(|number| PageId::in_file(file.id, number));
-        let rules =
-            ClaimRules { frames: &self.frames, reserve: &self.reserve, durable_lsn: 0, dirty: Dirty::Left };
-        let mut policy = self.policy.lock();
+        let rules = ClaimRules {
+            frames: &self.pool.frames,
+            reserve: &self.pool.reserve,
+            durable_lsn: 0,
+            dirty: Dirty::Left,
+        };
+        let mut policy = self.pool.policy.lock();
         let room = policy.room_ahead(account.tenant).min(pages.len());
-        policy.touch_upcoming(room, &self.frames);
+        policy.touch_upcoming(room, &self.pool.frames);
         let admit = |page| policy.admit_ahead(page, account, &rules);
         let mut admitted: Vec<Admitted> = pages.clone().take(room).map_while(admit).collect();
         policy.line_up(&mut admitted);
         policy.note_ahead(account.tenant, pages, &admitted);
         drop(policy);
         if admitted.len() < room {
-            self.counters.prefetch_scarce.fetch_add(1, Ordering::Relaxed);
-            self.write_back.kick();
+            self.pool.counters.prefetch_scarce.fetch_add(1, Ordering::Relaxed);
+            self.pool.write_back.kick();
         }
         admitted
     }
 }
 
-impl PoolShared {
+impl<'p> Prefetch<'p> {
     /// Notes, under the policy lock, whether there is something to read ahead.
-    pub(crate) fn note_plans(&self, policy: &PolicyState) {
+    pub(crate) fn note_plans(self, policy: &PolicyState) {
         if !policy.plans.is_empty() {
-            self.plans_waiting.store(true, Ordering::SeqCst);
+            self.pool.plans_waiting.store(true, Ordering::SeqCst);
         }
     }
 
     /// Begins to read what streams promise. Without the policy lock; whoever comes first does it for all. While enough is in
     /// flight it is left to the next completion, which comes before the reader runs dry: so a scan shares the work with the
     /// backend's thread.
-    pub(crate) fn carry_out_plans(&self) {
+    pub(crate) fn carry_out_plans(self) {
         // Sequentially consistent, with `Arrival::complete`: whoever counts a transfer in flight has its plans seen by its completion.
-        if self.plans_waiting.load(Ordering::SeqCst) && self.runs_ahead.load(Ordering::SeqCst) < RUNS_ENOUGH {
+        if self.pool.plans_waiting.load(Ordering::SeqCst)
+            && self.pool.runs_ahead.load(Ordering::SeqCst) < RUNS_ENOUGH
+        {
             self.carry_out_plans_now();
         }
     }
 
-    fn carry_out_plans_now(&self) {
-        if !self.plans_waiting.load(Ordering::SeqCst) {
+    fn carry_out_plans_now(self) {
+        if !self.pool.plans_waiting.load(Ordering::SeqCst) {
             return;
         }
         let plans: Vec<(Plan, Option<Arc<FileShared>>)> = {
-            let mut policy = self.policy.lock();
-            self.plans_waiting.store(false, Ordering::SeqCst);
+            let mut policy = self.pool.policy.lock();
+            self.pool.plans_waiting.store(false, Ordering::SeqCst);
             let plans = std::mem::take(&mut policy.plans);
             plans.into_iter().map(|plan| (plan, policy.file(plan.key.file).cloned())).collect()
         };
@@ -232,7 +266,7 @@ impl PoolShared {
             let account = Account { tenant: plan.key.tenant, context: plan.key.context };
             let begun = self.bring_ahead(account, &file, plan.pages.numbers());
             if let Some(refused) = begun.refused {
-                self.policy.lock().plan_fell_short(&plan, refused);
+                self.pool.policy.lock().plan_fell_short(&plan, refused);
             }
         }
     }
@@ -270,12 +304,14 @@ impl Arrival {
             Ok(()) => {
                 pool.count_reads(self.pages.len() as u64);
                 let numbered = (self.first..).zip(&mut self.pages);
-                numbered.map(|(number, (_, lease))| pool.verify(&self.file, number, lease).is_ok()).collect()
+                numbered
+                    .map(|(number, (_, lease))| PageRead::of(&pool).verify(&self.file, number, lease).is_ok())
+                    .collect()
             }
         };
         self.land(&pool, &verified);
         pool.runs_ahead.fetch_sub(1, Ordering::SeqCst);
-        pool.carry_out_plans_now();
+        Prefetch::of(&pool).carry_out_plans_now();
         drop_pool_elsewhere(pool);
     }
 

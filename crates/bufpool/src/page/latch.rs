@@ -12,15 +12,11 @@
 use crate::sync::deadline_after;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::ptr::NonNull;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bufpool_policies::FrameId;
 
-use crate::handle::file::Page;
-use crate::hits::fast_path::HotPages;
-use crate::hits::filter::Marked;
 use crate::memory::arena::Arena;
 use crate::memory::lease::FrameLease;
 use crate::page::word::{PageWord, State, Wake, Want};
@@ -168,20 +164,12 @@ pub(crate) struct SharedLatch<'g> {
 }
 
 impl<'g> SharedLatch<'g> {
-    /// A latch without waiting on `page`, which is of the file that `pages` are of, where the page is, and the bytes there, which are about to be read.
+    /// A latch without waiting, and what `near` makes of the frame that the word names while the latch is being taken.
     #[inline(always)]
-    pub fn try_page(pages: HotPages<'g>, page: Page<'g>) -> Option<(Self, Marked<'g>, NonNull<[u8]>)> {
-        let word = pages.word_or_far(page)?;
-        let (frame, bytes) = word
-            .try_shared_near(|frame| {
-                // SAFETY: words are published with leases of the pool's arena, the one that the table has the map of.
-                (frame, unsafe { pages.frames().frame_soon(frame) })
-            })
-            .ok()?;
+    pub fn try_near<R>(word: &'g PageWord, near: impl Fn(FrameId) -> R) -> Option<(Self, R)> {
+        let result = word.try_shared_near(near).ok()?;
         held::add(word);
-        // SAFETY: the word named it.
-        let marked = unsafe { pages.marked(frame) };
-        Some((Self { word }, marked, bytes))
+        Some((Self { word }, result))
     }
 
     /// The page's frame.

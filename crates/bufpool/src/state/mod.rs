@@ -1,6 +1,8 @@
 //! What all handles of a pool share, and how threads and futures wait for it.
 
 pub(crate) mod counters;
+pub(crate) mod departures;
+pub(crate) mod dirty;
 pub(crate) mod shared;
 pub(crate) mod timer;
 pub(crate) mod waiting;

@@ -1,5 +1,12 @@
 //! What all handles of a pool share: data, with what can be asked of it alone. The work is done in the rooms above.
 
+use crate::hits::log::existing_ring;
+use crate::hits::log::give_up_ring;
+use crate::page::latch::Patience;
+use crate::policy::lock::ClaimRules;
+use crate::policy::lock::Dirty;
+use crate::state::waiting::Limit;
+use crate::thread::ring::POOL;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -22,9 +29,9 @@ use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
 use crate::policy::lock::PolicyState;
 use crate::state::counters::Counters;
+use crate::state::departures::WriteBack;
 use crate::state::timer::Timer;
 use crate::thread::ring::Ring;
-use crate::write::writer::WriteBack;
 
 /// Frames that belong to nobody's floor, whatever the options say.
 pub(crate) const FRAMES_SPARE: u32 = 8;
@@ -69,6 +76,8 @@ pub(crate) struct PoolShared {
     pub closed: AtomicBool,
     /// Held by who closes the pool.
     pub closing: Mutex<()>,
+    /// Writes what is dirty when the pool goes without having been closed.
+    pub write_rest: fn(&PoolShared),
     /// How many [`PoolHandle`]s there are.
     pub handles: AtomicUsize,
 
@@ -132,6 +141,52 @@ impl PoolShared {
         Ok(())
     }
 
+    /// Applies the calling thread's hits, for a caller that holds the policy lock.
+    pub(crate) fn drain_own_log_into(&self, policy: &mut PolicyState) {
+        // A thread without a ring has no hits to drain, and the lock order forbids registering one here.
+        if let Some(ring) = existing_ring(self.hot.serial) {
+            policy.apply(ring);
+        }
+    }
+
+    /// Applies all threads' hits, and forgets the logs of threads that have ended.
+    pub(crate) fn drain_logs(&self, policy: &mut PolicyState) {
+        self.logs.lock().retain(|ring| {
+            // Before it is drained: nothing is added afterwards.
+            let abandoned = ring.is_abandoned();
+            policy.apply(ring);
+            if abandoned {
+                give_up_ring(ring, crate::thread::ring::POOL);
+            }
+            !abandoned
+        });
+    }
+
+    pub(crate) fn patience(&self, limit: Limit) -> Patience {
+        match limit {
+            Limit::Default => Patience::Limit(self.latch_wait),
+            Limit::Now => Patience::None,
+            Limit::Within(limit) => Patience::Limit(limit),
+        }
+    }
+
+    /// A frame may have become free that a waiting miss could take.
+    pub(crate) fn frame_may_be_free(&self) {
+        if self.frame_waiters.load(Ordering::Relaxed) > 0 && self.owner.is_here() {
+            self.frame_freed.notify_all();
+        }
+    }
+
+    /// Asks the engine's log, so not under the policy lock.
+    pub(crate) fn claim_rules(&self) -> ClaimRules<'_> {
+        ClaimRules {
+            frames: &self.frames,
+            reserve: &self.reserve,
+            durable_lsn: self.log.durable(),
+            dirty: Dirty::Written,
+        }
+    }
+
     /// Whether a floor of `before` may become `floor_frames`.
     pub(crate) fn check_floors(
         &self,
@@ -172,6 +227,20 @@ impl PoolShared {
     pub(crate) fn count_waited(&self, waited: bool) {
         if waited {
             self.counters.waited.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for PoolShared {
+    /// See [`Pool`](crate::Pool).
+    fn drop(&mut self) {
+        self.write_back.stop();
+        if !self.closed.load(Ordering::Acquire) && !std::thread::panicking() {
+            (self.write_rest)(self);
+        }
+        self.backend.drain();
+        for ring in self.logs.get_mut().drain(..) {
+            give_up_ring(ring, POOL);
         }
     }
 }

@@ -20,26 +20,39 @@ use bufpool_policies::TenantId;
 
 use crate::memory::lease::FrameLease;
 use crate::policy::lock::PolicyState;
+use crate::state::departures::Departure;
 use crate::state::shared::PoolShared;
-use crate::write::writer::Departure;
 
-impl PoolShared {
+/// Lends frames of the pool to the reserve, and gives them back.
+#[derive(Clone, Copy)]
+pub(crate) struct Borrowing<'p> {
+    pub pool: &'p PoolShared,
+}
+
+impl<'p> Borrowing<'p> {
+    /// Of this pool.
+    #[inline(always)]
+    pub fn of(pool: &'p PoolShared) -> Self {
+        Self { pool }
+    }
+
     /// Lets up to `most` pages leave ahead of their time, and writes the dirty ones in the background.
     #[cold]
-    pub(crate) fn borrow_frames(&self, tenant: TenantId, most: usize) {
-        if self.reserve.may_borrow() == 0 || self.frame_waiters.load(Ordering::Relaxed) > 0 {
+    pub(crate) fn borrow_frames(self, tenant: TenantId, most: usize) {
+        if self.pool.reserve.may_borrow() == 0 || self.pool.frame_waiters.load(Ordering::Relaxed) > 0 {
             return;
         }
-        let rules = self.claim_rules();
+        let rules = self.pool.claim_rules();
         let mut victims = Vec::new();
         {
-            let mut policy = self.policy.lock();
-            let unpromised = self.unpromised_frames(&policy).saturating_sub(self.reserve.borrowed() as u64);
-            let most = most.min(self.reserve.may_borrow()).min(unpromised as usize);
+            let mut policy = self.pool.policy.lock();
+            let unpromised =
+                self.unpromised_frames(&policy).saturating_sub(self.pool.reserve.borrowed() as u64);
+            let most = most.min(self.pool.reserve.may_borrow()).min(unpromised as usize);
             victims.extend((0..most).map_while(|_| policy.evict_next(tenant, &rules)));
-            self.reserve.borrow(victims.len());
+            self.pool.reserve.borrow(victims.len());
             // Whoever counts under the policy lock finds them borrowed and on their way.
-            self.write_back.leave(victims.len());
+            self.pool.write_back.leave(victims.len());
         }
         if victims.is_empty() {
             return;
@@ -47,7 +60,7 @@ impl PoolShared {
         let mut departures = Vec::with_capacity(victims.len());
         let mut free = Vec::new();
         for latch in victims {
-            let frame = self.frames.get(latch.frame());
+            let frame = self.pool.frames.get(latch.frame());
             let is_dirty = frame.is_dirty();
             if !is_dirty {
                 frame.vacate(latch.word().file().optimistic);
@@ -60,25 +73,25 @@ impl PoolShared {
                 free.push(lease);
             }
         }
-        self.write_back.enqueue_leaving(departures);
+        self.pool.write_back.enqueue_leaving(departures);
         let clean = free.len();
         self.give_back_to_reserve(free);
-        self.write_back.left(clean);
+        self.pool.write_back.left(clean);
     }
 
     /// Frames that hold nothing any more, or copies that are not needed any more. Not under the policy lock.
-    pub(crate) fn give_back_to_reserve(&self, leases: impl IntoIterator<Item = FrameLease>) {
-        self.reserve.give_back(leases);
-        if self.reserve.has_surplus() {
-            self.repay_frames(self.reserve.frames());
+    pub(crate) fn give_back_to_reserve(self, leases: impl IntoIterator<Item = FrameLease>) {
+        self.pool.reserve.give_back(leases);
+        if self.pool.reserve.has_surplus() {
+            self.repay_frames(self.pool.reserve.frames());
         }
     }
 
     /// Gives free borrowed frames back to the pool, as long as the reserve keeps `kept` that are free. True if there were any.
     #[cold]
-    pub(crate) fn repay_frames(&self, kept: usize) -> bool {
-        let mut policy = self.policy.lock();
-        let repaid = self.reserve.repay(kept);
+    pub(crate) fn repay_frames(self, kept: usize) -> bool {
+        let mut policy = self.pool.policy.lock();
+        let repaid = self.pool.reserve.repay(kept);
         let any = !repaid.is_empty();
         for lease in repaid {
             policy.directory.release(lease.frame());
@@ -86,13 +99,13 @@ impl PoolShared {
         }
         drop(policy);
         if any {
-            self.frame_may_be_free();
+            self.pool.frame_may_be_free();
         }
         any
     }
 
     /// Frames that neither a floor nor a thread has a right to.
-    fn unpromised_frames(&self, policy: &PolicyState) -> u64 {
-        self.floors_limit().saturating_sub(policy.floors_frames())
+    fn unpromised_frames(self, policy: &PolicyState) -> u64 {
+        self.pool.floors_limit().saturating_sub(policy.floors_frames())
     }
 }

@@ -18,16 +18,31 @@ use crate::io::run::run_pages;
 use crate::page::latch::{Departing, Patience, Refusal};
 use crate::state::shared::PoolShared;
 use crate::state::waiting::Limit;
+use crate::write::borrowed::Borrowing;
+use crate::write::drain::Drain;
 use crate::write::drain::Drained;
 use crate::write::flush::{DirtyPage, Flush};
+use crate::write::page_out::PageOut;
 use crate::write::page_out::{Taken, Via};
 
 /// Frames given back under one hold of the policy lock.
 const DROP_BATCH: usize = 1024;
 
-impl PoolShared {
+/// Writes what is dirty, and makes it durable.
+#[derive(Clone, Copy)]
+pub(crate) struct Checkpoint<'p> {
+    pub pool: &'p PoolShared,
+}
+
+impl<'p> Checkpoint<'p> {
+    /// Of this pool.
+    #[inline(always)]
+    pub fn of(pool: &'p PoolShared) -> Self {
+        Self { pool }
+    }
+
     /// Makes durable what is dirty now, in all files. Goes on after a failure, and returns the first.
-    pub(crate) fn checkpoint(&self) -> Result<()> {
+    pub(crate) fn checkpoint(self) -> Result<()> {
         let files = self.open_files();
         let mut outcome = self.write_dirty(&self.dirty_pages(None), "checkpoint");
         for file in files {
@@ -41,13 +56,13 @@ impl PoolShared {
         outcome
     }
 
-    pub(crate) fn flush_file(&self, file: &Arc<FileShared>) -> Result<()> {
+    pub(crate) fn flush_file(self, file: &Arc<FileShared>) -> Result<()> {
         const OPERATION: &str = "flush file";
         let written = self.write_dirty(&self.dirty_pages(Some(file.id)), OPERATION);
         written.and(self.sync_file(file, OPERATION))
     }
 
-    pub(crate) fn flush_page(&self, file: &Arc<FileShared>, number: u64) -> Result<()> {
+    pub(crate) fn flush_page(self, file: &Arc<FileShared>, number: u64) -> Result<()> {
         const OPERATION: &str = "flush page";
         self.write_dirty(&[(Arc::clone(file), number)], OPERATION)?;
         self.sync_file(file, OPERATION)
@@ -55,26 +70,26 @@ impl PoolShared {
 
     /// Pages that are dirty now, of one file or of all, by file and number. None is overlooked: a dirty page stays in its frame until it
     /// is written, departing or not.
-    fn dirty_pages(&self, only: Option<FileId>) -> Vec<DirtyPage> {
-        let dirty = self.frames.iter().filter(|(_, frame)| frame.is_dirty());
+    fn dirty_pages(self, only: Option<FileId>) -> Vec<DirtyPage> {
+        let dirty = self.pool.frames.iter().filter(|(_, frame)| frame.is_dirty());
         let mut pages: Vec<PageId> = dirty.filter_map(|(_, frame)| frame.page()).collect();
         pages.retain(|page| only.is_none_or(|file| page.file() == file));
         pages.sort_unstable();
         pages.dedup();
-        let policy = self.policy.lock();
+        let policy = self.pool.policy.lock();
         let with_file = |page: PageId| Some((Arc::clone(policy.file(page.file())?), page.number()));
         pages.into_iter().filter_map(with_file).collect()
     }
 
     /// Writes pages sorted by file and number. Goes on after a failure, and returns the first.
-    fn write_dirty(&self, pages: &[DirtyPage], operation: &'static str) -> Result<()> {
+    fn write_dirty(self, pages: &[DirtyPage], operation: &'static str) -> Result<()> {
         // Departing pages too wait for the log, and we may wait for them.
         let greatest =
-            self.frames.iter().filter(|(_, frame)| frame.is_dirty()).map(|(_, frame)| frame.page_lsn());
-        let mut outcome = self.advance_log(greatest.max().unwrap_or(0), operation);
+            self.pool.frames.iter().filter(|(_, frame)| frame.is_dirty()).map(|(_, frame)| frame.page_lsn());
+        let mut outcome = self.pool.advance_log(greatest.max().unwrap_or(0), operation);
         let mut rest: Vec<&DirtyPage> = pages.iter().collect();
-        if rest.len() > 1 && self.reserve.frames() > 0 {
-            let (written, later) = Flush::new(self, operation).write(pages);
+        if rest.len() > 1 && self.pool.reserve.frames() > 0 {
+            let (written, later) = Flush::new(self.pool, operation).write(pages);
             (outcome, rest) = (outcome.and(written), later);
         }
         if rest.len() > 1 {
@@ -84,7 +99,7 @@ impl PoolShared {
         for (file, number) in rest {
             // A page that waits for a log which cannot be advanced is not worth waiting for.
             let log_fails = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Log);
-            let patience = if log_fails { Patience::None } else { self.patience(Limit::Default) };
+            let patience = if log_fails { Patience::None } else { self.pool.patience(Limit::Default) };
             outcome = outcome.and(self.write_waiting(file, *number, patience, operation));
         }
         outcome
@@ -92,32 +107,32 @@ impl PoolShared {
 
     /// As [`Flush::write`], for pages that there is no frame to copy to: as many as are a transfer at a time, which are latched meanwhile.
     fn write_in_place<'a>(
-        &self,
+        self,
         pages: &[&'a DirtyPage],
         operation: &'static str,
     ) -> (Result<()>, Vec<&'a DirtyPage>) {
         let (mut outcome, mut later) = (Ok(()), Vec::new());
-        for chunk in pages.chunks(run_pages(self.page_bytes)) {
+        for chunk in pages.chunks(run_pages(self.pool.page_bytes)) {
             let mut batch = Vec::with_capacity(chunk.len());
             for page @ (file, number) in chunk.iter().copied() {
                 if file.is_poisoned() {
                     outcome = outcome.and_then(|()| Err(file.poisoned_error(operation).at_page(*number)));
                     continue;
                 }
-                match self.take_for_write(file, *number, Patience::None, Via::Place) {
+                match PageOut::of(self.pool).take_for_write(file, *number, Patience::None, Via::Place) {
                     Taken::Outgoing(page) => batch.push(page),
                     Taken::Clean => {}
                     Taken::InFlight | Taken::NoRoom | Taken::Refused(_) => later.push(page),
                 }
             }
-            outcome = outcome.and(self.write_outgoing(batch, operation).1);
+            outcome = outcome.and(PageOut::of(self.pool).write_outgoing(batch, operation).1);
         }
         (outcome, later)
     }
 
     /// Writes one page, waiting for its latch and for a write in flight. Holds nothing else meanwhile.
     fn write_waiting(
-        &self,
+        self,
         file: &Arc<FileShared>,
         number: u64,
         patience: Patience,
@@ -125,14 +140,16 @@ impl PoolShared {
     ) -> Result<()> {
         let mut via = Via::Copy;
         while !file.is_poisoned() {
-            match self.take_for_write(file, number, patience, via) {
+            match PageOut::of(self.pool).take_for_write(file, number, patience, via) {
                 Taken::Clean => return Ok(()),
-                Taken::Outgoing(page) => return self.write_outgoing(vec![page], operation).1,
+                Taken::Outgoing(page) => {
+                    return PageOut::of(self.pool).write_outgoing(vec![page], operation).1;
+                }
                 Taken::NoRoom => via = Via::Place,
                 Taken::InFlight => {
                     let frame = file.table.get(number).and_then(|word| word.state().resident_frame());
                     if let Some(frame) = frame {
-                        self.write_ends.wait(self.frames.get(frame));
+                        self.pool.write_ends.wait(self.pool.frames.get(frame));
                     }
                 }
                 Taken::Refused(refusal) => return Err(self.refused(file, number, refusal, operation)),
@@ -142,28 +159,28 @@ impl PoolShared {
     }
 
     /// Makes durable what was written to the file.
-    pub(crate) fn sync_file(&self, file: &Arc<FileShared>, operation: &'static str) -> Result<()> {
+    pub(crate) fn sync_file(self, file: &Arc<FileShared>, operation: &'static str) -> Result<()> {
         file.sync_with(operation, || {
             let io = file.io(operation)?;
-            self.backend.run(&io, Action::Sync { all_metadata: false }).map_err(|error| {
-                self.counters.write_failures.fetch_add(1, Ordering::Relaxed);
+            self.pool.backend.run(&io, Action::Sync { all_metadata: false }).map_err(|error| {
+                self.pool.counters.write_failures.fetch_add(1, Ordering::Relaxed);
                 file.poison(file.io_error(operation, error))
             })
         })
     }
 
     /// Drops seized pages unwritten. Returns how many of them were dirty.
-    pub(crate) fn drop_pages(&self, seized: Vec<Seized>) -> u64 {
+    pub(crate) fn drop_pages(self, seized: Vec<Seized>) -> u64 {
         let mut dirty = 0;
         let mut seized = seized.into_iter().peekable();
         while seized.peek().is_some() {
             let mut departing = Vec::with_capacity(DROP_BATCH);
             let mut unlisted = Vec::new();
-            let mut policy = self.policy.lock();
+            let mut policy = self.pool.policy.lock();
             for Seized { number, latch } in seized.by_ref().take(DROP_BATCH) {
                 let page = PageId::in_file(latch.word().file().id, number);
                 let frame = latch.frame();
-                let entry = self.frames.get(frame);
+                let entry = self.pool.frames.get(frame);
                 dirty += u64::from(entry.mark_dropped());
                 entry.vacate(latch.word().file().optimistic);
                 let (word, lease) = latch.depart();
@@ -177,49 +194,49 @@ impl PoolShared {
                 departing.push(word);
             }
             drop(policy);
-            self.give_back_to_reserve(unlisted);
+            Borrowing::of(self.pool).give_back_to_reserve(unlisted);
             // After the directory has let go of them: whoever finds them absent may bring them in again.
             departing.into_iter().for_each(Departing::finish);
         }
-        self.counters.dirty_frames.fetch_sub(dirty, Ordering::Relaxed);
-        self.frame_may_be_free();
+        self.pool.counters.dirty_frames.fetch_sub(dirty, Ordering::Relaxed);
+        self.pool.frame_may_be_free();
         dirty
     }
 
     /// Ends the identity of absent pages.
-    pub(crate) fn forget(&self, file: FileId, pages: Range<u64>) {
+    pub(crate) fn forget(self, file: FileId, pages: Range<u64>) {
         if !pages.is_empty() {
             let range = PageId::in_file(file, pages.start)..=PageId::in_file(file, pages.end - 1);
-            self.policy.lock().directory.forget(&range);
+            self.pool.policy.lock().directory.forget(&range);
         }
     }
 
     /// Closes a file for good: `last_step` runs while it is drained, then its pages are dropped. If something fails the file is as before.
     pub(crate) fn shut(
-        &self,
+        self,
         file: &Arc<FileShared>,
         operation: &'static str,
         last_step: impl FnOnce(&[Seized]) -> Result<()>,
     ) -> Result<()> {
-        let drained = self.drain(file, 0, operation)?;
+        let drained = Drain::of(self.pool).drain(file, 0, operation)?;
         last_step(&drained.seized)?;
         self.take_leave_of(drained);
         Ok(())
     }
 
     /// The last of closing a file, which is decided.
-    fn take_leave_of(&self, drained: Drained<'_>) {
+    fn take_leave_of(self, drained: Drained<'_>) {
         let file = drained.file;
         file.gate.set_closed();
         self.drop_pages(drained.seized);
         self.forget(file.id, 0..1 << PageId::NUMBER_BITS);
         // In this order: once the descriptor is closed, a new file may have this one's inode.
-        self.policy.lock().files[file.id.index()] = None;
-        file.release_io(self.latch_wait);
-        file.table.release(&self.page_table_budget);
+        self.pool.policy.lock().files[file.id.index()] = None;
+        file.release_io(self.pool.latch_wait);
+        file.table.release(&self.pool.page_table_budget);
     }
 
-    pub(crate) fn close_file(&self, file: &Arc<FileShared>) -> Result<()> {
+    pub(crate) fn close_file(self, file: &Arc<FileShared>) -> Result<()> {
         const OPERATION: &str = "close file";
         let flushed = self.flush_file(file);
         if flushed.is_err() && !file.is_poisoned() {
@@ -232,13 +249,13 @@ impl PoolShared {
     }
 
     /// Writes the dirty ones of all pages of the file, and makes it durable. After a flush they are few.
-    fn flush_seized(&self, file: &Arc<FileShared>, seized: &[Seized], operation: &'static str) -> Result<()> {
+    fn flush_seized(self, file: &Arc<FileShared>, seized: &[Seized], operation: &'static str) -> Result<()> {
         for Seized { number, latch } in seized {
-            let entry = self.frames.get(latch.frame());
+            let entry = self.pool.frames.get(latch.frame());
             if entry.is_dirty() {
-                self.advance_log(entry.page_lsn(), operation)?;
-                self.write_page((file, *number, &latch.lease()))?;
-                self.mark_clean(entry, entry.mark());
+                self.pool.advance_log(entry.page_lsn(), operation)?;
+                PageOut::of(self.pool).write_page((file, *number, &latch.lease()))?;
+                self.pool.mark_clean(entry, entry.mark());
             }
         }
         self.sync_file(file, operation)
@@ -247,7 +264,7 @@ impl PoolShared {
     /// Closes all files, and `decided` says the pool closed under the policy lock once nothing can fail any more; or nothing has changed.
     /// Says then whether all that was dirty is on the device. None if a file was opened or closed meanwhile, and nothing has changed either.
     pub(crate) fn close_files(
-        &self,
+        self,
         operation: &'static str,
         decided: impl FnOnce(),
     ) -> Result<Option<Result<()>>> {
@@ -265,14 +282,14 @@ impl PoolShared {
             return Ok(None);
         }
         unflushed?;
-        let drained = match self.drain_all(&files, operation) {
+        let drained = match Drain::of(self.pool).drain_all(&files, operation) {
             Err(error) if error.kind() == ErrorKind::FileClosed => return Ok(None),
             drained => drained?,
         };
         for Drained { file, seized, .. } in drained.iter().filter(|drained| !drained.file.is_poisoned()) {
             self.flush_seized(file, seized, operation)?;
         }
-        let policy = self.policy.lock();
+        let policy = self.pool.policy.lock();
         // None of those that are drained can have been closed.
         if policy.files.iter().flatten().count() != files.len() {
             return Ok(None);
@@ -283,17 +300,17 @@ impl PoolShared {
         Ok(Some(flushed))
     }
 
-    fn open_files(&self) -> Vec<Arc<FileShared>> {
-        self.policy.lock().files.iter().flatten().cloned().collect()
+    fn open_files(self) -> Vec<Arc<FileShared>> {
+        self.pool.policy.lock().files.iter().flatten().cloned().collect()
     }
 
-    pub(crate) fn reopen_file(&self, file: &Arc<FileShared>) -> Result<u64> {
+    pub(crate) fn reopen_file(self, file: &Arc<FileShared>) -> Result<u64> {
         const OPERATION: &str = "reopen file";
         let was_sound = !file.is_poisoned();
         if was_sound {
             self.flush_file(file)?;
         }
-        let drained = self.drain(file, 0, OPERATION)?;
+        let drained = Drain::of(self.pool).drain(file, 0, OPERATION)?;
         // Only a poisoned file has something to lose. Another thread may have reopened it just now, and written to it.
         if was_sound || !file.is_poisoned() {
             self.flush_seized(file, &drained.seized, OPERATION)?;
@@ -317,15 +334,15 @@ impl PoolShared {
     ///
     /// Descriptor and lock are kept. A path may lead to another file by now, and a descriptor that was opened
     /// later would not report what has failed and been told to others meanwhile.
-    fn open_again(&self, file: &FileShared, operation: &'static str) -> Result<u64> {
+    fn open_again(self, file: &FileShared, operation: &'static str) -> Result<u64> {
         let io = file.io(operation)?;
         // What a failed sync has left in the operating system's cache looks like the file, and may never reach it.
         io.drop_cache().map_err(|error| Error::from_io(operation, error).in_file(&file.name))?;
-        self.check_file(&io, &file.name, operation)
+        self.pool.check_file(&io, &file.name, operation)
     }
 
     pub(crate) fn refused(
-        &self,
+        self,
         file: &Arc<FileShared>,
         number: u64,
         refusal: Refusal,
@@ -336,7 +353,7 @@ impl PoolShared {
                 (ErrorKind::SelfDeadlock, "the calling thread holds a latch on this page itself".into())
             }
             Refusal::TimedOut => {
-                let limit = self.latch_wait.as_millis();
+                let limit = self.pool.latch_wait.as_millis();
                 (
                     ErrorKind::LatchTimeout,
                     format!("the page was latched by others for longer than latch_wait_ms = {limit}"),

@@ -26,6 +26,7 @@ use crate::page::latch::{Refusal, acquire_resident_until, wait_until_free};
 use crate::page::word::Want;
 use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;
+use crate::write::checkpoint::Checkpoint;
 
 /// The length of the first try.
 const TRY_FIRST: Duration = Duration::from_millis(4);
@@ -52,10 +53,22 @@ enum Obstacle<'f> {
     Operation(&'f FileShared),
 }
 
-impl PoolShared {
+/// Gets hold of all pages of a file.
+#[derive(Clone, Copy)]
+pub(crate) struct Drain<'p> {
+    pub pool: &'p PoolShared,
+}
+
+impl<'p> Drain<'p> {
+    /// Of this pool.
+    #[inline(always)]
+    pub fn of(pool: &'p PoolShared) -> Self {
+        Self { pool }
+    }
+
     /// Drains a file of its pages from `from` on.
     pub(crate) fn drain<'f>(
-        &self,
+        self,
         file: &'f Arc<FileShared>,
         from: u64,
         operation: &'static str,
@@ -65,7 +78,7 @@ impl PoolShared {
 
     /// Drains files, in the order of their numbers, of all pages.
     pub(crate) fn drain_all<'f>(
-        &self,
+        self,
         files: &'f [Arc<FileShared>],
         operation: &'static str,
     ) -> Result<Vec<Drained<'f>>> {
@@ -75,7 +88,7 @@ impl PoolShared {
 
     /// Takes exclusive latches on all resident pages of a range, none of them pinned or being written. On failure none is held.
     pub(crate) fn seize(
-        &self,
+        self,
         file: &Arc<FileShared>,
         pages: Range<u64>,
         operation: &'static str,
@@ -85,12 +98,12 @@ impl PoolShared {
 
     /// Tries, and rests between tries, until one succeeds or `latch_wait_ms` is over.
     fn in_tries<'f, T>(
-        &self,
+        self,
         operation: &'static str,
         attempt: impl Fn(Instant) -> Result<T, Obstacle<'f>>,
     ) -> Result<T> {
-        let end = deadline_after(self.latch_wait);
-        let longest = self.latch_wait / TRIES_IN_WAIT;
+        let end = deadline_after(self.pool.latch_wait);
+        let longest = self.pool.latch_wait / TRIES_IN_WAIT;
         let mut length = TRY_FIRST.min(longest);
         loop {
             let obstacle = match attempt(end.min(Instant::now() + length)) {
@@ -113,7 +126,7 @@ impl PoolShared {
     }
 
     fn try_drain<'f>(
-        &self,
+        self,
         file: &'f Arc<FileShared>,
         from: u64,
         until: Instant,
@@ -128,7 +141,7 @@ impl PoolShared {
     }
 
     fn try_seize<'f>(
-        &self,
+        self,
         file: &Arc<FileShared>,
         pages: Range<u64>,
         until: Instant,
@@ -144,15 +157,20 @@ impl PoolShared {
                 Ok(None) => continue,
                 Err(Refusal::TimedOut) => return Err(Obstacle::Page(word)),
                 Err(Refusal::Own) => {
-                    return Err(Obstacle::Final(self.refused(file, number, Refusal::Own, operation)));
+                    return Err(Obstacle::Final(Checkpoint::of(self.pool).refused(
+                        file,
+                        number,
+                        Refusal::Own,
+                        operation,
+                    )));
                 }
             };
-            let entry = self.frames.get(latch.frame());
+            let entry = self.pool.frames.get(latch.frame());
             if entry.pins() > 0 {
                 let error = file.error(ErrorKind::PageBusy, operation, "the page is pinned").at_page(number);
                 return Err(Obstacle::Final(error));
             }
-            if !self.write_ends.wait_until(entry, until) {
+            if !self.pool.write_ends.wait_until(entry, until) {
                 return Err(Obstacle::Page(word));
             }
             seized.push(Seized { number, latch });
@@ -161,11 +179,13 @@ impl PoolShared {
     }
 
     /// The error of an operation that has tried long enough.
-    fn obstacle_error(&self, obstacle: Obstacle<'_>, operation: &'static str) -> Error {
+    fn obstacle_error(self, obstacle: Obstacle<'_>, operation: &'static str) -> Error {
         match obstacle {
             Obstacle::Final(error) => error,
-            Obstacle::Page(word) => self.refused(word.file(), word.number(), Refusal::TimedOut, operation),
-            Obstacle::Operation(file) => file.busy_error(operation, self.latch_wait),
+            Obstacle::Page(word) => {
+                Checkpoint::of(self.pool).refused(word.file(), word.number(), Refusal::TimedOut, operation)
+            }
+            Obstacle::Operation(file) => file.busy_error(operation, self.pool.latch_wait),
         }
     }
 }

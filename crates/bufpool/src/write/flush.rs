@@ -19,10 +19,13 @@ use crate::error::{Error, Result};
 use crate::files::shared::FileShared;
 use crate::io::{IoError, Lane};
 use crate::page::latch::Patience;
+use crate::state::departures::BATCH_PAGES;
 use crate::state::shared::PoolShared;
+use crate::write::page_out::PageOut;
 use crate::write::page_out::{Outgoing, Taken, Via};
+use crate::write::window::RunEnd;
 use crate::write::window::{Launch, Run};
-use crate::write::writer::{BATCH_PAGES, RESERVE_WAIT};
+use crate::write::writer::RESERVE_WAIT;
 
 /// A page that is dirty, and its file.
 pub(crate) type DirtyPage = (Arc<FileShared>, u64);
@@ -157,7 +160,7 @@ impl<'p> Flush<'p> {
                 pages.next();
                 continue;
             }
-            match pool.take_for_write(file, *number, Patience::None, Via::Copy) {
+            match PageOut::of(pool).take_for_write(file, *number, Patience::None, Via::Copy) {
                 Taken::NoRoom => has_room = false,
                 Taken::Outgoing(page) if page.page_lsn > durable => self.held.push(page),
                 Taken::Outgoing(page) => launch.push_outgoing(page),
@@ -188,7 +191,7 @@ impl<'p> Flush<'p> {
         let mut launch = Launch::for_flush(pool, self.lane.as_deref_mut(), &self.returns);
         while let Some(page) = self.held.pop() {
             if page.page_lsn > durable {
-                pool.end_write(page);
+                PageOut::of(pool).end_write(page);
             } else {
                 launch.push_outgoing(page);
             }
@@ -207,7 +210,7 @@ impl<'p> Flush<'p> {
                 self.returns.wait();
             }
             for (run, result) in self.returns.take() {
-                let outcome = self.pool.complete_run(run, result);
+                let outcome = RunEnd::of(self.pool).complete_run(run, result);
                 self.note(outcome);
             }
         }
@@ -227,7 +230,7 @@ impl<'p> Flush<'p> {
 impl Drop for Flush<'_> {
     fn drop(&mut self) {
         while let Some(page) = self.held.pop() {
-            self.pool.end_write(page);
+            PageOut::of(self.pool).end_write(page);
         }
         self.wait_until(0);
         self.pool.write_ends.announce();

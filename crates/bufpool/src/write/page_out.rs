@@ -17,13 +17,14 @@ use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::io::{Buffers, IoError};
 use crate::memory::arena::WriteFrom;
-use crate::memory::frame::{Frame, Mark};
+use crate::memory::frame::Mark;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{FrameView, Latch, Patience, Refusal, acquire_resident};
 use crate::page::readers;
 use crate::page::word::Want;
 use crate::state::shared::PoolShared;
 use crate::sys;
+use crate::write::borrowed::Borrowing;
 
 /// What errors of writes call it, whoever writes.
 pub(crate) const OPERATION: &str = "write page";
@@ -79,10 +80,22 @@ pub(crate) enum Via {
 /// One page of a batch: file, number, and bytes that nobody changes meanwhile.
 pub(crate) type PageBytes<'a> = (&'a Arc<FileShared>, u64, &'a FrameLease);
 
-impl PoolShared {
+/// Takes pages to be written, and writes them.
+#[derive(Clone, Copy)]
+pub(crate) struct PageOut<'p> {
+    pub pool: &'p PoolShared,
+}
+
+impl<'p> PageOut<'p> {
+    /// Of this pool.
+    #[inline(always)]
+    pub fn of(pool: &'p PoolShared) -> Self {
+        Self { pool }
+    }
+
     /// Latches a page shared and prepares it for writing.
     pub(crate) fn take_for_write(
-        &self,
+        self,
         file: &Arc<FileShared>,
         number: u64,
         patience: Patience,
@@ -98,7 +111,7 @@ impl PoolShared {
             Err(refusal) => return Taken::Refused(refusal),
         };
         let frame = latch.frame();
-        let entry = self.frames.get(frame);
+        let entry = self.pool.frames.get(frame);
         if !entry.is_dirty() {
             return Taken::Clean;
         }
@@ -113,22 +126,22 @@ impl PoolShared {
             },
         };
         if !entry.begin_write() {
-            self.give_back_to_reserve(copy);
+            Borrowing::of(self.pool).give_back_to_reserve(copy);
             return Taken::InFlight;
         }
         if !entry.is_dirty() {
             // Another write ended between the two looks.
             entry.end_write();
-            self.write_ends.announce();
-            self.give_back_to_reserve(copy);
+            self.pool.write_ends.announce();
+            Borrowing::of(self.pool).give_back_to_reserve(copy);
             return Taken::Clean;
         }
-        let (mark, page_lsn, log_end) = (entry.mark(), entry.page_lsn(), self.log.end());
+        let (mark, page_lsn, log_end) = (entry.mark(), entry.page_lsn(), self.pool.log.end());
         let source = match copy {
             Some(mut copy) => {
-                let (to, from) = (self.arena.bytes_mut(&mut copy), latch.bytes(&self.arena));
+                let (to, from) = (self.pool.arena.bytes_mut(&mut copy), latch.bytes(&self.pool.arena));
                 // Hooks are the next to look at it, otherwise nobody but the device, or the kernel where files are buffered.
-                if self.hooks.is_some() {
+                if self.pool.hooks.is_some() {
                     to.copy_from_slice(from);
                 } else {
                     sys::copy_uncached(to, from);
@@ -143,12 +156,12 @@ impl PoolShared {
     }
 
     /// A frame of the reserve for a copy of a page that stays. None if none can be had without waiting.
-    fn take_copy_frame(&self) -> Option<FrameLease> {
-        let copy = self.reserve.take_spare()?;
-        let frame = self.frames.get(copy.frame());
+    fn take_copy_frame(self) -> Option<FrameLease> {
+        let copy = self.pool.reserve.take_spare()?;
+        let frame = self.pool.frames.get(copy.frame());
         if frame.may_have_readers() {
             if readers::wait_for_all(Duration::ZERO).is_err() {
-                self.give_back_to_reserve([copy]);
+                Borrowing::of(self.pool).give_back_to_reserve([copy]);
                 return None;
             }
             frame.readers_left();
@@ -159,14 +172,14 @@ impl PoolShared {
     /// Writes pages sorted by file and number, and waits. Returns how many were written, and the first failure: what could not
     /// be written stays dirty, because of its file, which is poisoned then, or because of the log.
     pub(crate) fn write_outgoing(
-        &self,
+        self,
         mut batch: Vec<Outgoing>,
         operation: &'static str,
     ) -> (usize, Result<()>) {
         let greatest = batch.iter().map(|page| page.page_lsn).max().unwrap_or(0);
-        let mut outcome = self.advance_log(greatest, operation);
+        let mut outcome = self.pool.advance_log(greatest, operation);
         if outcome.is_err() {
-            let durable = self.log.durable();
+            let durable = self.pool.log.durable();
             let held_up = batch.extract_if(.., |page| page.page_lsn > durable);
             held_up.for_each(|page| self.end_write(page));
         }
@@ -185,50 +198,41 @@ impl PoolShared {
             }
             self.end_write(page);
         }
-        self.write_ends.announce();
-        self.frame_may_be_free();
+        self.pool.write_ends.announce();
+        self.pool.frame_may_be_free();
         (written, outcome)
     }
 
     /// A page that stays in memory is in its file as it was seen.
-    pub(crate) fn note_written(&self, seen: &Seen) {
-        let entry = self.frames.get(seen.frame);
-        if !self.mark_clean(entry, seen.mark) && self.log.is_some() {
+    pub(crate) fn note_written(self, seen: &Seen) {
+        let entry = self.pool.frames.get(seen.frame);
+        if !self.pool.mark_clean(entry, seen.mark) && self.pool.log.is_some() {
             // Changed since it was copied, so after this.
             entry.set_rec_lsn(seen.log_end);
         }
     }
 
     /// Its write is over, or is not made. To be announced.
-    pub(crate) fn end_write(&self, page: Outgoing) {
+    pub(crate) fn end_write(self, page: Outgoing) {
         self.end_write_of(&page.seen);
         if let Source::Copy(copy) = page.source {
-            self.give_back_to_reserve([copy]);
+            Borrowing::of(self.pool).give_back_to_reserve([copy]);
         }
     }
 
     /// As [`end_write`](Self::end_write), for a page whose copy is given back otherwise.
-    pub(crate) fn end_write_of(&self, seen: &Seen) {
-        self.frames.get(seen.frame).end_write();
-    }
-
-    /// The page's contents as of `mark` are in its file. True if that makes it clean.
-    pub(crate) fn mark_clean(&self, entry: &Frame, mark: Mark) -> bool {
-        let clean = entry.mark_written(mark);
-        if clean {
-            self.counters.dirty_frames.fetch_sub(1, Ordering::Relaxed);
-        }
-        clean
+    pub(crate) fn end_write_of(self, seen: &Seen) {
+        self.pool.frames.get(seen.frame).end_write();
     }
 
     /// Writes one page and waits.
-    pub(crate) fn write_page(&self, page: PageBytes<'_>) -> Result<()> {
+    pub(crate) fn write_page(self, page: PageBytes<'_>) -> Result<()> {
         self.write_pages(&[page]).pop().expect("one result a page")
     }
 
     /// Writes pages sorted by file and number, neighbours together, and waits. Says of each whether it is in its file now.
-    pub(crate) fn write_pages(&self, pages: &[PageBytes<'_>]) -> Vec<Result<()>> {
-        if self.hooks.is_none() {
+    pub(crate) fn write_pages(self, pages: &[PageBytes<'_>]) -> Vec<Result<()>> {
+        if self.pool.hooks.is_none() {
             return self.write_unprepared(pages);
         }
         let mut results = Vec::with_capacity(pages.len());
@@ -237,23 +241,23 @@ impl PoolShared {
             let prepared =
                 rest.iter().zip(&buffers).map(|((file, number, _), buffer)| (*file, *number, buffer));
             results.extend(self.write_unprepared(&prepared.collect::<Vec<_>>()));
-            self.hook_buffers.give_back(buffers);
+            self.pool.hook_buffers.give_back(buffers);
         }
         results
     }
 
     /// What hooks make of the first of the pages (at least one; not none) for their files, as many as there are buffers for.
-    pub(crate) fn prepare(&self, pages: &[PageBytes<'_>]) -> Vec<FrameLease> {
-        let mut buffers = self.hook_buffers.take(pages.len());
+    pub(crate) fn prepare(self, pages: &[PageBytes<'_>]) -> Vec<FrameLease> {
+        let mut buffers = self.pool.hook_buffers.take(pages.len());
         for ((file, number, lease), buffer) in pages.iter().zip(&mut buffers) {
-            let bytes = self.arena.bytes_mut(buffer);
-            bytes.copy_from_slice(self.arena.bytes(lease));
-            self.prepare_for_write(file, *number, bytes);
+            let bytes = self.pool.arena.bytes_mut(buffer);
+            bytes.copy_from_slice(self.pool.arena.bytes(lease));
+            PageOut::of(self.pool).prepare_for_write(file, *number, bytes);
         }
         buffers
     }
 
-    fn write_unprepared(&self, pages: &[PageBytes<'_>]) -> Vec<Result<()>> {
+    fn write_unprepared(self, pages: &[PageBytes<'_>]) -> Vec<Result<()>> {
         let ios: Vec<_> = pages.iter().map(|(file, number, _)| file.io_for_write(*number)).collect();
         let mut writes: Vec<WriteFrom<'_>> = Vec::new();
         // The index of the first page of each write.
@@ -288,29 +292,23 @@ impl PoolShared {
             results[failed].fill_with(|| Err(error.duplicate()));
         }
         let written = pages.iter().zip(&results).filter(|(_, result)| result.is_ok());
-        written.for_each(|((file, ..), _)| self.count_written(file, 1));
+        written.for_each(|((file, ..), _)| self.pool.count_written(file, 1));
         results
     }
 
-    /// Pages of the file were written; to be called before they are let go of.
-    pub(crate) fn count_written(&self, file: &FileShared, pages: usize) {
-        file.set_unsynced();
-        self.counters.writes.fetch_add(pages as u64, Ordering::Relaxed);
-    }
-
     /// One write goes the short way, without a group.
-    fn write_all(&self, writes: &[WriteFrom<'_>]) -> Vec<(u64, IoError)> {
+    fn write_all(self, writes: &[WriteFrom<'_>]) -> Vec<(u64, IoError)> {
         match writes {
             [WriteFrom { file, number, frames }] if frames.len() == 1 => {
-                let written = self.arena.write(&*self.backend, file, *number, frames[0]);
+                let written = self.pool.arena.write(&*self.pool.backend, file, *number, frames[0]);
                 written.err().map(|error| (0, error)).into_iter().collect()
             }
-            many => self.arena.write_all(&*self.backend, many),
+            many => self.pool.arena.write_all(&*self.pool.backend, many),
         }
     }
 
-    pub(crate) fn write_failed(&self, file: &FileShared, number: u64, error: IoError) -> Error {
-        self.counters.write_failures.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn write_failed(self, file: &FileShared, number: u64, error: IoError) -> Error {
+        self.pool.counters.write_failures.fetch_add(1, Ordering::Relaxed);
         file.poison(file.io_error(OPERATION, error).at_page(number))
     }
 }

@@ -4,12 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{Error, ErrorKind};
 use crate::files::shared::FileShared;
-use crate::state::shared::PoolShared;
+use crate::write::page_out::PageOut;
 
-impl PoolShared {
+impl<'p> PageOut<'p> {
     /// Lets the hooks prepare contents for writing.
-    pub(crate) fn prepare_for_write(&self, file: &FileShared, number: u64, bytes: &mut [u8]) {
-        let Some(hooks) = &self.hooks else { return };
+    pub(crate) fn prepare_for_write(self, file: &FileShared, number: u64, bytes: &mut [u8]) {
+        let Some(hooks) = &self.pool.hooks else { return };
         let name = file.page_name(number);
         if catch_unwind(AssertUnwindSafe(|| hooks.before_write(name, bytes))).is_err() {
             let error = Error::new(ErrorKind::Corrupt, "write page", "the hook before_write panicked");

@@ -8,6 +8,7 @@
 //! Nobody waits for the background writer's runs: their completions, in the writer or a thread of the backend, see to all that, and a miss
 //! that needs a reserve frame waits for the nearest of them. Runs of a flush come back to it.
 
+use crate::io::run::RUNS_TOGETHER;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
@@ -18,15 +19,14 @@ use crate::io::run::run_pages;
 use crate::io::{IoError, Lane, Request};
 use crate::memory::lease::FrameLease;
 use crate::page::latch::Departing;
+use crate::state::departures::Departure;
 use crate::state::shared::PoolShared;
 use crate::state::shared::drop_pool_elsewhere;
+use crate::write::borrowed::Borrowing;
 use crate::write::flush::Returns;
+use crate::write::page_out::PageOut;
 use crate::write::page_out::{Outgoing, Seen};
-use crate::write::writer::Departure;
-
-/// Runs that are handed to the backend together: of what a thread submits at once the kernel's block layer joins neighbours into one
-/// request of the device, which in many drivers has room for 254 pieces of memory, and of ours for three runs of 64.
-pub(crate) const RUNS_TOGETHER: usize = 3;
+use crate::write::writer::Victims;
 
 /// What becomes of a page when it is in its file.
 pub(crate) enum Fate {
@@ -111,7 +111,7 @@ impl<'p> Launch<'p> {
     pub fn push_outgoing(&mut self, page: Outgoing) {
         let (file, number) = (Arc::clone(&page.file), page.number);
         let (seen, mut copy) = page.into_copy();
-        self.pool.prepare_for_write(&file, number, self.pool.arena.bytes_mut(&mut copy));
+        PageOut::of(self.pool).prepare_for_write(&file, number, self.pool.arena.bytes_mut(&mut copy));
         let run = self.run_at(&file, number);
         run.fates.push(Fate::Stays(seen));
         run.leases.push(copy);
@@ -161,7 +161,7 @@ impl<'p> Launch<'p> {
             // What waits here holds buffers too.
             self.submit();
             let pages = run.leases.iter().zip(run.first..).map(|(lease, number)| (&run.file, number, lease));
-            let prepared = self.pool.prepare(&pages.collect::<Vec<_>>());
+            let prepared = PageOut::of(self.pool).prepare(&pages.collect::<Vec<_>>());
             let later = run.split_off(prepared.len());
             self.launch(run, Some(prepared));
             run = later;
@@ -174,7 +174,7 @@ impl<'p> Launch<'p> {
             Ok(io) => io,
             Err(error) => {
                 prepared.into_iter().for_each(|buffers| self.pool.hook_buffers.give_back(buffers));
-                self.pool.end_run(run, false);
+                RunEnd::of(self.pool).end_run(run, false);
                 if let Owner::Flush(returns) = &self.owner {
                     returns.refuse(error);
                 }
@@ -228,7 +228,7 @@ impl Owner {
                 let Some(pool) = pool.upgrade() else { return };
                 let count = run.fates.len();
                 // The file remembers a failure.
-                let _ = pool.complete_run(run, result);
+                let _ = RunEnd::of(&pool).complete_run(run, result);
                 pool.write_back.end(count);
                 drop_pool_elsewhere(pool);
             }
@@ -237,22 +237,34 @@ impl Owner {
     }
 }
 
-impl PoolShared {
+/// Sees to runs that are over.
+#[derive(Clone, Copy)]
+pub(crate) struct RunEnd<'p> {
+    pub pool: &'p PoolShared,
+}
+
+impl<'p> RunEnd<'p> {
+    /// Of this pool.
+    #[inline(always)]
+    pub fn of(pool: &'p PoolShared) -> Self {
+        Self { pool }
+    }
+
     /// The transfer is over: its pages are clean, or their file is poisoned.
-    pub(crate) fn complete_run(&self, run: Run, result: std::result::Result<(), IoError>) -> Result<()> {
+    pub(crate) fn complete_run(self, run: Run, result: std::result::Result<(), IoError>) -> Result<()> {
         let outcome = match result {
             Ok(()) => {
-                self.count_written(&run.file, run.fates.len());
+                self.pool.count_written(&run.file, run.fates.len());
                 Ok(())
             }
-            Err(error) => Err(self.write_failed(&run.file, run.first, error)),
+            Err(error) => Err(PageOut::of(self.pool).write_failed(&run.file, run.first, error)),
         };
         self.end_run(run, outcome.is_ok());
         outcome
     }
 
     /// The pages are in their file, or stay dirty.
-    fn end_run(&self, run: Run, is_written: bool) {
+    fn end_run(self, run: Run, is_written: bool) {
         let mut free = Vec::with_capacity(run.leases.len());
         let mut departed = Vec::with_capacity(run.leases.len());
         let mut left = 0;
@@ -260,13 +272,13 @@ impl PoolShared {
             match fate {
                 Fate::Stays(seen) => {
                     if is_written {
-                        self.note_written(&seen);
+                        PageOut::of(self.pool).note_written(&seen);
                     }
-                    self.end_write_of(&seen);
+                    PageOut::of(self.pool).end_write_of(&seen);
                     free.push(lease);
                 }
                 Fate::Departs(departing) if is_written => {
-                    self.leave(&departing, &lease);
+                    Victims::of(self.pool).leave(&departing, &lease);
                     free.push(lease);
                     departed.push(departing);
                     left += 1;
@@ -277,15 +289,15 @@ impl PoolShared {
                 }
             }
         }
-        self.counters.dirty_frames.fetch_sub(departed.len() as u64, Ordering::Relaxed);
+        self.pool.counters.dirty_frames.fetch_sub(departed.len() as u64, Ordering::Relaxed);
         // The frames first: whoever waits for a page may need one.
-        self.give_back_to_reserve(free);
+        Borrowing::of(self.pool).give_back_to_reserve(free);
         // As long as they count as leaving a miss may hope for their frames.
         if left > 0 {
-            self.write_back.left(left);
+            self.pool.write_back.left(left);
         }
         departed.into_iter().for_each(Departing::finish);
-        self.write_ends.announce();
-        self.frame_may_be_free();
+        self.pool.write_ends.announce();
+        self.pool.frame_may_be_free();
     }
 }

@@ -16,37 +16,32 @@
 //!   none does it writes its own victim. It never advances the log.
 //! * *flush and checkpoint* ([`checkpoint`](crate::write::checkpoint)) write what is dirty when they begin, and wait ([`flush`](crate::write::flush)).
 
+use crate::state::departures::BATCH_PAGES;
+use crate::state::departures::Departure;
+use crate::state::departures::GATHERED_PAGES;
+use crate::state::departures::Queue;
+use crate::state::departures::WriteBack;
 use std::iter::Peekable;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bufpool_policies::{FileId, TenantId};
-use parking_lot::{Condvar, Mutex};
+use bufpool_policies::TenantId;
 
 use crate::error::Result;
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::io::Lane;
-use crate::memory::frame::Frame;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{Departing, Patience};
 use crate::state::shared::PoolShared;
+use crate::write::borrowed::Borrowing;
+use crate::write::page_out::PageOut;
 use crate::write::page_out::{OPERATION, Taken, Via};
-use crate::write::window::{Launch, RUNS_TOGETHER};
-
-/// Pages that are written together where somebody waits for a batch of them, and that the background writer looks at together.
-pub(crate) const BATCH_PAGES: usize = 256;
+use crate::write::window::Launch;
 
 /// Waiting victims that a miss writes at most.
 const HELP_PAGES: usize = 8;
-
-/// Waiting victims that are worth starting however busy the device is, if the reserve has room for eight times as many.
-const GATHERED_PAGES: usize = 64;
-
-/// So many runs in flight are enough to do for the device until [`RUNS_TOGETHER`] more have gathered.
-const SUPPLIED_RUNS: usize = 4;
 
 /// How long a miss waits for a frame that a write in flight may give back, before it writes itself, and a flush for one to copy to, before it
 /// writes pages from where they are. Few writes last longer. In unit tests
@@ -57,331 +52,29 @@ pub(crate) const RESERVE_WAIT: Duration =
 /// Pause before the background writer asks again a log that could not be advanced.
 const LOG_RETRY: Duration = Duration::from_millis(10);
 
-/// A dirty victim in a frame that counts to the reserve from here on. Its word is held until it is written.
-pub(crate) struct Departure {
-    pub departing: Departing<OwnedWord>,
-    pub lease: FrameLease,
+/// Sees to dirty victims that wait in the reserve.
+#[derive(Clone, Copy)]
+pub(crate) struct Victims<'p> {
+    pub pool: &'p PoolShared,
 }
 
-impl Departure {
-    /// What departures are sorted by.
-    fn place(&self) -> (FileId, u64) {
-        let word = self.departing.word();
-        (word.file().id, word.number())
-    }
-}
-
-/// What the background writer has to do.
-pub(crate) struct WriteBack {
-    queue: Mutex<Queue>,
-    work: Condvar,
-    /// The background writer has nothing to do; for tests.
-    idle: Condvar,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-#[derive(Default)]
-struct Queue {
-    departures: Vec<Departure>,
-    /// So many departures are a run worth starting; with twice as many pages in flight the device is busy.
-    worthwhile: usize,
-    /// Departures whose frames have not come back yet: about to wait, waiting, or in flight.
-    leaving: usize,
-    /// Departures since the writer looked ahead.
-    unforeseen: usize,
-    look_ahead: bool,
-    /// The log did not allow the departures to be written.
-    is_held_up: bool,
-    is_working: bool,
-    /// Pages that the background writer has begun to write.
-    in_flight: usize,
-    /// It waits for them, and for nothing else.
-    waits_for_writes: bool,
-    stop: bool,
-}
-
-impl Queue {
-    fn is_busy(&self) -> bool {
-        self.in_flight >= 2 * self.worthwhile
-    }
-
-    /// Departures wait for the background writer.
-    fn has_departures(&self) -> bool {
-        !self.departures.is_empty() && !self.is_held_up
-    }
-
-    /// They are worth starting now, rather than when they have more neighbours.
-    fn has_gathered(&self) -> bool {
-        let runs = if self.in_flight >= SUPPLIED_RUNS * self.worthwhile { RUNS_TOGETHER } else { 1 };
-        self.has_departures() && (self.departures.len() >= runs * self.worthwhile || !self.is_busy())
-    }
-
-    /// Pages may be cleaned ahead now: the device has little to do, and no dirty victims to write.
-    fn may_look_ahead(&self) -> bool {
-        !self.is_busy() && self.may_clean()
-    }
-
-    /// No dirty victims are to be written. They are cleaned by leaving, which takes no copy, so as long as they come one after the other there
-    /// is nothing to gain by being ahead of them.
-    fn may_clean(&self) -> bool {
-        self.leaving == 0 || self.is_held_up
-    }
-
-    fn has_work(&self) -> bool {
-        self.has_gathered() || self.look_ahead && self.may_look_ahead()
-    }
-}
-
-impl WriteBack {
-    /// For a pool with `reserve` frames in its clean reserve.
-    pub fn new(reserve: usize) -> Self {
-        let worthwhile = (reserve / 8).clamp(1, GATHERED_PAGES);
-        Self {
-            queue: Mutex::new(Queue { worthwhile, ..Queue::default() }),
-            work: Condvar::new(),
-            idle: Condvar::new(),
-            thread: Mutex::new(None),
-        }
-    }
-
-    /// A miss leaves a page to be written.
-    pub fn enqueue(&self, departure: Departure) {
-        let mut queue = self.queue.lock();
-        queue.leaving += 1;
-        self.add(&mut queue, [departure]);
-    }
-
-    /// As [`enqueue`](Self::enqueue), for pages that [`leave`](Self::leave) has counted.
-    pub fn enqueue_leaving(&self, departures: Vec<Departure>) {
-        self.add(&mut self.queue.lock(), departures);
-    }
-
-    fn add(&self, queue: &mut Queue, departures: impl IntoIterator<Item = Departure>) {
-        let before = queue.departures.len();
-        queue.departures.extend(departures);
-        queue.unforeseen += queue.departures.len() - before;
-        // Victims ought to be clean.
-        queue.look_ahead |= queue.unforeseen >= queue.worthwhile;
-        if queue.has_work() {
-            self.work.notify_one();
-        }
-    }
-
-    /// The background writer is about to hand pages to the device. True if it has no others there.
-    pub fn begin(&self, pages: usize) -> bool {
-        let mut queue = self.queue.lock();
-        queue.in_flight += pages;
-        queue.in_flight == pages
-    }
-
-    /// They are written, or could not be.
-    pub fn end(&self, pages: usize) {
-        let mut queue = self.queue.lock();
-        queue.in_flight -= pages;
-        if queue.waits_for_writes {
-            self.work.notify_one();
-        }
-    }
-
-    /// So many pages count as departures, until they have [`left`](Self::left): their frames are about to be the reserve's, or free.
-    pub fn leave(&self, pages: usize) {
-        self.queue.lock().leaving += pages;
-    }
-
-    /// Departures have left, and their frames have been given back, or could not.
-    pub fn left(&self, departures: usize) {
-        let mut queue = self.queue.lock();
-        queue.leaving -= departures;
-        if queue.leaving == 0 && queue.look_ahead {
-            self.work.notify_one();
-        }
-    }
-
-    /// Whether pages are in flight that may give back frames of the reserve.
-    fn is_writing(&self) -> bool {
-        self.queue.lock().in_flight > 0
-    }
-
-    /// Whether there are departures whose frames have not come back yet.
-    pub fn is_leaving(&self) -> bool {
-        self.queue.lock().leaving > 0
-    }
-
-    /// Puts back what the log does not allow to be written yet.
-    fn hold_up(&self, departures: Vec<Departure>) {
-        let mut queue = self.queue.lock();
-        queue.is_held_up = !departures.is_empty();
-        queue.departures.extend(departures);
-    }
-
-    /// There may be pages worth writing ahead of their eviction.
-    pub fn kick(&self) {
-        let mut queue = self.queue.lock();
-        if !std::mem::replace(&mut queue.look_ahead, true) {
-            self.work.notify_one();
-        }
-    }
-
-    /// Starts the background writer. It does not keep the pool alive.
-    pub fn start(self: &Arc<Self>, pool: Weak<PoolShared>) -> std::io::Result<()> {
-        let writer = Arc::clone(self);
-        let body = move || writer.run(&pool);
-        let thread = std::thread::Builder::new().name("bufpool-writer".into()).spawn(body)?;
-        *self.thread.lock() = Some(thread);
-        Ok(())
-    }
-
-    /// Ends the background writer, after the round it is in. Whatever is queued stays.
-    pub fn stop(&self) {
-        self.queue.lock().stop = true;
-        self.work.notify_one();
-        let thread = self.thread.lock().take();
-        // The writer may be the one that drops the pool's last handle.
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            let _ = thread.join();
-        }
-    }
-
-    /// Waits until the background writer, if there is one, has nothing to do.
-    pub fn wait_until_idle(&self) {
-        if self.thread.lock().is_none() {
-            return;
-        }
-        let mut queue = self.queue.lock();
-        while queue.is_working || queue.look_ahead || !queue.departures.is_empty() && !queue.is_held_up {
-            self.idle.wait(&mut queue);
-        }
-    }
-
-    fn run(&self, pool: &Weak<PoolShared>) {
-        let mut lane = None;
-        loop {
-            {
-                let mut queue = self.queue.lock();
-                // Whoever waits here is told of departures that are worth starting, and not of the end of writes, which may make them so.
-                debug_assert_eq!(queue.in_flight, 0, "the writer sees to the end of what it has begun");
-                queue.is_working = false;
-                self.idle.notify_all();
-                while !queue.stop && !queue.has_work() {
-                    if std::mem::take(&mut queue.is_held_up) {
-                        self.work.wait_for(&mut queue, LOG_RETRY);
-                    } else {
-                        self.work.wait(&mut queue);
-                    }
-                }
-                if queue.stop {
-                    return;
-                }
-                queue.is_working = true;
-            }
-            // What is in flight needs the pool, so it is held until that is written.
-            let Some(pool) = pool.upgrade() else { return };
-            if lane.is_none() {
-                lane = pool.backend.lane();
-            }
-            let mut writer = Writer { pool: &pool, lane: lane.as_deref_mut() };
-            writer.round();
-            while writer.wait_for_more() {
-                writer.round();
-            }
-        }
-    }
-
-    fn take_departures(&self) -> Vec<Departure> {
-        std::mem::take(&mut self.queue.lock().departures)
-    }
-
-    /// Those that are worth starting. The latest stay, for neighbours that come after them, if there are enough others.
-    fn take_gathered(&self) -> Vec<Departure> {
-        let mut queue = self.queue.lock();
-        if !queue.has_gathered() {
-            return Vec::new();
-        }
-        let waiting = queue.departures.len();
-        let stay = if waiting >= queue.worthwhile { waiting % queue.worthwhile } else { 0 };
-        queue.departures.drain(..waiting - stay).collect()
-    }
-
-    /// At most `most` departures that `allows` lets pass.
-    fn take_some(&self, most: usize, allows: impl Fn(&Departure) -> bool) -> Vec<Departure> {
-        let mut queue = self.queue.lock();
-        let allowed = queue.departures.extract_if(.., |departure| allows(departure));
-        allowed.take(most).collect()
-    }
-
-    /// True if the writer may not look on now: it does so again, if it has found something, when it may. While too many pages are dirty a busy
-    /// device is no reason to rest.
-    fn postpone_look_ahead(&self, found_some: bool, over_limit: bool) -> bool {
-        let mut queue = self.queue.lock();
-        let may = !queue.stop && if over_limit { queue.may_clean() } else { queue.may_look_ahead() };
-        queue.look_ahead |= !may && (found_some || over_limit);
-        !may
-    }
-
-    /// Whether to look ahead now. Later if it may not now.
-    fn take_look_ahead(&self) -> bool {
-        let mut queue = self.queue.lock();
-        if !queue.may_look_ahead() {
-            return false;
-        }
-        queue.unforeseen = 0;
-        std::mem::take(&mut queue.look_ahead)
-    }
-}
-
-impl PoolShared {
-    /// A clean page is about to be changed; called under its exclusive latch.
-    ///
-    /// `granted_lsn` is where the log ended when the latch was granted.
-    pub(crate) fn mark_dirty(&self, frame: &Frame, granted_lsn: u64) {
-        if frame.mark_dirty() {
-            frame.set_rec_lsn(granted_lsn);
-            let dirty = self.counters.dirty_frames.fetch_add(1, Ordering::Relaxed) + 1;
-            // Once at the limit, and once in a while above it.
-            let limit = self.dirty_limit.load(Ordering::Relaxed);
-            let is_due = dirty >= limit && (dirty - limit).is_multiple_of(BATCH_PAGES as u64);
-            if is_due && self.owner.is_here() {
-                self.write_back.kick();
-            }
-        }
-    }
-
-    /// Notes where the log ends, for a page just latched exclusively. Returns it.
-    pub(crate) fn note_grant(&self, frame: &Frame) -> u64 {
-        let end = self.log.end();
-        // From here on the engine may log a change; until it makes the page dirty, the latch makes this number count.
-        if !frame.is_dirty() {
-            frame.set_rec_lsn(end);
-        }
-        end
-    }
-
-    /// See [`Pool::min_dirty_lsn`](crate::Pool::min_dirty_lsn).
-    pub(crate) fn min_dirty_lsn(&self) -> Option<u64> {
-        if !self.log.is_some() || !self.owner.is_here() {
-            return None;
-        }
-        let policy = self.policy.lock();
-        let rec_lsn = |frame: &Frame| {
-            let page = frame.page()?;
-            let word = policy.file(page.file())?.table.get(page.number())?;
-            let counts = frame.is_dirty() || word.state().is_exclusive();
-            Some(frame.rec_lsn()).filter(|lsn| counts && *lsn != u64::MAX)
-        };
-        // A departing page stays in its frame until it is written.
-        self.frames.iter().filter_map(|(_, frame)| rec_lsn(frame)).min()
+impl<'p> Victims<'p> {
+    /// Of this pool.
+    #[inline(always)]
+    pub fn of(pool: &'p PoolShared) -> Self {
+        Self { pool }
     }
 
     /// Writes what misses have left in the reserve, and waits; for a pool that has no background writer any more.
-    pub(crate) fn write_departures(&self) {
-        let departures = self.write_back.take_departures();
+    pub(crate) fn write_departures(self) {
+        let departures = self.pool.write_back.take_departures();
         let greatest = departures.iter().map(|departure| self.departure_lsn(departure)).max();
-        let advanced = self.advance_log(greatest.unwrap_or(0), OPERATION).is_ok();
-        let durable = self.log.durable();
+        let advanced = self.pool.advance_log(greatest.unwrap_or(0), OPERATION).is_ok();
+        let durable = self.pool.log.durable();
         let (mut allowed, held_up): (Vec<_>, Vec<_>) = departures
             .into_iter()
             .partition(|departure| advanced || self.departure_lsn(departure) <= durable);
-        self.write_back.hold_up(held_up);
+        self.pool.write_back.hold_up(held_up);
         allowed.sort_by_key(Departure::place);
         while !allowed.is_empty() {
             let rest = allowed.split_off(allowed.len().min(BATCH_PAGES));
@@ -389,8 +82,8 @@ impl PoolShared {
         }
     }
 
-    fn departure_lsn(&self, departure: &Departure) -> u64 {
-        self.frames.get(departure.lease.frame()).page_lsn()
+    fn departure_lsn(self, departure: &Departure) -> u64 {
+        self.pool.frames.get(departure.lease.frame()).page_lsn()
     }
 
     /// A reserve frame for a miss that found none: one that a write in flight gives back soon, or one of a few waiting victims that it
@@ -398,67 +91,60 @@ impl PoolShared {
     /// leave meanwhile.
     #[cold]
     pub(crate) fn wait_for_reserve(
-        &self,
+        self,
         tenant: Option<TenantId>,
         deadline: Option<Instant>,
     ) -> Option<FrameLease> {
         let until = Instant::now() + RESERVE_WAIT;
         let until = deadline.map_or(until, |deadline| deadline.min(until));
-        let lease = if self.write_back.is_writing() {
+        let lease = if self.pool.write_back.is_writing() {
             if let Some(tenant) = tenant {
-                self.borrow_frames(tenant, GATHERED_PAGES);
+                Borrowing::of(self.pool).borrow_frames(tenant, GATHERED_PAGES);
             }
-            self.reserve.take_until(until)
+            self.pool.reserve.take_until(until)
         } else {
-            self.reserve.take()
+            self.pool.reserve.take()
         };
         if lease.is_some() {
             return lease;
         }
-        let durable = self.log.durable();
+        let durable = self.pool.log.durable();
         let mut some =
-            self.write_back.take_some(HELP_PAGES, |departure| self.departure_lsn(departure) <= durable);
+            self.pool.write_back.take_some(HELP_PAGES, |departure| self.departure_lsn(departure) <= durable);
         some.sort_by_key(Departure::place);
         let written = self.write_departure_batch(some);
-        self.counters.miss_writes.fetch_add(written as u64, Ordering::Relaxed);
-        self.reserve.take()
-    }
-
-    /// For the background writer and explicit flushes only.
-    pub(crate) fn advance_log(&self, lsn: u64, operation: &'static str) -> Result<()> {
-        self.log.advance(lsn, operation).inspect_err(|_| {
-            self.counters.log_failures.fetch_add(1, Ordering::Relaxed);
-        })
+        self.pool.counters.miss_writes.fetch_add(written as u64, Ordering::Relaxed);
+        self.pool.reserve.take()
     }
 
     /// Writes departures sorted by file and number. Returns how many have left.
-    fn write_departure_batch(&self, batch: Vec<Departure>) -> usize {
+    fn write_departure_batch(self, batch: Vec<Departure>) -> usize {
         let pages = batch.iter().map(|departure| {
             let word = departure.departing.word();
             (word.file(), word.number(), &departure.lease)
         });
-        let results = self.write_pages(&pages.collect::<Vec<_>>());
+        let results = PageOut::of(self.pool).write_pages(&pages.collect::<Vec<_>>());
         let (all, mut written) = (results.len(), 0);
         for (departure, result) in batch.into_iter().zip(results) {
             if result.is_ok() {
                 self.leave(&departure.departing, &departure.lease);
-                self.counters.dirty_frames.fetch_sub(1, Ordering::Relaxed);
+                self.pool.counters.dirty_frames.fetch_sub(1, Ordering::Relaxed);
                 // The frame first: whoever waits for the page may need one.
-                self.give_back_to_reserve([departure.lease]);
+                Borrowing::of(self.pool).give_back_to_reserve([departure.lease]);
                 departure.departing.finish();
                 written += 1;
             } else {
                 departure.departing.restore(departure.lease);
             }
         }
-        self.write_back.left(all);
-        self.frame_may_be_free();
+        self.pool.write_back.left(all);
+        self.pool.frame_may_be_free();
         written
     }
 
     /// A departing page is in its file, and its frame is empty. The caller counts it.
-    pub(crate) fn leave(&self, departing: &Departing<OwnedWord>, lease: &FrameLease) {
-        let frame = self.frames.get(lease.frame());
+    pub(crate) fn leave(self, departing: &Departing<OwnedWord>, lease: &FrameLease) {
+        let frame = self.pool.frames.get(lease.frame());
         debug_assert!(frame.is_dirty(), "nobody cleans a departing page");
         frame.vacate(departing.word().file().optimistic);
     }
@@ -466,16 +152,16 @@ impl PoolShared {
     /// Those of the `count` pages nearest the ledger's head that are dirty and may be written, by file and number. The very nearest come
     /// last: misses that are on their way there would take every other page of a run. Also the greatest log
     /// sequence number among them.
-    fn coldest_dirty(&self, count: usize) -> (Vec<(Arc<FileShared>, u64)>, u64) {
+    fn coldest_dirty(self, count: usize) -> (Vec<(Arc<FileShared>, u64)>, u64) {
         let mut coldest = Vec::with_capacity(count);
         let mut greatest_lsn = 0;
         let (mut near, mut pages): (Vec<_>, Vec<_>) = {
-            let mut policy = self.policy.lock();
-            self.drain_logs(&mut policy);
+            let mut policy = self.pool.policy.lock();
+            self.pool.drain_logs(&mut policy);
             policy.directory.coldest(count, &mut coldest);
-            let nearest = (self.reserve.frames() / 2).min(count / 4);
+            let nearest = (self.pool.reserve.frames() / 2).min(count / 4);
             let dirty = (0..).zip(coldest).filter_map(|(place, frame)| {
-                let entry = self.frames.get(frame);
+                let entry = self.pool.frames.get(frame);
                 let page = entry.page().filter(|_| entry.is_dirty() && !entry.is_writing())?;
                 let file = policy.file(page.file()).filter(|file| !file.is_poisoned())?;
                 greatest_lsn = greatest_lsn.max(entry.page_lsn());
@@ -488,6 +174,49 @@ impl PoolShared {
         pages.sort_by_key(by_place);
         let pages = pages.into_iter().chain(near).map(|(_, page)| page).collect();
         (pages, greatest_lsn)
+    }
+}
+
+/// Starts the background writer of a pool. It does not keep the pool alive.
+pub(crate) fn start(pool: &Arc<PoolShared>) -> std::io::Result<()> {
+    let (write_back, weak) = (Arc::clone(&pool.write_back), Arc::downgrade(pool));
+    let body = move || run(&write_back, &weak);
+    let thread = std::thread::Builder::new().name("bufpool-writer".into()).spawn(body)?;
+    *pool.write_back.thread.lock() = Some(thread);
+    Ok(())
+}
+
+fn run(write_back: &WriteBack, pool: &Weak<PoolShared>) {
+    let mut lane = None;
+    loop {
+        {
+            let mut queue = write_back.queue.lock();
+            // Whoever waits here is told of departures that are worth starting, and not of the end of writes, which may make them so.
+            debug_assert_eq!(queue.in_flight, 0, "the writer sees to the end of what it has begun");
+            queue.is_working = false;
+            write_back.idle.notify_all();
+            while !queue.stop && !queue.has_work() {
+                if std::mem::take(&mut queue.is_held_up) {
+                    write_back.work.wait_for(&mut queue, LOG_RETRY);
+                } else {
+                    write_back.work.wait(&mut queue);
+                }
+            }
+            if queue.stop {
+                return;
+            }
+            queue.is_working = true;
+        }
+        // What is in flight needs the pool, so it is held until that is written.
+        let Some(pool) = pool.upgrade() else { return };
+        if lane.is_none() {
+            lane = pool.backend.lane();
+        }
+        let mut writer = Writer { pool: &pool, lane: lane.as_deref_mut() };
+        writer.round();
+        while writer.wait_for_more() {
+            writer.round();
+        }
     }
 }
 
@@ -561,16 +290,19 @@ impl Writer<'_> {
         let pool = self.pool;
         let durable = pool.log.durable();
         let departures = pool.write_back.take_gathered();
-        let (allowed, later): (Vec<_>, Vec<_>) =
-            departures.into_iter().partition(|departure| pool.departure_lsn(departure) <= durable);
+        let (allowed, later): (Vec<_>, Vec<_>) = departures
+            .into_iter()
+            .partition(|departure| Victims::of(pool).departure_lsn(departure) <= durable);
         self.launch_departures(allowed);
-        let Some(greatest) = later.iter().map(|departure| pool.departure_lsn(departure)).max() else {
+        let Some(greatest) = later.iter().map(|departure| Victims::of(pool).departure_lsn(departure)).max()
+        else {
             return;
         };
         let advanced = self.advance_log(greatest).is_ok();
         let durable = pool.log.durable();
-        let (allowed, held_up) =
-            later.into_iter().partition(|departure| advanced || pool.departure_lsn(departure) <= durable);
+        let (allowed, held_up) = later
+            .into_iter()
+            .partition(|departure| advanced || Victims::of(pool).departure_lsn(departure) <= durable);
         pool.write_back.hold_up(held_up);
         self.launch_departures(allowed);
     }
@@ -590,7 +322,7 @@ impl Writer<'_> {
         loop {
             let dirty = pool.counters.dirty_frames.load(Ordering::Relaxed);
             let over_limit = dirty > pool.dirty_limit.load(Ordering::Relaxed);
-            let (pages, greatest_lsn) = pool.coldest_dirty(looked_at);
+            let (pages, greatest_lsn) = Victims::of(pool).coldest_dirty(looked_at);
             // Once for all of them. A failure is counted, and what the log does not allow stays dirty.
             let _ = self.advance_log(greatest_lsn);
             let started = self.start_ahead(&pages);
@@ -639,10 +371,10 @@ impl Writer<'_> {
         let mut launch = Launch::new(pool, self.lane.as_deref_mut());
         let mut launched = 0;
         while let Some((file, number)) = pages.peek() {
-            match pool.take_for_write(file, *number, Patience::None, Via::Copy) {
+            match PageOut::of(pool).take_for_write(file, *number, Patience::None, Via::Copy) {
                 Taken::NoRoom => return (launched, false),
                 Taken::Outgoing(page) if page.page_lsn > pool.log.durable() => {
-                    pool.end_write(page);
+                    PageOut::of(pool).end_write(page);
                     pool.write_ends.announce();
                 }
                 Taken::Outgoing(page) => {
@@ -673,11 +405,15 @@ mod tests {
         let shared = pool.shared();
         let leases: Vec<_> = std::iter::from_fn(|| shared.reserve.take()).collect();
         shared.write_back.begin(leases.len());
-        assert!(shared.wait_for_reserve(None, Some(Instant::now())).is_none());
-        assert!(shared.wait_for_reserve(None, Some(Instant::now() + Duration::from_millis(1))).is_none());
+        assert!(Victims::of(&shared).wait_for_reserve(None, Some(Instant::now())).is_none());
+        assert!(
+            Victims::of(&shared)
+                .wait_for_reserve(None, Some(Instant::now() + Duration::from_millis(1)))
+                .is_none()
+        );
         // The write ends: whoever has no limit has waited for it.
         let waited = std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| shared.wait_for_reserve(None, None));
+            let waiting = scope.spawn(|| Victims::of(&shared).wait_for_reserve(None, None));
             shared.reserve.give_back(leases);
             waiting.join().unwrap()
         });
