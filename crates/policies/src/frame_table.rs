@@ -6,18 +6,10 @@
 //! where a page came from, and 8 thread the levels of priority pools, from the first directive on. Nothing else is allocated
 //! after construction.
 
-use crate::ids::{ContextId, FileId, FrameId, PageId, TenantId};
-
-/// No frame: the end of a list.
-pub(crate) const NONE: u32 = u32::MAX;
-
-/// The two lists a frame can be in. They are different orders: swapping permutes the ledger, never the pools.
-pub(crate) const LEDGER: usize = 0;
-/// See [`LEDGER`].
-pub(crate) const POOL: usize = 1;
-
-/// The frames before and after in a list, or [`NONE`].
-type Links = [u32; 2];
+use crate::{
+    ids::{ContextId, FileId, FrameId, PageId, TenantId},
+    list::Links,
+};
 
 /// What a frame holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,24 +77,24 @@ pub(crate) struct Origin {
 /// The slots of all frames.
 pub(crate) struct FrameTable {
     slots: Vec<Slot>,
-    /// Per frame: its place in the ledger, or in the list of free frames.
-    ledger_links: Vec<Links>,
+    /// Per frame: its place in the ledger, or in the list of free frames. A swap permutes these, never the pools'.
+    pub ledger_links: Links,
     /// Per frame: the absent page whose placeholder points there; meaningful while there is a claim.
     claimants: Vec<PageId>,
     /// Where each page came from; outside the slot because hits do not read it.
     origins: Vec<Origin>,
     /// Per frame: its place in a level of its owner's priority pools. Empty until there are such pools.
-    pool_links: Vec<Links>,
+    pub pool_links: Links,
 }
 
 impl FrameTable {
     pub fn new(frames: u32) -> Self {
         let mut table = Self {
             slots: Vec::new(),
-            ledger_links: Vec::new(),
+            ledger_links: Links::default(),
             claimants: Vec::new(),
             origins: Vec::new(),
-            pool_links: Vec::new(),
+            pool_links: Links::default(),
         };
         table.add(frames, State::Free);
         table
@@ -121,17 +113,17 @@ impl FrameTable {
             state,
         };
         add(&mut self.slots, frames, empty);
-        add(&mut self.ledger_links, frames, [NONE; 2]);
+        self.ledger_links.add(frames);
         add(&mut self.claimants, frames, PageId(0));
         add(&mut self.origins, frames, Origin { file: FileId(0), context: ContextId(0) });
-        if !self.pool_links.is_empty() {
+        if self.pool_links.len() > 0 {
             self.add_pool_links();
         }
     }
 
     /// Makes room for the levels of priority pools, unless there is.
     pub fn add_pool_links(&mut self) {
-        self.pool_links.resize(self.slots.len(), [NONE; 2]);
+        self.pool_links.add((self.slots.len() - self.pool_links.len()) as u32);
     }
 
     pub fn len(&self) -> u32 {
@@ -171,28 +163,6 @@ impl FrameTable {
         self.origins.swap(a as usize, b as usize);
     }
 
-    /// Where the frame after `frame` towards the tail of its `CHAIN` list is, or [`NONE`].
-    #[inline]
-    pub fn next<const CHAIN: usize>(&self, frame: u32) -> u32 {
-        self.links::<CHAIN>()[frame as usize][1]
-    }
-
-    /// Where the frame before `frame` towards the head of its `CHAIN` list is, or [`NONE`].
-    #[inline]
-    pub fn previous<const CHAIN: usize>(&self, frame: u32) -> u32 {
-        self.links::<CHAIN>()[frame as usize][0]
-    }
-
-    #[inline]
-    fn links<const CHAIN: usize>(&self) -> &[Links] {
-        if CHAIN == LEDGER { &self.ledger_links } else { &self.pool_links }
-    }
-
-    #[inline]
-    fn links_mut<const CHAIN: usize>(&mut self) -> &mut [Links] {
-        if CHAIN == LEDGER { &mut self.ledger_links } else { &mut self.pool_links }
-    }
-
     /// Whether a page is there that its owner's manager knows.
     pub fn is_resident(&self, frame: FrameId) -> bool {
         self.slots.get(frame.index()).is_some_and(|slot| slot.state == State::Resident)
@@ -206,7 +176,8 @@ impl FrameTable {
 
     pub fn metadata_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
-            + (self.ledger_links.capacity() + self.pool_links.capacity()) * size_of::<Links>()
+            + self.ledger_links.memory_bytes()
+            + self.pool_links.memory_bytes()
             + self.claimants.capacity() * size_of::<PageId>()
             + self.origins.capacity() * size_of::<Origin>()
     }
@@ -242,179 +213,4 @@ impl std::ops::IndexMut<u32> for FrameTable {
     }
 }
 
-/// A doubly linked list through the slots. Head: the end that LRU replaces first; tail: most recently used.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct List<const CHAIN: usize> {
-    pub head: u32,
-    pub tail: u32,
-    pub len: u32,
-}
-
-impl<const CHAIN: usize> Default for List<CHAIN> {
-    fn default() -> Self {
-        Self { head: NONE, tail: NONE, len: 0 }
-    }
-}
-
-impl<const CHAIN: usize> List<CHAIN> {
-    #[inline]
-    pub fn push_tail(&mut self, frames: &mut FrameTable, frame: u32) {
-        let links = frames.links_mut::<CHAIN>();
-        links[frame as usize] = [self.tail, NONE];
-        match self.tail {
-            NONE => self.head = frame,
-            tail => links[tail as usize][1] = frame,
-        }
-        self.tail = frame;
-        self.len += 1;
-    }
-
-    pub fn push_head(&mut self, frames: &mut FrameTable, frame: u32) {
-        let links = frames.links_mut::<CHAIN>();
-        links[frame as usize] = [NONE, self.head];
-        match self.head {
-            NONE => self.tail = frame,
-            head => links[head as usize][0] = frame,
-        }
-        self.head = frame;
-        self.len += 1;
-    }
-
-    pub fn pop_head(&mut self, frames: &mut FrameTable) -> Option<u32> {
-        let head = self.head;
-        (head != NONE).then(|| {
-            self.unlink(frames, head);
-            head
-        })
-    }
-
-    #[inline]
-    pub fn unlink(&mut self, frames: &mut FrameTable, frame: u32) {
-        let links = frames.links_mut::<CHAIN>();
-        let [previous, next] = links[frame as usize];
-        match previous {
-            NONE => self.head = next,
-            previous => links[previous as usize][1] = next,
-        }
-        match next {
-            NONE => self.tail = previous,
-            next => links[next as usize][0] = previous,
-        }
-        self.len -= 1;
-    }
-
-    /// `frame`, which is in no list, takes the place of `other`.
-    pub fn replace(&mut self, frames: &mut FrameTable, other: u32, frame: u32) {
-        let links = frames.links_mut::<CHAIN>();
-        let sides @ [previous, next] = links[other as usize];
-        links[frame as usize] = sides;
-        match previous {
-            NONE => self.head = frame,
-            previous => links[previous as usize][1] = frame,
-        }
-        match next {
-            NONE => self.tail = frame,
-            next => links[next as usize][0] = frame,
-        }
-    }
-
-    #[inline]
-    pub fn move_to_tail(&mut self, frames: &mut FrameTable, frame: u32) {
-        if self.tail == frame {
-            return;
-        }
-        // It is not the last one, so it has one after it, and the list a tail.
-        let links = frames.links_mut::<CHAIN>();
-        let [previous, next] = links[frame as usize];
-        links[next as usize][0] = previous;
-        match previous {
-            NONE => self.head = next,
-            previous => links[previous as usize][1] = next,
-        }
-        links[self.tail as usize][1] = frame;
-        links[frame as usize] = [self.tail, NONE];
-        self.tail = frame;
-    }
-
-    /// Exchanges the positions of two different frames of this list.
-    pub fn swap(&mut self, frames: &mut FrameTable, a: u32, b: u32) {
-        debug_assert_ne!(a, b);
-        if frames.next::<CHAIN>(b) == a {
-            return self.swap(frames, b, a);
-        }
-        let adjacent = frames.next::<CHAIN>(a) == b;
-        let before_a = frames.previous::<CHAIN>(a);
-        let before_b = frames.previous::<CHAIN>(b);
-        self.unlink(frames, a);
-        self.unlink(frames, b);
-        self.insert_after(frames, b, before_a);
-        self.insert_after(frames, a, if adjacent { b } else { before_b });
-    }
-
-    /// Puts `frame` behind `before`, or at the head if `before` is [`NONE`].
-    fn insert_after(&mut self, frames: &mut FrameTable, frame: u32, before: u32) {
-        if before == NONE {
-            return self.push_head(frames, frame);
-        }
-        let links = frames.links_mut::<CHAIN>();
-        let next = links[before as usize][1];
-        links[frame as usize] = [before, next];
-        links[before as usize][1] = frame;
-        match next {
-            NONE => self.tail = frame,
-            next => links[next as usize][0] = frame,
-        }
-        self.len += 1;
-    }
-
-    /// The frames from head to tail.
-    pub fn iter<'a>(&self, frames: &'a FrameTable) -> impl Iterator<Item = u32> + use<'a, CHAIN> {
-        let mut at = self.head;
-        std::iter::from_fn(move || {
-            let frame = at;
-            if frame == NONE {
-                return None;
-            }
-            at = frames.next::<CHAIN>(frame);
-            Some(frame)
-        })
-    }
-
-    /// Panics unless both directions of the list agree with each other and with its length.
-    pub fn check_invariants(&self, frames: &FrameTable) {
-        let mut before = NONE;
-        let mut count = 0;
-        for frame in self.iter(frames) {
-            assert_eq!(frames.previous::<CHAIN>(frame), before, "back link of frame {frame}");
-            before = frame;
-            count += 1;
-            assert!(count <= self.len, "list longer than its length {}", self.len);
-        }
-        assert_eq!(before, self.tail, "tail of the list");
-        assert_eq!(count, self.len, "length of the list");
-    }
-}
-
 const _: () = assert!(size_of::<Slot>() == 32, "half a cache line");
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every pair of positions of a list of five, neighbours and ends included, against a vector.
-    #[test]
-    fn swap_exchanges_any_two_positions() {
-        for a in 0..5 {
-            for b in (0..5).filter(|b| *b != a) {
-                let mut frames = FrameTable::new(5);
-                let mut list = List::<LEDGER>::default();
-                (0..5).for_each(|frame| list.push_tail(&mut frames, frame));
-                let mut expected: Vec<u32> = (0..5).collect();
-                expected.swap(a, b);
-                list.swap(&mut frames, a as u32, b as u32);
-                list.check_invariants(&frames);
-                assert_eq!(list.iter(&frames).collect::<Vec<_>>(), expected);
-            }
-        }
-    }
-}

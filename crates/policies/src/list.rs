@@ -66,6 +66,12 @@ impl Links {
         self.slots.resize(len.max((self.slots.len() + STEP).min(self.slots.capacity())), Neighbours::NONE);
     }
 
+    /// Makes exactly `slots` more slots usable.
+    pub(crate) fn add(&mut self, slots: u32) {
+        self.slots.reserve_exact(slots as usize);
+        self.slots.resize(self.slots.len() + slots as usize, Neighbours::NONE);
+    }
+
     /// As [`grow_to`](Self::grow_to), to `len` slots, by [`lengthen`].
     pub(crate) fn lengthen_to(&mut self, len: usize) {
         lengthen(&mut self.slots, len, Neighbours::NONE);
@@ -111,6 +117,7 @@ impl Links {
 }
 
 /// One list over the slots of a [`Links`], which each call gets as an argument.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct List {
     head: u32,
     tail: u32,
@@ -211,10 +218,41 @@ impl List {
     /// Makes `slot`, which must be in this list, the newest.
     #[inline]
     pub(crate) fn move_to_tail(&mut self, links: &mut Links, slot: u32) {
-        if slot != self.tail {
-            self.remove(links, slot);
-            self.push_tail(links, slot);
+        if self.tail == slot {
+            return;
         }
+        debug_assert!(links.is_linked(slot), "slot {slot} is in no list");
+        // It is not the last one, so it has one after it, and the list a tail.
+        let Neighbours { prev, next } = links.slots[slot as usize];
+        links.slots[next as usize].prev = prev;
+        match prev {
+            NIL => self.head = next,
+            _ => links.slots[prev as usize].next = next,
+        }
+        links.slots[self.tail as usize].next = slot;
+        links.slots[slot as usize] = Neighbours { prev: self.tail, next: NIL };
+        self.tail = slot;
+    }
+
+    /// `slot`, which is in no list, takes the place of `other`, which then is in none.
+    pub(crate) fn replace(&mut self, links: &mut Links, other: u32, slot: u32) {
+        let next = links.next(other);
+        self.remove(links, other);
+        self.insert_before(links, next, slot);
+    }
+
+    /// Exchanges the places of two different slots of this list.
+    #[inline]
+    pub(crate) fn swap(&mut self, links: &mut Links, a: u32, b: u32) {
+        debug_assert_ne!(a, b);
+        if links.next(b) == a {
+            return self.swap(links, b, a);
+        }
+        let (after_a, after_b) = (links.next(a), links.next(b));
+        self.remove(links, a);
+        self.remove(links, b);
+        self.insert_before(links, after_b, a);
+        self.insert_before(links, if after_a == b { a } else { after_a }, b);
     }
 
     /// The slot after `slot` when the list is read as a ring: after the tail comes the head.
@@ -283,6 +321,8 @@ mod tests {
         Remove,
         MoveToTail,
         PopHead,
+        Swap(usize),
+        Replace(u32),
     }
 
     fn steps() -> impl Strategy<Value = Vec<(usize, u32, Step)>> {
@@ -293,6 +333,8 @@ mod tests {
             Just(Step::Remove),
             Just(Step::MoveToTail),
             Just(Step::PopHead),
+            (0..SLOTS as usize).prop_map(Step::Swap),
+            (0..SLOTS).prop_map(Step::Replace),
         ];
         prop::collection::vec((0..2usize, 0..SLOTS, step), 1..200)
     }
@@ -331,6 +373,18 @@ mod tests {
                         vector.remove(at);
                         vector.push(slot);
                     }
+                    (Step::Swap(with), Some(at)) if with % vector.len() != at => {
+                        let with = with % vector.len();
+                        list.swap(&mut links, slot, vector[with]);
+                        vector.swap(at, with);
+                    }
+                    (Step::Replace(by), Some(at)) => {
+                        links.grow_to(by);
+                        if !links.is_linked(by) {
+                            list.replace(&mut links, slot, by);
+                            vector[at] = by;
+                        }
+                    }
                     (Step::PopHead, _) => {
                         let popped = (!vector.is_empty()).then(|| vector.remove(0));
                         prop_assert_eq!(list.pop_head(&mut links), popped);
@@ -347,6 +401,23 @@ mod tests {
                         prop_assert_eq!(list.next_in_ring(&links, last), first);
                     }
                 }
+            }
+        }
+    }
+
+    /// Every pair of places of a list of five, neighbours and ends included, against a vector.
+    #[test]
+    fn swap_exchanges_any_two_places() {
+        for a in 0..5 {
+            for b in (0..5).filter(|b| *b != a) {
+                let (mut links, mut list) = (Links::default(), List::new());
+                links.add(5);
+                (0..5).for_each(|slot| list.push_tail(&mut links, slot));
+                let mut expected: Vec<u32> = (0..5).collect();
+                expected.swap(a, b);
+                list.swap(&mut links, a as u32, b as u32);
+                list.check_invariants(&links);
+                assert_eq!(list.iter(&links).collect::<Vec<_>>(), expected);
             }
         }
     }

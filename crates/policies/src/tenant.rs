@@ -2,11 +2,7 @@
 //!
 //! A tenant has an account of its own, or is a member of the *commons*, the account of those that want nothing of their own.
 
-use crate::{
-    frame_table::{LEDGER, List},
-    ids::AccountId,
-    manager::Control,
-};
+use crate::{ids::AccountId, list::List, manager::Control};
 
 /// Counts of one tenant since it was opened. Accesses, hits and misses are those it made; everything else concerns
 /// the blocks it owns.
@@ -92,7 +88,7 @@ impl Tenant {
 /// One account.
 pub(crate) struct Account {
     /// Its part of the ledger, by stamp.
-    pub ledger: List<LEDGER>,
+    pub ledger: List,
     pub control: Control,
     /// Its manager is not asked for now, because it was wrong too often.
     pub is_revoked: bool,
@@ -123,10 +119,10 @@ impl Account {
 
     /// Whether other accounts may take a frame from it.
     pub fn is_above_floor(&self) -> bool {
-        self.ledger.len > self.floor_frames
+        self.ledger.len() > self.floor_frames
     }
 
     pub fn is_at_cap(&self) -> bool {
-        self.ledger.len >= self.cap_frames
+        self.ledger.len() >= self.cap_frames
     }
 }

@@ -5,8 +5,9 @@
 
 use crate::{
     allocation::heads::{Heads, NO_STAMP},
-    frame_table::{FrameTable, LEDGER, NONE},
+    frame_table::FrameTable,
     ids::{AccountId, TenantId},
+    list::NIL,
     tenant::{Account, Tenant},
 };
 
@@ -94,8 +95,8 @@ impl Ledger {
     pub fn renew(&mut self, account: AccountId, frame: u32) -> bool {
         self.frames[frame].stamp = self.now;
         let list = &mut self.accounts[account.index()].ledger;
-        let was_head = list.head == frame;
-        list.move_to_tail(&mut self.frames, frame);
+        let was_head = list.head() == frame;
+        list.move_to_tail(&mut self.frames.ledger_links, frame);
         was_head
     }
 
@@ -104,8 +105,8 @@ impl Ledger {
     pub fn append(&mut self, account: AccountId, frame: u32) {
         self.frames[frame].stamp = self.now;
         let list = &mut self.accounts[account.index()].ledger;
-        let at_head = list.len == 0;
-        list.push_tail(&mut self.frames, frame);
+        let at_head = list.is_empty();
+        list.push_tail(&mut self.frames.ledger_links, frame);
         self.list_changed(account, at_head);
     }
 
@@ -113,16 +114,16 @@ impl Ledger {
     #[inline(always)]
     pub fn unlink(&mut self, account: AccountId, frame: u32) {
         let list = &mut self.accounts[account.index()].ledger;
-        let at_head = list.head == frame;
-        list.unlink(&mut self.frames, frame);
+        let at_head = list.head() == frame;
+        list.remove(&mut self.frames.ledger_links, frame);
         self.list_changed(account, at_head);
     }
 
     /// Exchanges the positions of two frames of the account.
     pub fn swap(&mut self, account: AccountId, a: u32, b: u32) {
         let list = &mut self.accounts[account.index()].ledger;
-        let at_head = [a, b].contains(&list.head);
-        list.swap(&mut self.frames, a, b);
+        let at_head = [a, b].contains(&list.head());
+        list.swap(&mut self.frames.ledger_links, a, b);
         let stamp = self.frames[a].stamp;
         self.frames[a].stamp = self.frames[b].stamp;
         self.frames[b].stamp = stamp;
@@ -133,8 +134,8 @@ impl Ledger {
     pub fn move_to_head(&mut self, frame: u32) {
         let account = self.account(self.frames[frame].owner);
         let list = &mut self.accounts[account.index()].ledger;
-        list.unlink(&mut self.frames, frame);
-        list.push_head(&mut self.frames, frame);
+        list.remove(&mut self.frames.ledger_links, frame);
+        list.push_head(&mut self.frames.ledger_links, frame);
         self.head_stamp -= 1;
         self.frames[frame].stamp = self.head_stamp;
         self.ledger_changed(account);
@@ -160,8 +161,8 @@ impl Ledger {
     }
 
     fn head_of(&self, account: AccountId) -> i64 {
-        match self.accounts[account.index()].ledger.head {
-            NONE => NO_STAMP,
+        match self.accounts[account.index()].ledger.head() {
+            NIL => NO_STAMP,
             head => self.frames[head].stamp,
         }
     }
@@ -173,7 +174,7 @@ impl Ledger {
     #[inline]
     pub fn begin(&mut self, account: AccountId) -> Eligible {
         let asks = &self.accounts[account.index()];
-        let eligible = Eligible { only_own: asks.is_at_cap(), own_next: asks.ledger.head };
+        let eligible = Eligible { only_own: asks.is_at_cap(), own_next: asks.ledger.head() };
         if !eligible.only_own && self.floors_frames > 0 {
             // Its own floor does not protect an account from itself.
             self.open_heads.set(account, self.all_heads.stamp(account));
@@ -182,22 +183,22 @@ impl Ledger {
         eligible
     }
 
-    /// The eligible frame of least stamp, or [`NONE`].
+    /// The eligible frame of least stamp, or [`NIL`].
     #[inline]
     pub fn oldest(&self, eligible: &Eligible) -> u32 {
         if eligible.only_own {
             return eligible.own_next;
         }
-        let Some(account) = self.open_heads().least() else { return NONE };
+        let Some(account) = self.open_heads().least() else { return NIL };
         match self.passed.iter().find(|(passed, _)| *passed == account) {
             Some((_, next)) => *next,
-            None => self.accounts[account.index()].ledger.head,
+            None => self.accounts[account.index()].ledger.head(),
         }
     }
 
     /// Goes on behind `frame` in its account's list, for the question at hand.
     pub fn pass(&mut self, eligible: &mut Eligible, frame: u32) {
-        let next = self.frames.next::<LEDGER>(frame);
+        let next = self.frames.ledger_links.next(frame);
         if eligible.only_own {
             eligible.own_next = next;
             return;
@@ -207,7 +208,7 @@ impl Ledger {
             Some(entry) => entry.1 = next,
             None => self.passed.push((account, next)),
         }
-        let stamp = if next == NONE { NO_STAMP } else { self.frames[next].stamp };
+        let stamp = if next == NIL { NO_STAMP } else { self.frames[next].stamp };
         let heads = if self.floors_frames > 0 { &mut self.open_heads } else { &mut self.all_heads };
         heads.set(account, stamp);
     }
@@ -229,7 +230,9 @@ impl Ledger {
     /// The frames that a question would look at first, as far as they are one account's.
     pub fn upcoming(&self) -> impl Iterator<Item = u32> {
         let account = self.open_heads().least();
-        account.into_iter().flat_map(|account| self.accounts[account.index()].ledger.iter(&self.frames))
+        account
+            .into_iter()
+            .flat_map(|account| self.accounts[account.index()].ledger.iter(&self.frames.ledger_links))
     }
 
     /// The least stamp of all frames, eligible or not.
@@ -241,8 +244,8 @@ impl Ledger {
     /// Panics unless the account's list is in order, and the heads agree with it.
     pub fn check_account(&self, id: AccountId) {
         let account = &self.accounts[id.index()];
-        account.ledger.check_invariants(&self.frames);
-        let list: Vec<u32> = account.ledger.iter(&self.frames).collect();
+        account.ledger.check_invariants(&self.frames.ledger_links);
+        let list: Vec<u32> = account.ledger.iter(&self.frames.ledger_links).collect();
         assert!(
             list.iter().all(|frame| self.account(self.frames[*frame].owner) == id),
             "owners in account {id:?}"

@@ -12,8 +12,9 @@
 
 use super::{Allocate, Arrival, Ledger, placeholders::Placeholders, revocation::Revocation};
 use crate::{
-    frame_table::{Claim, LEDGER, NONE},
+    frame_table::Claim,
     ids::{AccountId, PageId},
+    list::NIL,
 };
 
 pub(crate) struct LruSp {
@@ -131,11 +132,11 @@ impl Allocate for LruSp {
 
     /// The new manager does not answer for the claims on the account's blocks.
     fn manager_changed(&mut self, ledger: &mut Ledger, account: AccountId, judges_itself: bool) {
-        let mut at = ledger.accounts[account.index()].ledger.head;
-        while at != NONE {
+        let mut at = ledger.accounts[account.index()].ledger.head();
+        while at != NIL {
             let claim = &mut ledger.frames[at].claim;
             *claim = claim.inherited();
-            at = ledger.frames.next::<LEDGER>(at);
+            at = ledger.frames.ledger_links.next(at);
         }
         self.revocations[account.index()].set_enabled(self.revokes && !judges_itself);
     }

@@ -30,8 +30,9 @@ pub use question::{Admission, Claims, Decision, Eviction};
 use crate::{
     allocation::{Allocate, Allocation, Arrival, Ledger, LevelOne},
     error::DirectoryError,
-    frame_table::{FrameTable, LEDGER, List, NONE, Origin, State},
+    frame_table::{FrameTable, Origin, State},
     ids::{Access, AccountId, ContextId, FileId, FrameId, PageId, TenantId},
+    list::{List, NIL},
     manager::{Control, Panicked, StreamReport, drop_control},
     tenant::{Account, Standing, Tenant, TenantStats},
 };
@@ -86,7 +87,7 @@ pub struct Directory {
     /// The stamp of the page that the ledger named last to make room, by which all pages of lesser stamps had left.
     departed_stamp: i64,
     /// Free frames, threaded through the ledger's links, which they have no other use for.
-    free: List<LEDGER>,
+    free: List,
     /// Pages that tenants share are protected.
     shared_pages: bool,
     /// Per frame, when a tenant of another account last referenced it; empty unless shared pages are protected and
@@ -115,7 +116,7 @@ impl Directory {
             departed: TenantStats::default(),
         };
         for frame in 0..frames {
-            directory.free.push_tail(&mut directory.ledger.frames, frame);
+            directory.free.push_tail(&mut directory.ledger.frames.ledger_links, frame);
         }
         directory.add_tenant(0, frames);
         Ok(directory)
@@ -184,15 +185,12 @@ impl Directory {
     /// Touches what [`hit`](Self::hit) will touch of `frames`, so that it comes from memory side by side and not one after the other.
     pub fn prefetch(&self, frames: impl Iterator<Item = FrameId> + Clone) {
         let frames = frames.filter(|frame| frame.0 < self.ledger.frames.len());
-        let mut touched = frames.clone().fold(0, |touched, frame| {
-            touched ^ self.ledger.frames[frame.0].owner.0 ^ self.ledger.frames.next::<LEDGER>(frame.0)
-        });
+        let (slots, links) = (&self.ledger.frames, &self.ledger.frames.ledger_links);
+        // First what is known of the frames themselves, then of their neighbours in the ledger.
+        let mut touched =
+            frames.clone().fold(0, |touched, frame| touched ^ slots[frame.0].owner.0 ^ links.next(frame.0));
         for frame in frames {
-            let sides =
-                [self.ledger.frames.previous::<LEDGER>(frame.0), self.ledger.frames.next::<LEDGER>(frame.0)];
-            for side in sides.into_iter().filter(|side| *side != NONE) {
-                touched ^= self.ledger.frames.next::<LEDGER>(side);
-            }
+            touched ^= links.touch(frame.0);
         }
         std::hint::black_box(touched);
     }
@@ -210,7 +208,7 @@ impl Directory {
     /// The frames that questions look at next if no frame is free, as far as they lie in one account's list and no placeholder, cap or
     /// manager says otherwise: for drivers that have to fetch what they know of them.
     pub fn upcoming(&self) -> impl Iterator<Item = FrameId> {
-        self.ledger.upcoming().filter(|_| self.free.len == 0).map(FrameId)
+        self.ledger.upcoming().filter(|_| self.free.len() == 0).map(FrameId)
     }
 
     /// The page admitted to `frame` has been read.
@@ -364,7 +362,7 @@ impl Directory {
     pub fn coldest(&self, count: usize, out: &mut Vec<FrameId>) {
         use std::cmp::Reverse;
         let heads =
-            self.ledger.accounts.iter().map(|account| account.ledger.head).filter(|head| *head != NONE);
+            self.ledger.accounts.iter().map(|account| account.ledger.head()).filter(|head| *head != NIL);
         let mut next: BinaryHeap<_> =
             heads.map(|head| Reverse((self.ledger.frames[head].stamp, head))).collect();
         let wanted = out.len() + count;
@@ -373,8 +371,8 @@ impl Directory {
             if self.ledger.frames[frame].state == State::Resident {
                 out.push(FrameId(frame));
             }
-            let after = self.ledger.frames.next::<LEDGER>(frame);
-            if after != NONE {
+            let after = self.ledger.frames.ledger_links.next(frame);
+            if after != NIL {
                 next.push(Reverse((self.ledger.frames[after].stamp, after)));
             }
         }
@@ -400,8 +398,8 @@ impl Directory {
         }
         let all = self.ledger.frames.len();
         let in_state = |state| (0..all).filter(|frame| self.ledger.frames[*frame].state == state).count();
-        self.free.check_invariants(&self.ledger.frames);
-        assert_eq!(in_state(State::Free), self.free.len as usize, "free frames");
+        self.free.check_invariants(&self.ledger.frames.ledger_links);
+        assert_eq!(in_state(State::Free), self.free.len() as usize, "free frames");
         assert_eq!(listed + in_state(State::Free) + in_state(State::Limbo), all as usize, "frames");
         assert!(listed + in_state(State::Free) <= self.frames() as usize, "more pages than fit");
         self.level_one.check_invariants(&self.ledger);
@@ -415,7 +413,7 @@ impl Directory {
     fn check_account(&self, number: usize) -> usize {
         let (account, id) = (&self.ledger.accounts[number], AccountId(number as u32));
         self.ledger.check_account(id);
-        let list: Vec<u32> = account.ledger.iter(&self.ledger.frames).collect();
+        let list: Vec<u32> = account.ledger.iter(&self.ledger.frames.ledger_links).collect();
         let states = |state| list.iter().filter(|frame| self.ledger.frames[**frame].state == state).count();
         let in_flight = states(State::InFlight) + states(State::AheadInFlight);
         let known = states(State::Resident);
@@ -601,7 +599,7 @@ impl Directory {
     fn vacate(&mut self, frame: u32) {
         debug_assert_eq!(self.ledger.frames[frame].state, State::Limbo);
         self.ledger.frames[frame].state = State::Free;
-        self.free.push_head(&mut self.ledger.frames, frame);
+        self.free.push_head(&mut self.ledger.frames.ledger_links, frame);
     }
 
     /// Tells the tenant's manager of an event; one that panics is dismissed.
@@ -622,6 +620,7 @@ impl Directory {
     #[cold]
     fn dismiss(&mut self, tenant: TenantId) {
         self.ledger.tenants[tenant.index()].stats.manager_panics += 1;
-        drop_control(std::mem::take(&mut self.ledger.account_of(tenant).control));
+        let control = std::mem::take(&mut self.ledger.account_of(tenant).control);
+        drop_control(control, &mut self.ledger.frames);
     }
 }

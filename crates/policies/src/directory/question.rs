@@ -9,8 +9,9 @@ use std::cell::Cell;
 use super::Directory;
 use crate::{
     allocation::{Allocate, Arrival},
-    frame_table::{NONE, State},
+    frame_table::State,
     ids::{Access, AccountId, FrameId, PageId, TenantId},
+    list::NIL,
     manager::Panicked,
 };
 
@@ -119,7 +120,7 @@ impl Directory {
                 heir = owner;
             }
         } else if !self.ledger.accounts[account.index()].is_at_cap()
-            && let Some(frame) = self.free.pop_head(&mut self.ledger.frames)
+            && let Some(frame) = self.free.pop_head(&mut self.ledger.frames.ledger_links)
         {
             self.enter_for(frame, access, heir, arrival);
             return Admission::Free { frame: FrameId(frame), decision };
@@ -163,7 +164,11 @@ impl Directory {
         let account = self.ledger.account(self.ledger.frames[from.0].owner);
         self.ledger.frames[to.0] = self.ledger.frames[from.0].clone();
         self.ledger.frames.set_origin(to.0, self.ledger.frames.origin(from.0));
-        self.ledger.accounts[account.index()].ledger.replace(&mut self.ledger.frames, from.0, to.0);
+        self.ledger.accounts[account.index()].ledger.replace(
+            &mut self.ledger.frames.ledger_links,
+            from.0,
+            to.0,
+        );
         self.ledger.frames[from.0].state = State::Limbo;
         self.level_one.exchanged(from.0, to.0);
         if !self.foreign.is_empty() {
@@ -175,7 +180,7 @@ impl Directory {
     pub fn shrink<C: Claims>(&mut self, tenant: TenantId, claims: &mut C) -> Option<Eviction> {
         let id = self.ledger.account(tenant);
         let account = &self.ledger.accounts[id.index()];
-        if account.ledger.len <= account.cap_frames {
+        if account.ledger.len() <= account.cap_frames {
             return None;
         }
         self.evict_for(id, claims)
@@ -189,7 +194,7 @@ impl Directory {
         let account = &self.ledger.accounts[id.index()];
         // A miss replaces a page of its own account by another one. Here none comes in, so the account's own floor counts too.
         let is_at_floor = account.floor_frames > 0 && !account.is_above_floor();
-        if self.free.len > 0 || is_at_floor || account.cap_frames < self.capacity {
+        if self.free.len() > 0 || is_at_floor || account.cap_frames < self.capacity {
             return None;
         }
         self.evict_for(id, claims)
@@ -214,13 +219,13 @@ impl Directory {
     /// [`Allocation`]: crate::Allocation
     pub fn cost_of_frame(&mut self, tenant: TenantId, now_us: u64) -> Option<f64> {
         let account = self.ledger.account(tenant);
-        if self.free.len > 0 && !self.ledger.accounts[account.index()].is_at_cap() {
+        if self.free.len() > 0 && !self.ledger.accounts[account.index()].is_at_cap() {
             return Some(0.0);
         }
         let eligible = self.ledger.begin(account);
         let candidate = self.level_one.cheapest(&mut self.ledger, &eligible);
         self.ledger.end();
-        (candidate != NONE).then(|| self.level_one.cost_to_give(&self.ledger, candidate, now_us))
+        (candidate != NIL).then(|| self.level_one.cost_to_give(&self.ledger, candidate, now_us))
     }
 
     /// The candidate that a placeholder of the missing page names. A busy one is being referenced, so it counts as
@@ -268,7 +273,7 @@ impl Directory {
         let mut eligible = self.ledger.begin(account);
         while !claims.gives_up() {
             let candidate = self.level_one.cheapest(&mut self.ledger, &eligible);
-            if candidate == NONE {
+            if candidate == NIL {
                 break;
             }
             decision.frames_tried += 1;

@@ -34,7 +34,8 @@ impl Directory {
         self.set_floor(tenant, 0)?;
         self.ledger.tenants[tenant.index()].standing = Standing::Closed;
         if !self.is_in_commons(tenant) {
-            drop_control(std::mem::take(&mut self.ledger.account_of(tenant).control));
+            let control = std::mem::take(&mut self.ledger.account_of(tenant).control);
+            drop_control(control, &mut self.ledger.frames);
         }
         let mut claimed = self.blocks(tenant);
         claimed.retain(|frame| self.ledger.frames[*frame].has_claim());
@@ -194,8 +195,9 @@ impl Directory {
 
     /// The tenant's frames, in ledger order. Costs a step for each frame of its account.
     fn blocks(&self, tenant: TenantId) -> Vec<u32> {
-        let account =
-            self.ledger.accounts[self.ledger.account(tenant).index()].ledger.iter(&self.ledger.frames);
+        let account = self.ledger.accounts[self.ledger.account(tenant).index()]
+            .ledger
+            .iter(&self.ledger.frames.ledger_links);
         account.filter(|frame| self.ledger.frames[*frame].owner == tenant).collect()
     }
 
@@ -278,8 +280,8 @@ impl Directory {
             if self.ledger.frames[*frame].state == State::Resident {
                 self.tell(tenant, |control, frames| control.block_gone(frames, *frame, false));
             }
-            self.ledger.accounts[commons.index()].ledger.unlink(&mut self.ledger.frames, *frame);
-            self.ledger.accounts[own.index()].ledger.push_tail(&mut self.ledger.frames, *frame);
+            self.ledger.accounts[commons.index()].ledger.remove(&mut self.ledger.frames.ledger_links, *frame);
+            self.ledger.accounts[own.index()].ledger.push_tail(&mut self.ledger.frames.ledger_links, *frame);
         }
         self.ledger.tenants[tenant.index()].account = own;
         self.ledger.ledger_changed(commons);
@@ -296,7 +298,8 @@ impl Directory {
             blocks.into_iter().try_for_each(|frame| control.new_block(&mut self.ledger.frames, frame));
         let judges_itself = control.judges_itself();
         self.level_one.manager_changed(&mut self.ledger, account, judges_itself);
-        drop_control(std::mem::replace(&mut self.ledger.accounts[account.index()].control, control));
+        let earlier = std::mem::replace(&mut self.ledger.accounts[account.index()].control, control);
+        drop_control(earlier, &mut self.ledger.frames);
         if adopted.is_err() {
             self.dismiss(tenant);
         }

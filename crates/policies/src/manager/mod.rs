@@ -240,8 +240,11 @@ fn call<R>(call: impl FnOnce() -> R) -> Result<R, Panicked> {
     catch_unwind(AssertUnwindSafe(call)).map_err(drop_payload)
 }
 
-/// Dropping a manager runs its author's code, too.
-pub(crate) fn drop_control(control: Control) {
+/// Takes the blocks out of the levels of priority pools, and drops the manager, which runs its author's code, too.
+pub(crate) fn drop_control(mut control: Control, frames: &mut FrameTable) {
+    if let Control::Pools(pools) = &mut control {
+        pools.unlink_all(frames);
+    }
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(control))) {
         drop_payload(payload);
     }

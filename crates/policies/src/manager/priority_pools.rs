@@ -15,8 +15,9 @@ use std::ops::RangeInclusive;
 use crate::{
     classic::{self, Departure, OneLevel, PolicyKind},
     error::DirectiveError,
-    frame_table::{FrameTable, List, POOL, State},
+    frame_table::{FrameTable, State},
     ids::{Access, FrameId, PageId, TenantId},
+    list::List,
     manager::ranges::{PriorityRanges, RANGES_MAX},
 };
 
@@ -25,7 +26,7 @@ pub const PRIORITIES: RangeInclusive<i32> = -32..=31;
 
 /// One priority level of one tenant.
 struct Level {
-    list: List<POOL>,
+    list: List,
     policy: PolicyKind,
     /// The state of a policy other than LRU and MRU, which need no more than the list.
     order: Option<Box<dyn OneLevel>>,
@@ -58,6 +59,13 @@ impl PriorityPools {
         self.unlink(frames, frame, if evicted { Departure::Evicted } else { Departure::Moved });
     }
 
+    /// The levels end: their blocks are in none.
+    pub fn unlink_all(&mut self, frames: &mut FrameTable) {
+        for level in &mut self.levels {
+            while level.list.pop_head(&mut frames.pool_links).is_some() {}
+        }
+    }
+
     /// Cost: two list neighbours; a block marked temporary returns to its base level.
     pub fn block_accessed(&mut self, frames: &mut FrameTable, frame: u32) {
         if frames[frame].temporary {
@@ -66,7 +74,7 @@ impl PriorityPools {
             return;
         }
         let level = &mut self.levels[index(frames[frame].level)];
-        level.list.move_to_tail(frames, frame);
+        level.list.move_to_tail(&mut frames.pool_links, frame);
         if let Some(order) = &mut level.order {
             order.hit(FrameId(frame), frames[frame].page);
         }
@@ -106,13 +114,16 @@ impl PriorityPools {
             return Ok(());
         }
         level.policy = policy;
-        level.capacity_told = level.list.len;
+        level.capacity_told = level.list.len();
         level.order = match policy {
             PolicyKind::Lru | PolicyKind::Mru => None,
-            other => Some(classic::build_for_level(other, level.list.len)),
+            other => Some(classic::build_for_level(other, level.list.len())),
         };
         if let Some(order) = &mut level.order {
-            level.list.iter(frames).for_each(|frame| order.insert(FrameId(frame), frames[frame].page));
+            level
+                .list
+                .iter(&frames.pool_links)
+                .for_each(|frame| order.insert(FrameId(frame), frames[frame].page));
         }
         Ok(())
     }
@@ -166,13 +177,13 @@ impl PriorityPools {
     pub fn check_invariants(&self, frames: &FrameTable, resident: usize) {
         let mut count = 0;
         for (number, level) in self.levels.iter().enumerate() {
-            level.list.check_invariants(frames);
+            level.list.check_invariants(&frames.pool_links);
             assert_eq!(
                 self.occupied >> number & 1 == 1,
-                level.list.len > 0,
+                level.list.len() > 0,
                 "occupied bit of level {number}"
             );
-            for frame in level.list.iter(frames) {
+            for frame in level.list.iter(&frames.pool_links) {
                 let slot = &frames[frame];
                 assert_eq!(index(slot.level), number, "level of frame {frame}");
                 assert_eq!(slot.state, State::Resident, "frame {frame} in a pool");
@@ -184,7 +195,7 @@ impl PriorityPools {
             if let Some(order) = &level.order {
                 order.check_invariants();
             }
-            count += level.list.len as usize;
+            count += level.list.len() as usize;
         }
         assert_eq!(count, resident, "blocks in pools");
         self.ranges.check_invariants();
@@ -194,18 +205,18 @@ impl PriorityPools {
         frames[frame].level = level;
         self.occupied |= 1 << index(level);
         let level = &mut self.levels[index(level)];
-        level.list.push_tail(frames, frame);
+        level.list.push_tail(&mut frames.pool_links, frame);
         level.inserted(frames, frame);
     }
 
     fn unlink(&mut self, frames: &mut FrameTable, frame: u32, departure: Departure) {
         let number = index(frames[frame].level);
         let level = &mut self.levels[number];
-        level.list.unlink(frames, frame);
+        level.list.remove(&mut frames.pool_links, frame);
         if let Some(order) = &mut level.order {
             order.remove(FrameId(frame), frames[frame].page, departure);
         }
-        if level.list.len == 0 {
+        if level.list.len() == 0 {
             self.occupied &= !(1 << number);
         }
     }
@@ -218,9 +229,9 @@ impl PriorityPools {
         resident: &mut Resident<'_>,
     ) -> Vec<u32> {
         let (first, last) = (pages.start().0, pages.end().0);
-        let held = self.levels.iter().map(|level| u64::from(level.list.len)).sum::<u64>();
+        let held = self.levels.iter().map(|level| u64::from(level.list.len())).sum::<u64>();
         if last - first >= held {
-            let all = self.levels.iter().flat_map(|level| level.list.iter(frames));
+            let all = self.levels.iter().flat_map(|level| level.list.iter(&frames.pool_links));
             return all.filter(|frame| pages.contains(&frames[*frame].page)).collect();
         }
         let found = (first..=last).filter_map(|page| (resident.frame_of)(PageId(page)));
@@ -242,7 +253,7 @@ impl PriorityPools {
         for frame in group.iter().rev() {
             frames[*frame].level = level;
             self.occupied |= 1 << index(level);
-            self.levels[index(level)].list.push_head(frames, *frame);
+            self.levels[index(level)].list.push_head(&mut frames.pool_links, *frame);
         }
     }
 }
@@ -262,20 +273,20 @@ impl Level {
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> Option<u32> {
         if let Some(order) = &mut self.order {
-            if self.capacity_told != self.list.len {
-                self.capacity_told = self.list.len;
-                order.resize(self.list.len);
+            if self.capacity_told != self.list.len() {
+                self.capacity_told = self.list.len();
+                order.resize(self.list.len());
             }
             let missing = missing.map_or(PageId(u64::MAX), |access| access.page);
             return order.victim(missing, busy).map(|frame| frame.0);
         }
         let takes_tail = self.policy == PolicyKind::Mru;
-        let mut at = if takes_tail { self.list.tail } else { self.list.head };
-        for _ in 0..self.list.len {
+        let mut at = if takes_tail { self.list.tail() } else { self.list.head() };
+        for _ in 0..self.list.len() {
             if !busy(FrameId(at)) {
                 return Some(at);
             }
-            at = if takes_tail { frames.previous::<POOL>(at) } else { frames.next::<POOL>(at) };
+            at = if takes_tail { frames.pool_links.prev(at) } else { frames.pool_links.next(at) };
         }
         None
     }
@@ -284,9 +295,9 @@ impl Level {
     /// keeps the capacity it was told.
     fn inserted(&mut self, frames: &FrameTable, frame: u32) {
         if let Some(order) = &mut self.order {
-            if self.list.len > self.capacity_told {
-                self.capacity_told = self.list.len;
-                order.resize(self.list.len);
+            if self.list.len() > self.capacity_told {
+                self.capacity_told = self.list.len();
+                order.resize(self.list.len());
             }
             order.insert(FrameId(frame), frames[frame].page);
         }
