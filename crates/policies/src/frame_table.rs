@@ -1,10 +1,10 @@
 //! What the directory knows of each frame, and the lists threaded through it.
 //!
-//! A slot of 32 bytes and two links of 8 hold everything that an access to an oblivious tenant's block touches, so that a hit
-//! costs the slot, the links of the frame and of its list neighbours, and the tenant. The links lie apart because those of
-//! neighbours are all that is touched of them: eight share a cache line. 8 bytes more say who has a claim on the frame, 8
-//! where a page came from, and 8 thread the levels of priority pools, from the first directive on. Nothing else is allocated
-//! after construction.
+//! A slot of 32 bytes and two links of 8 hold everything that an access to an oblivious tenant's block
+//! touches, so that a hit costs the slot, the links of the frame and of its list neighbours, and the tenant.
+//! The links lie apart because those of neighbours are all that is touched of them: eight share a cache line.
+//! 8 bytes more say who has a claim on the frame, 8 where a page came from, and 8 thread the levels of
+//! priority pools, from the first directive on. Nothing else is allocated after construction.
 
 use crate::{
     ids::{ContextId, FileId, FrameId, PageId, TenantId},
@@ -13,18 +13,20 @@ use crate::{
 
 /// What a frame holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub(crate) enum FrameState {
     /// Nothing; in no list.
     Free,
     /// A page on its way in: in the ledger, in no pool, busy.
     InFlight,
-    /// As in flight, for a page that nobody asked for yet.
+    /// As in flight, for a page that no access has asked for yet.
     AheadInFlight,
     /// A page: in the ledger, and in a pool if its owner has priority pools.
     Resident,
-    /// A page that was brought in ahead of its first access: in the ledger, in no pool, unknown to its owner's manager.
+    /// A page that was brought in ahead of its first access: in the ledger, in no pool, unknown to its
+    /// owner's manager.
     Ahead,
-    /// The driver's: a spare frame, or one evicted ahead of need or for a smaller cap and not yet given back. In no list.
+    /// The driver's: a spare frame, or one evicted ahead of need or for a smaller cap and not yet given back.
+    /// In no list.
     Limbo,
 }
 
@@ -33,9 +35,9 @@ pub(crate) enum State {
 pub(crate) enum Claim {
     /// None has.
     None,
-    /// One has, by an overrule of whoever manages the frame's block now.
+    /// One has, by an overrule of the present manager of the frame's block.
     Judged,
-    /// One has, by an overrule of an earlier manager: nobody answers for it.
+    /// One has, by an overrule of an earlier manager: it is not judged.
     Inherited,
 }
 
@@ -64,7 +66,7 @@ pub(crate) struct Slot {
     pub temporary: bool,
     /// The pool the frame is in now.
     pub level: i8,
-    pub state: State,
+    pub state: FrameState,
 }
 
 /// The file of a page and the context of the access that loaded it.
@@ -77,7 +79,8 @@ pub(crate) struct Origin {
 /// The slots of all frames.
 pub(crate) struct FrameTable {
     slots: Vec<Slot>,
-    /// Per frame: its place in the ledger, or in the list of free frames. A swap permutes these, never the pools'.
+    /// Per frame: its place in the ledger, or in the list of free frames. A swap permutes these, never the
+    /// pools'.
     pub ledger_links: Links,
     /// Per frame: the absent page whose placeholder points there; meaningful while there is a claim.
     claimants: Vec<PageId>,
@@ -96,12 +99,12 @@ impl FrameTable {
             origins: Vec::new(),
             pool_links: Links::default(),
         };
-        table.add(frames, State::Free);
+        table.add(frames, FrameState::Free);
         table
     }
 
     /// Adds frames in this state, after those there are.
-    pub fn add(&mut self, frames: u32, state: State) {
+    pub fn add(&mut self, frames: u32, state: FrameState) {
         let empty = Slot {
             page: PageId(0),
             stamp: 0,
@@ -151,7 +154,8 @@ impl FrameTable {
         self[frame].claim = claim;
     }
 
-    /// Exchanges the pages of two frames that nobody has a claim on, with who loaded them, when, and from where.
+    /// Exchanges the pages of two frames that nobody has a claim on, with who loaded them, when, and from
+    /// where.
     pub fn exchange_pages(&mut self, a: u32, b: u32) {
         debug_assert!(!self[a].has_claim() && !self[b].has_claim());
         let of_page = |slot: &Slot| (slot.page, slot.owner, slot.last_reference);
@@ -165,13 +169,13 @@ impl FrameTable {
 
     /// Whether a page is there that its owner's manager knows.
     pub fn is_resident(&self, frame: FrameId) -> bool {
-        self.slots.get(frame.index()).is_some_and(|slot| slot.state == State::Resident)
+        self.slots.get(frame.index()).is_some_and(|slot| slot.state == FrameState::Resident)
     }
 
     /// Whether a page is there, known to its owner's manager or not.
     pub fn is_present(&self, frame: FrameId) -> bool {
         let state = self.slots.get(frame.index()).map(|slot| slot.state);
-        matches!(state, Some(State::Resident | State::Ahead))
+        matches!(state, Some(FrameState::Resident | FrameState::Ahead))
     }
 
     pub fn metadata_bytes(&self) -> usize {
@@ -183,7 +187,7 @@ impl FrameTable {
     }
 }
 
-/// Lengthens a table by exactly so many `rows`.
+/// Lengthens a table by exactly `rows` rows.
 fn add<T: Clone>(table: &mut Vec<T>, rows: u32, row: T) {
     table.reserve_exact(rows as usize);
     table.resize(table.len() + rows as usize, row);

@@ -57,8 +57,8 @@ macro_rules! index_type {
 }
 
 index_type! {
-    /// A page frame: an index into every per-frame array, below the number of frames, spare ones included: pages may lie in those of a
-    /// pool's clean reserve as well.
+    /// A page frame: an index into every per-frame array, below the number of frames, spare ones included:
+    /// pages may lie in those of a pool's clean reserve as well.
     FrameId(u32)
 }
 index_type! {

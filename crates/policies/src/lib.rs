@@ -3,9 +3,9 @@
 //! No I/O, no threads, no clock, no unsafe code: every event, every number that grows with time and every
 //! random seed is passed in, so the same inputs always give the same decisions.
 //!
-//! Two levels decide. [`Directory`] picks the *tenant* that gives up a frame (LRU-SP, [`Allocation`]); that tenant's
-//! [`Manager`] may pick another of its pages than the one the ledger names. [`classic`] has the well-known
-//! single-level policies: opponents, and policies of a tenant's priority levels.
+//! Two levels decide. [`Directory`] picks the *tenant* that gives up a frame (LRU-SP, [`Allocation`]); that
+//! tenant's [`Manager`] may pick another of its pages than the one the ledger names. [`classic`] has the
+//! well-known single-level policies: opponents, and policies of a tenant's priority levels.
 #![forbid(unsafe_code)]
 
 mod allocation;

@@ -29,8 +29,9 @@ const LARGE: usize = 4096;
 /// Slots that a table is lengthened by where there is room.
 const STEP: usize = 64;
 
-/// Lengthens `slots` to `len`, or more where that needs no memory. Tables by frame number are made for the frames of the pool, and grow only
-/// by those of its reserve, for which a large one need not become twice as large.
+/// Lengthens `slots` to `len`, or more where that needs no memory. Tables by frame number are made for the
+/// frames of the pool, and grow only by those of its reserve, for which a large one need not become twice as
+/// large.
 #[cold]
 pub(crate) fn lengthen<T: Clone>(slots: &mut Vec<T>, len: usize, value: T) {
     if len > slots.capacity() && slots.len() >= LARGE {
@@ -88,7 +89,7 @@ impl Links {
         self.slots.len()
     }
 
-    /// Reads what taking `slot` out of its list will, for nothing but its being near then.
+    /// Reads what taking `slot` out of its list will, so that it is in the processor's cache by then.
     #[inline]
     pub(crate) fn touch(&self, slot: u32) -> u32 {
         let sides = self.slots.get(slot as usize).map_or([NIL; 2], |n| [n.prev, n.next]);

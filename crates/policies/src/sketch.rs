@@ -1,15 +1,17 @@
 //! How often pages were referenced lately: approximate counts in little memory.
 //!
-//! **Idea.** A count-min sketch with 4-bit counters: a page has four counters, shared with other pages, and its count is the
-//! least of them, never too low. All counters are halved after so many additions, so that old references fade.
+//! **Idea.** A count-min sketch with 4-bit counters: a page has four counters, shared with other pages, and
+//! its count is the least of them, never too low. All counters are halved after a number of additions, so
+//! that old references fade.
 //!
 //! **Papers.** G. Cormode, S. Muthukrishnan: "An improved data stream summary: the count-min sketch and its
-//! applications", Journal of Algorithms 55(1), 2005; aging by halving: G. Einziger, R. Friedman, B. Manes, "TinyLFU: a highly
-//! efficient cache admission policy", ACM Transactions on Storage 13(4), 2017.
+//! applications", Journal of Algorithms 55(1), 2005; aging by halving: G. Einziger, R. Friedman, B. Manes,
+//! "TinyLFU: a highly efficient cache admission policy", ACM Transactions on Storage 13(4), 2017.
 //!
-//! **Layout.** The four counters of a page lie in one line of 64 bytes, one in each quarter of it: one cache miss a look-up.
-//! The number of lines is a power of two. To double it, the table is put behind itself: the line of a page is then chosen
-//! by one more bit of its hash, and both choices have the counts the page had before.
+//! **Layout.** The four counters of a page lie in one line of 64 bytes, one in each quarter of it: one cache
+//! miss a look-up. The number of lines is a power of two. To double it, the table is put behind itself: the
+//! line of a page is then chosen by one more bit of its hash, and both choices have the counts the page had
+//! before.
 
 use crate::{PageId, random::mix64};
 
@@ -40,7 +42,8 @@ impl Sketch {
         sketch
     }
 
-    /// Makes the sketch good for `frames`. O(frames) when it has to double, which keeps all counts; it never shrinks.
+    /// Makes the sketch good for `frames`. O(frames) when it has to double, which keeps all counts; it never
+    /// shrinks.
     pub(crate) fn resize(&mut self, frames: u32, sample: u64) {
         self.sample = sample;
         while self.words.len() < frames as usize {
@@ -97,7 +100,8 @@ impl Sketch {
 #[cfg(test)]
 mod tests {
     //! Goal: counts are never too low, exact while nothing is shared, halved on time, and survive doubling.
-    //! Method: against a map from page to count, over few pages in a sketch large enough, and many in a small one.
+    //! Method: against a map from page to count, over few pages in a sketch large enough, and many in a small
+    //! one.
 
     use super::*;
     use proptest::prelude::*;

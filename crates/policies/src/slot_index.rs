@@ -1,11 +1,12 @@
 //! A hash index from 64-bit keys to slots of flat arrays, which themselves hold the keys.
 //!
-//! Open addressing with linear probing over a power-of-two table, at most 7/8 full; removal shifts later entries
-//! back, so there are no tombstones and no rebuilding. An entry is a slot number and, in the bits that slot numbers
-//! leave, the lowest bits of its home, where its key would go in an empty table: so the keys of others, which lie all over the
-//! caller's memory, are not looked at to tell them from the one looked for, or to see how far they may be shifted. 4 bytes an
-//! entry of the table, that is 4.6 to 9.2 a key. Keys are page or frame numbers; the hash mixes them well but has no
-//! secret, so it is no defence against keys that are chosen to collide.
+//! Open addressing with linear probing over a power-of-two table, at most 7/8 full; removal shifts later
+//! entries back, so there are no tombstones and no rebuilding. An entry is a slot number and, in the bits
+//! that slot numbers leave, the lowest bits of its home, where its key would go in an empty table: so the
+//! keys of others, which lie all over the caller's memory, are not looked at to tell them from the one looked
+//! for, or to see how far they may be shifted. 4 bytes an entry of the table, that is 4.6 to 9.2 a key. Keys
+//! are page or frame numbers; the hash mixes them well but has no secret, so it is no defence against keys
+//! that are chosen to collide.
 
 use crate::list::NIL;
 use crate::random::mix64;
@@ -48,8 +49,8 @@ impl SlotIndex {
         (entry != NIL).then(|| self.slot(entry))
     }
 
-    /// Adds `key`, which must not be there, as held by `slot`, which is below 2^31 - 1. Expected O(1), amortised over
-    /// growth, which is the only allocation.
+    /// Adds `key`, which must not be there, as held by `slot`, which is below 2^31 - 1. Expected O(1),
+    /// amortised over growth, which is the only allocation.
     #[inline]
     pub(crate) fn insert(&mut self, key: u64, slot: u32, key_of: impl Fn(u32) -> u64) {
         if slot + 1 >= 1 << self.slot_bits {

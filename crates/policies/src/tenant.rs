@@ -1,11 +1,13 @@
-//! What the directory keeps of each tenant, and of each account: a part of the ledger with a manager and a share.
+//! What the directory keeps of each tenant, and of each account: a part of the ledger with a manager and a
+//! share.
 //!
-//! A tenant has an account of its own, or is a member of the *commons*, the account of those that want nothing of their own.
+//! A tenant has an account of its own, or is a member of the *commons*, the account of those that want
+//! nothing of their own.
 
 use crate::{ids::AccountId, list::List, manager::Control};
 
-/// Counts of one tenant since it was opened. Accesses, hits and misses are those it made; everything else concerns
-/// the blocks it owns.
+/// Counts of one tenant since it was opened. Accesses, hits and misses are those it made; everything else
+/// concerns the blocks it owns.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct TenantStats {
     /// Accesses made.

@@ -1,7 +1,7 @@
 //! The ledger: a list an account, by stamp, and the account whose head has the least one.
 //!
-//! Stamps are 64-bit numbers that increase from head to tail of a list; a single list over all accounts would have to
-//! step over the protected frames of an idle one.
+//! Stamps are 64-bit numbers that increase from head to tail of a list; a single list over all accounts would
+//! have to step over the protected frames of an idle one.
 
 use crate::{
     allocation::heads::{Heads, NO_STAMP},
@@ -89,8 +89,8 @@ impl Ledger {
 
     // ---- the order
 
-    /// The frame goes to the tail of the account's list, with a new stamp. Returns whether it was the head; then
-    /// [`ledger_changed`](Self::ledger_changed) has to follow.
+    /// The frame goes to the tail of the account's list, with a new stamp. Returns whether it was the head;
+    /// then [`ledger_changed`](Self::ledger_changed) has to follow.
     #[inline(always)]
     pub fn renew(&mut self, account: AccountId, frame: u32) -> bool {
         self.frames[frame].stamp = self.now;
@@ -141,7 +141,8 @@ impl Ledger {
         self.ledger_changed(account);
     }
 
-    /// Brings the heads up to date after a change of the account's list, which was `at_head` or has changed its length.
+    /// Brings the heads up to date after a change of the account's list, which was `at_head` or has changed
+    /// its length.
     #[inline]
     fn list_changed(&mut self, account: AccountId, at_head: bool) {
         if at_head || self.floors_frames > 0 {
@@ -169,8 +170,8 @@ impl Ledger {
 
     // ---- a question
 
-    /// A question of `account` begins: its own frames are eligible, and if it is below its cap, those of accounts above
-    /// their floor.
+    /// A question of `account` begins: its own frames are eligible, and if it is below its cap, those of
+    /// accounts above their floor.
     #[inline]
     pub fn begin(&mut self, account: AccountId) -> Eligible {
         let asks = &self.accounts[account.index()];

@@ -1,14 +1,14 @@
 //! LRU-SP: swapping and placeholders.
 //!
-//! Paper: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI '94. The
-//! removal rules and the retarget rule follow from the shadow argument: give each resident frame a *shadow block*,
-//! the absent block whose placeholder points to it, or its own. Until an overrule turns out right, the ledger read
-//! through shadows is exactly the list that plain LRU of the same size would hold, so every other tenant hits and
-//! misses as it would there.
+//! Paper: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI '94.
+//! The removal rules and the retarget rule follow from the shadow argument: give each resident frame a
+//! *shadow block*, the absent block whose placeholder points to it, or its own. Until an overrule turns out
+//! right, the ledger read through shadows is exactly the list that plain LRU of the same size would hold, so
+//! every other tenant hits and misses as it would there.
 //!
-//! A placeholder X -> A dies when, and only when: X comes in, and if a process missed on it, the overrule was a mistake;
-//! A is referenced (a vindication); A is evicted; A overrules again; X's identity ends, or A's owner closes, and then A
-//! also moves to the ledger's head.
+//! A placeholder X -> A dies when, and only when: X comes in, and if a process missed on it, the overrule was
+//! a mistake; A is referenced (a vindication); A is evicted; A overrules again; X's identity ends, or A's
+//! owner closes, and then A also moves to the ledger's head.
 
 use super::{Allocate, Arrival, Ledger, placeholders::Placeholders, revocation::Revocation};
 use crate::{
@@ -31,8 +31,8 @@ impl LruSp {
         Self { placeholders: Placeholders::default(), revocations: Vec::new(), frames, revokes }
     }
 
-    /// Deletes the placeholder that points to `frame`, if any, and returns its page. The overrule that made it is
-    /// not judged.
+    /// Deletes the placeholder that points to `frame`, if any, and returns its page. The overrule that made
+    /// it is not judged.
     fn drop_placeholder(&mut self, ledger: &mut Ledger, frame: u32) -> Option<PageId> {
         if !ledger.frames[frame].has_claim() {
             return None;
@@ -42,8 +42,8 @@ impl LruSp {
         Some(self.placeholders.remove(&mut ledger.frames, frame))
     }
 
-    /// Deletes the placeholder that points to `frame`, if any, as the overrule that made it has turned out wrong or
-    /// not. Its maker is judged by that, if it still is the manager.
+    /// Deletes the placeholder that points to `frame`, if any, as the overrule that made it has turned out
+    /// wrong or not. Its maker is judged by that, if it still is the manager.
     fn settle_claim(&mut self, ledger: &mut Ledger, frame: u32, is_wrong: bool) {
         let is_judged = ledger.frames[frame].claim == Claim::Judged;
         if self.drop_placeholder(ledger, frame).is_some() && is_judged {

@@ -1,11 +1,13 @@
 //! Level one: which tenant gives up a frame.
 //!
 //! The *ledger* is not a replacement order but an allocation order: a block's position in it is its tenant's
-//! entitlement to a frame. [`ledger`] keeps it, with what all ways of allocating frames have in common: the lists of
-//! the accounts, the winner tree over their heads ([`heads`]), floors and caps, and what a question has passed over.
+//! entitlement to a frame. [`ledger`] keeps it, with what all ways of allocating frames have in common: the
+//! lists of the accounts, the winner tree over their heads ([`heads`]), floors and caps, and what a question
+//! has passed over.
 //!
-//! [`Allocate`] is what the ways differ in, and each is a file: [`lru_sp`], its ablations [`lru_s`] and [`alloc_lru`],
-//! and [`global_lru`]. The directory asks whichever its [`Allocation`] names; [`LevelOne`] holds it.
+//! [`Allocate`] is what the ways differ in, and each is a file: [`lru_sp`], its ablations [`lru_s`] and
+//! [`alloc_lru`], and [`global_lru`]. The directory asks whichever its [`Allocation`] names; [`LevelOne`]
+//! holds it.
 
 mod alloc_lru;
 mod global_lru;
@@ -51,20 +53,20 @@ pub(crate) enum Arrival {
     Restored,
 }
 
-/// A way of allocating frames to tenants: who gives one up, what that costs, and what an overrule, a placeholder and a
-/// departure mean.
+/// A way of allocating frames to tenants: who gives one up, what that costs, and what an overrule, a
+/// placeholder and a departure mean.
 ///
-/// Calls come in the order of events, with the ledger as it is at that moment. The defaults are those of an allocation
-/// by time of last use, with neither placeholders nor prices. Frames have their numbers for names; a frame in flight
-/// counts as entered.
+/// Calls come in the order of events, with the ledger as it is at that moment. The defaults are those of an
+/// allocation by time of last use, with neither placeholders nor prices. Frames have their numbers for names;
+/// a frame in flight counts as entered.
 pub(crate) trait Allocate {
     /// Whether managers may choose another block than the candidate.
     fn asks_managers(&self) -> bool {
         true
     }
 
-    /// The candidate: of the frames that are `eligible` the one that costs least to give up, [`NIL`](crate::list::NIL)
-    /// if none is left. It may be busy, or its page still in flight.
+    /// The candidate: of the frames that are `eligible` the one that costs least to give up,
+    /// [`NIL`](crate::list::NIL) if none is left. It may be busy, or its page still in flight.
     #[inline]
     fn cheapest(&mut self, ledger: &mut Ledger, eligible: &Eligible) -> u32 {
         ledger.oldest(eligible)
@@ -76,14 +78,14 @@ pub(crate) trait Allocate {
         ledger.pass(eligible, candidate);
     }
 
-    /// What the candidate's account loses with the frame, in seconds a second, `now_us` microseconds after an epoch of
-    /// the driver's. 0 where the order alone decides.
+    /// What the candidate's account loses with the frame, in seconds a second, `now_us` microseconds after an
+    /// epoch of the driver's. 0 where the order alone decides.
     fn cost_to_give(&self, _ledger: &Ledger, _candidate: u32, _now_us: u64) -> f64 {
         0.0
     }
 
-    /// Whether a use of a page moves its frame to the tail of its account's list. If not, the frame keeps its place, and
-    /// [`referenced`](Self::referenced) is called. Asked for each hit, so it should be a constant.
+    /// Whether a use of a page moves its frame to the tail of its account's list. If not, the frame keeps its
+    /// place, and [`referenced`](Self::referenced) is called. Asked for each hit, so it should be a constant.
     #[inline(always)]
     fn orders_by_use(&self) -> bool {
         true
@@ -101,7 +103,8 @@ pub(crate) trait Allocate {
     /// `victim` goes instead of `candidate`; both are blocks of `account`.
     fn overruled(&mut self, ledger: &mut Ledger, account: AccountId, candidate: u32, victim: u32);
 
-    /// The page in `frame` leaves: to make room, or because it ends or never came. The frame is still in the ledger.
+    /// The page in `frame` leaves: to make room, or because it ends or never came. The frame is still in the
+    /// ledger.
     fn departed(&mut self, _ledger: &mut Ledger, _frame: u32, _makes_room: bool) {}
 
     /// The page in `frame`, which came in ahead, will not be needed: it is the next to go.
@@ -109,7 +112,8 @@ pub(crate) trait Allocate {
         ledger.move_to_head(frame);
     }
 
-    /// The pages in flight to two frames change places, or the one in flight to `a` moves to `b`, which had none.
+    /// The pages in flight to two frames change places, or the one in flight to `a` moves to `b`, which had
+    /// none.
     fn exchanged(&mut self, _a: u32, _b: u32) {}
 
     /// The frame that the placeholder of an absent page points to.
@@ -118,8 +122,8 @@ pub(crate) trait Allocate {
         None
     }
 
-    /// The absent page whose placeholder points to `frame` comes in. The placeholder is deleted. Returns whether the
-    /// overrule that made it was a mistake, which only a process's own miss can show.
+    /// The absent page whose placeholder points to `frame` comes in. The placeholder is deleted. Returns
+    /// whether the overrule that made it was a mistake, which only a process's own miss can show.
     fn placeholder_met(&mut self, _ledger: &mut Ledger, _frame: u32, _arrival: Arrival) -> bool {
         false
     }
@@ -150,7 +154,8 @@ pub(crate) trait Allocate {
     fn check_invariants(&self, _ledger: &Ledger) {}
 }
 
-/// The ways to choose from. An enum and not a `Box<dyn Allocate>`, so that what a way has by default is inlined.
+/// The ways to choose from. An enum and not a `Box<dyn Allocate>`, so that what a way has by default is
+/// inlined.
 pub(crate) enum LevelOne {
     GlobalLru(GlobalLru),
     AllocLru(AllocLru),

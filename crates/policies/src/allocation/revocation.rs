@@ -1,18 +1,20 @@
 //! Foolishness: how often a manager's overrules turn out wrong, and when it loses its say.
 //!
 //! The LRU-SP paper proposes to revoke control "when a certain percentage of decisions is wrong" and gives no
-//! numbers. The measured ratio of mistakes to overrules is 0.74 to 0.80 for its foolish tenant and 0 for its smart
-//! ones, so one half separates them with room on both sides.
+//! numbers. The measured ratio of mistakes to overrules is 0.74 to 0.80 for its foolish tenant and 0 for its
+//! smart ones, so one half separates them with room on both sides.
 //!
-//! An overrule is judged when it is *settled*, which is when its placeholder dies: wrong if the block that went was
-//! needed first, not wrong if the block that stayed was, or if that one went at last without a use or stayed once
-//! more. An overrule that makes no placeholder, since it passes on the one of an earlier overrule, is never judged, nor
-//! is one whose blocks cease to exist. Judging the last overrules instead, settled or not, would hardly ever find the
-//! paper's foolish tenant: some 300 of its overrules lie between an overrule and its mistake.
+//! An overrule is judged when it is *settled*, which is when its placeholder dies: wrong if the block that
+//! went was needed first, not wrong if the block that stayed was, or if that one went at last without a use
+//! or stayed once more. An overrule that makes no placeholder, since it passes on the one of an earlier
+//! overrule, is never judged, nor is one whose blocks cease to exist. Judging the last overrules instead,
+//! settled or not, would hardly ever find the paper's foolish tenant: some 300 of its overrules lie between
+//! an overrule and its mistake.
 
 /// Settled overrules that the ratio is taken over.
 const WINDOW: u32 = 256;
-/// Settled overrules needed before a verdict: half a window, so that a verdict has a standard error of at most 0.045.
+/// Settled overrules needed before a verdict: half a window, so that a verdict has a standard error of at
+/// most 0.045.
 const SAMPLES_MIN: u32 = WINDOW / 2;
 /// Wrong overrules in a hundred above which control is revoked.
 const REVOKE_PERCENT: u32 = 50;
@@ -80,7 +82,8 @@ impl Revocation {
         }
     }
 
-    /// An overrule has turned out wrong or not. Returns whether it has cost the manager its say, as only a wrong one can.
+    /// An overrule has turned out wrong or not. Returns whether it has cost the manager its say, as only a
+    /// wrong one can.
     pub fn settle(&mut self, is_wrong: bool) -> bool {
         let (word, bit) = Self::bit(self.next);
         self.next = (self.next + 1) % WINDOW;

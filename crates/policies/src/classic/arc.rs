@@ -6,15 +6,16 @@
 //!
 //! **Paper.** N. Megiddo, D. S. Modha: "ARC: a self-tuning, low overhead replacement cache", FAST 2003.
 //!
-//! **Departures.** None for a whole cache: a page that is evicted while T1 fills the whole cache becomes a ghost for a
-//! moment and is then dropped as the oldest of B1, which is what the paper does directly. When frames are
-//! busy, the first frame of the chosen list that is not goes; if there is none, the other list gives one.
+//! **Departures.** None for a whole cache: a page that is evicted while T1 fills the whole cache becomes a
+//! ghost for a moment and is then dropped as the oldest of B1, which is what the paper does directly. When
+//! frames are busy, the first frame of the chosen list that is not goes; if there is none, the other list
+//! gives one.
 //!
 //! **Refused proposal.** Changes nothing but a note of where p would move to: p moves when the missing page
 //! comes in.
 //!
-//! **Cost.** O(1) per access. 9 bytes a frame and 22 to 26 for each ghost, of which there are as many as resident
-//! pages in a full cache and never more than twice the capacity: 31 to 35 a frame.
+//! **Cost.** O(1) per access. 9 bytes a frame and 22 to 26 for each ghost, of which there are as many as
+//! resident pages in a full cache and never more than twice the capacity: 31 to 35 a frame.
 
 use super::{Departure, OneLevel, first_free, grow};
 use crate::ghost::Ghosts;

@@ -1,7 +1,7 @@
 //! CLOCK: FIFO with a second chance for pages that were referenced meanwhile.
 //!
-//! **Idea.** Pages stand on a ring in order of arrival, each with a reference bit that a hit sets. A hand goes
-//! round; it clears set bits as it passes, and the first page whose bit is clear goes.
+//! **Idea.** Pages stand on a ring in order of arrival, each with a reference bit that a hit sets. A hand
+//! goes round; it clears set bits as it passes, and the first page whose bit is clear goes.
 //!
 //! **Paper.** F. J. Corbató: "A paging experiment with the Multics system", MIT Project MAC, 1968.
 //!
@@ -64,8 +64,8 @@ impl OneLevel for Clock {
         }
     }
 
-    /// Two turns are enough: the first clears every bit, the second meets every page that is not busy with its
-    /// bit clear.
+    /// Two turns are enough: the first clears every bit, the second meets every page that is not busy with
+    /// its bit clear.
     fn victim(&mut self, _missing: PageId, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
         for _ in 0..2 * self.ring.len() {
             let frame = FrameId(self.hand);

@@ -1,26 +1,26 @@
 //! CLOCK-Pro: LIRS with reference bits, on one ring.
 //!
-//! **Idea.** Pages stand on a ring, hot or cold. A cold page has a test period, which goes on for a while after it has
-//! been evicted; a reference in that time makes it hot. The hot hand cools hot pages that are not referenced, the
-//! test hand ends test periods, and the share of cold pages grows with each test that succeeds and shrinks with each
-//! that is in vain.
+//! **Idea.** Pages stand on a ring, hot or cold. A cold page has a test period, which goes on for a while
+//! after it has been evicted; a reference in that time makes it hot. The hot hand cools hot pages that are
+//! not referenced, the test hand ends test periods, and the share of cold pages grows with each test that
+//! succeeds and shrinks with each that is in vain.
 //!
-//! **Paper.** S. Jiang, F. Chen, X. Zhang: "CLOCK-Pro: an effective improvement of the CLOCK replacement", USENIX ATC
-//! 2005.
+//! **Paper.** S. Jiang, F. Chen, X. Zhang: "CLOCK-Pro: an effective improvement of the CLOCK replacement",
+//! USENIX ATC 2005.
 //!
-//! **Departures.** In form: the cold hand, which visits resident cold pages and has to pass all others, is a queue of
-//! resident cold pages in the order in which they came to the ring's head. Where the paper is silent: pages are
-//! hot until the first eviction as far as hot pages are allowed, as in LIRS; cold pages start with 1 % of the frames,
-//! which is also the least they get ([`ClockProParameters`]); a page that is cooled gets no test period, as it has not
-//! been referenced for longer than any test lasts. When every cold frame is busy, the first hot one that is
-//! not goes.
+//! **Departures.** In form: the cold hand, which visits resident cold pages and has to pass all others, is a
+//! queue of resident cold pages in the order in which they came to the ring's head. Where the paper is
+//! silent: pages are hot until the first eviction as far as hot pages are allowed, as in LIRS; cold pages
+//! start with 1 % of the frames, which is also the least they get ([`ClockProParameters`]); a page that is
+//! cooled gets no test period, as it has not been referenced for longer than any test lasts. When every cold
+//! frame is busy, the first hot one that is not goes.
 //!
-//! **Refused proposal.** A busy frame keeps its place. What the search did on its way stays done, as if for a miss:
-//! bits cleared, tests begun or succeeded, pages made hot or cold.
+//! **Refused proposal.** A busy frame keeps its place. What the search did on its way stays done, as if for a
+//! miss: bits cleared, tests begun or succeeded, pages made hot or cold.
 //!
-//! **Cost.** A hit sets a bit. A miss is O(1) amortised: the hot hand passes a page once per reference or test, the
-//! test hand one or two pages per ghost when there are many; at most O(n) for one miss. 33 bytes a frame and 26 to 30
-//! for each ghost, of which there are at most as many as frames: 59 to 63 a frame.
+//! **Cost.** A hit sets a bit. A miss is O(1) amortised: the hot hand passes a page once per reference or
+//! test, the test hand one or two pages per ghost when there are many; at most O(n) for one miss. 33 bytes a
+//! frame and 26 to 30 for each ghost, of which there are at most as many as frames: 59 to 63 a frame.
 
 use super::{Departure, OneLevel, grow, percent_of};
 use crate::list::{Links, List, NIL};
@@ -40,10 +40,11 @@ const FREE: u8 = 0;
 
 /// CLOCK-Pro. See the file's head.
 ///
-/// A page that is resident or a ghost has an entry. Invariants: (1) the ring holds all entries in use; (2) the queue
-/// holds exactly the frames of resident pages that are not hot; (3) the index holds exactly the ghosts; (4) each hand points to an entry in use, or to none if there is none;
-/// (5) at most `hot_target` pages are hot; (6) there are at most as many ghosts as the capacity, and one more between an
-/// eviction and the insertion that it makes room for.
+/// A page that is resident or a ghost has an entry. Invariants: (1) the ring holds all entries in use; (2)
+/// the queue holds exactly the frames of resident pages that are not hot; (3) the index holds exactly the
+/// ghosts; (4) each hand points to an entry in use, or to none if there is none; (5) at most `hot_target`
+/// pages are hot; (6) there are at most as many ghosts as the capacity, and one more between an eviction and
+/// the insertion that it makes room for.
 pub struct ClockPro {
     capacity: u32,
     parameters: ClockProParameters,
@@ -61,7 +62,8 @@ pub struct ClockPro {
     ring_links: Links,
     /// Entries not in use.
     free: List,
-    /// Resident pages and ghosts. The place where pages come in, the paper's list head, is right before `hand_hot`.
+    /// Resident pages and ghosts. The place where pages come in, the paper's list head, is right before
+    /// `hand_hot`.
     ring: List,
     hand_hot: u32,
     hand_test: u32,
@@ -179,8 +181,8 @@ impl ClockPro {
         self.cool_surplus();
     }
 
-    /// Moves the hot hand until there are no more hot pages than there may be. One turn clears all bits, so two are
-    /// enough to cool any number of them.
+    /// Moves the hot hand until there are no more hot pages than there may be. One turn clears all bits, so
+    /// two are enough to cool any number of them.
     fn cool_surplus(&mut self) {
         while self.hot_count > self.hot_target() {
             let entry = self.hand_hot;
@@ -258,7 +260,8 @@ impl ClockPro {
         self.free.push_head(&mut self.ring_links, entry);
     }
 
-    /// The cold hand: goes once over the resident cold pages, and over those that are put behind them on its way.
+    /// The cold hand: goes once over the resident cold pages, and over those that are put behind them on its
+    /// way.
     fn victim_in_cold(&mut self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
         let mut at = self.cold.head();
         while at != NIL {

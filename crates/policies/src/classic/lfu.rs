@@ -1,13 +1,13 @@
 //! LFU: evicts the page referenced least often since it came in.
 //!
-//! **Idea.** What was used often will be used again. Pages with the same number of references share a list, and
-//! these lists stand in order of that number, so that a reference moves a page to the next list.
+//! **Idea.** What was used often will be used again. Pages with the same number of references share a list,
+//! and these lists stand in order of that number, so that a reference moves a page to the next list.
 //!
-//! **Paper.** K. Shah, A. Mitra, D. Matani: "An O(1) algorithm for implementing the LFU cache eviction scheme",
-//! 2010 (the data structure; the policy is older).
+//! **Paper.** K. Shah, A. Mitra, D. Matani: "An O(1) algorithm for implementing the LFU cache eviction
+//! scheme", 2010 (the data structure; the policy is older).
 //!
-//! **Departures.** None. Counts start at 1 when a page comes in and are lost when it leaves. Among pages with the
-//! same count, the one that reached it first goes.
+//! **Departures.** None. Counts start at 1 when a page comes in and are lost when it leaves. Among pages with
+//! the same count, the one that reached it first goes.
 //!
 //! **Refused proposal.** Changes nothing: a busy frame keeps its place.
 //!
@@ -20,8 +20,8 @@ use crate::{FrameId, PageId};
 
 /// Least frequently used. See the file's head.
 ///
-/// Invariants: (1) `order` holds the buckets that are in use by strictly rising count; (2) each of them has at
-/// least one frame; (3) each resident frame is in the bucket that `bucket_of` says.
+/// Invariants: (1) `order` holds the buckets that are in use by strictly rising count; (2) each of them has
+/// at least one frame; (3) each resident frame is in the bucket that `bucket_of` says.
 pub struct Lfu {
     links: Links,
     /// Per frame: the bucket it is in.
@@ -53,8 +53,8 @@ impl Lfu {
         }
     }
 
-    /// The bucket for `references`, which belongs right before `place` in the order: that one if it counts the
-    /// same, else a new one.
+    /// The bucket for `references`, which belongs right before `place` in the order: that one if it counts
+    /// the same, else a new one.
     fn bucket_at(&mut self, place: u32, references: u64) -> u32 {
         if place != NIL && self.buckets[place as usize].references == references {
             return place;

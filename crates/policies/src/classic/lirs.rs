@@ -1,28 +1,30 @@
 //! LIRS: keeps the pages with the shortest time between their last two references.
 //!
-//! **Idea.** Nearly all frames hold LIR pages, which came back soon after their reference before; the others hold
-//! HIR pages, which have to prove themselves. A HIR page that comes back sooner than the coldest LIR page was last
-//! referenced takes that page's place.
+//! **Idea.** Nearly all frames hold LIR pages, which came back soon after their reference before; the others
+//! hold HIR pages, which have to prove themselves. A HIR page that comes back sooner than the coldest LIR
+//! page was last referenced takes that page's place.
 //!
-//! **Paper.** S. Jiang, X. Zhang: "LIRS: an efficient low inter-reference recency set replacement policy to improve
-//! buffer cache performance", SIGMETRICS 2002, with its 1 % of the frames for HIR pages, at least two.
+//! **Paper.** S. Jiang, X. Zhang: "LIRS: an efficient low inter-reference recency set replacement policy to
+//! improve buffer cache performance", SIGMETRICS 2002, with its 1 % of the frames for HIR pages, at least
+//! two.
 //!
-//! **Departures.** In form: the paper keeps a stack of LIR, HIR and evicted pages in order of last reference, and prunes
-//! it so that a LIR page is at its bottom. A page is on that stack if and only if its last reference is later than
-//! that of the coldest LIR page; so a stamp per page and a list of the LIR pages say the same, with nothing to prune.
-//! In substance:
+//! **Departures.** In form: the paper keeps a stack of LIR, HIR and evicted pages in order of last reference,
+//! and prunes it so that a LIR page is at its bottom. A page is on that stack if and only if its last
+//! reference is later than that of the coldest LIR page; so a stamp per page and a list of the LIR pages say
+//! the same, with nothing to prune. In substance:
 //! - evicted pages are remembered for a number of evictions that is 1.75 times the capacity
-//!   ([`LirsParameters::history_percent`]), where the paper has no bound; 250,000 % gives the miss counts of the authors'
-//!   program;
+//!   ([`LirsParameters::history_percent`]), where the paper has no bound; 250,000 % gives the miss counts of
+//!   the authors' program;
 //! - a reference to the page referenced last changes nothing ([`LirsParameters::skip_repeats`]), as in the
 //!   authors' program and not in the paper;
-//! - whenever there are fewer LIR pages than there should be, a page that comes in is one, as in the paper when the
-//!   cache starts;
+//! - whenever there are fewer LIR pages than there should be, a page that comes in is one, as in the paper
+//!   when the cache starts;
 //! - when every HIR frame is busy, the coldest LIR frame that is not goes.
 //!
-//! **Compared.** With the default parameters, 107 of 117 miss ratios are at most 0.005 above those of the authors' program; the
-//! other ten come from the bounded history, as all 117 equal it with 250,000 %. libCacheSim's LIRS remembers fewer
-//! evictions: with 100 % and without `skip_repeats`, 128 of 133 miss ratios are within 0.005 of it.
+//! **Compared.** With the default parameters, 107 of 117 miss ratios are at most 0.005 above those of the
+//! authors' program; the other ten come from the bounded history, as all 117 equal it with 250,000 %.
+//! libCacheSim's LIRS remembers fewer evictions: with 100 % and without `skip_repeats`, 128 of 133 miss
+//! ratios are within 0.005 of it.
 //!
 //! **Refused proposal.** Changes nothing: a busy frame keeps its place.
 //!
@@ -35,9 +37,9 @@ use crate::{FrameId, PageId};
 
 /// Low inter-reference recency set. See the file's head.
 ///
-/// Invariants: (1) a resident frame is in exactly one of `lir` and `hir`, the one that `is_lir` says; (2) the stamps rise
-/// along `lir`; (3) there are at most `lir_target` LIR frames; (4) at most `history_max` evictions are remembered, and one
-/// more between an eviction and the insertion that it makes room for.
+/// Invariants: (1) a resident frame is in exactly one of `lir` and `hir`, the one that `is_lir` says; (2) the
+/// stamps rise along `lir`; (3) there are at most `lir_target` LIR frames; (4) at most `history_max`
+/// evictions are remembered, and one more between an eviction and the insertion that it makes room for.
 pub struct Lirs {
     capacity: u32,
     parameters: LirsParameters,

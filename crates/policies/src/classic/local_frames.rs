@@ -1,12 +1,12 @@
 //! Renumbers the frames of a policy that owns few frames of a large pool.
 //!
-//! Policies index flat arrays by frame number. A priority level owns some frames, whose numbers are spread over
-//! the whole pool, and a pool has many levels; arrays up to the largest number in each of them would need memory
-//! for levels times frames. Here, each frame that comes in gets a number that is free among the level's own, and
-//! an index finds it again.
+//! Policies index flat arrays by frame number. A priority level owns some frames, whose numbers are spread
+//! over the whole pool, and a pool has many levels; arrays up to the largest number in each of them would
+//! need memory for levels times frames. Here, each frame that comes in gets a number that is free among the
+//! level's own, and an index finds it again.
 //!
-//! Cost: one look-up in a hash table per event. 9 to 17 bytes per frame of the level's largest population, which
-//! is what the policy's own arrays follow too.
+//! Cost: one look-up in a hash table per event. 9 to 17 bytes per frame of the level's largest population,
+//! which is what the policy's own arrays follow too.
 
 use super::{Departure, OneLevel};
 use crate::slot_index::SlotIndex;
@@ -14,7 +14,8 @@ use crate::{FrameId, PageId};
 
 /// A policy whose frames may have any numbers. See the file's head.
 ///
-/// Invariant: a local number is either in `free`, or in `index` under the pool's number that `frames` has for it.
+/// Invariant: a local number is either in `free`, or in `index` under the pool's number that `frames` has for
+/// it.
 pub(super) struct LocalFrames {
     policy: Box<dyn OneLevel>,
     /// Per local number in use: the pool's number of the frame.

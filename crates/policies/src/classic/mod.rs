@@ -29,8 +29,8 @@
 //! | W-TinyLFU | O(1), moves a list node, counts | O(1), O(n) once in ten n accesses | 25 to 33 |
 //! | OPT | O(log n) | O(log n) | 16 |
 //!
-//! Arrays are made for the capacity at the start; where they have to grow, they double. With k busy frames in the way,
-//! `victim` asks about each of them once more than without.
+//! Arrays are made for the capacity at the start; where they have to grow, they double. With k busy frames in
+//! the way, `victim` asks about each of them once more than without.
 
 mod arc;
 mod clock;
@@ -70,13 +70,14 @@ use std::{fmt, str::FromStr};
 
 /// A single-level replacement policy: a set of events and one question.
 ///
-/// Deterministic: the same calls give the same answers. Per-frame arrays grow to the largest frame number seen, so
-/// an instance that owns few frames of a large pool is made by [`build_for_level`].
+/// Deterministic: the same calls give the same answers. Per-frame arrays grow to the largest frame number
+/// seen, so an instance that owns few frames of a large pool is made by [`build_for_level`].
 ///
 /// # Panics
 ///
 /// A call about a frame that is not in the state it supposes (a hit on an absent frame, an insertion into an
-/// occupied one) is a bug of the driver. Debug builds panic; release builds may panic or decide badly, never worse.
+/// occupied one) is a bug of the driver. Debug builds panic; release builds may panic or decide badly, never
+/// worse.
 pub trait OneLevel: Send {
     /// The policy's name as users write it, for example `2q`.
     fn name(&self) -> &'static str;
@@ -241,8 +242,9 @@ pub fn build(kind: PolicyKind, capacity: u32) -> Box<dyn OneLevel> {
     }
 }
 
-/// A policy for a priority level, whose frames may have any numbers: memory follows the largest number of frames
-/// that the level ever had, not their numbers. Each call costs a look-up in a hash table more than with [`build`].
+/// A policy for a priority level, whose frames may have any numbers: memory follows the largest number of
+/// frames that the level ever had, not their numbers. Each call costs a look-up in a hash table more than
+/// with [`build`].
 pub fn build_for_level(kind: PolicyKind, capacity: u32) -> Box<dyn OneLevel> {
     Box::new(LocalFrames::new(build(kind, capacity)))
 }

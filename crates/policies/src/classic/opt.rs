@@ -11,8 +11,8 @@
 //!
 //! **Refused proposal.** Changes nothing: a busy frame keeps its place.
 //!
-//! **Cost.** O(log n) per access; `victim` is O(1), or O(k log k) if k busy frames have to be passed. 16 bytes
-//! a frame.
+//! **Cost.** O(log n) per access; `victim` is O(1), or O(k log k) if k busy frames have to be passed. 16
+//! bytes a frame.
 
 use super::{Departure, OneLevel};
 use crate::{FrameId, PageId};
@@ -43,8 +43,8 @@ impl Opt {
     /// The next use of a page that is not used again.
     pub const NEVER: u64 = u64::MAX;
 
-    /// An empty instance. `next_uses` yields, for every access in the order in which they will be reported, the
-    /// index of the next access to the same page, or [`Opt::NEVER`].
+    /// An empty instance. `next_uses` yields, for every access in the order in which they will be reported,
+    /// the index of the next access to the same page, or [`Opt::NEVER`].
     ///
     /// If it ends early, pages count as never used again from there on.
     pub fn new(next_uses: Box<dyn Iterator<Item = u64> + Send>) -> Self {
@@ -57,8 +57,8 @@ impl Opt {
         }
     }
 
-    /// Notes the frame's next use. It is later than the one that is over if the stream is aligned, so that the frame
-    /// moves up; with any other stream the heap stays a heap.
+    /// Notes the frame's next use. It is later than the one that is over if the stream is aligned, so that
+    /// the frame moves up; with any other stream the heap stays a heap.
     fn reference(&mut self, frame: u32) {
         self.next_use[frame as usize] = self.next_uses.next().unwrap_or(Self::NEVER);
         self.sift_up(self.position[frame as usize] as usize);

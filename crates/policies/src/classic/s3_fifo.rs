@@ -1,22 +1,22 @@
 //! S3-FIFO: three FIFO queues, the first of which filters out pages that are used once.
 //!
-//! **Idea.** New pages pass through a small queue; those referenced there move on to the main queue, the others
-//! leave quickly and are remembered. A page missed while remembered goes straight to the main queue, where
-//! pages with references left go round again.
+//! **Idea.** New pages pass through a small queue; those referenced there move on to the main queue, the
+//! others leave quickly and are remembered. A page missed while remembered goes straight to the main queue,
+//! where pages with references left go round again.
 //!
 //! **Paper.** J. Yang et al.: "FIFO queues are all you need for cache eviction", SOSP 2023.
 //!
-//! **Departures.** As in libCacheSim and not in the paper, new pages that find the small queue at its target go
-//! straight to the main queue while nothing has been evicted yet; without that, the main queue starts empty, and
-//! a loop that is larger than the cache never fills it ([`S3FifoParameters::fill_main_first`]). A busy page keeps
-//! its place in its queue, though one in the small queue with enough references moves on. If no page of the chosen
-//! queue can go, the other queue gives one.
+//! **Departures.** As in libCacheSim and not in the paper, new pages that find the small queue at its target
+//! go straight to the main queue while nothing has been evicted yet; without that, the main queue starts
+//! empty, and a loop that is larger than the cache never fills it ([`S3FifoParameters::fill_main_first`]). A
+//! busy page keeps its place in its queue, though one in the small queue with enough references moves on. If
+//! no page of the chosen queue can go, the other queue gives one.
 //!
 //! **Refused proposal.** What the search did stays done, as if the queues had been turned for a miss: pages
 //! with references have moved on to the main queue or round in it. The refused frame keeps its place.
 //!
-//! **Cost.** A hit increments a byte. A miss is amortised O(1): a page is moved once per reference it had, three
-//! at most, plus once. 9 bytes a frame and 22 to 26 for each ghost, which are 90 % of the frames: 29 to
+//! **Cost.** A hit increments a byte. A miss is amortised O(1): a page is moved once per reference it had,
+//! three at most, plus once. 9 bytes a frame and 22 to 26 for each ghost, which are 90 % of the frames: 29 to
 //! 33 a frame.
 
 use super::{Departure, OneLevel, grow, percent_of};
@@ -59,7 +59,8 @@ pub struct S3FifoParameters {
     pub ghost_percent: u32,
     /// References in the small queue that make a page move to the main queue. 0 to 3.
     pub move_references: u8,
-    /// Whether new pages go to the main queue while nothing has been evicted and the small queue is at its target.
+    /// Whether new pages go to the main queue while nothing has been evicted and the small queue is at its
+    /// target.
     pub fill_main_first: bool,
 }
 

@@ -1,8 +1,8 @@
 //! SIEVE: FIFO with lazy promotion and a hand that leaves survivors where they are.
 //!
-//! **Idea.** Pages stand in order of arrival, each with a visited bit that a hit sets. A hand moves from old to
-//! new; it clears set bits as it passes, and the first page whose bit is clear goes. New pages go to the new
-//! end, not to the hand as in CLOCK, so that the hand meets them soon.
+//! **Idea.** Pages stand in order of arrival, each with a visited bit that a hit sets. A hand moves from old
+//! to new; it clears set bits as it passes, and the first page whose bit is clear goes. New pages go to the
+//! new end, not to the hand as in CLOCK, so that the hand meets them soon.
 //!
 //! **Paper.** Y. Zhang et al.: "SIEVE is simpler than LRU: an efficient turn-key eviction algorithm for web
 //! caches", NSDI 2024.
@@ -61,8 +61,8 @@ impl OneLevel for Sieve {
         self.queue.push_tail(&mut self.links, frame.0);
     }
 
-    /// Two turns are enough: the first clears every bit, the second meets every page that is not busy with its
-    /// bit clear.
+    /// Two turns are enough: the first clears every bit, the second meets every page that is not busy with
+    /// its bit clear.
     fn victim(&mut self, _missing: PageId, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
         for _ in 0..2 * self.queue.len() {
             if self.hand == NIL {

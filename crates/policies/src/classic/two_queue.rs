@@ -1,18 +1,19 @@
 //! 2Q: a page must come back after it has left a probation queue before it counts as hot.
 //!
-//! **Idea.** New pages queue first-in first-out in A1in; one that leaves it is remembered in A1out. Only a page
-//! that is missed while remembered joins Am, the LRU list of hot pages, so that correlated references and
-//! scans never disturb it.
+//! **Idea.** New pages queue first-in first-out in A1in; one that leaves it is remembered in A1out. Only a
+//! page that is missed while remembered joins Am, the LRU list of hot pages, so that correlated references
+//! and scans never disturb it.
 //!
 //! **Paper.** T. Johnson, D. Shasha: "2Q: a low overhead high performance buffer management replacement
 //! algorithm", VLDB 1994 (the full version), with its Kin = 25 % and Kout = 50 % of the frames.
 //!
-//! **Departures.** None for a whole cache. When frames are busy, the first frame of the chosen queue that is not
-//! goes; if there is none, the other queue gives one.
+//! **Departures.** None for a whole cache. When frames are busy, the first frame of the chosen queue that is
+//! not goes; if there is none, the other queue gives one.
 //!
 //! **Refused proposal.** Changes nothing: a busy frame keeps its place.
 //!
-//! **Cost.** O(1) per access. 9 bytes a frame, and 22 to 26 for each of at most Kout ghosts: 20 to 22 a frame.
+//! **Cost.** O(1) per access. 9 bytes a frame, and 22 to 26 for each of at most Kout ghosts: 20 to 22 a
+//! frame.
 
 use super::{Departure, OneLevel, first_free, grow, percent_of};
 use crate::ghost::Ghosts;
@@ -21,8 +22,8 @@ use crate::{FrameId, PageId};
 
 /// 2Q, full version. See the file's head.
 ///
-/// Invariants: (1) a resident frame is in exactly one of `a1in` and `am`, the one that `is_hot` says;
-/// (2) there are at most Kout ghosts, and one more between an eviction and the insertion that it makes room for.
+/// Invariants: (1) a resident frame is in exactly one of `a1in` and `am`, the one that `is_hot` says; (2)
+/// there are at most Kout ghosts, and one more between an eviction and the insertion that it makes room for.
 pub struct TwoQueue {
     capacity: u32,
     parameters: TwoQueueParameters,

@@ -1,24 +1,26 @@
-//! W-TinyLFU: a page gets into the main part only if it was referenced more often than the page it would replace.
+//! W-TinyLFU: a page gets into the main part only if it was referenced more often than the page it would
+//! replace.
 //!
-//! **Idea.** New pages pass through a small LRU window. The one that leaves it is compared with the victim of the main
-//! part, a segmented LRU, by how often they were referenced lately, resident or not; the loser goes.
+//! **Idea.** New pages pass through a small LRU window. The one that leaves it is compared with the victim of
+//! the main part, a segmented LRU, by how often they were referenced lately, resident or not; the loser goes.
 //!
-//! **Paper.** G. Einziger, R. Friedman, B. Manes: "TinyLFU: a highly efficient cache admission policy", ACM Transactions on
-//! Storage 13(4), 2017, with its window of 1 %, 80 % of the main part protected, and a sample of ten
-//! references a frame.
+//! **Paper.** G. Einziger, R. Friedman, B. Manes: "TinyLFU: a highly efficient cache admission policy", ACM
+//! Transactions on Storage 13(4), 2017, with its window of 1 %, 80 % of the main part protected, and a sample
+//! of ten references a frame.
 //!
-//! **Departures.** No door-keeper before the counters, as they need 8 to 16 bytes a frame only. When frames are busy,
-//! the first frame of the window and of the main part that is not are compared.
+//! **Departures.** No door-keeper before the counters, as they need 8 to 16 bytes a frame only. When frames
+//! are busy, the first frame of the window and of the main part that is not are compared.
 //!
-//! **Compared.** libCacheSim 0.3.5 has other rules under this name, so most miss ratios differ by more than 0.005, in both
-//! directions. [`LibCacheSimWTinyLfu`](super::LibCacheSimWTinyLfu) has its rules, lists them, and is within 0.005 of it on all
-//! 133 rows. They are not the default here because they are not the paper's: the paper counts every reference, bounds the
-//! counters, increments only the least of a page's, and ages by references.
+//! **Compared.** libCacheSim 0.3.5 has other rules under this name, so most miss ratios differ by more than
+//! 0.005, in both directions. [`LibCacheSimWTinyLfu`](super::LibCacheSimWTinyLfu) has its rules, lists them,
+//! and is within 0.005 of it on all 133 rows. They are not the default here because they are not the paper's:
+//! the paper counts every reference, bounds the counters, increments only the least of a page's, and ages by
+//! references.
 //!
 //! **Refused proposal.** Changes nothing: a busy frame keeps its place.
 //!
-//! **Cost.** O(1) per access, and O(n) once in ten n accesses, when counts are halved. 17 bytes a frame and 8 to 16 for the
-//! counters: 25 to 33.
+//! **Cost.** O(1) per access, and O(n) once in ten n accesses, when counts are halved. 17 bytes a frame and 8
+//! to 16 for the counters: 25 to 33.
 
 use super::segments::{Segment, Segments};
 use super::{Departure, OneLevel, first_free, percent_of};

@@ -1,31 +1,38 @@
 //! W-TinyLFU as libCacheSim has it: what a comparison with that tool's miss ratios needs.
 //!
-//! **Idea.** That of [`WTinyLfu`](super::WTinyLfu): a page gets into the main part only if it was referenced more often than
-//! the page it would replace.
+//! **Idea.** That of [`WTinyLfu`](super::WTinyLfu): a page gets into the main part only if it was referenced
+//! more often than the page it would replace.
 //!
-//! **Source.** The program libCacheSim 0.3.5 with its default parameters; its rules differ from the paper's in this:
-//! 1. *What counts.* A page that comes in, a hit in the main part, and a page that leaves the window, admitted or not; hits in
-//!    the window do not. All counts are halved after 32 hits in the main part for each of its frames.
-//! 2. *Counters.* A counting Bloom filter: 14.4 counters for each frame of the main part, ten of which, all of them, a
-//!    reference increments; they have no limit.
-//! 3. *Filling.* Until every frame is in use, all pages are in the window. The first miss after that moves the oldest to the
-//!    main part until it is full: first to probation, then to the protected segment.
-//! 4. *Rounding.* The sizes of both segments are rounded down, so probation may have a frame more than its size. When a hit
-//!    then promotes a page, the coldest on probation is evicted, and the next page that comes in is not compared.
+//! **Source.** The program libCacheSim 0.3.5 with its default parameters; its rules differ from the paper's
+//! in this:
+//! 1. *What counts.* A page that comes in, a hit in the main part, and a page that leaves the window,
+//!    admitted or not; hits in the window do not. All counts are halved after 32 hits in the main part for
+//!    each of its frames.
+//! 2. *Counters.* A counting Bloom filter: 14.4 counters for each frame of the main part, ten of which, all
+//!    of them, a reference increments; they have no limit.
+//! 3. *Filling.* Until every frame is in use, all pages are in the window. The first miss after that moves
+//!    the oldest to the main part until it is full: first to probation, then to the protected segment.
+//! 4. *Rounding.* The sizes of both segments are rounded down, so probation may have a frame more than its
+//!    size. When a hit then promotes a page, the coldest on probation is evicted, and the next page that
+//!    comes in is not compared.
 //!
-//! **Departures** from the program. No hit can evict here: the page is *given up*, and stays until the next miss takes its
-//! frame first. A reference before that is a hit, and is treated as the arrival that it is for the program. When frames are
-//! busy, the first frame of the window and of the main part that is not are compared.
+//! **Departures** from the program. No hit can evict here: the page is *given up*, and stays until the next
+//! miss takes its frame first. A reference before that is a hit, and is treated as the arrival that it is for
+//! the program. When frames are busy, the first frame of the window and of the main part that is not are
+//! compared.
 //!
-//! **Compared**, with pages named as they were for the program (`bufbench check-baselines`): of 117 miss ratios of
-//! `peers.csv` none is above the program's, 61 are equal, and hits on pages given up make the others lower by at most 0.0033;
-//! the 16 of `pg_peers.csv` are within 0.001. Names matter because counts depend on which pages share counters, and small
-//! loops depend on the counts: adding a constant to all page numbers moves the program's own miss ratio on `backf` with 600
-//! frames between 0.285 and 0.412. So the hash has to be the program's, too.
+//! **Compared**, with pages named as they were for the program (`bufbench check-baselines`): of 117 miss
+//! ratios of `peers.csv` none is above the program's, 61 are equal, and hits on pages given up make the
+//! others lower by at most 0.0033; the 16 of `pg_peers.csv` are within 0.001. Names matter because counts
+//! depend on which pages share counters, and small loops depend on the counts: adding a constant to all page
+//! numbers moves the program's own miss ratio on `backf` with 600 frames between 0.285 and 0.412. So the hash
+//! has to be the program's, too.
 //!
-//! **Refused proposal.** Pages may have been moved from the window to the main part; a busy frame keeps its place there.
+//! **Refused proposal.** Pages may have been moved from the window to the main part; a busy frame keeps its
+//! place there.
 //!
-//! **Cost.** O(1) per access, and O(n) at the first eviction and once in 32 n hits. 17 bytes a frame and 58 for the counters.
+//! **Cost.** O(1) per access, and O(n) at the first eviction and once in 32 n hits. 17 bytes a frame and 58
+//! for the counters.
 
 use super::segments::{
     Segment::{GivenUp, Probation, Protected, Window},
@@ -175,8 +182,8 @@ impl OneLevel for LibCacheSimWTinyLfu {
     }
 }
 
-/// Reference counts in a counting Bloom filter: a page has ten counters, shared with other pages, and its count is the least
-/// of them.
+/// Reference counts in a counting Bloom filter: a page has ten counters, shared with other pages, and its
+/// count is the least of them.
 struct BloomCounts {
     counters: Vec<u32>,
 }

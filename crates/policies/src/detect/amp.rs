@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{PageId, mix64};
 
-/// Entries of the sampled list: what a scan of one cache line's worth of hashes can afford, and enough that a position
-/// among them has a standard error of 0.06.
+/// Entries of the sampled list: what a scan of one cache line's worth of hashes can afford, and enough that a
+/// position among them has a standard error of 0.06.
 const SAMPLES_MAX: usize = 64;
 /// The list is refilled when fewer entries than this are alive.
 const SAMPLES_MIN: usize = 16;
@@ -29,15 +29,16 @@ const SWEEP_EVERY: u64 = 64;
 /// How a stream is watched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AmpOptions {
-    /// A block that the stream has not used for so many of its accesses is forgotten, so that a loop that starts late is
-    /// seen: four times the frames that could hold it. A loop longer than that could not be held and looks one-shot.
+    /// A block that the stream has not used for this number of its accesses is forgotten, so that a loop that
+    /// starts late is seen: four times the frames that could hold it. A loop longer than that could not be
+    /// held and looks one-shot.
     pub forget_after: u64,
     /// Whether the recency stays a plain mean, for comparison with the exact one.
     pub plain_mean: bool,
 }
 
 impl AmpOptions {
-    /// For a pool of so many frames.
+    /// For a pool of `frames` frames.
     pub fn for_frames(frames: u32) -> Self {
         Self { forget_after: 4 * u64::from(frames), plain_mean: false }
     }
@@ -45,9 +46,10 @@ impl AmpOptions {
 
 /// The sampled mean access recency of a stream.
 ///
-/// Sampling is by hash with a falling threshold ("SHARDS", Waldspurger and others, FAST '15): a sampled block is always
-/// sampled, so order among the sampled blocks is order among all. When the list is full the threshold falls to its largest
-/// hash; when aged entries have emptied it, the threshold doubles. O(1) an access; a sampled one scans at most 64 entries.
+/// Sampling is by hash with a falling threshold ("SHARDS", Waldspurger and others, FAST '15): a sampled block
+/// is always sampled, so order among the sampled blocks is order among all. When the list is full the
+/// threshold falls to its largest hash; when aged entries have emptied it, the threshold doubles. O(1) an
+/// access; a sampled one scans at most 64 entries.
 #[derive(Clone, Debug)]
 pub struct Amp {
     options: AmpOptions,

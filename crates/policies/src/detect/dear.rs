@@ -21,13 +21,13 @@ impl Default for DearOptions {
     }
 }
 
-/// Choi, Noh, Min, Cho, "An Implementation Study of a Detection-Based Adaptive Block Replacement Scheme", USENIX '99;
-/// conditions as remembered.
+/// Choi, Noh, Min, Cho, "An Implementation Study of a Detection-Based Adaptive Block Replacement Scheme",
+/// USENIX '99; conditions as remembered.
 ///
-/// After each period the blocks of the period before are ordered by backward distance and by frequency as they stood then,
-/// each order is cut into sublists, and the sublists' mean forward distances are compared: none referenced again is
-/// sequential; falling with growing backward distance is a loop; rising is temporal clustering; falling with growing
-/// frequency is probabilistic.
+/// After each period the blocks of the period before are ordered by backward distance and by frequency as
+/// they stood then, each order is cut into sublists, and the sublists' mean forward distances are compared:
+/// none referenced again is sequential; falling with growing backward distance is a loop; rising is temporal
+/// clustering; falling with growing frequency is probabilistic.
 #[derive(Clone, Debug)]
 pub struct Dear {
     options: DearOptions,

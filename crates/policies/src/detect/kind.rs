@@ -20,7 +20,7 @@ impl DetectorKind {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Amp, Self::Pcc, Self::Ubm, Self::Dear];
 
-    /// A detector for one stream of a tenant in a pool of so many frames.
+    /// A detector for one stream of a tenant in a pool of `pool_frames` frames.
     pub fn build(self, pool_frames: u32) -> Box<dyn Detector + Send> {
         match self {
             Self::Amp => Box::new(Amp::new(AmpOptions::for_frames(pool_frames))),
@@ -30,8 +30,8 @@ impl DetectorKind {
         }
     }
 
-    /// The stream that an access belongs to: context and file for AMP and PCC, the file for UBM, the whole tenant for DEAR. None
-    /// if the access does not say.
+    /// The stream that an access belongs to: context and file for AMP and PCC, the file for UBM, the whole
+    /// tenant for DEAR. None if the access does not say.
     #[inline]
     pub fn stream(self, access: &Access) -> Option<u64> {
         let file = u64::from(access.file.0);

@@ -1,5 +1,5 @@
-//! What kind of stream is this? A detector watches the accesses of one stream and labels it, nothing else; what to make
-//! of the label is a manager's business.
+//! What kind of stream is this? A detector watches the accesses of one stream and labels it, nothing else;
+//! what to make of the label is a manager's business.
 //!
 //! | detector | stream | looks at | cost an access | memory |
 //! | --- | --- | --- | --- | --- |
@@ -86,6 +86,7 @@ pub trait Detector {
 pub struct Evidence {
     /// Accesses that told something.
     pub samples: u32,
-    /// AMP's mean access recency, from 0 (a loop) to 1; none where it is not measured, or nothing was accessed again.
+    /// AMP's mean access recency, from 0 (a loop) to 1; none where it is not measured, or nothing was
+    /// accessed again.
     pub recency: Option<f64>,
 }

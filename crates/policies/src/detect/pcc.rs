@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use super::{Class, Detector, Evidence};
 use crate::PageId;
 
-/// By how much one count must exceed the other. The paper's number is not at hand; the misjudgement of small files that are
-/// read a few times does not depend on it below 3,000.
+/// By how much one count must exceed the other. The paper's number is not at hand; the misjudgement of small
+/// files that are read a few times does not depend on it below 3,000.
 const LEAD: i64 = 100;
 
-/// "Program-Counter-Based Pattern Classification in Buffer Caching" (Gniady, Butt, Hu, OSDI '04), as remembered.
+/// "Program-Counter-Based Pattern Classification in Buffer Caching" (Gniady, Butt, Hu, OSDI '04), as
+/// remembered.
 ///
-/// A first access counts one for *sequential*; a re-access takes one from it and counts one for *looping*, and its distance
-/// enters the loop's period. O(1) an access, 16 bytes a block ever seen.
+/// A first access counts one for *sequential*; a re-access takes one from it and counts one for *looping*,
+/// and its distance enters the loop's period. O(1) an access, 16 bytes a block ever seen.
 #[derive(Clone, Debug, Default)]
 pub struct Pcc {
     last_access: HashMap<PageId, u64>,

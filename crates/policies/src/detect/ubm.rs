@@ -6,12 +6,12 @@ use crate::PageId;
 /// Consecutive blocks that make a run a sequence.
 const RUN_MIN: u64 = 8;
 
-/// Unified buffer management (Kim and others, "A Low-Overhead, High-Performance Unified Buffer Management Scheme That
-/// Exploits Sequential and Looping References", OSDI '00), as remembered.
+/// Unified buffer management (Kim and others, "A Low-Overhead, High-Performance Unified Buffer Management
+/// Scheme That Exploits Sequential and Looping References", OSDI '00), as remembered.
 ///
-/// A run of consecutive first accesses is sequential; a detected sequence that is referenced again from its start is
-/// looping, with the elapsed accesses as its period; everything else is other. Blind to loops over blocks that are not
-/// consecutive. O(1) an access and in memory.
+/// A run of consecutive first accesses is sequential; a detected sequence that is referenced again from its
+/// start is looping, with the elapsed accesses as its period; everything else is other. Blind to loops over
+/// blocks that are not consecutive. O(1) an access and in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Ubm {
     accesses: u64,

@@ -1,9 +1,9 @@
 //! The directory: one deterministic state machine that holds residency, the allocation ledger, placeholders,
 //! tenants, managers and statistics.
 //!
-//! It is driven by events and answers one question, [`Directory::admit`]: a page must come in, so which frame does
-//! it get? The driver (the live pool, or the simulator) knows where pages are, moves the bytes, and says what became
-//! of them. Methods are of four kinds:
+//! It is driven by events and answers one question, [`Directory::admit`]: a page must come in, so which frame
+//! does it get? The driver (the live pool, or the simulator) knows where pages are, moves the bytes, and says
+//! what became of them. Methods are of four kinds:
 //!
 //! * *events*: [`hit`](Directory::hit), [`loaded`](Directory::loaded), [`failed`](Directory::failed),
 //!   [`restore`](Directory::restore), [`discard`](Directory::discard), [`forget`](Directory::forget);
@@ -12,13 +12,14 @@
 //! * *tenants*: opening, closing, floors, caps, managers and directives;
 //! * *looking*, which changes nothing.
 //!
-//! Blocks are owned by tenants, and lie in *accounts*: an account is a list of the ledger with a manager, a floor and a cap. A
-//! tenant has an account of its own, unless it is in the [*commons*](Directory::join_commons). For other accounts the
-//! commons is one tenant with the sum of its members' blocks; its members are not protected from each other.
+//! Blocks are owned by tenants, and lie in *accounts*: an account is a list of the ledger with a manager, a
+//! floor and a cap. A tenant has an account of its own, unless it is in the
+//! [*commons*](Directory::join_commons). For other accounts the commons is one tenant with the sum of its
+//! members' blocks; its members are not protected from each other.
 //!
-//! Nothing is allocated by events and questions, directives apart. A hit costs O(1), plus O(log accounts) when the
-//! block was its account's next candidate; a miss the same, plus a step for each busy frame passed and the manager's
-//! choice.
+//! Nothing is allocated by events and questions, directives apart. A hit costs O(1), plus O(log accounts)
+//! when the block was its account's next candidate; a miss the same, plus a step for each busy frame passed
+//! and the manager's choice.
 
 mod question;
 mod tenants;
@@ -30,7 +31,7 @@ pub use question::{Admission, Claims, Decision, Eviction};
 use crate::{
     allocation::{Allocate, Allocation, Arrival, Ledger, LevelOne},
     error::DirectoryError,
-    frame_table::{FrameTable, Origin, State},
+    frame_table::{FrameState, FrameTable, Origin},
     ids::{Access, AccountId, ContextId, FileId, FrameId, PageId, TenantId},
     list::{List, NIL},
     manager::{Control, Panicked, StreamReport, drop_control},
@@ -69,12 +70,13 @@ pub struct HitOutcome {
 ///
 /// Invariants, checked by [`check_invariants`](Self::check_invariants):
 ///
-/// 1. Each frame is free, in flight, resident or in limbo (the driver's); those in flight or resident are in exactly one ledger list,
-///    that of their owner's account, whose stamps increase from head to tail.
-/// 2. A resident block of an account with priority pools is in exactly one of its levels; a block that came in ahead and was
-///    not accessed yet is in none.
+/// 1. Each frame is free, in flight, resident or in limbo (the driver's); those in flight or resident are in
+///    exactly one ledger list, that of their owner's account, whose stamps increase from head to tail.
+/// 2. A resident block of an account with priority pools is in exactly one of its levels; a block that came
+///    in ahead and was not accessed yet is in none.
 /// 3. The placeholder index and the frames' claims are inverse maps; no resident page has a placeholder.
-/// 4. `all_heads` has the stamp of each account's ledger head; `open_heads` the same for accounts above their floor.
+/// 4. `all_heads` has the stamp of each account's ledger head; `open_heads` the same for accounts above their
+///    floor.
 pub struct Directory {
     /// Frames, accounts and tenants, and the order in which they give up frames.
     ledger: Ledger,
@@ -84,14 +86,15 @@ pub struct Directory {
     capacity: u32,
     /// The account that tenants have in common, from the first one that joins on.
     commons: Option<AccountId>,
-    /// The stamp of the page that the ledger named last to make room, by which all pages of lesser stamps had left.
+    /// The stamp of the page that the ledger named last to make room, by which all pages of lesser stamps had
+    /// left.
     departed_stamp: i64,
     /// Free frames, threaded through the ledger's links, which they have no other use for.
     free: List,
     /// Pages that tenants share are protected.
     shared_pages: bool,
-    /// Per frame, when a tenant of another account last referenced it; empty unless shared pages are protected and
-    /// there is a second tenant.
+    /// Per frame, when a tenant of another account last referenced it; empty unless shared pages are
+    /// protected and there is a second tenant.
     foreign: Vec<i64>,
     /// Counts of tenants whose slots have been reused.
     departed: TenantStats,
@@ -122,8 +125,8 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Adds frames that hold no page and are the driver's, for [`relocate`](Self::relocate). They follow those there are, and change
-    /// nothing of how many pages fit.
+    /// Adds frames that hold no page and are the driver's, for [`relocate`](Self::relocate). They follow
+    /// those there are, and change nothing of how many pages fit.
     ///
     /// # Errors
     ///
@@ -133,7 +136,7 @@ impl Directory {
         if frames > FRAMES_MAX {
             return Err(DirectoryError::FramesOutOfRange { frames });
         }
-        self.ledger.frames.add(spares, State::Limbo);
+        self.ledger.frames.add(spares, FrameState::Limbo);
         if !self.foreign.is_empty() {
             self.foreign.reserve_exact(spares as usize);
             self.foreign.resize(frames as usize, i64::MIN);
@@ -152,8 +155,8 @@ impl Directory {
         self.reference(frame.0, access)
     }
 
-    /// `hits` accesses of `tenant` found their pages and were not told one by one, as [`may_skip_hits`](Self::may_skip_hits)
-    /// allows. They count, and move nothing.
+    /// `hits` accesses of `tenant` found their pages and were not told one by one, as
+    /// [`may_skip_hits`](Self::may_skip_hits) allows. They count, and move nothing.
     pub fn hits_skipped(&mut self, tenant: TenantId, hits: u64) {
         let state = &mut self.ledger.tenants[tenant.index()];
         state.stats.accesses += hits;
@@ -162,9 +165,9 @@ impl Directory {
     }
 
     /// Whether a hit on the page in `frame` may be left out if it comes shortly, compared to the
-    /// [`span`](Self::span) of the ledger, after another: what depends on it then is the order near the ledger's
-    /// tail alone. Not so for blocks of a tenant with directives, with a manager that
-    /// [asks for every hit](crate::Manager::needs_every_hit), or with a cap below half of the frames.
+    /// [`span`](Self::span) of the ledger, after another: what depends on it then is the order near the
+    /// ledger's tail alone. Not so for blocks of a tenant with directives, with a manager that [asks for
+    /// every hit](crate::Manager::needs_every_hit), or with a cap below half of the frames.
     pub fn may_skip_hits(&self, frame: FrameId) -> bool {
         let slot = &self.ledger.frames[frame.0];
         let account = &self.ledger.accounts[self.ledger.account(slot.owner).index()];
@@ -176,13 +179,14 @@ impl Directory {
         self.ledger.now as u64
     }
 
-    /// The time from the last use of the page that the ledger named last to make room until now: how old pages get. All there has been
-    /// while none was named.
+    /// The time from the last use of the page that the ledger named last to make room until now: how old
+    /// pages get. All there has been while none was named.
     pub fn span(&self) -> u64 {
         (self.ledger.now - self.departed_stamp) as u64
     }
 
-    /// Touches what [`hit`](Self::hit) will touch of `frames`, so that it comes from memory side by side and not one after the other.
+    /// Touches what [`hit`](Self::hit) will touch of `frames`, so that it comes from memory side by side and
+    /// not one after the other.
     pub fn prefetch(&self, frames: impl Iterator<Item = FrameId> + Clone) {
         let frames = frames.filter(|frame| frame.0 < self.ledger.frames.len());
         let (slots, links) = (&self.ledger.frames, &self.ledger.frames.ledger_links);
@@ -195,8 +199,8 @@ impl Directory {
         std::hint::black_box(touched);
     }
 
-    /// As [`prefetch`](Self::prefetch), what the manager of the first frame's block will touch. Pays where there are more blocks than the
-    /// processor's second cache has room for.
+    /// As [`prefetch`](Self::prefetch), what the manager of the first frame's block will touch. Pays where
+    /// there are more blocks than the processor's second cache has room for.
     pub fn prefetch_managed(&self, mut frames: impl Iterator<Item = FrameId> + Clone) {
         let Some(first) = frames.clone().next().filter(|frame| self.ledger.frames.is_present(*frame)) else {
             return;
@@ -205,39 +209,41 @@ impl Directory {
         self.ledger.accounts[account.index()].control.prefetch(&mut frames);
     }
 
-    /// The frames that questions look at next if no frame is free, as far as they lie in one account's list and no placeholder, cap or
-    /// manager says otherwise: for drivers that have to fetch what they know of them.
+    /// The frames that questions look at next if no frame is free, as far as they lie in one account's list
+    /// and no placeholder, cap or manager says otherwise: for drivers that have to fetch what they know of
+    /// them.
     pub fn upcoming(&self) -> impl Iterator<Item = FrameId> {
-        self.ledger.upcoming().filter(|_| self.free.len() == 0).map(FrameId)
+        self.ledger.upcoming().filter(|_| self.free.is_empty()).map(FrameId)
     }
 
     /// The page admitted to `frame` has been read.
     pub fn loaded(&mut self, frame: FrameId) {
         let owner = self.ledger.frames[frame.0].owner;
-        if self.ledger.frames[frame.0].state == State::AheadInFlight {
-            self.ledger.frames[frame.0].state = State::Ahead;
+        if self.ledger.frames[frame.0].state == FrameState::AheadInFlight {
+            self.ledger.frames[frame.0].state = FrameState::Ahead;
             self.ledger.tenants[owner.index()].stats.prefetched += 1;
             return;
         }
-        debug_assert_eq!(self.ledger.frames[frame.0].state, State::InFlight);
-        self.ledger.frames[frame.0].state = State::Resident;
+        debug_assert_eq!(self.ledger.frames[frame.0].state, FrameState::InFlight);
+        self.ledger.frames[frame.0].state = FrameState::Resident;
         self.tell(owner, |control, frames| control.new_block(frames, frame.0));
     }
 
-    /// The page admitted to `frame` for `tenant` could not be read: the frame is free, and the access was none.
+    /// The page admitted to `frame` for `tenant` could not be read: the frame is free, and no access is
+    /// counted.
     pub fn failed(&mut self, frame: FrameId, tenant: TenantId) {
         self.withdraw(frame.0, tenant);
         self.vacate(frame.0);
     }
 
-    /// The victim that [`admit`](Self::admit) named could not be written, so `frame` holds it again: `page` of
-    /// `file`, owned by `owner` and referenced just now. The access by `tenant` was none. A closed owner whose last block
-    /// this was has it again.
+    /// The victim that [`admit`](Self::admit) named could not be written, so `frame` holds it again: `page`
+    /// of `file`, owned by `owner` and referenced just now. The access by `tenant` is not counted. A closed
+    /// owner whose last block this was has it again.
     pub fn restore(&mut self, frame: FrameId, page: PageId, file: FileId, owner: TenantId, tenant: TenantId) {
-        if matches!(self.ledger.frames[frame.0].state, State::InFlight | State::AheadInFlight) {
+        if matches!(self.ledger.frames[frame.0].state, FrameState::InFlight | FrameState::AheadInFlight) {
             self.withdraw(frame.0, tenant);
         }
-        debug_assert_eq!(self.ledger.frames[frame.0].state, State::Limbo);
+        debug_assert_eq!(self.ledger.frames[frame.0].state, FrameState::Limbo);
         if let Some(claimed) = self.level_one.placeholder(&self.ledger, page) {
             self.level_one.placeholder_met(&mut self.ledger, claimed, Arrival::Restored);
         }
@@ -283,13 +289,13 @@ impl Directory {
     /// Whether `frame` has `page`, brought in [ahead](Self::admit_ahead) and not accessed since.
     pub fn is_ahead(&self, frame: FrameId, page: PageId) -> bool {
         let slot = &self.ledger.frames[frame.0];
-        slot.page == page && slot.state == State::Ahead
+        slot.page == page && slot.state == FrameState::Ahead
     }
 
     /// As [`is_ahead`](Self::is_ahead), for a page that is still on its way.
     pub fn is_ahead_in_flight(&self, frame: FrameId, page: PageId) -> bool {
         let slot = &self.ledger.frames[frame.0];
-        slot.page == page && slot.state == State::AheadInFlight
+        slot.page == page && slot.state == FrameState::AheadInFlight
     }
 
     /// References and loads since the page in `frame` was referenced or loaded.
@@ -297,9 +303,10 @@ impl Directory {
         self.ledger.now as u64 - self.ledger.frames[frame.0].last_reference
     }
 
-    /// A page that came in ahead will not be needed after all: it is the next to go. Does nothing to other pages.
+    /// A page that came in ahead will not be needed after all: it is the next to go. Does nothing to other
+    /// pages.
     pub fn demote(&mut self, frame: FrameId) {
-        if self.ledger.frames[frame.0].state == State::Ahead {
+        if self.ledger.frames[frame.0].state == FrameState::Ahead {
             self.level_one.demoted(&mut self.ledger, frame.0);
         }
     }
@@ -334,8 +341,8 @@ impl Directory {
         self.ledger.tenants[tenant.index()].stats
     }
 
-    /// Shows what the tenant's manager knows of each stream; nothing in the commons. A manager that panics meanwhile shows
-    /// no more, and stays.
+    /// Shows what the tenant's manager knows of each stream; nothing in the commons. A manager that panics
+    /// meanwhile shows no more, and stays.
     pub fn streams(&self, tenant: TenantId, show: &mut dyn FnMut(&StreamReport)) {
         let account = self.ledger.account(tenant);
         if self.commons != Some(account) {
@@ -357,8 +364,8 @@ impl Directory {
         sum
     }
 
-    /// Appends to `out` the `count` resident frames nearest the ledger's head, nearest first: the pages that plain
-    /// LRU would evict next. Costs O((count + accounts) log accounts) and allocates.
+    /// Appends to `out` the `count` resident frames nearest the ledger's head, nearest first: the pages that
+    /// plain LRU would evict next. Costs O((count + accounts) log accounts) and allocates.
     pub fn coldest(&self, count: usize, out: &mut Vec<FrameId>) {
         use std::cmp::Reverse;
         let heads =
@@ -368,7 +375,7 @@ impl Directory {
         let wanted = out.len() + count;
         while out.len() < wanted {
             let Some(Reverse((_, frame))) = next.pop() else { break };
-            if self.ledger.frames[frame].state == State::Resident {
+            if self.ledger.frames[frame].state == FrameState::Resident {
                 out.push(FrameId(frame));
             }
             let after = self.ledger.frames.ledger_links.next(frame);
@@ -399,9 +406,9 @@ impl Directory {
         let all = self.ledger.frames.len();
         let in_state = |state| (0..all).filter(|frame| self.ledger.frames[*frame].state == state).count();
         self.free.check_invariants(&self.ledger.frames.ledger_links);
-        assert_eq!(in_state(State::Free), self.free.len() as usize, "free frames");
-        assert_eq!(listed + in_state(State::Free) + in_state(State::Limbo), all as usize, "frames");
-        assert!(listed + in_state(State::Free) <= self.frames() as usize, "more pages than fit");
+        assert_eq!(in_state(FrameState::Free), self.free.len() as usize, "free frames");
+        assert_eq!(listed + in_state(FrameState::Free) + in_state(FrameState::Limbo), all as usize, "frames");
+        assert!(listed + in_state(FrameState::Free) <= self.frames() as usize, "more pages than fit");
         self.level_one.check_invariants(&self.ledger);
         for frame in (0..all).filter(|frame| self.ledger.frames.is_present(FrameId(*frame))) {
             let placeholder = self.level_one.placeholder(&self.ledger, self.ledger.frames[frame].page);
@@ -415,9 +422,9 @@ impl Directory {
         self.ledger.check_account(id);
         let list: Vec<u32> = account.ledger.iter(&self.ledger.frames.ledger_links).collect();
         let states = |state| list.iter().filter(|frame| self.ledger.frames[**frame].state == state).count();
-        let in_flight = states(State::InFlight) + states(State::AheadInFlight);
-        let known = states(State::Resident);
-        assert_eq!(in_flight + known + states(State::Ahead), list.len(), "states of account {number}");
+        let in_flight = states(FrameState::InFlight) + states(FrameState::AheadInFlight);
+        let known = states(FrameState::Resident);
+        assert_eq!(in_flight + known + states(FrameState::Ahead), list.len(), "states of account {number}");
         match &account.control {
             Control::Pools(pools) => pools.check_invariants(&self.ledger.frames, known),
             Control::Manager { manager, .. } => manager.check_invariants(),
@@ -436,7 +443,7 @@ impl Directory {
     fn check_tenant(&self, id: TenantId, tenant: &Tenant) {
         let is_own = |frame: &u32| {
             let slot = &self.ledger.frames[*frame];
-            slot.owner == id && !matches!(slot.state, State::Free | State::Limbo)
+            slot.owner == id && !matches!(slot.state, FrameState::Free | FrameState::Limbo)
         };
         let own: Vec<u32> = (0..self.ledger.frames.len()).filter(is_own).collect();
         assert_eq!(own.len(), tenant.frames as usize, "frames of {id:?}");
@@ -446,7 +453,7 @@ impl Directory {
             "standing of {id:?}"
         );
         let stats = &tenant.stats;
-        let ahead = own.iter().filter(|frame| self.ledger.frames[**frame].state == State::Ahead).count();
+        let ahead = own.iter().filter(|frame| self.ledger.frames[**frame].state == FrameState::Ahead).count();
         let unused = stats.prefetched - stats.prefetch_used - stats.prefetch_wasted;
         assert_eq!(ahead as u64, unused, "unused prefetched pages of {id:?}");
         let claims = own.iter().filter(|frame| self.ledger.frames[**frame].has_claim()).count();
@@ -459,7 +466,7 @@ impl Directory {
         self.ledger.now += 1;
         let slot = &mut self.ledger.frames[frame];
         slot.last_reference = self.ledger.now as u64;
-        let (owner, is_special) = (slot.owner, slot.has_claim() | (slot.state == State::Ahead));
+        let (owner, is_special) = (slot.owner, slot.has_claim() | (slot.state == FrameState::Ahead));
         let id = self.ledger.account(owner);
         let mut was_head = false;
         if self.level_one.orders_by_use() {
@@ -477,12 +484,13 @@ impl Directory {
         HitOutcome { vindicated: false, first: false }
     }
 
-    /// The rest of [`reference`](Self::reference) for a block that was its account's candidate, stayed by an overrule, came in
-    /// ahead, may be protected from its owner's manager, or has an owner whose manager is revoked.
+    /// The rest of [`reference`](Self::reference) for a block that was its account's candidate, stayed by an
+    /// overrule, came in ahead, may be protected from its owner's manager, or has an owner whose manager is
+    /// revoked.
     #[inline(never)]
     fn reference_special(&mut self, frame: u32, access: &Access, was_head: bool) -> HitOutcome {
         let slot = &self.ledger.frames[frame];
-        let (owner, vindicated, first) = (slot.owner, slot.has_claim(), slot.state == State::Ahead);
+        let (owner, vindicated, first) = (slot.owner, slot.has_claim(), slot.state == FrameState::Ahead);
         let id = self.ledger.account(owner);
         self.accessed(id, 1);
         if was_head {
@@ -510,12 +518,13 @@ impl Directory {
         }
     }
 
-    /// A page that came in ahead is accessed: only now does it come in, as far as its owner's manager is concerned, and by
-    /// this access. So reading ahead changes nothing that a manager sees, but for the moment.
+    /// A page that came in ahead is accessed: only now does it come in, as far as its owner's manager is
+    /// concerned, and by this access. So reading ahead changes nothing that a manager sees, but for the
+    /// moment.
     #[cold]
     fn first_access(&mut self, frame: u32, access: &Access) {
         let owner = self.ledger.frames[frame].owner;
-        self.ledger.frames[frame].state = State::Resident;
+        self.ledger.frames[frame].state = FrameState::Resident;
         self.ledger.frames.set_origin(frame, Origin { file: access.file, context: access.context });
         self.ledger.tenants[owner.index()].stats.prefetch_used += 1;
         self.tell(owner, |control, frames| control.new_block(frames, frame));
@@ -544,7 +553,7 @@ impl Directory {
         slot.page = page;
         slot.owner = owner;
         slot.last_reference = self.ledger.now as u64;
-        slot.state = if arrival == Arrival::Ahead { State::AheadInFlight } else { State::InFlight };
+        slot.state = if arrival == Arrival::Ahead { FrameState::AheadInFlight } else { FrameState::InFlight };
         self.ledger.frames.set_origin(frame, origin);
         let tenant = &mut self.ledger.tenants[owner.index()];
         tenant.frames += 1;
@@ -565,7 +574,7 @@ impl Directory {
     /// A resident page leaves; its frame is in limbo.
     fn remove(&mut self, frame: u32, evicted: bool) {
         let owner = self.ledger.frames[frame].owner;
-        if self.ledger.frames[frame].state == State::Ahead {
+        if self.ledger.frames[frame].state == FrameState::Ahead {
             self.ledger.tenants[owner.index()].stats.prefetch_wasted += 1;
         } else {
             self.tell(owner, |control, frames| control.block_gone(frames, frame, evicted));
@@ -575,7 +584,7 @@ impl Directory {
 
     /// The page in flight does not come in after all; its frame is in limbo.
     fn withdraw(&mut self, frame: u32, tenant: TenantId) {
-        if self.ledger.frames[frame].state == State::InFlight {
+        if self.ledger.frames[frame].state == FrameState::InFlight {
             let stats = &mut self.ledger.tenants[tenant.index()].stats;
             stats.accesses -= 1;
             stats.misses -= 1;
@@ -586,7 +595,7 @@ impl Directory {
     fn unlink(&mut self, frame: u32, makes_room: bool) {
         self.level_one.departed(&mut self.ledger, frame, makes_room);
         let owner = self.ledger.frames[frame].owner;
-        self.ledger.frames[frame].state = State::Limbo;
+        self.ledger.frames[frame].state = FrameState::Limbo;
         let tenant = &mut self.ledger.tenants[owner.index()];
         tenant.frames -= 1;
         let (account, is_closed) = (tenant.account, tenant.standing == Standing::Closed);
@@ -597,8 +606,8 @@ impl Directory {
     }
 
     fn vacate(&mut self, frame: u32) {
-        debug_assert_eq!(self.ledger.frames[frame].state, State::Limbo);
-        self.ledger.frames[frame].state = State::Free;
+        debug_assert_eq!(self.ledger.frames[frame].state, FrameState::Limbo);
+        self.ledger.frames[frame].state = FrameState::Free;
         self.free.push_head(&mut self.ledger.frames.ledger_links, frame);
     }
 

@@ -1,15 +1,15 @@
 //! The one question: a page must come in, so which frame does it get?
 //!
-//! The order is the paper's: a placeholder names the candidate, then a free frame is taken, then the ledger's first
-//! eligible frame that is not busy is the candidate; its manager may overrule; what is to go is claimed; only then is
-//! anything changed.
+//! The order is the paper's: a placeholder names the candidate, then a free frame is taken, then the ledger's
+//! first eligible frame that is not busy is the candidate; its manager may overrule; what is to go is
+//! claimed; only then is anything changed.
 
 use std::cell::Cell;
 
 use super::Directory;
 use crate::{
     allocation::{Allocate, Arrival},
-    frame_table::State,
+    frame_table::FrameState,
     ids::{Access, AccountId, FrameId, PageId, TenantId},
     list::NIL,
     manager::Panicked,
@@ -38,8 +38,8 @@ pub struct Decision {
     pub decisions: u32,
     /// Whether the owner's manager chose another block, and it went.
     pub overruled: bool,
-    /// The frame that a placeholder of the missing page pointed to: an overrule of its owner was wrong. None if the page
-    /// comes in ahead.
+    /// The frame that a placeholder of the missing page pointed to: an overrule of its owner was wrong. None
+    /// if the page comes in ahead.
     pub mistake: Option<FrameId>,
     /// A frame that was in use when the placeholder to it was looked up: the overrule counts as right.
     pub vindicated: Option<FrameId>,
@@ -68,8 +68,8 @@ pub enum Admission {
         /// How it was chosen.
         decision: Decision,
     },
-    /// Every frame the tenant may take is busy. Nothing has changed, except that a busy frame with a placeholder for
-    /// the page counts as referenced.
+    /// Every frame the tenant may take is busy. Nothing has changed, except that a busy frame with a
+    /// placeholder for the page counts as referenced.
     Exhausted {
         /// What was tried.
         decision: Decision,
@@ -88,20 +88,22 @@ pub struct Eviction {
 impl Directory {
     /// A page must come in for `access`: which frame does it get?
     ///
-    /// The answer has been carried out here: the victim is gone, its frame is in flight for the page, at the ledger's
-    /// tail, busy until [`loaded`](Self::loaded), [`failed`](Self::failed) or [`restore`](Self::restore).
+    /// The answer has been carried out here: the victim is gone, its frame is in flight for the page, at the
+    /// ledger's tail, busy until [`loaded`](Self::loaded), [`failed`](Self::failed) or
+    /// [`restore`](Self::restore).
     ///
-    /// In the paper's order: a placeholder names the candidate even if a frame is free and whatever floors and caps
-    /// say; then a free frame; then the ledger's first eligible frame that is not busy. The candidate's manager may
-    /// overrule. A claim that fails makes its frame busy for this question.
+    /// In the paper's order: a placeholder names the candidate even if a frame is free and whatever floors
+    /// and caps say; then a free frame; then the ledger's first eligible frame that is not busy. The
+    /// candidate's manager may overrule. A claim that fails makes its frame busy for this question.
     pub fn admit<C: Claims>(&mut self, access: &Access, claims: &mut C) -> Admission {
         self.admit_as(Arrival::Missed, access, claims)
     }
 
-    /// As [`admit`](Self::admit), for a page that `access` is expected to need soon. It is no access and counts as none; the
-    /// page's first [`hit`](Self::hit) is also its arrival at its owner's manager. Until then no manager can choose it, and
-    /// when the ledger names it, it goes without a question. A placeholder of the page names the candidate as it does for a
-    /// miss, but nobody is judged by it: no process has needed the page yet.
+    /// As [`admit`](Self::admit), for a page that `access` is expected to need soon. It is no access and
+    /// counts as none; the page's first [`hit`](Self::hit) is also its arrival at its owner's manager. Until
+    /// then no manager can choose it, and when the ledger names it, it goes without a question. A placeholder
+    /// of the page names the candidate as it does for a miss, but nobody is judged by it: no process has
+    /// needed the page yet.
     pub fn admit_ahead<C: Claims>(&mut self, access: &Access, claims: &mut C) -> Admission {
         self.admit_as(Arrival::Ahead, access, claims)
     }
@@ -113,8 +115,8 @@ impl Directory {
         let mut heir = access.tenant;
         if let Some(candidate) = self.take_placeholder(arrival, access, claims, &mut decision) {
             victim = self.take(candidate, Some(access), claims, &mut decision);
-            // Shared pages: a block that comes in through a placeholder belongs to the placeholder's owner, so that
-            // no account's count changes.
+            // Shared pages: a block that comes in through a placeholder belongs to the placeholder's owner,
+            // so that no account's count changes.
             let owner = self.ledger.frames[candidate].owner;
             if victim.is_some() && !self.foreign.is_empty() && self.ledger.account(owner) != account {
                 heir = owner;
@@ -135,15 +137,16 @@ impl Directory {
         Admission::Evict { frame: FrameId(victim), page, tenant, decision }
     }
 
-    /// The pages on their way into two frames change frames, and keep their places in the ledger: which frame a page gets is no decision.
-    /// False, and nothing has changed, unless both are in flight alike, for tenants of one account.
+    /// The pages on their way into two frames change frames, and keep their places in the ledger: which frame
+    /// a page gets is no decision. False, and nothing has changed, unless both are in flight alike, for
+    /// tenants of one account.
     pub fn exchange(&mut self, a: FrameId, b: FrameId) -> bool {
         let (FrameId(a), FrameId(b)) = (a, b);
         let account = self.ledger.account(self.ledger.frames[a].owner);
         let state = self.ledger.frames[a].state;
         let alike = state == self.ledger.frames[b].state
             && account == self.ledger.account(self.ledger.frames[b].owner);
-        if a == b || !alike || !matches!(state, State::InFlight | State::AheadInFlight) {
+        if a == b || !alike || !matches!(state, FrameState::InFlight | FrameState::AheadInFlight) {
             return false;
         }
         self.ledger.swap(account, a, b);
@@ -155,11 +158,14 @@ impl Directory {
         true
     }
 
-    /// The page in flight in `from` comes into the spare frame `to` instead, and `from` is spare. For a driver that still needs the
-    /// victim's frame. Changes no order and no count.
+    /// The page in flight in `from` comes into the spare frame `to` instead, and `from` is spare. For a
+    /// driver that still needs the victim's frame. Changes no order and no count.
     pub fn relocate(&mut self, from: FrameId, to: FrameId) {
-        debug_assert!(matches!(self.ledger.frames[from.0].state, State::InFlight | State::AheadInFlight));
-        debug_assert_eq!(self.ledger.frames[to.0].state, State::Limbo, "a spare frame");
+        debug_assert!(matches!(
+            self.ledger.frames[from.0].state,
+            FrameState::InFlight | FrameState::AheadInFlight
+        ));
+        debug_assert_eq!(self.ledger.frames[to.0].state, FrameState::Limbo, "a spare frame");
         debug_assert!(!self.ledger.frames[from.0].has_claim(), "only resident pages are claimed");
         let account = self.ledger.account(self.ledger.frames[from.0].owner);
         self.ledger.frames[to.0] = self.ledger.frames[from.0].clone();
@@ -169,7 +175,7 @@ impl Directory {
             from.0,
             to.0,
         );
-        self.ledger.frames[from.0].state = State::Limbo;
+        self.ledger.frames[from.0].state = FrameState::Limbo;
         self.level_one.exchanged(from.0, to.0);
         if !self.foreign.is_empty() {
             self.foreign[to.index()] = self.foreign[from.index()];
@@ -186,15 +192,17 @@ impl Directory {
         self.evict_for(id, claims)
     }
 
-    /// The page that would make room for the next one of `tenant` goes now, and its frame is a [spare](Self::add_spares) one until it is
-    /// [released](Self::release). None while a frame is free, if all are busy, if its account would fall below a floor, or if the
-    /// tenant has a cap: it would come below that, and make up for it with frames of others.
+    /// The page that would make room for the next one of `tenant` goes now, and its frame is a
+    /// [spare](Self::add_spares) one until it is [released](Self::release). None while a frame is free, if
+    /// all are busy, if its account would fall below a floor, or if the tenant has a cap: it would come below
+    /// that, and make up for it with frames of others.
     pub fn evict_next<C: Claims>(&mut self, tenant: TenantId, claims: &mut C) -> Option<Eviction> {
         let id = self.ledger.account(tenant);
         let account = &self.ledger.accounts[id.index()];
-        // A miss replaces a page of its own account by another one. Here none comes in, so the account's own floor counts too.
+        // A miss replaces a page of its own account by another one. Here none comes in, so the account's own
+        // floor counts too.
         let is_at_floor = account.floor_frames > 0 && !account.is_above_floor();
-        if self.free.len() > 0 || is_at_floor || account.cap_frames < self.capacity {
+        if !self.free.is_empty() || is_at_floor || account.cap_frames < self.capacity {
             return None;
         }
         self.evict_for(id, claims)
@@ -212,14 +220,15 @@ impl Directory {
         self.vacate(frame.0);
     }
 
-    /// What the account that would give up a frame to `tenant` now loses by that, in seconds a second, `now_us`
-    /// microseconds after an epoch of the caller's. 0 while a frame is free, and under every [`Allocation`] that goes by
-    /// order alone; `None` if no frame may be taken. Busy frames count as if they were not. Costs O(log accounts).
+    /// What the account that would give up a frame to `tenant` now loses by that, in seconds a second,
+    /// `now_us` microseconds after an epoch of the caller's. 0 while a frame is free, and under every
+    /// [`Allocation`] that goes by order alone; `None` if no frame may be taken. Busy frames count as if they
+    /// were not. Costs O(log accounts).
     ///
     /// [`Allocation`]: crate::Allocation
     pub fn cost_of_frame(&mut self, tenant: TenantId, now_us: u64) -> Option<f64> {
         let account = self.ledger.account(tenant);
-        if self.free.len() > 0 && !self.ledger.accounts[account.index()].is_at_cap() {
+        if !self.free.is_empty() && !self.ledger.accounts[account.index()].is_at_cap() {
             return Some(0.0);
         }
         let eligible = self.ledger.begin(account);
@@ -228,8 +237,8 @@ impl Directory {
         (candidate != NIL).then(|| self.level_one.cost_to_give(&self.ledger, candidate, now_us))
     }
 
-    /// The candidate that a placeholder of the missing page names. A busy one is being referenced, so it counts as
-    /// referenced, and the ordinary candidate is taken.
+    /// The candidate that a placeholder of the missing page names. A busy one is being referenced, so it
+    /// counts as referenced, and the ordinary candidate is taken.
     fn take_placeholder<C: Claims>(
         &mut self,
         arrival: Arrival,
@@ -260,8 +269,8 @@ impl Directory {
         Some(candidate)
     }
 
-    /// Takes the first frame of the ledger that `account` may have and that can be claimed, or what its manager
-    /// prefers. Looks at each frame at most once as a candidate.
+    /// Takes the first frame of the ledger that `account` may have and that can be claimed, or what its
+    /// manager prefers. Looks at each frame at most once as a candidate.
     fn take_from_ledger<C: Claims>(
         &mut self,
         account: AccountId,
@@ -292,8 +301,8 @@ impl Directory {
         victim
     }
 
-    /// Lets the candidate's manager overrule, claims what is to go, and books the decision. None if neither the
-    /// manager's choice nor the candidate could be claimed.
+    /// Lets the candidate's manager overrule, claims what is to go, and books the decision. None if neither
+    /// the manager's choice nor the candidate could be claimed.
     fn take<C: Claims>(
         &mut self,
         candidate: u32,
@@ -320,8 +329,8 @@ impl Directory {
         Some(victim)
     }
 
-    /// What the candidate's manager wants to give up instead: a block of the same account that could be taken, or the
-    /// candidate.
+    /// What the candidate's manager wants to give up instead: a block of the same account that could be
+    /// taken, or the candidate.
     fn ask<C: Claims>(
         &mut self,
         candidate: u32,
@@ -333,7 +342,7 @@ impl Directory {
         let account = self.ledger.account(owner);
         if !self.level_one.asks_managers()
             || !self.ledger.accounts[account.index()].is_consulted()
-            || self.ledger.frames[candidate].state == State::Ahead
+            || self.ledger.frames[candidate].state == FrameState::Ahead
         {
             return candidate;
         }
@@ -349,8 +358,8 @@ impl Directory {
             if !frames.is_resident(frame) || tenants[frames[frame.0].owner.index()].account != account {
                 return true;
             }
-            // Another account used it more recently than the oldest entitlement: the owner's manager may not take it
-            // away. The candidate may always leave.
+            // Another account used it more recently than the oldest entitlement: the owner's manager may not
+            // take it away. The candidate may always leave.
             let is_shared = foreign.get(frame.index()).is_some_and(|at| *at >= ledger_head);
             let is_busy = (is_shared && frame.0 != candidate) || claims.is_busy(frame);
             free.set((!is_busy).then_some(frame.0));

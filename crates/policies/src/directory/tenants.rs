@@ -7,7 +7,7 @@ use crate::{
     allocation::Allocate,
     classic::PolicyKind,
     error::{DirectiveError, DirectoryError},
-    frame_table::{FrameTable, State},
+    frame_table::{FrameState, FrameTable},
     ids::{AccountId, FrameId, PageId, TenantId},
     manager::{
         Control, Manager, PriorityPools, drop_control,
@@ -24,8 +24,8 @@ impl Directory {
         Ok(self.add_tenant(floor_frames, cap_frames))
     }
 
-    /// Closes a tenant: its blocks become unmanaged and stay where they are, its placeholders die. In the commons, blocks stay
-    /// managed as those of the other members.
+    /// Closes a tenant: its blocks become unmanaged and stay where they are, its placeholders die. In the
+    /// commons, blocks stay managed as those of the other members.
     pub fn close_tenant(&mut self, tenant: TenantId) -> Result<(), DirectoryError> {
         if tenant == DEFAULT_TENANT {
             return Err(DirectoryError::DefaultTenant);
@@ -44,9 +44,9 @@ impl Directory {
         Ok(())
     }
 
-    /// The tenant joins the commons: one account for all who want nothing of their own, with one manager, which `manager` makes
-    /// for the first of them. Members share its place in the ledger and are not protected from each other; what they own and
-    /// what is counted stays each one's.
+    /// The tenant joins the commons: one account for all who want nothing of their own, with one manager,
+    /// which `manager` makes for the first of them. Members share its place in the ledger and are not
+    /// protected from each other; what they own and what is counted stays each one's.
     ///
     /// A tenant leaves for good with its first manager, directive, floor or cap, and takes its blocks along.
     pub fn join_commons(
@@ -103,8 +103,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Gives the tenant a manager; an earlier one, or its directives, are dropped. If `yields_to_directives`, the
-    /// tenant's first directive replaces it.
+    /// Gives the tenant a manager; an earlier one, or its directives, are dropped. If `yields_to_directives`,
+    /// the tenant's first directive replaces it.
     pub fn set_manager(
         &mut self,
         tenant: TenantId,
@@ -139,8 +139,8 @@ impl Directory {
         self.pools(tenant).map_or(Ok(PolicyKind::Lru), |pools| pools.policy(priority))
     }
 
-    /// Gives `pages` a long-term priority for the tenant; the latest range over a page counts. Returns how many
-    /// resident blocks moved. `frame_of` finds the frame of a resident page.
+    /// Gives `pages` a long-term priority for the tenant; the latest range over a page counts. Returns how
+    /// many resident blocks moved. `frame_of` finds the frame of a resident page.
     pub fn set_priority(
         &mut self,
         tenant: TenantId,
@@ -254,8 +254,9 @@ impl Directory {
         account
     }
 
-    /// The slot of a closed tenant is vacant once its last block has gone. Its place in the commons, or an account like that of a new
-    /// tenant, stays with the slot: an access that was under way may still bring a block in.
+    /// The slot of a closed tenant is vacant once its last block has gone. Its place in the commons, or an
+    /// account like that of a new tenant, stays with the slot: an access that was under way may still bring a
+    /// block in.
     pub(super) fn vacate_tenant(&mut self, tenant: TenantId) {
         let state = &mut self.ledger.tenants[tenant.index()];
         if state.standing == Standing::Closed && state.frames == 0 {
@@ -267,8 +268,8 @@ impl Directory {
         }
     }
 
-    /// A tenant of the commons gets an account of its own, and takes its blocks along: their order, and the claims on them, are
-    /// those that they had. Returns the tenant's account.
+    /// A tenant of the commons gets an account of its own, and takes its blocks along: their order, and the
+    /// claims on them, are those that they had. Returns the tenant's account.
     fn leave_commons(&mut self, tenant: TenantId) -> AccountId {
         let commons = self.ledger.account(tenant);
         if self.commons != Some(commons) {
@@ -277,7 +278,7 @@ impl Directory {
         let own = self.add_account(self.frames());
         let blocks = self.blocks(tenant);
         for frame in &blocks {
-            if self.ledger.frames[*frame].state == State::Resident {
+            if self.ledger.frames[*frame].state == FrameState::Resident {
                 self.tell(tenant, |control, frames| control.block_gone(frames, *frame, false));
             }
             self.ledger.accounts[commons.index()].ledger.remove(&mut self.ledger.frames.ledger_links, *frame);
@@ -289,11 +290,12 @@ impl Directory {
         own
     }
 
-    /// Hands the tenant's resident blocks to a new manager, in ledger order. It does not answer for the claims on them.
+    /// Hands the tenant's resident blocks to a new manager, in ledger order. It does not answer for the
+    /// claims on them.
     fn adopt(&mut self, tenant: TenantId, mut control: Control) {
         let account = self.leave_commons(tenant);
         let mut blocks = self.blocks(tenant);
-        blocks.retain(|frame| self.ledger.frames[*frame].state == State::Resident);
+        blocks.retain(|frame| self.ledger.frames[*frame].state == FrameState::Resident);
         let adopted =
             blocks.into_iter().try_for_each(|frame| control.new_block(&mut self.ledger.frames, frame));
         let judges_itself = control.judges_itself();
@@ -305,7 +307,8 @@ impl Directory {
         }
     }
 
-    /// Carries out a directive, unless what was `checked` of it is an error. The tenant is managed from its first one on.
+    /// Carries out a directive, unless what was `checked` of it is an error. The tenant is managed from its
+    /// first one on.
     fn direct<R>(
         &mut self,
         tenant: TenantId,

@@ -43,8 +43,8 @@ impl ManagerKind {
         }
     }
 
-    /// A manager for `tenant` in a pool of so many frames. The same seed and tenant give the same decisions, live and in a
-    /// simulation.
+    /// A manager for `tenant` in a pool of `pool_frames` frames. The same seed and tenant give the same
+    /// decisions, live and in a simulation.
     pub fn build(self, pool_frames: u32, seed: u64, tenant: TenantId) -> Box<dyn Manager> {
         let seed = mix64(seed ^ u64::from(tenant.0) << 32);
         let partitioned = |detector| Partitioned::new(detector, pool_frames, seed);

@@ -1,7 +1,7 @@
 //! Level two: which of a tenant's pages goes.
 //!
-//! A manager is advice. The directory asks it only when its tenant is to give up a frame, validates the answer,
-//! and charges a wrong one to the tenant that gave it.
+//! A manager is advice. The directory asks it only when its tenant is to give up a frame, validates the
+//! answer, and charges a wrong one to the tenant that gave it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,7 +24,8 @@ pub use stream_report::StreamReport;
 /// A block that came in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Block {
-    /// Where it is. Numbers may be above those of the frames that pages fill at a time: the pool exchanges frames with its reserve.
+    /// Where it is. Numbers may be above those of the frames that pages fill at a time: the pool exchanges
+    /// frames with its reserve.
     pub frame: FrameId,
     /// Which page it is.
     pub page: PageId,
@@ -34,28 +35,29 @@ pub struct Block {
     pub context: ContextId,
 }
 
-/// The five calls of the LRU-SP paper (section 4, "BUF/ACM interface"), one implementation per way of choosing.
+/// The five calls of the LRU-SP paper (section 4, "BUF/ACM interface"), one implementation per way of
+/// choosing.
 ///
-/// Calls come in the order of events, under the pool's policy lock: they must not block, and should state a bound
-/// on their steps. A manager sees only the blocks of its own tenant and has no handle to the pool. It may panic:
-/// the panic is caught and counted, and the tenant is unmanaged from then on.
+/// Calls come in the order of events, under the pool's policy lock: they must not block, and should state a
+/// bound on their steps. A manager sees only the blocks of its own tenant and has no handle to the pool. It
+/// may panic: the panic is caught and counted, and the tenant is unmanaged from then on.
 pub trait Manager: Send {
-    /// `block` has been loaded. On becoming a tenant's manager this is called for each resident block, those to be
-    /// replaced first coming first.
+    /// `block` has been loaded. On becoming a tenant's manager this is called for each resident block, those
+    /// to be replaced first coming first.
     fn new_block(&mut self, block: &Block);
 
     /// The block in `frame` has left: evicted, discarded, or its file is gone.
     fn block_gone(&mut self, frame: FrameId, page: PageId);
 
-    /// The block in `frame` was found by `access`, perhaps one of another tenant. (The paper also passes offset
-    /// and size; an access here is to the whole page.)
+    /// The block in `frame` was found by `access`, perhaps one of another tenant. (The paper also passes
+    /// offset and size; an access here is to the whole page.)
     fn block_accessed(&mut self, frame: FrameId, access: &Access);
 
     /// The tenant must give up a frame, and the pool would take `candidate`: names the frame to take.
     ///
-    /// `missing` is the access that needs a frame; none when the tenant shrinks to a smaller cap, or frames leave
-    /// ahead of need. `busy` tells whether a frame could not be taken now; it costs a few loads. Any answer that is not
-    /// one of the tenant's own free-to-take blocks counts as `candidate`.
+    /// `missing` is the access that needs a frame; none when the tenant shrinks to a smaller cap, or frames
+    /// leave ahead of need. `busy` tells whether a frame could not be taken now; it costs a few loads. Any
+    /// answer that is not one of the tenant's own free-to-take blocks counts as `candidate`.
     fn replace_block(
         &mut self,
         candidate: FrameId,
@@ -63,28 +65,30 @@ pub trait Manager: Send {
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> FrameId;
 
-    /// `missing` was evicted by this manager's choice while the candidate, now in `placeholder`, stayed and was not
-    /// used since: the overrule was a mistake. A question with `placeholder` as its candidate follows.
+    /// `missing` was evicted by this manager's choice while the candidate, now in `placeholder`, stayed and
+    /// was not used since: the overrule was a mistake. A question with `placeholder` as its candidate
+    /// follows.
     fn placeholder_used(&mut self, missing: &Access, placeholder: FrameId);
 
-    /// Shows what the manager knows of each stream it remembers, in no particular order. A manager that does not tell
-    /// streams apart shows none.
+    /// Shows what the manager knows of each stream it remembers, in no particular order. A manager that does
+    /// not tell streams apart shows none.
     fn streams(&self, _show: &mut dyn FnMut(&StreamReport)) {}
 
-    /// Whether `block_accessed` has to be called for each hit on `page`. If not, a hit may be left out that comes shortly after another one
-    /// on the same page; "shortly" is a fraction of the time that an unused page stays in memory. The first two hits after
-    /// a load are never left out.
+    /// Whether `block_accessed` has to be called for each hit on `page`. If not, a hit may be left out that
+    /// comes shortly after another one on the same page; "shortly" is a fraction of the time that an unused
+    /// page stays in memory. The first two hits after a load are never left out.
     fn needs_every_hit(&self, _page: PageId) -> bool {
         true
     }
 
-    /// Hits on the blocks in `frames` follow shortly: touches what [`block_accessed`](Self::block_accessed) will touch, so that it comes
-    /// from memory side by side and not one after the other. Frames may hold no block, or another tenant's. Changes nothing.
+    /// Hits on the blocks in `frames` follow shortly: touches what [`block_accessed`](Self::block_accessed)
+    /// will touch, so that it comes from memory side by side and not one after the other. Frames may hold no
+    /// block, or another tenant's. Changes nothing.
     fn prefetch(&self, _frames: &mut dyn Iterator<Item = FrameId>) {}
 
-    /// Whether the manager itself finds out when it does worse than the ledger, and follows the ledger then. Its say is not
-    /// revoked: whether single overrules are mistakes says less than the misses it compares. Others are protected from it
-    /// as from any manager.
+    /// Whether the manager itself finds out when it does worse than the ledger, and follows the ledger then.
+    /// Its say is not revoked: whether single overrules are mistakes says less than the misses it compares.
+    /// Others are protected from it as from any manager.
     fn judges_itself(&self) -> bool {
         false
     }
@@ -240,7 +244,8 @@ fn call<R>(call: impl FnOnce() -> R) -> Result<R, Panicked> {
     catch_unwind(AssertUnwindSafe(call)).map_err(drop_payload)
 }
 
-/// Takes the blocks out of the levels of priority pools, and drops the manager, which runs its author's code, too.
+/// Takes the blocks out of the levels of priority pools, and drops the manager, which runs its author's code,
+/// too.
 pub(crate) fn drop_control(mut control: Control, frames: &mut FrameTable) {
     if let Control::Pools(pools) = &mut control {
         pools.unlink_all(frames);

@@ -1,21 +1,22 @@
-//! The manager that follows directives: priorities of files, temporary priorities of blocks, a policy per level.
+//! The manager that follows directives: priorities of files, temporary priorities of blocks, a policy per
+//! level.
 //!
 //! Paper: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI '94.
-//! Semantics where the paper is silent: a group of blocks that one directive moves is ordered by last reference;
-//! a block already at its new level stays where it is.
+//! Semantics where the paper is silent: a group of blocks that one directive moves is ordered by last
+//! reference; a block already at its new level stays where it is.
 //!
-//! The victim is chosen by the policy of the lowest-priority level that has a block free to take. Lists are always
-//! in order of recency: `set_policy` changes which end is taken, never the order.
+//! The victim is chosen by the policy of the lowest-priority level that has a block free to take. Lists are
+//! always in order of recency: `set_policy` changes which end is taken, never the order.
 //!
-//! Cost: O(1) a hit; a victim takes one step for each busy block it passes, at most all of the tenant's. A directive
-//! over a range costs O(min(range, resident blocks) * log).
+//! Cost: O(1) a hit; a victim takes one step for each busy block it passes, at most all of the tenant's. A
+//! directive over a range costs O(min(range, resident blocks) * log).
 
 use std::ops::RangeInclusive;
 
 use crate::{
     classic::{self, Departure, OneLevel, PolicyKind},
     error::DirectiveError,
-    frame_table::{FrameTable, State},
+    frame_table::{FrameState, FrameTable},
     ids::{Access, FrameId, PageId, TenantId},
     list::List,
     manager::ranges::{PriorityRanges, RANGES_MAX},
@@ -180,13 +181,13 @@ impl PriorityPools {
             level.list.check_invariants(&frames.pool_links);
             assert_eq!(
                 self.occupied >> number & 1 == 1,
-                level.list.len() > 0,
+                !level.list.is_empty(),
                 "occupied bit of level {number}"
             );
             for frame in level.list.iter(&frames.pool_links) {
                 let slot = &frames[frame];
                 assert_eq!(index(slot.level), number, "level of frame {frame}");
-                assert_eq!(slot.state, State::Resident, "frame {frame} in a pool");
+                assert_eq!(slot.state, FrameState::Resident, "frame {frame} in a pool");
                 assert!(
                     slot.temporary || slot.level == self.ranges.get(slot.page),
                     "base level of frame {frame}"
@@ -216,7 +217,7 @@ impl PriorityPools {
         if let Some(order) = &mut level.order {
             order.remove(FrameId(frame), frames[frame].page, departure);
         }
-        if level.list.len() == 0 {
+        if level.list.is_empty() {
             self.occupied &= !(1 << number);
         }
     }
@@ -237,7 +238,7 @@ impl PriorityPools {
         let found = (first..=last).filter_map(|page| (resident.frame_of)(PageId(page)));
         let own = |frame: &u32| {
             let slot = &frames[*frame];
-            slot.owner == resident.tenant && slot.state == State::Resident && pages.contains(&slot.page)
+            slot.owner == resident.tenant && slot.state == FrameState::Resident && pages.contains(&slot.page)
         };
         found.map(|frame| frame.0).filter(own).collect()
     }
@@ -291,8 +292,8 @@ impl Level {
         None
     }
 
-    /// Tells the policy of a block that entered the list. A level that takes in one block for each it gives up
-    /// keeps the capacity it was told.
+    /// Tells the policy of a block that entered the list. A level that takes in one block for each it gives
+    /// up keeps the capacity it was told.
     fn inserted(&mut self, frames: &FrameTable, frame: u32) {
         if let Some(order) = &mut self.order {
             if self.list.len() > self.capacity_told {

@@ -9,8 +9,8 @@ pub(crate) const RANGES_MAX: usize = 4096;
 
 /// Disjoint pieces, each visible part of one directive's range.
 ///
-/// At most [`RANGES_MAX`] ranges are partly visible at a time and each new range cuts at most one old piece in
-/// two, so there are at most `2 * RANGES_MAX` pieces.
+/// At most [`RANGES_MAX`] ranges are partly visible at a time and each new range cuts at most one old piece
+/// in two, so there are at most `2 * RANGES_MAX` pieces.
 #[derive(Default)]
 pub(crate) struct PriorityRanges {
     /// First page of a piece -> the piece.
@@ -37,8 +37,8 @@ impl PriorityRanges {
         }
     }
 
-    /// Gives `first..=last` the `priority`. False, and nothing changed, if that needs more than [`RANGES_MAX`]
-    /// ranges. A range of default priority over pages that have no other needs no record.
+    /// Gives `first..=last` the `priority`. False, and nothing changed, if that needs more than
+    /// [`RANGES_MAX`] ranges. A range of default priority over pages that have no other needs no record.
     pub fn set(&mut self, first: PageId, last: PageId, priority: i8) -> bool {
         let (first, last) = (first.0, last.0);
         let covered = self.covered(first, last);

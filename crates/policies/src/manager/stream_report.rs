@@ -3,8 +3,8 @@
 use crate::detect::Class;
 use crate::ids::{ContextId, FileId};
 
-/// One stream, the pair of context and file, as its manager sees it. Counts are since the manager began to remember the
-/// stream; streams that were forgotten and come again start anew.
+/// One stream, the pair of context and file, as its manager sees it. Counts are since the manager began to
+/// remember the stream; streams that were forgotten and come again start anew.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StreamReport {
     /// Who accesses.
@@ -15,11 +15,12 @@ pub struct StreamReport {
     pub class: Class,
     /// How much the class rests on: sampled accesses whose next use, or the lack of one, was seen. Ageing.
     pub samples: u32,
-    /// AMP's access recency of the sampled accesses, 0 (a loop) to 1 (what was used last is used again); none where the
-    /// manager does not measure it or no sampled page came again.
+    /// AMP's access recency of the sampled accesses, 0 (a loop) to 1 (what was used last is used again); none
+    /// where the manager does not measure it or no sampled page came again.
     pub recency: Option<f32>,
-    /// Mean time until the page of a sampled access was used again, in multiples of the time in which all frames are
-    /// replaced while every access misses; none where the manager does not measure it or no sampled page came again.
+    /// Mean time until the page of a sampled access was used again, in multiples of the time in which all
+    /// frames are replaced while every access misses; none where the manager does not measure it or no
+    /// sampled page came again.
     pub mean_interval: Option<f32>,
     /// Frames whose page this stream used last.
     pub frames: u32,

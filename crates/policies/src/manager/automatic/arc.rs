@@ -1,7 +1,7 @@
 //! ARC over the sampled pages: one of the shadow caches.
 //!
-//! Paper: Megiddo, Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST '03. The same decisions as
-//! [`crate::classic`]'s, on slots that the samples own, with a capacity that follows the tenant's share.
+//! Paper: Megiddo, Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST '03. The same decisions
+//! as [`crate::classic`]'s, on slots that the samples own, with a capacity that follows the tenant's share.
 
 use crate::list::{Links, List, NIL};
 
@@ -39,7 +39,7 @@ pub(super) struct Arc {
 }
 
 impl Arc {
-    /// With room for so many slots.
+    /// With room for `slots` slots.
     pub fn with_capacity(slots: u32) -> Self {
         Self { links: Links::with_capacity(slots), ..Self::default() }
     }
@@ -54,7 +54,8 @@ impl Arc {
         self.target / capacity as f32
     }
 
-    /// The slot used longest ago of those remembered as used once or, if `twice`, more often: of ghosts if there are any.
+    /// The slot used longest ago of those remembered as used once or, if `twice`, more often: of ghosts if
+    /// there are any.
     pub fn oldest(&self, twice: bool) -> Option<u32> {
         let places = if twice { [Place::B2, Place::T2] } else { [Place::B1, Place::T1] };
         let heads = places.map(|place| self.lists[place as usize].head());
@@ -76,8 +77,8 @@ impl Arc {
         self.lists[place as usize].push_tail(&mut self.links, slot);
     }
 
-    /// The page in `slot`, which is resident in `place`, is used: it is in T2 from now on. False, and nothing is done, where
-    /// the capacity has shrunk.
+    /// The page in `slot`, which is resident in `place`, is used: it is in T2 from now on. False, and nothing
+    /// is done, where the capacity has shrunk.
     #[inline]
     pub fn hit(&mut self, slot: u32, place: Place, capacity: u32) -> bool {
         if self.len(Place::T1) + self.len(Place::T2) > capacity {

@@ -1,18 +1,18 @@
 //! Pages by class, each class in the order of last use, and the least valuable page of all.
 //!
-//! Pages of one class differ by age only, so the least valuable one of a class is at an end of its list, the oldest
-//! where values fall with age and the newest in a loop, or where values have a valley. A *hand* a class
-//! lies in that valley: it moves to a neighbour that is worth less, and to any page looked at that is.
+//! Pages of one class differ by age only, so the least valuable one of a class is at an end of its list, the
+//! oldest where values fall with age and the newest in a loop, or where values have a valley. A *hand* a
+//! class lies in that valley: it moves to a neighbour that is worth less, and to any page looked at that is.
 //!
-//! Values change slowly with age. So the least value of each class is remembered from when its pages were looked at last; a
-//! question looks at the class that seems to have the least page, and at a few others in turn. It takes constant time
-//! but for finding the least number of an array.
+//! Values change slowly with age. So the least value of each class is remembered from when its pages were
+//! looked at last; a question looks at the class that seems to have the least page, and at a few others in
+//! turn. It takes constant time but for finding the least number of an array.
 
 use super::TIME_PER_MISS;
-use super::intervals::{Class, Classes, STRAY};
+use super::intervals::{ClassId, Classes, STRAY};
 use crate::list::{Links, List, NIL, lengthen};
 
-/// Other classes looked at with each question. 1 and 2 give misses within 0.1 %.
+/// Other classes looked at with each question.
 const REVIEWED: u32 = 1;
 /// Classes looked at, at most, until one is still the least.
 const TRIES: u32 = 4;
@@ -45,7 +45,7 @@ struct Least {
 pub(super) struct PagesByClass {
     links: Links,
     /// By page: the class that lists it.
-    class_of: Vec<Class>,
+    class_of: Vec<ClassId>,
     by_class: Vec<Pages>,
     /// By class: what its least page was worth when looked at last, or more; infinite if it has none.
     least: Vec<f32>,
@@ -56,7 +56,7 @@ pub(super) struct PagesByClass {
 }
 
 impl PagesByClass {
-    /// With room for so many pages.
+    /// With room for `pages` pages.
     pub fn with_capacity(pages: u32) -> Self {
         let (links, class_of) = (Links::with_capacity(pages), Vec::with_capacity(pages as usize));
         Self { links, class_of, ..Self::default() }
@@ -64,14 +64,14 @@ impl PagesByClass {
 
     /// Lists `page`, which is not listed and is used now, as the newest of `class`.
     #[inline]
-    pub fn push(&mut self, page: u32, class: Class, classes: &Classes) {
+    pub fn push(&mut self, page: u32, class: ClassId, classes: &Classes) {
         self.make_room(page, class);
         self.append(page, class);
         self.consider_newest(class, classes);
     }
 
     /// There is a place for `page`, and a list for `class`, from now on.
-    fn make_room(&mut self, page: u32, class: Class) {
+    fn make_room(&mut self, page: u32, class: ClassId) {
         if page as usize >= self.class_of.len() {
             lengthen(&mut self.class_of, page as usize + 1, 0);
             self.links.lengthen_to(self.class_of.len());
@@ -82,13 +82,13 @@ impl PagesByClass {
     }
 
     #[inline]
-    fn append(&mut self, page: u32, class: Class) {
+    fn append(&mut self, page: u32, class: ClassId) {
         self.class_of[page as usize] = class;
         self.link_newest(page, class);
     }
 
     #[inline(always)]
-    fn link_newest(&mut self, page: u32, class: Class) {
+    fn link_newest(&mut self, page: u32, class: ClassId) {
         let Pages { list, hand } = &mut self.by_class[usize::from(class)];
         list.push_tail(&mut self.links, page);
         if *hand == NIL {
@@ -102,7 +102,8 @@ impl PagesByClass {
         self.links.is_linked(page)
     }
 
-    /// The pages are going to be listed anew, each by [`list`](Self::list): what their least ones were worth says nothing.
+    /// The pages are going to be listed anew, each by [`list`](Self::list): what their least ones were worth
+    /// says nothing.
     pub fn forget_least(&mut self) {
         for (pages, least) in self.by_class.iter().zip(&mut self.least) {
             *least = if pages.list.is_empty() { f32::INFINITY } else { f32::MAX };
@@ -113,7 +114,7 @@ impl PagesByClass {
     }
 
     /// Lists `page`, whether it is listed already or not, as the newest of `class`. It was used `age` ago.
-    pub fn list(&mut self, page: u32, class: Class, age: u32, classes: &Classes) {
+    pub fn list(&mut self, page: u32, class: ClassId, age: u32, classes: &Classes) {
         if self.is_listed(page) {
             self.remove(page);
         }
@@ -124,14 +125,15 @@ impl PagesByClass {
 
     /// A page of `class` is used now.
     #[inline(always)]
-    fn consider_newest(&mut self, class: Class, classes: &Classes) {
+    fn consider_newest(&mut self, class: ClassId, classes: &Classes) {
         let value = classes.values(class)[0];
         if value < self.least[usize::from(class)] {
             self.set_least(usize::from(class), value);
         }
     }
 
-    /// Reads what [`use_again`](Self::use_again) will of `page`, for nothing but its being near then.
+    /// Reads what [`use_again`](Self::use_again) will of `page`, so that it is in the processor's cache by
+    /// then.
     #[inline]
     pub fn touch(&self, page: u32) -> u32 {
         self.links.touch(page) ^ self.class_of.get(page as usize).copied().map_or(0, u32::from)
@@ -163,7 +165,7 @@ impl PagesByClass {
     /// `page`, which is listed, is used now, and of `class` from now on.
     // One of its callers for every hit, a small one.
     #[inline(always)]
-    pub fn use_again(&mut self, page: u32, class: Class, classes: &Classes) {
+    pub fn use_again(&mut self, page: u32, class: ClassId, classes: &Classes) {
         // Whether it was of that class before follows no pattern: one way for both.
         let before = std::mem::replace(&mut self.class_of[page as usize], class);
         self.take_out(page, usize::from(before));
@@ -175,7 +177,7 @@ impl PagesByClass {
     }
 
     #[cold]
-    fn grow(&mut self, class: Class) {
+    fn grow(&mut self, class: ClassId) {
         let classes = usize::from(class) + 1;
         self.by_class.resize_with(classes, || Pages { list: List::new(), hand: NIL });
         self.least.resize(classes, f32::INFINITY);
@@ -228,14 +230,15 @@ impl PagesByClass {
         best.map(|best| best.page)
     }
 
-    /// Looks at the ends of a class and around its hand, which moves to what is worth less. Of equals the oldest is least.
+    /// Looks at the ends of a class and around its hand, which moves to what is worth less. Of equals the
+    /// oldest is least.
     #[inline]
     fn look(&mut self, class: usize, classes: &Classes, age: impl Fn(u32) -> u32) -> Option<Least> {
         let Pages { list, hand } = self.by_class.get(class)?;
         if list.is_empty() {
             return None;
         }
-        let values = classes.values(class as Class);
+        let values = classes.values(class as ClassId);
         let look = |page: u32| Least { page, value: classes.value(values, age(page)) };
         let lesser = |one: Least, other: Least| if other.value < one.value { other } else { one };
         let neighbours = [self.links.prev(*hand), self.links.next(*hand)];
@@ -249,7 +252,8 @@ impl PagesByClass {
         Some(least)
     }
 
-    /// Looks at `page`, which is listed and was used `age` ago, that is in `bucket`: it may be the least of its class.
+    /// Looks at `page`, which is listed and was used `age` ago, that is in `bucket`: it may be the least of
+    /// its class.
     #[inline(always)]
     pub fn consider(&mut self, page: u32, age: u32, bucket: usize, classes: &Classes) {
         let class = self.class_of[page as usize];
@@ -262,7 +266,7 @@ impl PagesByClass {
         self.consider_value(page, class, classes.value(values, age));
     }
 
-    fn consider_value(&mut self, page: u32, class: Class, value: f32) {
+    fn consider_value(&mut self, page: u32, class: ClassId, value: f32) {
         let class = usize::from(class);
         if value < self.least[class] {
             self.by_class[class].hand = page;
@@ -277,19 +281,21 @@ impl PagesByClass {
 
     pub fn metadata_bytes(&self) -> usize {
         self.links.memory_bytes()
-            + self.class_of.capacity() * size_of::<Class>()
+            + self.class_of.capacity() * size_of::<ClassId>()
             + self.by_class.capacity() * size_of::<Pages>()
             + (self.least.capacity() + self.least_of_block.capacity()) * size_of::<f32>()
     }
 
-    /// Panics unless the pages of which `last` tells when they were used, and no others, are listed, each class by age.
+    /// Panics unless the pages of which `last` tells when they were used, and no others, are listed, each
+    /// class by age.
     pub fn check_invariants(&self, pages: u32, last: impl Fn(u32) -> Option<u32>) {
         self.check_lists(pages, |page| last(page).is_some(), &last);
         let listed = self.by_class.iter().map(|class| class.list.len() as usize).sum::<usize>();
         assert_eq!(listed, (0..pages).filter(|page| last(*page).is_some()).count(), "pages listed");
     }
 
-    /// Panics unless the pages in their `place` are listed, each class by age, and others that are listed were used, too.
+    /// Panics unless the pages in their `place` are listed, each class by age, and others that are listed
+    /// were used, too.
     pub fn check_lists(&self, pages: u32, in_place: impl Fn(u32) -> bool, last: impl Fn(u32) -> Option<u32>) {
         let mut listed = 0;
         for (class, Pages { list, hand }) in self.by_class.iter().enumerate() {
@@ -326,8 +332,8 @@ impl PagesByClass {
 #[cfg(test)]
 mod tests {
     //! Goal: the page found is about the least valuable of all, whatever shape the classes' values have.
-    //! Method: classes that learned to fall, to rise, and to have a valley; random uses and questions, each answer
-    //! compared with a look at every page.
+    //! Method: classes that learned to fall, to rise, and to have a valley; random uses and questions, each
+    //! answer compared with a look at every page.
 
     use super::super::intervals::{NEW, UNLEARNED};
     use super::*;
@@ -336,7 +342,7 @@ mod tests {
     const TURNOVER: u32 = 800;
 
     /// One class that forgets, one that loops, and one whose pages are used again soon or after a long time.
-    fn learned() -> (Classes, [Class; 3]) {
+    fn learned() -> (Classes, [ClassId; 3]) {
         let mut classes = Classes::new(TURNOVER as f32, 10_000.0, 10);
         let added = [(); 3].map(|()| classes.add(NEW).expect("room for a class"));
         for (class, intervals) in added.into_iter().zip([&[20u32, 60, 200][..], &[1600], &[20, 1600]]) {
@@ -402,7 +408,7 @@ mod tests {
     #[test]
     fn blocks_of_classes_sum_up_their_least() {
         let mut classes = Classes::new(TURNOVER as f32, 100.0, 300);
-        let added: Vec<Class> = (0..300).map(|_| classes.add(NEW).expect("room")).collect();
+        let added: Vec<ClassId> = (0..300).map(|_| classes.add(NEW).expect("room")).collect();
         let mut pages = PagesByClass::default();
         for (page, class) in added.iter().enumerate() {
             pages.push(page as u32, *class, &classes);

@@ -1,8 +1,9 @@
 //! Pages that left lately: when each was used last, by which stream, and of which kind it was.
 //!
-//! A page that returns is thereby told from one that is new, a wrong overrule is charged to the stream that caused it,
-//! and ARC's ghosts need no lists. A table of lines of eight entries, 64 bytes each; the entry used longest ago makes
-//! room. A page is recognised by 16 bits besides its line: one that never left is taken for another once in 8,000.
+//! A page that returns is thereby told from one that is new, a wrong overrule is charged to the stream that
+//! caused it, and ARC's ghosts need no lists. A table of lines of eight entries, 64 bytes each; the entry
+//! used longest ago makes room. A page is recognised by 16 bits besides its line: one that never left is
+//! taken for another once in 8,000.
 
 use crate::ids::PageId;
 use crate::random::mix64;
@@ -23,8 +24,8 @@ pub(super) struct Departed {
     pub twice: bool,
 }
 
-/// One page: in order from the top, 32 bits of time, 12 of stream, 3 of kind, 1 whether used twice, 16 of hash. An
-/// empty place is 0, which no page has: its hash has the lowest bit set.
+/// One page: in order from the top, 32 bits of time, 12 of stream, 3 of kind, 1 whether used twice, 16 of
+/// hash. An empty place is 0, which no page has: its hash has the lowest bit set.
 #[derive(Clone, Copy)]
 struct Entry(u64);
 
@@ -60,7 +61,7 @@ pub(super) struct DepartedPages {
 }
 
 impl DepartedPages {
-    /// Remembers about so many pages.
+    /// Remembers about `pages` pages.
     pub fn new(pages: u32) -> Self {
         let lines = (pages as usize).div_ceil(WAYS).max(1);
         Self { lines: vec![[Entry(0); WAYS]; lines] }

@@ -1,13 +1,14 @@
 //! Who is followed: LRU, ARC or values, whichever shadow cache shows to be better.
 //!
-//! Another expert takes over when it has missed less than the followed one both lately and over the long run. Lately: its
-//! *lead*, the largest number of misses by which it was ahead over any stretch up to now (a CUSUM), exceeds the price of
-//! the change. Changing over costs at most a miss for each page that the one holds and the other does not; paying up to
-//! half of that again and again costs at most as much as the best single choice would have saved (as in Borodin, Linial,
-//! Saks, "An Optimal On-Line Algorithm for Metrical Task System", J. ACM 39, 1992). The long run, some thirty
-//! turnovers, keeps a stream on which each is ahead now and then from tearing the cache apart. An expert that never was
-//! behind has its lead there, too, and is followed at once. One that was behind, and has only made up for it, has shown no more than
-//! that they take turns: it has to get ahead by what a change there and one back cost.
+//! Another expert takes over when it has missed less than the followed one both lately and over the long run.
+//! Lately: its *lead*, the largest number of misses by which it was ahead over any stretch up to now (a
+//! CUSUM), exceeds the price of the change. Changing over costs at most a miss for each page that the one
+//! holds and the other does not; paying up to half of that again and again costs at most as much as the best
+//! single choice would have saved (as in Borodin, Linial, Saks, "An Optimal On-Line Algorithm for Metrical
+//! Task System", J. ACM 39, 1992). The long run, some thirty turnovers, keeps a stream on which each is ahead
+//! now and then from tearing the cache apart. An expert that never was behind has its lead there, too, and is
+//! followed at once. One that was behind, and has only made up for it, has shown no more than that they take
+//! turns: it has to get ahead by what a change there and one back cost.
 
 /// A way of choosing what goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,14 +70,12 @@ impl Shadows {
     }
 }
 
-/// Turnovers of the shadow caches, in misses that not all have, over which experts are compared. 8 to 64 give misses
-/// within 0.1 %, 2 gives 1 % more, where experts alternate in the lead.
+/// Turnovers of the shadow caches, in misses that not all have, over which experts are compared.
 const MEMORY_TURNOVERS: f32 = 32.0;
 
-/// The share of its lead by which an expert must be ahead in the long run, which forgets: a half to 0.9 give misses within 0.1 %.
+/// The share of its lead by which an expert must be ahead in the long run, which forgets.
 const CONFIRMED_SHARE: f32 = 0.75;
-/// The same in prices of a change, if that is less: one there and one back. 1 gives misses within 0.1 %, but
-/// single points 4 to 10 % more.
+/// The same in prices of a change, if that is less: one there and one back.
 const CONFIRMED_PRICES: f32 = 2.0;
 
 /// Which expert to follow.
@@ -103,7 +102,8 @@ impl Judge {
         self.lead = [0.0; 3];
     }
 
-    /// Whether `expert` is ahead in the long run, and lately by half of the `price` of a change to it, which may be near then.
+    /// Whether `expert` is ahead in the long run, and lately by half of the `price` of a change to it, which
+    /// may be near then.
     pub fn leans_to(&self, expert: Expert, price: f32) -> bool {
         self.ahead(expert) > 0.0 && self.lead[expert as usize] > 0.5 * price
     }
@@ -118,8 +118,9 @@ impl Judge {
         self.lead[expert as usize] <= 0.0
     }
 
-    /// A sampled page was used that the shadows in `had` held, of `capacity` pages each. `price` tells how many misses a
-    /// change to an expert is worth. Returns whether there is somebody else to follow from now on.
+    /// A sampled page was used that the shadows in `had` held, of `capacity` pages each. `price` tells how
+    /// many misses a change to an expert is worth. Returns whether there is somebody else to follow from now
+    /// on.
     #[inline]
     pub fn score(&mut self, had: Shadows, capacity: u32, price: impl Fn(Expert) -> f32) -> bool {
         if !had.are_divided() {

@@ -1,5 +1,5 @@
-//! Which shadow caches hold what: how many pages each set of them, and which frames have a *leftover*, a page that the
-//! followed one does not hold.
+//! Which shadow caches hold what: how many pages each set of them, and which frames have a *leftover*, a page
+//! that the followed one does not hold.
 
 use super::experts::{Expert, Shadows};
 use crate::ids::FrameId;
@@ -8,7 +8,8 @@ use crate::list::{Links, List, NIL};
 /// Frames in use passed over for one that the shadow does not hold.
 const LEFTOVERS_TRIED: usize = 16;
 
-/// What the shadows hold of the samples, whose sets of shadows the caller keeps. 8 bytes a frame while leftovers are listed.
+/// What the shadows hold of the samples, whose sets of shadows the caller keeps. 8 bytes a frame while
+/// leftovers are listed.
 pub(super) struct Holdings {
     /// How many pages each set of shadows holds.
     counts: [u32; Shadows::SETS],
@@ -38,8 +39,8 @@ impl Holdings {
         self.counts[Shadows::default().index()] -= 1;
     }
 
-    /// The shadow of `expert` now holds the page that those in `held` did, or no longer; the page is in `frame`, or nowhere
-    /// if that is [`NIL`].
+    /// The shadow of `expert` now holds the page that those in `held` did, or no longer; the page is in
+    /// `frame`, or nowhere if that is [`NIL`].
     #[inline]
     pub fn set(&mut self, held: &mut Shadows, frame: u32, expert: Expert, holds: bool) {
         self.counts[held.index()] -= 1;
@@ -94,8 +95,8 @@ impl Holdings {
         self.links.memory_bytes()
     }
 
-    /// Panics unless these are the sets of shadows that hold the samples, and the leftovers those of so many frames for which
-    /// `held_in` tells that the followed shadow does not hold their page.
+    /// Panics unless these are the sets of shadows that hold the samples, and the leftovers those of the
+    /// frames for which `held_in` tells that the followed shadow does not hold their page.
     pub fn check_invariants(
         &self,
         samples: impl Iterator<Item = Shadows>,

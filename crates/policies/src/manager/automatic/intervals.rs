@@ -1,69 +1,72 @@
 //! How long after an access its page is used again, learned per class of accesses.
 //!
-//! A class counts, by age, the sampled pages that were used again, those that were forgotten unused, and those still
-//! waiting. The hazard of an age, the share of pages used again among those that reached it, is shrunk towards the
-//! class of the tenant's pages of the same kind, so that a class with little evidence decides like all others; that one's is
-//! shrunk towards the kind of the next longer intervals, and the longest towards new pages, since both come back only after
-//! what no policy would have kept. (A loop that begins to hit passes from kind to kind as its intervals, in misses, become
-//! shorter. If a new kind started from nothing, its pages would be kept, and others given up just before their use.) Pages
-//! that are new or were used again soon are presumed to lose value with age instead, as under LRU.
+//! A class counts, by age, the sampled pages that were used again, those that were forgotten unused, and
+//! those still waiting. The hazard of an age, the share of pages used again among those that reached it, is
+//! shrunk towards the class of the tenant's pages of the same kind, so that a class with little evidence
+//! decides like all others; that one's is shrunk towards the kind of the next longer intervals, and the
+//! longest towards new pages, since both come back only after what no policy would have kept. (A loop that
+//! begins to hit passes from kind to kind as its intervals, in misses, become shorter. If a new kind started
+//! from nothing, its pages would be kept, and others given up just before their use.) Pages that are new or
+//! were used again soon are presumed to lose value with age instead, as under LRU.
 //!
-//! A page is worth what it can earn per time that it occupies a frame: over all ages at which one could give it up, the
-//! best ratio of expected hits to expected time from its present age on. Older is thereby worse under a falling hazard,
-//! which is LRU's order, and better in a loop, which is MRU's. Related: Gittins, "Bandit Processes and Dynamic
-//! Allocation Indices", J. Royal Statistical Society B 41 (1979); Beckmann, Chen, Cidon, "LHD: Improving Cache Hit Rate
-//! by Maximizing Hit Density", NSDI '18, whose classes have neither a site nor a stopping age.
+//! A page is worth what it can earn per time that it occupies a frame: over all ages at which one could give
+//! it up, the best ratio of expected hits to expected time from its present age on. Older is thereby worse
+//! under a falling hazard, which is LRU's order, and better in a loop, which is MRU's. Related: Gittins,
+//! "Bandit Processes and Dynamic Allocation Indices", J. Royal Statistical Society B 41 (1979); Beckmann,
+//! Chen, Cidon, "LHD: Improving Cache Hit Rate by Maximizing Hit Density", NSDI '18, whose classes have
+//! neither a site nor a stopping age.
 
 /// A class: an index into [`Classes`].
-pub(super) type Class = u16;
+pub(super) type ClassId = u16;
 /// No class.
-pub(super) const NONE: Class = Class::MAX;
+pub(super) const NONE: ClassId = ClassId::MAX;
 
-/// Kinds of pages told apart, by the interval between their last two uses but for strays; the classes below this number
-/// are the tenant's, one a kind.
+/// Kinds of pages told apart, by the interval between their last two uses but for strays; the classes below
+/// this number are the tenant's, one a kind.
 pub(super) const KINDS: usize = 6;
 /// A class that never learns: its pages lose value with age, as under LRU.
-pub(super) const UNLEARNED: Class = KINDS as Class;
+pub(super) const UNLEARNED: ClassId = KINDS as ClassId;
 /// A class that never learns: what pages of the kind [`STRAY`] are worth.
-const STRAYS: Class = UNLEARNED + 1;
+const STRAYS: ClassId = UNLEARNED + 1;
 /// Classes that no stream holds.
-const OWN: usize = KINDS + 2;
+const BUILT_IN_CLASSES: usize = KINDS + 2;
 /// The kind of a page whose use before the last is not remembered.
 pub(super) const NEW: u8 = 0;
 /// The kind of a page used again within the shortest of [`KIND_BOUNDS`].
 const SOON: u8 = 1;
 /// The kind of a page used again after the longest of them.
 const LONGEST: u8 = 4;
-/// The kind of a page that is new to a stream that goes round, until it is used again and not soon. Those of all streams
-/// are in the tenant's class.
+/// The kind of a page that is new to a stream that goes round, until it is used again and not soon. Those of
+/// all streams are in the tenant's class.
 pub(super) const STRAY: u8 = 5;
-/// The intervals at which the further kinds begin, in turnovers: pages that stay under any policy, under most, only if
-/// they are chosen well, and not without great luck. Bounds moved by half give misses within 0.1 % where there are call sites,
-/// within 1.2 % where there are none.
+/// The intervals at which the further kinds begin, in turnovers: pages that stay under any policy, under
+/// most, only if they are chosen well, and not without great luck.
 const KIND_BOUNDS: [f32; LONGEST as usize - 1] = [1.0 / 16.0, 0.5, 2.0];
 
 /// Ages told apart: four buckets an octave over ten octaves.
 const BUCKETS: usize = 40;
 /// Buckets an octave, as a power of two.
 const PER_OCTAVE_BITS: u32 = 2;
-/// Ages below this part of the time in which all frames are replaced are one bucket: an 8th to a 64th give misses
-/// within 0.4 %, and the oldest bucket then begins at 32 turnovers, beyond what samples reach.
+/// Ages below this part of the time in which all frames are replaced are one bucket. The oldest bucket then
+/// begins at 32 turnovers, beyond what samples reach.
 const UNITS_PER_TURNOVER: f32 = 32.0;
-/// Pages of the tenant's that a class is presumed to have seen: a quarter to 4 give misses within 0.4 %, 16 within 0.7 %.
+/// Pages of the tenant's that a class is presumed to have seen.
 const PRIOR_PAGES: f32 = 1.0;
 /// The same for the tenant's classes, of the next kind or the prior hazard.
 const TENANT_PRIOR_PAGES: f32 = 4.0;
-/// The hazard of a bucket before anything is known. Any constant gives LRU's order, since buckets widen with age.
+/// The hazard of a bucket before anything is known. Any constant gives LRU's order, since buckets widen with
+/// age.
 const PRIOR_HAZARD: f32 = 0.05;
-/// The share of a stream's pages, of those that are not young, that must have been used again for the stream to be taken
-/// for a loop while they come back in turn. 0.8 to 0.95 give misses within 0.1 %.
+/// The share of a stream's pages, of those that are not young, that must have been used again for the stream
+/// to be taken for a loop while they come back in turn.
 const IN_TURN_SHARE: f32 = 0.9;
-/// What a stray is worth when it is used, times a turnover; nothing once it is as old as the youngest bucket is wide. A
-/// page just used of a loop that just does not fit is worth half of that, since its turn comes after an eighth of a turnover: a
-/// stray goes before such a page once one frame in 256 might have been replaced, one in 128 where the loop is longer.
+/// What a stray is worth when it is used, times a turnover; nothing once it is as old as the youngest bucket
+/// is wide. A page just used of a loop that just does not fit is worth half of that, since its turn comes
+/// after an eighth of a turnover: a stray goes before such a page once one frame in 256 might have been
+/// replaced, one in 128 where the loop is longer.
 const STRAY_VALUE: f32 = 16.0;
-/// A class's values are worked out anew when this share of its evidence is new (a 16th to a quarter give
-/// misses within 0.3 %), and more than `NEW_PAGES_MIN` pages.
+/// A class's values are worked out anew when this share of its evidence is new, and more than `NEW_PAGES_MIN`
+/// pages.
 const NEW_SHARE: f32 = 1.0 / 8.0;
 const NEW_PAGES_MIN: f32 = 4.0;
 
@@ -78,7 +81,7 @@ struct Counts {
     /// The sum of `waiting`.
     waiting_pages: u32,
     /// The tenant's class of the same kind; [`NONE`] for those themselves.
-    parent: Class,
+    parent: ClassId,
     /// Whether a stream, or the tenant, holds the class. Otherwise it ends with its last waiting page.
     held: bool,
     /// The sum of `ended`, and the part of it that was not young.
@@ -89,7 +92,7 @@ struct Counts {
 }
 
 impl Counts {
-    const fn new(parent: Class) -> Self {
+    const fn new(parent: ClassId) -> Self {
         Self {
             reused: [0.0; BUCKETS],
             ended: [0.0; BUCKETS],
@@ -108,7 +111,7 @@ impl Counts {
         self.new_pages > NEW_PAGES_MIN && self.new_pages > NEW_SHARE * self.ended_pages
     }
 
-    /// The hazard of each bucket, shrunk towards `prior` by so many pages.
+    /// The hazard of each bucket, shrunk towards `prior` by a number of pages.
     fn hazard(&self, prior: &[f32; BUCKETS], prior_pages: f32) -> [f32; BUCKETS] {
         let mut hazard = [0.0; BUCKETS];
         let mut reached = 0.0;
@@ -125,7 +128,7 @@ impl Counts {
 
 /// What is known of the pages of some classes; ageing.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Evidence {
+pub(super) struct ClassEvidence {
     /// Pages whose next use, or the lack of one, was seen.
     pub pages: f32,
     /// Pages of these that were used again.
@@ -134,7 +137,7 @@ pub(super) struct Evidence {
     time: f32,
 }
 
-impl Evidence {
+impl ClassEvidence {
     /// The mean time until a page was used again, in multiples of `turnover`.
     pub fn mean_interval(&self, turnover: u32) -> Option<f32> {
         (self.reused > 0.0).then(|| self.time / self.reused / turnover as f32)
@@ -149,11 +152,11 @@ pub(super) struct Classes {
     counts: Vec<Counts>,
     values: Vec<Values>,
     /// The class whose values count: itself, or [`UNLEARNED`] while it has no say.
-    valued_as: Vec<Class>,
+    valued_as: Vec<ClassId>,
     /// Hazards of the tenant's classes.
     hazards: [[f32; BUCKETS]; KINDS],
     classes_max: usize,
-    free: Vec<Class>,
+    free: Vec<ClassId>,
     units_per_time: f32,
     /// The age at which each bucket begins.
     begins: Values,
@@ -168,19 +171,20 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// `turnover_time`: the time in which all frames are replaced when every access misses. `memory_pages`: how many
-    /// pages, not used again while young, a class remembers. `classes_max` bounds the classes besides the tenant's.
+    /// `turnover_time`: the time in which all frames are replaced when every access misses. `memory_pages`:
+    /// how many pages, not used again while young, a class remembers. `classes_max` bounds the classes
+    /// besides the tenant's.
     pub fn new(turnover_time: f32, memory_pages: f32, classes_max: usize) -> Self {
         let units_per_time = UNITS_PER_TURNOVER / turnover_time;
         let begins: Values = std::array::from_fn(|bucket| (bound(bucket) - 1.0) / units_per_time);
         let width = |bucket: usize| begins[(bucket + 1).min(BUCKETS)] - begins[bucket];
         let hazards = [[PRIOR_HAZARD; BUCKETS]; KINDS];
         let mut classes = Self {
-            counts: (0..OWN).map(|_| Counts::new(NONE)).collect(),
-            values: vec![values(&hazards[0], &begins); OWN],
-            valued_as: (0..OWN as Class).collect(),
+            counts: (0..BUILT_IN_CLASSES).map(|_| Counts::new(NONE)).collect(),
+            values: vec![values(&hazards[0], &begins); BUILT_IN_CLASSES],
+            valued_as: (0..BUILT_IN_CLASSES as ClassId).collect(),
             hazards,
-            classes_max: classes_max + OWN,
+            classes_max: classes_max + BUILT_IN_CLASSES,
             free: Vec::new(),
             units_per_time,
             begins,
@@ -216,8 +220,8 @@ impl Classes {
     }
 
     /// A class that knows what the tenant's class of `kind` knows; none if there are as many as there may be.
-    pub fn add(&mut self, kind: u8) -> Option<Class> {
-        let (counts, values) = (Counts::new(Class::from(kind)), self.values[usize::from(kind)]);
+    pub fn add(&mut self, kind: u8) -> Option<ClassId> {
+        let (counts, values) = (Counts::new(ClassId::from(kind)), self.values[usize::from(kind)]);
         if let Some(class) = self.free.pop() {
             self.counts[usize::from(class)] = counts;
             self.values[usize::from(class)] = values;
@@ -227,7 +231,7 @@ impl Classes {
         if self.counts.len() >= self.classes_max {
             return None;
         }
-        let class = self.counts.len() as Class;
+        let class = self.counts.len() as ClassId;
         self.counts.push(counts);
         self.values.push(values);
         self.valued_as.push(class);
@@ -235,17 +239,17 @@ impl Classes {
     }
 
     /// The pages of `class`, which a stream holds, are worth what those of `valued_as` are.
-    pub fn set_valued_as(&mut self, class: Class, valued_as: Class) {
+    pub fn set_valued_as(&mut self, class: ClassId, valued_as: ClassId) {
         self.valued_as[usize::from(class)] = valued_as;
     }
 
     /// What pages of `class` are worth; it must be one that never learns.
-    pub fn set_values(&mut self, class: Class, values: Values) {
+    pub fn set_values(&mut self, class: ClassId, values: Values) {
         self.values[usize::from(class)] = values;
     }
 
     /// The stream that had `class` added gives it up.
-    pub fn give_up(&mut self, class: Class) {
+    pub fn give_up(&mut self, class: ClassId) {
         let counts = &mut self.counts[usize::from(class)];
         counts.held = false;
         if counts.waiting_pages == 0 {
@@ -262,8 +266,8 @@ impl Classes {
     }
 
     /// A sampled page was used in `class`.
-    pub fn begin(&mut self, class: Class) {
-        self.for_line(class, |counts| {
+    pub fn begin(&mut self, class: ClassId) {
+        self.count_with_parent(class, |counts| {
             counts.waiting[0] += 1;
             counts.waiting_pages += 1;
         });
@@ -271,8 +275,8 @@ impl Classes {
     }
 
     /// A sampled page of `class` waits on: it is now in another bucket.
-    pub fn wait(&mut self, class: Class, from: usize, to: usize) {
-        self.for_line(class, |counts| {
+    pub fn wait(&mut self, class: ClassId, from: usize, to: usize) {
+        self.count_with_parent(class, |counts| {
             counts.waiting[from] -= 1;
             counts.waiting[to] += 1;
             counts.new_pages += 0.5;
@@ -280,12 +284,12 @@ impl Classes {
         self.refresh(class);
     }
 
-    /// A sampled page of `class`, counted as waiting in bucket `counted`, was used again or forgotten at `age`. Returns whether
-    /// the values of the class changed.
-    pub fn end(&mut self, class: Class, counted: usize, age: u32, reused: bool) -> bool {
+    /// A sampled page of `class`, counted as waiting in bucket `counted`, was used again or forgotten at
+    /// `age`. Returns whether the values of the class changed.
+    pub fn end(&mut self, class: ClassId, counted: usize, age: u32, reused: bool) -> bool {
         let bucket = self.bucket(age);
         let (reused, old) = (f32::from(reused), f32::from(bucket >= self.young));
-        self.for_line(class, |counts| {
+        self.count_with_parent(class, |counts| {
             counts.waiting[counted] -= 1;
             counts.waiting_pages -= 1;
             counts.reused[bucket] += reused;
@@ -303,7 +307,7 @@ impl Classes {
 
     /// What pages of `class` are worth.
     #[inline]
-    pub fn values(&self, class: Class) -> &Values {
+    pub fn values(&self, class: ClassId) -> &Values {
         &self.values[usize::from(self.valued_as[usize::from(class)])]
     }
 
@@ -316,8 +320,8 @@ impl Classes {
     }
 
     /// What is known from all of `classes` together.
-    pub fn evidence(&self, classes: impl Iterator<Item = Class>) -> Evidence {
-        let mut sum = Evidence::default();
+    pub fn evidence(&self, classes: impl Iterator<Item = ClassId>) -> ClassEvidence {
+        let mut sum = ClassEvidence::default();
         for class in classes {
             let counts = &self.counts[usize::from(class)];
             sum.pages += counts.ended_pages;
@@ -329,10 +333,10 @@ impl Classes {
         sum
     }
 
-    /// What the pages of a stream are worth that come back in turn, a `period` after their last use; none unless nearly all
-    /// those of its `classes` do. The nearer its turn, the more a page is worth; one whose turn is over was left
-    /// out, and nothing is known of it.
-    pub fn values_in_turn(&self, classes: impl Iterator<Item = Class>, period: u32) -> Option<Values> {
+    /// What the pages of a stream are worth that come back in turn, a `period` after their last use; none
+    /// unless nearly all those of its `classes` do. The nearer its turn, the more a page is worth; one whose
+    /// turn is over was left out, and nothing is known of it.
+    pub fn values_in_turn(&self, classes: impl Iterator<Item = ClassId>, period: u32) -> Option<Values> {
         let turn = self.bucket(period).min(BUCKETS - 2);
         let over = turn + 2;
         let (mut reused, mut ended) = (0.0, PRIOR_PAGES);
@@ -359,14 +363,15 @@ impl Classes {
     }
 
     /// The one of `classes` with most evidence; the tenant's of new pages if there are none.
-    pub fn richest(&self, classes: impl Iterator<Item = Class>) -> Class {
-        let pages = |class: &Class| self.counts[usize::from(*class)].ended_pages;
-        classes.max_by(|a, b| pages(a).total_cmp(&pages(b))).unwrap_or(Class::from(NEW))
+    pub fn richest(&self, classes: impl Iterator<Item = ClassId>) -> ClassId {
+        let pages = |class: &ClassId| self.counts[usize::from(*class)].ended_pages;
+        classes.max_by(|a, b| pages(a).total_cmp(&pages(b))).unwrap_or(ClassId::from(NEW))
     }
 
-    /// What a page of `class` is worth after an eighth and after three quarters of the mean time until it is used again.
-    pub fn young_and_old(&self, class: Class) -> [f32; 2] {
-        let Evidence { reused, time, .. } = self.evidence(std::iter::once(class));
+    /// What a page of `class` is worth after an eighth and after three quarters of the mean time until it is
+    /// used again.
+    pub fn young_and_old(&self, class: ClassId) -> [f32; 2] {
+        let ClassEvidence { reused, time, .. } = self.evidence(std::iter::once(class));
         let mean = time / reused.max(1.0);
         let values = &self.values[usize::from(class)];
         [mean / 8.0, mean * 0.75].map(|age| self.value(values, age as u32))
@@ -375,7 +380,7 @@ impl Classes {
     /// Works out the values of `class`, and of the tenant's first, if enough is new; tells whether it did.
     /// Amortised O(1) an event.
     #[inline]
-    fn refresh(&mut self, class: Class) -> bool {
+    fn refresh(&mut self, class: ClassId) -> bool {
         let counts = &self.counts[usize::from(class)];
         let is_stale = counts.is_stale();
         if is_stale {
@@ -385,7 +390,7 @@ impl Classes {
     }
 
     #[cold]
-    fn refresh_cold(&mut self, class: Class) {
+    fn refresh_cold(&mut self, class: ClassId) {
         match self.counts[usize::from(class)].parent {
             NONE => {
                 self.forget(class);
@@ -409,7 +414,7 @@ impl Classes {
     }
 
     /// Ages the counts of `class` once they hold more than it is to remember.
-    fn forget(&mut self, class: Class) {
+    fn forget(&mut self, class: ClassId) {
         let counts = &mut self.counts[usize::from(class)];
         counts.new_pages = 0.0;
         if counts.ended_old_pages > self.memory_pages {
@@ -421,7 +426,7 @@ impl Classes {
 
     /// Applies `change` to the class and the tenant's class of its kind.
     #[inline]
-    fn for_line(&mut self, class: Class, mut change: impl FnMut(&mut Counts)) {
+    fn count_with_parent(&mut self, class: ClassId, mut change: impl FnMut(&mut Counts)) {
         let counts = &mut self.counts[usize::from(class)];
         change(counts);
         let parent = counts.parent;
@@ -433,18 +438,19 @@ impl Classes {
     pub fn metadata_bytes(&self) -> usize {
         self.counts.capacity() * size_of::<Counts>()
             + self.values.capacity() * size_of::<Values>()
-            + self.valued_as.capacity() * size_of::<Class>()
-            + self.free.capacity() * size_of::<Class>()
+            + self.valued_as.capacity() * size_of::<ClassId>()
+            + self.free.capacity() * size_of::<ClassId>()
     }
 
-    /// Panics unless `held` by streams and `waiting` samples, given as (class, bucket), are what the classes count.
+    /// Panics unless `held` by streams and `waiting` samples, given as (class, bucket), are what the classes
+    /// count.
     pub fn check_invariants(
         &self,
-        held: impl Iterator<Item = Class>,
-        waiting: impl Iterator<Item = (Class, usize)>,
+        held: impl Iterator<Item = ClassId>,
+        waiting: impl Iterator<Item = (ClassId, usize)>,
     ) {
         let mut holders = vec![0; self.counts.len()];
-        holders[..OWN].fill(1);
+        holders[..BUILT_IN_CLASSES].fill(1);
         held.for_each(|class| holders[usize::from(class)] += 1);
         let mut buckets = vec![[0; BUCKETS]; self.counts.len()];
         for (class, bucket) in waiting {
@@ -454,7 +460,7 @@ impl Classes {
             }
         }
         for (class, counts) in self.counts.iter().enumerate() {
-            if self.free.contains(&(class as Class)) {
+            if self.free.contains(&(class as ClassId)) {
                 assert_eq!((holders[class], counts.waiting_pages), (0, 0), "class {class} is free");
                 continue;
             }
@@ -471,8 +477,8 @@ fn bound(bucket: usize) -> f32 {
     f32::from_bits((bucket as u32 + (127 << PER_OCTAVE_BITS)) << (23 - PER_OCTAVE_BITS))
 }
 
-/// The value at the start of each bucket: the steepest slope, from there to any later point, of expected hits over
-/// expected time. One pass from the right over the upper hull of the points.
+/// The value at the start of each bucket: the steepest slope, from there to any later point, of expected hits
+/// over expected time. One pass from the right over the upper hull of the points.
 fn values(hazard: &[f32; BUCKETS], begins: &Values) -> Values {
     let (mut time, mut hits, mut alive) = ([0.0; BUCKETS + 1], [0.0; BUCKETS + 1], 1.0f32);
     for bucket in 0..BUCKETS {
@@ -564,9 +570,9 @@ mod tests {
             classes.begin(3);
             classes.end(3, 0, 1600, true);
         }
-        (0..=LONGEST).rev().for_each(|kind| classes.refresh_cold(Class::from(kind)));
+        (0..=LONGEST).rev().for_each(|kind| classes.refresh_cold(ClassId::from(kind)));
         for (kind, rises) in
-            [(Class::from(NEW), false), (Class::from(SOON), false), (2, true), (3, true), (4, false)]
+            [(ClassId::from(NEW), false), (ClassId::from(SOON), false), (2, true), (3, true), (4, false)]
         {
             let value = |age| classes.value(classes.values(kind), age);
             assert_eq!(value(1200) > value(100), rises, "kind {kind}");
@@ -577,11 +583,11 @@ mod tests {
     fn the_longest_intervals_without_evidence_are_like_new_pages() {
         let mut classes = Classes::new(800.0, 10_000.0, 10);
         for _ in 0..1600 {
-            classes.begin(Class::from(NEW));
-            classes.end(Class::from(NEW), 0, 1600, true);
+            classes.begin(ClassId::from(NEW));
+            classes.end(ClassId::from(NEW), 0, 1600, true);
         }
-        [NEW, LONGEST, LONGEST - 1].into_iter().for_each(|kind| classes.refresh_cold(Class::from(kind)));
-        for kind in [LONGEST, LONGEST - 1].map(Class::from) {
+        [NEW, LONGEST, LONGEST - 1].into_iter().for_each(|kind| classes.refresh_cold(ClassId::from(kind)));
+        for kind in [LONGEST, LONGEST - 1].map(ClassId::from) {
             let value = |age| classes.value(classes.values(kind), age);
             assert!(value(1200) > value(100), "kind {kind}");
         }

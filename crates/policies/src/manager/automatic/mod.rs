@@ -1,21 +1,22 @@
 //! The automatic manager: it learns when pages come back, and gives up those worth least.
 //!
-//! Idea: what will be used again, and when, depends on who used it. Accesses are told apart by stream (context and file,
-//! [`streams`]) and by the kind of page, which is how long ago it was used before; for each class the intervals until the
-//! next use are learned on sampled pages ([`intervals`], [`samples`]), and the victim is the page of least value,
-//! expected hits per time that a frame is occupied ([`by_class`]). Loops, one-shot scans and hot pages need no names: a
-//! loop's pages gain value with age, a scan's never have any, and others lose it as under LRU. Where a stream goes round,
-//! the time until a page's turn is known better than any distribution tells ([`turns`]).
+//! Idea: what will be used again, and when, depends on who used it. Accesses are told apart by stream
+//! (context and file, [`streams`]) and by the kind of page, which is how long ago it was used before; for
+//! each class the intervals until the next use are learned on sampled pages ([`intervals`], [`samples`]), and
+//! the victim is the page of least value, expected hits per time that a frame is occupied ([`by_class`]).
+//! Loops, one-shot scans and hot pages need no names: a loop's pages gain value with age, a scan's never have
+//! any, and others lose it as under LRU. Where a stream goes round, the time until a page's turn is known
+//! better than any distribution tells ([`turns`]).
 //!
-//! [`Strategy::Reuse`] always follows values. [`Strategy::Auto`] compares three shadow caches, by LRU, by ARC and by
-//! value, and follows the one that wins ([`experts`]).
+//! [`Strategy::Reuse`] always follows values. [`Strategy::Auto`] compares three shadow caches, by LRU, by ARC
+//! and by value, and follows the one that wins ([`experts`]).
 //!
-//! Time counts 8 a miss and 1 a hit of the tenant. Misses alone are what frames compete in, and learn best where few
-//! accesses hit; but where nearly all hit they tell no two ages apart. 4 to 16 give misses within 0.6 %, 2 and 32 within 1.2 %.
+//! Time counts 8 a miss and 1 a hit of the tenant. Misses alone are what frames compete in, and learn best
+//! where few accesses hit; but where nearly all hit they tell no two ages apart.
 //!
-//! Cost: O(1) amortised a hit, a few stores if the page is not sampled; a victim looks at some 20 pages, and at one where
-//! ARC is followed. Nothing is allocated per access once streams, classes and samples have reached their numbers.
-//! Deterministic under a seed.
+//! Cost: O(1) amortised a hit, a few stores if the page is not sampled; a victim looks at some 20 pages, and
+//! at one where ARC is followed. Nothing is allocated per access once streams, classes and samples have
+//! reached their numbers. Deterministic under a seed.
 
 mod arc;
 mod by_class;
@@ -46,7 +47,8 @@ use streams::Streams;
 const ARC_LOOKS_MAX: u32 = 32;
 /// The same to either side of the page of least value.
 const NEIGHBOURS_MAX: u32 = 8;
-/// Pages drawn with each choice by value: they lead to the least ones of a class that are neither its oldest nor its newest.
+/// Pages drawn with each choice by value: they lead to the least ones of a class that are neither its oldest
+/// nor its newest.
 const DRAWN: u32 = 4;
 /// Time that passes with a miss, in hits.
 const TIME_PER_MISS: u32 = 8;
@@ -56,24 +58,25 @@ const LOOKS_PER_MISS: u32 = 8;
 const FRAMES_PER_CLASS: u32 = 128;
 /// Classes of streams that there may be in any pool, however small.
 const CLASSES_MIN: u32 = 256;
-/// While nothing is decided yet, pages are listed for choices by value from when this part of the frames is left to fill.
+/// While nothing is decided yet, pages are listed for choices by value from when this part of the frames is
+/// left to fill.
 const LISTED_EARLY: u32 = 8;
-/// Uses of a hot page within this part of a turnover are one for its sample: about the youngest ages that classes tell apart.
+/// Uses of a hot page within this part of a turnover are one for its sample: about the youngest ages that
+/// classes tell apart.
 const REPEATS_PER_TURNOVER: u32 = 32;
 /// Turnovers for which a stream that keeps being wrong is treated as under LRU: as for a tenant in LRU-SP.
 const REVOKED_TURNOVERS: u32 = 16;
-/// The price of following another expert, as a share of the pages it holds and the followed one does not. On traces of 6,000
-/// to 130,000 accesses, forwards, backwards and in halves, 0 to a quarter give misses within 0.3 %, and a half 0.7 % more.
+/// The price of following another expert, as a share of the pages it holds and the followed one does not.
 const PRICE_SHARE: f32 = 0.25;
-/// The least price, as a share of the pages that a shadow holds, while every page is sampled: where both hold nearly the
-/// same, a change costs little. On the same traces a 256th to a 32nd give misses within 0.1 %; with a 32nd, LRU is followed too
-/// late on short ones.
+/// The least price, as a share of the pages that a shadow holds, while every page is sampled: where both hold
+/// nearly the same, a change costs little.
 const PRICE_MIN_SHARE: f32 = 1.0 / 128.0;
-/// The same while a few pages stand for all, and their misses for four to sixteen times as many. Below an eighth
-/// some large caches leave ARC too early.
+/// The same while a few pages stand for all, and their misses for four to sixteen times as many. Below an
+/// eighth some large caches leave ARC too early.
 const PRICE_MIN_SHARE_OF_SAMPLE: f32 = 1.0 / 8.0;
-/// The share of pages that must have been used again, when the pool is full for the first time, for ARC to be the first
-/// choice. Where nothing comes back ARC's preference for what was used twice is a guess, and LRU is not worse than any.
+/// The share of pages that must have been used again, when the pool is full for the first time, for ARC to be
+/// the first choice. Where nothing comes back ARC's preference for what was used twice is a guess, and LRU is
+/// not worse than any.
 const FIRST_REUSE_SHARE: f32 = 1.0 / 16.0;
 
 /// How the automatic manager decides.
@@ -101,7 +104,8 @@ impl Strategy {
 /// What is known of a frame; four to a cache line.
 #[derive(Clone, Copy)]
 struct Frame {
-    /// When the page was used last. Ages are taken modulo 2^32, so that a page unused for 500 million misses looks young.
+    /// When the page was used last. Ages are taken modulo 2^32, so that a page unused for 500 million misses
+    /// looks young.
     last: u32,
     /// Where `own` lists it, or [`NIL`] if the tenant does not own it.
     own_at: u32,
@@ -131,10 +135,10 @@ impl Marks {
 
 /// The automatic manager. The module's documentation tells how it decides.
 ///
-/// 36 bytes a frame (16 for the frame, 4 for the list of those owned, 16 for departed pages) and 18 for its places in the
-/// orders of use; 14 for samples from 8,192 frames on (28 from 4,096). Below, where every page is sampled, samples need 246
-/// bytes a frame, and nothing else keeps an order. 5 for classes, at least 170 KB once there are so many; and 96 bytes a
-/// stream remembered, at most 4,096.
+/// 36 bytes a frame (16 for the frame, 4 for the list of those owned, 16 for departed pages) and 18 for its
+/// places in the orders of use; 14 for samples from 8,192 frames on (28 from 4,096). Below, where every page
+/// is sampled, samples need 246 bytes a frame, and nothing else keeps an order. 5 for classes, at least 170
+/// KB once there are any; and 96 bytes a stream remembered, at most 4,096.
 pub struct Automatic {
     strategy: Strategy,
     now: u32,
@@ -154,7 +158,8 @@ pub struct Automatic {
     streams: Streams,
     samples: Samples,
     judge: Judge,
-    /// Who chooses victims: whom the judge follows, or, while pages are being listed for choices by value, who did before.
+    /// Who chooses victims: whom the judge follows, or, while pages are being listed for choices by value,
+    /// who did before.
     acting: Expert,
     acting_since: u32,
     /// Whether no question has been asked yet.
@@ -246,8 +251,9 @@ impl Automatic {
         }
     }
 
-    /// Whom to follow before the shadows differ: values tell pages apart by stream, and where there is only one, or
-    /// each leaves its pages to the next, they know no more than ARC does; ARC knows no more than LRU where no page has been used twice.
+    /// Whom to follow before the shadows differ: values tell pages apart by stream, and where there is only
+    /// one, or each leaves its pages to the next, they know no more than ARC does; ARC knows no more than LRU
+    /// where no page has been used twice.
     #[cold]
     fn decide_first(&mut self) {
         let first = if self.streams.are_told_apart() && !self.streams.leave_pages_to_others() {
@@ -296,7 +302,8 @@ impl Automatic {
         (self.acting, self.acting_since) = (self.judge.followed(), self.now);
     }
 
-    /// The kind of a page that `stream` uses and that comes in now; it was in the pool when `departed` was noted.
+    /// The kind of a page that `stream` uses and that comes in now; it was in the pool when `departed` was
+    /// noted.
     fn kind_of(&self, stream: u16, departed: Option<Departed>, now: u32) -> u8 {
         match departed {
             Some(Departed { last, kind, .. }) => {
@@ -306,8 +313,8 @@ impl Automatic {
         }
     }
 
-    /// While every page is sampled: learns from the access that misses, so that the shadow followed makes room for its
-    /// page first, and gives up what the shadow does not hold.
+    /// While every page is sampled: learns from the access that misses, so that the shadow followed makes
+    /// room for its page first, and gives up what the shadow does not hold.
     fn choose_leftover(
         &mut self,
         missing: Option<&Access>,
@@ -506,12 +513,13 @@ impl Manager for Automatic {
         false
     }
 
-    /// That the page came back is what its sample, and the shadows, learn from; the stream that used it last is
-    /// answerable for the mistake.
+    /// That the page came back is what its sample, and the shadows, learn from; the stream that used it last
+    /// is answerable for the mistake.
     fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {
         if let Some(departed) = self.departed.find(missing.page) {
-            // A page that was used before values came to act may have gone by another's choice. While every page is sampled such mistakes
-            // count: they keep a stream for which LRU is best from following values again and again, when these are hardly ahead.
+            // A page that was used before values came to act may have gone by another's choice. While every
+            // page is sampled such mistakes count: they keep a stream for which LRU is best from following
+            // values again and again, when these are hardly ahead.
             let is_later = (departed.last.wrapping_sub(self.acting_since) as i32) >= 0;
             let is_by_value = self.acting == Expert::Value && is_later;
             self.streams.mistaken(departed.stream, is_by_value || self.samples.is_complete());

@@ -1,30 +1,33 @@
-//! The orders of use of the frames owned: by ARC's two lists always, by class only while victims are chosen by value.
+//! The orders of use of the frames owned: by ARC's two lists always, by class only while victims are chosen
+//! by value.
 //!
-//! Nothing but a choice by value reads the lists of classes, and keeping them costs a hit as much as all else that is
-//! done for it. While another expert is followed they are left as they are, except that pages that leave are taken out. When
-//! values are followed again, the pages are listed anew in the order of their last use, a few with each access; until
-//! that is done, whoever was followed before chooses on.
+//! Nothing but a choice by value reads the lists of classes, and keeping them costs a hit as much as all else
+//! that is done for it. While another expert is followed they are left as they are, except that pages that
+//! leave are taken out. When values are followed again, the pages are listed anew in the order of their last
+//! use, a few with each access; until that is done, the expert that was followed before chooses on.
 
 use super::by_class::PagesByClass;
-use super::intervals::{Class, Classes};
+use super::intervals::{ClassId, Classes};
 use crate::list::{Links, List, NIL};
 
-/// Pages listed anew with each hit. An access makes at most one more to be listed, so that all are after a seventh of as many accesses as
-/// there are pages.
+/// Pages listed anew with each hit. An access makes at most one more to be listed, so that all are after a
+/// seventh of as many accesses as there are pages.
 pub(super) const LISTED_PER_HIT: u32 = 8;
-/// The same with each miss, which takes longer anyway. Where nearly all accesses miss, each that the change comes later costs one, of
-/// which there may be few: 16 give a loop that just does not fit 7 % more, 64 as many as listing all at once does.
+/// The same with each miss, which takes longer anyway. Where nearly all accesses miss, each that the change
+/// comes later costs one, of which there may be few: 16 give a loop that just does not fit 7 % more, 64 as
+/// many as listing all at once does.
 pub(super) const LISTED_PER_MISS: u32 = 64;
 
 /// What the lists of classes are worth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Classed {
     /// They have each page in its place.
-    Kept,
+    Current,
     /// They have some pages, in places of long ago.
-    Left,
-    /// The pages used longest ago are in their places. By list of `by_use`, the first page that is not; [`NIL`] if all are.
-    Until([u32; 2]),
+    Stale,
+    /// The pages used longest ago are in their places. By list of `by_use`, the first page that is not;
+    /// [`NIL`] if all are.
+    Rebuilding([u32; 2]),
 }
 
 /// The orders. 18 bytes a frame.
@@ -37,13 +40,13 @@ pub(super) struct Orders {
 }
 
 impl Orders {
-    /// With room for so many frames; `by_value`: whether victims are chosen by value from the first on.
+    /// With room for `frames` frames; `by_value`: whether victims are chosen by value from the first on.
     pub fn new(frames: u32, by_value: bool) -> Self {
         Self {
             links: Links::with_capacity(frames),
             by_use: Default::default(),
             by_class: PagesByClass::with_capacity(frames),
-            classed: if by_value { Classed::Kept } else { Classed::Left },
+            classed: if by_value { Classed::Current } else { Classed::Stale },
         }
     }
 
@@ -64,27 +67,27 @@ impl Orders {
 
     /// The lists of classes, if they have each page in its place.
     pub fn by_class(&mut self) -> Option<&mut PagesByClass> {
-        (self.classed == Classed::Kept).then_some(&mut self.by_class)
+        (self.classed == Classed::Current).then_some(&mut self.by_class)
     }
 
     /// A page comes into `frame`, which has none.
     #[inline]
-    pub fn insert(&mut self, frame: u32, twice: bool, class: impl FnOnce() -> Class, classes: &Classes) {
+    pub fn insert(&mut self, frame: u32, twice: bool, class: impl FnOnce() -> ClassId, classes: &Classes) {
         if frame as usize >= self.links.len() {
             self.links.lengthen_to(frame as usize + 1);
         }
         self.append(frame, twice);
-        if self.classed == Classed::Kept {
+        if self.classed == Classed::Current {
             self.by_class.push(frame, class(), classes);
         }
     }
 
     /// The page in `frame` is used; `twice`: not for the first time since it came.
     #[inline]
-    pub fn use_again(&mut self, frame: u32, twice: bool, class: impl FnOnce() -> Class, classes: &Classes) {
+    pub fn use_again(&mut self, frame: u32, twice: bool, class: impl FnOnce() -> ClassId, classes: &Classes) {
         self.take_out(frame, twice);
         self.append(frame, true);
-        if self.classed == Classed::Kept {
+        if self.classed == Classed::Current {
             self.by_class.use_again(frame, class(), classes);
         }
     }
@@ -101,7 +104,7 @@ impl Orders {
     fn append(&mut self, frame: u32, twice: bool) {
         let list = usize::from(twice);
         self.by_use[list].push_tail(&mut self.links, frame);
-        if let Classed::Until(first) = &mut self.classed
+        if let Classed::Rebuilding(first) = &mut self.classed
             && first[list] == NIL
         {
             first[list] = frame;
@@ -111,7 +114,7 @@ impl Orders {
     #[inline]
     fn take_out(&mut self, frame: u32, twice: bool) {
         let list = usize::from(twice);
-        if let Classed::Until(first) = &mut self.classed
+        if let Classed::Rebuilding(first) = &mut self.classed
             && first[list] == frame
         {
             first[list] = self.links.next(frame);
@@ -121,33 +124,35 @@ impl Orders {
 
     /// Victims are no longer chosen by value.
     pub fn leave_classes(&mut self) {
-        self.classed = Classed::Left;
+        self.classed = Classed::Stale;
     }
 
-    /// Victims are to be chosen by value: whether they can be at once. Otherwise pages are listed from now on.
+    /// Victims are to be chosen by value: whether they can be at once. Otherwise pages are listed from now
+    /// on.
     pub fn list_classes(&mut self) -> bool {
-        if self.classed == Classed::Left {
+        if self.classed == Classed::Stale {
             self.by_class.forget_least();
-            self.classed = Classed::Until(self.by_use.each_ref().map(List::head));
+            self.classed = Classed::Rebuilding(self.by_use.each_ref().map(List::head));
         }
-        self.classed == Classed::Kept
+        self.classed == Classed::Current
     }
 
     /// Whether pages are being listed: [`advance`](Self::advance) has something to do.
     #[inline]
     pub fn is_listing(&self) -> bool {
-        matches!(self.classed, Classed::Until(_))
+        matches!(self.classed, Classed::Rebuilding(_))
     }
 
-    /// Lists the next `count` pages. `age` tells how long ago a page was used. Returns whether all are listed now.
+    /// Lists the next `count` pages. `age` tells how long ago a page was used. Returns whether all are listed
+    /// now.
     pub fn advance(
         &mut self,
         count: u32,
         classes: &Classes,
         age: impl Fn(u32) -> u32,
-        class: impl Fn(u32) -> Class,
+        class: impl Fn(u32) -> ClassId,
     ) -> bool {
-        let Classed::Until(mut first) = self.classed else { return false };
+        let Classed::Rebuilding(mut first) = self.classed else { return false };
         for _ in 0..count {
             let list = match first {
                 [NIL, NIL] => break,
@@ -160,14 +165,15 @@ impl Orders {
             first[list] = self.links.next(frame);
         }
         let all = first == [NIL; 2];
-        self.classed = if all { Classed::Kept } else { Classed::Until(first) };
+        self.classed = if all { Classed::Current } else { Classed::Rebuilding(first) };
         all
     }
 
-    /// Reads what [`use_again`](Self::use_again) will of `frame`, for nothing but its being near then.
+    /// Reads what [`use_again`](Self::use_again) will of `frame`, so that it is in the processor's cache by
+    /// then.
     #[inline]
     pub fn touch(&self, frame: u32) -> u32 {
-        let by_class = if self.classed == Classed::Kept { self.by_class.touch(frame) } else { 0 };
+        let by_class = if self.classed == Classed::Current { self.by_class.touch(frame) } else { 0 };
         self.links.touch(frame) ^ by_class
     }
 
@@ -175,7 +181,8 @@ impl Orders {
         self.links.memory_bytes() + self.by_class.metadata_bytes()
     }
 
-    /// Panics unless the frames of which `owned` tells when and whether twice they were used are listed, each list by age.
+    /// Panics unless the frames of which `owned` tells when and whether twice they were used are listed, each
+    /// list by age.
     pub fn check_invariants(&self, frames: u32, now: u32, owned: impl Fn(u32) -> Option<(u32, bool)>) {
         let mut listed = 0;
         for (twice, list) in self.by_use.iter().enumerate() {
@@ -193,9 +200,9 @@ impl Orders {
         assert_eq!(listed, (0..frames).filter(|frame| owned(*frame).is_some()).count(), "frames by use");
         let last = |frame: u32| owned(frame).map(|(last, _)| last);
         match self.classed {
-            Classed::Kept => self.by_class.check_invariants(frames, last),
-            Classed::Left => self.by_class.check_lists(frames, |_| false, last),
-            Classed::Until(first) => {
+            Classed::Current => self.by_class.check_invariants(frames, last),
+            Classed::Stale => self.by_class.check_lists(frames, |_| false, last),
+            Classed::Rebuilding(first) => {
                 let is_unlisted = |list: usize, frame: u32| {
                     let since = |frame: u32| owned(frame).map(|(last, _)| now.wrapping_sub(last));
                     first[list] != NIL && since(frame) <= since(first[list])

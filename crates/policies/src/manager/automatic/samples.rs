@@ -1,18 +1,19 @@
-//! The pages learned from: a sample by hash, remembered well beyond their eviction, and three shadow caches over them.
+//! The pages learned from: a sample by hash, remembered well beyond their eviction, and three shadow caches
+//! over them.
 //!
-//! A page's last access is remembered for as long as its frame time allows to learn loops of about four times the cache.
-//! Over the same pages run miniatures of the cache (Waldspurger, Saemundsson, Ahmad, Park, "Cache Modeling and
-//! Optimization using Miniature Simulations", USENIX ATC '17): by LRU, by ARC, and by value. What one misses and
-//! another does not is what following the other is worth.
+//! A page's last access is remembered for as long as its frame time allows to learn loops of about four times
+//! the cache. Over the same pages run miniatures of the cache (Waldspurger, Saemundsson, Ahmad, Park, "Cache
+//! Modeling and Optimization using Miniature Simulations", USENIX ATC '17): by LRU, by ARC, and by value.
+//! What one misses and another does not is what following the other is worth.
 //!
-//! While every page is sampled, the shadows are as large as the cache, and the cache follows one exactly: it gives up
-//! what the shadow does not hold ([`Holdings::leftover`]).
+//! While every page is sampled, the shadows are as large as the cache, and the cache follows one exactly: it
+//! gives up what the shadow does not hold ([`Holdings::leftover`]).
 
 use super::arc::{Arc, Place};
 use super::by_class::PagesByClass;
 use super::experts::{Expert, Shadows};
 use super::holdings::Holdings;
-use super::intervals::{Class, Classes, NONE};
+use super::intervals::{ClassId, Classes, NONE};
 use super::labels::label;
 use super::streams::Streams;
 use crate::ids::PageId;
@@ -22,13 +23,13 @@ use crate::slot_index::SlotIndex;
 
 /// Sampled pages remembered for each that the cache can hold: a loop longer than that is not seen as one.
 const REACH: u32 = 4;
-/// Frames of the largest pool in which every page is sampled, so that the shadows, and the choice between them, are exact
-/// where there are few accesses to choose by. 1,023 to 8,191 give misses within 0.3 %, but one trace in a hundred 5 % more
-/// below 4,095; a hit on a sampled page costs four times one on another.
+/// Frames of the largest pool in which every page is sampled, so that the shadows, and the choice between
+/// them, are exact where there are few accesses to choose by. A hit on a sampled page costs four times one on
+/// another.
 const SMALL_POOL: u32 = 4095;
 /// Pages that the cache can hold and whose intervals are learned, at least, where not those of all are.
 const LEARNED_FRAMES_MIN: u32 = 512;
-/// One page in so many at most is sampled: memory is then a quarter of a sample a frame.
+/// The most pages of which one is sampled: memory is then a quarter of a sample a frame.
 const RATE_MAX: u32 = 16;
 /// Remembered pages that a shadow still holds and that get another round, at most, before one is forgotten.
 const ROUNDS_MAX: u32 = 8;
@@ -43,7 +44,7 @@ struct Sample {
     /// Its number in the shadow by value, or [`NIL`].
     kept_at: u32,
     /// The class in which it waits; [`NONE`] if its intervals are not learned.
-    class: Class,
+    class: ClassId,
     stream: u16,
     kind: u8,
     /// The bucket it is counted as waiting in.
@@ -65,7 +66,8 @@ impl Sample {
     }
 }
 
-/// Pages that one shadow holds of a cache of so many frames, if one page in `rate`, a power of two, is sampled.
+/// Pages that one shadow holds of a cache of `frames` frames, if one page in `rate`, a power of two, is
+/// sampled.
 #[inline]
 fn capacity(frames: u32, rate: u32) -> u32 {
     ((frames + (rate - 1)) >> rate.trailing_zeros()).max(1)
@@ -99,7 +101,7 @@ pub(super) struct Sampled {
 /// The sampled pages of a tenant.
 pub(super) struct Samples {
     rate: u32,
-    /// The intervals of one page in so many are learned, a power of two and at least `rate`.
+    /// The number of pages of which the intervals of one are learned: a power of two, at least `rate`.
     learning_rate: u32,
     samples_max: u32,
     samples: Vec<Sample>,
@@ -115,7 +117,8 @@ pub(super) struct Samples {
     /// The numbers taken.
     by_class: PagesByClass,
     index: SlotIndex,
-    /// What each shadow holds, and, while every page is sampled, the frames whose page the followed one does not.
+    /// What each shadow holds, and, while every page is sampled, the frames whose page the followed one does
+    /// not.
     holdings: Holdings,
     /// The next sample whose age is looked at; the first if there is none.
     cursor: usize,
@@ -124,7 +127,7 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// For a pool of so many frames.
+    /// For a pool of `frames` frames.
     pub fn new(frames: u32, followed: Expert) -> Self {
         let learning_rate = 1 << (frames / LEARNED_FRAMES_MIN).clamp(1, RATE_MAX).ilog2();
         let rate = if frames <= SMALL_POOL { 1 } else { learning_rate };
@@ -155,7 +158,7 @@ impl Samples {
         }
     }
 
-    /// One page in so many is sampled, a power of two.
+    /// The number of pages of which one is sampled: a power of two.
     pub fn rate(&self) -> u32 {
         self.rate
     }
@@ -170,7 +173,8 @@ impl Samples {
         self.samples_max * self.rate / self.learning_rate
     }
 
-    /// Whether `page` is one of the sample. The hash's other bits are left to the index and the table of departed pages.
+    /// Whether `page` is one of the sample. The hash's other bits are left to the index and the table of
+    /// departed pages.
     #[inline]
     pub fn takes(&self, page: PageId) -> bool {
         Self::is_drawn(page, self.rate)
@@ -203,9 +207,9 @@ impl Samples {
         oldest.is_some_and(|oldest| last.wrapping_sub(oldest) as i32 >= 0)
     }
 
-    /// A page is used that every shadow holds, and none has to give up another for it: most of those in memory. Otherwise returns
-    /// false, and does nothing. Uses of a page known to ARC as used twice within `repeat_time` are one: another changes next to
-    /// nothing.
+    /// A page is used that every shadow holds, and none has to give up another for it: most of those in
+    /// memory. Otherwise returns false, and does nothing. Uses of a page known to ARC as used twice within
+    /// `repeat_time` are one: another changes next to nothing.
     #[inline]
     pub fn use_held(
         &mut self,
@@ -265,8 +269,8 @@ impl Samples {
         Sampled { slot, forgotten, had, known }
     }
 
-    /// Learns what a use of the page of `sample` tells of streams and, if it `is_learned`, of intervals. Returns the class
-    /// by which the page is valued from now on.
+    /// Learns what a use of the page of `sample` tells of streams and, if it `is_learned`, of intervals.
+    /// Returns the class by which the page is valued from now on.
     #[inline(always)]
     fn learn(
         sample: &mut Sample,
@@ -275,7 +279,7 @@ impl Samples {
         capacity: u32,
         classes: &mut Classes,
         streams: &mut Streams,
-    ) -> Class {
+    ) -> ClassId {
         let SampledAccess { stream, kind, now, slot, .. } = *access;
         if slot != NIL {
             if sample.stream == stream {
@@ -319,7 +323,8 @@ impl Samples {
         self.index.find(page.0, |slot| self.samples[slot as usize].page.0).unwrap_or(NIL)
     }
 
-    /// Whether the access for which the page of `slot` is to come in was counted ahead; not if that is [`NIL`].
+    /// Whether the access for which the page of `slot` is to come in was counted ahead; not if that is
+    /// [`NIL`].
     pub fn is_counted_ahead(&self, slot: u32) -> bool {
         self.samples.get(slot as usize).is_some_and(|sample| sample.ahead)
     }
@@ -332,7 +337,7 @@ impl Samples {
         self.holdings.set_leftover(frame, false);
     }
 
-    /// Looks at the ages of the next `count` samples, so that pages that nobody uses again count as such.
+    /// Looks at the ages of the next `count` samples, so that pages that are not used again count as such.
     pub fn look(&mut self, count: u32, now: u32, classes: &mut Classes) {
         let Self { samples, by_class, cursor, .. } = self;
         let len = samples.len();
@@ -373,8 +378,8 @@ impl Samples {
         }
     }
 
-    /// A slot for a page not remembered, in no list; the caller sets the rest. Also the frame of the page that was
-    /// forgotten for it, if it is in one.
+    /// A slot for a page not remembered, in no list; the caller sets the rest. Also the frame of the page
+    /// that was forgotten for it, if it is in one.
     fn admit(&mut self, page: PageId, now: u32, classes: &mut Classes, streams: &mut Streams) -> (u32, u32) {
         let sample = Sample {
             page,
@@ -406,7 +411,8 @@ impl Samples {
         (slot, forgotten)
     }
 
-    /// Forgets the oldest sample; one that ARC or the shadow by value holds gets another round behind what LRU holds.
+    /// Forgets the oldest sample; one that ARC or the shadow by value holds gets another round behind what
+    /// LRU holds.
     fn forget_oldest(&mut self, now: u32, classes: &mut Classes, streams: &mut Streams) -> u32 {
         for _ in 0..ROUNDS_MAX {
             let oldest = self.recency.head();
@@ -514,7 +520,7 @@ impl Samples {
     }
 
     /// Where each sample is counted as waiting.
-    pub fn waiting(&self) -> impl Iterator<Item = (Class, usize)> {
+    pub fn waiting(&self) -> impl Iterator<Item = (ClassId, usize)> {
         let learned = self.samples.iter().filter(|sample| sample.class != NONE);
         learned.map(|sample| (sample.class, usize::from(sample.bucket)))
     }
@@ -529,8 +535,8 @@ impl Samples {
             + self.index.memory_bytes()
     }
 
-    /// Panics if lists, index and marks disagree, a sample is not where `sample_in` says, or one of so many frames is
-    /// wrongly listed as a leftover.
+    /// Panics if lists, index and marks disagree, a sample is not where `sample_in` says, or one of `frames`
+    /// frames is wrongly listed as a leftover.
     pub fn check_invariants(&self, frames: u32, sample_in: impl Fn(u32) -> Option<u32>) {
         self.recency.check_invariants(&self.links);
         let held =

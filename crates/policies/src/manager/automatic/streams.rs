@@ -1,19 +1,22 @@
 //! Streams: who accesses what, as the pair of context and file.
 //!
-//! The bare context is too coarse, since one call site serves one file after another, and so is the bare file. A stream
-//! has classes of its own, one per kind of page, once it has shown that it lives; until then its accesses count for the
-//! tenant. So the many tiny streams cost 96 bytes each, and only while they are among the latest.
+//! The bare context is too coarse, since one call site serves one file after another, and so is the bare
+//! file. A stream has classes of its own, one per kind of page, once it has shown that it lives; until then
+//! its accesses count for the tenant. So the many tiny streams cost 96 bytes each, and only while they are
+//! among the latest.
 //!
-//! While a stream goes round ([`turns`](super::turns)), its pages are valued by the time until their turn, whatever their
-//! kind. A page that is new to it then has no turn yet. It is a *stray* until it comes back after a while: kept for a
-//! moment, because it may be used several times in a row, and then the first to go. So pages whose turns are known do not make
-//! room for one of which nothing is known, and what a loop grows by is known when it comes for the second time.
+//! While a stream goes round ([`turns`](super::turns)), its pages are valued by the time until their turn,
+//! whatever their kind. A page that is new to it then has no turn yet. It is a *stray* until it comes back
+//! after a while: kept for a moment, because it may be used several times in a row, and then the first to go.
+//! So pages whose turns are known do not make room for one of which nothing is known, and what a loop grows
+//! by is known when it comes for the second time.
 //!
-//! A stream is answerable for the pages it used last: where giving them up keeps being wrong, it loses its classes'
-//! say for a while, and its pages lose value with age as under LRU; other streams keep theirs. Where there is but one stream
-//! with classes, that values keep being wrong shows in the misses of their shadow cache; so a large pool leaves it to that.
+//! A stream is answerable for the pages it used last: where giving them up keeps being wrong, it loses its
+//! classes' say for a while, and its pages lose value with age as under LRU; other streams keep theirs. Where
+//! there is but one stream with classes, that values keep being wrong shows in the misses of their shadow
+//! cache; so a large pool leaves it to that.
 
-use super::intervals::{Class, Classes, KINDS, NEW, NONE, STRAY, UNLEARNED};
+use super::intervals::{ClassId, Classes, KINDS, NEW, NONE, STRAY, UNLEARNED};
 use super::turns::Turns;
 use crate::detect;
 use crate::ids::{ContextId, FileId};
@@ -21,15 +24,15 @@ use crate::slot_index::SlotIndex;
 
 /// Streams remembered at once: the departed pages have 12 bits for one.
 pub(super) const STREAMS_MAX: usize = 1 << 12;
-/// Accesses after which a stream gets classes of its own. Before, they would know less than the tenant's; 8 to 64 give
-/// misses within 0.2 %.
+/// Accesses after which a stream gets classes of its own. Before, they would know less than the tenant's.
 const ACCESSES_MIN: u64 = 16;
 /// Streams looked at for one to recycle, or to take classes from.
 const PROBES: usize = 64;
 /// Overrules that a verdict on a stream rests on: the window of a whole tenant in LRU-SP.
 const OVERRULES: u16 = 256;
-/// The share of wrong overrules above which a stream loses its say, in tenths. Pages that are used at random come back in
-/// either order, so that a half is no fault, and a page that loops returns before one that nobody uses.
+/// The share of wrong overrules above which a stream loses its say, in tenths. Pages that are used at random
+/// come back in either order, so that a half is no fault, and a page that loops returns before one that is
+/// not used.
 const WRONG_TENTHS: u32 = 9;
 /// Entries of the table of streams used lately: 2 KiB stay in the first-level cache.
 const LATELY: usize = 1 << 10;
@@ -53,10 +56,10 @@ pub(super) struct Stream {
     revoked_until: u32,
     revoked: bool,
     label: detect::Class,
-    classes: [Class; KINDS],
+    classes: [ClassId; KINDS],
     turns: Turns,
     /// The class by which its pages are valued while it goes round, or [`NONE`].
-    round: Class,
+    round: ClassId,
     /// The bucket of the period for which that was done, and uses in turn since then.
     round_bucket: u8,
     round_uses: u8,
@@ -124,7 +127,7 @@ impl Stream {
     }
 
     /// The classes it has, by kind.
-    pub fn classes(&self) -> impl Iterator<Item = Class> {
+    pub fn classes(&self) -> impl Iterator<Item = ClassId> {
         self.classes.into_iter().filter(|class| *class != NONE)
     }
 
@@ -140,7 +143,8 @@ impl Stream {
         }
     }
 
-    /// A page that it used at `last` is used by it again; `lru_hits`: after a time for which LRU would have kept it.
+    /// A page that it used at `last` is used by it again; `lru_hits`: after a time for which LRU would have
+    /// kept it.
     fn take_turn(&mut self, classes: &mut Classes, last: u32, now: u32, lru_hits: bool, capacity: u32) {
         if !lru_hits {
             self.turns.miss(last, now, capacity);
@@ -150,13 +154,13 @@ impl Stream {
             return;
         }
         match self.turns.period() {
-            Some(period) => self.go_round(classes, period),
+            Some(period) => self.enter_loop(classes, period),
             None => self.leave_round(classes),
         }
     }
 
     /// Values pages by the time until their turn, if nearly all come back then.
-    fn go_round(&mut self, classes: &mut Classes, period: u32) {
+    fn enter_loop(&mut self, classes: &mut Classes, period: u32) {
         let bucket = classes.bucket(period) as u8;
         self.round_uses += 1;
         if self.round_bucket == bucket && self.round_uses < TURNS_VALUED {
@@ -206,8 +210,8 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// `revoked_time`: how long a stream that keeps being wrong is treated as under LRU. `judges_alone`: the only one that has classes,
-    /// too.
+    /// `revoked_time`: how long a stream that keeps being wrong is treated as under LRU. `judges_alone`: the
+    /// only one that has classes, too.
     pub fn new(revoked_time: u32, judges_alone: bool) -> Self {
         let lately = Box::new([0; LATELY]);
         Self {
@@ -298,7 +302,8 @@ impl Streams {
         before.into_iter().filter(|class| *class != NONE).for_each(|class| classes.give_up(class));
     }
 
-    /// The kind of a page that `stream` uses `interval` after its last use, at which it was of the kind `before`.
+    /// The kind of a page that `stream` uses `interval` after its last use, at which it was of the kind
+    /// `before`.
     #[inline]
     pub fn kind(&self, classes: &Classes, stream: u16, interval: u32, before: u8) -> u8 {
         if before == STRAY && classes.is_soon(interval) && self[stream].has_strays(classes) {
@@ -315,29 +320,29 @@ impl Streams {
 
     /// The class of pages of `kind` that a stream uses.
     #[inline]
-    pub fn class(&self, stream: u16, kind: u8) -> Class {
+    pub fn class(&self, stream: u16, kind: u8) -> ClassId {
         match self.streams[usize::from(stream)].classes[usize::from(kind)] {
-            NONE => Class::from(kind),
+            NONE => ClassId::from(kind),
             class => class,
         }
     }
 
     /// The class in which a sampled access of `stream` counts.
     #[inline]
-    pub fn class_to_learn(&mut self, classes: &mut Classes, stream: u16, kind: u8) -> Class {
+    pub fn class_to_learn(&mut self, classes: &mut Classes, stream: u16, kind: u8) -> ClassId {
         let slot = usize::from(stream);
         let class = self.streams[slot].classes[usize::from(kind)];
         if class != NONE {
             return class;
         }
         if kind == STRAY || self.streams[slot].hits + self.streams[slot].misses < ACCESSES_MIN {
-            return Class::from(kind);
+            return ClassId::from(kind);
         }
         self.add_class(classes, slot, kind)
     }
 
     #[cold]
-    fn add_class(&mut self, classes: &mut Classes, slot: usize, kind: u8) -> Class {
+    fn add_class(&mut self, classes: &mut Classes, slot: usize, kind: u8) -> ClassId {
         let added = classes.add(kind).or_else(|| {
             // One that was used longer ago has to do without, unless waiting pages keep its classes.
             let now = self.streams[slot].used;
@@ -346,14 +351,14 @@ impl Streams {
             self.strip(classes, from);
             classes.add(kind)
         });
-        let Some(class) = added else { return Class::from(kind) };
+        let Some(class) = added else { return ClassId::from(kind) };
         self.streams[slot].classes[usize::from(kind)] = class;
         self.streams[slot].set_values(classes);
         class
     }
 
-    /// A sampled page that `stream` had used at `last` is used by it again; `lru_hits` tells whether LRU would have kept
-    /// it, among `capacity` sampled pages.
+    /// A sampled page that `stream` had used at `last` is used by it again; `lru_hits` tells whether LRU
+    /// would have kept it, among `capacity` sampled pages.
     #[inline]
     pub fn use_again(
         &mut self,
@@ -397,7 +402,8 @@ impl Streams {
         }
     }
 
-    /// That a page of `stream` was given up against the ledger's advice was a mistake; `answers`: of a choice by value.
+    /// That a page of `stream` was given up against the ledger's advice was a mistake; `answers`: of a choice
+    /// by value.
     pub fn mistaken(&mut self, stream: u16, answers: bool) {
         let stream = &mut self.streams[usize::from(stream)];
         stream.mistakes += 1;
@@ -409,19 +415,20 @@ impl Streams {
         self.other_uses = self.other_uses.saturating_add(1);
     }
 
-    /// Whether at least two streams have classes of their own, so that values tell pages apart that others do not.
+    /// Whether at least two streams have classes of their own, so that values tell pages apart that others do
+    /// not.
     pub fn are_told_apart(&self) -> bool {
         self.streams.iter().filter(|stream| stream.classes().next().is_some()).nth(1).is_some()
     }
 
-    /// Whether pages are mostly used again by another stream than the one that used them last: what is learned of a stream
-    /// that comes once comes too late.
+    /// Whether pages are mostly used again by another stream than the one that used them last: what is
+    /// learned of a stream that comes once comes too late.
     pub fn leave_pages_to_others(&self) -> bool {
         self.other_uses > self.own_uses
     }
 
     /// The classes that streams hold.
-    pub fn held(&self) -> impl Iterator<Item = Class> {
+    pub fn held(&self) -> impl Iterator<Item = ClassId> {
         self.streams.iter().flat_map(|stream| {
             let round = Some(stream.round).filter(|class| *class != NONE);
             stream.classes().chain(round)

@@ -1,5 +1,6 @@
 //! Goal: the orders are right whoever is followed, however often that changes; who answers for a mistake.
-//! Method: a small pool of which few pages are sampled, as in large ones; random accesses, and experts followed at random.
+//! Method: a small pool of which few pages are sampled, as in large ones; random accesses, and experts
+//! followed at random.
 
 use super::*;
 use crate::detect::Class;

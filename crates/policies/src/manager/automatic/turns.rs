@@ -1,22 +1,23 @@
-//! Whether a stream goes round: it uses its pages again one after the other, in the order of last time, a whole pass later.
+//! Whether a stream goes round: it uses its pages again one after the other, in the order of last time, a
+//! whole pass later.
 //!
-//! What such a stream uses next is known exactly: the page that follows, in order of last use, the one that it used again
-//! last. So a page comes back when as much time has passed as between the latest uses of its predecessor. This *period*
-//! is right at once when the time of a pass changes, as it does while a loop is learned and begins to hit; intervals that
-//! were counted in earlier passes are not.
+//! What such a stream uses next is known exactly: the page that follows, in order of last use, the one that
+//! it used again last. So a page comes back when as much time has passed as between the latest uses of its
+//! predecessor. This *period* is right at once when the time of a pass changes, as it does while a loop is
+//! learned and begins to hit; intervals that were counted in earlier passes are not.
 //!
-//! A run of pages used again in order and after about the same time is evidence, as long as LRU would have missed them: a
-//! loop that LRU keeps needs no care. Related: the access recency of AMP (Zhou, Behren, Brewer, "Program Context Specific
-//! Buffer Caching", USENIX ATC '05), which is near 1 in a loop, but tells no time. Half and double of the constants below give
-//! misses within 0.2 %.
+//! A run of pages used again in order and after about the same time is evidence, as long as LRU would have
+//! missed them: a loop that LRU keeps needs no care. Related: the access recency of AMP (Zhou, Behren,
+//! Brewer, "Program Context Specific Buffer Caching", USENIX ATC '05), which is near 1 in a loop, but tells
+//! no time.
 
-/// The share of the pages that the cache holds by which a stream has to go on in order before it counts as going round.
-/// It is known in time anyway, since it goes through more than all of them in a pass.
+/// The share of the pages that the cache holds by which a stream has to go on in order before it counts as
+/// going round. It is known in time anyway, since it goes through more than all of them in a pass.
 const RUN_SHARE: u32 = 4;
 /// The least such run: as much evidence as AMP asks for.
 const RUN_MIN: u32 = 16;
-/// What a page out of turn takes away from the run. Each makes up to four: itself and its successor, then and when its turn
-/// comes; so a loop may have one such page in some thirty.
+/// What a page out of turn takes away from the run. Each makes up to four: itself and its successor, then and
+/// when its turn comes; so a loop may have one such page in some thirty.
 const SETBACK: u32 = 8;
 /// How much an interval may differ from the one before, as a share of it.
 const TOLERANCE_SHARE: u32 = 8;
@@ -44,13 +45,15 @@ impl Turns {
         self.goes_round.then_some(self.period)
     }
 
-    /// Whether nothing tells that the stream might go round: uses again of pages that LRU would have kept change nothing.
+    /// Whether nothing tells that the stream might go round: uses again of pages that LRU would have kept
+    /// change nothing.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.run == 0 && !self.goes_round
     }
 
-    /// A page is used again that LRU, in a cache of `capacity` pages, would have missed: it had been used at `last`.
+    /// A page is used again that LRU, in a cache of `capacity` pages, would have missed: it had been used at
+    /// `last`.
     pub fn miss(&mut self, last: u32, now: u32, capacity: u32) {
         let interval = now.wrapping_sub(last);
         let is_next = last.wrapping_sub(self.previous) as i32 >= 0;
@@ -85,7 +88,8 @@ mod tests {
 
     const CAPACITY: u32 = 400;
 
-    /// Uses pages in this order, each at the given time since the one before; returns the period after each use again.
+    /// Uses pages in this order, each at the given time since the one before; returns the period after each
+    /// use again.
     fn follow(uses: impl Iterator<Item = (u32, u32)>) -> Vec<Option<u32>> {
         let (mut turns, mut now, mut last) = (Turns::new(0), 0, std::collections::HashMap::new());
         let mut found = Vec::new();

@@ -1,25 +1,29 @@
-//! AMP's cache manager: a partition for each loop, and one for everything else; any detector can name the loops.
+//! AMP's cache manager: a partition for each loop, and one for everything else; any detector can name the
+//! loops.
 //!
-//! Idea: a loop larger than its share of the cache is best served by giving up the page it used last, anything else by ARC. So the
-//! pages that a looping stream loads are in a partition of their own, replaced MRU, and all others in the default partition, which is
-//! ARC; pages of one-shot streams wait in a list that gives up its pages before all others, the one used last first: of pages
-//! that do not come again any may go, and of a loop too long to be recognised that is the right one. Sizes adapt by
-//! ghosts, and both eviction and adaptation draw partitions at random instead of searching the best ([`partitions`]).
+//! Idea: a loop larger than its share of the cache is best served by giving up the page it used last,
+//! anything else by ARC. So the pages that a looping stream loads are in a partition of their own, replaced
+//! MRU, and all others in the default partition, which is ARC; pages of one-shot streams wait in a list that
+//! gives up its pages before all others, the one used last first: of pages that do not come again any may go,
+//! and of a loop too long to be recognised that is the right one. Sizes adapt by ghosts, and both eviction
+//! and adaptation draw partitions at random instead of searching the best ([`partitions`]).
 //!
-//! Paper: Zhou, von Behren, Brewer, "AMP: Program Context Specific Buffer Caching", USENIX ATC '05. Its comparators have
-//! the same manager with another detector, as here. What the paper does not say, or is lost, is ours: the initial size of a
-//! partition (the frames its stream holds), one-shot pages, the ghosts of loops, and what happens to a stream whose class is
-//! wrong: an overrule counts for the stream whose page went, a placeholder that is used counts as its mistake, and a stream
-//! that is wrong more often than not is treated like any other for 16 pool sizes of accesses, while the others keep theirs.
+//! Paper: Zhou, von Behren, Brewer, "AMP: Program Context Specific Buffer Caching", USENIX ATC '05. Its
+//! comparators have the same manager with another detector, as here. What the paper does not say, or is lost,
+//! is ours: the initial size of a partition (the frames its stream holds), one-shot pages, the ghosts of
+//! loops, and what happens to a stream whose class is wrong: an overrule counts for the stream whose page
+//! went, a placeholder that is used counts as its mistake, and a stream that is wrong more often than not is
+//! treated like any other for 16 pool sizes of accesses, while the others keep theirs.
 //!
-//! A block belongs to the stream that loaded it. It stays in its partition whoever hits it, except that a looping stream takes its own
-//! blocks out of the default partition, and a one-shot block that is used again goes there. A stream that stops looping hands its blocks
-//! back in order of use; the partition of a loop that has not been seen for four pool sizes of accesses gives its blocks up
-//! first.
+//! A block belongs to the stream that loaded it. It stays in its partition when other streams hit it, except
+//! that a looping stream takes its own blocks out of the default partition, and a one-shot block that is used
+//! again goes there. A stream that stops looping hands its blocks back in order of use; the partition of a
+//! loop that has not been seen for four pool sizes of accesses gives its blocks up first.
 //!
-//! Cost: O(1) an access besides the detector's, at most 16 steps to draw; a change of class costs a step a frame of the pool, at most
-//! every 64 accesses of a stream. Memory: 32 bytes a frame, ARC's 31 to 35, up to 26 for each of at most two ghosts a frame, 25 for
-//! overrules not yet settled, and the detectors'. Deterministic under a seed.
+//! Cost: O(1) an access besides the detector's, at most 16 steps to draw; a change of class costs a step a
+//! frame of the pool, at most every 64 accesses of a stream. Memory: 32 bytes a frame, ARC's 31 to 35, up to
+//! 26 for each of at most two ghosts a frame, 25 for overrules not yet settled, and the detectors'.
+//! Deterministic under a seed.
 
 mod partitions;
 mod streams;
@@ -64,7 +68,8 @@ pub struct Partitioned {
     /// The number of frames that `default` reckons with.
     default_capacity: u32,
     links: Links,
-    /// Per loop's partition, and for passing blocks: least recently used at the head. The default partition's is not used.
+    /// Per loop's partition, and for passing blocks: least recently used at the head. The default partition's
+    /// is not used.
     lists: [List; PARTITIONS_MAX + 1],
     partitions: Partitions,
     streams: Streams,

@@ -1,11 +1,12 @@
 //! How many frames each partition should have.
 //!
-//! Each partition remembers pages that it evicted lately, up to an eighth of the frames. A miss on one of them says that the
-//! partition would have hit with so many frames more, so its target grows by one frame, and that of another, drawn in
-//! proportion to targets, shrinks. The ghosts of the default partition are the latest, as they are what LRU would hold in more
-//! frames; those of a loop are the oldest, as MRU would. So in both a hit on ghosts counts what as many frames more would be
-//! worth, and equal steps are fair. (The paper's details are lost. With the latest ghosts in loops as well, the ghosts of a loop
-//! that does not nearly fit would never be hit.)
+//! Each partition remembers pages that it evicted lately, up to an eighth of the frames. A miss on one of
+//! them says that the partition would have hit with that number of frames more, so its target grows by one
+//! frame, and that of another, drawn in proportion to targets, shrinks. The ghosts of the default partition
+//! are the latest, as they are what LRU would hold in more frames; those of a loop are the oldest, as MRU
+//! would. So in both a hit on ghosts counts what as many frames more would be worth, and equal steps are
+//! fair. (The paper's details are lost. With the latest ghosts in loops as well, the ghosts of a loop that
+//! does not nearly fit would never be hit.)
 
 use crate::ghost::Ghosts;
 use crate::ids::PageId;
@@ -21,12 +22,14 @@ const TARGET_MIN: u32 = 8;
 /// Fewest ghosts of a partition.
 const GHOSTS_MIN: u32 = 64;
 
-/// Targets, sizes and ghosts of the partitions. Targets sum up to the pool's frames; they are shares where the tenant has fewer.
+/// Targets, sizes and ghosts of the partitions. Targets sum up to the pool's frames; they are shares where
+/// the tenant has fewer.
 pub(super) struct Partitions {
     pool_frames: u32,
     targets: [f64; PARTITIONS_MAX],
     pub sizes: [u32; PARTITIONS_MAX],
-    /// The slot of the stream that a partition belongs to, [`NIL`] for one that is not in use, and for the default one.
+    /// The slot of the stream that a partition belongs to, [`NIL`] for one that is not in use, and for the
+    /// default one.
     owners: [u32; PARTITIONS_MAX],
     ghosts: Ghosts<PARTITIONS_MAX>,
     /// When a ghost was last hit, or the list was emptied.
@@ -69,8 +72,8 @@ impl Partitions {
         GHOSTS_MIN.max(self.pool_frames / 8)
     }
 
-    /// A partition for a loop that holds so many frames already, which it takes along from the default partition's target. None
-    /// if all are in use.
+    /// A partition for a loop that holds `frames` frames already, which it takes along from the default
+    /// partition's target. None if all are in use.
     pub fn add(&mut self, owner: u32, frames: u32, now: u64) -> Option<usize> {
         let partition = (1..PARTITIONS_MAX).find(|partition| self.owners[*partition] == NIL)?;
         let spare = (self.targets[DEFAULT] - self.target_min()).max(0.0);
@@ -130,9 +133,9 @@ impl Partitions {
         }
     }
 
-    /// The partition to give up a frame: of two different ones drawn in proportion to their sizes, the one more above its target. At
-    /// least one frame is in a partition. (Were the two drawn independently, a small partition would lose frames in proportion to
-    /// the square of its size, whatever its target.)
+    /// The partition to give up a frame: of two different ones drawn in proportion to their sizes, the one
+    /// more above its target. At least one frame is in a partition. (Were the two drawn independently, a
+    /// small partition would lose frames in proportion to the square of its size, whatever its target.)
     pub fn draw(&self, random: &mut SplitMix64) -> usize {
         let first = self.draw_one(None, random);
         if self.sizes[first] == self.frames() {

@@ -7,10 +7,11 @@ use crate::slot_index::SlotIndex;
 
 /// Streams remembered at once; the least recently used is recycled.
 pub(super) const STREAMS_MAX: usize = 4096;
-/// Accesses of a stream between two looks at what its detector says. Two looks in a row have to agree before the stream changes
-/// class, so that a detector that wavers moves no pages.
+/// Accesses of a stream between two looks at what its detector says. Two looks in a row have to agree before
+/// the stream changes class, so that a detector that wavers moves no pages.
 const LOOK_EVERY: u64 = 64;
-/// Overrules on which a stream is judged, and the share of mistakes above which its class is not followed any more.
+/// Overrules on which a stream is judged, and the share of mistakes above which its class is not followed any
+/// more.
 const JUDGED_OVERRULES: u32 = 128;
 const MISTAKES_SHARE_MAX: f64 = 0.5;
 /// Overrules at which both counts are halved, so that the past ages.
@@ -91,7 +92,8 @@ impl Stream {
         }
     }
 
-    /// That was wrong. Returns whether the stream's class is not to be followed from now on, which needs `falls_back`.
+    /// That was wrong. Returns whether the stream's class is not to be followed from now on, which needs
+    /// `falls_back`.
     pub fn mistaken(&mut self, now: u64, pool_frames: u32, falls_back: bool) -> bool {
         self.mistakes += 1;
         self.recent_mistakes += 1;
@@ -132,7 +134,8 @@ impl Streams {
         }
     }
 
-    /// The stream of an access, which must belong to one; `recycle` is told of a stream that goes to make room.
+    /// The stream of an access, which must belong to one; `recycle` is told of a stream that goes to make
+    /// room.
     #[inline]
     pub fn find(&mut self, access: &Access, recycle: impl FnOnce(&Stream)) -> Option<u32> {
         let key = self.kind.stream(access)?;
