@@ -1,4 +1,4 @@
-//! Who is followed: LRU, ARC or values, whichever shadow cache shows to be better.
+//! Which expert is followed: LRU, ARC or values, the one whose shadow cache misses least.
 //!
 //! Another expert takes over when it has missed less than the followed one both lately and over the long run.
 //! Lately: its *lead*, the largest number of misses by which it was ahead over any stretch up to now (a
@@ -6,9 +6,9 @@
 //! holds and the other does not; paying up to half of that again and again costs at most as much as the best
 //! single choice would have saved (as in Borodin, Linial, Saks, "An Optimal On-Line Algorithm for Metrical
 //! Task System", J. ACM 39, 1992). The long run, some thirty turnovers, keeps a stream on which each is ahead
-//! now and then from tearing the cache apart. An expert that never was behind has its lead there, too, and is
-//! followed at once. One that was behind, and has only made up for it, has shown no more than that they take
-//! turns: it has to get ahead by what a change there and one back cost.
+//! now and then from tearing the cache apart. An expert that never was behind is ahead in the long run
+//! as well, and is followed at once. An expert that was behind and has only made up for it may be one of two
+//! that alternate in the lead: it has to get ahead by the cost of two changes, there and back.
 
 /// A way of choosing what goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -62,7 +62,7 @@ impl Holdings {
     pub fn set_leftover(&mut self, frame: u32, is_leftover: bool) {
         if is_leftover != self.links.is_linked(frame) && self.lists_leftovers {
             if is_leftover {
-                // A page that is on its way into a new frame may change whom the cache follows.
+                // A page that is on its way into a new frame may change which expert the cache follows.
                 self.links.grow_to(frame);
                 self.leftovers.push_tail(&mut self.links, frame);
             } else {

@@ -164,7 +164,7 @@ pub(super) struct Classes {
     inverse_widths: Values,
     /// The ages at which kinds begin.
     kind_ages: [u32; LONGEST as usize - 1],
-    /// Ages below this bucket are young: they say nothing about whom to replace.
+    /// Ages below this bucket are young: they do not tell which page to replace.
     young: usize,
     /// Old pages after which a class halves its counts.
     memory_pages: f32,

@@ -158,8 +158,8 @@ pub struct Automatic {
     streams: Streams,
     samples: Samples,
     judge: Judge,
-    /// Who chooses victims: whom the judge follows, or, while pages are being listed for choices by value,
-    /// who did before.
+    /// The expert that chooses victims: the one that the judge follows or, while pages are being listed for
+    /// choices by value, the one that it followed before.
     acting: Expert,
     acting_since: u32,
     /// Whether no question has been asked yet.
@@ -174,7 +174,7 @@ impl Automatic {
         Self::with_samples(strategy, pool_frames, seed, Samples::new(pool_frames, Self::first(strategy)))
     }
 
-    /// Who is followed while nothing is known.
+    /// The expert that is followed while nothing is known.
     fn first(strategy: Strategy) -> Expert {
         match strategy {
             Strategy::Reuse => Expert::Value,
@@ -267,7 +267,7 @@ impl Automatic {
         self.follow();
     }
 
-    /// Makes all else follow whom the judge does.
+    /// Orders and samples follow the expert that the judge follows.
     #[cold]
     fn follow(&mut self) {
         let followed = self.judge.followed();
@@ -297,7 +297,7 @@ impl Automatic {
         }
     }
 
-    /// Who is followed chooses from now on.
+    /// The expert that the judge follows chooses victims from now on.
     fn act(&mut self) {
         (self.acting, self.acting_since) = (self.judge.followed(), self.now);
     }

@@ -13,9 +13,8 @@ use crate::list::{Links, List, NIL};
 /// Pages listed anew with each hit. An access makes at most one more to be listed, so that all are after a
 /// seventh of as many accesses as there are pages.
 pub(super) const LISTED_PER_HIT: u32 = 8;
-/// The same with each miss, which takes longer anyway. Where nearly all accesses miss, each that the change
-/// comes later costs one, of which there may be few: 16 give a loop that just does not fit 7 % more, 64 as
-/// many as listing all at once does.
+/// The same with each miss, which takes longer anyway. Where nearly all accesses miss, each access
+/// by which the change is delayed costs a miss, so that it should not take many.
 pub(super) const LISTED_PER_MISS: u32 = 64;
 
 /// What the lists of classes are worth.
