@@ -5,7 +5,7 @@
 mod common;
 
 use bufpool::sim::{SimFailure, SimFault};
-use bufpool::{File, IoOperation, PoolOptions, Tenant};
+use bufpool::{File, FileOptions, IoOperation, ManagerKind, Pool, PoolOptions, Tenant};
 use common::{
     deterministic, directory, new_file, on_each_backend, open_on, small, stamp, stamped_device, version,
 };
@@ -140,4 +140,123 @@ fn failures_reach_only_those_who_need_the_page() {
         assert!(failures == 1 || stats.prefetch_failed > 0, "read {nth} failed for nobody");
         read(&tenant, &file, 0..1000);
     }
+}
+
+/// Short runs, each somewhere else, promise more than they keep: what they bring in for nothing stays a bounded share.
+#[test]
+fn scans_that_break_off_waste_a_bounded_share() {
+    let device = stamped_device(TREE_PAGES);
+    for length in [4, 6, 20] {
+        let (pool, file) = open_on(medium(), &device);
+        let reads = 40_000;
+        for run in 0..reads / length {
+            let first = run * 1999 % (TREE_PAGES - length);
+            read(&pool.default_tenant(), &file, first..first + length);
+        }
+        pool.check_invariants();
+        let stats = pool.stats();
+        let (wasted, used) = (stats.prefetch_wasted, stats.prefetch_used);
+        // The first credit is a window, here the limit; and as many pages may be ahead at the end.
+        assert!(wasted <= 48 + 64 + reads / 8 + used / 4, "length {length}: {stats:?}");
+        assert!(stats.prefetch_issued > 0);
+    }
+}
+
+/// Where a B-tree has the inner page of each `gap` pages, and when a scan of its leaves reads it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Inner {
+    /// Before its leaves, and held by the reader, so that its number is passed over.
+    Skipped,
+    /// Before its leaves, and read before them.
+    Before,
+    /// Behind its leaves, and read before them.
+    Behind,
+    /// Before its leaves, and read after them.
+    After,
+    /// One of a few pages at the file's end, and read before its leaves.
+    Apart,
+    /// Anywhere among the leaves, and read before its own.
+    Anywhere,
+}
+
+const PLACES: [Inner; 6] =
+    [Inner::Skipped, Inner::Before, Inner::Behind, Inner::After, Inner::Apart, Inner::Anywhere];
+const TREE_PAGES: u64 = 6000;
+const APART_PAGES: u64 = 40;
+
+/// The pages that a scan accesses, in order, and how many of them may be missed because they lie elsewhere:
+/// an inner page that lies anywhere, and the leaves beside it when it is their turn.
+fn tree_scan(gap: u64, inner: Inner) -> (Vec<u64>, u64) {
+    let of_gap = |first: u64| -> Vec<u64> {
+        let end = (first + gap).min(TREE_PAGES);
+        match inner {
+            Inner::Skipped => (first + 1..end).collect(),
+            Inner::Before => (first..end).collect(),
+            Inner::Behind => std::iter::once(end - 1).chain(first..end - 1).collect(),
+            Inner::After => (first + 1..end).chain([first]).collect(),
+            Inner::Apart => {
+                std::iter::once(TREE_PAGES + first / gap % APART_PAGES).chain(first..end).collect()
+            }
+            Inner::Anywhere => {
+                std::iter::once(first.wrapping_mul(7919) % TREE_PAGES).chain(first..end).collect()
+            }
+        }
+    };
+    let strays = if inner == Inner::Anywhere { TREE_PAGES / gap } else { 0 };
+    ((0..TREE_PAGES).step_by(gap as usize).flat_map(of_gap).collect(), strays)
+}
+
+/// Misses of eight rounds of a scan. The pool holds less than half of the file.
+fn misses_by_round(pool: &Pool, file: &File, numbers: &[u64]) -> [u64; 8] {
+    let tenant = pool.default_tenant();
+    std::array::from_fn(|_| {
+        let before = pool.stats().misses;
+        numbers.iter().for_each(|number| drop(tenant.read(file.page(*number)).unwrap()));
+        pool.check_invariants();
+        pool.stats().misses - before
+    })
+}
+
+/// Lets scans of trees, and one of all pages in order, each have a pool of its own.
+fn assert_trees_are_read_ahead(open: impl Fn(PoolOptions) -> (Pool, File), gaps: &[u64], places: &[Inner]) {
+    for manager in [Some(ManagerKind::Auto), None] {
+        let misses = |numbers: &[u64]| {
+            // As large a window as it gets fits in.
+            let options = small().frames(2500).prefetch_limit_percent(24).manager(manager).read_ahead(true);
+            let (pool, file) = open(options);
+            misses_by_round(&pool, &file, numbers)
+        };
+        let plain = misses(&Vec::from_iter(0..TREE_PAGES)).into_iter().max().unwrap();
+        for (gap, inner) in gaps.iter().flat_map(|gap| places.iter().map(move |inner| (*gap, *inner))) {
+            let (numbers, strays) = tree_scan(gap, inner);
+            let by_round = misses(&numbers);
+            // A reader that overtakes its plan misses some pages, most where pages are left out that are
+            // ahead until they are old.
+            let most = plain * 13 / 10 + strays * 13 / 10 + TREE_PAGES / 20;
+            println!("{manager:?}, gap {gap}, {inner:?}: {by_round:?}, at most {most}");
+            assert!(
+                by_round.into_iter().all(|misses| misses <= most),
+                "{manager:?}, gap {gap}, {inner:?}: {by_round:?}, at most {most}"
+            );
+        }
+    }
+}
+
+#[test]
+fn inner_pages_among_leaves_do_not_end_read_ahead() {
+    let device = stamped_device(TREE_PAGES + APART_PAGES);
+    assert_trees_are_read_ahead(|options| open_on(options, &device), &[10, 20, 50, 70, 200], &PLACES);
+}
+
+#[test]
+fn inner_pages_in_a_real_file_do_not_end_read_ahead() {
+    let directory = directory();
+    let path = directory.path().join("tree");
+    std::fs::write(&path, vec![1; (TREE_PAGES + APART_PAGES) as usize * common::PAGE_BYTES]).unwrap();
+    let open = |options: PoolOptions| {
+        let pool = options.open().unwrap();
+        let file = pool.open_file(&path, FileOptions::new()).unwrap();
+        (pool, file)
+    };
+    assert_trees_are_read_ahead(open, &[50, 70], &[Inner::Skipped, Inner::After, Inner::Anywhere]);
 }

@@ -341,7 +341,7 @@ impl Acquiring {
                 };
                 self.stage = Stage::Loading(Arc::clone(&landing));
                 load.submit(&pool, &io, lease);
-                Prefetch::of(&pool).carry_out_plans();
+                Prefetch::of(&pool).carry_out_plans_now();
                 // It may have landed already, on a backend that does the work at once.
                 self.advance(waker)
             }

@@ -70,7 +70,7 @@ impl<'p> Miss<'p> {
         let operation = purpose.operation();
         let file = &page.file().shared;
         let Found { mut lease, is_loaded } = self.find_frame(tenant, page, purpose, site, frame_deadline)?;
-        Prefetch::of(self.pool).carry_out_plans();
+        Prefetch::of(self.pool).carry_out_plans_now();
         if purpose != Purpose::Create {
             let read = PageRead::of(self.pool).read_verified(
                 file,

@@ -239,9 +239,10 @@ impl<'p> Prefetch<'p> {
         }
     }
 
-    /// Begins to read what streams promise. Without the policy lock; whoever comes first does it for all. While enough is in
-    /// flight it is left to the next completion, which comes before the reader runs dry: so a scan shares the work with the
-    /// backend's thread.
+    /// Begins to read what streams promise, for a reader that finds its pages in memory. Without the policy
+    /// lock; whoever comes first does it for all. While enough is in flight it is left to the next
+    /// completion, which comes before the reader runs dry: so a scan shares the work with the backend's
+    /// thread.
     pub(crate) fn carry_out_plans(self) {
         // Sequentially consistent, with `Arrival::complete`: whoever counts a transfer in flight has its plans seen by its completion.
         if self.pool.plans_waiting.load(Ordering::SeqCst)
@@ -251,7 +252,9 @@ impl<'p> Prefetch<'p> {
         }
     }
 
-    fn carry_out_plans_now(self) {
+    /// The same for a reader that has missed a page: what is in flight may be another's, or behind what it
+    /// needs.
+    pub(crate) fn carry_out_plans_now(self) {
         if !self.pool.plans_waiting.load(Ordering::SeqCst) {
             return;
         }
@@ -262,11 +265,14 @@ impl<'p> Prefetch<'p> {
             plans.into_iter().map(|plan| (plan, policy.file(plan.key.file).cloned())).collect()
         };
         for (plan, file) in plans {
-            let Some(file) = file else { continue };
             let account = Account { tenant: plan.key.tenant, context: plan.key.context };
-            let begun = self.bring_ahead(account, &file, plan.pages.numbers());
-            if let Some(refused) = begun.refused {
-                self.pool.policy.lock().plan_fell_short(&plan, refused);
+            let begun = match file {
+                Some(file) => self.bring_ahead(account, &file, plan.pages.numbers()),
+                None => Begun::default(),
+            };
+            // Where all came as planned, there is nothing to say.
+            if (begun.pages as u64) < plan.pages.count {
+                self.pool.policy.lock().plan_carried_out(&plan, begun.pages, begun.refused);
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::memory::reserve::Reserve;
 use crate::page::latch::Latch;
 use crate::page::word::Want;
 use crate::policy::ahead::{Account, AheadPages, BUSY_MAX};
-use crate::policy::read_ahead::{Advice, Plan, StreamCounts, StreamKey, Streams, Stretch};
+use crate::policy::read_ahead::{Advice, Plan, Seen, StreamCounts, StreamKey, Streams, Stretch};
 use crate::thread::ring::{Hit, Ring, Skipped};
 use crate::thread::site::SiteRef;
 use crate::{Event, Recorder};
@@ -260,7 +260,7 @@ impl PolicyState {
         if listed {
             let outcome = self.directory.hit(hit.frame, &access(hit.page, hit.tenant, context));
             if outcome.first {
-                self.observe(hit.page, hit.tenant, context.id);
+                self.observe(hit.page, hit.tenant, context.id, Seen::FoundAhead);
             }
         } else {
             self.tenants[hit.tenant.index()].hits_unlisted += 1;
@@ -285,7 +285,7 @@ impl PolicyState {
         self.record_access(page, context.id, tenant, creation);
         self.count_miss(tenant, context, &decision);
         if !creation {
-            self.observe(page, tenant, context.id);
+            self.observe(page, tenant, context.id, Seen::Missed);
         }
         Some(admitted)
     }
@@ -397,17 +397,19 @@ impl PolicyState {
     }
 
     /// A page was missed, or accessed for the first time since it came in ahead: what does that promise?
-    fn observe(&mut self, page: PageId, tenant: TenantId, context: u32) {
+    fn observe(&mut self, page: PageId, tenant: TenantId, context: u32, seen: Seen) {
         let limit = self.limit_ahead(tenant) as u64;
         let Some(streams) = &mut self.streams else { return };
         let Some(file) = self.files.get(page.file().index()).and_then(Option::as_ref) else { return };
         let key = StreamKey { tenant, context: ContextId(context), file: page.file() };
-        let Advice { bring, demote } = streams.observe(key, page.number(), file.gate.pages(), limit);
+        let Advice { bring, demote } = streams.observe(key, page.number(), seen, file.gate.pages(), limit);
         if let Some(pages) = bring {
             // A batch of hits makes many small plans that follow upon one another.
             let joined = self.plans.last_mut().is_some_and(|last| last.key == key && last.pages.join(pages));
             if !joined && self.plans.len() < PLANS_MAX {
                 self.plans.push(Plan { key, pages });
+            } else if !joined {
+                streams.carried_out(&Plan { key, pages }, 0, Some(pages.first));
             }
         }
         for number in demote.into_iter().flat_map(Stretch::numbers) {
@@ -419,10 +421,10 @@ impl PolicyState {
         }
     }
 
-    /// A plan could not be carried out from page `refused` on.
-    pub fn plan_fell_short(&mut self, plan: &Plan, refused: u64) {
+    /// What became of a plan; see [`Streams::carried_out`].
+    pub fn plan_carried_out(&mut self, plan: &Plan, brought: usize, refused: Option<u64>) {
         if let Some(streams) = &mut self.streams {
-            streams.fell_short(plan, refused);
+            streams.carried_out(plan, brought as u64, refused);
         }
     }
 
