@@ -19,6 +19,7 @@ mod history;
 mod ids;
 mod list;
 mod manager;
+pub mod planner;
 mod random;
 mod sketch;
 mod slot_index;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use bufpool_policies::planner::ReadAhead;
 use bufpool_policies::{DEFAULT_TENANT, Directory, DirectoryOptions, FileId, PageId, StreamReport, TenantId};
 use crossbeam::utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
@@ -24,6 +25,7 @@ use crate::handle::pool::PoolHandle;
 use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::{HotPool, PoolTag};
 use crate::hits::filter::HitFilter;
+use crate::io::run::run_pages;
 use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport};
 use crate::memory::arena::Arena;
 use crate::memory::frame::FrameTable;
@@ -31,7 +33,6 @@ use crate::memory::reserve::{HookBuffers, Reserve};
 use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
 use crate::policy::lock::{PolicyState, TenantEntry};
-use crate::policy::read_ahead::Streams;
 use crate::state::departures::WriteBack;
 use crate::state::shared::PoolShared;
 use crate::state::timer::Timer;
@@ -110,7 +111,10 @@ impl Pool {
         policy.seed = options.deterministic.unwrap_or(0);
         let reads_ahead =
             options.read_ahead && options.prefetch_limit_percent > 0 && options.deterministic.is_none();
-        policy.streams = reads_ahead.then(|| Streams::new(options.page_bytes));
+        if reads_ahead {
+            let page_bytes = options.page_bytes;
+            policy.planner = Some(Box::new(ReadAhead::new(page_bytes, run_pages(page_bytes))));
+        }
         policy.prefetch_limit_percent = options.prefetch_limit_percent;
         policy.site_mask = if options.call_sites { u64::MAX } else { 0 };
         policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));

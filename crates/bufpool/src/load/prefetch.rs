@@ -1,5 +1,5 @@
 //! Bringing pages in before anybody asks for them: by request ([`Tenant::prefetch`]) or by what an access pattern promises
-//! ([`read_ahead`](crate::policy::read_ahead)).
+//! ([`ReadAhead`](bufpool_policies::planner::ReadAhead)).
 //!
 //! Nobody waits for a prefetch. The caller wins the right to load the pages, gets frames for all of them under one hold of the policy
 //! lock, and leaves the transfers to the backend; the completion publishes the pages, unlatched. An access that comes earlier
@@ -22,6 +22,7 @@ use std::iter::Peekable;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
+use bufpool_policies::planner::Plan;
 use bufpool_policies::{PageId, TenantId};
 
 use crate::files::shared::FileShared;
@@ -33,7 +34,6 @@ use crate::io::{IoError, Request};
 use crate::memory::lease::FrameLease;
 use crate::page::latch::Loading;
 use crate::policy::lock::{Admitted, ClaimRules, Dirty, PolicyState};
-use crate::policy::read_ahead::Plan;
 use crate::state::shared::PoolShared;
 use crate::thread::site::SiteRef;
 
@@ -234,7 +234,7 @@ impl<'p> Prefetch<'p> {
 impl<'p> Prefetch<'p> {
     /// Notes, under the policy lock, whether there is something to read ahead.
     pub(crate) fn note_plans(self, policy: &PolicyState) {
-        if !policy.plans.is_empty() {
+        if policy.planner.as_ref().is_some_and(|planner| planner.has_wants()) {
             self.pool.plans_waiting.store(true, Ordering::SeqCst);
         }
     }
@@ -261,7 +261,10 @@ impl<'p> Prefetch<'p> {
         let plans: Vec<(Plan, Option<Arc<FileShared>>)> = {
             let mut policy = self.pool.policy.lock();
             self.pool.plans_waiting.store(false, Ordering::SeqCst);
-            let plans = std::mem::take(&mut policy.plans);
+            let mut plans = Vec::new();
+            if let Some(planner) = &mut policy.planner {
+                planner.wants(&mut plans);
+            }
             plans.into_iter().map(|plan| (plan, policy.file(plan.key.file).cloned())).collect()
         };
         for (plan, file) in plans {

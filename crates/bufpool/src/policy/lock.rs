@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bufpool_policies::planner::{Bounds, Plan, Planner, Seen, StreamCounts, Stretch};
 use bufpool_policies::{
     Access, Admission, Claims, ContextId, DEFAULT_TENANT, Decision, Directory, DirectoryError, FileId,
     FrameId, ManagerKind, PageId, TenantId,
@@ -20,13 +21,9 @@ use crate::memory::reserve::Reserve;
 use crate::page::latch::Latch;
 use crate::page::word::Want;
 use crate::policy::ahead::{Account, AheadPages, BUSY_MAX};
-use crate::policy::read_ahead::{Advice, Plan, Seen, StreamCounts, StreamKey, Streams, Stretch};
 use crate::thread::ring::{Hit, Ring, Skipped};
 use crate::thread::site::SiteRef;
 use crate::{Event, Recorder};
-
-/// Plans that wait to be carried out; more are not made.
-const PLANS_MAX: usize = 64;
 
 /// What the policy lock protects.
 pub(crate) struct PolicyState {
@@ -43,10 +40,8 @@ pub(crate) struct PolicyState {
     /// Seed of what managers draw at random.
     pub seed: u64,
     /// None where nothing is read ahead.
-    pub streams: Option<Streams>,
+    pub planner: Option<Box<dyn Planner>>,
     pub prefetch_limit_percent: u8,
-    /// What [`PoolShared::carry_out_plans`](crate::state::shared::PoolShared::carry_out_plans) is to do.
-    pub plans: Vec<Plan>,
     /// 0 if sites are not told apart, otherwise all ones.
     pub site_mask: u64,
     filter: HitFilter,
@@ -142,9 +137,8 @@ impl PolicyState {
             contexts: Contexts::new(),
             default_manager: None,
             seed: 0,
-            streams: None,
+            planner: None,
             prefetch_limit_percent: 0,
-            plans: Vec::new(),
             site_mask: u64::MAX,
             filter,
             epochs,
@@ -399,19 +393,11 @@ impl PolicyState {
     /// A page was missed, or accessed for the first time since it came in ahead: what does that promise?
     fn observe(&mut self, page: PageId, tenant: TenantId, context: u32, seen: Seen) {
         let limit = self.limit_ahead(tenant) as u64;
-        let Some(streams) = &mut self.streams else { return };
+        let Some(planner) = &mut self.planner else { return };
         let Some(file) = self.files.get(page.file().index()).and_then(Option::as_ref) else { return };
-        let key = StreamKey { tenant, context: ContextId(context), file: page.file() };
-        let Advice { bring, demote } = streams.observe(key, page.number(), seen, file.gate.pages(), limit);
-        if let Some(pages) = bring {
-            // A batch of hits makes many small plans that follow upon one another.
-            let joined = self.plans.last_mut().is_some_and(|last| last.key == key && last.pages.join(pages));
-            if !joined && self.plans.len() < PLANS_MAX {
-                self.plans.push(Plan { key, pages });
-            } else if !joined {
-                streams.carried_out(&Plan { key, pages }, 0, Some(pages.first));
-            }
-        }
+        let access = Access { page, file: page.file(), tenant, context: ContextId(context) };
+        let bounds = Bounds { pages: file.gate.pages(), limit };
+        let demote = planner.observe(&access, seen, bounds);
         for number in demote.into_iter().flat_map(Stretch::numbers) {
             if let Some(frame) = file.table.get(number).and_then(|word| word.state().resident_frame())
                 && self.directory.is_ahead(frame, PageId::in_file(file.id, number))
@@ -421,15 +407,15 @@ impl PolicyState {
         }
     }
 
-    /// What became of a plan; see [`Streams::carried_out`].
+    /// What became of a plan; see [`Planner::carried_out`].
     pub fn plan_carried_out(&mut self, plan: &Plan, brought: usize, refused: Option<u64>) {
-        if let Some(streams) = &mut self.streams {
-            streams.carried_out(plan, brought as u64, refused);
+        if let Some(planner) = &mut self.planner {
+            planner.carried_out(plan, brought as u64, refused);
         }
     }
 
     pub fn stream_counts(&self) -> StreamCounts {
-        self.streams.as_ref().map_or_else(StreamCounts::default, |streams| streams.counts)
+        self.planner.as_ref().map_or_else(StreamCounts::default, |planner| planner.counts())
     }
 
     /// The tenant's context at a call site, as managers know it.

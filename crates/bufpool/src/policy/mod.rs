@@ -2,4 +2,3 @@
 
 pub(crate) mod ahead;
 pub(crate) mod lock;
-pub(crate) mod read_ahead;

@@ -5,13 +5,13 @@
 //! and first accesses to pages that were brought in ahead: other accesses cost nothing, so there is nothing
 //! to gain. A position is *believed* after the same distance twice in a row (three times unless it is +1).
 //! The next pages are planned for then. The window doubles with each plan that the reader reaches, up to
-//! [`WINDOW_BYTES`], in units that make transfers of [`RUN_BYTES`](crate::io::run::RUN_BYTES).
+//! [`WINDOW_BYTES`], in units that make transfers of the length that the pool gives.
 //!
-//! **Stray accesses.** Few scans are pure: the reader of a B-tree passes over the inner pages among its leaves, or reads
-//! them before or after their neighbours. A position passes over up to [`SKIP`] pages, and accepts pages that
-//! far behind. It moves farther ahead within its window only when the access there is followed by the next
-//! one. Any other access is the beginning of another position, which displaces no believed one while half of
-//! the positions are not believed.
+//! **Stray accesses.** Few scans are pure: the reader of a B-tree passes over the inner pages among its
+//! leaves, or reads them before or after their neighbours. A position passes over up to [`SKIP`] pages, and
+//! accepts pages that far behind. It moves farther ahead within its window only when the access there is
+//! followed by the next one. Any other access is the beginning of another position, which displaces no
+//! believed one while half of the positions are not believed.
 //!
 //! **Waste.** A stream has a *credit* of pages. A page brought in takes one; its use gives that one back, and
 //! [`USE_EARNS`] more; each observed access gives [`ACCESS_EARNS`]. Plans are no larger than the credit, but
@@ -19,16 +19,15 @@
 //! credit (one window), an eighth of the accesses observed, a quarter of the pages used and a transfer. A
 //! stream that wasted its credit earns a new one by any accesses.
 //!
-//! This is arithmetic on page numbers, under the policy lock; the plans are carried out by [`prefetch`](crate::load::prefetch) after it.
+//! This is arithmetic on page numbers, under the policy lock.
 //!
-//! Paper: Gill, Bathen, "AMP: Adaptive Multi-stream Prefetching in a Shared Cache", FAST '07, for windows that follow what
-//! is used; the trigger inside the window is that of Linux (`mm/readahead.c`).
+//! Paper: Gill, Bathen, "AMP: Adaptive Multi-stream Prefetching in a Shared Cache", FAST '07, for windows
+//! that follow what is used; the trigger inside the window is that of Linux (`mm/readahead.c`).
 
 use std::cmp::Reverse;
 
-use bufpool_policies::{ContextId, FileId, TenantId, mix64};
-
-use crate::io::run::run_pages;
+use super::{Bounds, PLANS_MAX, Plan, Planner, Seen, StreamCounts, StreamKey, Stretch};
+use crate::{ids::Access, random::mix64};
 
 /// Streams that are followed at a time; a power of two.
 const STREAMS: usize = 256;
@@ -59,87 +58,31 @@ const ACCESS_EARNS: i64 = CREDIT_PAGE / 8;
 /// The most credit of a stream, in windows.
 const CREDIT_WINDOWS: u64 = 4;
 
-/// Why an access is observed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Seen {
-    /// The page was absent.
-    Missed,
-    /// It is the first access since the page was brought in ahead.
-    FoundAhead,
-}
-
-/// What a stream is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct StreamKey {
-    pub tenant: TenantId,
-    pub context: ContextId,
-    pub file: FileId,
-}
-
-/// Evenly spaced pages of a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Stretch {
-    pub first: u64,
-    /// Not 0.
-    pub step: i64,
-    pub count: u64,
-}
-
-impl Stretch {
-    /// Adds `next`, if it goes on where this one ends.
-    pub fn join(&mut self, next: Self) -> bool {
-        let end = self.first.wrapping_add_signed(self.step.wrapping_mul(self.count as i64));
-        let joins = self.step == next.step && end == next.first;
-        self.count += if joins { next.count } else { 0 };
-        joins
-    }
-
-    /// The page numbers, ascending.
-    pub fn numbers(self) -> impl Iterator<Item = u64> + use<> {
-        let lowest = self.lowest();
-        (0..self.count).map(move |at| lowest + at * self.step.unsigned_abs())
-    }
-
-    fn lowest(self) -> u64 {
-        let last = self.first.wrapping_add_signed(self.step.wrapping_mul(self.count as i64 - 1));
-        if self.step < 0 { last } else { self.first }
-    }
-
-    fn highest(self) -> u64 {
-        self.lowest() + (self.count - 1) * self.step.unsigned_abs()
-    }
-}
-
-/// Pages to bring in ahead.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Plan {
-    pub key: StreamKey,
-    pub pages: Stretch,
+/// Plans for sequential and strided streams. A call takes a step for each of the [`HEADS`] positions of a stream; what
+/// it is told of a plan, too.
+pub struct ReadAhead {
+    table: Box<[Stream]>,
+    plans: Vec<Plan>,
+    run_pages: u64,
+    window_max: u64,
+    counts: StreamCounts,
 }
 
 /// What an observation leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Advice {
-    pub bring: Option<Stretch>,
+struct Advice {
+    bring: Option<Stretch>,
     /// Planned for before, and not needed after all.
-    pub demote: Option<Stretch>,
+    demote: Option<Stretch>,
 }
 
-/// Counts of all streams.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct StreamCounts {
-    /// Positions that were believed.
-    pub opened: u64,
-    /// Of these, given up with more than a quarter of their pages unused.
-    pub wasteful: u64,
-}
-
-/// The streams of a pool.
-pub(crate) struct Streams {
-    table: Box<[Stream]>,
+/// What bounds the plans of a stream.
+struct Limits {
+    /// Of the file.
+    pages: u64,
+    /// Of a transfer.
     run_pages: u64,
     window_max: u64,
-    pub counts: StreamCounts,
 }
 
 #[derive(Clone)]
@@ -184,27 +127,30 @@ enum Fit {
     Behind,
 }
 
-impl Streams {
-    pub fn new(page_bytes: usize) -> Self {
+impl ReadAhead {
+    /// For a pool with pages of `page_bytes`, of which transfers have up to `run_pages`.
+    pub fn new(page_bytes: usize, run_pages: usize) -> Self {
         Self {
             table: vec![Stream::new(None, 0); STREAMS].into(),
-            run_pages: run_pages(page_bytes) as u64,
+            plans: Vec::new(),
+            run_pages: run_pages as u64,
             window_max: ((WINDOW_BYTES / page_bytes) as u64).max(2),
             counts: StreamCounts::default(),
         }
     }
 
-    /// Page `number` of a file with `pages` pages was accessed. No more than `limit` pages may be ahead.
-    pub fn observe(&mut self, key: StreamKey, number: u64, seen: Seen, pages: u64, limit: u64) -> Advice {
-        let bounds = Bounds { pages, run_pages: self.run_pages, window_max: self.window_max.min(limit) };
+    /// Page `number` was accessed.
+    fn advise(&mut self, key: StreamKey, number: u64, seen: Seen, bounds: Bounds) -> Advice {
+        let window_max = self.window_max.min(bounds.limit);
+        let limits = Limits { pages: bounds.pages, run_pages: self.run_pages, window_max };
         let stream = &mut self.table[slot_of(&key)];
         if stream.key != Some(key) {
-            let credit = bounds.window_max.max(WINDOW_FIRST) as i64 * CREDIT_PAGE;
+            let credit = limits.window_max.max(WINDOW_FIRST) as i64 * CREDIT_PAGE;
             *stream = Stream::new(Some(key), credit);
         }
         stream.now += 1;
         let now = stream.now;
-        stream.earn(seen, &bounds);
+        stream.earn(seen, &limits);
         if let Some(at) = stream.believed_for(number, seen) {
             let head = &mut stream.heads[at];
             head.moved = now;
@@ -216,29 +162,63 @@ impl Streams {
             let sequential = if is_strided { stream.neighbour_of(number) } else { None };
             let opened = sequential.filter(|at| stream.follow(*at, number));
             self.counts.opened += u64::from(opened.is_some());
-            return Advice { bring: stream.plan(opened.unwrap_or(at), &bounds), demote: None };
+            return Advice { bring: stream.plan(opened.unwrap_or(at), &limits), demote: None };
         }
         if let Some(at) = stream.candidate_for(number) {
             if !stream.follow(at, number) {
                 return Advice::default();
             }
             self.counts.opened += 1;
-            return Advice { bring: stream.plan(at, &bounds), demote: None };
+            return Advice { bring: stream.plan(at, &limits), demote: None };
         }
         let left = stream.begin(Head { moved: now, last: number, ..Head::default() });
         self.counts.wasteful += u64::from(left.window > 0 && left.used < left.planned - left.planned / 4);
         Advice { bring: None, demote: stream.no_longer_expected(&left) }
     }
 
-    /// What became of a plan: `brought` pages are on their way, others were resident. From page `refused` on,
-    /// in ascending order, there was no room.
-    pub fn carried_out(&mut self, plan: &Plan, brought: u64, refused: Option<u64>) {
+    /// Lets a plan wait for [`wants`](Planner::wants). A batch of hits makes many small plans that follow upon one another.
+    fn note(&mut self, plan: Plan) {
+        let last = self.plans.last_mut().filter(|last| last.key == plan.key);
+        if last.is_some_and(|last| last.pages.join(plan.pages)) {
+            return;
+        }
+        if self.plans.len() < PLANS_MAX {
+            self.plans.push(plan);
+        } else {
+            self.carried_out(&plan, 0, Some(plan.pages.first));
+        }
+    }
+}
+
+impl Planner for ReadAhead {
+    fn observe(&mut self, access: &Access, seen: Seen, bounds: Bounds) -> Option<Stretch> {
+        let key = StreamKey { tenant: access.tenant, context: access.context, file: access.file };
+        let advice = self.advise(key, access.page.number(), seen, bounds);
+        if let Some(pages) = advice.bring {
+            self.note(Plan { key, pages });
+        }
+        advice.demote
+    }
+
+    fn has_wants(&self) -> bool {
+        !self.plans.is_empty()
+    }
+
+    fn wants(&mut self, out: &mut Vec<Plan>) {
+        out.append(&mut self.plans);
+    }
+
+    fn counts(&self) -> StreamCounts {
+        self.counts
+    }
+
+    fn carried_out(&mut self, plan: &Plan, brought: u64, refused: Option<u64>) {
         let stream = &mut self.table[slot_of(&plan.key)];
         if stream.key != Some(plan.key) {
             return;
         }
-        let Stretch { step, count, .. } = plan.pages;
-        let spared = count.saturating_sub(brought);
+        let step = plan.pages.step;
+        let spared = plan.pages.count.saturating_sub(brought);
         stream.credit += spared as i64 * CREDIT_PAGE;
         let Some(head) =
             stream.heads.iter_mut().find(|head| head.step == step && head.has_planned(plan.pages))
@@ -252,23 +232,14 @@ impl Streams {
     }
 }
 
-/// What bounds plans.
-struct Bounds {
-    /// Of the file.
-    pages: u64,
-    /// Of a transfer.
-    run_pages: u64,
-    window_max: u64,
-}
-
 impl Stream {
     fn new(key: Option<StreamKey>, credit: i64) -> Self {
         Self { key, credit, now: 0, heads: [Head::default(); HEADS] }
     }
 
-    fn earn(&mut self, seen: Seen, bounds: &Bounds) {
+    fn earn(&mut self, seen: Seen, limits: &Limits) {
         let for_use = if seen == Seen::FoundAhead { CREDIT_PAGE + USE_EARNS } else { 0 };
-        let most = (bounds.window_max * CREDIT_WINDOWS).max(WINDOW_FIRST) as i64 * CREDIT_PAGE;
+        let most = (limits.window_max * CREDIT_WINDOWS).max(WINDOW_FIRST) as i64 * CREDIT_PAGE;
         self.credit = (self.credit + ACCESS_EARNS + for_use).min(most);
     }
 
@@ -316,12 +287,12 @@ impl Stream {
     }
 
     /// What to bring in for a position, as far as credit goes.
-    fn plan(&mut self, at: usize, bounds: &Bounds) -> Option<Stretch> {
+    fn plan(&mut self, at: usize, limits: &Limits) -> Option<Stretch> {
         let credit = (self.credit / CREDIT_PAGE).max(0) as u64;
         if credit < WINDOW_FIRST {
             return None;
         }
-        let plan = self.heads[at].plan(bounds, credit)?;
+        let plan = self.heads[at].plan(limits, credit)?;
         self.credit -= plan.count as i64 * CREDIT_PAGE;
         Some(plan)
     }
@@ -385,8 +356,7 @@ impl Head {
 
     /// Whether pages are among those planned for.
     fn has_planned(&self, pages: Stretch) -> bool {
-        let end = pages.first.wrapping_add_signed(pages.step.wrapping_mul(pages.count as i64));
-        let beyond = self.next.wrapping_sub(end).cast_signed() / pages.step;
+        let beyond = self.next.wrapping_sub(pages.end()).cast_signed() / pages.step;
         self.window > 0 && (0..=self.window as i64).contains(&beyond)
     }
 
@@ -425,8 +395,8 @@ impl Head {
     }
 
     /// What to bring in next, once a good part of the window has been used up.
-    fn plan(&mut self, bounds: &Bounds, credit: u64) -> Option<Stretch> {
-        let &Bounds { pages, run_pages, window_max } = bounds;
+    fn plan(&mut self, limits: &Limits, credit: u64) -> Option<Stretch> {
+        let &Limits { pages, run_pages, window_max } = limits;
         let is_sequential = self.step.unsigned_abs() == 1;
         let window_max = if is_sequential { window_max } else { window_max.min(WINDOW_STRIDED) };
         let ahead = self.ahead();
@@ -493,13 +463,19 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::ids::{ContextId, FileId, TenantId};
 
     const KEY: StreamKey = StreamKey { tenant: TenantId(1), context: ContextId(2), file: FileId(3) };
     const PAGES: u64 = 100_000;
+    const BOUNDS: Bounds = Bounds { pages: PAGES, limit: u64::MAX };
+
+    fn read_ahead(page_bytes: usize) -> ReadAhead {
+        ReadAhead::new(page_bytes, ((256 << 10) / page_bytes).max(1))
+    }
 
     /// A pool without limits on what is ahead, whose pages leave in the order of their last use.
     struct Pool {
-        streams: Streams,
+        streams: ReadAhead,
         frames: usize,
         clock: u64,
         /// Pages by their last use, and whether they were used since they came in.
@@ -512,7 +488,7 @@ mod tests {
 
     impl Pool {
         fn new(page_bytes: usize, frames: usize) -> Self {
-            let streams = Streams::new(page_bytes);
+            let streams = read_ahead(page_bytes);
             let (resident, ages) = (BTreeMap::new(), BTreeMap::new());
             Self { streams, frames, clock: 0, resident, ages, missed: Vec::new(), brought: 0, unused: 0 }
         }
@@ -540,7 +516,7 @@ mod tests {
             if seen == Seen::Missed {
                 self.missed.push(number);
             }
-            let Some(pages) = self.streams.observe(KEY, number, seen, PAGES, u64::MAX).bring else { return };
+            let Some(pages) = self.streams.advise(KEY, number, seen, BOUNDS).bring else { return };
             assert!(pages.numbers().all(|number| number < PAGES));
             let absent: Vec<u64> = pages.numbers().filter(|page| !self.resident.contains_key(page)).collect();
             absent.iter().for_each(|page| self.place(*page, false));
@@ -574,7 +550,7 @@ mod tests {
     #[test]
     fn a_scan_misses_its_first_pages_only() {
         for page_bytes in [512, 4096, 8192, 1 << 20] {
-            let streams = Streams::new(page_bytes);
+            let streams = read_ahead(page_bytes);
             let (ahead, missed, counts) = read(page_bytes, 0..5000);
             assert_eq!(missed, [0, 1, 2], "{page_bytes}");
             assert!(ahead <= 4997 + streams.window_max + streams.run_pages, "{page_bytes}");
@@ -584,10 +560,10 @@ mod tests {
 
     #[test]
     fn plans_of_a_long_scan_are_whole_transfers() {
-        let mut streams = Streams::new(8192);
+        let mut streams = read_ahead(8192);
         let mut plans = Vec::new();
         for number in 0..2000 {
-            plans.extend(streams.observe(KEY, number, Seen::FoundAhead, PAGES, u64::MAX).bring);
+            plans.extend(streams.advise(KEY, number, Seen::FoundAhead, BOUNDS).bring);
         }
         let long = &plans[plans.len() - 20..];
         assert!(long.iter().all(|plan| plan.first % 32 == 0 && plan.count % 32 == 0), "{long:?}");
@@ -725,15 +701,14 @@ mod tests {
 
     #[test]
     fn what_was_resident_or_refused_is_credited() {
-        let mut streams = Streams::new(8192);
-        let advice =
-            (0..3).filter_map(|number| streams.observe(KEY, number, Seen::Missed, PAGES, u64::MAX).bring);
+        let mut streams = read_ahead(8192);
+        let advice = (0..3).filter_map(|number| streams.advise(KEY, number, Seen::Missed, BOUNDS).bring);
         let pages = advice.last().unwrap();
         let before = streams.table[slot_of(&KEY)].credit;
         assert_eq!(pages, Stretch { first: 3, step: 1, count: 4 });
         streams.carried_out(&Plan { key: KEY, pages }, 1, Some(4));
         assert_eq!(streams.table[slot_of(&KEY)].credit, before + 3 * CREDIT_PAGE);
-        let again = streams.observe(KEY, 3, Seen::FoundAhead, PAGES, u64::MAX).bring.unwrap();
+        let again = streams.advise(KEY, 3, Seen::FoundAhead, BOUNDS).bring.unwrap();
         assert_eq!(again.first, 4);
     }
 }
