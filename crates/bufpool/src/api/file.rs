@@ -110,15 +110,15 @@ impl File {
         const OPERATION: &str = "remove file";
         let file = &self.shared;
         file.check_writable_or_poisoned(OPERATION)?;
-        let io = file.io(OPERATION)?;
-        if !io.has_name() {
+        if !file.io(OPERATION)?.has_name() {
             return Err(file.name_error(OPERATION, NameError::None));
         }
         let mut synced = Ok(());
         let last_step = |_: &[Seized]| {
+            // Not before: a closing that has its turn first waits until nobody has the descriptor.
+            let io = file.io(OPERATION)?;
             io.remove_name().map_err(|error| file.name_error(OPERATION, error))?;
             synced = io.sync_folder();
-            drop(io);
             Ok(())
         };
         Checkpoint::of(&self.pool).shut(file, OPERATION, last_step)?;
