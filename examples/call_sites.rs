@@ -13,9 +13,8 @@
 //! 34541 misses; LRU has 47257
 //! ```
 
-use bufpool::{
-    File, FileOptions, ManagerKind, Pool, PoolOptions, Result, StreamStats, Tenant, context, site,
-};
+use bufpool::stats::StreamStats;
+use bufpool::{File, FileOptions, ManagerKind, Pool, PoolOptions, Result, Tenant, context, site};
 
 const FRAMES: u32 = 400;
 

@@ -56,7 +56,7 @@ impl Log {
 }
 
 /// What the pool asks before it writes a page whose last change is not durable.
-impl bufpool::Log for Log {
+impl bufpool::engine::Log for Log {
     fn end(&self) -> u64 {
         self.0.lock().unwrap().all.len() as u64 + 1
     }

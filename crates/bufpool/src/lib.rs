@@ -1,28 +1,315 @@
 //! A buffer pool for storage engines.
 //!
-//! ```no_run
-//! use bufpool::{FileOptions, Policy, PoolOptions};
+//! A pool keeps pages of files in a fixed number of page frames, reads and writes them with direct I/O, and
+//! decides which of them stay in memory, for several users of the memory who need not trust each other.
+//! It is not a storage engine: it has no log, no transactions, no lock manager and no page format.
+//!
+//! ```
+//! use bufpool::{FileOptions, PoolOptions};
 //!
 //! # fn main() -> bufpool::Result<()> {
-//! let pool = PoolOptions::new().memory_bytes(256 << 20).page_bytes(8192).open()?;
-//! let orders = pool.open_file("orders.heap", FileOptions::new().create(true))?;
-//! let report = pool.tenant("report").floor_frames(64).cap_frames(4096).open()?;
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("orders.heap");
+//! let pool = PoolOptions::new().memory_bytes(16 << 20).page_bytes(8192).open()?;
+//! let orders = pool.open_file(&path, FileOptions::new().create(true))?;
+//! let report = pool.tenant("report").floor_frames(64).open()?;
 //!
-//! let new = orders.extend(1)?;
-//! report.create(orders.page(new.start))?[..5].copy_from_slice(b"hello");
-//! assert_eq!(&report.read(orders.page(new.start))?[..5], b"hello");
+//! // New pages are made, not read. A guard is a latch, and dropping it releases the latch.
+//! for number in orders.extend(100)? {
+//!     report.create(orders.page(number))?[..8].copy_from_slice(&number.to_le_bytes());
+//! }
+//! assert_eq!(report.read(orders.page(42))?[..8], 42_u64.to_le_bytes());
 //!
-//! report.set_policy(0, Policy::Mru)?;
+//! // Everything written before this call is on the device when it returns.
 //! pool.checkpoint()?;
 //! println!("{}", pool.report());
 //! pool.close()
 //! # }
 //! ```
+//!
+//! # Contents
+//!
+//! | to learn | read |
+//! | --- | --- |
+//! | the parts, in the order one meets them | [pool](#pool), [file](#file), [page and guard](#page-and-guard), [tenant](#tenant) |
+//! | how to say what is known of accesses | [call site and context](#call-site-and-context), [manager and directives](#manager-and-directives) |
+//! | what is on the device when | [durability](#durability), [`docs::guarantees`] |
+//! | how not to wait | [async](#async), [optimistic reads](#optimistic-reads), [read-ahead and prefetch](#read-ahead-and-prefetch) |
+//! | how to repeat a run | [deterministic mode and recording](#deterministic-mode-and-recording) |
+//! | what happens inside | [statistics](#statistics), [`docs::performance`] |
+//! | which function to call | [what to call when](#what-to-call-when) |
+//!
+//! What everybody uses is at the root of the crate. [`engine`] has what an engine implements for a pool (log,
+//! page hooks, recorder), [`manager`] what replacement managers are written with, [`stats`] what a pool
+//! reports.
+//!
+//! # Pool
+//!
+//! A [`Pool`] is a number of equally large page frames, with an I/O backend and the threads that write pages
+//! in the background. [`PoolOptions`] has every setting with its unit, range and default. A `Pool` is a
+//! handle: clones are the same pool, and [`Pool::close`] ends it for all of them.
+//!
+//! ```
+//! use bufpool::{Direct, PoolOptions};
+//!
+//! # fn main() -> bufpool::Result<()> {
+//! let pool = PoolOptions::new().frames(1000).page_bytes(4096).direct(Direct::Prefer).open()?;
+//! println!("{}", pool.io()); // the backend, and why it is not a better one
+//! # pool.close()
+//! # }
+//! ```
+//!
+//! # File
+//!
+//! A [`File`] is a regular file or a block device, opened and locked by the pool. Its pages are numbered from
+//! 0. It grows only by [`File::extend`], which allocates the space, so a full device is reported there and not
+//! when a page is evicted. Dropping a `File` does not close it: its pages stay in memory until
+//! [`File::close`].
+//!
+//! ```no_run
+//! use bufpool::FileOptions;
+//!
+//! # fn run(pool: &bufpool::Pool) -> bufpool::Result<()> {
+//! let orders = pool.open_file("orders.heap", FileOptions::new().create(true))?;
+//! let new = orders.extend(8)?; // the numbers of eight pages of zeros
+//! assert_eq!(new.end, orders.pages());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Page and guard
+//!
+//! A [`Page`] is a name, a file and a number; making one costs nothing and checks nothing. Access to it is a
+//! *guard*, which dereferences to the page's bytes: a [`ReadGuard`] holds a shared latch, a [`WriteGuard`] an
+//! exclusive one. A page becomes dirty when the bytes of a `WriteGuard` are first borrowed mutably. A [`Pin`]
+//! keeps a page in its frame without latching it.
+//!
+//! Every wait has a limit. A latch is waited for `latch_wait_ms`, a frame `frame_wait_ms` when all are in use;
+//! then the call is an error. `try_` forms do not wait for others, and `_timeout` forms bring their own limit.
+//! Both return `None` where the wait would have been longer. Every form waits for the device if it has to
+//! read the page.
+//!
+//! ```no_run
+//! # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) -> bufpool::Result<()> {
+//! let page = file.page(7);
+//! let root = tenant.pin(page)?; // stays in memory while `root` lives
+//! tenant.write(page)?[0] = 1; // latched for this statement
+//! assert_eq!(root.read()?[0], 1);
+//! if let Some(mut free) = tenant.try_write(file.page(8))? {
+//!     free[0] = 2;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Tenant
+//!
+//! A [`Tenant`] is what the engine isolates: a table, a query, a thread, a customer. All accesses are made by
+//! one, and a page belongs to the tenant that loaded it. LRU-SP decides which tenant gives up a frame, so that
+//! a tenant which chooses its own victims badly pays for that itself. A *floor* is a number of frames that
+//! others cannot take, a *cap* the most that the tenant may own. [`Pool::default_tenant`] serves engines that
+//! need no isolation.
+//!
+//! ```
+//! # fn run(pool: &bufpool::Pool) -> bufpool::Result<()> {
+//! let orders = pool.tenant("orders").floor_frames(256).open()?;
+//! let nightly = pool.tenant("nightly report").cap_frames(512).open()?;
+//! # let _ = (orders, nightly);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Call site and context
+//!
+//! The pool learns how pages are used from where they are accessed. The *call site* is the source line of
+//! the call; access functions are `#[track_caller]`. An engine that fetches pages in one central function
+//! names the site with [`site!`]. A *scope* ([`context!`]) says what all accesses of a thread are for while it
+//! lives, such as a query or a node of its plan. Site and scopes together are the *context* of an access:
+//! statistics, the automatic manager and read-ahead keep contexts apart.
+//!
+//! ```
+//! use bufpool::{context, site};
+//!
+//! # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) -> bufpool::Result<()> {
+//! let _query = context!("Q6");
+//! let _node = context!("plan node", 3);
+//! tenant.at(site!("inner scan")).read(file.page(0))?; // in "Q6 > plan node 3 > inner scan"
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Context`] carries scopes to other threads and tasks: [`Tenant::in_context`].
+//!
+//! # Manager and directives
+//!
+//! Which of its pages a tenant gives up is decided by its *manager*. The default, [`ManagerKind::Auto`],
+//! watches each context's accesses to each file, and keeps the pages that it expects to be used soonest. An engine
+//! that knows better gives *directives*: pages of the lowest priority go first, and each priority has a
+//! [`Policy`]. The first directive replaces the tenant's manager. Advice that turns out wrong is charged to
+//! the tenant that gave it, and revoked for a while if it keeps being wrong.
+//!
+//! ```
+//! use bufpool::Policy;
+//!
+//! # fn run(tenant: &bufpool::Tenant, index: &bufpool::File, log: &bufpool::File) -> bufpool::Result<()> {
+//! tenant.set_policy(0, Policy::Mru)?; // a loop that does not fit: keep its beginning
+//! tenant.set_priority(index, 1)?; // the index outlives everything of priority 0
+//! tenant.set_temporary_priority(log, 0..100, -1)?; // these pages are done with, until they are used again
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Managers of the engine's own implement [`manager::Manager`].
+//!
+//! # Durability
+//!
+//! Dirty pages are written in the background, when their frames are needed, and by explicit calls.
+//! [`File::flush`] and [`Pool::checkpoint`] return when everything that was dirty at their beginning is on the
+//! device; writers go on meanwhile. The pool alone gives no atomicity beyond that: a crash between two flushes
+//! leaves any subset of the changes made since. An engine with a write-ahead log hands the pool an
+//! [`engine::Log`]; then no page is written before the log is durable up to the page's
+//! [`set_lsn`](WriteGuard::set_lsn), and [`Pool::min_dirty_lsn`] says where redo has to begin.
+//!
+//! The first write or sync that fails *poisons* its file: the file is read as before, but takes no writes,
+//! because nobody knows any more what is on the device. [`File::reopen`] takes it into use again, and says how
+//! many dirty pages are lost.
+//!
+//! ```no_run
+//! use bufpool::ErrorKind;
+//!
+//! # fn run(file: &bufpool::File) -> bufpool::Result<()> {
+//! if let Err(error) = file.flush() {
+//!     eprintln!("{error}"); // names the operation, the file and the page
+//!     if file.flush().is_err_and(|error| error.kind() == ErrorKind::FilePoisoned) {
+//!         let lost = file.reopen()?;
+//!         eprintln!("recovering {lost} pages from the log");
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Async
+//!
+//! [`Tenant::read_async`] and [`Tenant::write_async`] return futures for any executor. A future begins the
+//! read and leaves; it never blocks the thread that polls it, except in deterministic mode. Dropping one at
+//! any time leaves no latch, pin or frame behind. The guards are owned and `Send`; [`ReadFuture`] says what
+//! may be held across an await.
+//!
+//! ```
+//! # async fn run(tenant: &bufpool::Tenant, file: &bufpool::File) -> bufpool::Result<()> {
+//! let (left, right) = (tenant.read_async(file.page(1)), tenant.read_async(file.page(2)));
+//! let sum = left.await?[0] + right.await?[0];
+//! # let _ = sum;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Optimistic reads
+//!
+//! A latch writes to the page's word, so threads that read one hot page take turns at its cache line.
+//! [`Tenant::optimistic`] reads without a latch: the closure sees the bytes as they are, perhaps while they
+//! change, and its result counts only if nobody changed the page meanwhile; otherwise it is called again.
+//! [`Tenant::still`] confirms later that a page has not changed since, which is what walking down a tree
+//! needs. Files opened with [`FileOptions::optimistic`] are written in words, through an
+//! [`OptimisticWriteGuard`].
+//!
+//! ```no_run
+//! use bufpool::FileOptions;
+//!
+//! # fn run(pool: &bufpool::Pool, tenant: &bufpool::Tenant) -> bufpool::Result<()> {
+//! let index = pool.open_file("index", FileOptions::new().optimistic(true))?;
+//! let (child, version) = tenant.optimistic(index.page(0), |root| root.read_u64(8))?;
+//! let (key, _) = tenant.optimistic(index.page(child), |node| node.read_u64(0))?;
+//! let was_current = tenant.still(index.page(0), version);
+//! # let _ = (key, was_current);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Read-ahead and prefetch
+//!
+//! Sequential and strided reads of a context are recognised and read ahead, in transfers of up to 256 KiB. An
+//! engine that knows its next pages says so: [`Tenant::prefetch`] begins reads and returns at once, and
+//! [`Tenant::read_many`] reads the absent pages of a list together and waits for them. Pages that came in
+//! ahead take at most [`prefetch_limit_percent`](PoolOptions::prefetch_limit_percent) of the frames a tenant
+//! may own until they are used.
+//!
+//! ```
+//! # fn run(tenant: &bufpool::Tenant, file: &bufpool::File, rows: &[u64]) -> bufpool::Result<()> {
+//! let pages: Vec<_> = rows.iter().map(|row| file.page(row / 100)).collect();
+//! tenant.prefetch(pages.iter().copied());
+//! for answer in tenant.read_many(&pages) {
+//!     match answer? {
+//!         Some(page) => assert_eq!(page.len(), file.page_bytes()),
+//!         None => {} // not to be had while the others are held: ask again once they are dropped
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Deterministic mode and recording
+//!
+//! With [`PoolOptions::deterministic`] nothing runs in the background and random numbers come from a seed:
+//! the same accesses by one thread give the same hits, misses and evictions each time. A
+//! [`Recorder`](engine::Recorder) is told every event of such a run; the simulator of `bufpool-bench` replays
+//! it with the same decisions, and with others. With the feature `sim`, `bufpool::sim` is a simulated device
+//! with faults and power cuts.
+//!
+//! ```
+//! use bufpool::PoolOptions;
+//! use bufpool::engine::{Event, Recorder};
+//!
+//! struct Print;
+//!
+//! impl Recorder for Print {
+//!     fn record(&mut self, event: Event<'_>) {
+//!         println!("{event:?}");
+//!     }
+//! }
+//!
+//! # fn main() -> bufpool::Result<()> {
+//! let pool = PoolOptions::new().frames(64).deterministic(42).recorder(Box::new(Print)).open()?;
+//! # pool.close()
+//! # }
+//! ```
+//!
+//! # Statistics
+//!
+//! [`Pool::stats`] has the counts as data, of the pool, each tenant, each context and each stream;
+//! [`Pool::report`] has them as text, with what misses most on top. See [`stats`].
+//!
+//! # What to call when
+//!
+//! | you want to | call | it waits for |
+//! | --- | --- | --- |
+//! | read a page | [`Tenant::read`] | a writer of the page, the device |
+//! | change a page | [`Tenant::write`] | all who hold the page, the device |
+//! | make a page without reading it | [`File::extend`] once, [`Tenant::create`] | all who hold the page |
+//! | do that without waiting for others | [`Tenant::try_read`], [`try_write`](Tenant::try_write), [`try_create`](Tenant::try_create) | the device |
+//! | do that within a time | [`Tenant::read_timeout`], [`write_timeout`](Tenant::write_timeout), [`create_timeout`](Tenant::create_timeout) | as long as you say, and the device |
+//! | keep a page in memory, unlatched | [`Tenant::pin`], or `pin` of any guard | as `read`; nothing |
+//! | read a list of pages together | [`Tenant::read_many`] | the device; for others only while it holds nothing |
+//! | say which pages come next | [`Tenant::prefetch`] | nothing |
+//! | access pages from tasks | [`Tenant::read_async`], [`write_async`](Tenant::write_async) | the task, not the thread |
+//! | read a hot page on many cores | [`Tenant::optimistic`], [`Tenant::still`] | nothing, or as `read` |
+//! | change a page of an optimistic file | [`Tenant::write_optimistic`], [`create_optimistic`](Tenant::create_optimistic) | as `write`, `create` |
+//! | make one page durable | [`File::flush_page`] | its latch, the device |
+//! | make a file durable | [`File::flush`] | latches one at a time, the device |
+//! | make everything durable | [`Pool::checkpoint`] | the same |
+//! | drop pages whose contents are of no use | [`File::discard`] | those who hold them |
+//! | shorten a file | [`File::truncate`] | those who hold pages beyond, the device |
+//! | end the use of a file | [`File::close`], or [`File::remove`] to delete it | those who hold its pages, the device |
+//! | use a file again after a failed write | [`File::reopen`] | the same |
+//! | end a tenant | [`Tenant::close`] | nothing |
+//! | end the pool, and hear of failures | [`Pool::close`] | all who hold pages, the device |
+//! | shorten the next checkpoint | [`Pool::set_dirty_limit_percent`] | nothing |
 
 mod access;
 mod api;
 pub mod docs;
-mod engine;
+pub mod engine;
 mod error;
 mod files;
 mod handle;
@@ -46,29 +333,92 @@ pub use access::guard::{Pin, ReadGuard, WriteGuard};
 pub use access::optimistic::{OptimisticWriteGuard, PageView};
 pub use api::options::{FRAMES_MAX, FileOptions, PoolOptions};
 pub use api::pool::Pool;
-pub use api::report::Report;
-pub use api::stats::{ContextStats, Stats, StreamStats, TenantStats};
 pub use api::tenant::{At, TenantOptions};
+pub use bufpool_policies::ManagerKind;
 pub use bufpool_policies::classic::PolicyKind as Policy;
-pub use bufpool_policies::detect::Class as Pattern;
-pub use bufpool_policies::{
-    Access, Allocation, Block, ContextId, FileId, FrameId, Manager, ManagerKind, PageId, StreamReport,
-    TenantId,
-};
-#[cfg(feature = "checksum")]
-pub use engine::checksum::{Checksum, ChecksumStore};
-pub use engine::hooks::{PageHooks, PageName};
-pub use engine::log::Log;
-pub use engine::recorder::{Event, Recorder};
 pub use error::{Error, ErrorKind, Result};
 pub use handle::file::{File, Page};
 pub use handle::tenant::Tenant;
 pub use io::options::{Direct, Io, IoBackend};
 #[cfg(feature = "sim")]
 pub use io::sim;
-pub use io::{IoError, IoOperation, IoReport};
+pub use io::{IoError, IoOperation};
 pub use memory::arena::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 pub use page::word::Version;
 pub use thread::context::Context;
 pub use thread::scope::Scope;
 pub use thread::site::Site;
+
+/// What managers of an engine's own are written with, and what the two levels of replacement speak of.
+///
+/// A [`Manager`](manager::Manager) decides which of its tenant's pages goes
+/// ([`TenantOptions::custom_manager`]). The pool tells it what happens to the tenant's blocks, and asks it one
+/// question, [`replace_block`](manager::Manager::replace_block). It runs under the pool's policy lock, has no
+/// handle to the pool, and is trusted with nothing: an answer that cannot be followed counts as the pool's own
+/// candidate, a wrong one costs its own tenant, and a panic leaves the tenant unmanaged.
+///
+/// This one gives up the page that came in last:
+///
+/// ```
+/// use bufpool::PoolOptions;
+/// use bufpool::manager::{Access, Block, FrameId, Manager, PageId};
+///
+/// #[derive(Default)]
+/// struct Newest(Vec<FrameId>);
+///
+/// impl Manager for Newest {
+///     fn new_block(&mut self, block: &Block) {
+///         self.0.push(block.frame);
+///     }
+///     fn block_gone(&mut self, frame: FrameId, _: PageId) {
+///         self.0.retain(|&other| other != frame);
+///     }
+///     fn block_accessed(&mut self, _: FrameId, _: &Access) {}
+///     fn replace_block(
+///         &mut self,
+///         candidate: FrameId,
+///         _: Option<&Access>,
+///         busy: &mut dyn FnMut(FrameId) -> bool,
+///     ) -> FrameId {
+///         // Bounded, because the policy lock is held.
+///         self.0.iter().rev().take(16).copied().find(|&frame| !busy(frame)).unwrap_or(candidate)
+///     }
+///     fn placeholder_used(&mut self, _: &Access, _: FrameId) {}
+/// }
+///
+/// # fn main() -> bufpool::Result<()> {
+/// let pool = PoolOptions::new().frames(64).open()?;
+/// let tenant = pool.tenant("scan").custom_manager(Box::new(Newest::default())).open()?;
+/// # drop(tenant);
+/// # pool.close()
+/// # }
+/// ```
+pub mod manager {
+    #[doc(no_inline)]
+    pub use crate::stats::{Pattern, StreamReport};
+    pub use bufpool_policies::{
+        Access, Allocation, Block, ContextId, FileId, FrameId, Manager, PageId, TenantId,
+    };
+}
+
+/// What a pool says about itself: counts as data ([`Pool::stats`]), as text ([`Pool::report`]), and how it
+/// does I/O ([`Pool::io`]).
+///
+/// ```
+/// # fn main() -> bufpool::Result<()> {
+/// # let pool = bufpool::PoolOptions::new().frames(64).open()?;
+/// let stats = pool.stats();
+/// println!("{} of {} accesses hit", stats.hits, stats.accesses);
+/// for context in stats.contexts.iter().take(3) {
+///     println!("{}: {} misses", context.label(), context.misses);
+/// }
+/// # pool.close()
+/// # }
+/// ```
+pub mod stats {
+    pub use crate::api::report::Report;
+    pub use crate::api::stats::{ContextStats, Stats, StreamStats, TenantStats};
+    pub use crate::io::IoReport;
+    pub use bufpool_policies::StreamReport;
+    pub use bufpool_policies::detect::Class as Pattern;
+}

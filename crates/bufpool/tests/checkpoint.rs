@@ -7,8 +7,9 @@ mod common;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use bufpool::engine::Log;
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
-use bufpool::{File, IoOperation, Log};
+use bufpool::{File, IoOperation};
 use common::{PAGE_BYTES, deterministic, directory, new_file, on_each_backend, small, stamp, version};
 
 #[test]

@@ -4,7 +4,8 @@
 
 mod common;
 
-use bufpool::{Context, ContextStats, File, ManagerKind, Pattern, Policy, Pool, Tenant, context, site};
+use bufpool::stats::{ContextStats, Pattern};
+use bufpool::{Context, File, ManagerKind, Policy, Pool, Tenant, context, site};
 use common::{deterministic, directory, new_file, small};
 
 /// What was accessed from contexts with this label's beginning: accesses and misses.

@@ -33,8 +33,8 @@ fn memory_is_enough_for_the_threads_and_not_beyond_all_bounds() {
 #[test]
 fn options_out_of_range_are_refused() {
     struct Deaf;
-    impl bufpool::Recorder for Deaf {
-        fn record(&mut self, _: bufpool::Event<'_>) {}
+    impl bufpool::engine::Recorder for Deaf {
+        fn record(&mut self, _: bufpool::engine::Event<'_>) {}
     }
     assert_eq!(kind(small().threads_max(0).open()), ErrorKind::InvalidOptions);
     assert_eq!(kind(small().dirty_limit_percent(0).open()), ErrorKind::InvalidOptions);

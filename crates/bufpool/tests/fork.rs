@@ -14,10 +14,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use bufpool::{
-    ErrorKind, Event, File, FileOptions, Io, IoBackend, Log, Policy, Pool, PoolOptions, Recorder, Result,
-    Tenant,
-};
+use bufpool::engine::{Event, Log, Recorder};
+use bufpool::{ErrorKind, File, FileOptions, Io, IoBackend, Policy, Pool, PoolOptions, Result, Tenant};
 use common::{PAGE_BYTES, deterministic, directory, kind, small, stamp, version};
 
 const PAGES: u64 = 64;

@@ -7,11 +7,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use bufpool::engine::{Checksum, ChecksumStore, PageHooks, PageName};
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
-use bufpool::{
-    Checksum, ChecksumStore, ErrorKind, File, FileOptions, IoOperation, PageHooks, PageName, Pool,
-    PoolOptions,
-};
+use bufpool::{ErrorKind, File, FileOptions, IoOperation, Pool, PoolOptions};
 use common::{PAGE_BYTES, deterministic, directory, kind, new_file, on_each_backend, small, stamp, version};
 
 const PAGES: u64 = 80;

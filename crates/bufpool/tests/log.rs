@@ -9,8 +9,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use bufpool::engine::Log;
 use bufpool::sim::SimDevice;
-use bufpool::{ErrorKind, File, Log, Pool, PoolOptions, Tenant};
+use bufpool::{ErrorKind, File, Pool, PoolOptions, Tenant};
 use common::{PAGE_BYTES, deterministic, kind, new_file, small, stamp, version};
 use proptest::prelude::*;
 

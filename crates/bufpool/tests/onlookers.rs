@@ -14,8 +14,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
+use bufpool::engine::{PageHooks, PageName};
 use bufpool::sim::{SimFailure, SimFault};
-use bufpool::{ErrorKind, File, FileOptions, IoOperation, PageHooks, PageName, Pool, PoolOptions, Tenant};
+use bufpool::{ErrorKind, File, FileOptions, IoOperation, Pool, PoolOptions, Tenant};
 use common::{PAGE_BYTES, kind, open_on, small, stamp, stamped_device, version};
 
 const PAGES: u64 = 48;

@@ -7,7 +7,8 @@ mod common;
 use std::time::Duration;
 
 use bufpool::sim::{SimFailure, SimFault};
-use bufpool::{File, FileOptions, IoOperation, Pool, PoolOptions, Stats};
+use bufpool::stats::Stats;
+use bufpool::{File, FileOptions, IoOperation, Pool, PoolOptions};
 use common::{
     assert_frames_can_be_held, deterministic, directory, new_file, on_each_backend, open_on, small,
     spend_read_failure, stamp, stamped_device, version,

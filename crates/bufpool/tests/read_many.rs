@@ -5,8 +5,9 @@ mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bufpool::engine::{PageHooks, PageName};
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
-use bufpool::{ErrorKind, File, IoOperation, Page, PageHooks, PageName, Pool, Tenant};
+use bufpool::{ErrorKind, File, IoOperation, Page, Pool, Tenant};
 use common::{
     assert_frames_can_be_held, deterministic, directory, new_file, on_each_backend, open_on, small,
     spend_read_failure, stamp, stamped_device, version,

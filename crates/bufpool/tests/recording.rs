@@ -7,7 +7,9 @@ mod common;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use bufpool::{Allocation, Event, FileOptions, ManagerKind, PageId, Policy, Recorder, context};
+use bufpool::engine::{Event, Recorder};
+use bufpool::manager::{Allocation, PageId};
+use bufpool::{FileOptions, ManagerKind, Policy, context};
 use bufpool_policies::{
     Access, Admission, Claims, ContextId, Directory, DirectoryOptions, FrameId, TenantId,
 };

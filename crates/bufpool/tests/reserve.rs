@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use bufpool::engine::Log;
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
-use bufpool::{Error, ErrorKind, File, IoOperation, Log, Pool, PoolOptions, Tenant};
+use bufpool::{Error, ErrorKind, File, IoOperation, Pool, PoolOptions, Tenant};
 use common::{new_file, small, stamp, version};
 
 const PAGES: u64 = 200;

@@ -11,9 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread::ScopedJoinHandle;
 
-use bufpool::{
-    Allocation, ErrorKind, FileOptions, Io, IoBackend, Policy, Pool, PoolOptions, Tenant, context,
-};
+use bufpool::manager::Allocation;
+use bufpool::{ErrorKind, FileOptions, Io, IoBackend, Policy, Pool, PoolOptions, Tenant, context};
 use common::{PAGE_BYTES, directory, new_file, on_each_backend, small, stamp, version};
 
 const PAGES: u64 = 150;

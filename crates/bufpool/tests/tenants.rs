@@ -5,10 +5,8 @@ mod common;
 
 use std::time::Duration;
 
-use bufpool::{
-    Access, Allocation, Block, ErrorKind, File, FrameId, Manager, ManagerKind, PageId, Policy, Pool, Tenant,
-    site,
-};
+use bufpool::manager::{Access, Allocation, Block, FrameId, Manager, PageId};
+use bufpool::{ErrorKind, File, ManagerKind, Policy, Pool, Tenant, site};
 use common::{deterministic, directory, kind, new_file, small};
 
 fn scan(tenant: &Tenant, file: &File, pages: std::ops::Range<u64>) {

@@ -1,7 +1,7 @@
 //! `bufbench live`: workloads on a live pool, one row for each workload and scheme.
 
 use anyhow::{Result, ensure};
-use bufpool::Recorder;
+use bufpool::engine::Recorder;
 use clap::Args;
 
 use super::data_folder::DataFolder;

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
-use bufpool::{Event, PageId, Recorder};
+use bufpool::engine::{Event, Recorder};
+use bufpool::manager::PageId;
 
 use super::{Directive, Item, Reference, Writer};
 use crate::output::unwritable;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use bufpool::{Pool, Stats};
+use bufpool::Pool;
+use bufpool::stats::Stats;
 
 use crate::machine::cpu_time::cpu_time;
 

@@ -3,7 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
-use bufpool::{Pool, PoolOptions, Recorder};
+use bufpool::engine::Recorder;
+use bufpool::{Pool, PoolOptions};
 
 use super::contract::Workload;
 use super::database::{Database, PAGE_BYTES};

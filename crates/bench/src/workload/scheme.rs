@@ -1,7 +1,8 @@
 //! The schemes that workloads are run under: how frames are divided, and what manages each tenant's.
 
 use anyhow::{Result, anyhow};
-use bufpool::{Allocation, ManagerKind};
+use bufpool::ManagerKind;
+use bufpool::manager::Allocation;
 
 /// What decides within a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,12 +12,12 @@ use bufpool_policies::{DEFAULT_TENANT, Directory, DirectoryOptions, FileId, Page
 use crossbeam::utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 
-use crate::Event;
 use crate::api::options::{FILES_MAX, FileOptions, PoolOptions, Shares, check_dirty_limit};
 use crate::api::report::Report;
 use crate::api::stats::{ContextStats, Stats, StreamStats, TenantStats};
 use crate::api::tenant::TenantOptions;
 use crate::engine::log::LogLink;
+use crate::engine::recorder::Event;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::shared::{FileParts, FileShared};
 use crate::handle::file::File;

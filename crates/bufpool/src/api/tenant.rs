@@ -229,7 +229,7 @@ macro_rules! access_functions {
         ///
         /// Ends early where the tenant has `prefetch_limit_percent` of its frames full of pages that nobody has accessed yet,
         /// where clean frames are scarce, and after 65,536 pages. No access; the first one to such a page is a hit, counted also in
-        /// [`prefetch_used`](crate::Stats::prefetch_used). A read that fails is counted, and whoever needs the page gets
+        /// [`prefetch_used`](crate::stats::Stats::prefetch_used). A read that fails is counted, and whoever needs the page gets
         /// the error. Does nothing in deterministic mode.
         ///
         /// ```

@@ -31,9 +31,9 @@
 //!
 //! | promise | rests on | shown by |
 //! | --- | --- | --- |
-//! | No page is written while its number ([`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn)) is above what the [`Log`](crate::Log) says is durable. | every writer asks, whoever it is | `log::the_rule_holds_in_deterministic_mode`, `log::the_rule_holds_with_the_background_writer`, `log::what_changes_while_a_flush_advances_the_log_is_not_written_ahead_of_it` |
+//! | No page is written while its number ([`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn)) is above what the [`Log`](crate::engine::Log) says is durable. | every writer asks, whoever it is | `log::the_rule_holds_in_deterministic_mode`, `log::the_rule_holds_with_the_background_writer`, `log::what_changes_while_a_flush_advances_the_log_is_not_written_ahead_of_it` |
 //! | [`Pool::min_dirty_lsn`](crate::Pool::min_dirty_lsn) is not above the first record that a page in its file lacks. | the log's end is noted before a guard is granted | the same |
-//! | [`Log::advance`](crate::Log::advance) is called by the background writer and by explicit flushes, never by a miss. | misses pass over pages that the log holds up | the same, which fail when it is |
+//! | [`Log::advance`](crate::engine::Log::advance) is called by the background writer and by explicit flushes, never by a miss. | misses pass over pages that the log holds up | the same, which fail when it is |
 //! | A log that fails or panics leaves its pages dirty, and is reported. | | `log::a_log_that_fails_or_panics_leaves_pages_dirty` |
 //!
 //! # Failures stay where they are
@@ -85,7 +85,7 @@
 //! # What the pool does not do
 //!
 //! * It has **no log**: what was changed since the last checkpoint and not flushed is lost when the process ends. Engines that promise
-//!   more keep a log, and give the pool a [`Log`](crate::Log).
+//!   more keep a log, and give the pool a [`Log`](crate::engine::Log).
 //! * It does **not repair torn pages**. A page that was being written when the power went may be a mix of two versions, unless the
 //!   device writes pages atomically; checksums find it, and the engine's log (full-page images) or a double-write area repairs it.
 //! * It gives **no order between pages**, other than the log's. Two pages changed together reach their files separately.

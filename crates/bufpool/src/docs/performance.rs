@@ -67,7 +67,7 @@
 //! # What reaches the policy
 //!
 //! One lock protects the directory. A thread takes it for a batch of hits, at most once for 64 noted hits, and for each miss. What share of the hits
-//! is noted is in [`Stats::hits_noted`](crate::Stats::hits_noted): of each page the first hit in an epoch, and an epoch
+//! is noted is in [`Stats::hits_noted`](crate::stats::Stats::hits_noted): of each page the first hit in an epoch, and an epoch
 //! lasts a twelfth of the age at which pages leave, or 256 hits a frame while no page comes in. So it falls with the skew of the
 //! accesses and with their hit ratio, and does not depend on the number of threads. Where everything is in memory at most one hit in 256 is noted: if
 //! that costs the lock's holder 200 ns, the lock is busy a quarter of the time at 320 million hits a second, which is 64 cores that do
@@ -85,6 +85,6 @@
 //! | pages of other tenants protected | 8, from the second tenant on |
 //! | automatic manager | see [`ManagerKind`](crate::ManagerKind) |
 //!
-//! [`Stats::metadata_bytes`](crate::Stats::metadata_bytes) is their sum for a pool. Page tables come on top: 8 bytes a page of the file up to the highest one that was touched, whether in memory or not; addresses are
+//! [`Stats::metadata_bytes`](crate::stats::Stats::metadata_bytes) is their sum for a pool. Page tables come on top: 8 bytes a page of the file up to the highest one that was touched, whether in memory or not; addresses are
 //! reserved for a gigabyte of them a file. Each
 //! thread that uses a pool has a ring of 7 KB, which other threads use when it has ended.

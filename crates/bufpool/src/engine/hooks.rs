@@ -18,7 +18,7 @@ pub struct PageName {
 /// Called by any thread, without the pool's locks; page latches may be held. Hooks must not call into the pool.
 pub trait PageHooks: Send + Sync {
     /// A page has been read and nobody has seen it yet. An error makes the pool read it once more; a second one becomes
-    /// [`ErrorKind::Corrupt`] with this message, and the page stays absent. A panic counts as an error.
+    /// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) with this message, and the page stays absent. A panic counts as an error.
     ///
     /// # Errors
     ///

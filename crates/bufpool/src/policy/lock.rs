@@ -11,6 +11,7 @@ use bufpool_policies::{
     FrameId, ManagerKind, PageId, TenantId,
 };
 
+use crate::engine::recorder::{Event, Recorder};
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::hits::contexts::{Contexts, Found};
@@ -23,7 +24,6 @@ use crate::page::word::Want;
 use crate::policy::ahead::{Account, AheadPages, BUSY_MAX};
 use crate::thread::ring::{Hit, Ring, Skipped};
 use crate::thread::site::SiteRef;
-use crate::{Event, Recorder};
 
 /// What the policy lock protects.
 pub(crate) struct PolicyState {

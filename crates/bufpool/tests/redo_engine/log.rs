@@ -88,7 +88,7 @@ impl RedoLog {
     }
 }
 
-impl bufpool::Log for RedoLog {
+impl bufpool::engine::Log for RedoLog {
     fn end(&self) -> u64 {
         RedoLog::end(self)
     }

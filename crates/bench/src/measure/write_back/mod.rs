@@ -14,7 +14,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use bufpool::{Direct, File, FileOptions, PageHooks, PageName, Pool, PoolOptions, Tenant};
+use bufpool::engine::{PageHooks, PageName};
+use bufpool::{Direct, File, FileOptions, Pool, PoolOptions, Tenant};
 
 pub use hit_latency::{HitLatency, HitTimes, Writer};
 
