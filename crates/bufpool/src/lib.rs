@@ -62,9 +62,9 @@
 //! # File
 //!
 //! A [`File`] is a regular file or a block device, opened and locked by the pool. Its pages are numbered from
-//! 0. It grows only by [`File::extend`], which allocates the space, so a full device is reported there and not
-//! when a page is evicted. Dropping a `File` does not close it: its pages stay in memory until
-//! [`File::close`].
+//! 0. It grows only by [`File::extend`], which allocates the space, so a full device is reported there and
+//!    not when a page is evicted. Dropping a `File` does not close it: its pages stay in memory until
+//!    [`File::close`].
 //!
 //! ```no_run
 //! use bufpool::FileOptions;
@@ -84,10 +84,10 @@
 //! exclusive one. A page becomes dirty when the bytes of a `WriteGuard` are first borrowed mutably. A [`Pin`]
 //! keeps a page in its frame without latching it.
 //!
-//! Every wait has a limit. A latch is waited for `latch_wait_ms`, a frame `frame_wait_ms` when all are in use;
-//! then the call is an error. `try_` forms do not wait for others, and `_timeout` forms bring their own limit.
-//! Both return `None` where the wait would have been longer. Every form waits for the device if it has to
-//! read the page.
+//! Every wait has a limit. A latch is waited for `latch_wait_ms`, a frame `frame_wait_ms` when all are in
+//! use; then the call is an error. `try_` forms do not wait for others, and `_timeout` forms bring their own
+//! limit. Both return `None` where the wait would have been longer. Every form waits for the device if it has
+//! to read the page.
 //!
 //! ```no_run
 //! # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) -> bufpool::Result<()> {
@@ -105,10 +105,10 @@
 //! # Tenant
 //!
 //! A [`Tenant`] is what the engine isolates: a table, a query, a thread, a customer. All accesses are made by
-//! one, and a page belongs to the tenant that loaded it. LRU-SP decides which tenant gives up a frame, so that
-//! a tenant which chooses its own victims badly pays for that itself. A *floor* is a number of frames that
-//! others cannot take, a *cap* the most that the tenant may own. [`Pool::default_tenant`] serves engines that
-//! need no isolation.
+//! one, and a page belongs to the tenant that loaded it. LRU-SP decides which tenant gives up a frame, so
+//! that a tenant which chooses its own victims badly pays for that itself. A *floor* is a number of frames
+//! that others cannot take, a *cap* the most that the tenant may own. [`Pool::default_tenant`] serves engines
+//! that need no isolation.
 //!
 //! ```
 //! # fn run(pool: &bufpool::Pool) -> bufpool::Result<()> {
@@ -121,9 +121,9 @@
 //!
 //! # Call site and context
 //!
-//! The pool learns how pages are used from where they are accessed. The *call site* is the source line of
-//! the call; access functions are `#[track_caller]`. An engine that fetches pages in one central function
-//! names the site with [`site!`]. A *scope* ([`context!`]) says what all accesses of a thread are for while it
+//! The pool learns how pages are used from where they are accessed. The *call site* is the source line of the
+//! call; access functions are `#[track_caller]`. An engine that fetches pages in one central function names
+//! the site with [`site!`]. A *scope* ([`context!`]) says what all accesses of a thread are for while it
 //! lives, such as a query or a node of its plan. Site and scopes together are the *context* of an access:
 //! statistics, the automatic manager and read-ahead keep contexts apart.
 //!
@@ -143,9 +143,9 @@
 //! # Manager and directives
 //!
 //! Which of its pages a tenant gives up is decided by its *manager*. The default, [`ManagerKind::Auto`],
-//! watches each context's accesses to each file, and keeps the pages that it expects to be used soonest. An engine
-//! that knows better gives *directives*: pages of the lowest priority go first, and each priority has a
-//! [`Policy`]. The first directive replaces the tenant's manager. Advice that turns out wrong is charged to
+//! watches each context's accesses to each file, and keeps the pages that it expects to be used soonest. An
+//! engine that knows better gives *directives*: pages of the lowest priority go first, and each priority has
+//! a [`Policy`]. The first directive replaces the tenant's manager. Advice that turns out wrong is charged to
 //! the tenant that gave it, and revoked for a while if it keeps being wrong.
 //!
 //! ```
@@ -164,15 +164,15 @@
 //! # Durability
 //!
 //! Dirty pages are written in the background, when their frames are needed, and by explicit calls.
-//! [`File::flush`] and [`Pool::checkpoint`] return when everything that was dirty at their beginning is on the
-//! device; writers go on meanwhile. The pool alone gives no atomicity beyond that: a crash between two flushes
-//! leaves any subset of the changes made since. An engine with a write-ahead log hands the pool an
+//! [`File::flush`] and [`Pool::checkpoint`] return when everything that was dirty at their beginning is on
+//! the device; writers go on meanwhile. The pool alone gives no atomicity beyond that: a crash between two
+//! flushes leaves any subset of the changes made since. An engine with a write-ahead log hands the pool an
 //! [`engine::Log`]; then no page is written before the log is durable up to the page's
 //! [`set_lsn`](WriteGuard::set_lsn), and [`Pool::min_dirty_lsn`] says where redo has to begin.
 //!
 //! The first write or sync that fails *poisons* its file: the file is read as before, but takes no writes,
-//! because nobody knows any more what is on the device. [`File::reopen`] takes it into use again, and says how
-//! many dirty pages are lost.
+//! because nobody knows any more what is on the device. [`File::reopen`] takes it into use again, and says
+//! how many dirty pages are lost.
 //!
 //! ```no_run
 //! use bufpool::ErrorKind;
@@ -352,10 +352,10 @@ pub use thread::site::Site;
 /// What managers of an engine's own are written with, and what the two levels of replacement speak of.
 ///
 /// A [`Manager`](manager::Manager) decides which of its tenant's pages goes
-/// ([`TenantOptions::custom_manager`]). The pool tells it what happens to the tenant's blocks, and asks it one
-/// question, [`replace_block`](manager::Manager::replace_block). It runs under the pool's policy lock, has no
-/// handle to the pool, and is trusted with nothing: an answer that cannot be followed counts as the pool's own
-/// candidate, a wrong one costs its own tenant, and a panic leaves the tenant unmanaged.
+/// ([`TenantOptions::custom_manager`]). The pool tells it what happens to the tenant's blocks, and asks it
+/// one question, [`replace_block`](manager::Manager::replace_block). It runs under the pool's policy lock,
+/// has no handle to the pool, and is trusted with nothing: an answer that cannot be followed counts as the
+/// pool's own candidate, a wrong one costs its own tenant, and a panic leaves the tenant unmanaged.
 ///
 /// This one gives up the page that came in last:
 ///
