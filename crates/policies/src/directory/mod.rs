@@ -236,6 +236,12 @@ impl Directory {
         self.vacate(frame.0);
     }
 
+    /// As [`failed`](Self::failed), but `frame` cannot be used yet: it is the driver's, like a spare one, until it
+    /// [releases](Self::release) it.
+    pub fn set_aside(&mut self, frame: FrameId, tenant: TenantId) {
+        self.withdraw(frame.0, tenant);
+    }
+
     /// The victim that [`admit`](Self::admit) named could not be written, so `frame` holds it again: `page`
     /// of `file`, owned by `owner` and referenced just now. The access by `tenant` is not counted. A closed
     /// owner whose last block this was has it again.
