@@ -26,6 +26,7 @@ mod tenants;
 
 use std::{collections::BinaryHeap, ops::RangeInclusive};
 
+pub use crate::ids::FRAMES_MAX;
 pub use question::{Admission, Claims, Decision, Eviction};
 
 use crate::{
@@ -40,9 +41,6 @@ use crate::{
 
 /// The tenant that is always open: unmanaged until it gives a directive, no floor, no cap.
 pub const DEFAULT_TENANT: TenantId = TenantId(0);
-
-/// Frames a directory can have: frame numbers have 24 bits in a page word, and one value means none.
-pub const FRAMES_MAX: u32 = (1 << 24) - 1;
 
 /// What a directory is built with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

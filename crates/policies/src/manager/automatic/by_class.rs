@@ -8,8 +8,7 @@
 //! looked at last; a question looks at the class that seems to have the least page, and at a few others in
 //! turn. It takes constant time but for finding the least number of an array.
 
-use super::TIME_PER_MISS;
-use super::intervals::{ClassId, Classes, STRAY};
+use super::intervals::{ClassId, Classes, STRAY, TIME_PER_MISS};
 use crate::list::{Links, List, NIL, lengthen};
 
 /// Other classes looked at with each question.
