@@ -18,7 +18,7 @@ const TRIES: u32 = 4;
 /// Classes whose least values are summed up in one.
 const BLOCK: usize = 64;
 
-/// The lesser of two numbers, in one instruction where neither is NaN for certain.
+/// The lesser of two numbers that are not NaN, in one instruction.
 #[inline]
 fn lesser(one: f32, other: f32) -> f32 {
     if other < one { other } else { one }
