@@ -14,11 +14,12 @@
 use crate::load::load::Charge;
 use crate::load::load::Load;
 use crate::load::load::Loads;
-use crate::load::miss::Emptied;
-use crate::load::miss::Emptying;
 use crate::load::verify::Attempt;
 use crate::load::verify::Verdict;
 use crate::state::waiting::Refused;
+use crate::write::evict::Emptied;
+use crate::write::evict::Emptying;
+use crate::write::evict::Eviction;
 use bufpool_policies::PageId;
 
 use crate::access::guard::ReadGuard;
@@ -258,7 +259,7 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
                 let load = self.waiting.next().expect("a page for each answer");
                 // A page gets nothing because another could not make room.
                 if let Ok(Emptied::Frame(lease)) =
-                    Miss::of(pool).vacate(admitted, tenant.tenant_id(), site, Emptying::Waiting(None))
+                    Eviction::of(pool).vacate(admitted, tenant.tenant_id(), site, Emptying::Waiting(None))
                 {
                     self.begin(load, lease, reads);
                 }

@@ -5,6 +5,7 @@
 
 use crate::access::hit::Granted;
 use crate::state::waiting::Refused;
+use crate::write::evict::Eviction;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +23,6 @@ use crate::handle::file::{File, Page};
 use crate::handle::pool::PoolHandle;
 use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
-use crate::load::miss::Miss;
 use crate::load::prefetch::TenantPrefetch;
 use crate::page::word::Version;
 use crate::policy::lock::{PolicyState, TenantEntry};
@@ -494,7 +494,7 @@ impl Tenant {
             // Of a tenant with a low cap no hit is skipped from here on.
             policy.begin_epoch();
         }
-        Miss::of(&self.pool).shrink_to_cap(self.tenant_id())
+        Eviction::of(&self.pool).shrink_to_cap(self.tenant_id())
     }
 
     /// Closes the tenant: its pages stay where they are, under the manager of the commons if it was there, otherwise without one.

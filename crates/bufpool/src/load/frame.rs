@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
-use crate::load::miss::{Emptied, Emptying, Miss};
-use crate::load::prefetch::Prefetch;
-use crate::memory::lease::FrameLease;
+use crate::load::load::Found;
 use crate::page::latch::Patience;
 use crate::page::readers;
 use crate::policy::lock::{Dirty, PolicyState};
@@ -20,18 +18,12 @@ use crate::state::shared::PoolShared;
 use crate::state::waiting::{Purpose, Refused};
 use crate::thread::site::SiteRef;
 use crate::write::borrowed::Borrowing;
+use crate::write::evict::{Emptied, Emptying, Eviction};
 
 /// Until a search that found every frame busy looks again, unless a frame is let go of before.
 const FRAME_POLL: Duration = Duration::from_millis(1);
 /// The same while frames are aside, whose readers tell nobody when they leave.
 const ASIDE_POLL: Duration = Duration::from_micros(50);
-
-/// An empty frame for a page, of which the directory knows that it comes in there.
-pub(crate) struct Found {
-    pub lease: FrameLease,
-    /// The directory takes the page to be there already: nothing is read, and nothing can go wrong.
-    pub is_entered: bool,
-}
 
 /// Who searches.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,7 +71,7 @@ impl<'a> FrameSearch<'a> {
                 let mut policy = self.tenant.lock_policy(self.purpose.operation())?;
                 pool.drain_own_log_into(&mut policy);
                 let admitted = policy.admit(self.page.id(), id, self.site, creation, &rules);
-                Prefetch::of(pool).note_plans(&policy);
+                pool.note_plans(&policy);
                 // Nobody takes the page away before it is there, because its word says that it is loading.
                 let settled =
                     admitted.as_ref().filter(|admitted| creation && admitted.is_settled(&pool.frames));
@@ -88,7 +80,7 @@ impl<'a> FrameSearch<'a> {
                 (admitted, is_entered)
             };
             let Some(admitted) = admitted else { return Ok(None) };
-            match Miss::of(pool).vacate(admitted, id, self.site, how) {
+            match Eviction::of(pool).vacate(admitted, id, self.site, how) {
                 Ok(Emptied::Frame(lease)) => return Ok(Some(Found { lease, is_entered })),
                 Ok(Emptied::SetAside) => {}
                 Ok(Emptied::PutBack) => return Ok(None),

@@ -14,7 +14,6 @@ use bufpool_policies::{FrameId, PageId, TenantId};
 
 use crate::error::Result;
 use crate::files::shared::FileShared;
-use crate::load::frame::Found;
 use crate::memory::frame::FrameTable;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, Loading};
@@ -94,6 +93,13 @@ impl<W: Deref<Target = PageWord>> Load<W> {
         policy.free.put(lease);
         self.loading
     }
+}
+
+/// An empty frame for a page, of which the directory knows that it comes in there.
+pub(crate) struct Found {
+    pub lease: FrameLease,
+    /// The directory takes the page to be there already: nothing is read, and nothing can go wrong.
+    pub is_entered: bool,
 }
 
 /// Ends loads of a pool.

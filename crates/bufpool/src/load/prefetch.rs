@@ -16,12 +16,12 @@
 
 use crate::load::load::Charge;
 use crate::load::load::Load;
-use crate::load::miss::Emptied;
-use crate::load::miss::Emptying;
-use crate::load::miss::Miss;
 use crate::load::verify::PageRead;
 use crate::policy::ahead::Account;
 use crate::state::shared::drop_pool_elsewhere;
+use crate::write::evict::Emptied;
+use crate::write::evict::Emptying;
+use crate::write::evict::Eviction;
 use std::iter::Peekable;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -37,7 +37,7 @@ use crate::io::run::run_pages;
 use crate::io::{IoError, Request};
 use crate::memory::lease::FrameLease;
 use crate::page::latch::Loading;
-use crate::policy::lock::{Admitted, ClaimRules, Dirty, PolicyState};
+use crate::policy::lock::{Admitted, ClaimRules, Dirty};
 use crate::state::shared::PoolShared;
 use crate::thread::site::SiteRef;
 
@@ -182,7 +182,7 @@ impl<'p> Prefetch<'p> {
         let mut begun =
             Begun { pages: 0, refused: loads.get(admitted.len()).map(|load| load.page().number()) };
         for (admitted, load) in admitted.into_iter().zip(loads) {
-            let emptied = Miss::of(self.pool).empty(admitted, account.tenant, Emptying::AtOnce);
+            let emptied = Eviction::of(self.pool).empty(admitted, account.tenant, Emptying::AtOnce);
             let Ok(Emptied::Frame(lease)) = emptied else { continue };
             let number = load.page().number();
             begun.pages += 1;
@@ -240,13 +240,6 @@ impl<'p> Prefetch<'p> {
 }
 
 impl<'p> Prefetch<'p> {
-    /// Notes, under the policy lock, whether there is something to read ahead.
-    pub(crate) fn note_plans(self, policy: &PolicyState) {
-        if policy.planner.as_ref().is_some_and(|planner| planner.has_wants()) {
-            self.pool.plans_waiting.store(true, Ordering::SeqCst);
-        }
-    }
-
     /// Begins to read what streams promise, for a reader that finds its pages in memory. Without the policy
     /// lock; whoever comes first does it for all. While enough is in flight it is left to the next
     /// completion, which comes before the reader runs dry: so a scan shares the work with the backend's

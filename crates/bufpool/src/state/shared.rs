@@ -163,6 +163,13 @@ impl PoolShared {
         });
     }
 
+    /// Notes, under the policy lock, whether there is something to read ahead.
+    pub(crate) fn note_plans(&self, policy: &PolicyState) {
+        if policy.planner.as_ref().is_some_and(|planner| planner.has_wants()) {
+            self.plans_waiting.store(true, Ordering::SeqCst);
+        }
+    }
+
     /// Gives back to the pool those of the frames set aside that nobody reads any more. Not under the policy lock.
     pub(crate) fn free_aside(&self) {
         let free = self.aside.take_free();
