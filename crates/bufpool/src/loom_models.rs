@@ -62,7 +62,7 @@ fn lease() -> FrameLease {
 }
 
 fn latch(page: &Page, want: Want) -> Latch<&PageWord> {
-    acquire_resident(&page.word, want, PATIENT).ok().flatten().expect("the page is resident")
+    acquire_resident(&page.word, want, &mut { PATIENT }).ok().flatten().expect("the page is resident")
 }
 
 impl Page {
@@ -73,7 +73,9 @@ impl Page {
     fn resident() -> Arc<Self> {
         let page = Self::absent();
         page.frame.occupy(PageId(0));
-        let Ok((Hold::Load(loading), _)) = acquire(&page.word, Want::Shared, PATIENT) else { unreachable!() };
+        let Ok((Hold::Load(loading), _)) = acquire(&page.word, Want::Shared, &mut { PATIENT }) else {
+            unreachable!()
+        };
         drop(loading.publish(lease(), Want::Shared));
         page
     }
@@ -116,7 +118,10 @@ fn readers_and_writers_exclude_one_another_and_all_are_woken() {
 fn two_loaders_of_one_page_load_it_once() {
     model(|| {
         let page = Page::absent();
-        let load = |page: &Page| match acquire(&page.word, Want::Shared, PATIENT).ok().expect("no deadlock").0
+        let load = |page: &Page| match acquire(&page.word, Want::Shared, &mut { PATIENT })
+            .ok()
+            .expect("no deadlock")
+            .0
         {
             Hold::Latched(_held) => assert_eq!(page.read(), 7),
             Hold::Load(loading) => {
@@ -176,7 +181,7 @@ fn eviction_against_a_reader_and_a_pin() {
                 true
             })
         };
-        let held = acquire_resident(&page.word, Want::Shared, PATIENT).ok().expect("no deadlock");
+        let held = acquire_resident(&page.word, Want::Shared, &mut { PATIENT }).ok().expect("no deadlock");
         let was_resident = held.is_some();
         if let Some(held) = held {
             page.frame.pin();
@@ -297,7 +302,8 @@ fn flushing_everything_against_a_holder_who_fetches_another_page() {
         let written: Vec<bool> = pages
             .iter()
             .map(|page| {
-                let held = acquire_resident(&page.word, Want::Shared, PATIENT).ok().expect("no deadlock");
+                let held =
+                    acquire_resident(&page.word, Want::Shared, &mut { PATIENT }).ok().expect("no deadlock");
                 let Some(held) = held else { return false };
                 if !page.frame.is_dirty() || !page.frame.begin_write() {
                     return false;
@@ -434,7 +440,7 @@ fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
         let reader = {
             let (victim, file) = (Arc::clone(&victim), Arc::clone(&file));
             thread::spawn(move || {
-                match acquire(&victim.word, Want::Shared, PATIENT).ok().expect("no deadlock").0 {
+                match acquire(&victim.word, Want::Shared, &mut { PATIENT }).ok().expect("no deadlock").0 {
                     Hold::Latched(_) => unreachable!("it is departing, and nobody brings it in"),
                     // SAFETY: the page is absent, so its writer is through.
                     Hold::Load(_loading) => file.0.with(|contents| unsafe { *contents }),
@@ -462,7 +468,8 @@ fn closing_with_reads_and_writes_in_flight() {
         let writer = {
             let (page, ends) = (Arc::clone(&dirty), Arc::clone(&ends));
             thread::spawn(move || {
-                let held = acquire_resident(&page.word, Want::Shared, PATIENT).ok().expect("no deadlock");
+                let held =
+                    acquire_resident(&page.word, Want::Shared, &mut { PATIENT }).ok().expect("no deadlock");
                 let Some(held) = held else { return };
                 if page.frame.is_dirty() && page.frame.begin_write() {
                     let mark = page.frame.mark();
@@ -493,7 +500,8 @@ fn closing_with_reads_and_writes_in_flight() {
             if page.word.state().is_absent() {
                 continue;
             }
-            let held = acquire_resident(&page.word, Want::Exclusive, PATIENT).ok().expect("no deadlock");
+            let held =
+                acquire_resident(&page.word, Want::Exclusive, &mut { PATIENT }).ok().expect("no deadlock");
             let Some(held) = held else { continue };
             ends.wait(&page.frame);
             page.frame.mark_dropped();
@@ -529,7 +537,9 @@ fn a_load_that_is_held_off_sees_what_was_decided() {
                 let (page, gate) = (Arc::clone(&page), Arc::clone(&gate));
                 thread::spawn(move || {
                     loop {
-                        let Ok((Hold::Load(loading), _)) = acquire(&page.word, Want::Shared, PATIENT) else {
+                        let Ok((Hold::Load(loading), _)) =
+                            acquire(&page.word, Want::Shared, &mut { PATIENT })
+                        else {
                             unreachable!("nobody else loads it")
                         };
                         gate.fence_before_load();
@@ -549,7 +559,8 @@ fn a_load_that_is_held_off_sees_what_was_decided() {
                 })
             };
             let loads = gate.hold_off_loads(0);
-            let held = acquire_resident(&page.word, Want::Exclusive, PATIENT).ok().expect("no deadlock");
+            let held =
+                acquire_resident(&page.word, Want::Exclusive, &mut { PATIENT }).ok().expect("no deadlock");
             if closes {
                 let was_loaded = held.is_some();
                 if let Some(held) = held {
@@ -631,7 +642,7 @@ fn a_dropped_future_in_flight() {
         assert_eq!(page.frame.pins(), 0, "nothing is held for a future that is gone");
         load.join().unwrap();
         assert_eq!(page.frame.pins(), 0);
-        let held = acquire_resident(&page.word, Want::Exclusive, Patience::None).ok().flatten();
+        let held = acquire_resident(&page.word, Want::Exclusive, &mut { Patience::None }).ok().flatten();
         assert!(held.is_some() && page.read() == 7);
     });
 }

@@ -3,6 +3,8 @@
 mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Context;
+use std::time::Duration;
 
 use bufpool::{ErrorKind, File, FileOptions, PageView, Pool, Tenant, Version};
 use common::{PAGE_BYTES, directory, on_each_backend, small};
@@ -194,6 +196,60 @@ fn a_miss_within_an_optimistic_read_ends() {
     assert_eq!(tenant.optimistic(file.page(31), within).unwrap().0, Err(ErrorKind::SelfDeadlock));
     assert_eq!(tenant.optimistic(file.page(31), |page| page.read_u64(0)).unwrap().0, 0);
     assert!(tenant.read(file.page(60)).is_ok());
+    pool.check_invariants();
+}
+
+/// What promises not to wait does not wait for a thread that is within an optimistic read of the frame that would be taken. The reader is let
+/// go only after each call has returned, and every other frame is pinned.
+#[test]
+fn what_never_waits_does_not_wait_for_an_optimistic_reader() {
+    let folder = directory();
+    let pool = small().manager(None).frame_wait_ms(60_000).latch_wait_ms(60_000).open().unwrap();
+    let file = optimistic_file(&pool, folder.path(), 100);
+    let tenant = pool.default_tenant();
+    let frames = u64::from(pool.frames());
+    // Page 0 is the first to go, and the only one that nobody pins.
+    let mut pins = Vec::new();
+    for number in 0..frames {
+        let guard = tenant.create_optimistic(file.page(number)).unwrap();
+        if number > 0 {
+            pins.push(guard.pin());
+        }
+    }
+    file.flush().unwrap();
+    let (inside, entered) = std::sync::mpsc::channel();
+    let (let_go, leave) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn({
+            let (tenant, file) = (&tenant, &file);
+            move || {
+                let mut first = true;
+                let read = |page: PageView<'_>| {
+                    if std::mem::take(&mut first) {
+                        inside.send(()).unwrap();
+                        leave.recv().unwrap();
+                    }
+                    page.read_u64(0)
+                };
+                tenant.optimistic(file.page(0), read).map(|(value, _)| value)
+            }
+        });
+        entered.recv().unwrap();
+        assert!(tenant.try_read(file.page(60)).unwrap().is_none());
+        assert!(tenant.read_timeout(file.page(62), Duration::ZERO).unwrap().is_none());
+        assert_eq!(tenant.prefetch([file.page(63)]), 0);
+        let mut future = Box::pin(tenant.read_async(file.page(64)));
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        drop(future);
+        let_go.send(()).unwrap();
+        // The read saw a page that has left meanwhile, so it is repeated, and waits for a frame itself.
+        assert!(reader.join().unwrap().is_ok());
+    });
+    pins.clear();
+    // The frame is not lost.
+    let all: Vec<_> = (0..frames).map(|number| tenant.read(file.page(number)).unwrap().pin()).collect();
+    drop(all);
     pool.check_invariants();
 }
 

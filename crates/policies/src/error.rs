@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use crate::{
-    ids::{PageId, TenantId},
-    manager::priority_pools::PRIORITIES,
-};
+use crate::ids::{FRAMES_MAX, PRIORITIES, PageId, TenantId};
 
 /// A directive that was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +64,7 @@ impl std::error::Error for DirectiveError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DirectoryError {
-    /// The number of frames is 0 or above [`crate::FRAMES_MAX`].
+    /// The number of frames is 0 or above [`FRAMES_MAX`].
     FramesOutOfRange {
         /// The number given.
         frames: u32,
@@ -104,7 +101,7 @@ impl fmt::Display for DirectoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FramesOutOfRange { frames } => {
-                write!(f, "{frames} frames, expected 1 to {}", crate::FRAMES_MAX)
+                write!(f, "{frames} frames, expected 1 to {FRAMES_MAX}")
             }
             Self::UnknownTenant { tenant } => write!(f, "tenant {} is not open", tenant.0),
             Self::DefaultTenant => write!(f, "the default tenant cannot be closed"),

@@ -1,6 +1,7 @@
-//! Newtypes for the things a decision is about, so that two integers can never be swapped.
+//! Newtypes for the things a decision is about, so that two integers can never be swapped, and the ranges of
+//! numbers that several rooms check.
 
-use std::fmt;
+use std::{fmt, ops::RangeInclusive};
 
 /// A page, in one 64-bit space over all files.
 ///
@@ -77,6 +78,12 @@ index_type! {
     /// The program context of an access: a call site, combined with the scopes around it. 0 is unknown.
     ContextId(u32)
 }
+
+/// Frames a directory can have: frame numbers have 24 bits in a page word, and one value means none.
+pub const FRAMES_MAX: u32 = (1 << 24) - 1;
+
+/// The priorities that a file or a range of pages can have, each a level of its tenant.
+pub const PRIORITIES: RangeInclusive<i32> = -32..=31;
 
 /// One access, as policies see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -27,16 +27,14 @@ mod tenant;
 
 pub use allocation::Allocation;
 pub use directory::{
-    Admission, Claims, DEFAULT_TENANT, Decision, Directory, DirectoryOptions, Eviction, FRAMES_MAX,
-    HitOutcome,
+    Admission, Claims, DEFAULT_TENANT, Decision, Directory, DirectoryOptions, Eviction, HitOutcome,
 };
 pub use error::{DirectiveError, DirectoryError};
-pub use ids::{Access, ContextId, FileId, FrameId, PageId, TenantId};
+pub use ids::{Access, ContextId, FRAMES_MAX, FileId, FrameId, PRIORITIES, PageId, TenantId};
 pub use manager::{
     Block, Manager, ManagerKind, StreamReport,
     automatic::{Automatic, Strategy},
     partitioned::Partitioned,
-    priority_pools::PRIORITIES,
 };
 pub use random::{SplitMix64, mix64};
 pub use tenant::TenantStats;

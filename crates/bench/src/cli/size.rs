@@ -12,8 +12,8 @@ pub enum Size {
 }
 
 impl Size {
-    /// The size in frames for a trace with so many distinct blocks: shares are rounded to the nearest frame,
-    /// and at least 1.
+    /// The size in frames for a trace with `distinct` distinct blocks: shares are rounded to the nearest
+    /// frame, and at least 1.
     pub fn frames(self, distinct: u64) -> u32 {
         match self {
             Self::Frames(frames) => frames,

@@ -57,8 +57,8 @@ impl Standard {
         }
     }
 
-    /// Of `rows` rows, so many are `within`, and so many of the others `explained` by departures that were
-    /// switched.
+    /// The verdict on `rows` rows: `within` of them agree with the recorded ratio, and `explained` of the
+    /// others agree once departures are switched.
     fn verdict(self, rows: usize, within: usize, explained: usize) -> &'static str {
         let enough = match self {
             Self::Exact => within == rows,

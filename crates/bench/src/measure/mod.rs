@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | [`io`] | random misses at some depth, with lists of pages or futures | a bare loop's reads |
 //! | [`scan`] | a cold sequential scan with read-ahead | a bare loop's reads of 256 KiB |
-//! | [`write_back`] | dirty pages on their way to the file; hits meanwhile | a bare loop's writes; hits alone |
+//! | [`write_back`] | dirty pages on their way out; hits meanwhile | a bare loop's writes; hits alone |
 //! | [`hits`] | hits of resident pages | an array, other caches, a database |
 
 pub mod hits;

@@ -55,7 +55,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A cache of so many frames with everything else off.
+    /// A cache of `frames` frames with everything else off.
     pub fn frames(frames: u32) -> Self {
         let (floors, caps) = (BTreeMap::new(), BTreeMap::new());
         Self {

@@ -34,8 +34,8 @@ impl ValueEnum for By {
 
 /// Counts of a simulation.
 ///
-/// Accesses, hits and misses belong to who accessed; everything else to the owner of the candidate, who by
-/// site is the site that loaded it.
+/// Accesses, hits and misses belong to the tenant, or to the site, that accessed; everything else to the
+/// tenant that owns the candidate, or to the site that loaded it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
     /// Accesses made.
@@ -110,7 +110,7 @@ impl Tally {
         }
     }
 
-    /// The counts of who accesses.
+    /// The counts of the tenant, or of the site, that accesses.
     #[inline]
     pub fn accessor(&mut self, key: u32) -> &mut Counts {
         &mut self.counts[key as usize]

@@ -9,7 +9,8 @@ use std::ops::Range;
 
 use bufpool_policies::classic::PolicyKind::{Lru, Mru};
 
-use super::{Advice, Parameter, Script, Settings, Stream};
+use super::settings::Settings;
+use super::stream::{Advice, Parameter, Script, Stream};
 
 const fn application(
     name: &'static str,

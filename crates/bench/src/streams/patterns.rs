@@ -3,7 +3,8 @@
 
 use std::io;
 
-use super::{Parameter, Script, Settings, Stream};
+use super::settings::Settings;
+use super::stream::{Parameter, Script, Stream};
 use crate::random::Weighted;
 
 const fn pattern(

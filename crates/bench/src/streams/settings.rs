@@ -2,7 +2,7 @@
 
 use std::{error, fmt};
 
-use super::{Parameter, Stream};
+use super::stream::{Parameter, Stream};
 
 /// A value for each parameter of one stream.
 #[derive(Clone, Debug)]

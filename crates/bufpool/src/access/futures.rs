@@ -8,11 +8,18 @@
 //! What dropping a future leaves behind, and what guards across awaits may do, is said at [`ReadFuture`].
 
 use crate::access::hit::Access;
-use crate::access::hit::HitLog;
-use crate::load::miss::Miss;
+use crate::access::hit::refused;
+use crate::load::frame::FrameSearch;
+use crate::load::frame::Seeker;
+use crate::load::load::Charge;
+use crate::load::load::Load;
+use crate::load::load::Loads;
 use crate::load::prefetch::Prefetch;
+use crate::load::verify::Attempt;
 use crate::load::verify::PageRead;
-use crate::sync::deadline_after;
+use crate::load::verify::Verdict;
+use crate::state::waiting::Waits;
+use crate::write::evict::Emptying;
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -20,12 +27,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bufpool_policies::{FrameId, PageId, TenantId};
 
 use crate::access::landing::Landing;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::handle::file::{File, Page};
@@ -34,15 +41,11 @@ use crate::io::{IoError, IoFile};
 use crate::memory::frame::Frame;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, Loading, Refusal, park_future, unpark_future};
-use crate::policy::lock::Dirty;
 use crate::state::shared::PoolShared;
 use crate::state::shared::drop_pool_elsewhere;
 use crate::state::timer::Alarm;
 use crate::state::waiting::{Limit, Purpose};
 use crate::thread::site::SiteRef;
-
-/// Until a future looks for a frame again.
-const FRAME_POLL: Duration = Duration::from_millis(1);
 
 /// A future of shared access to a page; see [`Tenant::read_async`].
 ///
@@ -133,10 +136,7 @@ struct Acquiring {
     stage: Stage,
     /// Another was loading the page.
     waited_for_load: bool,
-    /// When waiting for the latch becomes an error; known from the first wait on.
-    latch_deadline: Option<Instant>,
-    /// The same for waiting for a frame.
-    frame_deadline: Option<Instant>,
+    waits: Waits,
     /// Among those who wait for the word.
     is_parked: bool,
     /// Among those who wait at the file's gate.
@@ -189,8 +189,7 @@ impl Acquiring {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             stage: Stage::Looking,
             waited_for_load: false,
-            latch_deadline: None,
-            frame_deadline: None,
+            waits: Waits::begin(&tenant.pool, Limit::Default),
             is_parked: false,
             is_at_gate: false,
             alarm: None,
@@ -255,13 +254,12 @@ impl Acquiring {
 
     /// When the wait for the latch, which begins now or has begun before, is over; an error if it is.
     fn latch_deadline(&mut self) -> Result<Instant> {
-        let pool = &self.file.pool;
-        let deadline = *self.latch_deadline.get_or_insert_with(|| deadline_after(pool.latch_wait));
-        if Instant::now() < deadline {
+        let deadline = self.waits.latch.deadline();
+        if let Some(deadline) = deadline.filter(|deadline| Instant::now() < *deadline) {
             return Ok(deadline);
         }
         let (page, operation) = (self.file.page(self.number), self.purpose.operation());
-        Err(HitLog::of(pool).latch_error(page, Refusal::TimedOut, Limit::Default, operation))
+        Err(refused(&self.file.pool, page, Refusal::TimedOut, false, operation).into_error())
     }
 
     /// An operation that is not decided yet holds off the load.
@@ -299,75 +297,50 @@ impl Acquiring {
     fn begin_load(&mut self, loading: Loading<OwnedWord>, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
         let operation = self.purpose.operation();
         let pool = Arc::clone(self.file.pool.shared());
-        match self.file.shared.check_loadable(self.number, operation) {
-            Ok(true) => {}
-            Ok(false) => {
-                drop(loading);
-                return self.wait_at_gate(waker);
-            }
+        let page = PageId::in_file(self.file.id(), self.number);
+        let charge = Charge::Access { tenant: self.tenant.tenant_id(), site: self.site };
+        let load = match Load::begin(loading, page, &self.file.shared, charge, operation) {
+            Ok(Some(load)) => load,
+            Ok(None) => return self.wait_at_gate(waker),
             Err(error) => return Poll::Ready(Err(error)),
-        }
+        };
         let io = match self.file.shared.io(operation) {
             Ok(io) => io,
             Err(error) => return Poll::Ready(Err(error)),
         };
-        match self.find_frame(&pool) {
-            Err(error) => Poll::Ready(Err(error)),
+        let how = if pool.is_immediate { Emptying::Waiting(None) } else { Emptying::AtOnce };
+        let page = self.file.page(self.number);
+        let mut search = FrameSearch::new(&self.tenant, page, self.purpose, self.site, Seeker::Task);
+        let found = match search.ask(how) {
+            Err(error) => return Poll::Ready(Err(error)),
+            Ok(Some(found)) => found,
             Ok(None) => {
-                // Others may have a frame for it; and nobody waits for us meanwhile.
-                drop(loading);
-                let now = Instant::now();
-                if now >= *self.frame_deadline.get_or_insert_with(|| deadline_after(pool.frame_wait)) {
-                    return Poll::Ready(Err(
-                        Miss::of(&pool).frames_exhausted(self.file.page(self.number), operation)
-                    ));
-                }
-                pool.write_back.kick();
-                self.alarm = Some(pool.timer.wake_at(now + FRAME_POLL, waker));
-                Poll::Pending
-            }
-            Ok(Some(lease)) => {
-                let landing = Arc::new(Landing::new());
-                let load = Load {
-                    pool: Arc::downgrade(&pool),
-                    file: Arc::clone(&self.file.shared),
-                    number: self.number,
-                    tenant: self.tenant.tenant_id(),
-                    site: self.site,
-                    operation,
-                    loading,
-                    landing: Arc::clone(&landing),
-                    is_second_read: false,
+                // Others may have a frame for the page; and nobody waits for this load meanwhile.
+                drop(load);
+                return match search.next_look(&mut self.waits.frame, false) {
+                    Err(refused) => Poll::Ready(Err(refused.into_error())),
+                    Ok(next) => {
+                        self.alarm = Some(pool.timer.wake_at(next.unwrap_or_else(Instant::now), waker));
+                        Poll::Pending
+                    }
                 };
-                self.stage = Stage::Loading(Arc::clone(&landing));
-                load.submit(&pool, &io, lease);
-                Prefetch::of(&pool).carry_out_plans_now();
-                // It may have landed already, on a backend that does the work at once.
-                self.advance(waker)
             }
-        }
-    }
-
-    /// An empty frame, without waiting. None if there is none now.
-    fn find_frame(&self, pool: &PoolShared) -> Result<Option<FrameLease>> {
-        let page = PageId::in_file(self.file.id(), self.number);
-        let tenant = self.tenant.tenant_id();
-        let mut rules = pool.claim_rules();
-        if !pool.is_immediate {
-            rules.dirty = Dirty::Exchanged;
-        }
-        let admitted = {
-            let mut policy = self.tenant.lock_policy(self.purpose.operation())?;
-            pool.drain_own_log_into(&mut policy);
-            let admitted = policy.admit(page, tenant, self.site, false, &rules);
-            Prefetch::of(pool).note_plans(&policy);
-            admitted
         };
-        match admitted {
-            None => Ok(None),
-            Some(admitted) if pool.is_immediate => Miss::of(pool).vacate(admitted, tenant, self.site, None),
-            Some(admitted) => Ok(Miss::of(pool).vacate_by_exchange(admitted, tenant, self.site)),
-        }
+        let landing = Arc::new(Landing::new());
+        let flight = Flight {
+            pool: Arc::downgrade(&pool),
+            file: Arc::clone(&self.file.shared),
+            tenant: self.tenant.tenant_id(),
+            operation,
+            load,
+            attempt: Attempt::First,
+            landing: Arc::clone(&landing),
+        };
+        self.stage = Stage::Loading(landing);
+        flight.submit(&pool, &io, found.lease);
+        Prefetch::of(&pool).carry_out_plans_now();
+        // It may have landed already, on a backend that does the work at once.
+        self.advance(waker)
     }
 
     /// Gives up whatever is held and waited for.
@@ -400,21 +373,19 @@ impl Drop for Acquiring {
 }
 
 /// A page on its way in for one access, which may have lost interest.
-struct Load {
+struct Flight {
     pool: std::sync::Weak<PoolShared>,
     file: Arc<FileShared>,
-    number: u64,
     tenant: TenantId,
-    site: SiteRef,
     operation: &'static str,
-    loading: Loading<OwnedWord>,
+    load: Load<OwnedWord>,
+    attempt: Attempt,
     landing: Arc<Landing<Result<OwnedPin>>>,
-    is_second_read: bool,
 }
 
-impl Load {
+impl Flight {
     fn submit(self, pool: &PoolShared, io: &Arc<IoFile>, lease: FrameLease) {
-        let (number, tenant) = (self.number, self.tenant);
+        let (number, tenant) = (self.load.page().number(), self.tenant);
         let request =
             pool.arena.fill_request(Arc::clone(io), number, vec![lease], tenant, move |leases, result| {
                 self.complete(leases, result);
@@ -422,51 +393,38 @@ impl Load {
         pool.backend.submit(&mut vec![request]);
     }
 
-    /// The transfer is over. Runs in a thread of the backend, or in whichever submitted it.
+    /// The transfer is over. Runs in a thread of the backend, or in the one that has submitted it.
     fn complete(mut self, mut leases: Vec<FrameLease>, result: Result<(), IoError>) {
         // A pool that is gone has no use for the frame, and nobody waits: futures keep their pool.
         let (Some(pool), Some(mut lease)) = (self.pool.upgrade(), leases.pop()) else { return };
-        let verified = match result {
-            Err(error) => Err(self.file.io_error(self.operation, error).at_page(self.number)),
-            Ok(()) => {
-                pool.count_reads(1);
-                PageRead::of(&pool).verify(&self.file, self.number, &mut lease).map_err(|message| {
-                    let message = format!("contents failed verification twice: {message}");
-                    self.file.error(ErrorKind::Corrupt, self.operation, message).at_page(self.number)
-                })
-            }
-        };
-        match verified {
-            Ok(()) => self.publish(&pool, lease),
-            // A transfer may have gone wrong on the way; what is on the device is the same the second time.
-            Err(error) if error.kind() == ErrorKind::Corrupt && !self.is_second_read => {
-                self.is_second_read = true;
+        pool.count_reads(u64::from(result.is_ok()));
+        let number = self.load.page().number();
+        let read = PageRead::of(&pool);
+        match read.judge(&self.file, number, &mut lease, result, self.attempt, self.operation) {
+            Verdict::Good => self.publish(&pool, lease),
+            Verdict::Failed(error) => self.give_up(&pool, lease, error),
+            Verdict::Again(attempt) => {
+                self.attempt = attempt;
                 match self.file.io(self.operation) {
                     Ok(io) => self.submit(&pool, &io, lease),
                     Err(error) => self.give_up(&pool, lease, error),
                 }
             }
-            Err(error) => self.give_up(&pool, lease, error),
         }
         drop_pool_elsewhere(pool);
     }
 
     fn publish(self, pool: &Arc<PoolShared>, lease: FrameLease) {
         let frame = lease.frame();
-        {
-            let mut policy = pool.policy.lock();
-            pool.frames.get(frame).occupy(PageId::in_file(self.file.id, self.number));
-            policy.directory.loaded(frame);
-        }
+        Loads::of(pool).enter_all(std::iter::once((&self.load, frame)));
         // Pinned while the word is still held, so that nobody evicts the page before its future has seen it.
         let waker = self.landing.land(|| Ok(OwnedPin::new(pool, frame)));
-        self.loading.publish_unlatched(lease);
+        self.load.publish_unlatched(lease);
         waker.into_iter().for_each(Waker::wake);
     }
 
     fn give_up(self, pool: &PoolShared, lease: FrameLease, error: Error) {
-        Miss::of(pool).give_up_frame(lease, self.tenant, self.site);
-        drop(self.loading);
+        Loads::of(pool).abandon(self.load, lease);
         self.landing.land(|| Err(error)).into_iter().for_each(Waker::wake);
     }
 }

@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use bufpool_policies::{FrameId, PageId};
 
 use crate::access::hit::Access;
-use crate::access::hit::HitLog;
 use crate::error::Result;
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
@@ -28,7 +27,7 @@ use crate::memory::frame::Frame;
 use crate::page::latch::{Latch, SharedLatch};
 use crate::page::word::PageWord;
 use crate::state::shared::PoolShared;
-use crate::state::waiting::{Limit, Purpose};
+use crate::state::waiting::Purpose;
 use crate::thread::site::SiteRef;
 
 /// Shared access to a page; dereferences to its bytes.
@@ -376,7 +375,7 @@ impl<'g> Pin<'g> {
     fn latch(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord>> {
         let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
         pool.owner.check(purpose.operation())?;
-        let latch = HitLog::of(pool).latch_pinned(page, self.word, purpose, Limit::Default)?;
+        let latch = Access::of(tenant).latch_pinned(page, self.word, purpose)?;
         Access::of(&tenant).note_hit(
             pool.hot.tag,
             page,

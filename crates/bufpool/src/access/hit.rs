@@ -4,11 +4,14 @@
 //! and one entry in the thread's access log, or where the filter skips it one count in a line that only the thread writes. Everything
 //! else is in functions of their own. What the compiler makes of it is in [`docs::performance`](crate::docs::performance).
 
+use crate::load::load::Charge;
+use crate::load::load::Load;
 use crate::load::miss::Miss;
 use crate::load::prefetch::Prefetch;
 use crate::state::waiting::Limit;
 use crate::state::waiting::Purpose;
-use std::time::Instant;
+use crate::state::waiting::Refused;
+use crate::state::waiting::Waits;
 
 use bufpool_policies::FrameId;
 
@@ -19,15 +22,17 @@ use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
 use crate::hits::filter::Marked;
 use crate::hits::log::{self, existing_ring};
-use crate::page::latch::{Hold, Latch, Patience, Refusal, SharedLatch, acquire_resident, acquire_until};
+use crate::page::latch::{Hold, Latch, Refusal, SharedLatch, acquire, acquire_resident};
 use crate::page::table::NoWord;
 use crate::page::word::PageWord;
 use crate::state::shared::PoolShared;
-use crate::sync::deadline_after;
 use crate::thread::context::ScopeId;
 use crate::thread::keys::{KeyPlace, Who};
 use crate::thread::ring::{Hit, Level, Ring};
 use crate::thread::site::{Origin, Place, SiteRef};
+
+/// What an access comes to, unless it is refused.
+pub(crate) type Granted<T> = std::result::Result<T, Refused>;
 
 /// A tenant's access to pages.
 #[derive(Clone, Copy)]
@@ -43,7 +48,7 @@ impl<'g> Access<'g> {
     }
 
     #[inline(always)]
-    pub(crate) fn guard_shared(self, page: Page<'g>, origin: Origin, limit: Limit) -> Result<ReadGuard<'g>> {
+    pub(crate) fn guard_shared(self, page: Page<'g>, origin: Origin, limit: Limit) -> Granted<ReadGuard<'g>> {
         // A closed file has no resident pages.
         if let Some(pages) = page.file().hot.pages(self.tenant.open_in())
             && let Some((latch, frame, bytes)) = pages.try_shared(page.number(), &page.file().shared.table)
@@ -61,7 +66,7 @@ impl<'g> Access<'g> {
         page: Page<'g>,
         origin: Origin,
         limit: Limit,
-    ) -> Result<WriteGuard<'g>> {
+    ) -> Granted<WriteGuard<'g>> {
         page.file().shared.check_optimistic(false, "write page")?;
         let latch = self.latch(page, Purpose::Write, origin, limit)?;
         Ok(WriteGuard::new(self.tenant, page, latch))
@@ -72,7 +77,7 @@ impl<'g> Access<'g> {
         page: Page<'g>,
         origin: Origin,
         limit: Limit,
-    ) -> Result<WriteGuard<'g>> {
+    ) -> Granted<WriteGuard<'g>> {
         page.file().shared.check_optimistic(false, "create page")?;
         let latch = self.latch(page, Purpose::Create, origin, limit)?;
         let mut guard = WriteGuard::new(self.tenant, page, latch);
@@ -89,7 +94,7 @@ impl<'g> Access<'g> {
         purpose: Purpose,
         origin: Origin,
         limit: Limit,
-    ) -> Result<Latch<&'g PageWord>> {
+    ) -> Granted<Latch<&'g PageWord>> {
         let file = page.file();
         if let Some(pages) = file.hot.pages(self.tenant.open_in())
             && file.shared.takes_writes()
@@ -111,7 +116,7 @@ impl<'g> Access<'g> {
         place: Place,
         scope: ScopeId,
         limit: Limit,
-    ) -> Result<SharedLatch<'g>> {
+    ) -> Granted<SharedLatch<'g>> {
         self.latch_slowly(page, Purpose::Read, SiteRef { place, scope }, limit).map(SharedLatch::from)
     }
 
@@ -123,12 +128,10 @@ impl<'g> Access<'g> {
         purpose: Purpose,
         site: SiteRef,
         limit: Limit,
-    ) -> Result<Latch<&'g PageWord>> {
+    ) -> Granted<Latch<&'g PageWord>> {
         let operation = purpose.operation();
         let pool = &*self.tenant.pool;
-        // The wait for a frame counts against the same limit as the wait for the latch.
-        let frame_deadline = limit.deadline();
-        let mut latch_deadline = None;
+        let mut waits = Waits::begin(pool, limit);
         loop {
             let word = self.checked_word(page, purpose, operation)?;
             if word.state().is_loading()
@@ -137,21 +140,17 @@ impl<'g> Access<'g> {
                 // Perhaps the caller's own read-ahead, which it has caught up with: what it has used so far lets more be planned.
                 HitLog::of(pool).drain_own_log(ring, Level::Half);
             }
-            match acquire_until(word, purpose.want(), pool.patience(limit), &mut latch_deadline) {
-                Err(refusal) => return Err(HitLog::of(pool).latch_error(page, refusal, limit, operation)),
+            match acquire(word, purpose.want(), &mut waits.latch) {
+                Err(refusal) => return Err(refused(pool, page, refusal, waits.own_limit, operation)),
                 Ok((Hold::Load(loading), _)) => {
-                    if page.file().shared.check_loadable(page.number(), operation)? {
-                        return Miss::of(pool).bring_in(
-                            self.tenant,
-                            page,
-                            loading,
-                            purpose,
-                            site,
-                            frame_deadline,
-                        );
+                    let charge = Charge::Access { tenant: self.tenant.tenant_id(), site };
+                    match Load::begin(loading, page.id(), &page.file().shared, charge, operation)? {
+                        Some(load) => {
+                            let miss = Miss::of(pool);
+                            return miss.bring_in(self.tenant, page, load, purpose, site, &mut waits);
+                        }
+                        None => wait_until_decided(page, &mut waits, operation)?,
                     }
-                    drop(loading);
-                    HitLog::of(pool).wait_until_decided(page, limit, &mut latch_deadline, operation)?;
                 }
                 Ok((Hold::Latched(latch), waited)) => {
                     pool.count_waited(waited);
@@ -162,6 +161,63 @@ impl<'g> Access<'g> {
             }
         }
     }
+
+    /// Latches a page that the caller has pinned.
+    pub(crate) fn latch_pinned(
+        self,
+        page: Page<'g>,
+        word: &'g PageWord,
+        purpose: Purpose,
+    ) -> Result<Latch<&'g PageWord>> {
+        let operation = purpose.operation();
+        if purpose != Purpose::Read {
+            page.file().shared.check_writable(operation)?;
+        }
+        let pool = &*self.tenant.pool;
+        let mut waits = Waits::begin(pool, Limit::Default);
+        match acquire_resident(word, purpose.want(), &mut waits.latch) {
+            Ok(latch) => Ok(latch.expect("a pinned page stays resident")),
+            Err(refusal) => Err(refused(pool, page, refusal, false, operation).into_error()),
+        }
+    }
+}
+
+/// Waits, as for a latch, until an operation that holds off the load of `page` is decided.
+#[cold]
+fn wait_until_decided(page: Page<'_>, waits: &mut Waits, operation: &'static str) -> Granted<()> {
+    let gate = &page.file().shared.gate;
+    match waits.latch.deadline() {
+        Some(deadline) if gate.wait_until_decided(page.number(), deadline) => Ok(()),
+        _ => Err(refused(&page.file().pool, page, Refusal::TimedOut, waits.own_limit, operation)),
+    }
+}
+
+/// Why there is no latch on `page`. A caller with a limit of its own is told that the page is busy.
+#[cold]
+pub(crate) fn refused(
+    pool: &PoolShared,
+    page: Page<'_>,
+    refusal: Refusal,
+    own_limit: bool,
+    operation: &'static str,
+) -> Refused {
+    let error = match refusal {
+        Refusal::Own => Error::new(
+            ErrorKind::SelfDeadlock,
+            operation,
+            "the calling thread holds a latch on this page itself, and would wait for it",
+        ),
+        Refusal::TimedOut if own_limit => return Refused::Busy,
+        Refusal::TimedOut => Error::new(
+            ErrorKind::LatchTimeout,
+            operation,
+            format!(
+                "the page was latched by others for longer than latch_wait_ms = {}",
+                pool.latch_wait.as_millis()
+            ),
+        ),
+    };
+    Refused::Failed(error.in_file(page.file().name()).at_page(page.number()))
 }
 
 impl<'g> Access<'g> {
@@ -236,43 +292,6 @@ impl<'p> HitLog<'p> {
         Self { pool }
     }
 
-    /// Latches a page that the caller has pinned.
-    pub(crate) fn latch_pinned<'g>(
-        self,
-        page: Page<'g>,
-        word: &'g PageWord,
-        purpose: Purpose,
-        limit: Limit,
-    ) -> Result<Latch<&'g PageWord>> {
-        let operation = purpose.operation();
-        if purpose != Purpose::Read {
-            page.file().shared.check_writable(operation)?;
-        }
-        match acquire_resident(word, purpose.want(), self.pool.patience(limit)) {
-            Ok(latch) => Ok(latch.expect("a pinned page stays resident")),
-            Err(refusal) => Err(self.latch_error(page, refusal, limit, operation)),
-        }
-    }
-
-    /// Waits, as for a latch, until an operation that holds off the load of `page` is decided.
-    #[cold]
-    fn wait_until_decided(
-        self,
-        page: Page<'_>,
-        limit: Limit,
-        deadline: &mut Option<Instant>,
-        operation: &'static str,
-    ) -> Result<()> {
-        let is_decided = match self.pool.patience(limit) {
-            Patience::None => false,
-            Patience::Limit(limit) => {
-                let deadline = *deadline.get_or_insert_with(|| deadline_after(limit));
-                page.file().shared.gate.wait_until_decided(page.number(), deadline)
-            }
-        };
-        if is_decided { Ok(()) } else { Err(self.latch_error(page, Refusal::TimedOut, limit, operation)) }
-    }
-
     /// A hit that gets an entry, or whose key or ring has yet to be found. In deterministic mode it is applied at once.
     #[inline(never)]
     fn note_slowly(
@@ -340,39 +359,10 @@ impl<'p> HitLog<'p> {
             if level == Level::Full { Some(self.pool.policy.lock()) } else { self.pool.policy.try_lock() };
         if let Some(mut policy) = policy {
             policy.apply(ring);
-            Prefetch::of(self.pool).note_plans(&policy);
+            self.pool.note_plans(&policy);
             drop(policy);
             Prefetch::of(self.pool).carry_out_plans();
         }
-    }
-
-    /// Why there is no latch on `page`.
-    #[cold]
-    pub(crate) fn latch_error(
-        self,
-        page: Page<'_>,
-        refusal: Refusal,
-        limit: Limit,
-        operation: &'static str,
-    ) -> Error {
-        let error = match (refusal, limit) {
-            (Refusal::Own, _) => Error::new(
-                ErrorKind::SelfDeadlock,
-                operation,
-                "the calling thread holds a latch on this page itself, and would wait for it",
-            ),
-            (Refusal::TimedOut, Limit::Default) => Error::new(
-                ErrorKind::LatchTimeout,
-                operation,
-                format!(
-                    "the page was latched by others, or its file being closed, reopened or shortened, for longer than latch_wait_ms = {}",
-                    self.pool.latch_wait.as_millis()
-                ),
-            ),
-            // Never seen: the caller turns it into "none".
-            (Refusal::TimedOut, _) => return Error::new(ErrorKind::LatchTimeout, operation, ""),
-        };
-        error.in_file(page.file().name()).at_page(page.number())
     }
 
     #[cold]

@@ -11,6 +11,15 @@
 //! Only a call that came away with nothing at all waits, for the first page of its list, as
 //! [`Tenant::read`] does; it holds nothing of its own then.
 
+use crate::load::load::Charge;
+use crate::load::load::Load;
+use crate::load::load::Loads;
+use crate::load::verify::Attempt;
+use crate::load::verify::Verdict;
+use crate::state::waiting::Refused;
+use crate::write::evict::Emptied;
+use crate::write::evict::Emptying;
+use crate::write::evict::Eviction;
 use bufpool_policies::PageId;
 
 use crate::access::guard::ReadGuard;
@@ -52,7 +61,8 @@ impl<'g> Access<'g> {
             return granted;
         }
         let mut granted = granted;
-        granted[0] = self.guard_shared(pages[0], site.into(), Limit::Default).map(Some);
+        let waited = self.guard_shared(pages[0], site.into(), Limit::Default);
+        granted[0] = waited.map(Some).map_err(Refused::into_error);
         granted
     }
 
@@ -64,7 +74,7 @@ impl<'g> Access<'g> {
             if taken == most {
                 return Ok(None);
             }
-            let guard = none_if_busy(self.guard_shared(*page, site.into(), Limit::Now));
+            let guard = none_if_not_now(self.guard_shared(*page, site.into(), Limit::Now));
             taken += usize::from(matches!(guard, Ok(Some(_))));
             guard
         };
@@ -90,11 +100,13 @@ impl<'g> Access<'g> {
     }
 }
 
-fn none_if_busy<G>(granted: Result<G>) -> Result<Option<G>> {
+/// A page that cannot be had while the call holds others is passed over, too.
+fn none_if_not_now<G>(granted: std::result::Result<G, Refused>) -> Result<Option<G>> {
     match granted {
         Ok(guard) => Ok(Some(guard)),
-        Err(error) => match error.kind() {
-            ErrorKind::LatchTimeout | ErrorKind::SelfDeadlock | ErrorKind::Exhausted => Ok(None),
+        Err(Refused::Busy) => Ok(None),
+        Err(Refused::Failed(error)) => match error.kind() {
+            ErrorKind::SelfDeadlock | ErrorKind::Exhausted => Ok(None),
             _ => Err(error),
         },
     }
@@ -108,16 +120,16 @@ struct Batch<'a, 'g> {
     granted: Granted<'g>,
     /// Pages that are latched or being loaded by this call.
     taken: usize,
-    loads: Vec<Load<'g>>,
+    loads: Vec<Entry<'g>>,
     busy: Vec<Busy>,
 }
 
 /// A page that this call brings in.
-struct Load<'g> {
+struct Entry<'g> {
     /// Where it is in the list.
     index: usize,
     page: Page<'g>,
-    loading: Loading<&'g PageWord>,
+    load: Load<&'g PageWord>,
 }
 
 /// A page that could not be latched at once.
@@ -172,12 +184,13 @@ impl<'g> Batch<'_, 'g> {
                 }
             }
             if let Ok(loading) = Loading::try_new(word) {
-                if !page.file().shared.check_loadable(page.number(), OPERATION)? {
-                    self.busy.push(Busy { index, is_loading: false });
-                    return Ok(false);
+                let charge = Charge::Access { tenant: self.tenant.tenant_id(), site: self.site };
+                let begun = Load::begin(loading, page.id(), &page.file().shared, charge, OPERATION)?;
+                match begun {
+                    Some(load) => self.loads.push(Entry { index, page, load }),
+                    None => self.busy.push(Busy { index, is_loading: false }),
                 }
-                self.loads.push(Load { index, page, loading });
-                return Ok(true);
+                return Ok(matches!(self.loads.last(), Some(last) if last.index == index));
             }
         }
         Ok(false)
@@ -222,21 +235,13 @@ impl<'g> Batch<'_, 'g> {
 struct Stream<'s, 'a, 'g> {
     batch: &'s mut Batch<'a, 'g>,
     /// Without frames, in the order of the list.
-    waiting: std::vec::IntoIter<Load<'g>>,
+    waiting: std::vec::IntoIter<Entry<'g>>,
     /// With frames that are being read, in the order of the frames in the stream of reads.
-    flying: Vec<Option<Load<'g>>>,
+    flying: Vec<Option<Entry<'g>>>,
     /// Read and verified.
-    arrived: Vec<(Load<'g>, FrameLease)>,
+    arrived: Vec<(Entry<'g>, FrameLease)>,
     /// To be read by themselves at the end.
-    again: Vec<(Load<'g>, FrameLease, Again)>,
-}
-
-/// Why a page is read by itself.
-enum Again {
-    /// A transfer of several pages failed. Which of them cannot be read?
-    TransferFailed,
-    /// The hooks have rejected it.
-    Rejected,
+    again: Vec<(Entry<'g>, FrameLease, Attempt)>,
 }
 
 impl<'g> ReadSource for Stream<'_, '_, 'g> {
@@ -253,7 +258,9 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
             for admitted in admitted {
                 let load = self.waiting.next().expect("a page for each answer");
                 // A page gets nothing because another could not make room.
-                if let Ok(Some(lease)) = Miss::of(pool).vacate(admitted, tenant.tenant_id(), site, None) {
+                if let Ok(Emptied::Frame(lease)) =
+                    Eviction::of(pool).vacate(admitted, tenant.tenant_id(), site, Emptying::Waiting(None))
+                {
                     self.begin(load, lease, reads);
                 }
             }
@@ -278,16 +285,11 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
             let load = self.flying[first + at].take().expect("a page arrives once");
             let mut lease = lease.take().expect("a page arrives in its frame");
             let (file, number) = (&load.page.file().shared, load.page.number());
-            match &result {
-                Ok(()) if PageRead::of(pool).verify(file, number, &mut lease).is_ok() => {
-                    self.arrived.push((load, lease))
-                }
-                Ok(()) => self.again.push((load, lease, Again::Rejected)),
-                Err(_) if pages > 1 => self.again.push((load, lease, Again::TransferFailed)),
-                Err(error) => {
-                    let error = file.io_error(OPERATION, *error).at_page(number);
-                    self.refuse(&load, lease, error);
-                }
+            let attempt = if pages > 1 { Attempt::Together } else { Attempt::First };
+            match PageRead::of(pool).judge(file, number, &mut lease, result, attempt, OPERATION) {
+                Verdict::Good => self.arrived.push((load, lease)),
+                Verdict::Again(attempt) => self.again.push((load, lease, attempt)),
+                Verdict::Failed(error) => self.refuse(load, lease, error),
             }
         }
     }
@@ -296,16 +298,11 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
         let tenant = self.batch.tenant;
         let words = words_of(self.arrived.iter().map(|(load, _)| &load.page));
         std::hint::black_box(words.filter(|word| word.state().is_loading()).count());
-        {
-            let mut policy = tenant.pool.policy.lock();
-            for (load, lease) in &self.arrived {
-                tenant.pool.frames.get(lease.frame()).occupy(load.page.id());
-                policy.directory.loaded(lease.frame());
-            }
-        }
-        for (load, lease) in self.arrived.drain(..) {
-            let latch = load.loading.publish(lease, Want::Shared);
-            self.batch.granted[load.index] = Ok(Some(ReadGuard::new(tenant, load.page, latch)));
+        let arrived = self.arrived.iter().map(|(entry, lease)| (&entry.load, lease.frame()));
+        Loads::of(&tenant.pool).enter_all(arrived);
+        for (Entry { index, page, load }, lease) in self.arrived.drain(..) {
+            let latch = load.publish(lease, Want::Shared);
+            self.batch.granted[index] = Ok(Some(ReadGuard::new(tenant, page, latch)));
         }
     }
 }
@@ -327,7 +324,7 @@ impl<'g> Stream<'_, '_, 'g> {
     }
 
     /// Adds a page, whose frame is empty, to what is read next.
-    fn begin(&mut self, load: Load<'g>, lease: FrameLease, reads: &mut NextReads) {
+    fn begin(&mut self, load: Entry<'g>, lease: FrameLease, reads: &mut NextReads) {
         let page = load.page;
         let before = self.flying.last().and_then(Option::as_ref).filter(|_| !reads.is_empty());
         let goes_on = reads.last_pages() < run_pages(self.batch.tenant.pool.page_bytes)
@@ -337,17 +334,16 @@ impl<'g> Stream<'_, '_, 'g> {
         } else {
             match page.file().shared.io(OPERATION) {
                 Ok(file) => reads.begin(file, page.number(), lease),
-                Err(error) => return self.refuse(&load, lease, error),
+                Err(error) => return self.refuse(load, lease, error),
             }
         }
         self.flying.push(Some(load));
     }
 
     /// The page does not come in.
-    fn refuse(&mut self, load: &Load<'g>, lease: FrameLease, error: Error) {
-        let tenant = self.batch.tenant;
-        Miss::of(&tenant.pool).give_up_frame(lease, tenant.tenant_id(), self.batch.site);
-        self.batch.granted[load.index] = Err(error);
+    fn refuse(&mut self, entry: Entry<'g>, lease: FrameLease, error: Error) {
+        Loads::of(&self.batch.tenant.pool).abandon(entry.load, lease);
+        self.batch.granted[entry.index] = Err(error);
     }
 
     /// Reads what went wrong once more, page by page.
@@ -356,17 +352,11 @@ impl<'g> Stream<'_, '_, 'g> {
         let (pool, id) = (&*tenant.pool, tenant.tenant_id());
         let mut again = std::mem::take(&mut self.again);
         again.sort_unstable_by_key(|(load, ..)| load.index);
-        for (load, mut lease, why) in again {
+        for (load, mut lease, attempt) in again {
             let (file, number) = (&load.page.file().shared, load.page.number());
-            let read = match why {
-                Again::TransferFailed => {
-                    PageRead::of(pool).read_verified(file, number, &mut lease, id, OPERATION)
-                }
-                Again::Rejected => PageRead::of(pool).read_again(file, number, &mut lease, id, OPERATION),
-            };
-            match read {
+            match PageRead::of(pool).read(file, number, &mut lease, id, attempt, OPERATION) {
                 Ok(()) => self.arrived.push((load, lease)),
-                Err(error) => self.refuse(&load, lease, error),
+                Err(error) => self.refuse(load, lease, error),
             }
         }
         if !self.arrived.is_empty() {

@@ -22,6 +22,8 @@
 //! # }
 //! ```
 
+use crate::access::hit::Granted;
+use crate::state::waiting::Refused;
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,7 +118,7 @@ impl<'g> Access<'g> {
                 std::hint::spin_loop();
             }
         }
-        let guard = self.guard_shared(page, origin, Limit::Default)?;
+        let guard = self.guard_shared(page, origin, Limit::Default).map_err(Refused::into_error)?;
         let version = word.version_latched();
         // SAFETY: the latch keeps the page in the frame, which is one of ours, and writers away.
         let words = unsafe { frames.words(version.frame()) };
@@ -130,7 +132,7 @@ impl<'g> Access<'g> {
         page: Page<'g>,
         origin: Origin,
         limit: Limit,
-    ) -> Result<OptimisticWriteGuard<'g>> {
+    ) -> Granted<OptimisticWriteGuard<'g>> {
         page.file().shared.check_optimistic(true, "write page")?;
         let latch = self.latch(page, Purpose::Write, origin, limit)?;
         Ok(OptimisticWriteGuard { guard: WriteGuard::new(self.tenant, page, latch) })
@@ -141,7 +143,7 @@ impl<'g> Access<'g> {
         page: Page<'g>,
         origin: Origin,
         limit: Limit,
-    ) -> Result<OptimisticWriteGuard<'g>> {
+    ) -> Granted<OptimisticWriteGuard<'g>> {
         page.file().shared.check_optimistic(true, "create page")?;
         let latch = self.latch(page, Purpose::Create, origin, limit)?;
         let mut guard = WriteGuard::new(self.tenant, page, latch);

@@ -1,5 +1,6 @@
 //! The pool: frames shared by files and tenants.
 
+use crate::state::aside::AsideFrames;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -154,6 +155,7 @@ impl Pool {
             closed: AtomicBool::new(false),
             closing: Mutex::new(()),
             handles: AtomicUsize::new(0),
+            aside: AsideFrames::default(),
             frame_waiters: AtomicU32::new(0),
             frame_lock: Mutex::new(()),
             timer: Timer::default(),
@@ -481,6 +483,7 @@ impl PoolShared {
         // What comes in ahead is on its way in the backend.
         self.backend.drain();
         self.write_back.wait_until_idle();
+        self.free_aside();
         let mut policy = self.policy.lock();
         self.drain_logs(&mut policy);
         policy.directory.check_invariants();

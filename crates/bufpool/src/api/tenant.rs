@@ -3,6 +3,9 @@
 //! A tenant is whatever the engine wants to isolate. One for each table, each query, each thread or each customer are all
 //! natural; `examples/tenants.rs` shows them.
 
+use crate::access::hit::Granted;
+use crate::state::waiting::Refused;
+use crate::write::evict::Eviction;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +23,6 @@ use crate::handle::file::{File, Page};
 use crate::handle::pool::PoolHandle;
 use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
-use crate::load::miss::Miss;
 use crate::load::prefetch::TenantPrefetch;
 use crate::page::word::Version;
 use crate::policy::lock::{PolicyState, TenantEntry};
@@ -138,20 +140,20 @@ macro_rules! access_functions {
         #[track_caller]
         #[inline(always)]
         pub fn read<'g>($($receiver)*, page: Page<'g>) -> Result<ReadGuard<'g>> $($bound)* {
-            Access::of($tenant).guard_shared(page, $site, Limit::Default)
+            Access::of($tenant).guard_shared(page, $site, Limit::Default).map_err(Refused::into_error)
         }
 
         /// Exclusive access to `page`.
         #[track_caller]
         #[inline]
         pub fn write<'g>($($receiver)*, page: Page<'g>) -> Result<WriteGuard<'g>> $($bound)* {
-            Access::of($tenant).guard_exclusive(page, $site, Limit::Default)
+            Access::of($tenant).guard_exclusive(page, $site, Limit::Default).map_err(Refused::into_error)
         }
 
         /// Exclusive access to `page`, filled with zeros. A page that is not resident is not read.
         #[track_caller]
         pub fn create<'g>($($receiver)*, page: Page<'g>) -> Result<WriteGuard<'g>> $($bound)* {
-            Access::of($tenant).guard_created(page, $site, Limit::Default)
+            Access::of($tenant).guard_created(page, $site, Limit::Default).map_err(Refused::into_error)
         }
 
         /// As [`read`](Self::read), but `None` instead of waiting for others' latches, loads or frames.
@@ -303,7 +305,7 @@ macro_rules! access_functions {
             $($receiver)*,
             page: Page<'g>,
         ) -> Result<OptimisticWriteGuard<'g>> $($bound)* {
-            Access::of($tenant).guard_optimistic(page, $site, Limit::Default)
+            Access::of($tenant).guard_optimistic(page, $site, Limit::Default).map_err(Refused::into_error)
         }
 
         /// Exclusive access to `page` of an optimistic file, filled with zeros. A page that is not resident is not read.
@@ -316,23 +318,24 @@ macro_rules! access_functions {
             $($receiver)*,
             page: Page<'g>,
         ) -> Result<OptimisticWriteGuard<'g>> $($bound)* {
-            Access::of($tenant).guard_created_optimistic(page, $site, Limit::Default)
+            Access::of($tenant).guard_created_optimistic(page, $site, Limit::Default).map_err(Refused::into_error)
         }
 
         /// Brings `page` in and keeps it in its frame, without a latch. One access.
         #[track_caller]
         pub fn pin<'g>($($receiver)*, page: Page<'g>) -> Result<Pin<'g>> $($bound)* {
-            Ok(Access::of($tenant).guard_shared(page, $site, Limit::Default)?.pin())
+            let guard = Access::of($tenant).guard_shared(page, $site, Limit::Default);
+            Ok(guard.map_err(Refused::into_error)?.pin())
         }
     };
 }
 
 /// A wait that was too long for the caller is no error in a `try_` or `_timeout` form.
-fn or_none<G>(granted: Result<G>) -> Result<Option<G>> {
+fn or_none<G>(granted: Granted<G>) -> Result<Option<G>> {
     match granted {
         Ok(guard) => Ok(Some(guard)),
-        Err(error) if error.kind() == ErrorKind::LatchTimeout => Ok(None),
-        Err(error) => Err(error),
+        Err(Refused::Busy) => Ok(None),
+        Err(Refused::Failed(error)) => Err(error),
     }
 }
 
@@ -491,7 +494,7 @@ impl Tenant {
             // Of a tenant with a low cap no hit is skipped from here on.
             policy.begin_epoch();
         }
-        Miss::of(&self.pool).shrink_to_cap(self.tenant_id())
+        Eviction::of(&self.pool).shrink_to_cap(self.tenant_id())
     }
 
     /// Closes the tenant: its pages stay where they are, under the manager of the commons if it was there, otherwise without one.

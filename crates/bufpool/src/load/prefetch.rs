@@ -14,10 +14,14 @@
 //! **Failures are silent** and counted: the page stays absent, its frame is free again, and whoever needs the page reads it again and
 //! gets the error.
 
-use crate::load::miss::Miss;
+use crate::load::load::Charge;
+use crate::load::load::Load;
 use crate::load::verify::PageRead;
 use crate::policy::ahead::Account;
 use crate::state::shared::drop_pool_elsewhere;
+use crate::write::evict::Emptied;
+use crate::write::evict::Emptying;
+use crate::write::evict::Eviction;
 use std::iter::Peekable;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -33,7 +37,7 @@ use crate::io::run::run_pages;
 use crate::io::{IoError, Request};
 use crate::memory::lease::FrameLease;
 use crate::page::latch::Loading;
-use crate::policy::lock::{Admitted, ClaimRules, Dirty, PolicyState};
+use crate::policy::lock::{Admitted, ClaimRules, Dirty};
 use crate::state::shared::PoolShared;
 use crate::thread::site::SiteRef;
 
@@ -98,9 +102,6 @@ pub(crate) struct Begun {
     pub refused: Option<u64>,
 }
 
-/// A page that is to be brought in.
-type Load = (u64, Loading<OwnedWord>);
-
 /// Brings pages in before anybody asks for them.
 #[derive(Clone, Copy)]
 pub(crate) struct Prefetch<'p> {
@@ -124,7 +125,7 @@ impl<'p> Prefetch<'p> {
         let mut numbers = numbers.peekable();
         let mut begun = Begun::default();
         while numbers.peek().is_some() && begun.refused.is_none() {
-            let loads = match self.claim_absent(file, &mut numbers) {
+            let loads = match self.claim_absent(account, file, &mut numbers) {
                 Ok(loads) if loads.is_empty() => break,
                 Ok(loads) => loads,
                 Err(held_off) => {
@@ -143,9 +144,10 @@ impl<'p> Prefetch<'p> {
     /// decided yet holds them off.
     fn claim_absent(
         self,
+        account: Account,
         file: &Arc<FileShared>,
         numbers: &mut Peekable<impl Iterator<Item = u64>>,
-    ) -> Result<Vec<Load>, u64> {
+    ) -> Result<Vec<Load<OwnedWord>>, u64> {
         let pages = file.gate.pages();
         let mut loads = Vec::with_capacity(numbers.size_hint().0.min(BATCH_PAGES));
         while loads.len() < BATCH_PAGES
@@ -158,38 +160,42 @@ impl<'p> Prefetch<'p> {
             if word.state().is_absent()
                 && let Ok(loading) = Loading::try_new_detached(OwnedWord::new(Arc::clone(file), number))
             {
-                loads.push((number, loading));
+                let charge = Charge::Ahead { tenant: account.tenant };
+                loads.push(Load::begun(loading, PageId::in_file(file.id, number), charge));
             }
         }
         // A file that is being closed or shortened either sees the words, or is seen here.
-        let last = loads.iter().map(|(number, _)| *number).max().unwrap_or(0);
+        let last = loads.iter().map(|load| load.page().number()).max().unwrap_or(0);
         match file.check_loadable(last, OPERATION) {
             Ok(true) => Ok(loads),
-            Ok(false) => Err(loads.first().map_or(last, |(number, _)| *number)),
+            Ok(false) => Err(loads.first().map_or(last, |load| load.page().number())),
             Err(_) => Ok(Vec::new()),
         }
     }
 
     /// Finds frames for pages and hands the transfers to the backend.
-    fn load_ahead(self, account: Account, file: &Arc<FileShared>, loads: Vec<Load>) -> Begun {
+    fn load_ahead(self, account: Account, file: &Arc<FileShared>, loads: Vec<Load<OwnedWord>>) -> Begun {
         let Ok(io) = file.io(OPERATION) else { return Begun::default() };
-        let numbers = loads.iter().map(|(number, _)| *number);
+        let numbers = loads.iter().map(|load| load.page().number());
         let admitted = self.admit_ahead(account, file, numbers);
         let mut arrivals: Vec<Arrival> = Vec::new();
-        let mut begun = Begun { pages: 0, refused: loads.get(admitted.len()).map(|(number, _)| *number) };
-        for (admitted, (number, loading)) in admitted.into_iter().zip(loads) {
-            let Ok(Some(lease)) = Miss::of(self.pool).empty(admitted, account.tenant, None) else { continue };
+        let mut begun =
+            Begun { pages: 0, refused: loads.get(admitted.len()).map(|load| load.page().number()) };
+        for (admitted, load) in admitted.into_iter().zip(loads) {
+            let emptied = Eviction::of(self.pool).empty(admitted, account.tenant, Emptying::AtOnce);
+            let Ok(Emptied::Frame(lease)) = emptied else { continue };
+            let number = load.page().number();
             begun.pages += 1;
             match arrivals.last_mut() {
                 Some(run) if run.is_continued_by(number, self.pool.page_bytes) => {
-                    run.pages.push((loading, lease))
+                    run.pages.push((load, lease))
                 }
                 _ => arrivals.push(Arrival {
                     pool: self.pool.me.clone(),
                     file: Arc::clone(file),
                     first: number,
                     tenant: account.tenant,
-                    pages: vec![(loading, lease)],
+                    pages: vec![(load, lease)],
                 }),
             }
         }
@@ -209,11 +215,13 @@ impl<'p> Prefetch<'p> {
         numbers: impl ExactSizeIterator<Item = u64> + Clone,
     ) -> Vec<Admitted> {
         let pages = numbers.map(|number| PageId::in_file(file.id, number));
+        self.pool.free_aside();
         let rules = ClaimRules {
             frames: &self.pool.frames,
             reserve: &self.pool.reserve,
             durable_lsn: 0,
             dirty: Dirty::Left,
+            takes_optimistic: self.pool.aside.count() == 0,
         };
         let mut policy = self.pool.policy.lock();
         let room = policy.room_ahead(account.tenant).min(pages.len());
@@ -232,13 +240,6 @@ impl<'p> Prefetch<'p> {
 }
 
 impl<'p> Prefetch<'p> {
-    /// Notes, under the policy lock, whether there is something to read ahead.
-    pub(crate) fn note_plans(self, policy: &PolicyState) {
-        if policy.planner.as_ref().is_some_and(|planner| planner.has_wants()) {
-            self.pool.plans_waiting.store(true, Ordering::SeqCst);
-        }
-    }
-
     /// Begins to read what streams promise, for a reader that finds its pages in memory. Without the policy
     /// lock; whoever comes first does it for all. While enough is in flight it is left to the next
     /// completion, which comes before the reader runs dry: so a scan shares the work with the backend's
@@ -287,7 +288,7 @@ struct Arrival {
     file: Arc<FileShared>,
     first: u64,
     tenant: TenantId,
-    pages: Vec<(Loading<OwnedWord>, FrameLease)>,
+    pages: Vec<(Load<OwnedWord>, FrameLease)>,
 }
 
 impl Arrival {
@@ -297,9 +298,9 @@ impl Arrival {
 
     fn into_request(self, pool: &PoolShared, io: &Arc<crate::io::IoFile>) -> Request {
         let Self { pool: handle, file, first, tenant, pages } = self;
-        let (loadings, leases): (Vec<_>, Vec<_>) = pages.into_iter().unzip();
+        let (loads, leases): (Vec<_>, Vec<_>) = pages.into_iter().unzip();
         pool.arena.fill_request(Arc::clone(io), first, leases, tenant, move |leases, result| {
-            let pages = loadings.into_iter().zip(leases).collect();
+            let pages = loads.into_iter().zip(leases).collect();
             Self { pool: handle, file, first, tenant, pages }.complete(result);
         })
     }
@@ -330,21 +331,17 @@ impl Arrival {
         let mut landed = Vec::with_capacity(self.pages.len());
         {
             let mut policy = pool.policy.lock();
-            for ((number, (loading, lease)), verified) in (self.first..).zip(self.pages).zip(verified) {
-                let frame = lease.frame();
+            for ((load, lease), verified) in self.pages.into_iter().zip(verified) {
                 if *verified {
-                    pool.frames.get(frame).occupy(PageId::in_file(self.file.id, number));
-                    policy.directory.loaded(frame);
-                    landed.push((loading, lease));
+                    load.enter(lease.frame(), &pool.frames, &mut policy);
+                    landed.push((load, lease));
                 } else {
-                    policy.directory.failed(frame, self.tenant);
-                    policy.free.put(lease);
-                    failed.push(loading);
+                    failed.push(load.abandon(lease, &mut policy));
                 }
             }
         }
         // The last page first: who waits for the first one finds the others there when it is woken.
-        landed.into_iter().rev().for_each(|(loading, lease)| loading.publish_unlatched(lease));
+        landed.into_iter().rev().for_each(|(load, lease)| load.publish_unlatched(lease));
         if !failed.is_empty() {
             pool.counters.prefetch_failed.fetch_add(failed.len() as u64, Ordering::Relaxed);
         }

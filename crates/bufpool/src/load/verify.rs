@@ -1,5 +1,7 @@
 //! A page is read into a frame, and the hooks verify it.
 
+use crate::error::Error;
+use crate::io::IoError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bufpool_policies::TenantId;
@@ -8,6 +10,52 @@ use crate::error::{ErrorKind, Result};
 use crate::files::shared::FileShared;
 use crate::memory::lease::FrameLease;
 use crate::state::shared::PoolShared;
+
+/// Which reading of a page it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Attempt {
+    /// Together with neighbours, in one transfer: if that fails, which of them cannot be read?
+    Together,
+    /// By itself.
+    First,
+    /// By itself, after the hooks have rejected it once. A transfer may have gone wrong on the way; what is on the device is the same the
+    /// second time.
+    Second,
+}
+
+/// Why a page does not come in.
+#[derive(PartialEq, Eq, Debug)]
+enum Cause {
+    Io(IoError),
+    Rejected(String),
+}
+
+impl Attempt {
+    /// None if the page is good, or how it is to be read again.
+    fn judge(
+        self,
+        result: std::result::Result<(), IoError>,
+        verify: impl FnOnce() -> std::result::Result<(), String>,
+    ) -> std::result::Result<Option<Self>, Cause> {
+        match (result, self) {
+            (Err(_), Self::Together) => Ok(Some(Self::First)),
+            (Err(error), _) => Err(Cause::Io(error)),
+            (Ok(()), _) => match (verify(), self) {
+                (Ok(()), _) => Ok(None),
+                (Err(message), Self::Second) => Err(Cause::Rejected(message)),
+                (Err(_), _) => Ok(Some(Self::Second)),
+            },
+        }
+    }
+}
+
+/// What became of a page that was read.
+pub(crate) enum Verdict {
+    Good,
+    /// It is to be read once more, by itself.
+    Again(Attempt),
+    Failed(Error),
+}
 
 /// Reads pages and lets hooks verify them.
 #[derive(Clone, Copy)]
@@ -22,63 +70,47 @@ impl<'p> PageRead<'p> {
         Self { pool }
     }
 
-    /// Reads a page into a frame for `tenant` and lets the hooks verify it.
-    pub(crate) fn read_verified(
+    /// Reads a page into a frame for `tenant` and lets the hooks verify it, as often as it takes to know.
+    pub(crate) fn read(
         self,
         file: &FileShared,
         number: u64,
         lease: &mut FrameLease,
         tenant: TenantId,
+        mut attempt: Attempt,
         operation: &'static str,
     ) -> Result<()> {
-        self.read_unverified(file, number, lease, tenant, operation)?;
-        self.verify_or_read_again(file, number, lease, tenant, operation)
-    }
-
-    /// Lets the hooks verify a page that was read into a frame. A transfer may have gone wrong on the way, so what they reject
-    /// is read once more; what is on the device is the same the second time.
-    pub(crate) fn verify_or_read_again(
-        self,
-        file: &FileShared,
-        number: u64,
-        lease: &mut FrameLease,
-        tenant: TenantId,
-        operation: &'static str,
-    ) -> Result<()> {
-        if self.verify(file, number, lease).is_ok() {
-            return Ok(());
+        let io = file.io(operation)?;
+        loop {
+            let result = self.pool.arena.read(&*self.pool.backend, &io, number, lease, tenant);
+            self.pool.count_reads(u64::from(result.is_ok()));
+            match self.judge(file, number, lease, result, attempt, operation) {
+                Verdict::Good => return Ok(()),
+                Verdict::Again(next) => attempt = next,
+                Verdict::Failed(error) => return Err(error),
+            }
         }
-        self.read_again(file, number, lease, tenant, operation)
     }
 
-    /// Reads a page once more that the hooks have rejected.
-    pub(crate) fn read_again(
+    /// What to make of a page whose transfer is over.
+    pub(crate) fn judge(
         self,
         file: &FileShared,
         number: u64,
         lease: &mut FrameLease,
-        tenant: TenantId,
+        result: std::result::Result<(), IoError>,
+        attempt: Attempt,
         operation: &'static str,
-    ) -> Result<()> {
-        self.read_unverified(file, number, lease, tenant, operation)?;
-        self.verify(file, number, lease).map_err(|message| {
-            let message = format!("contents failed verification twice: {message}");
-            file.error(ErrorKind::Corrupt, operation, message).at_page(number)
-        })
-    }
-
-    fn read_unverified(
-        self,
-        file: &FileShared,
-        number: u64,
-        lease: &mut FrameLease,
-        tenant: TenantId,
-        operation: &'static str,
-    ) -> Result<()> {
-        let read = self.pool.arena.read(&*self.pool.backend, &file.io(operation)?, number, lease, tenant);
-        read.map_err(|error| file.io_error(operation, error).at_page(number))?;
-        self.pool.count_reads(1);
-        Ok(())
+    ) -> Verdict {
+        match attempt.judge(result, || self.verify(file, number, lease)) {
+            Ok(Some(next)) => Verdict::Again(next),
+            Ok(None) => Verdict::Good,
+            Err(Cause::Io(error)) => Verdict::Failed(file.io_error(operation, error).at_page(number)),
+            Err(Cause::Rejected(message)) => {
+                let message = format!("contents failed verification twice: {message}");
+                Verdict::Failed(file.error(ErrorKind::Corrupt, operation, message).at_page(number))
+            }
+        }
     }
 
     /// Lets the hooks verify what was read into a frame.
@@ -92,5 +124,28 @@ impl<'p> PageRead<'p> {
         let bytes = self.pool.arena.bytes_mut(lease);
         let checked = catch_unwind(AssertUnwindSafe(|| hooks.on_read(file.page_name(number), bytes)));
         checked.unwrap_or_else(|_| Err("the hook panicked".into()))
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+    use crate::io::{self, Action};
+
+    #[test]
+    fn a_page_is_read_again_where_that_may_help() {
+        let failed = || Action::Sync { all_metadata: false }.failed(io::Cause::Os(libc::EIO));
+        let rejects = || Err("bad".to_owned());
+        for attempt in [Attempt::Together, Attempt::First, Attempt::Second] {
+            assert_eq!(attempt.judge(Ok(()), || Ok(())), Ok(None));
+        }
+        let unread =
+            || -> std::result::Result<(), String> { unreachable!("a failed read has nothing to verify") };
+        assert_eq!(Attempt::Together.judge(Err(failed()), unread), Ok(Some(Attempt::First)));
+        assert_eq!(Attempt::First.judge(Err(failed()), unread), Err(Cause::Io(failed())));
+        assert_eq!(Attempt::Second.judge(Err(failed()), unread), Err(Cause::Io(failed())));
+        assert_eq!(Attempt::Together.judge(Ok(()), rejects), Ok(Some(Attempt::Second)));
+        assert_eq!(Attempt::First.judge(Ok(()), rejects), Ok(Some(Attempt::Second)));
+        assert_eq!(Attempt::Second.judge(Ok(()), rejects), Err(Cause::Rejected("bad".into())));
     }
 }

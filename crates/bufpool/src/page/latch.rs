@@ -27,13 +27,28 @@ const SPINS: u32 = if cfg!(bufpool_loom) { 0 } else { 64 };
 /// Places to wait at; a power of two.
 const PLACES: usize = if cfg!(bufpool_loom) { 1 } else { 256 };
 
-/// How long to wait.
+/// How long the waits of one access may last, all together. The first of them turns a limit into a deadline, which the others share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
     /// Not at all.
     None,
-    /// At most this long.
+    /// At most this long from the first wait on.
     Limit(Duration),
+    /// Until then.
+    Until(Instant),
+}
+
+impl Patience {
+    /// When the wait that begins now has to end. None if there may be none.
+    pub fn deadline(&mut self) -> Option<Instant> {
+        if let Self::Limit(limit) = *self {
+            *self = Self::Until(deadline_after(limit));
+        }
+        match *self {
+            Self::Until(deadline) => Some(deadline),
+            _ => None,
+        }
+    }
 }
 
 /// Why there is no latch.
@@ -296,26 +311,10 @@ impl<W: Deref<Target = PageWord>> Drop for Departing<W> {
     }
 }
 
-/// As [`acquire_until`], for one wait.
-#[cfg(any(test, bufpool_loom))]
-pub(crate) fn acquire<W>(word: W, want: Want, patience: Patience) -> Result<(Hold<W>, bool), Refusal>
-where
-    W: Deref<Target = PageWord> + Copy,
-{
-    acquire_until(word, want, patience, &mut None)
-}
-
 /// Latches the page, or wins the right to load it, waiting as long as `patience` allows. Also says whether the caller
 /// waited for another thread to load the page.
-///
-/// The waits of one access have one deadline, which is known from the first of them on.
 #[cold]
-pub(crate) fn acquire_until<W>(
-    word: W,
-    want: Want,
-    patience: Patience,
-    deadline: &mut Option<Instant>,
-) -> Result<(Hold<W>, bool), Refusal>
+pub(crate) fn acquire<W>(word: W, want: Want, patience: &mut Patience) -> Result<(Hold<W>, bool), Refusal>
 where
     W: Deref<Target = PageWord> + Copy,
 {
@@ -331,7 +330,7 @@ where
             Err(state) => state,
         };
         waited_for_load |= state.is_loading();
-        wait_for_change(&word, state, want, patience, deadline)?;
+        wait_for_change(&word, state, want, patience)?;
     }
 }
 
@@ -340,32 +339,7 @@ where
 pub(crate) fn acquire_resident<W>(
     word: W,
     want: Want,
-    patience: Patience,
-) -> Result<Option<Latch<W>>, Refusal>
-where
-    W: Deref<Target = PageWord> + Clone,
-{
-    acquire_resident_by(word, want, patience, None)
-}
-
-/// As [`acquire_resident`], waiting until then.
-pub(crate) fn acquire_resident_until<W>(
-    word: W,
-    want: Want,
-    until: Instant,
-) -> Result<Option<Latch<W>>, Refusal>
-where
-    W: Deref<Target = PageWord> + Clone,
-{
-    acquire_resident_by(word, want, Patience::Limit(Duration::ZERO), Some(until))
-}
-
-/// The patience is for a wait whose deadline is not known yet.
-fn acquire_resident_by<W>(
-    word: W,
-    want: Want,
-    patience: Patience,
-    mut deadline: Option<Instant>,
+    patience: &mut Patience,
 ) -> Result<Option<Latch<W>>, Refusal>
 where
     W: Deref<Target = PageWord> + Clone,
@@ -374,7 +348,7 @@ where
         match Latch::try_new(word.clone(), want) {
             Ok(latch) => return Ok(Some(latch)),
             Err(state) if state.is_absent() => return Ok(None),
-            Err(state) => wait_for_change(&word, state, want, patience, &mut deadline)?,
+            Err(state) => wait_for_change(&word, state, want, patience)?,
         }
     }
 }
@@ -399,20 +373,21 @@ fn wait_for_change(
     word: &PageWord,
     state: State,
     want: Want,
-    patience: Patience,
-    deadline: &mut Option<Instant>,
+    patience: &mut Patience,
 ) -> Result<(), Refusal> {
     if held::has(word) {
         return Err(Refusal::Own);
     }
-    let Patience::Limit(limit) = patience else { return Err(Refusal::TimedOut) };
+    if matches!(patience, Patience::None) {
+        return Err(Refusal::TimedOut);
+    }
     for _ in 0..SPINS {
         if word.state() != state {
             return Ok(());
         }
         relax();
     }
-    let deadline = *deadline.get_or_insert_with(|| deadline_after(limit));
+    let Some(deadline) = patience.deadline() else { return Err(Refusal::TimedOut) };
     if !cfg!(bufpool_loom) && Instant::now() >= deadline {
         if want == Want::Exclusive {
             wake(word, word.withdraw_writer());
@@ -553,7 +528,7 @@ mod tests {
     const LONG: Patience = Patience::Limit(Duration::from_secs(60));
 
     fn loaded(word: &PageWord, arena: &Arena, lease: FrameLease) {
-        let Ok((Hold::Load(loading), false)) = acquire(word, Want::Shared, Patience::None) else {
+        let Ok((Hold::Load(loading), false)) = acquire(word, Want::Shared, &mut { Patience::None }) else {
             panic!("{word:?}");
         };
         assert!(arena.bytes(&lease).iter().all(|&byte| byte == 0));
@@ -564,7 +539,7 @@ mod tests {
     fn every_state_allows_what_the_table_says() {
         let (arena, mut leases) = Arena::new(1, 4096).unwrap();
         let word = PageWord::new();
-        assert!(acquire_resident(&word, Want::Shared, Patience::None).unwrap().is_none());
+        assert!(acquire_resident(&word, Want::Shared, &mut { Patience::None }).unwrap().is_none());
         loaded(&word, &arena, leases.pop().unwrap());
         let one = Latch::try_new(&word, Want::Shared).ok().unwrap();
         let two = Latch::try_new(&word, Want::Shared).ok().unwrap();
@@ -594,10 +569,10 @@ mod tests {
         loaded(&word, &arena, leases.pop().unwrap());
         let latch = Latch::try_new(&word, Want::Exclusive).ok().unwrap();
         if cfg!(debug_assertions) {
-            assert_eq!(acquire(&word, Want::Shared, LONG).err(), Some(Refusal::Own));
+            assert_eq!(acquire(&word, Want::Shared, &mut { LONG }).err(), Some(Refusal::Own));
         }
         drop(latch);
-        assert!(acquire(&word, Want::Shared, LONG).is_ok());
+        assert!(acquire(&word, Want::Shared, &mut { LONG }).is_ok());
     }
 
     #[test]
@@ -607,7 +582,8 @@ mod tests {
         loaded(&word, &arena, leases.pop().unwrap());
         let latch = Latch::try_new(&word, Want::Shared).ok().unwrap();
         std::thread::scope(|scope| {
-            let refused = scope.spawn(|| acquire(&word, Want::Exclusive, SHORT).err()).join().unwrap();
+            let refused =
+                scope.spawn(|| acquire(&word, Want::Exclusive, &mut { SHORT }).err()).join().unwrap();
             assert_eq!(refused, Some(Refusal::TimedOut));
         });
         assert!(word.state().allows_shared(), "{word:?}");
@@ -623,7 +599,7 @@ mod tests {
             let loads = AtomicU32::new(0);
             std::thread::scope(|scope| {
                 for _ in 0..3 {
-                    scope.spawn(|| match acquire(&word, Want::Shared, LONG).ok().unwrap().0 {
+                    scope.spawn(|| match acquire(&word, Want::Shared, &mut { LONG }).ok().unwrap().0 {
                         Hold::Latched(latch) => assert_eq!(latch.bytes(&arena)[0], 7),
                         Hold::Load(loading) => {
                             loads.fetch_add(1, Ordering::Relaxed);
@@ -650,7 +626,8 @@ mod tests {
                 scope.spawn(move || {
                     for step in 0..2000 {
                         let want = if (step + thread) % 3 == 0 { Want::Exclusive } else { Want::Shared };
-                        let (Hold::Latched(latch), _) = acquire(word, want, LONG).ok().unwrap() else {
+                        let (Hold::Latched(latch), _) = acquire(word, want, &mut { LONG }).ok().unwrap()
+                        else {
                             panic!("the page does not leave");
                         };
                         if want == Want::Exclusive {

@@ -12,29 +12,13 @@
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::sync::{Ordering, relax};
+use crate::sync::Ordering;
 use crate::sys;
 use crate::thread::hot::hot;
 use crate::thread::reader::{BEGINS, Reader, ReaderRef, Section};
-
-/// Looks at a counter before the waiter yields.
-const LOOKS: u32 = 64;
-/// Looks before it sleeps in between.
-const LOOKS_AWAKE: u32 = 128;
-const NAP: Duration = Duration::from_micros(50);
-
-/// Why readers were not waited for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stuck {
-    /// The caller is reading itself.
-    Own,
-    /// The time was up.
-    TimedOut,
-}
 
 /// The readers of the process. One that is in the thread's own memory is here as long as the thread may use it; one that fences itself lives
 /// for ever and, once its thread has ended, is used again.
@@ -71,10 +55,12 @@ impl Registry {
     }
 
     /// Those that are reading now, with the count of the read.
-    fn reading(&self, but: Option<ReaderRef>) -> Vec<(ReaderRef, u64)> {
-        let others = self.all.iter().filter(|reader| Some(**reader) != but);
-        // SAFETY: as in `get`.
-        others.filter_map(|reader| Some((*reader, unsafe { reader.0.as_ref() }.reading()?))).collect()
+    fn reading(&self) -> Vec<(ReaderRef, u64)> {
+        // SAFETY: a thread takes its own reader out before its memory goes.
+        self.all
+            .iter()
+            .filter_map(|reader| Some((*reader, unsafe { reader.0.as_ref() }.reading()?)))
+            .collect()
     }
 }
 
@@ -156,49 +142,35 @@ fn register() -> Option<ReaderRef> {
     Some(reader)
 }
 
-/// Waits until all optimistic reads of other threads that are going on now are over, at most for `limit`.
-pub(crate) fn wait_for_all(limit: Duration) -> Result<(), Stuck> {
+/// Optimistic reads that were going on at a moment, in all threads.
+pub(crate) struct Reads(Vec<(ReaderRef, u64)>);
+
+/// Those that are going on now. Whoever begins one from here on sees every page gone that has left before. Costs a system call where other
+/// threads read optimistically at all.
+pub(crate) fn going_on() -> Reads {
     let own = own();
-    {
-        let registry = registry();
-        if own.and_then(|own| registry.get(own)).is_some_and(|own| own.reading().is_some()) {
-            return Err(Stuck::Own);
-        }
-        if registry.all.iter().all(|reader| Some(*reader) == own) {
-            // A thread that registers from here on takes the lock after us, and sees that the page has left.
-            return Ok(());
-        }
+    let is_alone = registry().all.iter().all(|reader| Some(*reader) == own);
+    // A thread that registers from here on takes the lock after us, and sees that the page has left.
+    if !is_alone {
+        sys::barrier_everywhere();
     }
-    sys::barrier_everywhere();
-    let mut reading = REGISTRY.lock().reading(own);
-    let mut deadline = None;
-    let mut looks = 0;
-    loop {
-        // One that is registered no more has ended its reads. Another that lies where it lay is waited for in vain, at most for one read.
-        {
-            let registry = REGISTRY.lock();
-            reading.retain(|(reader, read)| registry.get(*reader).is_some_and(|reader| reader.is_at(*read)));
-        }
-        if reading.is_empty() {
-            return Ok(());
-        }
-        let now = Instant::now();
-        if now >= *deadline.get_or_insert(now + limit) {
-            return Err(Stuck::TimedOut);
-        }
-        looks += 1;
-        pause(looks);
-    }
+    Reads(REGISTRY.lock().reading())
 }
 
-/// Before the next look, of which there were so many.
-fn pause(looks: u32) {
-    if looks < LOOKS {
-        relax();
-    } else if looks < LOOKS_AWAKE {
-        std::thread::yield_now();
-    } else {
-        std::thread::sleep(NAP);
+/// The calling thread is within an optimistic read.
+pub(crate) fn is_reading() -> bool {
+    own().is_some_and(|own| REGISTRY.lock().get(own).is_some_and(|own| own.reading().is_some()))
+}
+
+impl Reads {
+    /// Whether none of them goes on any more.
+    pub fn are_over(&mut self) -> bool {
+        if !self.0.is_empty() {
+            // One that is registered no more has ended its reads. Another that lies where it lay is waited for in vain, at most for one read.
+            let registry = REGISTRY.lock();
+            self.0.retain(|(reader, read)| registry.get(*reader).is_some_and(|reader| reader.is_at(*read)));
+        }
+        self.0.is_empty()
     }
 }
 
@@ -208,7 +180,7 @@ mod tests {
     use std::sync::Barrier;
 
     #[test]
-    fn reads_going_on_are_waited_for() {
+    fn reads_going_on_are_seen_to_end() {
         let (entered, leave) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -221,15 +193,19 @@ mod tests {
                 drop(section);
             });
             entered.wait();
-            assert_eq!(wait_for_all(Duration::from_millis(10)), Err(Stuck::TimedOut));
+            let mut reads = going_on();
+            assert!(!reads.are_over() && !is_reading());
             leave.wait();
-            assert_eq!(wait_for_all(Duration::from_secs(60)), Ok(()));
+            while !reads.are_over() {
+                std::thread::yield_now();
+            }
         });
         let reader = own_reader().unwrap();
         let section = reader.enter().unwrap();
-        assert_eq!(wait_for_all(Duration::from_secs(60)), Err(Stuck::Own));
+        let mut reads = going_on();
+        assert!(!reads.are_over() && is_reading());
         drop(section);
-        assert_eq!(wait_for_all(Duration::from_secs(60)), Ok(()));
+        assert!(reads.are_over() && !is_reading());
     }
 
     #[test]
@@ -248,7 +224,6 @@ mod tests {
         }
         let all = registry().all.clone();
         assert!(all.iter().enumerate().all(|(at, one)| !all[..at].contains(one)));
-        assert_eq!(wait_for_all(Duration::from_secs(60)), Ok(()));
     }
 
     /// Destructors of keys run after those of thread-local variables.

@@ -559,6 +559,8 @@ pub(crate) struct ClaimRules<'a> {
     /// The log is durable up to here.
     pub durable_lsn: u64,
     pub dirty: Dirty,
+    /// Pages of optimistic files may be evicted, whose frames others may have to leave first.
+    pub takes_optimistic: bool,
 }
 
 /// What may become of dirty victims.
@@ -580,6 +582,7 @@ impl ClaimRules<'_> {
     fn allows(&self, frame: &Frame, file: &FileShared) -> bool {
         frame.pins() == 0
             && !frame.is_writing()
+            && (self.takes_optimistic || !file.optimistic)
             && (!frame.is_dirty()
                 || !file.is_poisoned()
                     && match self.dirty {

@@ -1,5 +1,6 @@
 //! What all handles of a pool share, and how threads and futures wait for it.
 
+pub(crate) mod aside;
 pub(crate) mod counters;
 pub(crate) mod departures;
 pub(crate) mod dirty;

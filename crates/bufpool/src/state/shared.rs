@@ -2,10 +2,9 @@
 
 use crate::hits::log::existing_ring;
 use crate::hits::log::give_up_ring;
-use crate::page::latch::Patience;
 use crate::policy::lock::ClaimRules;
 use crate::policy::lock::Dirty;
-use crate::state::waiting::Limit;
+use crate::state::aside::AsideFrames;
 use crate::thread::ring::POOL;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -81,6 +80,8 @@ pub(crate) struct PoolShared {
     /// How many [`PoolHandle`]s there are.
     pub handles: AtomicUsize,
 
+    /// Frames that optimistic readers have yet to leave.
+    pub aside: AsideFrames,
     /// Misses that wait for a frame; see [`PoolShared::frame_may_be_free`].
     pub frame_waiters: AtomicU32,
     pub frame_lock: Mutex<()>,
@@ -162,12 +163,27 @@ impl PoolShared {
         });
     }
 
-    pub(crate) fn patience(&self, limit: Limit) -> Patience {
-        match limit {
-            Limit::Default => Patience::Limit(self.latch_wait),
-            Limit::Now => Patience::None,
-            Limit::Within(limit) => Patience::Limit(limit),
+    /// Notes, under the policy lock, whether there is something to read ahead.
+    pub(crate) fn note_plans(&self, policy: &PolicyState) {
+        if policy.planner.as_ref().is_some_and(|planner| planner.has_wants()) {
+            self.plans_waiting.store(true, Ordering::SeqCst);
         }
+    }
+
+    /// Gives back to the pool those of the frames set aside that nobody reads any more. Not under the policy lock.
+    pub(crate) fn free_aside(&self) {
+        let free = self.aside.take_free();
+        if free.is_empty() {
+            return;
+        }
+        let mut policy = self.policy.lock();
+        for lease in free {
+            self.frames.get(lease.frame()).readers_left();
+            policy.directory.release(lease.frame());
+            policy.free.put(lease);
+        }
+        drop(policy);
+        self.frame_may_be_free();
     }
 
     /// A frame may have become free that a waiting miss could take.
@@ -184,6 +200,7 @@ impl PoolShared {
             reserve: &self.reserve,
             durable_lsn: self.log.durable(),
             dirty: Dirty::Written,
+            takes_optimistic: self.aside.has_room(),
         }
     }
 

@@ -1,8 +1,11 @@
-//! How long an access may wait, and what it is for.
+//! How long an access may wait, what comes of it that may wait no longer, and what it is for.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::error::Error;
+use crate::page::latch::Patience;
 use crate::page::word::Want;
+use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;
 
 /// How long an access may wait for others.
@@ -16,13 +19,55 @@ pub(crate) enum Limit {
     Within(Duration),
 }
 
-impl Limit {
-    /// When an access that begins now has waited long enough; none if that is up to the pool's options.
-    pub fn deadline(self) -> Option<Instant> {
+/// The waits of one access, each with what is left of its patience.
+pub(crate) struct Waits {
+    /// For others' latches and loads, and for operations that hold off a load.
+    pub latch: Patience,
+    /// For a frame.
+    pub frame: Patience,
+    /// The caller has set the limit, and is told that the page is busy; otherwise that is an error.
+    pub own_limit: bool,
+}
+
+impl Waits {
+    /// Of an access that begins now.
+    pub fn begin(pool: &PoolShared, limit: Limit) -> Self {
+        match limit {
+            Limit::Default => Self {
+                latch: Patience::Limit(pool.latch_wait),
+                frame: Patience::Limit(pool.frame_wait),
+                own_limit: false,
+            },
+            Limit::Now => Self { latch: Patience::None, frame: Patience::None, own_limit: true },
+            Limit::Within(limit) => {
+                let until = Patience::Until(deadline_after(limit));
+                Self { latch: until, frame: until, own_limit: true }
+            }
+        }
+    }
+}
+
+/// Why an access was not granted.
+pub(crate) enum Refused {
+    /// It would have had to wait longer than its caller allows.
+    Busy,
+    /// The error says why.
+    Failed(Error),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Refused {
+    /// The error of an access whose caller has set no limit of its own, and which is therefore never busy.
+    #[cold]
+    pub fn into_error(self) -> Error {
         match self {
-            Self::Default => None,
-            Self::Now => Some(Instant::now()),
-            Self::Within(limit) => Some(deadline_after(limit)),
+            Self::Failed(error) => error,
+            Self::Busy => unreachable!("without a limit of the caller's, waiting ends with an error"),
         }
     }
 }

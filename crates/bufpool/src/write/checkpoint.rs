@@ -17,7 +17,6 @@ use crate::io::Action;
 use crate::io::run::run_pages;
 use crate::page::latch::{Departing, Patience, Refusal};
 use crate::state::shared::PoolShared;
-use crate::state::waiting::Limit;
 use crate::write::borrowed::Borrowing;
 use crate::write::drain::Drain;
 use crate::write::drain::Drained;
@@ -99,7 +98,7 @@ impl<'p> Checkpoint<'p> {
         for (file, number) in rest {
             // A page that waits for a log which cannot be advanced is not worth waiting for.
             let log_fails = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Log);
-            let patience = if log_fails { Patience::None } else { self.pool.patience(Limit::Default) };
+            let patience = if log_fails { Patience::None } else { Patience::Limit(self.pool.latch_wait) };
             outcome = outcome.and(self.write_waiting(file, *number, patience, operation));
         }
         outcome

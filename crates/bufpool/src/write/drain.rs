@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::gate::HoldOff;
 use crate::files::shared::FileShared;
 use crate::files::word::{OwnedWord, Seized};
-use crate::page::latch::{Refusal, acquire_resident_until, wait_until_free};
+use crate::page::latch::{Patience, Refusal, acquire_resident, wait_until_free};
 use crate::page::word::Want;
 use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;
@@ -152,7 +152,7 @@ impl<'p> Drain<'p> {
             file.table.words(pages.start, pages.end).filter(|(_, word)| !word.state().is_absent())
         {
             let word = OwnedWord::new(Arc::clone(file), number);
-            let latch = match acquire_resident_until(word.clone(), Want::Exclusive, until) {
+            let latch = match acquire_resident(word.clone(), Want::Exclusive, &mut Patience::Until(until)) {
                 Ok(Some(latch)) => latch,
                 Ok(None) => continue,
                 Err(Refusal::TimedOut) => return Err(Obstacle::Page(word)),

@@ -3,6 +3,7 @@
 pub(crate) mod borrowed;
 pub(crate) mod checkpoint;
 pub(crate) mod drain;
+pub(crate) mod evict;
 pub(crate) mod flush;
 pub(crate) mod page_out;
 pub(crate) mod prepare;

@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use bufpool_policies::FrameId;
 
@@ -105,7 +104,7 @@ impl<'p> PageOut<'p> {
             return Taken::Clean;
         }
         let word = OwnedWord::new(Arc::clone(file), number);
-        let latch = match acquire_resident(word, Want::Shared, patience) {
+        let latch = match acquire_resident(word, Want::Shared, &mut { patience }) {
             Ok(Some(latch)) => latch,
             Ok(None) => return Taken::Clean,
             Err(refusal) => return Taken::Refused(refusal),
@@ -160,7 +159,7 @@ impl<'p> PageOut<'p> {
         let copy = self.pool.reserve.take_spare()?;
         let frame = self.pool.frames.get(copy.frame());
         if frame.may_have_readers() {
-            if readers::wait_for_all(Duration::ZERO).is_err() {
+            if !readers::going_on().are_over() {
                 Borrowing::of(self.pool).give_back_to_reserve([copy]);
                 return None;
             }

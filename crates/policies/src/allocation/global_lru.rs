@@ -1,6 +1,6 @@
 //! One LRU list over all tenants: managers are not asked.
 
-use super::{Allocate, Ledger};
+use super::{allocate::Allocate, ledger::Ledger};
 use crate::ids::AccountId;
 
 pub(crate) struct GlobalLru;

@@ -2,7 +2,7 @@
 //!
 //! Paper: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI '94.
 
-use super::{Allocate, Ledger};
+use super::{allocate::Allocate, ledger::Ledger};
 use crate::ids::AccountId;
 
 pub(crate) struct LruS;

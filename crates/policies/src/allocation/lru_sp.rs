@@ -10,7 +10,8 @@
 //! a mistake; A is referenced (a vindication); A is evicted; A overrules again; X's identity ends, or A's
 //! owner closes, and then A also moves to the ledger's head.
 
-use super::{Allocate, Arrival, Ledger, placeholders::Placeholders, revocation::Revocation};
+use super::allocate::{Allocate, Arrival};
+use super::{ledger::Ledger, placeholders::Placeholders, revocation::Revocation};
 use crate::{
     frame_table::Claim,
     ids::{AccountId, PageId},

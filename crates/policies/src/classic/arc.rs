@@ -17,7 +17,7 @@
 //! **Cost.** O(1) per access. 9 bytes a frame and 22 to 26 for each ghost, of which there are as many as
 //! resident pages in a full cache and never more than twice the capacity: 31 to 35 a frame.
 
-use super::{Departure, OneLevel, first_free, grow};
+use super::policy::{Departure, OneLevel, first_free, grow};
 use crate::ghost::Ghosts;
 use crate::list::{Links, List};
 use crate::{FrameId, PageId};

@@ -14,7 +14,7 @@
 //! **Cost.** A hit sets a byte. A miss moves the hand, over each page at most twice; amortised O(1), since a
 //! page is passed once per hit at most, and once per miss while busy. 9 bytes a frame.
 
-use super::{Departure, OneLevel, grow};
+use super::policy::{Departure, OneLevel, grow};
 use crate::list::{Links, List, NIL};
 use crate::{FrameId, PageId};
 

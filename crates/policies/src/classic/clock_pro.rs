@@ -22,7 +22,7 @@
 //! test, the test hand one or two pages per ghost when there are many; at most O(n) for one miss. 33 bytes a
 //! frame and 26 to 30 for each ghost, of which there are at most as many as frames: 59 to 63 a frame.
 
-use super::{Departure, OneLevel, grow, percent_of};
+use super::policy::{Departure, OneLevel, grow, percent_of};
 use crate::list::{Links, List, NIL};
 use crate::slot_index::SlotIndex;
 use crate::{FrameId, PageId};

@@ -14,7 +14,7 @@
 //! **Cost.** O(1) per access; `victim` also walks over the busy frames at the cold end. 12 bytes a frame, and
 //! 32 for each distinct number of references, of which there are at most as many as pages: 44 a frame.
 
-use super::{Departure, OneLevel, first_free, grow};
+use super::policy::{Departure, OneLevel, first_free, grow};
 use crate::list::{Links, List, NIL};
 use crate::{FrameId, PageId};
 

@@ -30,7 +30,7 @@
 //!
 //! **Cost.** O(1) per access. 17 bytes a frame, and 21 to 25 for each eviction remembered: 54 to 61 a frame.
 
-use super::{Departure, OneLevel, first_free, grow, percent_of};
+use super::policy::{Departure, OneLevel, first_free, grow, percent_of};
 use crate::history::History;
 use crate::list::{Links, List, NIL};
 use crate::{FrameId, PageId};

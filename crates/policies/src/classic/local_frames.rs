@@ -8,7 +8,7 @@
 //! Cost: one look-up in a hash table per event. 9 to 17 bytes per frame of the level's largest population,
 //! which is what the policy's own arrays follow too.
 
-use super::{Departure, OneLevel};
+use super::policy::{Departure, OneLevel};
 use crate::slot_index::SlotIndex;
 use crate::{FrameId, PageId};
 

@@ -12,7 +12,7 @@
 //!
 //! **Cost.** O(1) per access; `victim` also walks over the busy frames at the hot end. 8 bytes a frame.
 
-use super::{Departure, OneLevel, first_free};
+use super::policy::{Departure, OneLevel, first_free};
 use crate::list::{Links, List};
 use crate::{FrameId, PageId};
 

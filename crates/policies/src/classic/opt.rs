@@ -14,7 +14,7 @@
 //! **Cost.** O(log n) per access; `victim` is O(1), or O(k log k) if k busy frames have to be passed. 16
 //! bytes a frame.
 
-use super::{Departure, OneLevel};
+use super::policy::{Departure, OneLevel};
 use crate::{FrameId, PageId};
 use std::collections::BinaryHeap;
 

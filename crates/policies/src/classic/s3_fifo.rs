@@ -19,7 +19,7 @@
 //! three at most, plus once. 9 bytes a frame and 22 to 26 for each ghost, which are 90 % of the frames: 29 to
 //! 33 a frame.
 
-use super::{Departure, OneLevel, grow, percent_of};
+use super::policy::{Departure, OneLevel, grow, percent_of};
 use crate::ghost::Ghosts;
 use crate::list::{Links, List, NIL};
 use crate::{FrameId, PageId};

@@ -1,6 +1,6 @@
 //! The lists of both forms of W-TinyLFU: a window, and a main part in segments, each in LRU order.
 
-use super::grow;
+use super::policy::grow;
 use crate::list::{Links, List};
 use crate::{FrameId, PageId};
 

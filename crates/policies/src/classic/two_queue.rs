@@ -15,7 +15,7 @@
 //! **Cost.** O(1) per access. 9 bytes a frame, and 22 to 26 for each of at most Kout ghosts: 20 to 22 a
 //! frame.
 
-use super::{Departure, OneLevel, first_free, grow, percent_of};
+use super::policy::{Departure, OneLevel, first_free, grow, percent_of};
 use crate::ghost::Ghosts;
 use crate::list::{Links, List};
 use crate::{FrameId, PageId};

@@ -22,8 +22,8 @@
 //! **Cost.** O(1) per access, and O(n) once in ten n accesses, when counts are halved. 17 bytes a frame and 8
 //! to 16 for the counters: 25 to 33.
 
+use super::policy::{Departure, OneLevel, first_free, percent_of};
 use super::segments::{Segment, Segments};
-use super::{Departure, OneLevel, first_free, percent_of};
 use crate::sketch::Sketch;
 use crate::{FrameId, PageId};
 

@@ -34,11 +34,11 @@
 //! **Cost.** O(1) per access, and O(n) at the first eviction and once in 32 n hits. 17 bytes a frame and 58
 //! for the counters.
 
+use super::policy::{Departure, OneLevel, first_free, percent_of};
 use super::segments::{
     Segment::{GivenUp, Probation, Protected, Window},
     Segments,
 };
-use super::{Departure, OneLevel, first_free, percent_of};
 use crate::{FrameId, PageId};
 
 /// Frames of the window, in percent of the capacity; at least one frame.

@@ -3,11 +3,14 @@
 //!
 //! | detector | stream | looks at | cost an access | memory |
 //! | --- | --- | --- | --- | --- |
-//! | [`AmpExact`] | any | how recently a re-accessed block was used before, among the stream's blocks | O(log n) | 24 bytes a block |
+//! | [`AmpExact`] | any | recency ranks of re-accessed blocks | O(log n) | 24 bytes a block |
 //! | [`Amp`] | any | the same on sampled blocks | O(1), at most 64 steps on a sampled block | 64 entries |
 //! | [`Pcc`] | a call site | first accesses against re-accesses | O(1) | 16 bytes a block |
-//! | [`Ubm`] | a file | runs of consecutive blocks, and their repetition | O(1) | one run at a time |
-//! | [`Dear`] | an application | what two orders of blocks say about the next use, a period at a time | O(1), O(n log n) a period | 40 bytes a block of a period |
+//! | [`Ubm`] | a file | runs of consecutive blocks, their repetition | O(1) | one run at a time |
+//! | [`Dear`] | an application | two orders of a period's blocks | O(1) | 40 bytes a block of a period |
+//!
+//! The recency rank of a block is its place in the stream's blocks ordered by last use. [`Dear`] takes
+//! O(n log n) at the end of a period of n blocks to see which order tells the next use better.
 //!
 //! [`AmpExact`] is the oracle for [`Amp`]; the other three are there to compare with.
 

@@ -26,6 +26,7 @@ mod tenants;
 
 use std::{collections::BinaryHeap, ops::RangeInclusive};
 
+pub use crate::ids::FRAMES_MAX;
 pub use question::{Admission, Claims, Decision, Eviction};
 
 use crate::{
@@ -40,9 +41,6 @@ use crate::{
 
 /// The tenant that is always open: unmanaged until it gives a directive, no floor, no cap.
 pub const DEFAULT_TENANT: TenantId = TenantId(0);
-
-/// Frames a directory can have: frame numbers have 24 bits in a page word, and one value means none.
-pub const FRAMES_MAX: u32 = (1 << 24) - 1;
 
 /// What a directory is built with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -234,6 +232,12 @@ impl Directory {
     pub fn failed(&mut self, frame: FrameId, tenant: TenantId) {
         self.withdraw(frame.0, tenant);
         self.vacate(frame.0);
+    }
+
+    /// As [`failed`](Self::failed), but `frame` cannot be used yet: it is the driver's, like a spare one, until it
+    /// [releases](Self::release) it.
+    pub fn set_aside(&mut self, frame: FrameId, tenant: TenantId) {
+        self.withdraw(frame.0, tenant);
     }
 
     /// The victim that [`admit`](Self::admit) named could not be written, so `frame` holds it again: `page`

@@ -17,13 +17,10 @@ use crate::{
     classic::{self, Departure, OneLevel, PolicyKind},
     error::DirectiveError,
     frame_table::{FrameState, FrameTable},
-    ids::{Access, FrameId, PageId, TenantId},
+    ids::{Access, FrameId, PRIORITIES, PageId, TenantId},
     list::List,
     manager::ranges::{PriorityRanges, RANGES_MAX},
 };
-
-/// The priorities a level can have.
-pub const PRIORITIES: RangeInclusive<i32> = -32..=31;
 
 /// One priority level of one tenant.
 struct Level {

@@ -1,8 +1,9 @@
 //! Which pages to bring in before their first access.
 //!
-//! A planner stands beside managers: it serves all tenants of a pool, the unmanaged ones too, and decides about arrivals
-//! only, never about victims. It is told of accesses and asked for plans, both under the pool's policy lock. The pool
-//! carries the plans out after it, as far as its limits and its clean frames go, and says what became of them.
+//! A planner stands beside managers: it serves all tenants of a pool, the unmanaged ones too, and decides
+//! about arrivals only, never about victims. It is told of accesses and asked for plans, both under the
+//! pool's policy lock. The pool carries the plans out once it has let go of the lock, as far as its limits
+//! and its clean frames go, and reports what became of them.
 
 mod read_ahead;
 
@@ -14,8 +15,8 @@ use crate::ids::{Access, ContextId, FileId, TenantId};
 ///
 /// No call may block. Each costs a bounded number of steps, which an implementation states.
 pub trait Planner: Send {
-    /// `access` was made to a page of a file with `bounds`. Returns pages that were planned for before and will not be needed
-    /// after all.
+    /// `access` was made to a page of a file with `bounds`. Returns pages that were planned for before and
+    /// will not be needed after all.
     fn observe(&mut self, access: &Access, seen: Seen, bounds: Bounds) -> Option<Stretch>;
 
     /// Whether there are plans.
@@ -24,8 +25,8 @@ pub trait Planner: Send {
     /// Moves all plans to `out`, those made first coming first. There are no more than [`PLANS_MAX`].
     fn wants(&mut self, out: &mut Vec<Plan>);
 
-    /// What became of a plan: `brought` pages are on their way, others were resident. From page `refused` on, in
-    /// ascending order, there was no room. Not called for a plan whose pages are all on their way.
+    /// What became of a plan: `brought` pages are on their way, others were resident. From page `refused` on,
+    /// in ascending order, there was no room. Not called for a plan whose pages are all on their way.
     fn carried_out(&mut self, plan: &Plan, brought: u64, refused: Option<u64>);
 
     /// Counts of all streams.

@@ -58,8 +58,8 @@ const ACCESS_EARNS: i64 = CREDIT_PAGE / 8;
 /// The most credit of a stream, in windows.
 const CREDIT_WINDOWS: u64 = 4;
 
-/// Plans for sequential and strided streams. A call takes a step for each of the [`HEADS`] positions of a stream; what
-/// it is told of a plan, too.
+/// Plans for sequential and strided streams. A call, [`carried_out`](Planner::carried_out) included, takes a
+/// step for each of the [`HEADS`] positions of a stream.
 pub struct ReadAhead {
     table: Box<[Stream]>,
     plans: Vec<Plan>,
@@ -176,7 +176,8 @@ impl ReadAhead {
         Advice { bring: None, demote: stream.no_longer_expected(&left) }
     }
 
-    /// Lets a plan wait for [`wants`](Planner::wants). A batch of hits makes many small plans that follow upon one another.
+    /// Lets a plan wait for [`wants`](Planner::wants). A batch of hits makes many small plans that follow
+    /// upon one another.
     fn note(&mut self, plan: Plan) {
         let last = self.plans.last_mut().filter(|last| last.key == plan.key);
         if last.is_some_and(|last| last.pages.join(plan.pages)) {

@@ -56,7 +56,7 @@ pub(super) fn program(name: &str, advice: Advice, seed: u64) -> Program {
     Program { items: items(name, advice, seed), compute_ms, disk: 0 }
 }
 
-/// ReadN over a file of so many blocks.
+/// Read`n` over a file of `blocks` blocks.
 pub(super) fn read_n(blocks: u64, n: u64, advice: Advice) -> Program {
     let fool = Directive::Policy { tenant: 0, prio: 0, policy: PolicyKind::Mru };
     let advice = (advice == Advice::Foolish).then_some(Item::Directive(fool));

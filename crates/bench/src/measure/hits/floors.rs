@@ -46,8 +46,8 @@ impl Contender for Array {
     }
 }
 
-/// An array with a word for each page, and nothing else: what translation and latch cost on this machine,
-/// whoever makes them. A visit loads the page's word and finds the page by it; latched it adds a holder with
+/// An array with a word for each page, and nothing else: what translation and latch cost any pool on this
+/// machine. A visit loads the page's word and finds the page by it; latched it adds a holder with
 /// one compare-and-swap and takes it away with one subtraction, otherwise it loads the word again.
 pub struct Words<'a> {
     array: &'a Array,

@@ -24,8 +24,8 @@ const FRAMES_MIN: u32 = 1 << 10;
 /// How the pool is asked for pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asking {
-    /// In lists of so many pages, of which the pool keeps as many in flight as the depth says; at the end of
-    /// a list the device runs empty. At depth 1, page by page.
+    /// In lists of this number of pages, of which the pool keeps as many in flight as the depth says; at the
+    /// end of a list the device runs empty. At depth 1, page by page.
     Lists(u32),
     /// With as many futures as the depth says.
     Futures,

@@ -64,11 +64,11 @@ pub enum Way {
 pub struct Bare {
     /// How many writes it keeps in flight.
     pub depth: u32,
-    /// It fills each block before it writes it, as whoever creates pages does.
+    /// It fills each block before it writes it, as a creator of pages does.
     pub fills: bool,
 }
 
-/// Hooks that cost nothing but that there are some: pages for the file are prepared where nobody sees them.
+/// Hooks that do next to nothing: what they cost is that pages are prepared for the file in a copy.
 pub struct OneByteHooks;
 
 impl PageHooks for OneByteHooks {

@@ -8,8 +8,7 @@
 //! looked at last; a question looks at the class that seems to have the least page, and at a few others in
 //! turn. It takes constant time but for finding the least number of an array.
 
-use super::TIME_PER_MISS;
-use super::intervals::{ClassId, Classes, STRAY};
+use super::intervals::{ClassId, Classes, STRAY, TIME_PER_MISS};
 use crate::list::{Links, List, NIL, lengthen};
 
 /// Other classes looked at with each question.
@@ -19,7 +18,7 @@ const TRIES: u32 = 4;
 /// Classes whose least values are summed up in one.
 const BLOCK: usize = 64;
 
-/// The lesser of two numbers, in one instruction where neither is NaN for certain.
+/// The lesser of two numbers that are not NaN, in one instruction.
 #[inline]
 fn lesser(one: f32, other: f32) -> f32 {
     if other < one { other } else { one }

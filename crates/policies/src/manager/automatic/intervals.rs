@@ -16,6 +16,9 @@
 //! Chen, Cidon, "LHD: Improving Cache Hit Rate by Maximizing Hit Density", NSDI '18, whose classes have
 //! neither a site nor a stopping age.
 
+/// Time that passes with a miss, in hits.
+pub(super) const TIME_PER_MISS: u32 = 8;
+
 /// A class: an index into [`Classes`].
 pub(super) type ClassId = u16;
 /// No class.

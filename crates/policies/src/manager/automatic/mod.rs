@@ -38,7 +38,7 @@ use crate::list::{NIL, lengthen};
 use crate::random::SplitMix64;
 use departed::{Departed, DepartedPages};
 use experts::{Expert, Judge, Shadows};
-use intervals::{Classes, NEW};
+use intervals::{Classes, NEW, TIME_PER_MISS};
 use orders::{LISTED_PER_HIT, LISTED_PER_MISS, Orders};
 use samples::{SampledAccess, Samples};
 use streams::Streams;
@@ -50,8 +50,6 @@ const NEIGHBOURS_MAX: u32 = 8;
 /// Pages drawn with each choice by value: they lead to the least ones of a class that are neither its oldest
 /// nor its newest.
 const DRAWN: u32 = 4;
-/// Time that passes with a miss, in hits.
-const TIME_PER_MISS: u32 = 8;
 /// Samples looked at a miss while every page is one: a round of all samples takes half a turnover.
 const LOOKS_PER_MISS: u32 = 8;
 /// Frames for each class of a stream: classes then need 5 bytes a frame.

@@ -472,7 +472,7 @@ impl std::ops::IndexMut<u16> for Streams {
 mod tests {
     use super::*;
 
-    /// Whether a stream that is always wrong loses its say, among so many that have classes.
+    /// Whether a stream that is always wrong loses its say, among `count` that have classes.
     fn is_revoked(count: u32, judges_alone: bool) -> bool {
         let mut classes = Classes::new(800.0, 100.0, 100);
         let mut streams = Streams::new(1000, judges_alone);

@@ -1,4 +1,5 @@
-//! Goal: the orders are right whoever is followed, however often that changes; who answers for a mistake.
+//! Goal: the orders are right with any expert followed, however often that changes; a stream answers for
+//! choices by value alone.
 //! Method: a small pool of which few pages are sampled, as in large ones; random accesses, and experts
 //! followed at random.
 

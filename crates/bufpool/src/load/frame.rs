@@ -1,0 +1,231 @@
+//! A frame for a page that comes in: asked for under the policy lock, emptied without it, or waited for.
+//!
+//! A search asks as often as it takes; candidates that cannot be had without waiting are passed over. When every frame that the tenant may
+//! take is busy, [`FrameSearch::next_look`] says when to look again, or that it is time to give up. How to wait is the driver's affair: a
+//! thread [sleeps](FrameSearch::wait), a future sets an alarm.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::handle::file::Page;
+use crate::handle::tenant::Tenant;
+use crate::load::load::Found;
+use crate::page::latch::Patience;
+use crate::page::readers;
+use crate::policy::lock::{Dirty, PolicyState};
+use crate::state::shared::PoolShared;
+use crate::state::waiting::{Purpose, Refused};
+use crate::thread::site::SiteRef;
+use crate::write::borrowed::Borrowing;
+use crate::write::evict::{Emptied, Emptying, Eviction};
+
+/// Until a search that found every frame busy looks again, unless a frame is let go of before.
+const FRAME_POLL: Duration = Duration::from_millis(1);
+/// The same while frames are aside, whose readers tell nobody when they leave.
+const ASIDE_POLL: Duration = Duration::from_micros(50);
+
+/// Who searches.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seeker {
+    /// A thread, which knows what it holds itself.
+    Thread,
+    /// A future: what its task holds nobody knows.
+    Task,
+}
+
+/// The search of one access.
+pub(crate) struct FrameSearch<'a> {
+    tenant: &'a Tenant,
+    page: Page<'a>,
+    purpose: Purpose,
+    site: SiteRef,
+    seeker: Seeker,
+    /// Why a victim could not be written: that is its file's affair, unless no other frame can be had.
+    failure: Option<Error>,
+    has_looked: bool,
+    /// The last count found nobody to wait for. A frame that was busy when it was asked for, as while it is written, may have come
+    /// free before the count, so one more question decides.
+    is_hopeless: bool,
+}
+
+impl<'a> FrameSearch<'a> {
+    /// For `page`, which the caller has the right to load.
+    pub fn new(tenant: &'a Tenant, page: Page<'a>, purpose: Purpose, site: SiteRef, seeker: Seeker) -> Self {
+        Self { tenant, page, purpose, site, seeker, failure: None, has_looked: false, is_hopeless: false }
+    }
+
+    /// Asks for a frame, and for another as long as one that is named cannot be had at once. None if every frame that the tenant may take is
+    /// busy.
+    pub fn ask(&mut self, how: Emptying) -> Result<Option<Found>> {
+        let pool = &*self.tenant.pool;
+        let creation = self.purpose == Purpose::Create;
+        let id = self.tenant.tenant_id();
+        loop {
+            pool.free_aside();
+            let mut rules = pool.claim_rules();
+            if how == Emptying::AtOnce {
+                rules.dirty = Dirty::Exchanged;
+            }
+            let (admitted, is_entered) = {
+                let mut policy = self.tenant.lock_policy(self.purpose.operation())?;
+                pool.drain_own_log_into(&mut policy);
+                let admitted = policy.admit(self.page.id(), id, self.site, creation, &rules);
+                pool.note_plans(&policy);
+                // Nobody takes the page away before it is there, because its word says that it is loading.
+                let settled =
+                    admitted.as_ref().filter(|admitted| creation && admitted.is_settled(&pool.frames));
+                settled.inspect(|admitted| policy.directory.loaded(admitted.frame()));
+                let is_entered = settled.is_some();
+                (admitted, is_entered)
+            };
+            let Some(admitted) = admitted else { return Ok(None) };
+            match Eviction::of(pool).vacate(admitted, id, self.site, how) {
+                Ok(Emptied::Frame(lease)) => return Ok(Some(Found { lease, is_entered })),
+                Ok(Emptied::SetAside) => {}
+                Ok(Emptied::PutBack) => return Ok(None),
+                // The next question passes over the dirty pages of that file.
+                Err(error) => {
+                    self.failure.get_or_insert(error);
+                }
+            }
+        }
+    }
+
+    /// Every frame that the tenant may take is busy: when to look again at the latest; none for at once. Or why not to.
+    #[cold]
+    pub fn next_look(
+        &mut self,
+        patience: &mut Patience,
+        own_limit: bool,
+    ) -> std::result::Result<Option<Instant>, Refused> {
+        let pool = &*self.tenant.pool;
+        let now = Instant::now();
+        let is_first = !std::mem::replace(&mut self.has_looked, true);
+        let until = patience.deadline().unwrap_or(now);
+        // However often others take what was repaid, the wait ends.
+        let may_retry = is_first || now < until;
+        if may_retry && pool.reserve.borrowed() > 0 && Borrowing::of(pool).repay_frames(0) {
+            return Ok(None);
+        }
+        // Pages may wait for nothing but the log.
+        pool.write_back.kick();
+        let is_thread = self.seeker == Seeker::Thread;
+        if is_thread && pool.aside.count() > 0 && readers::is_reading() {
+            return Err(self.refuse(self.own_read_error()));
+        }
+        // Counting takes a look at each frame, so not every time.
+        if is_thread && (is_first || self.is_hopeless) || now >= until {
+            let census = Census::take(pool, &pool.policy.lock(), pool.log.durable());
+            let others_may_let_go = census.others_may_let_go || !is_thread;
+            match others_may_let_go {
+                false if !std::mem::replace(&mut self.is_hopeless, true) => return Ok(None),
+                true if now < until => self.is_hopeless = false,
+                true if own_limit && self.failure.is_none() => return Err(Refused::Busy),
+                _ => {
+                    let message = census.message(others_may_let_go, pool.frame_wait);
+                    return Err(self.refuse(self.error(ErrorKind::Exhausted, message)));
+                }
+            }
+        }
+        let poll = if pool.aside.count() > 0 { ASIDE_POLL } else { FRAME_POLL };
+        Ok(Some(until.min(now + poll)))
+    }
+
+    /// As [`next_look`](Self::next_look), for a thread, which sleeps until then or until a frame may be free.
+    #[cold]
+    pub fn wait(&mut self, patience: &mut Patience, own_limit: bool) -> std::result::Result<(), Refused> {
+        if let Some(next) = self.next_look(patience, own_limit)? {
+            let pool = &*self.tenant.pool;
+            let mut guard = pool.frame_lock.lock();
+            pool.frame_waiters.fetch_add(1, Ordering::Relaxed);
+            pool.frame_freed.wait_until(&mut guard, next);
+            pool.frame_waiters.fetch_sub(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// A victim's failure is the reason if there was one.
+    fn refuse(&mut self, error: Error) -> Refused {
+        Refused::Failed(self.failure.take().unwrap_or(error))
+    }
+
+    fn own_read_error(&self) -> Error {
+        self.error(
+            ErrorKind::SelfDeadlock,
+            "the calling thread is within an optimistic read, which keeps frames from being used that are needed".into(),
+        )
+    }
+
+    fn error(&self, kind: ErrorKind, message: String) -> Error {
+        let error = Error::new(kind, self.purpose.operation(), message);
+        error.in_file(self.page.file().name()).at_page(self.page.number())
+    }
+}
+
+/// Who holds the frames, counted when there is none left.
+struct Census {
+    /// Guards and pins on pages of each tenant that has any.
+    holds: Vec<(String, u32)>,
+    /// Frames on their way in or out.
+    in_flight: u32,
+    /// Dirty pages of poisoned files.
+    poisoned: u32,
+    /// Dirty pages whose log records are not durable.
+    unlogged: u32,
+    /// Somebody other than the caller holds a frame, so waiting may help.
+    others_may_let_go: bool,
+}
+
+impl Census {
+    fn take(pool: &PoolShared, policy: &PolicyState, durable_lsn: u64) -> Self {
+        let mut by_tenant = vec![0_u32; policy.tenants.len()];
+        let mut census =
+            Self { holds: Vec::new(), in_flight: 0, poisoned: 0, unlogged: 0, others_may_let_go: false };
+        // Of the frames that policies fill, those that are neither free nor hold a page are on their way.
+        census.in_flight = policy.directory.frames();
+        if !pool.write_back.is_leaving() {
+            // What is free of the borrowed ones was repaid before the count, or is by the next look; the others are stuck with pages
+            // that cannot be written.
+            census.in_flight -= pool.reserve.borrowed() as u32;
+        }
+        for (frame, entry) in pool.frames.iter() {
+            let is_free = policy.free.has(frame);
+            let (page, owner) = (entry.page(), policy.directory.owner(frame));
+            census.in_flight -= u32::from(is_free || page.is_some() && owner.is_some());
+            let (Some(page), Some(owner)) = (page, owner) else { continue };
+            let Some(file) = policy.file(page.file()) else { continue };
+            let holders = file.table.get(page.number()).map_or(0, |word| word.state().holders());
+            by_tenant[owner.index()] += holders + entry.pins();
+            census.in_flight += u32::from(entry.is_writing());
+            census.poisoned += u32::from(entry.is_dirty() && file.is_poisoned());
+            census.unlogged += u32::from(entry.is_dirty() && entry.page_lsn() > durable_lsn);
+        }
+        let holds: u32 = by_tenant.iter().sum();
+        // Without holds and poisoned pages there is nobody to wait for, and no reason not to look again.
+        census.others_may_let_go = census.in_flight > 0
+            || census.unlogged > 0
+            || holds > pool.hot.tag.holds_slot().own_holds()
+            || holds == 0 && census.poisoned == 0;
+        let named = policy.tenants.iter().map(|entry| entry.name.to_string()).zip(by_tenant);
+        census.holds = named.filter(|(_, holds)| *holds > 0).collect();
+        census
+    }
+
+    fn message(&self, others_may_let_go: bool, frame_wait: Duration) -> String {
+        let mut message = String::from("every frame that could be taken is in use: ");
+        for (tenant, holds) in &self.holds {
+            message += &format!("{holds} guards and pins on pages of tenant {tenant}, ");
+        }
+        message += &format!(
+            "{} frames in flight, {} dirty pages of poisoned files, {} dirty pages ahead of the durable log; ",
+            self.in_flight, self.poisoned, self.unlogged
+        );
+        message += &match (others_may_let_go, self.poisoned) {
+            (true, _) => format!("none came free within frame_wait_ms = {}", frame_wait.as_millis()),
+            (false, 0) => "the calling thread holds them all itself, so waiting would not help".into(),
+            (false, _) => "nobody but the calling thread holds any, so waiting would not help: reopen the poisoned files".into(),
+        };
+        message
+    }
+}

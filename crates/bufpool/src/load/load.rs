@@ -1,0 +1,244 @@
+//! One page on its way in: begun, then completed or abandoned.
+//!
+//! A load is begun by whoever wins the right to bring the page in ([`Loading`]) and finds that its file allows it. It gets a frame
+//! ([`frame`](super::frame)), and a transfer fills that. Then it is *completed*: the frame has the page, the directory is told under the policy
+//! lock, and the word is published. Or it is *abandoned*: the frame is free again and no access is counted. Four drivers do this, each
+//! in its own way of waiting: a [miss](super::miss), a [batch](crate::access::many), a [future](crate::access::futures), a
+//! [prefetch](super::prefetch).
+//!
+//! A load that is dropped before it has a frame leaves the page absent.
+
+use std::ops::Deref;
+
+use bufpool_policies::{FrameId, PageId, TenantId};
+
+use crate::error::Result;
+use crate::files::shared::FileShared;
+use crate::memory::frame::FrameTable;
+use crate::memory::lease::FrameLease;
+use crate::page::latch::{Latch, Loading};
+use crate::page::word::{PageWord, Want};
+use crate::policy::lock::PolicyState;
+use crate::state::shared::PoolShared;
+use crate::thread::site::SiteRef;
+
+/// See the [module](self).
+pub(crate) struct Load<W: Deref<Target = PageWord>> {
+    loading: Loading<W>,
+    page: PageId,
+    charge: Charge,
+}
+
+/// Whom a load is charged to.
+#[derive(Clone, Copy)]
+pub(crate) enum Charge {
+    /// A tenant's access from a call site, which has been counted as a miss when the load has a frame.
+    Access { tenant: TenantId, site: SiteRef },
+    /// A tenant for which the page comes in ahead of its first access.
+    Ahead { tenant: TenantId },
+}
+
+impl<W: Deref<Target = PageWord>> Load<W> {
+    /// Begins the load of a page of `file`. None if an operation on the file that is not decided yet holds it off. Then, and on an
+    /// error, the page is absent again.
+    pub fn begin(
+        loading: Loading<W>,
+        page: PageId,
+        file: &FileShared,
+        charge: Charge,
+        operation: &'static str,
+    ) -> Result<Option<Self>> {
+        let may_load = file.check_loadable(page.number(), operation)?;
+        Ok(may_load.then_some(Self::begun(loading, page, charge)))
+    }
+
+    /// A load whose file was asked already, together with others.
+    pub(super) fn begun(loading: Loading<W>, page: PageId, charge: Charge) -> Self {
+        Self { loading, page, charge }
+    }
+
+    /// The page.
+    pub fn page(&self) -> PageId {
+        self.page
+    }
+
+    /// Under the policy lock: the page is in the frame, clean.
+    pub fn enter(&self, frame: FrameId, frames: &FrameTable, policy: &mut PolicyState) {
+        frames.get(frame).occupy(self.page);
+        policy.directory.loaded(frame);
+    }
+
+    /// After [`enter`](Self::enter): others find the page, and the caller has the latch that it wants.
+    pub fn publish(self, lease: FrameLease, want: Want) -> Latch<W> {
+        self.loading.publish(lease, want)
+    }
+
+    /// As [`publish`](Self::publish), for nobody in particular.
+    pub fn publish_unlatched(self, lease: FrameLease) {
+        self.loading.publish_unlatched(lease);
+    }
+
+    /// Under the policy lock: the page does not come in. Its frame is free, and the access that it was charged to is not counted. The page is
+    /// absent for others once the result is dropped, which wakes them, and is not to be done under the lock.
+    #[must_use = "whoever waits for the page is woken when it is dropped"]
+    pub fn abandon(self, lease: FrameLease, policy: &mut PolicyState) -> Loading<W> {
+        let tenant = match self.charge {
+            Charge::Access { tenant, site } => {
+                policy.take_back_miss(tenant, site);
+                tenant
+            }
+            Charge::Ahead { tenant } => tenant,
+        };
+        policy.directory.failed(lease.frame(), tenant);
+        policy.free.put(lease);
+        self.loading
+    }
+}
+
+/// An empty frame for a page, of which the directory knows that it comes in there.
+pub(crate) struct Found {
+    pub lease: FrameLease,
+    /// The directory takes the page to be there already: nothing is read, and nothing can go wrong.
+    pub is_entered: bool,
+}
+
+/// Ends loads of a pool.
+#[derive(Clone, Copy)]
+pub(crate) struct Loads<'p> {
+    pool: &'p PoolShared,
+}
+
+impl<'p> Loads<'p> {
+    /// Of this pool.
+    pub fn of(pool: &'p PoolShared) -> Self {
+        Self { pool }
+    }
+
+    /// The page is in the frame that was found for it. Returns the latch that the caller wants.
+    pub fn complete<W: Deref<Target = PageWord>>(self, load: Load<W>, found: Found, want: Want) -> Latch<W> {
+        let Found { lease, is_entered } = found;
+        if is_entered {
+            self.pool.frames.get(lease.frame()).occupy(load.page);
+        } else {
+            load.enter(lease.frame(), &self.pool.frames, &mut self.pool.policy.lock());
+        }
+        load.publish(lease, want)
+    }
+
+    /// The pages are in their frames, and are to be published; under one hold of the policy lock.
+    pub fn enter_all<'l, W>(self, loads: impl Iterator<Item = (&'l Load<W>, FrameId)>)
+    where
+        W: Deref<Target = PageWord> + 'l,
+    {
+        let mut policy = self.pool.policy.lock();
+        loads.for_each(|(load, frame)| load.enter(frame, &self.pool.frames, &mut policy));
+    }
+
+    /// The page does not come in.
+    pub fn abandon<W: Deref<Target = PageWord>>(self, load: Load<W>, lease: FrameLease) {
+        let loading = load.abandon(lease, &mut self.pool.policy.lock());
+        self.pool.frame_may_be_free();
+        drop(loading);
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use bufpool_policies::{
+        Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions, FileId,
+    };
+
+    use super::*;
+    use crate::hits::filter::HitFilter;
+    use crate::memory::arena::Arena;
+    use crate::policy::lock::TenantEntry;
+
+    const PAGE: PageId = PageId(7);
+
+    /// No page may leave; frames are free.
+    struct AllBusy;
+
+    impl Claims for AllBusy {
+        fn is_busy(&mut self, _: FrameId) -> bool {
+            true
+        }
+
+        fn claim(&mut self, _: FrameId) -> bool {
+            false
+        }
+    }
+
+    /// A directory, its frames and one page word: all that a load touches, without threads and without a device.
+    struct Bench {
+        policy: PolicyState,
+        frames: FrameTable,
+        word: &'static PageWord,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let frames = 16;
+            let allocation = Allocation::LruSp;
+            let options = DirectoryOptions { frames, allocation, revocation: true, shared_pages: true };
+            let directory = Directory::new(options).unwrap();
+            let leases = Arena::new(frames, 4096).unwrap().1;
+            let mut policy = PolicyState::new(directory, leases, 0, HitFilter::new(frames), None);
+            policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
+            Self { policy, frames: FrameTable::new(frames), word: Box::leak(Box::new(PageWord::new())) }
+        }
+
+        /// A load that has won its page and has a frame.
+        fn begin(&mut self) -> (Load<&'static PageWord>, FrameLease) {
+            let access =
+                Access { page: PAGE, file: FileId(0), tenant: DEFAULT_TENANT, context: ContextId(0) };
+            let admission = self.policy.directory.admit(&access, &mut AllBusy);
+            let Admission::Free { frame, .. } = admission else { panic!("{admission:?}") };
+            let lease = self.policy.free.take_of(frame).unwrap();
+            let loading = Loading::try_new(self.word).ok().unwrap();
+            let charge = Charge::Ahead { tenant: DEFAULT_TENANT };
+            (Load::begun(loading, PAGE, charge), lease)
+        }
+    }
+
+    #[test]
+    fn a_completed_load_is_in_its_frame_and_latched_as_wanted() {
+        let mut bench = Bench::new();
+        let free = bench.policy.free.len();
+        let (load, lease) = bench.begin();
+        let frame = lease.frame();
+        assert!(Latch::try_new(bench.word, Want::Shared).is_err(), "others wait");
+        load.enter(frame, &bench.frames, &mut bench.policy);
+        let latch = load.publish(lease, Want::Exclusive);
+        assert_eq!((latch.frame(), bench.frames.get(frame).page()), (frame, Some(PAGE)));
+        assert!(!bench.frames.get(frame).is_dirty());
+        assert_eq!((bench.policy.directory.page(frame), bench.policy.free.len()), (Some(PAGE), free - 1));
+        drop(latch);
+        assert_eq!(bench.word.state().resident_frame(), Some(frame));
+        bench.policy.directory.check_invariants();
+    }
+
+    #[test]
+    fn an_abandoned_load_leaves_nothing_behind() {
+        let mut bench = Bench::new();
+        let (free, misses) = (bench.policy.free.len(), bench.policy.directory.stats().misses);
+        let (load, lease) = bench.begin();
+        let frame = lease.frame();
+        let loading = load.abandon(lease, &mut bench.policy);
+        assert!(bench.word.state().is_loading(), "nobody is woken under the lock");
+        drop(loading);
+        assert!(bench.word.state().is_absent());
+        assert_eq!((bench.policy.free.len(), bench.policy.directory.page(frame)), (free, None));
+        assert_eq!(bench.policy.directory.stats().misses, misses);
+        bench.policy.directory.check_invariants();
+    }
+
+    #[test]
+    fn a_load_that_is_dropped_makes_the_page_absent() {
+        let word = PageWord::new();
+        let charge = Charge::Ahead { tenant: DEFAULT_TENANT };
+        let load = Load::begun(Loading::try_new(&word).ok().unwrap(), PAGE, charge);
+        assert!(Loading::try_new(&word).is_err(), "one load at a time");
+        drop(load);
+        assert!(word.state().is_absent());
+    }
+}

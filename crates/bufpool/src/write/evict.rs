@@ -1,0 +1,178 @@
+//! A victim leaves, and its frame is there for the page that comes in.
+//!
+//! A clean victim is simply gone. The frame of a dirty one is exchanged for one of the clean reserve, and the background writer writes it from
+//! where it is; without one the thread that misses helps to empty the reserve ([`writer`](super::writer)), and if that does not help, or in
+//! deterministic mode, where there is no reserve, it writes the victim itself and waits. If that fails, the victim is put back, and its file
+//! is poisoned.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use bufpool_policies::TenantId;
+
+use crate::error::Result;
+use crate::memory::lease::FrameLease;
+use crate::page::readers;
+use crate::policy::lock::{Admitted, Victim};
+use crate::state::departures::Departure;
+use crate::state::shared::PoolShared;
+use crate::thread::site::SiteRef;
+use crate::write::page_out::PageOut;
+use crate::write::writer::Victims;
+
+/// How a victim may be made to leave.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Emptying {
+    /// The caller writes it if it must, and waits for a frame of the reserve no longer than until the deadline, if there is one.
+    Waiting(Option<Instant>),
+    /// Only if it is clean, or there is a frame of the reserve to exchange its own for.
+    AtOnce,
+}
+
+/// What came of emptying a frame.
+pub(crate) enum Emptied {
+    /// It is empty.
+    Frame(FrameLease),
+    /// Its page has left, but somebody may still read it without a latch.
+    SetAside,
+    /// The victim was put back: its log records are not durable yet, and the frame of the reserve that its own could have been exchanged
+    /// for went to somebody else.
+    PutBack,
+}
+
+/// Makes victims leave.
+#[derive(Clone, Copy)]
+pub(crate) struct Eviction<'p> {
+    pool: &'p PoolShared,
+}
+
+impl<'p> Eviction<'p> {
+    /// Of this pool.
+    pub fn of(pool: &'p PoolShared) -> Self {
+        Self { pool }
+    }
+
+    /// Empties the frame of an answer. Unless that gives a frame, no access is counted.
+    ///
+    /// After a failure, which is the affair of the victim's file, the next question passes that file's dirty pages over.
+    pub(crate) fn vacate(
+        self,
+        admitted: Admitted,
+        tenant: TenantId,
+        site: SiteRef,
+        how: Emptying,
+    ) -> Result<Emptied> {
+        let vacated = self.empty(admitted, tenant, how);
+        if !matches!(vacated, Ok(Emptied::Frame(_))) {
+            self.pool.policy.lock().take_back_miss(tenant, site);
+        }
+        vacated
+    }
+
+    /// As [`vacate`](Self::vacate), for a frame that no access asked for.
+    pub(crate) fn empty(self, admitted: Admitted, tenant: TenantId, how: Emptying) -> Result<Emptied> {
+        let lease = match admitted {
+            Admitted::Free(lease) => lease,
+            Admitted::Evict(mut victim) => {
+                if victim.spare.is_none() && self.pool.frames.get(victim.latch.frame()).is_dirty() {
+                    let Emptying::Waiting(deadline) = how else {
+                        self.put_back(victim, tenant);
+                        return Ok(Emptied::PutBack);
+                    };
+                    victim.spare = Victims::of(self.pool).wait_for_reserve(Some(tenant), deadline);
+                    if let Some(spare) = &victim.spare {
+                        self.pool.policy.lock().relocate(victim.latch.frame(), spare.frame());
+                    }
+                }
+                match self.evict(victim, tenant)? {
+                    Some(lease) => lease,
+                    None => return Ok(Emptied::PutBack),
+                }
+            }
+        };
+        let frame = self.pool.frames.get(lease.frame());
+        if frame.may_have_readers() {
+            let mut reads = readers::going_on();
+            if !reads.are_over() {
+                self.pool.policy.lock().directory.set_aside(lease.frame(), tenant);
+                self.pool.aside.add(lease, reads);
+                return Ok(Emptied::SetAside);
+            }
+            frame.readers_left();
+        }
+        Ok(Emptied::Frame(lease))
+    }
+
+    /// Makes the victim leave: its frame, or the one that it was exchanged for. None if the victim had to be put back: its log records are
+    /// not durable yet, and the reserve frame that it could have been exchanged for went to somebody else.
+    fn evict(self, victim: Victim, tenant: TenantId) -> Result<Option<FrameLease>> {
+        let Victim { latch, page, owner, spare } = victim;
+        if let Some(spare) = spare {
+            let (departing, lease) = latch.depart();
+            self.pool.write_back.enqueue(Departure { departing, lease });
+            return Ok(Some(spare));
+        }
+        let victim = Victim { latch, page, owner, spare: None };
+        let frame = self.pool.frames.get(victim.latch.frame());
+        if !frame.is_dirty() {
+            frame.vacate(victim.latch.word().file().optimistic);
+            let (departing, lease) = victim.latch.depart();
+            departing.finish();
+            return Ok(Some(lease));
+        }
+        if frame.page_lsn() > self.pool.log.durable() {
+            self.put_back(victim, tenant);
+            return Ok(None);
+        }
+        self.depart_by_write(victim, tenant).map(Some)
+    }
+
+    fn put_back(self, victim: Victim, tenant: TenantId) {
+        let Victim { latch, page, owner, .. } = victim;
+        self.pool.policy.lock().directory.restore(latch.frame(), page, page.file(), owner, tenant);
+    }
+
+    /// The calling thread writes the dirty victim and waits.
+    fn depart_by_write(self, victim: Victim, tenant: TenantId) -> Result<FrameLease> {
+        let Victim { latch, page, owner, .. } = victim;
+        let file = Arc::clone(latch.word().file());
+        let frame = self.pool.frames.get(latch.frame());
+        let (departing, lease) = latch.depart();
+        match PageOut::of(self.pool).write_page((&file, page.number(), &lease)) {
+            Ok(()) => {
+                self.pool.counters.miss_writes.fetch_add(1, Ordering::Relaxed);
+                self.pool.mark_clean(frame, frame.mark());
+                frame.vacate(file.optimistic);
+                departing.finish();
+                Ok(lease)
+            }
+            Err(error) => {
+                self.pool.policy.lock().directory.restore(lease.frame(), page, page.file(), owner, tenant);
+                departing.restore(lease);
+                Err(error)
+            }
+        }
+    }
+
+    /// Evicts what a tenant has above its cap.
+    pub(crate) fn shrink_to_cap(self, tenant: TenantId) -> Result<()> {
+        loop {
+            let rules = self.pool.claim_rules();
+            let victim = {
+                let mut policy = self.pool.policy.lock();
+                self.pool.drain_logs(&mut policy);
+                policy.shrink(tenant, &rules)
+            };
+            let Some(mut victim) = victim else { return Ok(()) };
+            if victim.spare.is_none() && self.pool.frames.get(victim.latch.frame()).is_dirty() {
+                victim.spare = Victims::of(self.pool).wait_for_reserve(None, None);
+            }
+            // A page that cannot be written yet stays for now.
+            let Some(lease) = self.evict(victim, tenant)? else { return Ok(()) };
+            let mut policy = self.pool.policy.lock();
+            policy.directory.release(lease.frame());
+            policy.free.put(lease);
+        }
+    }
+}

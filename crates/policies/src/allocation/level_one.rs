@@ -1,0 +1,152 @@
+//! The ways of allocating frames by name, and the one that a directory has.
+
+use super::alloc_lru::AllocLru;
+use super::allocate::{Allocate, Arrival};
+use super::global_lru::GlobalLru;
+use super::ledger::{Eligible, Ledger};
+use super::lru_s::LruS;
+use super::lru_sp::LruSp;
+use crate::ids::{AccountId, PageId};
+
+/// What the pool makes of a manager's overrule.
+///
+/// Paper: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI '94.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Allocation {
+    /// Managers are not asked: one LRU list over all tenants.
+    GlobalLru,
+    /// Overruled candidates keep their place, so the same tenant is charged again at once.
+    AllocLru,
+    /// Swapping without placeholders: foolish tenants take the frames of others.
+    LruS,
+    /// Swapping and placeholders: an overrule costs nobody but the tenant that made it.
+    #[default]
+    LruSp,
+}
+
+/// The ways to choose from. An enum and not a `Box<dyn Allocate>`, so that what a way has by default is
+/// inlined.
+pub(crate) enum LevelOne {
+    GlobalLru(GlobalLru),
+    AllocLru(AllocLru),
+    LruS(LruS),
+    LruSp(LruSp),
+}
+
+impl LevelOne {
+    /// For a pool of `frames`; `revocation` says whether a manager that keeps being wrong loses its say.
+    pub fn new(allocation: Allocation, frames: u32, revocation: bool) -> Self {
+        match allocation {
+            Allocation::GlobalLru => Self::GlobalLru(GlobalLru),
+            Allocation::AllocLru => Self::AllocLru(AllocLru),
+            Allocation::LruS => Self::LruS(LruS),
+            Allocation::LruSp => Self::LruSp(LruSp::new(frames, revocation)),
+        }
+    }
+}
+
+/// Evaluates an expression for the way that a [`LevelOne`] holds.
+macro_rules! with_way {
+    ($level_one:expr, $way:ident => $answer:expr) => {
+        match $level_one {
+            LevelOne::GlobalLru($way) => $answer,
+            LevelOne::AllocLru($way) => $answer,
+            LevelOne::LruS($way) => $answer,
+            LevelOne::LruSp($way) => $answer,
+        }
+    };
+}
+
+impl Allocate for LevelOne {
+    #[inline]
+    fn asks_managers(&self) -> bool {
+        with_way!(self, way => way.asks_managers())
+    }
+
+    #[inline]
+    fn cheapest(&mut self, ledger: &mut Ledger, eligible: &Eligible) -> u32 {
+        with_way!(self, way => way.cheapest(ledger, eligible))
+    }
+
+    #[inline]
+    fn passed_over(&mut self, ledger: &mut Ledger, eligible: &mut Eligible, candidate: u32) {
+        with_way!(self, way => way.passed_over(ledger, eligible, candidate));
+    }
+
+    fn cost_to_give(&self, ledger: &Ledger, candidate: u32, now_us: u64) -> f64 {
+        with_way!(self, way => way.cost_to_give(ledger, candidate, now_us))
+    }
+
+    #[inline(always)]
+    fn orders_by_use(&self) -> bool {
+        with_way!(self, way => way.orders_by_use())
+    }
+
+    fn referenced(&mut self, ledger: &mut Ledger, frame: u32) {
+        with_way!(self, way => way.referenced(ledger, frame));
+    }
+
+    #[cold]
+    fn accessed_while_revoked(&mut self, ledger: &mut Ledger, account: AccountId, accesses: u64) {
+        with_way!(self, way => way.accessed_while_revoked(ledger, account, accesses));
+    }
+
+    #[inline]
+    fn entered(&mut self, ledger: &mut Ledger, account: AccountId, frame: u32, arrival: Arrival) {
+        with_way!(self, way => way.entered(ledger, account, frame, arrival));
+    }
+
+    fn overruled(&mut self, ledger: &mut Ledger, account: AccountId, candidate: u32, victim: u32) {
+        with_way!(self, way => way.overruled(ledger, account, candidate, victim));
+    }
+
+    #[inline]
+    fn departed(&mut self, ledger: &mut Ledger, frame: u32, makes_room: bool) {
+        with_way!(self, way => way.departed(ledger, frame, makes_room));
+    }
+
+    fn demoted(&mut self, ledger: &mut Ledger, frame: u32) {
+        with_way!(self, way => way.demoted(ledger, frame));
+    }
+
+    fn exchanged(&mut self, a: u32, b: u32) {
+        with_way!(self, way => way.exchanged(a, b));
+    }
+
+    #[inline]
+    fn placeholder(&self, ledger: &Ledger, absent: PageId) -> Option<u32> {
+        with_way!(self, way => way.placeholder(ledger, absent))
+    }
+
+    fn placeholder_met(&mut self, ledger: &mut Ledger, frame: u32, arrival: Arrival) -> bool {
+        with_way!(self, way => way.placeholder_met(ledger, frame, arrival))
+    }
+
+    fn vindicated(&mut self, ledger: &mut Ledger, frame: u32) {
+        with_way!(self, way => way.vindicated(ledger, frame));
+    }
+
+    fn claim_ended(&mut self, ledger: &mut Ledger, frame: u32) {
+        with_way!(self, way => way.claim_ended(ledger, frame));
+    }
+
+    fn account_opened(&mut self, account: AccountId) {
+        with_way!(self, way => way.account_opened(account));
+    }
+
+    fn manager_changed(&mut self, ledger: &mut Ledger, account: AccountId, judges_itself: bool) {
+        with_way!(self, way => way.manager_changed(ledger, account, judges_itself));
+    }
+
+    fn placeholders(&self) -> u32 {
+        with_way!(self, way => way.placeholders())
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        with_way!(self, way => way.metadata_bytes())
+    }
+
+    fn check_invariants(&self, ledger: &Ledger) {
+        with_way!(self, way => way.check_invariants(ledger));
+    }
+}
