@@ -59,7 +59,7 @@ const ACCESS_EARNS: i64 = CREDIT_PAGE / 8;
 const CREDIT_WINDOWS: u64 = 4;
 
 /// Plans for sequential and strided streams. A call, [`carried_out`](Planner::carried_out) included, takes a
-/// step for each of the [`HEADS`] positions of a stream.
+/// step for each of the up to 8 positions of a stream.
 pub struct ReadAhead {
     table: Box<[Stream]>,
     plans: Vec<Plan>,
