@@ -3,7 +3,8 @@
 //! Replaying the events in a simulator with the same number of frames gives the same misses: accesses come in
 //! the directory's order, and a page that is held (by a guard or a pin) while another access happens is
 //! bracketed by [`Event::Pin`] and [`Event::Unpin`]. Pages dropped by `truncate`, `discard`, `remove` and
-//! `File::close` have no event, because the trace format has no word for them; do these outside the part that is replayed.
+//! `File::close` have no event, because the trace format has no word for them; do these outside the part that
+//! is replayed.
 
 use bufpool_policies::{FileId, PageId};
 
