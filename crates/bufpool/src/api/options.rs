@@ -218,11 +218,11 @@ impl PoolOptions {
         self
     }
 
-    /// Reads in flight with which the device is taken to be saturated, from 1 to 4,096. While tenants
-    /// compete, each may have its share of so many, and further reads wait for their tenant's turn, so that
-    /// one that reads a lot delays itself. A tenant that reads alone is not limited. Lower: small readers
-    /// wait less beside greedy ones; too low, and the device does not reach its full speed: choose the depth
-    /// from which more brings little (`bufbench io` shows it). Default 32.
+    /// The number of reads in flight from which the device counts as saturated, from 1 to 4,096. While tenants
+    /// compete, each may have its share of that number in flight, and further reads wait for their tenant's
+    /// turn, so a tenant that reads a lot delays itself. A tenant that reads alone is not limited. Lower: small
+    /// readers wait less beside greedy ones. Too low: the device does not reach its full speed. `bufbench io`
+    /// shows from which depth on more brings little. Default 32.
     pub fn saturation_depth(mut self, reads: u32) -> Self {
         self.saturation_depth = reads;
         self

@@ -45,7 +45,7 @@ use crate::write::writer::{self, Victims};
 /// A pool of page frames. Cloning gives another handle to the same pool.
 ///
 /// Files and tenants keep their pool alive too. When the last of all handles is dropped without
-/// [`close`](Pool::close), dirty pages are written as by a checkpoint, but nobody hears of errors; a thread
+/// [`close`](Pool::close), dirty pages are written as by a checkpoint, but errors are not reported; a thread
 /// that is panicking writes nothing.
 ///
 /// # In the child of a fork
@@ -206,7 +206,7 @@ impl Pool {
 
     /// Takes over an open file, as [`open_file`](Self::open_file). The descriptor must allow reading, and
     /// writing unless the options say read-only, and must not append. Its O_DIRECT is set as the options say,
-    /// and its O_NONBLOCK is cleared; whoever shares it leaves its flags alone from here on.
+    /// and its O_NONBLOCK is cleared; others that share it must not change its flags.
     ///
     /// The file has no name that the pool knows: [`File::remove`] is refused, and [`File::reopen`] keeps to
     /// the descriptor.
@@ -225,13 +225,14 @@ impl Pool {
         self.register(io, name, &options)
     }
 
-    /// A tenant to be opened under a name for reports.
+    /// Options of a new tenant, to be opened by [`TenantOptions::open`]. The name is for reports, and need not
+    /// be unique.
     pub fn tenant(&self, name: impl Into<String>) -> TenantOptions {
         TenantOptions::new(self.shared.clone(), name.into())
     }
 
-    /// The tenant of those who do not care: number 0, without floor or cap, managed as the pool's options
-    /// say.
+    /// The tenant for engines without tenants of their own: number 0, without floor or cap, managed as the
+    /// pool's options say.
     pub fn default_tenant(&self) -> Tenant {
         Tenant::new(self.shared.clone(), DEFAULT_TENANT, "default".into())
     }
@@ -289,12 +290,12 @@ impl Pool {
         self.shared.close()
     }
 
-    /// Counts, as data. Takes the policy lock, and as long as there are frames.
+    /// Counts, as data. Holds the policy lock for a time that grows with the number of frames, and allocates.
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }
 
-    /// Counts, as text.
+    /// Counts, as text; costs as much as [`stats`](Self::stats).
     pub fn report(&self) -> Report {
         Report { stats: self.shared.stats() }
     }
@@ -321,7 +322,7 @@ impl Pool {
         report
     }
 
-    /// How many frames policies fill.
+    /// How many frames pages may take; the frames of the clean reserve come on top.
     pub fn frames(&self) -> u32 {
         self.shared.frames_count
     }

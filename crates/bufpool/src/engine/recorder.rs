@@ -46,9 +46,9 @@ pub enum Event<'a> {
     Access {
         /// The page.
         page: PageId,
-        /// From where.
+        /// The number of the context; see [`Event::Site`].
         site: u32,
-        /// By whom.
+        /// The number of the tenant that accesses.
         tenant: u32,
         /// True if the access made the page instead of reading it.
         creation: bool,
@@ -59,7 +59,7 @@ pub enum Event<'a> {
     Unpin(PageId),
     /// `Tenant::set_policy`.
     Policy {
-        /// Whose level.
+        /// The number of the tenant.
         tenant: u32,
         /// The level.
         priority: i32,
@@ -68,7 +68,7 @@ pub enum Event<'a> {
     },
     /// `Tenant::set_priority`: the pages `first..=last`.
     Priority {
-        /// Whose pages.
+        /// The number of the tenant that owns the pages.
         tenant: u32,
         /// First page of the range.
         first: PageId,
@@ -79,7 +79,7 @@ pub enum Event<'a> {
     },
     /// `Tenant::set_temporary_priority`: those of the pages `first..=last` that are resident.
     TemporaryPriority {
-        /// Whose pages.
+        /// The number of the tenant that owns the pages.
         tenant: u32,
         /// First page of the range.
         first: PageId,

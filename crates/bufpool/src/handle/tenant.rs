@@ -14,13 +14,13 @@ use crate::hits::fast_path::PoolTag;
 use crate::policy::lock::PolicyState;
 use crate::thread::keys::Party;
 
-/// Whatever the engine isolates: a table, a query, a thread, a customer. Cloning gives another handle.
+/// What the engine isolates: a table, a query, a thread or a customer. Cloning gives another handle.
 ///
 /// Access functions are `#[track_caller]`: the caller's source line is the call site in statistics, and a
 /// wrapper that wants its own callers counted repeats the attribute. Each granted guard is one access.
 ///
-/// A `try_` form gives `None` instead of waiting for a latch, for another thread's load or for a frame, a
-/// `_timeout` form waits for them at most the time given, whatever `latch_wait_ms` and `frame_wait_ms` say. A
+/// A `try_` form returns `None` instead of waiting for a latch, for another thread's load or for a frame. A
+/// `_timeout` form waits for them at most the time given, instead of `latch_wait_ms` and `frame_wait_ms`. A
 /// miss waits for the device in all forms.
 ///
 /// # Errors
