@@ -161,10 +161,10 @@ impl PoolOptions {
         self
     }
 
-    /// What manages tenants that say nothing else when they are opened, until their first directive; the default
-    /// tenant is one of them. `None` leaves them to plain LRU order. Default [`ManagerKind::Auto`], which such
-    /// tenants [share](crate::TenantOptions). The other kinds are for comparison; with them each tenant has its
-    /// own manager.
+    /// What manages tenants that say nothing else when they are opened, until their first directive; the
+    /// default tenant is one of them. `None` leaves them to plain LRU order. Default [`ManagerKind::Auto`],
+    /// which such tenants [share](crate::TenantOptions). The other kinds are for comparison; with them each
+    /// tenant has its own manager.
     pub fn manager(mut self, manager: Option<ManagerKind>) -> Self {
         self.manager = manager;
         self
@@ -183,17 +183,17 @@ impl PoolOptions {
     }
 
     /// Deterministic mode, for tests, recordings and comparisons with the simulator. Every access reaches the
-    /// directory at once, nothing runs in the background, a miss writes its dirty victim itself and waits, there
-    /// is no clean reserve and no read-ahead, and random numbers come from `seed`. Hits are slower, since each
-    /// takes the policy lock. Default off.
+    /// directory at once, nothing runs in the background, a miss writes its dirty victim itself and waits,
+    /// there is no clean reserve and no read-ahead, and random numbers come from `seed`. Hits are slower,
+    /// since each takes the policy lock. Default off.
     pub fn deterministic(mut self, seed: u64) -> Self {
         self.deterministic = Some(seed);
         self
     }
 
-    /// Whether hits are noted. Without, pages are replaced in the order they came in, and statistics count misses
-    /// only. For measuring what noting costs, and for data that always fits. Deterministic mode notes all hits.
-    /// Default true.
+    /// Whether hits are noted. Without, pages are replaced in the order they came in, and statistics count
+    /// misses only. For measuring what noting costs, and for data that always fits. Deterministic mode notes
+    /// all hits. Default true.
     pub fn note_hits(mut self, on: bool) -> Self {
         self.notes_hits = on;
         self
@@ -218,11 +218,11 @@ impl PoolOptions {
         self
     }
 
-    /// The number of reads in flight from which the device counts as saturated, from 1 to 4,096. While tenants
-    /// compete, each may have its share of that number in flight, and further reads wait for their tenant's
-    /// turn, so a tenant that reads a lot delays itself. A tenant that reads alone is not limited. Lower: small
-    /// readers wait less beside greedy ones. Too low: the device does not reach its full speed. `bufbench io`
-    /// shows from which depth on more brings little. Default 32.
+    /// The number of reads in flight from which the device counts as saturated, from 1 to 4,096. While
+    /// tenants compete, each may have its share of that number in flight, and further reads wait for their
+    /// tenant's turn, so a tenant that reads a lot delays itself. A tenant that reads alone is not limited.
+    /// Lower: small readers wait less beside greedy ones. Too low: the device does not reach its full speed.
+    /// `bufbench io` shows from which depth on more brings little. Default 32.
     pub fn saturation_depth(mut self, reads: u32) -> Self {
         self.saturation_depth = reads;
         self
@@ -279,29 +279,31 @@ impl PoolOptions {
         self
     }
 
-    /// The share of dirty frames, in per cent from 1 to 100, above which the background writer cleans pages even if
-    /// no frame is needed. Lower: shorter checkpoints and evictions. Higher: fewer writes of pages that change
-    /// often. Default 50.
+    /// The share of dirty frames, in per cent from 1 to 100, above which the background writer cleans pages
+    /// even if no frame is needed. Lower: shorter checkpoints and evictions. Higher: fewer writes of pages
+    /// that change often. Default 50.
     pub fn dirty_limit_percent(mut self, percent: u8) -> Self {
         self.dirty_limit_percent = percent;
         self
     }
 
-    /// The size of the clean reserve, from 1 to 2^20 frames on top of [`frames`](Self::frames). A page that comes
-    /// in takes a frame of the reserve in exchange for that of a dirty victim, so the miss does not wait for the
-    /// victim's write. The background writer works until all of the reserve is free again. More: longer bursts of
-    /// misses with dirty victims without a wait. Not in deterministic mode, which has no reserve.
+    /// The size of the clean reserve, from 1 to 2^20 frames on top of [`frames`](Self::frames). A page that
+    /// comes in takes a frame of the reserve in exchange for that of a dirty victim, so the miss does not
+    /// wait for the victim's write. The background writer works until all of the reserve is free again. More:
+    /// longer bursts of misses with dirty victims without a wait. Not in deterministic mode, which has no
+    /// reserve.
     ///
-    /// Default: one frame in 32, at least 4 and at most 2,048. Small pools have more: one frame in 16, as long as
-    /// that is no more than twelve transfers of 256 KiB. While dirty victims leave as fast as they can be written,
-    /// the reserve borrows frames of the pool, up to those of 24 transfers or an eighth of all frames.
+    /// Default: one frame in 32, at least 4 and at most 2,048. Small pools have more: one frame in 16, as
+    /// long as that is no more than twelve transfers of 256 KiB. While dirty victims leave as fast as they
+    /// can be written, the reserve borrows frames of the pool, up to those of 24 transfers or an eighth of
+    /// all frames.
     pub fn reserve_high_frames(mut self, frames: u32) -> Self {
         self.reserve_high_frames = Some(frames);
         self
     }
 
-    /// The frames of the reserve that are kept for victims. The background writer's copies of pages ahead of their
-    /// eviction, and the copies of flushes, take only what is free above this number. Below
+    /// The frames of the reserve that are kept for victims. The background writer's copies of pages ahead of
+    /// their eviction, and the copies of flushes, take only what is free above this number. Below
     /// [`reserve_high_frames`](Self::reserve_high_frames). Default: a quarter of it.
     pub fn reserve_low_frames(mut self, frames: u32) -> Self {
         self.reserve_low_frames = Some(frames);
@@ -315,21 +317,21 @@ impl PoolOptions {
         self
     }
 
-    /// The share of the frames a tenant may own, in per cent from 0 to 50, for pages that came in ahead and were not
-    /// accessed yet; 0 turns prefetching and read-ahead off. Higher: more and larger transfers in flight, and more
-    /// to lose where the expectation is wrong. Default 12.
+    /// The share of the frames a tenant may own, in per cent from 0 to 50, for pages that came in ahead and
+    /// were not accessed yet; 0 turns prefetching and read-ahead off. Higher: more and larger transfers in
+    /// flight, and more to lose where the expectation is wrong. Default 12.
     pub fn prefetch_limit_percent(mut self, percent: u8) -> Self {
         self.prefetch_limit_percent = percent;
         self
     }
 
-    /// The most memory of all page tables together, in bytes: 8 for each page of each file, up to the highest page
-    /// that is touched. [`ErrorKind::FileLength`](crate::ErrorKind::FileLength) beyond. Default 4 GiB, enough for
-    /// 4 TiB of 8 KiB pages.
+    /// The most memory of all page tables together, in bytes: 8 for each page of each file, up to the highest
+    /// page that is touched. [`ErrorKind::FileLength`](crate::ErrorKind::FileLength) beyond. Default 4 GiB,
+    /// enough for 4 TiB of 8 KiB pages.
     ///
-    /// Each file reserves 1 GiB of addresses besides. Under a limit on the process's addresses (`RLIMIT_AS`) it
-    /// reserves at most a quarter of what is left, so that all files leave a quarter of the limit to the rest of
-    /// the process. It takes more as its pages are touched, down to a sixteenth of the limit.
+    /// Each file reserves 1 GiB of addresses besides. Under a limit on the process's addresses (`RLIMIT_AS`)
+    /// it reserves at most a quarter of what is left, so that all files leave a quarter of the limit to the
+    /// rest of the process. It takes more as its pages are touched, down to a sixteenth of the limit.
     pub fn page_tables_bytes_max(mut self, bytes: u64) -> Self {
         self.page_tables_bytes_max = bytes;
         self

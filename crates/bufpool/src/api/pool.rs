@@ -225,8 +225,8 @@ impl Pool {
         self.register(io, name, &options)
     }
 
-    /// Options of a new tenant, to be opened by [`TenantOptions::open`]. The name is for reports, and need not
-    /// be unique.
+    /// Options of a new tenant, to be opened by [`TenantOptions::open`]. The name is for reports, and need
+    /// not be unique.
     pub fn tenant(&self, name: impl Into<String>) -> TenantOptions {
         TenantOptions::new(self.shared.clone(), name.into())
     }

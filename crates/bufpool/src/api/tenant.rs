@@ -85,8 +85,9 @@ impl TenantOptions {
         self
     }
 
-    /// The manager of its own until its first directive; `None` gives up its pages in LRU order. Default: what
-    /// [`PoolOptions::manager`](crate::PoolOptions::manager) says, and that of the commons if it is `Auto`.
+    /// The manager of its own until its first directive; `None` gives up its pages in LRU order. Default:
+    /// what [`PoolOptions::manager`](crate::PoolOptions::manager) says, and that of the commons if it is
+    /// `Auto`.
     pub fn manager(mut self, manager: Option<ManagerKind>) -> Self {
         self.management = Management::Kind(manager);
         self
@@ -147,8 +148,8 @@ macro_rules! access_functions {
             Access::of($tenant).guard_shared(page, $site, Limit::Default).map_err(Refused::into_error)
         }
 
-        /// Exclusive access to `page`. Waits until nobody else has a latch on it, and reads it if it is not in
-        /// memory. The page becomes dirty when the guard's bytes are first borrowed mutably.
+        /// Exclusive access to `page`. Waits until nobody else has a latch on it, and reads it if it is not
+        /// in memory. The page becomes dirty when the guard's bytes are first borrowed mutably.
         ///
         /// # Errors
         ///
@@ -160,7 +161,8 @@ macro_rules! access_functions {
             Access::of($tenant).guard_exclusive(page, $site, Limit::Default).map_err(Refused::into_error)
         }
 
-        /// Exclusive access to `page`, filled with zeros, and dirty. A page that is not in memory is not read.
+        /// Exclusive access to `page`, filled with zeros, and dirty. A page that is not in memory is not
+        /// read.
         ///
         /// # Errors
         ///
@@ -222,15 +224,15 @@ macro_rules! access_functions {
         /// neighbours in the list and in their file are one transfer of up to 256 KiB.
         ///
         /// The answers are in the order of `pages`: a guard, an error of [`read`](Self::read), or `None`.
-        /// `None` means that the page could not be had without waiting for others while guards are held: it is
-        /// latched exclusively, being loaded, without a free frame, or beyond what one call may hold (all
-        /// frames but two for each further thread of `threads_max`). Ask for those pages again once the guards
-        /// are dropped. At least one page of a list is granted or fails, so asking again ends.
+        /// `None` means that the page could not be had without waiting for others while guards are held: it
+        /// is latched exclusively, being loaded, without a free frame, or beyond what one call may hold (all
+        /// frames but two for each further thread of `threads_max`). Ask for those pages again once the
+        /// guards are dropped. At least one page of a list is granted or fails, so asking again ends.
         ///
         /// Each guard is one access; a page may be in the list more than once. While a call holds a guard it
-        /// waits for the device only, so calls whose lists overlap cannot deadlock. A caller that already holds
-        /// a latch waits as in [`read`](Self::read). In deterministic mode the pages are read one after the
-        /// other.
+        /// waits for the device only, so calls whose lists overlap cannot deadlock. A caller that already
+        /// holds a latch waits as in [`read`](Self::read). In deterministic mode the pages are read one after
+        /// the other.
         ///
         /// Each guard keeps writers of its page waiting, so the guards of a batch should be dropped soon.
         #[track_caller]
@@ -248,8 +250,8 @@ macro_rules! access_functions {
         /// Ends early when pages that nobody has accessed yet fill `prefetch_limit_percent` of the frames the
         /// tenant may own, when clean frames are scarce, and after 65,536 pages. A prefetch is no access. The
         /// first access to such a page is a hit, and is counted in
-        /// [`prefetch_used`](crate::stats::Stats::prefetch_used) too. A read that fails is counted; the access
-        /// that needs the page reads it again and gets the error. Does nothing in deterministic mode.
+        /// [`prefetch_used`](crate::stats::Stats::prefetch_used) too. A read that fails is counted; the
+        /// access that needs the page reads it again and gets the error. Does nothing in deterministic mode.
         ///
         /// ```
         /// # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) {
@@ -295,11 +297,12 @@ macro_rules! access_functions {
         /// Reads `page` of an optimistic file without a latch, and so without writing anything that threads
         /// share. Returns what `read` made of it, and the version of the page that it is of.
         ///
-        /// `read` may be called several times. What it sees may be torn by a writer or belong to another page;
-        /// then its result is thrown away. So it must take any bytes without panicking or looping for ever,
-        /// change nothing outside, and not access pages itself. It should be short, because a frame whose page
-        /// has left is used again only when nobody reads it any more. After a few failed tries, and where the
-        /// page is not in memory, the page is read under a shared latch. A validated read is one access.
+        /// `read` may be called several times. What it sees may be torn by a writer or belong to another
+        /// page; then its result is thrown away. So it must take any bytes without panicking or looping for
+        /// ever, change nothing outside, and not access pages itself. It should be short, because a frame
+        /// whose page has left is used again only when nobody reads it any more. After a few failed tries,
+        /// and where the page is not in memory, the page is read under a shared latch. A validated read is
+        /// one access.
         ///
         /// # Errors
         ///
@@ -341,8 +344,8 @@ macro_rules! access_functions {
             Access::of($tenant).guard_created_optimistic(page, $site, Limit::Default).map_err(Refused::into_error)
         }
 
-        /// Brings `page` in and keeps it in its frame, without a latch, while the pin lives. One access; waits
-        /// as [`read`](Self::read).
+        /// Brings `page` in and keeps it in its frame, without a latch, while the pin lives. One access;
+        /// waits as [`read`](Self::read).
         ///
         /// # Errors
         ///
