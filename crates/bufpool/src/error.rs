@@ -40,7 +40,8 @@ pub enum ErrorKind {
     /// Floors and caps that cannot hold: the floors' sum is too large, or a floor is above its cap.
     Floor,
     /// The file's length is not a multiple of the page size; or its page table would pass
-    /// [`page_tables_bytes_max`](crate::PoolOptions::page_tables_bytes_max), or needs memory or addresses that the process may not have.
+    /// [`page_tables_bytes_max`](crate::PoolOptions::page_tables_bytes_max), or needs memory or addresses
+    /// that the process may not have.
     FileLength,
     /// The page's number is not below the file's number of pages.
     PageBeyondEnd,
@@ -58,7 +59,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// The page is pinned or latched by someone who must let go of it first.
     PageBusy,
-    /// A latch was not free within `latch_wait_ms`, or a file that another thread was closing, reopening or resizing.
+    /// A latch was not free within `latch_wait_ms`, or a file that another thread was closing, reopening or
+    /// resizing.
     LatchTimeout,
     /// The calling thread would wait for a latch that it holds itself.
     SelfDeadlock,

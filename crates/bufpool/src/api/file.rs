@@ -12,15 +12,16 @@ use crate::write::checkpoint::Checkpoint;
 use crate::write::drain::Drain;
 
 impl File {
-    /// Adds `pages` pages of zeros at the end and returns their numbers. The space is really allocated, never a hole,
-    /// so writing these pages later cannot fail for lack of space; the new length is durable after the next flush.
+    /// Adds `pages` pages of zeros at the end and returns their numbers. The space is really allocated, never
+    /// a hole, so writing these pages later cannot fail for lack of space; the new length is durable after
+    /// the next flush.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NoSpace`] if the device is full, and the file is as before; [`ErrorKind::ReadOnly`],
     /// [`ErrorKind::FilePoisoned`], [`ErrorKind::FileClosed`]; [`ErrorKind::FileLength`] beyond 2^40 pages;
-    /// [`ErrorKind::Unsupported`] for a block device; [`ErrorKind::LatchTimeout`] if another thread is closing, reopening or resizing the file
-    /// for longer than `latch_wait_ms`.
+    /// [`ErrorKind::Unsupported`] for a block device; [`ErrorKind::LatchTimeout`] if another thread is
+    /// closing, reopening or resizing the file for longer than `latch_wait_ms`.
     pub fn extend(&self, pages: u64) -> Result<Range<u64>> {
         const OPERATION: &str = "extend file";
         let file = &*self.shared;
@@ -51,7 +52,8 @@ impl File {
     /// # Errors
     ///
     /// [`ErrorKind::Range`] if the file is shorter; [`ErrorKind::PageBusy`] if a page beyond is pinned,
-    /// [`ErrorKind::LatchTimeout`] or [`ErrorKind::SelfDeadlock`] if one stays latched; those of [`File::extend`]. Nothing has changed then.
+    /// [`ErrorKind::LatchTimeout`] or [`ErrorKind::SelfDeadlock`] if one stays latched; those of
+    /// [`File::extend`]. Nothing has changed then.
     pub fn truncate(&self, pages: u64) -> Result<()> {
         const OPERATION: &str = "truncate file";
         let file = &self.shared;
@@ -73,13 +75,15 @@ impl File {
         Ok(())
     }
 
-    /// Drops the pages of a range from memory, dirty ones unwritten: the engine has no use for their contents. The file
-    /// keeps its length, and reading such a page again gives whatever was last written to it.
+    /// Drops the pages of a range from memory, dirty ones unwritten: the engine has no use for their
+    /// contents. The file keeps its length, and reading such a page again gives whatever was last written to
+    /// it.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Range`] if the range is inverted or ends beyond the file; [`ErrorKind::PageBusy`],
-    /// [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`] if a page stays in use; [`ErrorKind::FileClosed`]. Nothing has changed then.
+    /// [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`] if a page stays in use;
+    /// [`ErrorKind::FileClosed`]. Nothing has changed then.
     pub fn discard(&self, pages: Range<u64>) -> Result<()> {
         const OPERATION: &str = "discard pages";
         let file = &self.shared;
@@ -128,14 +132,14 @@ impl File {
         })
     }
 
-    /// Writes every page of the file that is dirty when the call begins, and makes the file durable. Waits for latches
-    /// one at a time, holding nothing else; concurrent writers go on.
+    /// Writes every page of the file that is dirty when the call begins, and makes the file durable. Waits
+    /// for latches one at a time, holding nothing else; concurrent writers go on.
     ///
     /// # Errors
     ///
     /// The first failure: [`ErrorKind::Io`] or [`ErrorKind::NoSpace`], after which the file is poisoned,
-    /// [`ErrorKind::FilePoisoned`] if it was, [`ErrorKind::LatchTimeout`] or [`ErrorKind::SelfDeadlock`] if a dirty page stays latched. Pages not
-    /// written stay dirty.
+    /// [`ErrorKind::FilePoisoned`] if it was, [`ErrorKind::LatchTimeout`] or [`ErrorKind::SelfDeadlock`] if a
+    /// dirty page stays latched. Pages not written stay dirty.
     pub fn flush(&self) -> Result<()> {
         self.shared.check_open("flush file")?;
         Checkpoint::of(&self.pool).flush_file(&self.shared)
@@ -157,17 +161,16 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`File::flush`]; [`ErrorKind::PageBusy`] if a page is pinned. The file stays open then, except that a
-    /// poisoned file is closed, its dirty pages are lost, and the error says why.
+    /// As [`File::flush`]; [`ErrorKind::PageBusy`] if a page is pinned. The file stays open then, except that
+    /// a poisoned file is closed, its dirty pages are lost, and the error says why.
     pub fn close(self) -> Result<()> {
         self.shared.check_open("close file")?;
         Checkpoint::of(&self.pool).close_file(&self.shared)
     }
 
     /// Takes a poisoned file into use again: drops its cached pages, returns how many of them were dirty and
-    /// are lost, and
-    /// takes writes again. The file begins with what the device has, its length included; the engine recovers the lost changes
-    /// from its log.
+    /// are lost, and takes writes again. The file begins with what the device has, its length included; the
+    /// engine recovers the lost changes from its log.
     ///
     /// It is the file that was opened, by its descriptor, which the pool keeps together with the lock; no
     /// path is looked at. A file that was renamed meanwhile, replaced by another, or unlinked is reopened as
@@ -176,14 +179,15 @@ impl File {
     /// device that was gone, is opened by [`Pool::open_file`](crate::Pool::open_file), after this one is
     /// closed.
     ///
-    /// A file that is not poisoned is flushed before, and loses nothing: of two threads that reopen it, the second finds it so.
+    /// A file that is not poisoned is flushed before, and loses nothing: of two threads that reopen it, the
+    /// second finds it so.
     ///
     /// # Errors
     ///
-    /// Those of that flush; [`ErrorKind::PageBusy`], [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`] if a page stays in use, and
-    /// the file stays as it was; [`ErrorKind::Io`] or [`ErrorKind::FileLength`] if it cannot be used as it is
-    /// now: it is closed then, with
-    /// its pages gone, and can be opened by [`Pool::open_file`](crate::Pool::open_file) once it is in order.
+    /// Those of that flush; [`ErrorKind::PageBusy`], [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`]
+    /// if a page stays in use, and the file stays as it was; [`ErrorKind::Io`] or [`ErrorKind::FileLength`]
+    /// if it cannot be used as it is now: it is closed then, with its pages gone, and can be opened by
+    /// [`Pool::open_file`](crate::Pool::open_file) once it is in order.
     pub fn reopen(&self) -> Result<u64> {
         self.shared.check_open("reopen file")?;
         Checkpoint::of(&self.pool).reopen_file(&self.shared)

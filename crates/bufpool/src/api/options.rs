@@ -14,7 +14,8 @@ use crate::state::departures::BATCH_PAGES;
 use crate::state::shared::FRAMES_SPARE;
 use bufpool_policies::{Allocation, ManagerKind};
 
-/// The largest number of frames of a pool; a page word holds 24 bits of frame number, one of which means "none".
+/// The largest number of frames of a pool; a page word holds 24 bits of frame number, one of which means
+/// "none".
 pub const FRAMES_MAX: u32 = (1 << 24) - (1 << 12);
 /// The largest clean reserve, in frames.
 const RESERVE_MAX: u32 = 1 << 20;
@@ -121,13 +122,14 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// The defaults: 128 MiB of memory, 8 KiB pages, 16 threads, LRU-SP, automatic managers, I/O chosen by probing.
+    /// The defaults: 128 MiB of memory, 8 KiB pages, 16 threads, LRU-SP, automatic managers, I/O chosen by
+    /// probing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Memory for page frames and the clean reserve together, in bytes; page tables and metadata come on top and
-    /// are reported. Default 128 MiB. Overrides [`frames`](Self::frames).
+    /// Memory for page frames and the clean reserve together, in bytes; page tables and metadata come on top
+    /// and are reported. Default 128 MiB. Overrides [`frames`](Self::frames).
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
         self.memory = Memory::Bytes(bytes);
         self
@@ -159,9 +161,10 @@ impl PoolOptions {
         self
     }
 
-    /// What manages tenants that give no directives and say nothing else when they are opened, the default tenant included; none leaves them
-    /// to plain LRU order. Default [`ManagerKind::Auto`], which such tenants [have in common](crate::TenantOptions); the others
-    /// are for comparison, and each tenant has its own.
+    /// What manages tenants that say nothing else when they are opened, until their first directive; the
+    /// default tenant is one of them. `None` leaves them to plain LRU order. Default [`ManagerKind::Auto`],
+    /// which such tenants [share](crate::TenantOptions). The other kinds are for comparison; with them each
+    /// tenant has its own manager.
     pub fn manager(mut self, manager: Option<ManagerKind>) -> Self {
         self.manager = manager;
         self
@@ -179,23 +182,25 @@ impl PoolOptions {
         self
     }
 
-    /// Deterministic mode: every access reaches the directory at once, nothing runs in the background, a miss
-    /// writes its dirty victim itself and waits, the reserve is 0, and random numbers come from `seed`. For tests, recordings
-    /// and comparisons with the simulator; hits are slower, since each takes the policy lock.
+    /// Deterministic mode, for tests, recordings and comparisons with the simulator. Every access reaches the
+    /// directory at once, nothing runs in the background, a miss writes its dirty victim itself and waits,
+    /// there is no clean reserve and no read-ahead, and random numbers come from `seed`. Hits are slower,
+    /// since each takes the policy lock. Default off.
     pub fn deterministic(mut self, seed: u64) -> Self {
         self.deterministic = Some(seed);
         self
     }
 
-    /// Whether hits are noted. Without, pages are replaced in the order they came in, and statistics count misses
-    /// only: for measuring what noting costs, and for data that always fits. Deterministic mode notes all hits. Default true.
+    /// Whether hits are noted. Without, pages are replaced in the order they came in, and statistics count
+    /// misses only. For measuring what noting costs, and for data that always fits. Deterministic mode notes
+    /// all hits. Default true.
     pub fn note_hits(mut self, on: bool) -> Self {
         self.notes_hits = on;
         self
     }
 
-    /// Whether accesses are told apart by call site and scope. Without, statistics have one context for each tenant, and
-    /// managers see one stream for each file. Default true.
+    /// Whether accesses are told apart by call site and scope. Without, statistics have one context for each
+    /// tenant, and managers see one stream for each file. Default true.
     pub fn call_sites(mut self, on: bool) -> Self {
         self.call_sites = on;
         self
@@ -213,10 +218,11 @@ impl PoolOptions {
         self
     }
 
-    /// Reads in flight with which the device is taken to be saturated, from 1 to 4,096. While tenants compete, each may
-    /// have its share of so many, and further reads wait for their tenant's turn, so that one that reads a lot delays
-    /// itself. A tenant that reads alone is not limited. Lower: small readers wait less beside greedy ones; too low, and the device
-    /// does not reach its full speed: choose the depth from which more brings little (`bufbench io` shows it). Default 32.
+    /// The number of reads in flight from which the device counts as saturated, from 1 to 4,096. While
+    /// tenants compete, each may have its share of that number in flight, and further reads wait for their
+    /// tenant's turn, so a tenant that reads a lot delays itself. A tenant that reads alone is not limited.
+    /// Lower: small readers wait less beside greedy ones. Too low: the device does not reach its full speed.
+    /// `bufbench io` shows from which depth on more brings little. Default 32.
     pub fn saturation_depth(mut self, reads: u32) -> Self {
         self.saturation_depth = reads;
         self
@@ -242,7 +248,7 @@ impl PoolOptions {
         self
     }
 
-    /// Who is told the trace of the run. Needs deterministic mode.
+    /// Receives the trace of the run. Needs deterministic mode. Default none.
     pub fn recorder(mut self, recorder: Box<dyn Recorder>) -> Self {
         self.recorder = Some(recorder);
         self
@@ -254,7 +260,7 @@ impl PoolOptions {
         self
     }
 
-    /// What is done to pages when they are read and before they are written. Default nothing.
+    /// What is done to pages after they are read and before they are written. Default nothing.
     pub fn hooks(mut self, hooks: Box<dyn PageHooks>) -> Self {
         self.hooks = Some(hooks);
         self
@@ -266,58 +272,66 @@ impl PoolOptions {
         self
     }
 
-    /// The longest wait for a frame when all are pinned, in milliseconds; the `_timeout` forms of access bring their own limit, and the
-    /// `try_` forms do not wait. Default 1,000.
+    /// The longest wait for a frame when all are pinned, in milliseconds; the `_timeout` forms of access
+    /// bring their own limit, and the `try_` forms do not wait. Default 1,000.
     pub fn frame_wait_ms(mut self, ms: u64) -> Self {
         self.frame_wait_ms = ms;
         self
     }
 
-    /// The share of dirty frames, in per cent from 1 to 100, above which the background writer works without
-    /// waiting for a reason. Lower: shorter checkpoints and evictions; higher: fewer writes of pages that change often. Default 50.
+    /// The share of dirty frames, in per cent from 1 to 100, above which the background writer cleans pages
+    /// even if no frame is needed. Lower: shorter checkpoints and evictions. Higher: fewer writes of pages
+    /// that change often. Default 50.
     pub fn dirty_limit_percent(mut self, percent: u8) -> Self {
         self.dirty_limit_percent = percent;
         self
     }
 
-    /// The size of the clean reserve: frames on top of [`frames`](Self::frames) for which those of dirty victims are exchanged, so that a
-    /// miss does not wait for their writes. The background writer does not rest before all of it is free again. From 1 to 2^20. Default: one
-    /// for 32 frames, at least 4 and at most 2,048; or, if that is more, one for 16 frames, but no more than twelve transfers of 256 KiB
-    /// take. While dirty victims leave as fast as they can be written, it borrows frames of the pool, until it has those of 24 transfers or an
-    /// eighth of all. More: longer bursts of misses with dirty victims without a wait. Not in deterministic mode, which has none.
+    /// The size of the clean reserve, from 1 to 2^20 frames on top of [`frames`](Self::frames). A page that
+    /// comes in takes a frame of the reserve in exchange for that of a dirty victim, so the miss does not
+    /// wait for the victim's write. The background writer works until all of the reserve is free again. More:
+    /// longer bursts of misses with dirty victims without a wait. Not in deterministic mode, which has no
+    /// reserve.
+    ///
+    /// Default: one frame in 32, at least 4 and at most 2,048. Small pools have more: one frame in 16, as
+    /// long as that is no more than twelve transfers of 256 KiB. While dirty victims leave as fast as they
+    /// can be written, the reserve borrows frames of the pool, up to those of 24 transfers or an eighth of
+    /// all frames.
     pub fn reserve_high_frames(mut self, frames: u32) -> Self {
         self.reserve_high_frames = Some(frames);
         self
     }
 
-    /// How many frames of the reserve are kept for victims: the background writer's copies of pages ahead of their eviction, and
-    /// those of flushes, take only what is free above it. Below [`reserve_high_frames`](Self::reserve_high_frames). Default: a quarter of that.
+    /// The frames of the reserve that are kept for victims. The background writer's copies of pages ahead of
+    /// their eviction, and the copies of flushes, take only what is free above this number. Below
+    /// [`reserve_high_frames`](Self::reserve_high_frames). Default: a quarter of it.
     pub fn reserve_low_frames(mut self, frames: u32) -> Self {
         self.reserve_low_frames = Some(frames);
         self
     }
 
-    /// Whether sequential and strided reads are recognised, per context, tenant and file, and read ahead. Never in
-    /// deterministic mode. Default true.
+    /// Whether sequential and strided reads are recognised, per context, tenant and file, and read ahead.
+    /// Never in deterministic mode. Default true.
     pub fn read_ahead(mut self, on: bool) -> Self {
         self.read_ahead = on;
         self
     }
 
-    /// The share of the frames a tenant may own, in per cent from 0 to 50, that pages may take which were brought in before
-    /// anybody asked for them and not accessed yet; 0 turns prefetching off. Higher: more and larger transfers in flight, and more to
-    /// lose where the expectation is wrong. Default 12.
+    /// The share of the frames a tenant may own, in per cent from 0 to 50, for pages that came in ahead and
+    /// were not accessed yet; 0 turns prefetching and read-ahead off. Higher: more and larger transfers in
+    /// flight, and more to lose where the expectation is wrong. Default 12.
     pub fn prefetch_limit_percent(mut self, percent: u8) -> Self {
         self.prefetch_limit_percent = percent;
         self
     }
 
-    /// The most memory all page tables together may take, in bytes: 8 for each page of each file up to the highest one that
-    /// is touched. Default 4 GiB, which is enough for 4 TiB of 8 KiB pages.
+    /// The most memory of all page tables together, in bytes: 8 for each page of each file, up to the highest
+    /// page that is touched. [`ErrorKind::FileLength`](crate::ErrorKind::FileLength) beyond. Default 4 GiB,
+    /// enough for 4 TiB of 8 KiB pages.
     ///
-    /// Each file reserves 1 GiB of addresses besides. Under a limit on the process's addresses (`RLIMIT_AS`) it reserves at most a quarter of what
-    /// is left, so that all files leave a quarter of the limit to the rest of the process, and takes the rest as its pages are touched, down
-    /// to a sixteenth of the limit; [`ErrorKind::FileLength`](crate::ErrorKind::FileLength) beyond.
+    /// Each file reserves 1 GiB of addresses besides. Under a limit on the process's addresses (`RLIMIT_AS`)
+    /// it reserves at most a quarter of what is left, so that all files leave a quarter of the limit to the
+    /// rest of the process. It takes more as its pages are touched, down to a sixteenth of the limit.
     pub fn page_tables_bytes_max(mut self, bytes: u64) -> Self {
         self.page_tables_bytes_max = bytes;
         self
@@ -328,13 +342,15 @@ impl PoolOptions {
     /// # Errors
     ///
     /// [`ErrorKind::PageSize`], [`ErrorKind::Memory`], [`ErrorKind::InvalidOptions`] for the values given;
-    /// [`ErrorKind::IoUnavailable`] if a required backend cannot be had; [`ErrorKind::Io`] if memory cannot be mapped.
+    /// [`ErrorKind::IoUnavailable`] if a required backend cannot be had; [`ErrorKind::Io`] if memory cannot
+    /// be mapped.
     pub fn open(self) -> Result<Pool> {
         self.check()?;
         Pool::open(self)
     }
 
-    /// As [`open`](Self::open), on a simulated device: files are the device's, and [`io`](Self::io) means nothing.
+    /// As [`open`](Self::open), on a simulated device: files are the device's, and [`io`](Self::io) means
+    /// nothing.
     #[cfg(any(test, feature = "sim"))]
     pub fn open_on(self, device: &crate::io::sim::SimDevice) -> Result<Pool> {
         self.check()?;
@@ -418,9 +434,9 @@ impl PoolOptions {
         Ok(Shares { frames, reserve, reserve_low, borrowed_max, hook_buffers })
     }
 
-    /// One clean frame in 32, at least 4 and at most 2,048. A small pool has up to twice as many, as long as they are fewer than it takes
-    /// to keep the device busy with adjacent pages: eight transfers in flight, and four on their way between the device and misses. None
-    /// in deterministic mode.
+    /// One clean frame in 32, at least 4 and at most 2,048. A small pool has up to twice as many, as long as
+    /// they are fewer than it takes to keep the device busy with adjacent pages: eight transfers in flight,
+    /// and four on their way between the device and misses. None in deterministic mode.
     fn reserve_for(&self, frames: u64) -> u64 {
         match self.reserve_high_frames {
             _ if self.deterministic.is_some() => 0,
@@ -432,8 +448,9 @@ impl PoolOptions {
         }
     }
 
-    /// The most frames that a reserve has together with what it borrows, of `all`: twice the transfers that a small pool has room for, which
-    /// is what devices that join neighbouring writes make use of, but no more than an eighth.
+    /// The most frames that a reserve has together with what it borrows, of `all`: twice the transfers that a
+    /// small pool has room for, which is what devices that join neighbouring writes make use of, but no more
+    /// than an eighth.
     fn reserve_limit(&self, all: u32) -> u32 {
         (24 * run_pages(self.page_bytes) as u32).min(all / 8)
     }
@@ -488,9 +505,9 @@ impl FileOptions {
         self
     }
 
-    /// Lets pages be read without a latch ([`Tenant::optimistic`](crate::Tenant::optimistic)), which writes nothing that threads
-    /// share. In return pages are written in words, through [`OptimisticWriteGuard`](crate::OptimisticWriteGuard), and never
-    /// through `&mut [u8]`. Default false.
+    /// Lets pages be read without a latch ([`Tenant::optimistic`](crate::Tenant::optimistic)), which writes
+    /// nothing that threads share. In return pages are written in words, through
+    /// [`OptimisticWriteGuard`](crate::OptimisticWriteGuard), and never through `&mut [u8]`. Default false.
     pub fn optimistic(mut self, on: bool) -> Self {
         self.optimistic = on;
         self

@@ -44,22 +44,26 @@ use crate::write::writer::{self, Victims};
 
 /// A pool of page frames. Cloning gives another handle to the same pool.
 ///
-/// Files and tenants keep their pool alive too. When the last of all handles is dropped without [`close`](Pool::close), dirty pages are
-/// written as by a checkpoint, but nobody hears of errors; a thread that is panicking writes nothing.
+/// Files and tenants keep their pool alive too. When the last of all handles is dropped without
+/// [`close`](Pool::close), dirty pages are written as by a checkpoint, but errors are not reported; a thread
+/// that is panicking writes nothing.
 ///
 /// # In the child of a fork
 ///
-/// A pool belongs to the process that opened it. In a child that is forked from it, every call on the pool's handles that can fail
-/// fails with [`ErrorKind::ForkedChild`], futures included. [`stats`](Pool::stats) and [`report`](Pool::report) have sizes and no counts,
-/// [`io`](Pool::io) says why, [`min_dirty_lsn`](Pool::min_dirty_lsn) is none, [`Tenant::still`] is false, a prefetch begins nothing. Guards that
-/// were held when the process forked show zeros, and what is written through them stays with the child. Dropping guards, pins, futures and handles
-/// does nothing: the memory goes when the child ends or executes another program. So do the descriptors that it has
-/// inherited, which after the parent's death would still hold the locks of files.
+/// A pool belongs to the process that opened it. In a child that is forked from it, every call on the pool's
+/// handles that can fail fails with [`ErrorKind::ForkedChild`], futures included. [`stats`](Pool::stats) and
+/// [`report`](Pool::report) have sizes and no counts, [`io`](Pool::io) says why,
+/// [`min_dirty_lsn`](Pool::min_dirty_lsn) is none, [`Tenant::still`] is false, a prefetch begins nothing.
+/// Guards that were held when the process forked show zeros, and what is written through them stays with the
+/// child. Dropping guards, pins, futures and handles does nothing: the memory goes when the child ends or
+/// executes another program. So do the descriptors that it has inherited, which after the parent's death
+/// would still hold the locks of files.
 ///
-/// The child may open a pool of its own if no other thread of the parent was in a call of this crate when it forked. A fork from within
-/// a call, that is by a hook, a log, a recorder or a manager, may be followed only by executing another program or `_exit`. All this
-/// takes Linux 4.14; before, an access in the child may end it by a signal. Where the system promises no more memory than it has
-/// (`vm.overcommit_memory` 2), a fork counts the pool's memory once more; spawning by `vfork` or `posix_spawn` does not.
+/// The child may open a pool of its own if no other thread of the parent was in a call of this crate when it
+/// forked. A fork from within a call, that is by a hook, a log, a recorder or a manager, may be followed only
+/// by executing another program or `_exit`. All this takes Linux 4.14; before, an access in the child may end
+/// it by a signal. Where the system promises no more memory than it has (`vm.overcommit_memory` 2), a fork
+/// counts the pool's memory once more; spawning by `vfork` or `posix_spawn` does not.
 #[derive(Clone)]
 pub struct Pool {
     shared: PoolHandle,
@@ -169,8 +173,9 @@ impl Pool {
         Ok(Self { shared: PoolHandle::new(shared) })
     }
 
-    /// Opens the file at `path`, a regular file or a block device, and locks it: exclusively for writing, shared for
-    /// reading. A file whose handles were all dropped is still open in the pool, and given back with its cached pages.
+    /// Opens the file at `path`, a regular file or a block device, and locks it: exclusively for writing,
+    /// shared for reading. A file whose handles were all dropped is still open in the pool, and given back
+    /// with its cached pages.
     ///
     /// The path is looked up once: whatever becomes of it, of the file's name or of the working directory,
     /// the pool keeps to the file that was opened. It takes two descriptors, of the file and of its folder.
@@ -178,13 +183,13 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::FileAlreadyOpen`] if the same inode is open in this pool; [`ErrorKind::FileLocked`] if somebody else, in this
-    /// process or another, has a lock in the way; [`ErrorKind::FileLength`] if the length is not a multiple of the page size;
-    /// [`ErrorKind::Alignment`] if direct I/O on the file needs larger pages; [`ErrorKind::IoUnavailable`] if direct I/O is
-    /// required and impossible; [`ErrorKind::Unsupported`] for a directory, FIFO, socket or character device,
-    /// which are not waited for; [`ErrorKind::NameChanged`] if the file may be new and the path leads to no
-    /// entry of a folder that could be synced, or no longer to the file; [`ErrorKind::PoolClosed`],
-    /// [`ErrorKind::Io`].
+    /// [`ErrorKind::FileAlreadyOpen`] if the same inode is open in this pool; [`ErrorKind::FileLocked`] if
+    /// somebody else, in this process or another, has a lock in the way; [`ErrorKind::FileLength`] if the
+    /// length is not a multiple of the page size; [`ErrorKind::Alignment`] if direct I/O on the file needs
+    /// larger pages; [`ErrorKind::IoUnavailable`] if direct I/O is required and impossible;
+    /// [`ErrorKind::Unsupported`] for a directory, FIFO, socket or character device, which are not waited
+    /// for; [`ErrorKind::NameChanged`] if the file may be new and the path leads to no entry of a folder that
+    /// could be synced, or no longer to the file; [`ErrorKind::PoolClosed`], [`ErrorKind::Io`].
     pub fn open_file(&self, path: impl AsRef<Path>, options: FileOptions) -> Result<File> {
         const OPERATION: &str = "open file";
         let path = path.as_ref();
@@ -199,9 +204,9 @@ impl Pool {
         self.register(io, name, &options)
     }
 
-    /// Takes over an open file, as [`open_file`](Self::open_file). The descriptor must allow reading, and writing unless the
-    /// options say read-only, and must not append. Its O_DIRECT is set as the options say, and its O_NONBLOCK
-    /// is cleared; whoever shares it leaves its flags alone from here on.
+    /// Takes over an open file, as [`open_file`](Self::open_file). The descriptor must allow reading, and
+    /// writing unless the options say read-only, and must not append. Its O_DIRECT is set as the options say,
+    /// and its O_NONBLOCK is cleared; others that share it must not change its flags.
     ///
     /// The file has no name that the pool knows: [`File::remove`] is refused, and [`File::reopen`] keeps to
     /// the descriptor.
@@ -220,18 +225,20 @@ impl Pool {
         self.register(io, name, &options)
     }
 
-    /// A tenant to be opened under a name for reports.
+    /// Options of a new tenant, to be opened by [`TenantOptions::open`]. The name is for reports, and need
+    /// not be unique.
     pub fn tenant(&self, name: impl Into<String>) -> TenantOptions {
         TenantOptions::new(self.shared.clone(), name.into())
     }
 
-    /// The tenant of those who do not care: number 0, without floor or cap, managed as the pool's options say.
+    /// The tenant for engines without tenants of their own: number 0, without floor or cap, managed as the
+    /// pool's options say.
     pub fn default_tenant(&self) -> Tenant {
         Tenant::new(self.shared.clone(), DEFAULT_TENANT, "default".into())
     }
 
-    /// Makes durable what was dirty, in all files, when the call began; concurrent writers go on, and what they change meanwhile may or may
-    /// not be written.
+    /// Makes durable what was dirty, in all files, when the call began; concurrent writers go on, and what
+    /// they change meanwhile may or may not be written.
     ///
     /// # Errors
     ///
@@ -241,9 +248,10 @@ impl Pool {
         Checkpoint::of(&self.shared).checkpoint()
     }
 
-    /// Changes the limit of [`PoolOptions::dirty_limit_percent`], and returns at once. Lowered before a planned shutdown, or before a checkpoint
-    /// that should be short, it has the background writer clean most of what [`close`](Self::close) or [`checkpoint`](Self::checkpoint) would
-    /// have to write. Of no effect in deterministic mode, which has no background writer.
+    /// Changes the limit of [`PoolOptions::dirty_limit_percent`], and returns at once. Lowered before a
+    /// planned shutdown, or before a checkpoint that should be short, it has the background writer clean most
+    /// of what [`close`](Self::close) or [`checkpoint`](Self::checkpoint) would have to write. Of no effect
+    /// in deterministic mode, which has no background writer.
     ///
     /// # Errors
     ///
@@ -260,31 +268,34 @@ impl Pool {
         Ok(())
     }
 
-    /// The least log sequence number at which a change may have been logged that is not in its file: where the engine's redo must begin,
-    /// unless its log ends before. None if nothing is dirty, and without a log. Costs a look at each frame.
+    /// The least log sequence number at which a change may have been logged that is not in its file: where
+    /// the engine's redo must begin, unless its log ends before. None if nothing is dirty, and without a log.
+    /// Costs a look at each frame.
     ///
     /// Pages that are latched exclusively count, because their record may have been appended already.
     pub fn min_dirty_lsn(&self) -> Option<u64> {
         self.shared.min_dirty_lsn()
     }
 
-    /// Writes everything, makes it durable, closes all files and stops the pool's threads. Other handles find the pool closed.
+    /// Writes everything, makes it durable, closes all files and stops the pool's threads. Other handles find
+    /// the pool closed.
     ///
     /// # Errors
     ///
-    /// The first failure. A poisoned file is closed all the same. After any other failure, as that of a page which stays latched or is
-    /// pinned, no file is closed, the pool stays open, and other threads have noticed nothing but perhaps a wait; as [`File::close`].
-    /// [`ErrorKind::LatchTimeout`] also if another thread is closing the pool for so long; [`ErrorKind::PoolClosed`].
+    /// The first failure. A poisoned file is closed all the same. After any other failure, as that of a page
+    /// which stays latched or is pinned, no file is closed, the pool stays open, and other threads have
+    /// noticed nothing but perhaps a wait; as [`File::close`]. [`ErrorKind::LatchTimeout`] also if another
+    /// thread is closing the pool for so long; [`ErrorKind::PoolClosed`].
     pub fn close(self) -> Result<()> {
         self.shared.close()
     }
 
-    /// Counts, as data. Takes the policy lock, and as long as there are frames.
+    /// Counts, as data. Holds the policy lock for a time that grows with the number of frames, and allocates.
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }
 
-    /// Counts, as text.
+    /// Counts, as text; costs as much as [`stats`](Self::stats).
     pub fn report(&self) -> Report {
         Report { stats: self.shared.stats() }
     }
@@ -311,7 +322,7 @@ impl Pool {
         report
     }
 
-    /// How many frames policies fill.
+    /// How many frames pages may take; the frames of the clean reserve come on top.
     pub fn frames(&self) -> u32 {
         self.shared.frames_count
     }
@@ -327,7 +338,8 @@ impl Pool {
         &self.shared
     }
 
-    /// Recounts the pool's state and panics where it contradicts itself. For tests, while no other thread uses the pool.
+    /// Recounts the pool's state and panics where it contradicts itself. For tests, while no other thread
+    /// uses the pool.
     #[doc(hidden)]
     pub fn check_invariants(&self) {
         self.shared.check_invariants();

@@ -1,7 +1,7 @@
 //! [`Stats`] as a text: what somebody wants to know who was woken up by slow queries.
 //!
-//! Who has the memory and who misses comes first (tenants), then from where the misses come and what is made of it (streams). What
-//! misses most is on top.
+//! Who has the memory and who misses comes first (tenants), then from where the misses come and what is made
+//! of it (streams). What misses most is on top.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,8 +15,8 @@ const STREAMS_SHOWN: usize = 40;
 
 /// [`Stats`] as a text for people, with a line for each tenant and each stream.
 ///
-/// Behind the samples of a stream, R is the [recency](StreamReport::recency) of its accesses and T the [time](StreamReport::mean_interval)
-/// until it uses a page again.
+/// Behind the samples of a stream, R is the [recency](StreamReport::recency) of its accesses and T the
+/// [time](StreamReport::mean_interval) until it uses a page again.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub(crate) stats: Stats,
@@ -188,8 +188,8 @@ impl Report {
         rows
     }
 
-    /// The contexts with the tenant whose manager sees them, or none for the commons, where tenants' accesses from one
-    /// context are summed up.
+    /// The contexts with the tenant whose manager sees them, or none for the commons, where tenants' accesses
+    /// from one context are summed up.
     fn contexts_by_manager(&self) -> Vec<(Option<u32>, Seen<'_>)> {
         let tenants: HashMap<u32, &TenantStats> =
             self.stats.tenants.iter().map(|tenant| (tenant.id, tenant)).collect();

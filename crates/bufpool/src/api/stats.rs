@@ -10,7 +10,8 @@ pub struct Stats {
     pub accesses: u64,
     /// Accesses whose page was resident, or was being loaded by another thread.
     pub hits: u64,
-    /// Of the hits, those that were told to the directory one by one; the others were on pages noted a moment ago.
+    /// Of the hits, those that were told to the directory one by one; the others were on pages noted a moment
+    /// ago.
     pub hits_noted: u64,
     /// Accesses whose page was not resident, creations included.
     pub misses: u64,
@@ -18,14 +19,15 @@ pub struct Stats {
     pub reads: u64,
     /// Pages transferred to files.
     pub writes: u64,
-    /// Of these, pages that misses wrote themselves, because the clean reserve had run out (always in deterministic mode).
+    /// Of these, pages that misses wrote themselves, because the clean reserve had run out (always in
+    /// deterministic mode).
     pub miss_writes: u64,
     /// Misses that made their page instead of reading it.
     pub creations: u64,
     /// Hits that waited for another thread's load of the page.
     pub waited: u64,
-    /// Pages whose read was begun before anybody asked for them, by [`Tenant::prefetch`](crate::Tenant::prefetch) or
-    /// by read-ahead.
+    /// Pages whose read was begun before anybody asked for them, by
+    /// [`Tenant::prefetch`](crate::Tenant::prefetch) or by read-ahead.
     pub prefetch_issued: u64,
     /// First accesses to prefetched pages.
     pub prefetch_used: u64,
@@ -49,7 +51,8 @@ pub struct Stats {
     pub frames: u32,
     /// Frames of the clean reserve, on top of `frames`.
     pub reserve_frames: u32,
-    /// Of `frames`, those that the clean reserve has borrowed, because dirty victims leave as fast as they can be written.
+    /// Of `frames`, those that the clean reserve has borrowed, because dirty victims leave as fast as they
+    /// can be written.
     pub borrowed_frames: u32,
     /// Frames whose page differs from the file.
     pub dirty_frames: u64,
@@ -90,8 +93,8 @@ pub struct TenantStats {
     pub cap_frames: u32,
     /// What manages it: `none`, `directives`, `custom`, or the name of a [`ManagerKind`](crate::ManagerKind).
     pub manager: &'static str,
-    /// Whether it is in the commons: its manager, and its place among the tenants that give up frames, are those of all that
-    /// want nothing of their own; see [`TenantOptions`](crate::TenantOptions).
+    /// Whether it is in the commons: its manager, and its place among the tenants that give up frames, are
+    /// those of all that want nothing of their own; see [`TenantOptions`](crate::TenantOptions).
     pub in_commons: bool,
     /// Whether its manager is not asked for now, because it was wrong too often.
     pub revoked: bool,
@@ -167,12 +170,13 @@ impl ContextStats {
     }
 }
 
-/// What a manager knows of one stream, that is one context's accesses to one file; part of [`Stats`]. It is not told every access: hits
-/// on a page that was hit a moment ago may be missing.
+/// What a manager knows of one stream, that is one context's accesses to one file; part of [`Stats`]. It is
+/// not told every access: hits on a page that was hit a moment ago may be missing.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StreamStats {
-    /// The number of the tenant that the manager decides for; none for the commons, whose tenants have their streams together.
+    /// The number of the tenant that the manager decides for; none for the commons, whose tenants have their
+    /// streams together.
     pub tenant: Option<u32>,
     /// Name of the file.
     pub file: String,

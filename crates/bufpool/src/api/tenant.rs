@@ -1,7 +1,7 @@
 //! Tenants: who accesses pages, on what terms.
 //!
-//! A tenant is whatever the engine wants to isolate. One for each table, each query, each thread or each customer are all
-//! natural; `examples/tenants.rs` shows them.
+//! A tenant is what the engine wants to isolate: a table, a query, a thread or a customer.
+//! `examples/tenants.rs` shows each of them.
 
 use crate::access::hit::Granted;
 use crate::state::waiting::Refused;
@@ -36,11 +36,10 @@ use bufpool_policies::{Manager, ManagerKind};
 /// A tenant about to be opened; see [`Pool::tenant`](crate::Pool::tenant).
 ///
 /// A tenant that is opened without a floor, a cap or a manager joins the *commons* of a pool whose manager is
-/// [`ManagerKind::Auto`]: one manager for all who want nothing of their own, the default tenant included, which learns from all
-/// of them; several sessions on the same tables miss 4 to 11 % less than with a manager each. To others the commons is like one
-/// tenant with all its members' pages. Its members are not protected from each other; the pages that each owns, and what is
-/// counted, stay its own. A tenant leaves the commons for good, with its pages, when it gives its first directive or is given
-/// another floor or cap.
+/// [`ManagerKind::Auto`]. The commons has one manager, which learns from all its members; the default tenant
+/// is one of them. To other tenants the commons is one tenant with all its members' pages. Members are not
+/// protected from each other; each keeps its own pages and counts. A tenant leaves the commons for good, with
+/// its pages, when it gives its first directive or is given another floor or cap.
 #[must_use = "a tenant exists once it is opened"]
 pub struct TenantOptions {
     pool: PoolHandle,
@@ -73,28 +72,28 @@ impl TenantOptions {
         Self { pool, name, floor_frames: 0, cap_frames: None, management: Management::Default }
     }
 
-    /// Frames that no other tenant can take from it. Default 0. Any other floor keeps it out of the commons.
+    /// Frames that no other tenant can take from it. Default 0. A floor above 0 keeps it out of the commons.
     pub fn floor_frames(mut self, frames: u32) -> Self {
         self.floor_frames = frames;
         self
     }
 
-    /// The most frames it may own, at least 1 and at least its floor. Default: all. A cap, be it all frames, keeps it out of
-    /// the commons.
+    /// The most frames it may own, at least 1 and at least its floor. Default: all. Any cap that is set keeps
+    /// it out of the commons.
     pub fn cap_frames(mut self, frames: u32) -> Self {
         self.cap_frames = Some(frames);
         self
     }
 
-    /// What manages it until its first directive; with none it gives up its pages in LRU order. Default: as
-    /// [`PoolOptions::manager`](crate::PoolOptions::manager) says, which may be that of the commons; one that is given here is its
-    /// own.
+    /// The manager of its own until its first directive; `None` gives up its pages in LRU order. Default:
+    /// what [`PoolOptions::manager`](crate::PoolOptions::manager) says, and that of the commons if it is
+    /// `Auto`.
     pub fn manager(mut self, manager: Option<ManagerKind>) -> Self {
         self.management = Management::Kind(manager);
         self
     }
 
-    /// A manager of the engine's own. Directives are refused then.
+    /// A manager of the engine's own; see [`manager`](crate::manager). Directives of the tenant are refused.
     pub fn custom_manager(mut self, manager: Box<dyn Manager>) -> Self {
         self.management = Management::Custom(manager);
         self
@@ -104,8 +103,8 @@ impl TenantOptions {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Floor`] if all floors together leave less than `2 * threads_max + 8` frames, or the cap is below the floor;
-    /// [`ErrorKind::PoolClosed`].
+    /// [`ErrorKind::Floor`] if all floors together leave less than `2 * threads_max + 8` frames, or the cap
+    /// is below the floor; [`ErrorKind::PoolClosed`].
     pub fn open(self) -> Result<Tenant> {
         const OPERATION: &str = "open tenant";
         self.pool.check_open(OPERATION)?;
@@ -136,21 +135,38 @@ impl TenantOptions {
 /// The access functions, once for [`Tenant`] and once for [`At`].
 macro_rules! access_functions {
     ([$($receiver:tt)*] [$($bound:tt)*] $tenant:expr, $site:expr) => {
-        /// Shared access to `page`. At most 123 may have it at a time; who comes then waits for one of them.
+        /// Shared access to `page`. Waits while the page is latched exclusively or being loaded, and reads it
+        /// if it is not in memory. A hit allocates nothing. At most 123 guards share a page; the next one
+        /// waits.
+        ///
+        /// # Errors
+        ///
+        /// Those of [all access functions](crate::Tenant#errors).
         #[track_caller]
         #[inline(always)]
         pub fn read<'g>($($receiver)*, page: Page<'g>) -> Result<ReadGuard<'g>> $($bound)* {
             Access::of($tenant).guard_shared(page, $site, Limit::Default).map_err(Refused::into_error)
         }
 
-        /// Exclusive access to `page`.
+        /// Exclusive access to `page`. Waits until nobody else has a latch on it, and reads it if it is not
+        /// in memory. The page becomes dirty when the guard's bytes are first borrowed mutably.
+        ///
+        /// # Errors
+        ///
+        /// Those of [all access functions](crate::Tenant#errors); [`ErrorKind::ReadOnly`],
+        /// [`ErrorKind::FilePoisoned`]; [`ErrorKind::Unsupported`] for an optimistic file.
         #[track_caller]
         #[inline]
         pub fn write<'g>($($receiver)*, page: Page<'g>) -> Result<WriteGuard<'g>> $($bound)* {
             Access::of($tenant).guard_exclusive(page, $site, Limit::Default).map_err(Refused::into_error)
         }
 
-        /// Exclusive access to `page`, filled with zeros. A page that is not resident is not read.
+        /// Exclusive access to `page`, filled with zeros, and dirty. A page that is not in memory is not
+        /// read.
+        ///
+        /// # Errors
+        ///
+        /// As [`write`](Self::write).
         #[track_caller]
         pub fn create<'g>($($receiver)*, page: Page<'g>) -> Result<WriteGuard<'g>> $($bound)* {
             Access::of($tenant).guard_created(page, $site, Limit::Default).map_err(Refused::into_error)
@@ -204,20 +220,21 @@ macro_rules! access_functions {
             or_none(Access::of($tenant).guard_created(page, $site, Limit::Within(limit)))
         }
 
-        /// Shared access to many pages: those that are not in memory are read together, neighbours of the list that are
-        /// neighbours in their file in one transfer of up to 256 KiB.
+        /// Shared access to many pages. Those that are not in memory are read together; pages that are
+        /// neighbours in the list and in their file are one transfer of up to 256 KiB.
         ///
-        /// The answers are in the order of `pages`: a guard, an error, or `None` for a page that could not be had without waiting
-        /// while others are held: it is latched exclusively or being loaded by somebody else, no frame was free, or the list is
-        /// longer than one call may hold (all frames but two for each further thread of `threads_max`). Ask for
-        /// those again once the guards are dropped. At least one page of a list is granted or fails, so asking again ends.
+        /// The answers are in the order of `pages`: a guard, an error of [`read`](Self::read), or `None`.
+        /// `None` means that the page could not be had without waiting for others while guards are held: it
+        /// is latched exclusively, being loaded, without a free frame, or beyond what one call may hold (all
+        /// frames but two for each further thread of `threads_max`). Ask for those pages again once the
+        /// guards are dropped. At least one page of a list is granted or fails, so asking again ends.
         ///
-        /// One access for each guard granted; a page may be in the list more than once. With guards at hand a call waits
-        /// for the device only, so calls whose lists overlap, in whatever order, cannot deadlock; a caller that holds a latch
-        /// already is in the same position as one that calls [`read`](Self::read). In deterministic mode the pages are read one after
+        /// Each guard is one access; a page may be in the list more than once. While a call holds a guard it
+        /// waits for the device only, so calls whose lists overlap cannot deadlock. A caller that already
+        /// holds a latch waits as in [`read`](Self::read). In deterministic mode the pages are read one after
         /// the other.
         ///
-        /// A guard's own latch keeps writers of its page waiting, so the guards of a batch should be dropped soon.
+        /// Each guard keeps writers of its page waiting, so the guards of a batch should be dropped soon.
         #[track_caller]
         pub fn read_many<'g>(
             $($receiver)*,
@@ -226,13 +243,15 @@ macro_rules! access_functions {
             Access::of($tenant).guard_many(pages, $site.site())
         }
 
-        /// Begins to bring pages in that will be needed soon, and returns at once: how many reads were begun. Pages that are in
-        /// memory or on their way are passed over; so are wrong ones.
+        /// Begins to read pages that will be needed soon, and returns how many reads were begun. Takes the
+        /// policy lock, and waits for neither latches nor I/O. Pages that are in memory, on their way, or
+        /// beyond their file's end are passed over.
         ///
-        /// Ends early where the tenant has `prefetch_limit_percent` of its frames full of pages that nobody has accessed yet,
-        /// where clean frames are scarce, and after 65,536 pages. No access; the first one to such a page is a hit, counted also in
-        /// [`prefetch_used`](crate::stats::Stats::prefetch_used). A read that fails is counted, and whoever needs the page gets
-        /// the error. Does nothing in deterministic mode.
+        /// Ends early when pages that nobody has accessed yet fill `prefetch_limit_percent` of the frames the
+        /// tenant may own, when clean frames are scarce, and after 65,536 pages. A prefetch is no access. The
+        /// first access to such a page is a hit, and is counted in
+        /// [`prefetch_used`](crate::stats::Stats::prefetch_used) too. A read that fails is counted; the
+        /// access that needs the page reads it again and gets the error. Does nothing in deterministic mode.
         ///
         /// ```
         /// # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) {
@@ -245,11 +264,11 @@ macro_rules! access_functions {
             TenantPrefetch::of($tenant).prefetch_all(pages, $site.site())
         }
 
-        /// Shared access to `page`, as a future for any executor; nothing happens before its first poll. One access, from
-        /// the place and in the context of this call.
+        /// Shared access to `page`, as a future for any executor; nothing happens before its first poll. One
+        /// access, from the place and in the context of this call.
         ///
-        /// The guard may be held across awaits and moved between threads. What a future waits for, what may be held
-        /// meanwhile, and what dropping it leaves behind is said at [`ReadFuture`].
+        /// The guard may be held across awaits and moved between threads. What a future waits for, what may
+        /// be held meanwhile, and what dropping it leaves behind is said at [`ReadFuture`].
         ///
         /// # Errors
         ///
@@ -268,19 +287,22 @@ macro_rules! access_functions {
         ///
         /// # Errors
         ///
-        /// As [`write`](Self::write), and as [`read_async`](Self::read_async); [`ErrorKind::Unsupported`] for an optimistic file.
+        /// As [`write`](Self::write), and as [`read_async`](Self::read_async); [`ErrorKind::Unsupported`] for
+        /// an optimistic file.
         #[track_caller]
         pub fn write_async<'g>($($receiver)*, page: Page<'g>) -> WriteFuture $($bound)* {
             Access::of($tenant).write_future(page, $site.site())
         }
 
-        /// Reads `page` of an optimistic file without a latch, and so without writing anything that threads share. Returns
-        /// what `read` made of it, and the version of the page that it is of.
+        /// Reads `page` of an optimistic file without a latch, and so without writing anything that threads
+        /// share. Returns what `read` made of it, and the version of the page that it is of.
         ///
-        /// `read` may be called several times, and what it sees may be torn by a writer or belong to another page; then its result is thrown
-        /// away. So it must take any bytes without panicking or looping for ever, change nothing outside, and be short: a frame
-        /// whose page has left is used again only when nobody reads it any more. It must not access pages itself. After a few tries
-        /// in vain, and where the page is not in memory, the page is read under a shared latch. A validated read is one access.
+        /// `read` may be called several times. What it sees may be torn by a writer or belong to another
+        /// page; then its result is thrown away. So it must take any bytes without panicking or looping for
+        /// ever, change nothing outside, and not access pages itself. It should be short, because a frame
+        /// whose page has left is used again only when nobody reads it any more. After a few failed tries,
+        /// and where the page is not in memory, the page is read under a shared latch. A validated read is
+        /// one access.
         ///
         /// # Errors
         ///
@@ -308,7 +330,8 @@ macro_rules! access_functions {
             Access::of($tenant).guard_optimistic(page, $site, Limit::Default).map_err(Refused::into_error)
         }
 
-        /// Exclusive access to `page` of an optimistic file, filled with zeros. A page that is not resident is not read.
+        /// Exclusive access to `page` of an optimistic file, filled with zeros. A page that is not resident
+        /// is not read.
         ///
         /// # Errors
         ///
@@ -321,7 +344,12 @@ macro_rules! access_functions {
             Access::of($tenant).guard_created_optimistic(page, $site, Limit::Default).map_err(Refused::into_error)
         }
 
-        /// Brings `page` in and keeps it in its frame, without a latch. One access.
+        /// Brings `page` in and keeps it in its frame, without a latch, while the pin lives. One access;
+        /// waits as [`read`](Self::read).
+        ///
+        /// # Errors
+        ///
+        /// As [`read`](Self::read).
         #[track_caller]
         pub fn pin<'g>($($receiver)*, page: Page<'g>) -> Result<Pin<'g>> $($bound)* {
             let guard = Access::of($tenant).guard_shared(page, $site, Limit::Default);
@@ -342,15 +370,15 @@ fn or_none<G>(granted: Granted<G>) -> Result<Option<G>> {
 impl Tenant {
     access_functions!([&'g self] [] self, Origin::caller());
 
-    /// This tenant at a call site named by the engine: `tenant.at(site!("inner scan")).read(page)`. For engines with one
-    /// central fetch function, whose own source line would say nothing.
+    /// This tenant at a call site named by the engine: `tenant.at(site!("inner scan")).read(page)`. For
+    /// engines with one central fetch function, whose own source line would be the site of every access.
     #[inline]
     pub fn at(&self, site: &'static Site) -> At<'_> {
         At { tenant: self, site: Some(site), context: None }
     }
 
-    /// This tenant in a context that was taken elsewhere, instead of the thread's own: for tasks that move between threads, and
-    /// for threads that work for others.
+    /// This tenant in a context that was taken elsewhere, instead of the thread's own: for tasks that move
+    /// between threads, and for threads that work for others.
     ///
     /// ```
     /// # fn run(tenant: &bufpool::Tenant, page: bufpool::Page<'_>) -> bufpool::Result<()> {
@@ -364,22 +392,24 @@ impl Tenant {
         At { tenant: self, site: None, context: Some(context) }
     }
 
-    /// Nobody has written `page` since an optimistic read returned `version`, and it has been in memory all the time. What was read before
-    /// this call was current then.
+    /// Whether `page` has been in memory and unchanged since an optimistic read returned `version`. If so,
+    /// what was read before this call was current at the call. Never waits.
     ///
-    /// False also while a writer holds the page, whether it changes something or not.
+    /// False also while a writer holds the page, even if it changes nothing.
     #[inline]
     pub fn still(&self, page: Page<'_>, version: Version) -> bool {
         page.file().shared.table.get(page.number()).is_some_and(|word| word.still(version))
     }
 
-    /// Sets which of the pages of one priority goes first. Changes no order: with [`Policy::Mru`] the other end of the same
-    /// list is taken. The tenant is managed by directives from its first one on, with the pages that it owns then.
+    /// Sets which of the pages of one priority goes first. Changes no order: with [`Policy::Mru`] the other
+    /// end of the same list is taken. The tenant is managed by directives from its first one on, with the
+    /// pages that it owns then.
     ///
     /// # Errors
     ///
-    /// All directives: [`ErrorKind::Directive`] for a priority outside −32..=31 and for a tenant with a manager of its own,
-    /// [`ErrorKind::DirectiveLimit`] beyond a limit, [`ErrorKind::TenantClosed`]. Nothing has changed then.
+    /// All directives: [`ErrorKind::Directive`] for a priority outside −32..=31 and for a tenant with a
+    /// manager of its own, [`ErrorKind::DirectiveLimit`] beyond a limit, [`ErrorKind::TenantClosed`]. Nothing
+    /// has changed then.
     pub fn set_policy(&self, priority: i32, policy: Policy) -> Result<()> {
         const OPERATION: &str = "set policy";
         let id = self.tenant_id();
@@ -399,8 +429,8 @@ impl Tenant {
         self.directive("get policy", |state| state.directory.policy(self.tenant_id(), priority))
     }
 
-    /// Sets the long-term priority of a file's pages, now and later; pages of the lowest priority go first. Returns how many resident pages
-    /// changed level.
+    /// Sets the long-term priority of a file's pages, now and later; pages of the lowest priority go first.
+    /// Returns how many resident pages changed level.
     ///
     /// # Errors
     ///
@@ -431,13 +461,13 @@ impl Tenant {
         self.directive(OPERATION, |state| Ok(state.directory.priority(self.tenant_id(), page)))
     }
 
-    /// Gives those pages of a range that are resident now, and the tenant's own, a priority until their next reference or
-    /// replacement. Returns how many. An empty range affects none.
+    /// Gives those pages of a range that are resident now, and the tenant's own, a priority until their next
+    /// reference or replacement. Returns how many. An empty range affects none.
     ///
     /// # Errors
     ///
-    /// As [`Tenant::set_policy`]; [`ErrorKind::Range`] for an inverted range or one that ends beyond the file;
-    /// [`ErrorKind::WrongPool`].
+    /// As [`Tenant::set_policy`]; [`ErrorKind::Range`] for an inverted range or one that ends beyond the
+    /// file; [`ErrorKind::WrongPool`].
     pub fn set_temporary_priority(&self, file: &File, pages: Range<u64>, priority: i32) -> Result<usize> {
         const OPERATION: &str = "set temporary priority";
         self.check_file(file, OPERATION)?;
@@ -475,14 +505,14 @@ impl Tenant {
         Ok(())
     }
 
-    /// Changes the cap. A tenant of the commons leaves it, and has a manager of its own from then on. What the tenant has above its
-    /// cap is evicted before the call returns, dirty pages written; pages that are pinned or latched stay, and go when the tenant next
-    /// needs a frame.
+    /// Changes the cap. A tenant of the commons leaves it, and has a manager of its own from then on. What
+    /// the tenant has above its cap is evicted before the call returns, dirty pages written; pages that are
+    /// pinned or latched stay, and go when the tenant next needs a frame.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Floor`] if the cap is 0 or below the floor; [`ErrorKind::TenantClosed`]; [`ErrorKind::Io`] if a dirty
-    /// page could not be written, and it stays.
+    /// [`ErrorKind::Floor`] if the cap is 0 or below the floor; [`ErrorKind::TenantClosed`];
+    /// [`ErrorKind::Io`] if a dirty page could not be written, and it stays.
     pub fn set_cap_frames(&self, frames: u32) -> Result<()> {
         const OPERATION: &str = "set cap";
         {
@@ -497,12 +527,13 @@ impl Tenant {
         Eviction::of(&self.pool).shrink_to_cap(self.tenant_id())
     }
 
-    /// Closes the tenant: its pages stay where they are, under the manager of the commons if it was there, otherwise without one.
-    /// Other handles find it closed.
+    /// Closes the tenant: its pages stay where they are, under the manager of the commons if it was there,
+    /// otherwise without one. Other handles find it closed.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] for the default tenant; [`ErrorKind::TenantClosed`] if it was closed already.
+    /// [`ErrorKind::Unsupported`] for the default tenant; [`ErrorKind::TenantClosed`] if it was closed
+    /// already.
     pub fn close(self) -> Result<()> {
         const OPERATION: &str = "close tenant";
         let mut policy = self.lock_policy(OPERATION)?;

@@ -1,16 +1,18 @@
-//! Page checksums as [`PageHooks`] (feature `checksum`): CRC-32C over contents, file tag and page number, so that a page
-//! that was written to another place shows as well as one that was torn or changed.
+//! Page checksums as [`PageHooks`] (feature `checksum`): CRC-32C over contents, file tag and page number, so
+//! that a page that was written to another place shows as well as one that was torn or changed.
 
 use std::sync::Arc;
 
 use crate::engine::hooks::{PageHooks, PageName};
 
-/// Checksums, made when pages are written and verified when they are read. A page of zeros passes: it was never written.
+/// Checksums, made when pages are written and verified when they are read. A page of zeros passes: it was
+/// never written.
 pub struct Checksum {
     place: Place,
 }
 
-/// Where checksums are kept if not in the pages themselves. They must become durable with the pages they belong to.
+/// Where checksums are kept if not in the pages themselves. They must become durable with the pages they
+/// belong to.
 pub trait ChecksumStore: Send + Sync {
     /// The checksum of a page, if it has one.
     fn load(&self, page: PageName) -> Option<u32>;

@@ -15,17 +15,19 @@ pub struct PageName {
 
 /// Called for every page read and every page written, of all files of a pool.
 ///
-/// Called by any thread, without the pool's locks; page latches may be held. Hooks must not call into the pool.
+/// Called by any thread, without the pool's locks; page latches may be held. Hooks must not call into the
+/// pool.
 pub trait PageHooks: Send + Sync {
-    /// A page has been read and nobody has seen it yet. An error makes the pool read it once more; a second one becomes
-    /// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) with this message, and the page stays absent. A panic counts as an error.
+    /// A page has been read and nobody has seen it yet. An error makes the pool read it once more; a second
+    /// one becomes [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) with this message, and the page stays
+    /// absent. A panic counts as an error.
     ///
     /// # Errors
     ///
     /// Why the contents cannot be right.
     fn on_read(&self, page: PageName, bytes: &mut [u8]) -> std::result::Result<(), String>;
 
-    /// A page is about to be written: `bytes` are a copy, what is in memory stays as it is. A panic poisons the file, since the page
-    /// cannot be written as it should be.
+    /// A page is about to be written: `bytes` are a copy, what is in memory stays as it is. A panic poisons
+    /// the file, since the page cannot be written as it should be.
     fn before_write(&self, page: PageName, bytes: &mut [u8]);
 }

@@ -1,9 +1,11 @@
-//! The write-ahead rule: no page reaches its file before the log records that describe its changes are durable.
+//! The write-ahead rule: no page reaches its file before the log records that describe its changes are
+//! durable.
 //!
-//! The engine gives the pool a [`Log`]. For each frame the pool keeps two log sequence numbers: `page_lsn`, what the engine
-//! last passed to [`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn), above which the page is not written; and `rec_lsn`, where the log
-//! ended when the guard under which the clean page was first changed had been granted, so that no record of a change that
-//! is not in the file lies before it. An engine therefore appends the record of a change *while it holds the guard*.
+//! The engine gives the pool a [`Log`]. For each frame the pool keeps two log sequence numbers: `page_lsn`,
+//! what the engine last passed to [`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn), above which the page
+//! is not written; and `rec_lsn`, where the log ended when the guard under which the clean page was first
+//! changed had been granted, so that no record of a change that is not in the file lies before it. An engine
+//! therefore appends the record of a change *while it holds the guard*.
 //!
 //! | call-back | called from |
 //! | --- | --- |
@@ -11,7 +13,8 @@
 //! | [`Log::durable`] | misses, the background writer, explicit flushes |
 //! | [`Log::advance`] | the background writer and explicit flushes; never a miss |
 //!
-//! A call-back that fails or panics leaves the pages that depend on it dirty and in memory, and the flush reports [`ErrorKind::Log`].
+//! A call-back that fails or panics leaves the pages that depend on it dirty and in memory, and the flush
+//! reports [`ErrorKind::Log`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,9 +23,11 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The engine's log, as far as the pool needs to know it.
 ///
-/// Call-backs may be called by any thread, also one that holds latches, but never under the pool's locks. They must not call into the pool.
+/// Call-backs may be called by any thread, also one that holds latches, but never under the pool's locks.
+/// They must not call into the pool.
 pub trait Log: Send + Sync {
-    /// The log sequence number that the next record will have, or any number above that of the last record. Cheap.
+    /// The log sequence number that the next record will have, or any number above that of the last record.
+    /// Cheap.
     fn end(&self) -> u64;
 
     /// All records with numbers up to this one are durable. Cheap; never falls.
@@ -54,7 +59,8 @@ impl LogLink {
         self.log.is_some()
     }
 
-    /// Where the log ends now; 0 without a log, and if the call-back panics, which is safe because it is too low.
+    /// Where the log ends now; 0 without a log, and if the call-back panics, which is safe because it is too
+    /// low.
     pub fn end(&self) -> u64 {
         let end = |log: &dyn Log| catch_unwind(AssertUnwindSafe(|| log.end())).unwrap_or(0);
         self.log.as_deref().map_or(0, end)

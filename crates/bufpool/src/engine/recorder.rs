@@ -3,7 +3,8 @@
 //! Replaying the events in a simulator with the same number of frames gives the same misses: accesses come in
 //! the directory's order, and a page that is held (by a guard or a pin) while another access happens is
 //! bracketed by [`Event::Pin`] and [`Event::Unpin`]. Pages dropped by `truncate`, `discard`, `remove` and
-//! `File::close` have no event, because the trace format has no word for them; do these outside the part that is replayed.
+//! `File::close` have no event, because the trace format has no word for them; do these outside the part that
+//! is replayed.
 
 use bufpool_policies::{FileId, PageId};
 
@@ -45,9 +46,9 @@ pub enum Event<'a> {
     Access {
         /// The page.
         page: PageId,
-        /// From where.
+        /// The number of the context; see [`Event::Site`].
         site: u32,
-        /// By whom.
+        /// The number of the tenant that accesses.
         tenant: u32,
         /// True if the access made the page instead of reading it.
         creation: bool,
@@ -58,7 +59,7 @@ pub enum Event<'a> {
     Unpin(PageId),
     /// `Tenant::set_policy`.
     Policy {
-        /// Whose level.
+        /// The number of the tenant.
         tenant: u32,
         /// The level.
         priority: i32,
@@ -67,7 +68,7 @@ pub enum Event<'a> {
     },
     /// `Tenant::set_priority`: the pages `first..=last`.
     Priority {
-        /// Whose pages.
+        /// The number of the tenant that owns the pages.
         tenant: u32,
         /// First page of the range.
         first: PageId,
@@ -78,7 +79,7 @@ pub enum Event<'a> {
     },
     /// `Tenant::set_temporary_priority`: those of the pages `first..=last` that are resident.
     TemporaryPriority {
-        /// Whose pages.
+        /// The number of the tenant that owns the pages.
         tenant: u32,
         /// First page of the range.
         first: PageId,

@@ -12,18 +12,22 @@ use crate::hits::fast_path::HotFile;
 
 /// An open file of a pool. Cloning gives another handle to the same file.
 ///
-/// Dropping the last handle leaves the file open in the pool: its pages stay cached, dirty ones are still written by
-/// [`Pool::checkpoint`](crate::Pool::checkpoint) and [`Pool::close`](crate::Pool::close), and opening the same path again
-/// gives it back. [`File::close`] ends that.
+/// Dropping the last handle leaves the file open in the pool: its pages stay cached, dirty ones are still
+/// written by [`Pool::checkpoint`](crate::Pool::checkpoint) and [`Pool::close`](crate::Pool::close), and
+/// opening the same path again gives it back. [`File::close`] ends that.
 ///
 /// # What others see of `close`, `remove`, `reopen` and `truncate`
 ///
-/// Nothing before the outcome is decided, and nothing at all of one that fails. Meanwhile an access of another thread is served, or waits as for
-/// a latch: `latch_wait_ms` at most, or its own limit; `try_` forms say `None` at once, futures are pending, prefetches are not begun. Then it
-/// is served, from the reopened file if it was one, or gets [`ErrorKind::FileClosed`](crate::ErrorKind::FileClosed) or [`ErrorKind::PageBeyondEnd`](crate::ErrorKind::PageBeyondEnd). The operation itself waits
-/// for pages that others hold, `latch_wait_ms` in all. Now and then it lets everybody have the pages it has got hold of, so a
-/// thread that holds one page and asks for another does not wait for an operation that waits for it. Operations on one file, and
-/// [`File::extend`], take turns; one that waits for its turn longer than `latch_wait_ms` fails with [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout).
+/// Others see nothing before the outcome is decided, and nothing at all of an operation that fails. Meanwhile
+/// an access of another thread is served, or waits as for a latch: `latch_wait_ms` at most, or its own limit.
+/// `try_` forms return `None` at once, futures are pending, prefetches are not begun. After the decision the
+/// access is served, by the reopened file after a `reopen`, or gets
+/// [`ErrorKind::FileClosed`](crate::ErrorKind::FileClosed) or
+/// [`ErrorKind::PageBeyondEnd`](crate::ErrorKind::PageBeyondEnd). The operation itself waits for pages that
+/// others hold, `latch_wait_ms` in all. From time to time it releases the pages that it holds, so a thread
+/// that holds one page and asks for another does not wait for an operation that waits for it. Operations on
+/// one file, and [`File::extend`], take turns; one that waits for its turn longer than `latch_wait_ms` fails
+/// with [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout).
 pub struct File {
     pub(crate) pool: PoolHandle,
     pub(crate) shared: Arc<FileShared>,
@@ -85,7 +89,8 @@ impl fmt::Debug for File {
 impl File {
     pub(crate) fn new(pool: PoolHandle, shared: Arc<FileShared>) -> Self {
         shared.handles.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the file is one of this pool's, and its table lives as long as the handle has a share of it.
+        // SAFETY: the file is one of this pool's, and its table lives as long as the handle has a share of
+        // it.
         let hot = unsafe { HotFile::new(&pool.hot, &shared.table, shared.optimistic) };
         Self { pool, shared, hot }
     }

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use crate::state::shared::PoolShared;
 
-/// Keeps a pool alive for a user. With the last one the pool's own threads end what they are doing and let go of it, so that whoever
-/// drops it finds everything written and the files' locks released.
+/// Keeps a pool alive for a user. With the last one the pool's own threads end what they are doing and let go
+/// of it, so that its dropper finds everything written and the files' locks released.
 pub(crate) struct PoolHandle(Arc<PoolShared>);
 
 impl PoolHandle {

@@ -14,21 +14,24 @@ use crate::hits::fast_path::PoolTag;
 use crate::policy::lock::PolicyState;
 use crate::thread::keys::Party;
 
-/// Whatever the engine isolates: a table, a query, a thread, a customer. Cloning gives another handle.
+/// What the engine isolates: a table, a query, a thread or a customer. Cloning gives another handle.
 ///
-/// Access functions are `#[track_caller]`: the caller's source line is the call site in statistics, and a wrapper that
-/// wants its own callers counted repeats the attribute. Each granted guard is one access.
+/// Access functions are `#[track_caller]`: the caller's source line is the call site in statistics, and a
+/// wrapper that wants its own callers counted repeats the attribute. Each granted guard is one access.
 ///
-/// A `try_` form gives `None` instead of waiting for a latch, for another thread's load or for a frame, a `_timeout` form waits for
-/// them at most the time given, whatever `latch_wait_ms` and `frame_wait_ms` say. A miss waits for the device in all forms.
+/// A `try_` form returns `None` instead of waiting for a latch, for another thread's load or for a frame. A
+/// `_timeout` form waits for them at most the time given, instead of `latch_wait_ms` and `frame_wait_ms`. A
+/// miss waits for the device in all forms.
 ///
 /// # Errors
 ///
-/// All access functions: [`ErrorKind::PageBeyondEnd`], [`ErrorKind::FileClosed`], [`ErrorKind::TenantClosed`],
-/// [`ErrorKind::WrongPool`] for the arguments; [`ErrorKind::ForkedChild`] in the child of a fork; [`ErrorKind::LatchTimeout`] after `latch_wait_ms`, or
-/// [`ErrorKind::SelfDeadlock`] at once where that is checked; [`ErrorKind::Exhausted`] if every frame the tenant may take is pinned;
-/// [`ErrorKind::Io`], [`ErrorKind::UnexpectedEof`] if the page could not be read, or if no frame is left but those of pages that
-/// could not be written. `write` and `create` also [`ErrorKind::ReadOnly`] and [`ErrorKind::FilePoisoned`].
+/// All access functions: [`ErrorKind::PageBeyondEnd`], [`ErrorKind::FileClosed`],
+/// [`ErrorKind::TenantClosed`], [`ErrorKind::WrongPool`] for the arguments; [`ErrorKind::ForkedChild`] in the
+/// child of a fork; [`ErrorKind::LatchTimeout`] after `latch_wait_ms`, or [`ErrorKind::SelfDeadlock`] at once
+/// where that is checked; [`ErrorKind::Exhausted`] if every frame the tenant may take is pinned;
+/// [`ErrorKind::Io`], [`ErrorKind::UnexpectedEof`] if the page could not be read, or if no frame is left but
+/// those of pages that could not be written. `write` and `create` also [`ErrorKind::ReadOnly`] and
+/// [`ErrorKind::FilePoisoned`].
 #[derive(Clone)]
 pub struct Tenant {
     pub(crate) pool: PoolHandle,
@@ -37,7 +40,8 @@ pub struct Tenant {
 }
 
 pub(crate) struct TenantShared {
-    /// The pool's tag; [`PoolTag::CLOSED`] once the tenant is closed, so that a hit looks at one word for both.
+    /// The pool's tag; [`PoolTag::CLOSED`] once the tenant is closed, so that a hit looks at one word for
+    /// both.
     pub open_in: AtomicPtr<u8>,
     pub name: Arc<str>,
 }
@@ -55,7 +59,8 @@ impl Tenant {
         Self { pool, party, shared: Arc::new(TenantShared { open_in, name }) }
     }
 
-    /// The number of the tenant, as in statistics and traces. Used again after the tenant was closed and its pages are gone.
+    /// The number of the tenant, as in statistics and traces. Used again after the tenant was closed and its
+    /// pages are gone.
     pub fn id(&self) -> u32 {
         self.tenant_id().0
     }
@@ -86,7 +91,8 @@ impl Tenant {
         &self.shared.name
     }
 
-    /// The policy, of which the tenant is open as long as it is locked: once closed, its number may be another's.
+    /// The policy, of which the tenant is open as long as it is locked: once closed, its number may be
+    /// another's.
     pub(crate) fn lock_policy(&self, operation: &'static str) -> Result<MutexGuard<'_, PolicyState>> {
         self.pool.owner.check(operation)?;
         let policy = self.pool.policy.lock();
