@@ -177,7 +177,7 @@ fn eviction_against_a_reader_and_a_pin() {
                 }
                 let (departing, _lease) = held.depart();
                 page.write(99);
-                departing.finish();
+                drop(departing);
                 true
             })
         };
@@ -293,7 +293,7 @@ fn flushing_everything_against_a_holder_who_fetches_another_page() {
                 let (departing, _lease) = victim.depart();
                 let was_dirty = pages[1].frame.is_dirty();
                 pages[1].frame.vacate(false);
-                departing.finish();
+                drop(departing);
                 drop(held);
                 was_dirty
             })
@@ -434,7 +434,7 @@ fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
                 file.0.with_mut(|contents| unsafe { *contents = victim.read() });
                 victim.frame.vacate(false);
                 reserve.give_back([lease]);
-                departing.finish();
+                drop(departing);
             })
         };
         let reader = {
@@ -507,7 +507,7 @@ fn closing_with_reads_and_writes_in_flight() {
             page.frame.mark_dropped();
             page.frame.vacate(false);
             let (departing, _lease) = held.depart();
-            departing.finish();
+            drop(departing);
             // The frame has a new page, which is dirty and must stay so.
             page.frame.occupy(PageId(1));
             assert!(page.frame.mark_dirty());
@@ -565,7 +565,7 @@ fn a_load_that_is_held_off_sees_what_was_decided() {
                 let was_loaded = held.is_some();
                 if let Some(held) = held {
                     page.frame.vacate(false);
-                    held.depart().0.finish();
+                    drop(held.depart().0);
                 }
                 gate.set_closed();
                 drop(loads);
@@ -746,7 +746,7 @@ fn eviction_against_an_optimistic_reader() {
             let (page, reader) = (Arc::clone(&page), Arc::clone(&reader));
             thread::spawn(move || {
                 let (departing, _lease) = latch(&page, Want::Exclusive).depart();
-                departing.finish();
+                drop(departing);
                 fence(Ordering::SeqCst);
                 if let Some(read) = reader.reading() {
                     while reader.is_at(read) {

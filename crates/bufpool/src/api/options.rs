@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::options::{Direct, Io};
 use crate::io::run::run_pages;
 use crate::memory::arena::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
-use crate::state::departures::BATCH_PAGES;
+use crate::state::pace::BATCH_PAGES;
 use crate::state::shared::FRAMES_SPARE;
 use bufpool_policies::{Allocation, ManagerKind};
 

@@ -40,7 +40,8 @@ use crate::state::timer::Timer;
 use crate::sync::deadline_after;
 use crate::thread::holds::HoldsSlot;
 use crate::write::checkpoint::Checkpoint;
-use crate::write::writer::{self, Victims};
+use crate::write::victims::Victims;
+use crate::write::writer;
 
 /// A pool of page frames. Cloning gives another handle to the same pool.
 ///
@@ -164,6 +165,8 @@ impl Pool {
             frame_lock: Mutex::new(()),
             timer: Timer::default(),
             frame_freed: Condvar::new(),
+            #[cfg(test)]
+            carrier: Default::default(),
             write_ends: CachePadded::default(),
         });
         if options.deterministic.is_none() {
@@ -466,6 +469,9 @@ impl PoolShared {
             reads: counters.reads.load(Ordering::Relaxed),
             writes: counters.writes.load(Ordering::Relaxed),
             miss_writes: counters.miss_writes.load(Ordering::Relaxed),
+            left_clean: counters.left_clean.load(Ordering::Relaxed),
+            left_written: counters.left_written.load(Ordering::Relaxed),
+            left_dropped: counters.left_dropped.load(Ordering::Relaxed),
             creations: counters.creations.load(Ordering::Relaxed),
             waited: counters.waited.load(Ordering::Relaxed),
             prefetch_issued: counters.prefetch_issued.load(Ordering::Relaxed),

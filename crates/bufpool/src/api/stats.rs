@@ -41,6 +41,12 @@ pub struct Stats {
     pub read_ahead_streams: u64,
     /// Of these, given up with more than a quarter of their pages unused.
     pub read_ahead_wasteful: u64,
+    /// Pages that left memory as their file has them, without being written.
+    pub left_clean: u64,
+    /// Pages that left memory once they were written.
+    pub left_written: u64,
+    /// Pages that left memory because their file was closed, removed, reopened or shortened, or because they were discarded.
+    pub left_dropped: u64,
     /// Pages evicted.
     pub evictions: u64,
     /// Writes and fsyncs that failed.

@@ -222,6 +222,7 @@ impl<'p> Prefetch<'p> {
             durable_lsn: 0,
             dirty: Dirty::Left,
             takes_optimistic: self.pool.aside.count() == 0,
+            exchanges_clean: self.pool.exchanges_clean(),
         };
         let mut policy = self.pool.policy.lock();
         let room = policy.room_ahead(account.tenant).min(pages.len());

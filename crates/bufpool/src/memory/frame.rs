@@ -63,10 +63,12 @@ impl Frame {
         self.page.store(page.0, Ordering::Release);
     }
 
-    /// The page has left. `has_readers` if it may have been read without a latch.
-    pub fn vacate(&self, has_readers: bool) {
-        self.marks.store(0, Ordering::Relaxed);
+    /// The page has left; its word is held exclusively. `has_readers` if it may have been read without a latch. True if it was
+    /// dirty.
+    pub fn vacate(&self, has_readers: bool) -> bool {
+        let marks = self.marks.swap(0, Ordering::AcqRel);
         self.page.store(if has_readers { NO_PAGE_BUT_READERS } else { NO_PAGE }, Ordering::Release);
+        (marks >> 32) as u32 != marks as u32
     }
 
     /// The page that has left may still be being read without a latch.
@@ -101,12 +103,6 @@ impl Frame {
         let written = |marks: u64| Some((marks >> 32 << 32) | u64::from(mark.0));
         let before = self.marks.fetch_update(Ordering::AcqRel, Ordering::Acquire, written);
         before.is_ok_and(|marks| (marks >> 32) as u32 == mark.0 && marks as u32 != mark.0)
-    }
-
-    /// Contents are dropped: whatever was dirty no longer counts. True if the page was dirty. Needs the exclusive latch.
-    pub fn mark_dropped(&self) -> bool {
-        let marks = self.marks.swap(0, Ordering::AcqRel);
-        (marks >> 32) as u32 != marks as u32
     }
 
     /// Takes the right to write the page out. Needs a latch; false if a write is in flight.
@@ -237,7 +233,7 @@ mod tests {
         assert!(!frame.is_dirty());
         assert!(!frame.mark_written(frame.mark()), "it was clean already");
         assert!(frame.mark_dirty());
-        assert!(frame.mark_dropped());
-        assert!(!frame.is_dirty());
+        assert!(frame.vacate(false));
+        assert!(!frame.is_dirty() && !frame.vacate(false));
     }
 }

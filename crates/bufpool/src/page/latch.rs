@@ -147,7 +147,7 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
 
     /// From a latch to the right to take the page away: the frame's lease, and the word, which stays held.
     /// The latch is exclusive.
-    pub fn depart(self) -> (Departing<W>, FrameLease) {
+    pub fn depart(self) -> (HeldWord<W>, FrameLease) {
         assert_eq!(self.want, Want::Exclusive);
         held::remove(&self.word);
         let latch = ManuallyDrop::new(self);
@@ -155,7 +155,7 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
         let lease = unsafe { FrameLease::from_word(latch.frame) };
         // SAFETY: `latch` is not dropped, so its word is moved out once.
         let word = unsafe { std::ptr::read(&raw const latch.word) };
-        (Departing { word: Some(word) }, lease)
+        (HeldWord { word: Some(word) }, lease)
     }
 }
 
@@ -279,31 +279,26 @@ impl<W: Deref<Target = PageWord>> Drop for Loading<W> {
     }
 }
 
-/// A page on its way out: held exclusively until it is absent or, after a failure, back.
-pub(crate) struct Departing<W: Deref<Target = PageWord>> {
+/// The word of a page on its way out: held exclusively until this is dropped, which makes the page absent, or the page is
+/// [restored](Self::restore).
+pub(crate) struct HeldWord<W: Deref<Target = PageWord>> {
     word: Option<W>,
 }
 
-impl<W: Deref<Target = PageWord>> Departing<W> {
+impl<W: Deref<Target = PageWord>> HeldWord<W> {
     /// The word.
     pub fn word(&self) -> &W {
-        self.word.as_ref().expect("not finished yet")
-    }
-
-    /// The page has left.
-    pub fn finish(mut self) {
-        let word = self.word.take().expect("finished once");
-        wake(&word, word.depart());
+        self.word.as_ref().expect("not restored yet")
     }
 
     /// The page stays, in the leased frame.
     pub fn restore(mut self, lease: FrameLease) {
-        let word = self.word.take().expect("finished once");
+        let word = self.word.take().expect("restored once");
         wake(&word, word.publish_unlatched(lease.into_word()));
     }
 }
 
-impl<W: Deref<Target = PageWord>> Drop for Departing<W> {
+impl<W: Deref<Target = PageWord>> Drop for HeldWord<W> {
     fn drop(&mut self) {
         if let Some(word) = self.word.take() {
             wake(&word, word.depart());
@@ -557,7 +552,7 @@ mod tests {
         let latch = Latch::try_new(&word, Want::Exclusive).ok().unwrap();
         let (departing, lease) = latch.depart();
         assert_eq!(lease.frame(), FrameId(0));
-        departing.finish();
+        drop(departing);
         assert!(word.state().is_absent());
         assert_eq!(word.state().version(), before + 2);
     }

@@ -85,7 +85,8 @@ pub(crate) struct Victim {
     pub latch: Latch<OwnedWord>,
     pub page: PageId,
     pub owner: TenantId,
-    /// Of a dirty one, if there was any: a frame of the reserve for the page that comes in, so that this one may leave later.
+    /// Of one that is exchanged: a frame of the reserve for the page that comes in, so that this one may leave later. Dirty
+    /// victims are exchanged if the reserve has a frame, clean ones as [`ClaimRules`] say.
     pub spare: Option<FrameLease>,
 }
 
@@ -561,6 +562,8 @@ pub(crate) struct ClaimRules<'a> {
     pub dirty: Dirty,
     /// Pages of optimistic files may be evicted, whose frames others may have to leave first.
     pub takes_optimistic: bool,
+    /// Clean victims are exchanged for frames of the reserve too, as far as it has [some](Reserve::take_for_clean) for them.
+    pub exchanges_clean: bool,
 }
 
 /// What may become of dirty victims.
@@ -592,9 +595,15 @@ impl ClaimRules<'_> {
                     })
     }
 
-    /// A frame of the reserve in exchange for that of a page which must leave, if it is dirty.
+    /// A frame of the reserve in exchange for that of a page which must leave.
     fn spare_for(&self, frame: FrameId) -> Option<FrameLease> {
-        self.frames.get(frame).is_dirty().then(|| self.reserve.take()).flatten()
+        if self.frames.get(frame).is_dirty() {
+            self.reserve.take()
+        } else if self.exchanges_clean {
+            self.reserve.take_for_clean()
+        } else {
+            None
+        }
     }
 }
 

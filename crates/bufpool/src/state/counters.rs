@@ -13,6 +13,10 @@ pub(crate) struct Counters {
     pub write_failures: AtomicU64,
     pub log_failures: AtomicU64,
     pub dirty_frames: AtomicU64,
+    /// Pages that left memory, by [reason](crate::state::departing::Reason).
+    pub left_clean: AtomicU64,
+    pub left_written: AtomicU64,
+    pub left_dropped: AtomicU64,
     pub prefetch_issued: AtomicU64,
     pub prefetch_failed: AtomicU64,
     /// Prefetches that ended because clean frames were scarce.

@@ -1,191 +1,155 @@
-//! Dirty victims on their way out, and what the background writer has to do.
+//! Dirty victims that wait for the background writer, and where it and others wait for each other. What it
+//! does, and when, [`Pace`] decides.
+//!
+//! The frame of a departure counts to the reserve, and its word is held until it is written.
 
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use bufpool_policies::FileId;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 
-use crate::files::word::OwnedWord;
-use crate::io::run::RUNS_TOGETHER;
-use crate::memory::lease::FrameLease;
-use crate::page::latch::Departing;
+use crate::state::departing::Departing;
+use crate::state::pace::{Next, Pace, Until};
 
-/// Waiting victims that are worth starting however busy the device is, if the reserve has room for eight times as many.
-pub(crate) const GATHERED_PAGES: usize = 64;
-/// So many runs in flight are enough to do for the device until [`RUNS_TOGETHER`] more have gathered.
-pub(crate) const SUPPLIED_RUNS: usize = 4;
-/// Pages that are written together where somebody waits for a batch of them, and that the background writer looks at together.
-pub(crate) const BATCH_PAGES: usize = 256;
-
-/// A dirty victim in a frame that counts to the reserve from here on. Its word is held until it is written.
-pub(crate) struct Departure {
-    pub departing: Departing<OwnedWord>,
-    pub lease: FrameLease,
-}
-
-impl Departure {
-    /// What departures are sorted by.
-    pub fn place(&self) -> (FileId, u64) {
-        let word = self.departing.word();
-        (word.file().id, word.number())
-    }
-}
+/// Pause before the background writer asks again a log that could not be advanced.
+const LOG_RETRY: Duration = Duration::from_millis(10);
 
 /// What the background writer has to do.
 pub(crate) struct WriteBack {
-    pub queue: Mutex<Queue>,
-    pub work: Condvar,
+    queue: Mutex<Queue>,
+    /// The background writer waits here.
+    work: Condvar,
     /// The background writer has nothing to do; for tests.
-    pub idle: Condvar,
-    pub thread: Mutex<Option<JoinHandle<()>>>,
+    idle: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-#[derive(Default)]
-pub(crate) struct Queue {
-    pub departures: Vec<Departure>,
-    /// So many departures are a run worth starting; with twice as many pages in flight the device is busy.
-    pub worthwhile: usize,
-    /// Departures whose frames have not come back yet: about to wait, waiting, or in flight.
-    pub leaving: usize,
-    /// Departures since the writer looked ahead.
-    pub unforeseen: usize,
-    pub look_ahead: bool,
-    /// The log did not allow the departures to be written.
-    pub is_held_up: bool,
-    pub is_working: bool,
-    /// Pages that the background writer has begun to write.
-    pub in_flight: usize,
-    /// It waits for them, and for nothing else.
-    pub waits_for_writes: bool,
-    pub stop: bool,
-}
-
-impl Queue {
-    pub fn is_busy(&self) -> bool {
-        self.in_flight >= 2 * self.worthwhile
-    }
-
-    /// Departures wait for the background writer.
-    pub fn has_departures(&self) -> bool {
-        !self.departures.is_empty() && !self.is_held_up
-    }
-
-    /// They are worth starting now, rather than when they have more neighbours.
-    pub fn has_gathered(&self) -> bool {
-        let runs = if self.in_flight >= SUPPLIED_RUNS * self.worthwhile { RUNS_TOGETHER } else { 1 };
-        self.has_departures() && (self.departures.len() >= runs * self.worthwhile || !self.is_busy())
-    }
-
-    /// Pages may be cleaned ahead now: the device has little to do, and no dirty victims to write.
-    pub fn may_look_ahead(&self) -> bool {
-        !self.is_busy() && self.may_clean()
-    }
-
-    /// No dirty victims are to be written. They are cleaned by leaving, which takes no copy, so as long as they come one after the other there
-    /// is nothing to gain by being ahead of them.
-    pub fn may_clean(&self) -> bool {
-        self.leaving == 0 || self.is_held_up
-    }
-
-    pub fn has_work(&self) -> bool {
-        self.has_gathered() || self.look_ahead && self.may_look_ahead()
-    }
+struct Queue {
+    pace: Pace,
+    /// As many as the pace takes to be waiting, oldest first.
+    departures: Vec<Departing>,
 }
 
 impl WriteBack {
     /// For a pool with `reserve` frames in its clean reserve.
     pub fn new(reserve: usize) -> Self {
-        let worthwhile = (reserve / 8).clamp(1, GATHERED_PAGES);
         Self {
-            queue: Mutex::new(Queue { worthwhile, ..Queue::default() }),
+            queue: Mutex::new(Queue { pace: Pace::new(reserve), departures: Vec::new() }),
             work: Condvar::new(),
             idle: Condvar::new(),
             thread: Mutex::new(None),
         }
     }
 
+    /// For questions, and for what wakes nobody and leaves the queue as it is.
+    pub fn pace(&self) -> MappedMutexGuard<'_, Pace> {
+        MutexGuard::map(self.queue.lock(), |queue| &mut queue.pace)
+    }
+
+    fn wake_if(&self, wakes: bool) {
+        if wakes {
+            self.work.notify_one();
+        }
+    }
+
     /// A miss leaves a page to be written.
-    pub fn enqueue(&self, departure: Departure) {
+    pub fn enqueue(&self, departure: Departing) {
         let mut queue = self.queue.lock();
-        queue.leaving += 1;
-        self.add(&mut queue, [departure]);
+        queue.pace.leave(1);
+        queue.departures.push(departure);
+        self.wake_if(queue.pace.enqueued(1));
     }
 
-    /// As [`enqueue`](Self::enqueue), for pages that [`leave`](Self::leave) has counted.
-    pub fn enqueue_leaving(&self, departures: Vec<Departure>) {
-        self.add(&mut self.queue.lock(), departures);
-    }
-
-    pub fn add(&self, queue: &mut Queue, departures: impl IntoIterator<Item = Departure>) {
-        let before = queue.departures.len();
+    /// As [`enqueue`](Self::enqueue), for pages that were counted when they began to [leave](Pace::leave).
+    pub fn enqueue_leaving(&self, departures: Vec<Departing>) {
+        let mut queue = self.queue.lock();
+        let pages = departures.len();
         queue.departures.extend(departures);
-        queue.unforeseen += queue.departures.len() - before;
-        // Victims ought to be clean.
-        queue.look_ahead |= queue.unforeseen >= queue.worthwhile;
-        if queue.has_work() {
-            self.work.notify_one();
-        }
+        self.wake_if(queue.pace.enqueued(pages));
     }
 
-    /// The background writer is about to hand pages to the device. True if it has no others there.
-    pub fn begin(&self, pages: usize) -> bool {
+    /// See [`Pace::put_back`].
+    pub fn put_back(&self, departures: Vec<Departing>) {
         let mut queue = self.queue.lock();
-        queue.in_flight += pages;
-        queue.in_flight == pages
+        queue.pace.put_back(departures.len());
+        queue.departures.extend(departures);
     }
 
-    /// They are written, or could not be.
-    pub fn end(&self, pages: usize) {
-        let mut queue = self.queue.lock();
-        queue.in_flight -= pages;
-        if queue.waits_for_writes {
-            self.work.notify_one();
-        }
-    }
-
-    /// So many pages count as departures, until they have [`left`](Self::left): their frames are about to be the reserve's, or free.
-    pub fn leave(&self, pages: usize) {
-        self.queue.lock().leaving += pages;
-    }
-
-    /// Departures have left, and their frames have been given back, or could not.
+    /// See [`Pace::left`]. The frames have been given back, or could not.
     pub fn left(&self, departures: usize) {
+        let wakes = self.pace().left(departures);
+        self.wake_if(wakes);
+    }
+
+    /// See [`Pace::end`].
+    pub fn end(&self, pages: usize) {
+        let wakes = self.pace().end(pages);
+        self.wake_if(wakes);
+    }
+
+    /// See [`Pace::kick`].
+    pub fn kick(&self) {
+        let wakes = self.pace().kick();
+        self.wake_if(wakes);
+    }
+
+    /// All departures that wait.
+    pub fn take_all(&self) -> Vec<Departing> {
+        self.take_some(usize::MAX, |_| true)
+    }
+
+    /// At most `most` departures that `allows` lets pass.
+    pub fn take_some(&self, most: usize, allows: impl Fn(&Departing) -> bool) -> Vec<Departing> {
         let mut queue = self.queue.lock();
-        queue.leaving -= departures;
-        if queue.leaving == 0 && queue.look_ahead {
-            self.work.notify_one();
+        let allowed = queue.departures.extract_if(.., |departure| allows(departure));
+        let taken: Vec<_> = allowed.take(most).collect();
+        queue.pace.taken(taken.len());
+        taken
+    }
+
+    /// See [`Pace::start_gathered`].
+    pub fn take_gathered(&self) -> Vec<Departing> {
+        let mut queue = self.queue.lock();
+        let start = queue.pace.start_gathered();
+        queue.departures.drain(..start).collect()
+    }
+
+    /// The background writer is `thread`.
+    pub fn run_by(&self, thread: JoinHandle<()>) {
+        *self.thread.lock() = Some(thread);
+    }
+
+    /// The background writer, which has nothing in flight, waits until there is something to do. False if it
+    /// has to stop.
+    pub fn wait_for_work(&self) -> bool {
+        let mut queue = self.queue.lock();
+        queue.pace.rest();
+        self.idle.notify_all();
+        loop {
+            match queue.pace.next() {
+                Next::Round => return true,
+                Next::Stop => return false,
+                Next::Sleep => self.work.wait(&mut queue),
+                Next::SleepBriefly => {
+                    self.work.wait_for(&mut queue, LOG_RETRY);
+                }
+            }
         }
     }
 
-    /// Whether pages are in flight that may give back frames of the reserve.
-    pub fn is_writing(&self) -> bool {
-        self.queue.lock().in_flight > 0
-    }
-
-    /// Whether there are departures whose frames have not come back yet.
-    pub fn is_leaving(&self) -> bool {
-        self.queue.lock().leaving > 0
-    }
-
-    /// Puts back what the log does not allow to be written yet.
-    pub fn hold_up(&self, departures: Vec<Departure>) {
+    /// The background writer waits until it is woken, unless `until` is reached.
+    pub fn wait_for_writes(&self, until: Until) {
         let mut queue = self.queue.lock();
-        queue.is_held_up = !departures.is_empty();
-        queue.departures.extend(departures);
-    }
-
-    /// There may be pages worth writing ahead of their eviction.
-    pub fn kick(&self) {
-        let mut queue = self.queue.lock();
-        if !std::mem::replace(&mut queue.look_ahead, true) {
-            self.work.notify_one();
+        if queue.pace.wait(until) {
+            self.work.wait(&mut queue);
+            queue.pace.waited();
         }
     }
 
     /// Ends the background writer, after the round it is in. Whatever is queued stays.
     pub fn stop(&self) {
-        self.queue.lock().stop = true;
-        self.work.notify_one();
+        let wakes = self.pace().stop();
+        self.wake_if(wakes);
         let thread = self.thread.lock().take();
         // The writer may be the one that drops the pool's last handle.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
@@ -199,49 +163,8 @@ impl WriteBack {
             return;
         }
         let mut queue = self.queue.lock();
-        while queue.is_working || queue.look_ahead || !queue.departures.is_empty() && !queue.is_held_up {
+        while !queue.pace.is_idle() {
             self.idle.wait(&mut queue);
         }
-    }
-
-    pub fn take_departures(&self) -> Vec<Departure> {
-        std::mem::take(&mut self.queue.lock().departures)
-    }
-
-    /// Those that are worth starting. The latest stay, for neighbours that come after them, if there are enough others.
-    pub fn take_gathered(&self) -> Vec<Departure> {
-        let mut queue = self.queue.lock();
-        if !queue.has_gathered() {
-            return Vec::new();
-        }
-        let waiting = queue.departures.len();
-        let stay = if waiting >= queue.worthwhile { waiting % queue.worthwhile } else { 0 };
-        queue.departures.drain(..waiting - stay).collect()
-    }
-
-    /// At most `most` departures that `allows` lets pass.
-    pub fn take_some(&self, most: usize, allows: impl Fn(&Departure) -> bool) -> Vec<Departure> {
-        let mut queue = self.queue.lock();
-        let allowed = queue.departures.extract_if(.., |departure| allows(departure));
-        allowed.take(most).collect()
-    }
-
-    /// True if the writer may not look on now: it does so again, if it has found something, when it may. While too many pages are dirty a busy
-    /// device is no reason to rest.
-    pub fn postpone_look_ahead(&self, found_some: bool, over_limit: bool) -> bool {
-        let mut queue = self.queue.lock();
-        let may = !queue.stop && if over_limit { queue.may_clean() } else { queue.may_look_ahead() };
-        queue.look_ahead |= !may && (found_some || over_limit);
-        !may
-    }
-
-    /// Whether to look ahead now. Later if it may not now.
-    pub fn take_look_ahead(&self) -> bool {
-        let mut queue = self.queue.lock();
-        if !queue.may_look_ahead() {
-            return false;
-        }
-        queue.unforeseen = 0;
-        std::mem::take(&mut queue.look_ahead)
     }
 }

@@ -4,9 +4,10 @@ use crate::error::Result;
 use crate::files::shared::FileShared;
 use crate::memory::frame::Frame;
 use crate::memory::frame::Mark;
-use crate::state::departures::BATCH_PAGES;
+use crate::state::pace::BATCH_PAGES;
 use crate::state::shared::PoolShared;
 use crate::sync::Ordering;
+
 impl PoolShared {
     /// A clean page is about to be changed; called under its exclusive latch.
     ///
@@ -27,7 +28,8 @@ impl PoolShared {
     /// Notes where the log ends, for a page just latched exclusively. Returns it.
     pub(crate) fn note_grant(&self, frame: &Frame) -> u64 {
         let end = self.log.end();
-        // From here on the engine may log a change; until it makes the page dirty, the latch makes this number count.
+        // From here on the engine may log a change; until it makes the page dirty, the latch makes this
+        // number count.
         if !frame.is_dirty() {
             frame.set_rec_lsn(end);
         }
@@ -66,7 +68,7 @@ impl PoolShared {
         clean
     }
 
-    /// Pages of the file were written; to be called before they are let go of.
+    /// Pages of the file were written; to be called before their latches or frames are given back.
     pub(crate) fn count_written(&self, file: &FileShared, pages: usize) {
         file.set_unsynced();
         self.counters.writes.fetch_add(pages as u64, Ordering::Relaxed);

@@ -2,8 +2,10 @@
 
 pub(crate) mod aside;
 pub(crate) mod counters;
+pub(crate) mod departing;
 pub(crate) mod departures;
 pub(crate) mod dirty;
+pub(crate) mod pace;
 pub(crate) mod shared;
 pub(crate) mod timer;
 pub(crate) mod waiting;

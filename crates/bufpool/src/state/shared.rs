@@ -88,6 +88,8 @@ pub(crate) struct PoolShared {
     /// Wakes futures that wait for a latch or a frame.
     pub timer: Timer,
     pub frame_freed: Condvar,
+    #[cfg(test)]
+    pub carrier: crate::state::departing::Carrier,
     // Locked at the end of each write, so away from what each access reads.
     pub write_ends: CachePadded<WriteEnds>,
 }
@@ -201,7 +203,16 @@ impl PoolShared {
             durable_lsn: self.log.durable(),
             dirty: Dirty::Written,
             takes_optimistic: self.aside.has_room(),
+            exchanges_clean: self.exchanges_clean(),
         }
+    }
+
+    /// Whether clean victims leave by exchange too, so that something may be done with them on their way. Nothing is yet.
+    pub(crate) fn exchanges_clean(&self) -> bool {
+        #[cfg(test)]
+        return self.carrier.is_on.load(Ordering::Relaxed);
+        #[cfg(not(test))]
+        false
     }
 
     /// Whether a floor of `before` may become `floor_frames`.

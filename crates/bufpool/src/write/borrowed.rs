@@ -1,18 +1,21 @@
 //! Frames of the pool that the clean reserve has for a while.
 //!
-//! Dirty victims leave as fast as the device takes them only if enough of them are in flight, and each in flight has a frame of the
-//! reserve. A reserve of that size would take a large part of a small pool whether anything is written or not. So it borrows: a miss
-//! that finds no free frame in the reserve, while writes are in flight, makes the pages that would leave next leave at once, with their
-//! frames. From then on the reserve has these frames too, and the pool's policies have as many fewer. That ends by itself: as soon as
-//! the reserve has more free frames than its own number, the rest goes back to the pool, where the next misses fill it without evicting
-//! anything. So a page leaves earlier than it had to by at most as many misses as frames are borrowed, and no page does where
-//! no dirty ones are evicted faster than they are written.
+//! Dirty victims leave as fast as the device takes them only if enough of them are in flight, and each in
+//! flight has a frame of the reserve. A reserve of that size would take a large part of a small pool whether
+//! anything is written or not. So it borrows: a miss that finds no free frame in the reserve, while writes
+//! are in flight, makes the pages that would leave next leave at once, with their frames. From then on the
+//! reserve has these frames too, and the pool's policies have as many fewer. That ends by itself: as soon as
+//! the reserve has more free frames than its own number, the rest goes back to the pool, where the next
+//! misses fill it without evicting anything. So a page leaves earlier than it had to by at most as many
+//! misses as frames are borrowed, and no page does where no dirty ones are evicted faster than they are
+//! written.
 //!
-//! A borrowed frame is a *spare* one of the directory like any other of the reserve. How many are borrowed changes under the policy lock,
-//! with the directory's state. A miss that finds all frames busy gets what is free of the borrowed ones first, and none are
-//! borrowed while it sleeps. When frames are borrowed, no account falls below its floor, and as many stay with the pool as
-//! floors and threads have a right to; a floor that is raised later counts from the next time on. Frames whose pages could not
-//! be written stay with the reserve until their file is reopened.
+//! A borrowed frame is a *spare* one of the directory like any other of the reserve. How many are borrowed
+//! changes under the policy lock, with the directory's state. A miss that finds all frames busy gets what is
+//! free of the borrowed ones first, and none are borrowed while it sleeps. When frames are borrowed, no
+//! account falls below its floor, and as many stay with the pool as floors and threads have a right to; a
+//! floor that is raised later counts from the next time on. Frames whose pages could not be written stay with
+//! the reserve until their file is reopened.
 
 use std::sync::atomic::Ordering;
 
@@ -20,7 +23,7 @@ use bufpool_policies::TenantId;
 
 use crate::memory::lease::FrameLease;
 use crate::policy::lock::PolicyState;
-use crate::state::departures::Departure;
+use crate::state::departing::{Departing, Reason};
 use crate::state::shared::PoolShared;
 
 /// Lends frames of the pool to the reserve, and gives them back.
@@ -51,8 +54,8 @@ impl<'p> Borrowing<'p> {
             let most = most.min(self.pool.reserve.may_borrow()).min(unpromised as usize);
             victims.extend((0..most).map_while(|_| policy.evict_next(tenant, &rules)));
             self.pool.reserve.borrow(victims.len());
-            // Whoever counts under the policy lock finds them borrowed and on their way.
-            self.pool.write_back.leave(victims.len());
+            // A count under the policy lock finds them borrowed and on their way.
+            self.pool.write_back.pace().leave(victims.len());
         }
         if victims.is_empty() {
             return;
@@ -60,16 +63,12 @@ impl<'p> Borrowing<'p> {
         let mut departures = Vec::with_capacity(victims.len());
         let mut free = Vec::new();
         for latch in victims {
-            let frame = self.pool.frames.get(latch.frame());
-            let is_dirty = frame.is_dirty();
-            if !is_dirty {
-                frame.vacate(latch.word().file().optimistic);
-            }
-            let (departing, lease) = latch.depart();
-            if is_dirty {
-                departures.push(Departure { departing, lease });
+            let departing = Departing::new(latch);
+            if self.pool.frames.get(departing.frame()).is_dirty() {
+                departures.push(departing);
             } else {
-                departing.finish();
+                let (lease, absence) = departing.finish(self.pool, Reason::Clean);
+                drop(absence);
                 free.push(lease);
             }
         }
@@ -87,7 +86,8 @@ impl<'p> Borrowing<'p> {
         }
     }
 
-    /// Gives free borrowed frames back to the pool, as long as the reserve keeps `kept` that are free. True if there were any.
+    /// Gives free borrowed frames back to the pool, as long as the reserve keeps `kept` that are free. True
+    /// if there were any.
     #[cold]
     pub(crate) fn repay_frames(self, kept: usize) -> bool {
         let mut policy = self.pool.policy.lock();

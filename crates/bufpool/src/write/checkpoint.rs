@@ -1,8 +1,9 @@
 //! Flush, checkpoint, and pages that leave by request.
 //!
-//! A flush writes what is dirty when it begins: pages dirtied later may or may not be written, and writers go on. Latches that
-//! are not free are waited for one at a time, after everything taken so far is written, so that a flush holds nothing while it waits
-//! and cannot be part of a deadlock; a thread that holds a latch may miss, evict and wait for frames meanwhile.
+//! A flush writes what is dirty when it begins: pages dirtied later may or may not be written, and writers go
+//! on. Latches that are not free are waited for one at a time, after everything taken so far is written, so
+//! that a flush holds nothing while it waits and cannot be part of a deadlock; a thread that holds a latch
+//! may miss, evict and wait for frames meanwhile.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use crate::files::shared::FileShared;
 use crate::files::word::Seized;
 use crate::io::Action;
 use crate::io::run::run_pages;
-use crate::page::latch::{Departing, Patience, Refusal};
+use crate::page::latch::{Patience, Refusal};
+use crate::state::departing::{Departing, Reason};
 use crate::state::shared::PoolShared;
 use crate::write::borrowed::Borrowing;
 use crate::write::drain::Drain;
@@ -45,7 +47,8 @@ impl<'p> Checkpoint<'p> {
         let files = self.open_files();
         let mut outcome = self.write_dirty(&self.dirty_pages(None), "checkpoint");
         for file in files {
-            // Whoever has closed a file meanwhile has made it durable, been told that it is not, or removed it.
+            // A call that has closed a file meanwhile has made it durable, reported that it is not, or
+            // removed it.
             let synced = match self.sync_file(&file, "checkpoint") {
                 Err(error) if error.kind() == ErrorKind::FileClosed => Ok(()),
                 synced => synced,
@@ -67,8 +70,8 @@ impl<'p> Checkpoint<'p> {
         self.sync_file(file, OPERATION)
     }
 
-    /// Pages that are dirty now, of one file or of all, by file and number. None is overlooked: a dirty page stays in its frame until it
-    /// is written, departing or not.
+    /// Pages that are dirty now, of one file or of all, by file and number. None is overlooked: a dirty page
+    /// stays in its frame until it is written, departing or not.
     fn dirty_pages(self, only: Option<FileId>) -> Vec<DirtyPage> {
         let dirty = self.pool.frames.iter().filter(|(_, frame)| frame.is_dirty());
         let mut pages: Vec<PageId> = dirty.filter_map(|(_, frame)| frame.page()).collect();
@@ -104,7 +107,8 @@ impl<'p> Checkpoint<'p> {
         outcome
     }
 
-    /// As [`Flush::write`], for pages that there is no frame to copy to: as many as are a transfer at a time, which are latched meanwhile.
+    /// As [`Flush::write`], for pages that there is no frame to copy to: as many as are a transfer at a time,
+    /// which are latched meanwhile.
     fn write_in_place<'a>(
         self,
         pages: &[&'a DirtyPage],
@@ -173,16 +177,14 @@ impl<'p> Checkpoint<'p> {
         let mut dirty = 0;
         let mut seized = seized.into_iter().peekable();
         while seized.peek().is_some() {
-            let mut departing = Vec::with_capacity(DROP_BATCH);
+            let mut absences = Vec::with_capacity(DROP_BATCH);
             let mut unlisted = Vec::new();
             let mut policy = self.pool.policy.lock();
             for Seized { number, latch } in seized.by_ref().take(DROP_BATCH) {
                 let page = PageId::in_file(latch.word().file().id, number);
                 let frame = latch.frame();
-                let entry = self.pool.frames.get(frame);
-                dirty += u64::from(entry.mark_dropped());
-                entry.vacate(latch.word().file().optimistic);
-                let (word, lease) = latch.depart();
+                dirty += u64::from(self.pool.frames.get(frame).is_dirty());
+                let (lease, absence) = Departing::new(latch).finish(self.pool, Reason::Dropped);
                 if policy.directory.page(frame) == Some(page) {
                     policy.directory.discard(frame);
                     policy.free.put(lease);
@@ -190,14 +192,14 @@ impl<'p> Checkpoint<'p> {
                     // A victim that could not be written.
                     unlisted.push(lease);
                 }
-                departing.push(word);
+                absences.push(absence);
             }
             drop(policy);
             Borrowing::of(self.pool).give_back_to_reserve(unlisted);
-            // After the directory has let go of them: whoever finds them absent may bring them in again.
-            departing.into_iter().for_each(Departing::finish);
+            // After the directory has forgotten them: a thread that finds them absent may bring them in
+            // again.
+            drop(absences);
         }
-        self.pool.counters.dirty_frames.fetch_sub(dirty, Ordering::Relaxed);
         self.pool.frame_may_be_free();
         dirty
     }
@@ -210,7 +212,8 @@ impl<'p> Checkpoint<'p> {
         }
     }
 
-    /// Closes a file for good: `last_step` runs while it is drained, then its pages are dropped. If something fails the file is as before.
+    /// Closes a file for good: `last_step` runs while it is drained, then its pages are dropped. If something
+    /// fails the file is as before.
     pub(crate) fn shut(
         self,
         file: &Arc<FileShared>,
@@ -260,8 +263,9 @@ impl<'p> Checkpoint<'p> {
         self.sync_file(file, operation)
     }
 
-    /// Closes all files, and `decided` says the pool closed under the policy lock once nothing can fail any more; or nothing has changed.
-    /// Says then whether all that was dirty is on the device. None if a file was opened or closed meanwhile, and nothing has changed either.
+    /// Closes all files, and `decided` says the pool closed under the policy lock once nothing can fail any
+    /// more; or nothing has changed. Says then whether all that was dirty is on the device. None if a file
+    /// was opened or closed meanwhile, and nothing has changed either.
     pub(crate) fn close_files(
         self,
         operation: &'static str,
@@ -310,7 +314,8 @@ impl<'p> Checkpoint<'p> {
             self.flush_file(file)?;
         }
         let drained = Drain::of(self.pool).drain(file, 0, OPERATION)?;
-        // Only a poisoned file has something to lose. Another thread may have reopened it just now, and written to it.
+        // Only a poisoned file has something to lose. Another thread may have reopened it just now, and
+        // written to it.
         if was_sound || !file.is_poisoned() {
             self.flush_seized(file, &drained.seized, OPERATION)?;
         }
@@ -335,7 +340,8 @@ impl<'p> Checkpoint<'p> {
     /// later would not report what has failed and been told to others meanwhile.
     fn open_again(self, file: &FileShared, operation: &'static str) -> Result<u64> {
         let io = file.io(operation)?;
-        // What a failed sync has left in the operating system's cache looks like the file, and may never reach it.
+        // What a failed sync has left in the operating system's cache looks like the file, and may never
+        // reach it.
         io.drop_cache().map_err(|error| Error::from_io(operation, error).in_file(&file.name))?;
         self.pool.check_file(&io, &file.name, operation)
     }

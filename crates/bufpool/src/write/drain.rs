@@ -2,15 +2,18 @@
 //!
 //! Such an operation goes in three steps, and others see nothing of it before the third:
 //!
-//! 1. *Drain*: loads are held off ([`HoldOff`]), and all resident pages are latched exclusively, none of them pinned or being written.
-//!    [`Drained`] stands for that.
-//! 2. *Decide*: the I/O that may fail. If it does, [`Drained`] is dropped, and those who wait are served as if nothing had been tried.
-//! 3. *Publish*: the gate says what was decided, the pages leave, and then [`Drained`] is dropped. Those who wait look again.
+//! 1. *Drain*: loads are held off ([`HoldOff`]), and all resident pages are latched exclusively, none of them
+//!    pinned or being written. [`Drained`] stands for that.
+//! 2. *Decide*: the I/O that may fail. If it does, [`Drained`] is dropped, and those who wait are served as
+//!    if nothing had been tried.
+//! 3. *Publish*: the gate says what was decided, the pages leave, and then [`Drained`] is dropped. Those who
+//!    wait look again.
 //!
-//! **Why this cannot deadlock.** A thread that holds a page, or a frame, may wait for another page of the same file. So a drain waits in
-//! *tries*: a page that is not to be had by the end of a try makes it give back everything, and rest for as long before the next one, while
-//! others have their pages. Tries become longer, since loads and writes in flight take their time, but no longer than a quarter of
-//! `latch_wait_ms`: whoever waits for a try outlasts it.
+//! **Why this cannot deadlock.** A thread that holds a page, or a frame, may wait for another page of the
+//! same file. So a drain waits in *tries*: a page that is not to be had by the end of a try makes it give
+//! back everything, and rest for as long before the next one, while others have their pages. Tries become
+//! longer, since loads and writes in flight take their time, but no longer than a quarter of `latch_wait_ms`:
+//! a thread that waits for a try outlasts it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,10 +36,10 @@ const TRY_FIRST: Duration = Duration::from_millis(4);
 /// The longest try, as a part of `latch_wait_ms`.
 const TRIES_IN_WAIT: u32 = 4;
 
-/// A file of which nobody holds or loads a page, from one on, and whose length nobody else changes. Dropped, it is as it was, or as the
-/// gate says by then.
+/// A file of which nobody holds or loads a page, from one on, and whose length nobody else changes. Dropped,
+/// it is as it was, or as the gate says by then.
 pub(crate) struct Drained<'f> {
-    // Let go of in this order: whoever is let through the gate finds no page latched.
+    // Dropped in this order: a load that the gate lets pass finds no page latched.
     pub seized: Vec<Seized>,
     _loads: HoldOff<'f>,
     _length: MutexGuard<'f, ()>,
@@ -86,7 +89,8 @@ impl<'p> Drain<'p> {
         self.in_tries(operation, all)
     }
 
-    /// Takes exclusive latches on all resident pages of a range, none of them pinned or being written. On failure none is held.
+    /// Takes exclusive latches on all resident pages of a range, none of them pinned or being written. On
+    /// failure none is held.
     pub(crate) fn seize(
         self,
         file: &Arc<FileShared>,

@@ -1,7 +1,7 @@
 //! A victim leaves, and its frame is there for the page that comes in.
 //!
 //! A clean victim is simply gone. The frame of a dirty one is exchanged for one of the clean reserve, and the background writer writes it from
-//! where it is; without one the thread that misses helps to empty the reserve ([`writer`](super::writer)), and if that does not help, or in
+//! where it is; without one the thread that misses helps to empty the reserve ([`victims`](super::victims)), and if that does not help, or in
 //! deterministic mode, where there is no reserve, it writes the victim itself and waits. If that fails, the victim is put back, and its file
 //! is poisoned.
 
@@ -15,11 +15,11 @@ use crate::error::Result;
 use crate::memory::lease::FrameLease;
 use crate::page::readers;
 use crate::policy::lock::{Admitted, Victim};
-use crate::state::departures::Departure;
+use crate::state::departing::{Departing, Reason};
 use crate::state::shared::PoolShared;
 use crate::thread::site::SiteRef;
 use crate::write::page_out::PageOut;
-use crate::write::writer::Victims;
+use crate::write::victims::Victims;
 
 /// How a victim may be made to leave.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,16 +109,13 @@ impl<'p> Eviction<'p> {
     fn evict(self, victim: Victim, tenant: TenantId) -> Result<Option<FrameLease>> {
         let Victim { latch, page, owner, spare } = victim;
         if let Some(spare) = spare {
-            let (departing, lease) = latch.depart();
-            self.pool.write_back.enqueue(Departure { departing, lease });
+            Victims::of(self.pool).leave_by_exchange(Departing::new(latch));
             return Ok(Some(spare));
         }
         let victim = Victim { latch, page, owner, spare: None };
         let frame = self.pool.frames.get(victim.latch.frame());
         if !frame.is_dirty() {
-            frame.vacate(victim.latch.word().file().optimistic);
-            let (departing, lease) = victim.latch.depart();
-            departing.finish();
+            let (lease, _absence) = Departing::new(victim.latch).finish(self.pool, Reason::Clean);
             return Ok(Some(lease));
         }
         if frame.page_lsn() > self.pool.log.durable() {
@@ -137,19 +134,18 @@ impl<'p> Eviction<'p> {
     fn depart_by_write(self, victim: Victim, tenant: TenantId) -> Result<FrameLease> {
         let Victim { latch, page, owner, .. } = victim;
         let file = Arc::clone(latch.word().file());
-        let frame = self.pool.frames.get(latch.frame());
-        let (departing, lease) = latch.depart();
-        match PageOut::of(self.pool).write_page((&file, page.number(), &lease)) {
+        let departing = Departing::new(latch);
+        match PageOut::of(self.pool).write_page((&file, page.number(), departing.lease())) {
             Ok(()) => {
                 self.pool.counters.miss_writes.fetch_add(1, Ordering::Relaxed);
-                self.pool.mark_clean(frame, frame.mark());
-                frame.vacate(file.optimistic);
-                departing.finish();
+                let (lease, _absence) = departing.finish(self.pool, Reason::Written);
                 Ok(lease)
             }
             Err(error) => {
-                self.pool.policy.lock().directory.restore(lease.frame(), page, page.file(), owner, tenant);
-                departing.restore(lease);
+                let mut policy = self.pool.policy.lock();
+                policy.directory.restore(departing.frame(), page, page.file(), owner, tenant);
+                drop(policy);
+                departing.restore();
                 Err(error)
             }
         }

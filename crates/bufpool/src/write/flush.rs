@@ -1,12 +1,13 @@
 //! Pages that stay in memory on their way to their files, while a flush or checkpoint waits for them.
 //!
-//! As the background writer does, a flush keeps a window of [runs](crate::write::window) in flight, as far as the reserve goes beyond
-//! what is kept for misses, and gathers more while the device works. Its runs come back to it, in its own thread: it may be the last that
-//! knows the pool.
+//! As the background writer does, a flush keeps a window of [runs](crate::write::window) in flight, as far as
+//! the reserve goes beyond what is kept for misses, and gathers more while the device works. Its runs come
+//! back to it, in its own thread: it may be the last that knows the pool.
 //!
-//! It waits for nothing but its own transfers while it has any, and holds nothing but copies and a ring: before the log is advanced,
-//! which takes as long as the engine likes, all transfers have ended, and the ring is there for others. Where the reserve has no frame for
-//! it, it waits for some a little: the rest is written from where it is.
+//! While it has transfers it waits only for these, and it holds only copies and a ring: before the log is
+//! advanced, which takes as long as the engine likes, all transfers have ended, and the ring is there for
+//! others. Where the reserve has no frame for it, it waits for some a little: the rest is written from where
+//! it is.
 
 use std::iter::Peekable;
 use std::slice::Iter;
@@ -19,13 +20,13 @@ use crate::error::{Error, Result};
 use crate::files::shared::FileShared;
 use crate::io::{IoError, Lane};
 use crate::page::latch::Patience;
-use crate::state::departures::BATCH_PAGES;
+use crate::state::pace::BATCH_PAGES;
 use crate::state::shared::PoolShared;
 use crate::write::page_out::PageOut;
 use crate::write::page_out::{Outgoing, Taken, Via};
+use crate::write::victims::RESERVE_WAIT;
 use crate::write::window::RunEnd;
 use crate::write::window::{Launch, Run};
-use crate::write::writer::RESERVE_WAIT;
 
 /// A page that is dirty, and its file.
 pub(crate) type DirtyPage = (Arc<FileShared>, u64);
@@ -88,7 +89,7 @@ impl Returns {
 /// A flush at work.
 pub(crate) struct Flush<'p> {
     pool: &'p PoolShared,
-    /// Where its transfers are in flight; without one the backend sees to them.
+    /// Where its transfers are in flight; without one the backend makes them.
     lane: Option<Box<dyn Lane>>,
     returns: Arc<Returns>,
     operation: &'static str,
@@ -114,8 +115,9 @@ impl<'p> Flush<'p> {
         }
     }
 
-    /// Writes pages, sorted by file and number, for which the log was advanced a moment ago, and waits. Goes on after a failure, and
-    /// returns the first; and the pages that others hold, or write, or that there was no frame to copy to.
+    /// Writes pages, sorted by file and number, for which the log was advanced a moment ago, and waits. Goes
+    /// on after a failure, and returns the first; and the pages that others hold, or write, or that there was
+    /// no frame to copy to.
     pub fn write(mut self, pages: &'p [DirtyPage]) -> (Result<()>, Vec<&'p DirtyPage>) {
         let mut rest = pages.iter().peekable();
         // Where others take what comes back, or nothing does, pages are written sooner from where they are.
@@ -144,8 +146,8 @@ impl<'p> Flush<'p> {
         (std::mem::replace(&mut self.outcome, Ok(())), std::mem::take(&mut self.later))
     }
 
-    /// Starts what can be had without waiting. False if the reserve has no frame for the next page; otherwise there are no more pages, or
-    /// enough wait for the log.
+    /// Starts what can be had without waiting. False if the reserve has no frame for the next page; otherwise
+    /// there are no more pages, or enough wait for the log.
     fn launch(&mut self, pages: &mut Peekable<Iter<'p, DirtyPage>>) -> bool {
         let pool = self.pool;
         let durable = pool.log.durable();
@@ -176,8 +178,8 @@ impl<'p> Flush<'p> {
         has_room
     }
 
-    /// Advances the log for the pages that wait for it, and starts those that it allows then. Nothing is in flight meanwhile, and the ring is
-    /// there for others.
+    /// Advances the log for the pages that wait for it, and starts those that it allows then. Nothing is in
+    /// flight meanwhile, and the ring is there for others.
     fn launch_held(&mut self) {
         let Some(greatest) = self.held.iter().map(|page| page.page_lsn).max() else { return };
         self.wait_until(0);

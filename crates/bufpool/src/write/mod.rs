@@ -7,5 +7,6 @@ pub(crate) mod evict;
 pub(crate) mod flush;
 pub(crate) mod page_out;
 pub(crate) mod prepare;
+pub(crate) mod victims;
 pub(crate) mod window;
 pub(crate) mod writer;

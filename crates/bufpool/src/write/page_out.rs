@@ -1,10 +1,13 @@
-//! One page, or a batch of pages, to its file: taken under a latch, written from where it stays unchanged, marked clean.
+//! One page, or a batch of pages, to its file: taken under a latch, written from where it stays unchanged,
+//! marked clean.
 //!
-//! A mark counter tells what a write has made clean (see [`frame`](crate::memory::frame)): a change that arrives while the copy is on its way
-//! keeps the page dirty. The first failed write poisons the page's file: nothing of it is written any more, and nothing marked clean.
+//! A mark counter tells what a write has made clean (see [`frame`](crate::memory::frame)): a change that
+//! arrives while the copy is on its way keeps the page dirty. The first failed write poisons the page's file:
+//! nothing of it is written any more, and nothing marked clean.
 //!
-//! Hooks work on copies, of pages that leave or are written from their frames in one of the [`HookBuffers`](crate::memory::reserve::HookBuffers): what
-//! they do, and whether the write succeeds, changes nothing of what readers see.
+//! Hooks work on copies, of pages that leave or are written from their frames in one of the
+//! [`HookBuffers`](crate::memory::reserve::HookBuffers): what they do, and whether the write succeeds,
+//! changes nothing of what readers see.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +28,7 @@ use crate::state::shared::PoolShared;
 use crate::sys;
 use crate::write::borrowed::Borrowing;
 
-/// What errors of writes call it, whoever writes.
+/// The operation that errors of all writes name.
 pub(crate) const OPERATION: &str = "write page";
 
 /// A page about to be written, and where from.
@@ -139,7 +142,8 @@ impl<'p> PageOut<'p> {
         let source = match copy {
             Some(mut copy) => {
                 let (to, from) = (self.pool.arena.bytes_mut(&mut copy), latch.bytes(&self.pool.arena));
-                // Hooks are the next to look at it, otherwise nobody but the device, or the kernel where files are buffered.
+                // Hooks are the next to look at it, otherwise nobody but the device, or the kernel where
+                // files are buffered.
                 if self.pool.hooks.is_some() {
                     to.copy_from_slice(from);
                 } else {
@@ -168,8 +172,9 @@ impl<'p> PageOut<'p> {
         Some(copy)
     }
 
-    /// Writes pages sorted by file and number, and waits. Returns how many were written, and the first failure: what could not
-    /// be written stays dirty, because of its file, which is poisoned then, or because of the log.
+    /// Writes pages sorted by file and number, and waits. Returns how many were written, and the first
+    /// failure: what could not be written stays dirty, because of its file, which is poisoned then, or
+    /// because of the log.
     pub(crate) fn write_outgoing(
         self,
         mut batch: Vec<Outgoing>,
@@ -229,7 +234,8 @@ impl<'p> PageOut<'p> {
         self.write_pages(&[page]).pop().expect("one result a page")
     }
 
-    /// Writes pages sorted by file and number, neighbours together, and waits. Says of each whether it is in its file now.
+    /// Writes pages sorted by file and number, neighbours together, and waits. Says of each whether it is in
+    /// its file now.
     pub(crate) fn write_pages(self, pages: &[PageBytes<'_>]) -> Vec<Result<()>> {
         if self.pool.hooks.is_none() {
             return self.write_unprepared(pages);
@@ -245,7 +251,8 @@ impl<'p> PageOut<'p> {
         results
     }
 
-    /// What hooks make of the first of the pages (at least one; not none) for their files, as many as there are buffers for.
+    /// What hooks make of the first of the pages (at least one; not none) for their files, as many as there
+    /// are buffers for.
     pub(crate) fn prepare(self, pages: &[PageBytes<'_>]) -> Vec<FrameLease> {
         let mut buffers = self.pool.hook_buffers.take(pages.len());
         for ((file, number, lease), buffer) in pages.iter().zip(&mut buffers) {
@@ -328,7 +335,8 @@ impl View<'_> {
 }
 
 impl Outgoing {
-    /// What is to be done when it is written, and the copy to write. Only for a page that was taken [`Via::Copy`].
+    /// What is to be done when it is written, and the copy to write. Only for a page that was taken
+    /// [`Via::Copy`].
     pub(crate) fn into_copy(self) -> (Seen, FrameLease) {
         match self.source {
             Source::Copy(copy) => (self.seen, copy),

@@ -1,15 +1,16 @@
-//! Runs of pages in flight to their files: what the background writer and [flushes](crate::write::flush) keep the device busy with.
+//! Runs of pages in flight to their files: what the background writer and [flushes](crate::write::flush) keep
+//! the device busy with.
 //!
-//! A run is neighbouring pages of a file in frames that count to the clean reserve: copies of pages that stay in memory, and dirty
-//! victims on their way out. When it is written its pages are marked clean and its frames given back at once, while the next run is
-//! gathered. So the device has work as long as there are dirty pages. The reserve bounds what is in flight, since every page in flight has a
-//! frame of it.
+//! A run is neighbouring pages of a file in frames that count to the clean reserve: copies of pages that stay
+//! in memory, and dirty victims on their way out. When it is written its pages are marked clean and its
+//! frames given back at once, while the next run is gathered. So the device has work as long as there are
+//! dirty pages. The reserve bounds what is in flight, since every page in flight has a frame of it.
 //!
-//! Nobody waits for the background writer's runs: their completions, in the writer or a thread of the backend, see to all that, and a miss
-//! that needs a reserve frame waits for the nearest of them. Runs of a flush come back to it.
+//! Nobody waits for the background writer's runs: their completions, in the writer or a thread of the
+//! backend, do all that, and a miss that needs a reserve frame waits for the nearest of them. Runs of a flush
+//! come back to it.
 
 use crate::io::run::RUNS_TOGETHER;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use crate::error::Result;
@@ -18,22 +19,21 @@ use crate::files::word::OwnedWord;
 use crate::io::run::run_pages;
 use crate::io::{IoError, Lane, Request};
 use crate::memory::lease::FrameLease;
-use crate::page::latch::Departing;
-use crate::state::departures::Departure;
+use crate::page::latch::HeldWord;
+use crate::state::departing::{Departing, Reason};
 use crate::state::shared::PoolShared;
 use crate::state::shared::drop_pool_elsewhere;
 use crate::write::borrowed::Borrowing;
 use crate::write::flush::Returns;
 use crate::write::page_out::PageOut;
 use crate::write::page_out::{Outgoing, Seen};
-use crate::write::writer::Victims;
 
 /// What becomes of a page when it is in its file.
 pub(crate) enum Fate {
     /// It stays in its frame, clean unless it was changed since it was copied.
     Stays(Seen),
     /// It leaves. If it could not be written it stays, outside the directory.
-    Departs(Departing<OwnedWord>),
+    Departs(HeldWord<OwnedWord>),
 }
 
 /// Neighbouring pages of a file, and the frames of the reserve that they are written from.
@@ -68,16 +68,18 @@ impl Run {
     }
 }
 
-/// Who sees to a run that is over.
+/// Who completes a run.
 #[derive(Clone)]
 enum Owner {
-    /// Whichever thread the completion is called in. Whoever started it holds the pool until it has seen the end.
+    /// The thread that the completion is called in. The thread that started the run holds the pool until its
+    /// end.
     Pool(Weak<PoolShared>),
     /// The flush that waits for it.
     Flush(Arc<Returns>),
 }
 
-/// Gathers pages, in the order of their files, into runs and hands them to the backend; the rest when it is dropped.
+/// Gathers pages, in the order of their files, into runs and hands them to the backend; the rest when it is
+/// dropped.
 pub(crate) struct Launch<'p> {
     pool: &'p PoolShared,
     lane: Option<&'p mut (dyn Lane + 'static)>,
@@ -87,8 +89,8 @@ pub(crate) struct Launch<'p> {
 }
 
 impl<'p> Launch<'p> {
-    /// Into `lane`, if there is one. Pages that leave go into none with hooks, whose buffers have to come back while the caller waits for
-    /// more.
+    /// Into `lane`, if there is one. Pages that leave go into none with hooks, whose buffers have to come
+    /// back while the caller waits for more.
     pub fn new(pool: &'p PoolShared, lane: Option<&'p mut (dyn Lane + 'static)>) -> Self {
         Self::with_owner(pool, lane, Owner::Pool(pool.me.clone()))
     }
@@ -106,8 +108,8 @@ impl<'p> Launch<'p> {
         Self { pool, lane, owner, run: None, requests: Vec::new() }
     }
 
-    /// One more page that stays, whose log records are durable. It was taken by way of a copy, which nobody else looks at, so that hooks
-    /// may prepare it where it is.
+    /// One more page that stays, whose log records are durable. It was taken by way of a copy, which nobody
+    /// else looks at, so that hooks may prepare it where it is.
     pub fn push_outgoing(&mut self, page: Outgoing) {
         let (file, number) = (Arc::clone(&page.file), page.number);
         let (seen, mut copy) = page.into_copy();
@@ -118,11 +120,11 @@ impl<'p> Launch<'p> {
     }
 
     /// One more page that leaves, whose log records are durable.
-    pub fn push_departure(&mut self, departure: Departure) {
+    pub fn push_departure(&mut self, departing: Departing) {
         debug_assert!(self.lane.is_none() || self.pool.hooks.is_none());
-        let Departure { departing, lease } = departure;
-        let run = self.run_at(departing.word().file(), departing.word().number());
-        run.fates.push(Fate::Departs(departing));
+        let (word, lease) = departing.into_parts();
+        let run = self.run_at(word.word().file(), word.word().number());
+        run.fates.push(Fate::Departs(word));
         run.leases.push(lease);
     }
 
@@ -213,10 +215,10 @@ impl Drop for Launch<'_> {
 }
 
 impl Owner {
-    /// So many pages are about to be handed to the backend. True if nothing else of this owner is in flight.
+    /// `pages` pages are about to be handed to the backend. True if nothing else of this owner is in flight.
     fn begin(&self, pool: &PoolShared, pages: usize) -> bool {
         match self {
-            Self::Pool(_) => pool.write_back.begin(pages),
+            Self::Pool(_) => pool.write_back.pace().begin(pages),
             Self::Flush(returns) => returns.expect(),
         }
     }
@@ -237,7 +239,7 @@ impl Owner {
     }
 }
 
-/// Sees to runs that are over.
+/// Completes runs.
 #[derive(Clone, Copy)]
 pub(crate) struct RunEnd<'p> {
     pub pool: &'p PoolShared,
@@ -266,7 +268,7 @@ impl<'p> RunEnd<'p> {
     /// The pages are in their file, or stay dirty.
     fn end_run(self, run: Run, is_written: bool) {
         let mut free = Vec::with_capacity(run.leases.len());
-        let mut departed = Vec::with_capacity(run.leases.len());
+        let mut absences = Vec::with_capacity(run.leases.len());
         let mut left = 0;
         for (fate, lease) in run.fates.into_iter().zip(run.leases) {
             match fate {
@@ -277,26 +279,26 @@ impl<'p> RunEnd<'p> {
                     PageOut::of(self.pool).end_write_of(&seen);
                     free.push(lease);
                 }
-                Fate::Departs(departing) if is_written => {
-                    Victims::of(self.pool).leave(&departing, &lease);
-                    free.push(lease);
-                    departed.push(departing);
-                    left += 1;
-                }
-                Fate::Departs(departing) => {
-                    departing.restore(lease);
+                Fate::Departs(word) => {
+                    let departing = Departing::from_parts(word, lease);
+                    if is_written {
+                        let (lease, absence) = departing.finish(self.pool, Reason::Written);
+                        free.push(lease);
+                        absences.push(absence);
+                    } else {
+                        departing.restore();
+                    }
                     left += 1;
                 }
             }
         }
-        self.pool.counters.dirty_frames.fetch_sub(departed.len() as u64, Ordering::Relaxed);
-        // The frames first: whoever waits for a page may need one.
+        // The frames first: a thread that waits for a page may need one.
         Borrowing::of(self.pool).give_back_to_reserve(free);
         // As long as they count as leaving a miss may hope for their frames.
         if left > 0 {
             self.pool.write_back.left(left);
         }
-        departed.into_iter().for_each(Departing::finish);
+        drop(absences);
         self.pool.write_ends.announce();
         self.pool.frame_may_be_free();
     }

@@ -1,0 +1,128 @@
+//! The one way out of a frame.
+
+use std::sync::atomic::Ordering;
+
+use bufpool_policies::{FileId, FrameId, PageId};
+
+use crate::files::word::OwnedWord;
+use crate::memory::lease::FrameLease;
+use crate::page::latch::{HeldWord, Latch};
+use crate::state::shared::PoolShared;
+
+/// Why a page leaves memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reason {
+    /// Another page comes in, and the file has the same contents.
+    Clean,
+    /// Another page comes in, and the contents have just been written to the file.
+    Written,
+    /// Its file is closed, removed, reopened or shortened; dirty contents are lost.
+    Dropped,
+}
+
+/// A page on its way out, still in its frame: its word is held exclusively, and the frame's lease is here.
+///
+/// It [finishes](Self::finish) or is [restored](Self::restore). Dropping it instead makes the page absent and
+/// loses the frame.
+#[must_use = "a lost departure is a lost frame"]
+pub(crate) struct Departing {
+    word: HeldWord<OwnedWord>,
+    lease: FrameLease,
+}
+
+/// The word of a page that has left. Dropping it makes the page absent and wakes threads that wait for the
+/// word.
+#[must_use = "dropping it makes the page absent; some callers give back frames first"]
+pub(crate) struct Absence {
+    _word: HeldWord<OwnedWord>,
+}
+
+impl Departing {
+    /// The page under an exclusive latch is to leave.
+    pub fn new(latch: Latch<OwnedWord>) -> Self {
+        let (word, lease) = latch.depart();
+        Self { word, lease }
+    }
+
+    /// Of the parts of another, the lease of which was lent to a transfer.
+    pub fn from_parts(word: HeldWord<OwnedWord>, lease: FrameLease) -> Self {
+        Self { word, lease }
+    }
+
+    /// The lease goes into a transfer, and the word waits for its end.
+    pub fn into_parts(self) -> (HeldWord<OwnedWord>, FrameLease) {
+        (self.word, self.lease)
+    }
+
+    pub fn word(&self) -> &OwnedWord {
+        self.word.word()
+    }
+
+    pub fn lease(&self) -> &FrameLease {
+        &self.lease
+    }
+
+    pub fn frame(&self) -> FrameId {
+        self.lease.frame()
+    }
+
+    /// What departures are sorted by.
+    pub fn place(&self) -> (FileId, u64) {
+        (self.word().file().id, self.word().number())
+    }
+
+    /// The page has left: its frame is empty, the departure is counted, and the page is absent once the
+    /// second result is dropped. The only place where a page leaves a frame.
+    pub fn finish(self, pool: &PoolShared, reason: Reason) -> (FrameLease, Absence) {
+        let Self { word, lease } = self;
+        let frame = pool.frames.get(lease.frame());
+        let (file, number) = (word.word().file(), word.word().number());
+        debug_assert_eq!(frame.page(), Some(PageId::in_file(file.id, number)));
+        let was_dirty = frame.vacate(file.optimistic);
+        let left = match reason {
+            Reason::Clean => {
+                debug_assert!(!was_dirty, "a dirty page is written before it leaves");
+                &pool.counters.left_clean
+            }
+            Reason::Written => {
+                debug_assert!(was_dirty, "nobody else cleans a departing page");
+                &pool.counters.left_written
+            }
+            Reason::Dropped => &pool.counters.left_dropped,
+        };
+        left.fetch_add(1, Ordering::Relaxed);
+        if was_dirty {
+            pool.counters.dirty_frames.fetch_sub(1, Ordering::Relaxed);
+        }
+        (lease, Absence { _word: word })
+    }
+
+    /// The page stays in its frame.
+    pub fn restore(self) {
+        self.word.restore(self.lease);
+    }
+}
+
+/// Carries clean victims that were exchanged down to nowhere, when a test says so.
+#[cfg(test)]
+#[derive(Default)]
+pub(crate) struct Carrier {
+    /// Clean victims are exchanged.
+    pub is_on: std::sync::atomic::AtomicBool,
+    /// Departures on their way down; none if departures are done at once.
+    pub held: parking_lot::Mutex<Option<Vec<Departing>>>,
+}
+
+#[cfg(test)]
+impl Carrier {
+    /// Takes a departure, or gives it back as done.
+    pub fn carry(&self, departing: Departing) -> Option<Departing> {
+        match &mut *self.held.lock() {
+            Some(held) => {
+                held.push(departing);
+                None
+            }
+            None => Some(departing),
+        }
+    }
+}

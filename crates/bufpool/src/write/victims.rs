@@ -1,0 +1,276 @@
+//! Victims that leave later than the page that takes their place comes in, and misses that find the reserve
+//! empty.
+
+use std::time::{Duration, Instant};
+
+use bufpool_policies::TenantId;
+
+use crate::memory::lease::FrameLease;
+use crate::state::departing::{Departing, Reason};
+use crate::state::pace::{BATCH_PAGES, GATHERED_PAGES};
+use crate::state::shared::PoolShared;
+use crate::write::borrowed::Borrowing;
+use crate::write::page_out::{OPERATION, PageOut};
+use std::sync::atomic::Ordering;
+
+/// Most waiting victims that a miss writes.
+const HELP_PAGES: usize = 8;
+
+/// How long a miss waits for a frame that a write in flight may give back before it writes itself, and a
+/// flush for a frame to copy to before it writes pages from where they are. Few writes last longer. In unit
+/// tests it is longer than any test lasts, so that a wait in vain shows.
+pub(crate) const RESERVE_WAIT: Duration =
+    if cfg!(test) { Duration::from_secs(600) } else { Duration::from_millis(5) };
+
+/// Victims in frames of the reserve, and what callers do with them that cannot wait for the background
+/// writer.
+#[derive(Clone, Copy)]
+pub(crate) struct Victims<'p> {
+    pub pool: &'p PoolShared,
+}
+
+impl<'p> Victims<'p> {
+    /// Of this pool.
+    #[inline(always)]
+    pub fn of(pool: &'p PoolShared) -> Self {
+        Self { pool }
+    }
+
+    /// A victim leaves later: its frame, which was exchanged for one of the reserve, counts to the reserve
+    /// from here on.
+    pub(crate) fn leave_by_exchange(self, departing: Departing) {
+        if self.pool.frames.get(departing.frame()).is_dirty() {
+            return self.pool.write_back.enqueue(departing);
+        }
+        #[cfg(test)]
+        let Some(departing) = self.pool.carrier.carry(departing) else { return };
+        self.end_clean_exchange(departing);
+    }
+
+    /// Nothing more is to be done with a clean victim that was exchanged.
+    pub(crate) fn end_clean_exchange(self, departing: Departing) {
+        let (lease, absence) = departing.finish(self.pool, Reason::Clean);
+        // The frame first: a thread that waits for the page may need one.
+        Borrowing::of(self.pool).give_back_to_reserve([lease]);
+        self.pool.reserve.clean_left();
+        drop(absence);
+        self.pool.frame_may_be_free();
+    }
+
+    /// Writes what misses have left in the reserve, and waits; for a pool whose background writer has ended.
+    pub(crate) fn write_departures(self) {
+        let departures = self.pool.write_back.take_all();
+        let greatest = departures.iter().map(|departure| self.departure_lsn(departure)).max();
+        let advanced = self.pool.advance_log(greatest.unwrap_or(0), OPERATION).is_ok();
+        let durable = self.pool.log.durable();
+        let (mut allowed, held_up): (Vec<_>, Vec<_>) = departures
+            .into_iter()
+            .partition(|departure| advanced || self.departure_lsn(departure) <= durable);
+        self.pool.write_back.put_back(held_up);
+        allowed.sort_by_key(Departing::place);
+        while !allowed.is_empty() {
+            let rest = allowed.split_off(allowed.len().min(BATCH_PAGES));
+            self.write_departure_batch(std::mem::replace(&mut allowed, rest));
+        }
+    }
+
+    /// The log must be durable up to here before the departure is written.
+    pub(crate) fn departure_lsn(self, departure: &Departing) -> u64 {
+        self.pool.frames.get(departure.frame()).page_lsn()
+    }
+
+    /// A reserve frame for a miss that found none: one that a write in flight gives back soon, or one of a
+    /// few waiting victims that the miss writes itself. It waits for others no longer than until `deadline`,
+    /// if there is one. A miss of a tenant makes the tenant's next victims leave meanwhile.
+    #[cold]
+    pub(crate) fn wait_for_reserve(
+        self,
+        tenant: Option<TenantId>,
+        deadline: Option<Instant>,
+    ) -> Option<FrameLease> {
+        let until = Instant::now() + RESERVE_WAIT;
+        let until = deadline.map_or(until, |deadline| deadline.min(until));
+        let is_writing = self.pool.write_back.pace().is_writing();
+        let lease = if is_writing {
+            if let Some(tenant) = tenant {
+                Borrowing::of(self.pool).borrow_frames(tenant, GATHERED_PAGES);
+            }
+            self.pool.reserve.take_until(until)
+        } else {
+            self.pool.reserve.take()
+        };
+        if lease.is_some() {
+            return lease;
+        }
+        let durable = self.pool.log.durable();
+        let mut some =
+            self.pool.write_back.take_some(HELP_PAGES, |departure| self.departure_lsn(departure) <= durable);
+        some.sort_by_key(Departing::place);
+        let written = self.write_departure_batch(some);
+        self.pool.counters.miss_writes.fetch_add(written as u64, Ordering::Relaxed);
+        self.pool.reserve.take()
+    }
+
+    /// Writes departures sorted by file and number. Returns how many have left.
+    fn write_departure_batch(self, batch: Vec<Departing>) -> usize {
+        let pages = batch.iter().map(|departure| {
+            let word = departure.word();
+            (word.file(), word.number(), departure.lease())
+        });
+        let results = PageOut::of(self.pool).write_pages(&pages.collect::<Vec<_>>());
+        let (all, mut written) = (results.len(), 0);
+        for (departure, result) in batch.into_iter().zip(results) {
+            if result.is_ok() {
+                let (lease, absence) = departure.finish(self.pool, Reason::Written);
+                // The frame first: a thread that waits for the page may need one.
+                Borrowing::of(self.pool).give_back_to_reserve([lease]);
+                drop(absence);
+                written += 1;
+            } else {
+                departure.restore();
+            }
+        }
+        self.pool.write_back.left(all);
+        self.pool.frame_may_be_free();
+        written
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use crate::io::sim::SimDevice;
+    use crate::{File, FileOptions, Pool, PoolOptions};
+
+    use super::*;
+
+    /// All frames of the reserve are in a write that does not end: a miss that may not wait, or not for long,
+    /// does not.
+    #[test]
+    fn a_wait_for_the_reserve_ends_at_the_callers_limit() {
+        let pool = PoolOptions::new().frames(64).reserve_high_frames(2).open().unwrap();
+        let shared = pool.shared();
+        // The writes in flight are the test's own.
+        shared.write_back.stop();
+        let leases: Vec<_> = std::iter::from_fn(|| shared.reserve.take()).collect();
+        shared.write_back.pace().begin(leases.len());
+        assert!(Victims::of(shared).wait_for_reserve(None, Some(Instant::now())).is_none());
+        assert!(
+            Victims::of(shared)
+                .wait_for_reserve(None, Some(Instant::now() + Duration::from_millis(1)))
+                .is_none()
+        );
+        // The write ends: a miss without a limit has waited for it.
+        let waited = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| Victims::of(shared).wait_for_reserve(None, None));
+            shared.reserve.give_back(leases);
+            waiting.join().unwrap()
+        });
+        assert!(waited.is_some(), "a frame came back");
+        shared.reserve.give_back(waited);
+        shared.write_back.end(2);
+    }
+
+    /// A pool of 32 frames and a reserve of `reserve`, with a file of 64 pages: clean victims are exchanged,
+    /// and held if `holds`.
+    fn exchanging(reserve: u32, holds: bool, optimistic: bool) -> (Pool, File) {
+        let options = PoolOptions::new().frames(32).page_bytes(4096).threads_max(4).read_ahead(false);
+        let options = options.manager(None).dirty_limit_percent(100);
+        let options = options.reserve_high_frames(reserve).reserve_low_frames(0);
+        let pool = options.open_on(&SimDevice::new(1)).unwrap();
+        let file = FileOptions::new().create(true).optimistic(optimistic);
+        let file = pool.open_file("data", file).unwrap();
+        file.extend(64).unwrap();
+        let shared = pool.shared();
+        shared.carrier.is_on.store(true, Ordering::Relaxed);
+        *shared.carrier.held.lock() = holds.then(Vec::new);
+        (pool, file)
+    }
+
+    fn read(pool: &Pool, file: &File, pages: std::ops::Range<u64>) {
+        let tenant = pool.default_tenant();
+        pages.for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+    }
+
+    /// Whether nothing but an exclusive holder keeps the page from being latched.
+    fn is_departing(file: &File, number: u64) -> bool {
+        file.shared.table.get(number).unwrap().state().is_exclusive()
+    }
+
+    fn end_all(pool: &PoolShared) {
+        let held = pool.carrier.held.lock().replace(Vec::new()).unwrap();
+        held.into_iter().for_each(|departing| Victims::of(pool).end_clean_exchange(departing));
+    }
+
+    #[test]
+    fn a_clean_victim_that_is_exchanged_stays_held_until_its_carrier_is_done() {
+        for optimistic in [false, true] {
+            let (pool, file) = exchanging(16, true, optimistic);
+            let shared = pool.shared();
+            read(&pool, &file, 0..34);
+            // An eighth of the reserve: both victims are on their way, and the pages that came in are in its
+            // frames.
+            assert_eq!(shared.carrier.held.lock().as_ref().unwrap().len(), 2);
+            assert_eq!((shared.reserve.free(), shared.reserve.has_clean_leaving()), (14, true));
+            assert!(is_departing(&file, 0) && is_departing(&file, 1));
+            assert_eq!(pool.stats().left_clean, 0);
+            pool.check_invariants();
+            // The third just leaves.
+            read(&pool, &file, 34..35);
+            assert!(!is_departing(&file, 2) && file.shared.table.get(2).unwrap().state().is_absent());
+            assert_eq!((shared.reserve.free(), pool.stats().left_clean), (14, 1));
+            pool.check_invariants();
+            // A thread that wants a departing page cannot have it before it has left.
+            assert!(pool.default_tenant().try_read(file.page(0)).unwrap().is_none());
+            end_all(shared);
+            assert_eq!((shared.reserve.free(), shared.reserve.has_clean_leaving()), (16, false));
+            assert_eq!(pool.stats().left_clean, 3);
+            pool.check_invariants();
+            read(&pool, &file, 0..2);
+            assert_eq!(shared.carrier.held.lock().as_ref().unwrap().len(), 2, "there is room for two more");
+            end_all(shared);
+            pool.check_invariants();
+            pool.close().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_small_reserve_lets_one_clean_victim_go_at_a_time() {
+        let (pool, file) = exchanging(1, true, false);
+        read(&pool, &file, 0..36);
+        let shared = pool.shared();
+        assert_eq!(shared.carrier.held.lock().as_ref().unwrap().len(), 1);
+        assert_eq!((shared.reserve.free(), pool.stats().left_clean), (0, 3));
+        pool.check_invariants();
+        end_all(shared);
+        pool.check_invariants();
+    }
+
+    /// Dirty victims are written in the background, clean ones are exchanged and done at once: no frame is
+    /// lost, and the counts of the ways out add up.
+    #[test]
+    fn with_nobody_to_carry_them_clean_victims_leave_at_once() {
+        for optimistic in [false, true] {
+            let (pool, file) = exchanging(8, false, optimistic);
+            let tenant = pool.default_tenant();
+            for number in (0..64).chain(0..64).chain((0..64).rev()) {
+                if number % 3 > 0 {
+                    drop(tenant.read(file.page(number)).unwrap());
+                } else if optimistic {
+                    tenant.write_optimistic(file.page(number)).unwrap().write_u64(0, 1);
+                } else {
+                    tenant.write(file.page(number)).unwrap()[0] = 1;
+                }
+            }
+            pool.check_invariants();
+            let stats = pool.stats();
+            assert_eq!(pool.shared().reserve.free() as u32, 8 + stats.borrowed_frames);
+            assert!(stats.left_clean > 0 && stats.left_written > 0 && stats.left_dropped == 0, "{stats:?}");
+            let resident: u32 = stats.tenants.iter().map(|tenant| tenant.resident_frames).sum();
+            assert_eq!(stats.left_clean + stats.left_written + u64::from(resident), stats.misses);
+            file.discard(0..64).unwrap();
+            assert_eq!(pool.stats().left_dropped, u64::from(resident));
+            pool.check_invariants();
+            pool.close().unwrap();
+        }
+    }
+}
