@@ -397,7 +397,7 @@ pub mod manager {
     #[doc(no_inline)]
     pub use crate::stats::{Pattern, StreamReport};
     pub use bufpool_policies::{
-        Access, Allocation, Block, ContextId, FileId, FrameId, Manager, PageId, TenantId,
+        Access, Allocation, Block, ContextId, FileId, FrameId, Manager, PageId, TenantId, WANTS_MAX, Want,
     };
 }
 

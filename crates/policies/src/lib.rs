@@ -32,7 +32,7 @@ pub use directory::{
 pub use error::{DirectiveError, DirectoryError};
 pub use ids::{Access, ContextId, FRAMES_MAX, FileId, FrameId, PRIORITIES, PageId, TenantId};
 pub use manager::{
-    Block, Manager, ManagerKind, StreamReport,
+    Block, Manager, ManagerKind, StreamReport, WANTS_MAX, Want,
     automatic::{Automatic, Strategy},
     partitioned::Partitioned,
 };

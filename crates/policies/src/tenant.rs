@@ -94,6 +94,8 @@ pub(crate) struct Account {
     pub control: Control,
     /// Its manager is not asked for now, because it was wrong too often.
     pub is_revoked: bool,
+    /// Whether the manager [knows](crate::Manager::knows_ahead) of blocks before their first access.
+    pub knows_ahead: bool,
     /// Frames that no other account can take.
     pub floor_frames: u32,
     /// Frames it may not exceed.
@@ -108,6 +110,7 @@ impl Account {
             ledger: List::default(),
             control: Control::None,
             is_revoked: false,
+            knows_ahead: false,
             floor_frames: 0,
             cap_frames,
             is_vacant: false,

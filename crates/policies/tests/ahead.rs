@@ -2,6 +2,8 @@
 //! without reading ahead, and those that nobody accesses are known to no manager and go first.
 //! Method: random steps against a plain vector, and two directories side by side.
 
+use std::sync::{Arc, Mutex};
+
 use bufpool_policies::classic::PolicyKind;
 use bufpool_policies::{
     Access, Admission, Allocation, Block, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions,
@@ -415,4 +417,88 @@ fn frames_cost_nothing_where_the_order_alone_decides() {
     assert_eq!(driver.directory.cost_of_frame(guest, 0), None, "all are below a floor");
     assert_eq!(driver.directory.cost_of_frame(DEFAULT_TENANT, 0), Some(0.0), "which is its own");
     driver.directory.check_invariants();
+}
+
+/// Notes what it is told, and gives up what came in ahead before anything else.
+struct Knowing {
+    told: Arc<Mutex<Vec<(&'static str, u64)>>>,
+    ahead: Vec<FrameId>,
+}
+
+impl Knowing {
+    fn note(&self, what: &'static str, page: PageId) {
+        self.told.lock().unwrap().push((what, page.0));
+    }
+}
+
+impl Manager for Knowing {
+    fn new_block(&mut self, block: &Block) {
+        self.ahead.retain(|frame| *frame != block.frame);
+        self.note("new", block.page);
+    }
+
+    fn block_gone(&mut self, frame: FrameId, page: PageId) {
+        self.ahead.retain(|held| *held != frame);
+        self.note("gone", page);
+    }
+
+    fn block_accessed(&mut self, _: FrameId, access: &Access) {
+        self.note("accessed", access.page);
+    }
+
+    fn replace_block(
+        &mut self,
+        candidate: FrameId,
+        _: Option<&Access>,
+        busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId {
+        self.ahead.last().copied().filter(|frame| !busy(*frame)).unwrap_or(candidate)
+    }
+
+    fn placeholder_used(&mut self, _: &Access, _: FrameId) {}
+
+    fn knows_ahead(&self) -> bool {
+        true
+    }
+
+    fn block_ahead(&mut self, block: &Block) {
+        self.ahead.push(block.frame);
+        self.note("ahead", block.page);
+    }
+}
+
+#[test]
+fn a_manager_that_knows_ahead_is_told_and_asked() {
+    let mut driver = Driver::new(4);
+    driver.bring_ahead(10, true);
+    driver.access(0);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let manager = Knowing { told: Arc::clone(&told), ahead: Vec::new() };
+    driver.directory.set_manager(DEFAULT_TENANT, Box::new(manager), false).unwrap();
+    driver.bring_ahead(11, true);
+    driver.bring_ahead(12, true);
+    driver.access(11);
+    // The ledger's candidate is page 10, which is ahead; the manager names page 12, which came in ahead last.
+    driver.access(1);
+    driver.directory.check_invariants();
+    assert_eq!(driver.evicted, [PageId(12)]);
+    // The overrule was a mistake: page 10 is the candidate of its placeholder, and goes by the manager's
+    // choice.
+    driver.access(12);
+    driver.directory.check_invariants();
+    assert_eq!(driver.evicted, [PageId(12), PageId(10)]);
+    let expected = [
+        ("ahead", 10),
+        ("new", 0),
+        ("ahead", 11),
+        ("ahead", 12),
+        ("new", 11),
+        ("gone", 12),
+        ("new", 1),
+        ("gone", 10),
+        ("new", 12),
+    ];
+    assert_eq!(*told.lock().unwrap(), expected);
+    let stats = driver.directory.tenant_stats(DEFAULT_TENANT);
+    assert_eq!((stats.overrules, stats.mistakes, stats.prefetch_wasted, stats.manager_panics), (1, 1, 2, 0));
 }

@@ -359,7 +359,7 @@ impl<'p> HitLog<'p> {
             if level == Level::Full { Some(self.pool.policy.lock()) } else { self.pool.policy.try_lock() };
         if let Some(mut policy) = policy {
             policy.apply(ring);
-            self.pool.note_plans(&policy);
+            self.pool.note_plans(&mut policy);
             drop(policy);
             Prefetch::of(self.pool).carry_out_plans();
         }

@@ -71,7 +71,7 @@ impl<'a> FrameSearch<'a> {
                 let mut policy = self.tenant.lock_policy(self.purpose.operation())?;
                 pool.drain_own_log_into(&mut policy);
                 let admitted = policy.admit(self.page.id(), id, self.site, creation, &rules);
-                pool.note_plans(&policy);
+                pool.note_plans(&mut policy);
                 // Nobody takes the page away before it is there, because its word says that it is loading.
                 let settled =
                     admitted.as_ref().filter(|admitted| creation && admitted.is_settled(&pool.frames));

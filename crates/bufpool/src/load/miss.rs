@@ -105,7 +105,7 @@ impl<'p> Miss<'p> {
         if has_neighbours {
             policy.line_up(&mut admitted);
         }
-        self.pool.note_plans(&policy);
+        self.pool.note_plans(&mut policy);
         admitted
     }
 }

@@ -1,5 +1,6 @@
-//! Bringing pages in before anybody asks for them: by request ([`Tenant::prefetch`]) or by what an access pattern promises
-//! ([`ReadAhead`](bufpool_policies::planner::ReadAhead)).
+//! Bringing pages in before anybody asks for them: by request ([`Tenant::prefetch`]), by what an access
+//! pattern promises ([`ReadAhead`](bufpool_policies::planner::ReadAhead)), or because a tenant's manager
+//! [wants](crate::Manager::wants) them.
 //!
 //! Nobody waits for a prefetch. The caller wins the right to load the pages, gets frames for all of them under one hold of the policy
 //! lock, and leaves the transfers to the backend; the completion publishes the pages, unlatched. An access that comes earlier
@@ -8,7 +9,8 @@
 //! **What it may cost others.** A prefetch takes free frames and clean victims only, and looks at no more than
 //! [`BUSY_MAX`] frames that are neither; then clean frames are scarce, and it ends and wakes the background writer. Pages that
 //! came in and were not accessed yet are at most `prefetch_limit_percent` of the frames a tenant may own. Those that stay unused for long are
-//! demoted: they are the next to go. No manager knows a page before its first access; see
+//! demoted: they are the next to go. No manager knows a page before its first access, unless it says that it
+//! [does](crate::Manager::knows_ahead); see
 //! [`Directory::admit_ahead`](bufpool_policies::Directory::admit_ahead).
 //!
 //! **Failures are silent** and counted: the page stays absent, its frame is free again, and whoever needs the page reads it again and
@@ -17,7 +19,6 @@
 use crate::load::load::Charge;
 use crate::load::load::Load;
 use crate::load::verify::PageRead;
-use crate::policy::ahead::Account;
 use crate::state::shared::drop_pool_elsewhere;
 use crate::write::evict::Emptied;
 use crate::write::evict::Emptying;
@@ -26,8 +27,7 @@ use std::iter::Peekable;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use bufpool_policies::planner::Plan;
-use bufpool_policies::{PageId, TenantId};
+use bufpool_policies::{ContextId, PageId, TenantId};
 
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
@@ -37,6 +37,7 @@ use crate::io::run::run_pages;
 use crate::io::{IoError, Request};
 use crate::memory::lease::FrameLease;
 use crate::page::latch::Loading;
+use crate::policy::ahead::{Account, Wanted, Wants};
 use crate::policy::lock::{Admitted, ClaimRules, Dirty};
 use crate::state::shared::PoolShared;
 use crate::thread::site::SiteRef;
@@ -260,15 +261,12 @@ impl<'p> Prefetch<'p> {
         if !self.pool.plans_waiting.load(Ordering::SeqCst) {
             return;
         }
-        let plans: Vec<(Plan, Option<Arc<FileShared>>)> = {
+        let Wants { plans, wanted } = {
             let mut policy = self.pool.policy.lock();
             self.pool.plans_waiting.store(false, Ordering::SeqCst);
-            let mut plans = Vec::new();
-            if let Some(planner) = &mut policy.planner {
-                planner.wants(&mut plans);
-            }
-            plans.into_iter().map(|plan| (plan, policy.file(plan.key.file).cloned())).collect()
+            policy.take_wants()
         };
+        wanted.into_iter().for_each(|wanted| self.bring_wanted(wanted));
         for (plan, file) in plans {
             let account = Account { tenant: plan.key.tenant, context: plan.key.context };
             let begun = match file {
@@ -278,6 +276,18 @@ impl<'p> Prefetch<'p> {
             // Where all came as planned, there is nothing to say.
             if (begun.pages as u64) < plan.pages.count {
                 self.pool.policy.lock().plan_carried_out(&plan, begun.pages, begun.refused);
+            }
+        }
+    }
+
+    /// Begins to read what a manager wants, as far as there is room: it is asked again.
+    fn bring_wanted(self, Wanted { tenant, pages }: Wanted) {
+        // No access has been made, so there is no context yet.
+        let account = Account { tenant, context: ContextId(0) };
+        for pages in pages.chunk_by(|a, b| Arc::ptr_eq(&a.0, &b.0)) {
+            let numbers = pages.iter().map(|(_, number)| *number);
+            if self.bring_ahead(account, &pages[0].0, numbers).refused.is_some() {
+                break;
             }
         }
     }

@@ -1,8 +1,12 @@
-//! Pages that came in before anybody asked for them, by tenant.
+//! Pages that are to come in before anybody asks for them, and those that did, by tenant.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use bufpool_policies::planner::Plan;
 use bufpool_policies::{ContextId, Directory, FrameId, PageId, TenantId};
+
+use crate::files::shared::FileShared;
 
 /// Frames that may be found dirty or busy before a prefetch gives up.
 pub(crate) const BUSY_MAX: u32 = 16;
@@ -13,6 +17,20 @@ pub(crate) struct Account {
     pub tenant: TenantId,
     /// From where the access is expected.
     pub context: ContextId,
+}
+
+/// What is to be brought in ahead.
+pub(crate) struct Wants {
+    /// The planner's, with their files if these are open.
+    pub plans: Vec<(Plan, Option<Arc<FileShared>>)>,
+    /// The managers'.
+    pub wanted: Vec<Wanted>,
+}
+
+/// Pages that a tenant's manager wants, the one needed first coming first.
+pub(crate) struct Wanted {
+    pub tenant: TenantId,
+    pub pages: Vec<(Arc<FileShared>, u64)>,
 }
 
 /// Pages of one tenant that came in ahead, or are on their way, in order. Those that were accessed or have left stay listed until they

@@ -21,7 +21,7 @@ use crate::memory::lease::{FrameLease, FreeLeases};
 use crate::memory::reserve::Reserve;
 use crate::page::latch::Latch;
 use crate::page::word::Want;
-use crate::policy::ahead::{Account, AheadPages, BUSY_MAX};
+use crate::policy::ahead::{Account, AheadPages, BUSY_MAX, Wanted, Wants};
 use crate::thread::ring::{Hit, Ring, Skipped};
 use crate::thread::site::SiteRef;
 
@@ -41,6 +41,10 @@ pub(crate) struct PolicyState {
     pub seed: u64,
     /// None where nothing is read ahead.
     pub planner: Option<Box<dyn Planner>>,
+    /// Pages that managers want, in their order; at most one answer of each tenant's.
+    wanted: Vec<(TenantId, Vec<bufpool_policies::Want>)>,
+    /// Whose access came last.
+    last_accessor: TenantId,
     pub prefetch_limit_percent: u8,
     /// 0 if sites are not told apart, otherwise all ones.
     pub site_mask: u64,
@@ -139,6 +143,8 @@ impl PolicyState {
             default_manager: None,
             seed: 0,
             planner: None,
+            wanted: Vec::new(),
+            last_accessor: DEFAULT_TENANT,
             prefetch_limit_percent: 0,
             site_mask: u64::MAX,
             filter,
@@ -251,6 +257,7 @@ impl PolicyState {
         let context = self.context(hit.tenant, hit.site);
         self.contexts.counts(hit.tenant, context).accesses += 1;
         self.record_access(hit.page, context.id, hit.tenant, creation);
+        self.last_accessor = hit.tenant;
         let listed = self.directory.page(hit.frame) == Some(hit.page);
         if listed {
             let outcome = self.directory.hit(hit.frame, &access(hit.page, hit.tenant, context));
@@ -277,6 +284,7 @@ impl PolicyState {
         let admission = self.directory.admit(&access(page, tenant, context), &mut claims);
         let taken = claims.taken;
         let (admitted, decision) = self.carry_out(admission, taken, rules)?;
+        self.last_accessor = tenant;
         self.record_access(page, context.id, tenant, creation);
         self.count_miss(tenant, context, &decision);
         if !creation {
@@ -406,6 +414,45 @@ impl PolicyState {
                 self.directory.demote(frame);
             }
         }
+    }
+
+    /// Asks the manager of the tenant whose access came last what it wants, unless its last answer still
+    /// waits.
+    pub fn ask_for_wants(&mut self) {
+        let tenant = self.last_accessor;
+        if !self.directory.knows_ahead(tenant) || self.wanted.iter().any(|(of, _)| *of == tenant) {
+            return;
+        }
+        let frames_left = self.room_ahead(tenant) as u32;
+        let mut wants = Vec::new();
+        if frames_left > 0 {
+            self.directory.wants(tenant, frames_left, &mut wants);
+        }
+        if !wants.is_empty() {
+            self.wanted.push((tenant, wants));
+        }
+    }
+
+    /// Whether there is something to bring in ahead.
+    pub fn has_wants(&self) -> bool {
+        !self.wanted.is_empty() || self.planner.as_ref().is_some_and(|planner| planner.has_wants())
+    }
+
+    /// The planner's plans and the managers' wants, with their files. Wants of files that are not open are
+    /// left out.
+    pub fn take_wants(&mut self) -> Wants {
+        let mut plans = Vec::new();
+        if let Some(planner) = &mut self.planner {
+            planner.wants(&mut plans);
+        }
+        let plans = plans.into_iter().map(|plan| (plan, self.file(plan.key.file).cloned())).collect();
+        let answers = std::mem::take(&mut self.wanted).into_iter();
+        let resolve = |page: PageId| Some((Arc::clone(self.file(page.file())?), page.number()));
+        let wanted = answers.map(|(tenant, wants)| Wanted {
+            tenant,
+            pages: wants.into_iter().filter_map(|want| resolve(want.page)).collect(),
+        });
+        Wants { plans, wanted: wanted.collect() }
     }
 
     /// What became of a plan; see [`Planner::carried_out`].

@@ -166,8 +166,11 @@ impl PoolShared {
     }
 
     /// Notes, under the policy lock, whether there is something to read ahead.
-    pub(crate) fn note_plans(&self, policy: &PolicyState) {
-        if policy.planner.as_ref().is_some_and(|planner| planner.has_wants()) {
+    pub(crate) fn note_plans(&self, policy: &mut PolicyState) {
+        if !self.is_immediate {
+            policy.ask_for_wants();
+        }
+        if policy.has_wants() {
             self.plans_waiting.store(true, Ordering::SeqCst);
         }
     }

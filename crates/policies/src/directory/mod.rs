@@ -35,7 +35,7 @@ use crate::{
     frame_table::{FrameState, FrameTable, Origin},
     ids::{Access, AccountId, ContextId, FileId, FrameId, PageId, TenantId},
     list::{List, NIL},
-    manager::{Control, Panicked, StreamReport, drop_control},
+    manager::{Control, Panicked, StreamReport, Want, drop_control},
     tenant::{Account, Standing, Tenant, TenantStats},
 };
 
@@ -220,6 +220,9 @@ impl Directory {
         if self.ledger.frames[frame.0].state == FrameState::AheadInFlight {
             self.ledger.frames[frame.0].state = FrameState::Ahead;
             self.ledger.tenants[owner.index()].stats.prefetched += 1;
+            if self.knows_ahead(owner) {
+                self.tell(owner, |control, frames| control.block_ahead(frames, frame.0));
+            }
             return;
         }
         debug_assert_eq!(self.ledger.frames[frame.0].state, FrameState::InFlight);
@@ -338,6 +341,21 @@ impl Directory {
     /// Whether the tenant's manager is not asked for now, because it was wrong too often.
     pub fn is_revoked(&self, tenant: TenantId) -> bool {
         self.ledger.accounts[self.ledger.account(tenant).index()].is_revoked
+    }
+
+    /// Whether the tenant's manager knows of its blocks before their first access, and may
+    /// [want](Self::wants) pages.
+    pub fn knows_ahead(&self, tenant: TenantId) -> bool {
+        self.ledger.accounts[self.ledger.account(tenant).index()].knows_ahead
+    }
+
+    /// Appends the pages that the tenant's manager would have brought in ahead, at most
+    /// [`WANTS_MAX`](crate::WANTS_MAX), for `frames_left` frames; none while the manager is revoked. They are
+    /// the manager's word: the driver checks them.
+    pub fn wants(&mut self, tenant: TenantId, frames_left: u32, out: &mut Vec<Want>) {
+        if self.knows_ahead(tenant) && !self.is_revoked(tenant) {
+            self.tell(tenant, |control, _| control.wants(frames_left, out));
+        }
     }
 
     /// Counts of one tenant.
@@ -580,7 +598,8 @@ impl Directory {
         let owner = self.ledger.frames[frame].owner;
         if self.ledger.frames[frame].state == FrameState::Ahead {
             self.ledger.tenants[owner.index()].stats.prefetch_wasted += 1;
-        } else {
+        }
+        if self.is_known(frame) {
             self.tell(owner, |control, frames| control.block_gone(frames, frame, evicted));
         }
         self.unlink(frame, evicted);
@@ -615,6 +634,16 @@ impl Directory {
         self.free.push_head(&mut self.ledger.frames.ledger_links, frame);
     }
 
+    /// Whether the manager of the account knows of the block in `frame`.
+    fn is_known(&self, frame: u32) -> bool {
+        let slot = &self.ledger.frames[frame];
+        match slot.state {
+            FrameState::Resident => true,
+            FrameState::Ahead => self.knows_ahead(slot.owner),
+            FrameState::Free | FrameState::InFlight | FrameState::AheadInFlight | FrameState::Limbo => false,
+        }
+    }
+
     /// Tells the tenant's manager of an event; one that panics is dismissed.
     #[inline]
     fn tell(
@@ -633,7 +662,9 @@ impl Directory {
     #[cold]
     fn dismiss(&mut self, tenant: TenantId) {
         self.ledger.tenants[tenant.index()].stats.manager_panics += 1;
-        let control = std::mem::take(&mut self.ledger.account_of(tenant).control);
+        let account = self.ledger.account_of(tenant);
+        account.knows_ahead = false;
+        let control = std::mem::take(&mut account.control);
         drop_control(control, &mut self.ledger.frames);
     }
 }

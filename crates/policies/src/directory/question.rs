@@ -101,9 +101,9 @@ impl Directory {
 
     /// As [`admit`](Self::admit), for a page that `access` is expected to need soon. It is no access and
     /// counts as none; the page's first [`hit`](Self::hit) is also its arrival at its owner's manager. Until
-    /// then no manager can choose it, and when the ledger names it, it goes without a question. A placeholder
-    /// of the page names the candidate as it does for a miss, but nobody is judged by it: no process has
-    /// needed the page yet.
+    /// then no manager can choose it, and when the ledger names it, it goes without a question, unless the
+    /// manager [knows](crate::Manager::knows_ahead) of it. A placeholder of the page names the candidate as
+    /// it does for a miss, but nobody is judged by it: no process has needed the page yet.
     pub fn admit_ahead<C: Claims>(&mut self, access: &Access, claims: &mut C) -> Admission {
         self.admit_as(Arrival::Ahead, access, claims)
     }
@@ -342,7 +342,7 @@ impl Directory {
         let account = self.ledger.account(owner);
         if !self.level_one.asks_managers()
             || !self.ledger.accounts[account.index()].is_consulted()
-            || self.ledger.frames[candidate].state == FrameState::Ahead
+            || !self.is_known(candidate)
         {
             return candidate;
         }
@@ -350,12 +350,14 @@ impl Directory {
         self.ledger.tenants[owner.index()].stats.decisions += 1;
         let ledger_head = if self.foreign.is_empty() { i64::MAX } else { self.ledger.least_stamp() };
         let (frames, foreign, tenants) = (&self.ledger.frames, &self.foreign, &self.ledger.tenants);
+        let knows_ahead = self.ledger.accounts[account.index()].knows_ahead;
         let tried = &mut decision.frames_tried;
         // What was found free last, which need not be asked again: the claim decides.
         let free = Cell::new(None);
         let mut is_busy = |frame: FrameId| {
             *tried += 1;
-            if !frames.is_resident(frame) || tenants[frames[frame.0].owner.index()].account != account {
+            let is_known = frames.is_resident(frame) || knows_ahead && frames.is_present(frame);
+            if !is_known || tenants[frames[frame.0].owner.index()].account != account {
                 return true;
             }
             // Another account used it more recently than the oldest entitlement: the owner's manager may not

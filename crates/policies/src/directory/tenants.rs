@@ -34,7 +34,9 @@ impl Directory {
         self.set_floor(tenant, 0)?;
         self.ledger.tenants[tenant.index()].standing = Standing::Closed;
         if !self.is_in_commons(tenant) {
-            let control = std::mem::take(&mut self.ledger.account_of(tenant).control);
+            let account = self.ledger.account_of(tenant);
+            account.knows_ahead = false;
+            let control = std::mem::take(&mut account.control);
             drop_control(control, &mut self.ledger.frames);
         }
         let mut claimed = self.blocks(tenant);
@@ -278,7 +280,7 @@ impl Directory {
         let own = self.add_account(self.frames());
         let blocks = self.blocks(tenant);
         for frame in &blocks {
-            if self.ledger.frames[*frame].state == FrameState::Resident {
+            if self.is_known(*frame) {
                 self.tell(tenant, |control, frames| control.block_gone(frames, *frame, false));
             }
             self.ledger.accounts[commons.index()].ledger.remove(&mut self.ledger.frames.ledger_links, *frame);
@@ -295,12 +297,18 @@ impl Directory {
     fn adopt(&mut self, tenant: TenantId, mut control: Control) {
         let account = self.leave_commons(tenant);
         let mut blocks = self.blocks(tenant);
-        blocks.retain(|frame| self.ledger.frames[*frame].state == FrameState::Resident);
-        let adopted =
-            blocks.into_iter().try_for_each(|frame| control.new_block(&mut self.ledger.frames, frame));
+        let knows_ahead = control.knows_ahead();
+        blocks.retain(|frame| self.ledger.frames.is_present(FrameId(*frame)));
+        let adopted = blocks.into_iter().try_for_each(|frame| match self.ledger.frames[frame].state {
+            FrameState::Ahead if knows_ahead => control.block_ahead(&self.ledger.frames, frame),
+            FrameState::Ahead => Ok(()),
+            _ => control.new_block(&mut self.ledger.frames, frame),
+        });
         let judges_itself = control.judges_itself();
         self.level_one.manager_changed(&mut self.ledger, account, judges_itself);
-        let earlier = std::mem::replace(&mut self.ledger.accounts[account.index()].control, control);
+        let account = &mut self.ledger.accounts[account.index()];
+        account.knows_ahead = knows_ahead;
+        let earlier = std::mem::replace(&mut account.control, control);
         drop_control(earlier, &mut self.ledger.frames);
         if adopted.is_err() {
             self.dismiss(tenant);

@@ -35,6 +35,18 @@ pub struct Block {
     pub context: ContextId,
 }
 
+/// A page that a manager would have brought in before its first access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Want {
+    /// Which page.
+    pub page: PageId,
+    /// When it is needed: a number that is the manager's own, and grows.
+    pub position: u64,
+}
+
+/// The most pages of one answer of [`Manager::wants`] that are looked at.
+pub const WANTS_MAX: usize = 256;
+
 /// The five calls of the LRU-SP paper (section 4, "BUF/ACM interface"), one implementation per way of
 /// choosing.
 ///
@@ -93,6 +105,27 @@ pub trait Manager: Send {
         false
     }
 
+    /// Whether the manager takes part in what happens before a page's first access: it is told of blocks that
+    /// came in ahead ([`block_ahead`](Self::block_ahead)), is asked when the candidate is one, may name one,
+    /// and may [want](Self::wants) pages. Asked once, when it becomes a tenant's manager.
+    fn knows_ahead(&self) -> bool {
+        false
+    }
+
+    /// `block` has been loaded before its first access, in the context that is expected to make it, if one is
+    /// known. Only for managers that [know](Self::knows_ahead). The first access is told as
+    /// [`new_block`](Self::new_block); if the block leaves before it, [`block_gone`](Self::block_gone) is
+    /// called.
+    fn block_ahead(&mut self, _block: &Block) {}
+
+    /// Appends pages that the manager would have brought in to `out`, the one needed first coming first.
+    ///
+    /// `frames_left` pages may come in now. No more than [`WANTS_MAX`] wants are looked at; those that are
+    /// resident, on their way, repeated, or beyond the end of an open file are left out. Only for managers
+    /// that [know](Self::knows_ahead), after misses of the tenant, and after some of its hits. The same wants
+    /// may be given again.
+    fn wants(&mut self, _frames_left: u32, _out: &mut Vec<Want>) {}
+
     /// Bytes of memory held.
     fn metadata_bytes(&self) -> usize {
         0
@@ -130,14 +163,39 @@ impl Control {
                 Ok(())
             }
             Control::Manager { manager, .. } => {
-                let origin = frames.origin(frame);
-                let block = Block {
-                    frame: FrameId(frame),
-                    page: frames[frame].page,
-                    file: origin.file,
-                    context: origin.context,
-                };
+                let block = block_in(frames, frame);
                 call(|| manager.new_block(&block))
+            }
+        }
+    }
+
+    pub fn knows_ahead(&self) -> bool {
+        match self {
+            Control::None | Control::Pools(_) => false,
+            Control::Manager { manager, .. } => call(|| manager.knows_ahead()).unwrap_or(false),
+        }
+    }
+
+    pub fn block_ahead(&mut self, frames: &FrameTable, frame: u32) -> Result<(), Panicked> {
+        match self {
+            Control::None | Control::Pools(_) => Ok(()),
+            Control::Manager { manager, .. } => {
+                let block = block_in(frames, frame);
+                call(|| manager.block_ahead(&block))
+            }
+        }
+    }
+
+    /// Appends at most [`WANTS_MAX`] wants.
+    pub fn wants(&mut self, frames_left: u32, out: &mut Vec<Want>) -> Result<(), Panicked> {
+        match self {
+            Control::None | Control::Pools(_) => Ok(()),
+            Control::Manager { manager, .. } => {
+                // Of its own, so that a panic or a manager that removes wants leaves what is there.
+                let mut wants = Vec::new();
+                call(|| manager.wants(frames_left, &mut wants))?;
+                out.extend(wants.into_iter().take(WANTS_MAX));
+                Ok(())
             }
         }
     }
@@ -236,6 +294,11 @@ impl Control {
             Control::Manager { manager, .. } => manager.metadata_bytes(),
         }
     }
+}
+
+fn block_in(frames: &FrameTable, frame: u32) -> Block {
+    let origin = frames.origin(frame);
+    Block { frame: FrameId(frame), page: frames[frame].page, file: origin.file, context: origin.context }
 }
 
 /// Calls into a manager. Its state may be broken after a panic, which is why the directory drops it then.
