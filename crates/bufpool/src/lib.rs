@@ -326,6 +326,7 @@ mod state;
 mod sync;
 mod sys;
 mod thread;
+mod wakers;
 mod write;
 
 pub use access::futures::{OwnedReadGuard, OwnedWriteGuard, ReadFuture, WriteFuture};

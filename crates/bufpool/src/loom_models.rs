@@ -16,6 +16,9 @@
 //!
 //! Not noticed: an optimistic read that begins with a relaxed load of the word.
 
+use std::sync::LazyLock;
+use std::task::Waker;
+
 use bufpool_policies::{FrameId, PageId, TenantId};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -27,6 +30,7 @@ use crate::memory::arena::{Arena, FrameMap};
 use crate::memory::frame::{Frame, WriteEnds};
 use crate::memory::lease::FrameLease;
 use crate::memory::reserve::Reserve;
+use crate::owner::Owner;
 use crate::page::latch::{Hold, Latch, Loading, Patience, acquire, acquire_resident, park_future};
 use crate::page::table::{PageTable, PageTableBudget};
 use crate::page::word::{Begun, PageWord, Want};
@@ -35,6 +39,7 @@ use crate::thread::keys::{KeyPlace, Party, Who};
 use crate::thread::reader::Reader;
 use crate::thread::ring::{Level, RING_ENTRIES, Ring};
 use crate::thread::site::SiteRef;
+use crate::wakers::{PoolWaker, WakerThread};
 
 const PATIENT: Patience = Patience::Limit(std::time::Duration::MAX);
 
@@ -589,6 +594,13 @@ impl std::task::Wake for Woken {
     }
 }
 
+/// As a pool adopts it. In the models a waker runs where it is handed over.
+fn pool_waker(waker: &Waker) -> PoolWaker {
+    static THREAD: LazyLock<WakerThread> =
+        LazyLock::new(|| WakerThread::new(Owner::new().expect("one page of memory")));
+    THREAD.adopt(waker).expect("no thread is needed")
+}
+
 /// A future whose load is held off is woken when that is decided.
 #[test]
 fn a_future_that_is_held_off_is_woken() {
@@ -599,7 +611,7 @@ fn a_future_that_is_held_off_is_woken() {
         let woken = std::sync::Arc::new(Woken(AtomicBool::new(false)));
         let future = {
             let (gate, woken) = (Arc::clone(&gate), std::sync::Arc::clone(&woken));
-            thread::spawn(move || gate.park_future(0, 1, &woken.clone().into()))
+            thread::spawn(move || gate.park_future(0, 1, pool_waker(&woken.clone().into())))
         };
         drop(loads);
         let parked = future.join().unwrap();
@@ -630,10 +642,10 @@ fn a_dropped_future_in_flight() {
                     Pinned(Arc::clone(&page))
                 });
                 loading.publish_unlatched(lease());
-                waker.into_iter().for_each(std::task::Waker::wake);
+                waker.into_iter().for_each(PoolWaker::hand_over);
             })
         };
-        let landed = landing.poll(std::task::Waker::noop());
+        let landed = landing.poll(|| Some(pool_waker(Waker::noop())));
         if landed.is_some() {
             assert_eq!(page.frame.pins(), 1, "landed and kept");
         }
@@ -661,7 +673,9 @@ fn a_future_that_waits_is_woken() {
                 loop {
                     match Latch::try_new(&page.word, Want::Shared) {
                         Ok(_) => return false,
-                        Err(state) if park_future(&page.word, state, 1, &woken.clone().into()) => {
+                        Err(state)
+                            if park_future(&page.word, state, 1, pool_waker(&woken.clone().into())) =>
+                        {
                             return true;
                         }
                         Err(_) => thread::yield_now(),

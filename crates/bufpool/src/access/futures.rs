@@ -43,9 +43,9 @@ use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, Loading, Refusal, park_future, unpark_future};
 use crate::state::shared::PoolShared;
 use crate::state::shared::drop_pool_elsewhere;
-use crate::state::timer::Alarm;
 use crate::state::waiting::{Limit, Purpose};
 use crate::thread::site::SiteRef;
+use crate::wakers::{Alarm, PoolWaker};
 
 /// A future of shared access to a page; see [`Tenant::read_async`].
 ///
@@ -68,6 +68,20 @@ use crate::thread::site::SiteRef;
 ///   thread could drive. Where tasks hold guards across awaits, access their pages asynchronously.
 ///
 /// An await of something that does not touch the pool is no problem, but as long as it lasts the page is latched, its frame taken.
+///
+/// # What a waker may do
+///
+/// The pool clones a waker in the poll that is given it, drops it there or with the future, and runs it on a thread of
+/// its own (`bufpool-waker`), started when a future of the pool first waits. The pool holds no lock meanwhile. So a waker
+/// may access pages of any pool by calls that try, such as [`Tenant::try_read`], and may drop guards, futures and the
+/// pool's last handle. It must not wait for a page or for another task: the pool's other wakers, and the time limits of
+/// its futures, wait for it. A waker may be run once more after its future is gone, and after its pool is.
+///
+/// A panic of a waker in `wake` or `drop` goes to the panic hook and no further. One in `clone` is that of the
+/// poll; its future may be polled again or dropped. Nobody else who waits is forgotten.
+///
+/// Where no thread can be had for wakers, each poll that would wait wakes its task at once, so that it is polled again
+/// and again.
 #[must_use = "futures do nothing unless polled"]
 pub struct ReadFuture(Acquiring);
 
@@ -209,7 +223,7 @@ impl Acquiring {
             return Poll::Ready(Err(error));
         }
         if let Stage::Loading(landing) = &self.stage {
-            match landing.poll(waker) {
+            match landing.poll(|| self.file.pool.waker_thread.adopt(waker)) {
                 None => return Poll::Pending,
                 Some(Err(error)) => return Poll::Ready(Err(error)),
                 Some(Ok(pin)) => self.stage = Stage::Loaded { _pin: pin },
@@ -244,9 +258,10 @@ impl Acquiring {
                 Ok(deadline) => deadline,
                 Err(error) => return Poll::Ready(Err(error)),
             };
-            if park_future(&word, state, self.id, waker) {
+            let Some(parked) = self.file.pool.waker_thread.adopt(waker) else { return Poll::Pending };
+            if park_future(&word, state, self.id, parked) {
                 self.is_parked = true;
-                self.alarm = Some(self.file.pool.timer.wake_at(deadline, waker));
+                self.alarm = self.file.pool.waker_thread.wake_at(deadline, waker);
                 return Poll::Pending;
             }
         }
@@ -268,11 +283,12 @@ impl Acquiring {
             Ok(deadline) => deadline,
             Err(error) => return Poll::Ready(Err(error)),
         };
-        if !self.file.shared.gate.park_future(self.number, self.id, waker) {
+        let Some(parked) = self.file.pool.waker_thread.adopt(waker) else { return Poll::Pending };
+        if !self.file.shared.gate.park_future(self.number, self.id, parked) {
             return self.advance(waker);
         }
         self.is_at_gate = true;
-        self.alarm = Some(self.file.pool.timer.wake_at(deadline, waker));
+        self.alarm = self.file.pool.waker_thread.wake_at(deadline, waker);
         Poll::Pending
     }
 
@@ -320,7 +336,7 @@ impl Acquiring {
                 return match search.next_look(&mut self.waits.frame, false) {
                     Err(refused) => Poll::Ready(Err(refused.into_error())),
                     Ok(next) => {
-                        self.alarm = Some(pool.timer.wake_at(next.unwrap_or_else(Instant::now), waker));
+                        self.alarm = pool.waker_thread.wake_at(next.unwrap_or_else(Instant::now), waker);
                         Poll::Pending
                     }
                 };
@@ -420,12 +436,12 @@ impl Flight {
         // Pinned while the word is still held, so that nobody evicts the page before its future has seen it.
         let waker = self.landing.land(|| Ok(OwnedPin::new(pool, frame)));
         self.load.publish_unlatched(lease);
-        waker.into_iter().for_each(Waker::wake);
+        waker.into_iter().for_each(PoolWaker::hand_over);
     }
 
     fn give_up(self, pool: &PoolShared, lease: FrameLease, error: Error) {
         Loads::of(pool).abandon(self.load, lease);
-        self.landing.land(|| Err(error)).into_iter().for_each(Waker::wake);
+        self.landing.land(|| Err(error)).into_iter().for_each(PoolWaker::hand_over);
     }
 }
 

@@ -3,9 +3,8 @@
 //! One side is the operation, which ends on any thread; the other a future, which may be asked at any time, or dropped. An outcome that
 //! nobody wants any more is not made, or dropped by the future; so once a future is gone, nothing is held for it.
 
-use std::task::Waker;
-
 use crate::sync::Mutex;
+use crate::wakers::PoolWaker;
 
 /// The meeting place; shared by both sides.
 pub(crate) struct Landing<T> {
@@ -15,7 +14,7 @@ pub(crate) struct Landing<T> {
 struct State<T> {
     outcome: Option<T>,
     /// Whom to wake.
-    waker: Option<Waker>,
+    waker: Option<PoolWaker>,
     abandoned: bool,
 }
 
@@ -30,9 +29,9 @@ impl<T> Landing<T> {
         Self { state: Mutex::default() }
     }
 
-    /// The operation is over. Its outcome is made only if somebody wants it; the waker is to be woken.
+    /// The operation is over. Its outcome is made only if somebody wants it; the waker is to be handed over.
     #[must_use = "somebody waits"]
-    pub fn land(&self, outcome: impl FnOnce() -> T) -> Option<Waker> {
+    pub fn land(&self, outcome: impl FnOnce() -> T) -> Option<PoolWaker> {
         let mut state = self.state.lock();
         if state.abandoned {
             return None;
@@ -41,16 +40,21 @@ impl<T> Landing<T> {
         state.waker.take()
     }
 
-    /// The outcome, if it is there; otherwise `waker` is woken when it is.
-    pub fn poll(&self, waker: &Waker) -> Option<T> {
-        let mut state = self.state.lock();
-        let outcome = state.outcome.take();
-        if outcome.is_none() {
-            match &mut state.waker {
-                Some(known) => known.clone_from(waker),
-                none => *none = Some(waker.clone()),
-            }
+    /// The outcome, if it is there; otherwise what `adopt` makes, if anything, is woken when it is.
+    pub fn poll(&self, adopt: impl FnOnce() -> Option<PoolWaker>) -> Option<T> {
+        let landed = self.state.lock().outcome.take();
+        if landed.is_some() {
+            return landed;
         }
+        let waker = adopt()?;
+        let (outcome, displaced) = {
+            let mut state = self.state.lock();
+            match state.outcome.take() {
+                Some(outcome) => (Some(outcome), Some(waker)),
+                None => (None, state.waker.replace(waker)),
+            }
+        };
+        drop(displaced);
         outcome
     }
 

@@ -36,9 +36,9 @@ use crate::page::table::PageTableBudget;
 use crate::policy::lock::{PolicyState, TenantEntry};
 use crate::state::departures::WriteBack;
 use crate::state::shared::PoolShared;
-use crate::state::timer::Timer;
 use crate::sync::deadline_after;
 use crate::thread::holds::HoldsSlot;
+use crate::wakers::WakerThread;
 use crate::write::checkpoint::Checkpoint;
 use crate::write::victims::Victims;
 use crate::write::writer;
@@ -128,6 +128,7 @@ impl Pool {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let holds_slot = HoldsSlot::new(serial, is_recording);
+        let waker_thread = WakerThread::new(owner.clone());
         let notes_hits = options.deterministic.is_some() || options.notes_hits;
         let shared = Arc::new_cyclic(|me| PoolShared {
             me: Weak::clone(me),
@@ -163,7 +164,7 @@ impl Pool {
             aside: AsideFrames::default(),
             frame_waiters: AtomicU32::new(0),
             frame_lock: Mutex::new(()),
-            timer: Timer::default(),
+            waker_thread,
             frame_freed: Condvar::new(),
             #[cfg(test)]
             carrier: Default::default(),

@@ -7,10 +7,10 @@
 //! A load that is held off is not refused: whether the file is closed or shortened is not decided yet. The loader makes the page absent
 //! again and waits at the gate until [`HoldOff`] is dropped, and looks again; what has been decided is in the gate by then.
 
-use std::task::Waker;
 use std::time::Instant;
 
 use crate::sync::{AtomicU8, AtomicU64, Condvar, Mutex, Ordering, fence};
+use crate::wakers::{PoolWaker, Wakers};
 
 const READ_ONLY: u8 = 1;
 const POISONED: u8 = 2;
@@ -24,8 +24,8 @@ pub(crate) struct Gate {
     pages: AtomicU64,
     /// Loads of pages from here on are held off.
     held_off_from: AtomicU64,
-    /// Futures that wait until loads are no longer held off, each with a number of its own.
-    waiting: Mutex<Vec<(u64, Waker)>>,
+    /// Futures that wait until loads are no longer held off.
+    waiting: Mutex<Wakers>,
     /// Loads are no longer held off.
     decided: Condvar,
 }
@@ -123,25 +123,23 @@ impl Gate {
     }
 
     /// As waiting, for future number `id`: `waker` is woken when page `number` is no longer held off. False if it is not.
-    pub fn park_future(&self, number: u64, id: u64, waker: &Waker) -> bool {
-        let mut waiting = self.waiting.lock();
-        if !self.holds_off(number) {
-            return false;
-        }
-        match waiting.iter_mut().find(|(other, _)| *other == id) {
-            Some((_, known)) => known.clone_from(waker),
-            None => waiting.push((id, waker.clone())),
-        }
+    pub fn park_future(&self, number: u64, id: u64, waker: PoolWaker) -> bool {
+        let displaced = {
+            let mut waiting = self.waiting.lock();
+            if !self.holds_off(number) {
+                drop(waiting);
+                return false;
+            }
+            waiting.park(id, waker)
+        };
+        drop(displaced);
         true
     }
 
     /// Future number `id` no longer waits.
     pub fn unpark_future(&self, id: u64) {
-        let mut waiting = self.waiting.lock();
-        let found = waiting.iter().position(|(other, _)| *other == id);
-        let waker = found.map(|at| waiting.swap_remove(at));
-        drop(waiting);
-        // Outside the lock: a waker's drop is its executor's code.
+        let waker = self.waiting.lock().unpark(id);
+        // After the lock.
         drop(waker);
     }
 }
@@ -152,9 +150,9 @@ impl Drop for HoldOff<'_> {
             let mut waiting = self.gate.waiting.lock();
             // Release: whoever is let through sees what was decided.
             self.gate.held_off_from.store(NO_PAGE, Ordering::Release);
-            std::mem::take(&mut *waiting)
+            waiting.take()
         };
         self.gate.decided.notify_all();
-        futures.into_iter().for_each(|(_, waker)| waker.wake());
+        futures.hand_over();
     }
 }

@@ -12,7 +12,6 @@
 use crate::sync::deadline_after;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bufpool_policies::FrameId;
@@ -21,6 +20,7 @@ use crate::memory::arena::Arena;
 use crate::memory::lease::FrameLease;
 use crate::page::word::{PageWord, State, Wake, Want};
 use crate::sync::{Condvar, Mutex, relax};
+use crate::wakers::{PoolWaker, Wakers};
 
 /// Looks at a word before a thread parks.
 const SPINS: u32 = if cfg!(bufpool_loom) { 0 } else { 64 };
@@ -402,44 +402,42 @@ fn wait_for_change(
 fn wake(word: &PageWord, wakes: Wake) {
     if wakes == Wake::All {
         let place = place_of(word);
-        let futures = std::mem::take(&mut *place.lock.lock());
+        let futures = place.lock.lock().take();
         place.changed.notify_all();
         // Also those of other words of the place; they look again, as threads do.
-        futures.into_iter().for_each(|(_, waker)| waker.wake());
+        futures.hand_over();
     }
 }
 
 /// Where threads and futures wait.
 #[derive(Default)]
 struct Place {
-    /// Futures, each with a number of its own.
-    lock: Mutex<Vec<(u64, Waker)>>,
+    /// Futures.
+    lock: Mutex<Wakers>,
     changed: Condvar,
 }
 
 /// As parking, for future number `id`: `waker` is woken when the word may have changed from `state`. False if it has already.
 ///
 /// Futures never announce that they want to write: a future that is not polled would keep readers away.
-pub(crate) fn park_future(word: &PageWord, state: State, id: u64, waker: &Waker) -> bool {
+pub(crate) fn park_future(word: &PageWord, state: State, id: u64, waker: PoolWaker) -> bool {
     let place = place_of(word);
-    let mut waiting = place.lock.lock();
-    if !word.announce(state, Want::Shared) {
-        return false;
-    }
-    match waiting.iter_mut().find(|(other, _)| *other == id) {
-        Some((_, known)) => known.clone_from(waker),
-        None => waiting.push((id, waker.clone())),
-    }
+    let displaced = {
+        let mut waiting = place.lock.lock();
+        if !word.announce(state, Want::Shared) {
+            drop(waiting);
+            return false;
+        }
+        waiting.park(id, waker)
+    };
+    drop(displaced);
     true
 }
 
 /// Future number `id` no longer waits for the word.
 pub(crate) fn unpark_future(word: &PageWord, id: u64) {
-    let mut waiting = place_of(word).lock.lock();
-    let found = waiting.iter().position(|(other, _)| *other == id);
-    let waker = found.map(|at| waiting.swap_remove(at));
-    drop(waiting);
-    // Outside the lock: a waker's drop is its executor's code.
+    let waker = place_of(word).lock.lock().unpark(id);
+    // After the lock.
     drop(waker);
 }
 

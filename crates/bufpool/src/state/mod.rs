@@ -7,5 +7,4 @@ pub(crate) mod departures;
 pub(crate) mod dirty;
 pub(crate) mod pace;
 pub(crate) mod shared;
-pub(crate) mod timer;
 pub(crate) mod waiting;

@@ -29,8 +29,8 @@ use crate::page::table::PageTableBudget;
 use crate::policy::lock::PolicyState;
 use crate::state::counters::Counters;
 use crate::state::departures::WriteBack;
-use crate::state::timer::Timer;
 use crate::thread::ring::Ring;
+use crate::wakers::WakerThread;
 
 /// Frames that belong to nobody's floor, whatever the options say.
 pub(crate) const FRAMES_SPARE: u32 = 8;
@@ -85,8 +85,8 @@ pub(crate) struct PoolShared {
     /// Misses that wait for a frame; see [`PoolShared::frame_may_be_free`].
     pub frame_waiters: AtomicU32,
     pub frame_lock: Mutex<()>,
-    /// Wakes futures that wait for a latch or a frame.
-    pub timer: Timer,
+    /// Wakes futures.
+    pub waker_thread: WakerThread,
     pub frame_freed: Condvar,
     #[cfg(test)]
     pub carrier: crate::state::departing::Carrier,
