@@ -218,14 +218,20 @@ impl Loop {
     fn run(mut self) {
         loop {
             let closing = self.take_inbox();
-            let refused = self.fill_ring();
-            if closing && refused == 0 && self.ring.in_flight() == 0 && self.nothing_waits() {
+            // A request that is refused leaves its room to one that waits. Both are seen to before the thread sleeps,
+            // because no answer of the ring will wake it for them.
+            while let refused = self.fill_ring()
+                && refused > 0
+            {
+                self.note_finished(refused);
+            }
+            if closing && self.ring.in_flight() == 0 && self.nothing_waits() {
                 return;
             }
             self.enter_or_sleep();
             self.ring.reap(&mut self.outcomes);
             let finished = self.complete();
-            self.note_finished(refused + finished);
+            self.note_finished(finished);
         }
     }
 
