@@ -278,7 +278,7 @@ mod tests {
         let mut future = tenant.read_async(file.page(1));
         let policy = pool.shared().policy.lock();
         let claimed = Latch::try_new(OwnedWord::new(Arc::clone(&file.shared), 1), Want::Exclusive);
-        let claimed = claimed.ok().expect("the page is free");
+        let claimed = claimed.expect("the page is free");
         assert!(Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending());
         drop(claimed);
         drop(policy);

@@ -11,9 +11,9 @@ use crate::access::hit::Access;
 use crate::access::hit::refused;
 use crate::load::frame::FrameSearch;
 use crate::load::frame::Seeker;
-use crate::load::load::Charge;
-use crate::load::load::Load;
-use crate::load::load::Loads;
+use crate::load::page_load::Charge;
+use crate::load::page_load::Load;
+use crate::load::page_load::Loads;
 use crate::load::prefetch::Prefetch;
 use crate::load::verify::Attempt;
 use crate::load::verify::PageRead;
@@ -37,7 +37,7 @@ use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::handle::file::{File, Page};
 use crate::handle::tenant::Tenant;
-use crate::io::{IoError, IoFile};
+use crate::io::{IoError, Source};
 use crate::memory::frame::Frame;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, Loading, Refusal, park_future, unpark_future};
@@ -400,10 +400,10 @@ struct Flight {
 }
 
 impl Flight {
-    fn submit(self, pool: &PoolShared, io: &Arc<IoFile>, lease: FrameLease) {
+    fn submit(self, pool: &PoolShared, io: &Arc<dyn Source>, lease: FrameLease) {
         let (number, tenant) = (self.load.page().number(), self.tenant);
         let request =
-            pool.arena.fill_request(Arc::clone(io), number, vec![lease], tenant, move |leases, result| {
+            pool.arena.read_request(Arc::clone(io), number, vec![lease], tenant, move |leases, result| {
                 self.complete(leases, result);
             });
         pool.backend.submit(&mut vec![request]);

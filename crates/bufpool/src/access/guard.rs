@@ -114,7 +114,7 @@ impl Drop for Hold<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.end() {
-            HoldRecord::of(&self.pool()).record_hold(self.page.id(), false);
+            HoldRecord::of(self.pool()).record_hold(self.page.id(), false);
         }
     }
 }
@@ -214,7 +214,7 @@ impl Drop for ReadGuard<'_> {
         let latch = unsafe { ManuallyDrop::take(&mut self.latch) };
         // Does not look at the page's number, which then need not be kept.
         if self.hold.end() {
-            HoldRecord::of(&self.hold.pool()).end_recorded_guard(latch);
+            HoldRecord::of(self.hold.pool()).end_recorded_guard(latch);
         } else {
             drop(latch);
         }
@@ -376,10 +376,10 @@ impl<'g> Pin<'g> {
         let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
         pool.owner.check(purpose.operation())?;
         let latch = Access::of(tenant).latch_pinned(page, self.word, purpose)?;
-        Access::of(&tenant).note_hit(
+        Access::of(tenant).note_hit(
             pool.hot.tag,
             page,
-            Access::of(&tenant).marked(latch.frame()),
+            Access::of(tenant).marked(latch.frame()),
             site.into(),
             false,
         );

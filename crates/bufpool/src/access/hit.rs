@@ -4,9 +4,9 @@
 //! and one entry in the thread's access log, or where the filter skips it one count in a line that only the thread writes. Everything
 //! else is in functions of their own. What the compiler makes of it is in [`docs::performance`](crate::docs::performance).
 
-use crate::load::load::Charge;
-use crate::load::load::Load;
 use crate::load::miss::Miss;
+use crate::load::page_load::Charge;
+use crate::load::page_load::Load;
 use crate::load::prefetch::Prefetch;
 use crate::state::waiting::Limit;
 use crate::state::waiting::Purpose;

@@ -11,9 +11,9 @@
 //! Only a call that came away with nothing at all waits, for the first page of its list, as
 //! [`Tenant::read`] does; it holds nothing of its own then.
 
-use crate::load::load::Charge;
-use crate::load::load::Load;
-use crate::load::load::Loads;
+use crate::load::page_load::Charge;
+use crate::load::page_load::Load;
+use crate::load::page_load::Loads;
 use crate::load::verify::Attempt;
 use crate::load::verify::Verdict;
 use crate::state::waiting::Refused;
@@ -28,11 +28,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::io::IoError;
-use crate::io::run::run_pages;
 use crate::load::miss::Miss;
 use crate::load::verify::PageRead;
-use crate::memory::arena::{NextReads, ReadSource};
 use crate::memory::lease::FrameLease;
+use crate::memory::request::{NextReads, ReadSource};
 use crate::page::latch::{Latch, Loading};
 use crate::page::word::{PageWord, Want};
 use crate::state::waiting::{Limit, Purpose};
@@ -167,7 +166,7 @@ impl<'g> Batch<'_, 'g> {
     }
 
     fn take_one(&mut self, index: usize, page: Page<'g>) -> Result<bool> {
-        let word = Access::of(&self.tenant).checked_word(page, Purpose::Read, OPERATION)?;
+        let word = Access::of(self.tenant).checked_word(page, Purpose::Read, OPERATION)?;
         // A page may come or go between two looks, but not often.
         for _ in 0..4 {
             match Latch::try_new(word, Want::Shared) {
@@ -198,10 +197,10 @@ impl<'g> Batch<'_, 'g> {
 
     fn grant_hit(&mut self, index: usize, page: Page<'g>, latch: Latch<&'g PageWord>) {
         let tenant = self.tenant;
-        Access::of(&tenant).note_hit(
+        Access::of(tenant).note_hit(
             tenant.pool.hot.tag,
             page,
-            Access::of(&tenant).marked(latch.frame()),
+            Access::of(tenant).marked(latch.frame()),
             self.site.into(),
             false,
         );
@@ -311,9 +310,9 @@ impl<'g> Stream<'_, '_, 'g> {
     /// How many pages get frames next: [`STEP_PAGES`], and those with which they are one transfer.
     fn step_len(&self) -> usize {
         let waiting = self.waiting.as_slice();
-        let run_pages = run_pages(self.batch.tenant.pool.page_bytes);
         let mut run = 0;
         for (at, load) in waiting.iter().enumerate() {
+            let run_pages = load.page.file().shared.run_pages;
             let goes_on = at > 0 && run < run_pages && follows(waiting[at - 1].page, load.page);
             if !goes_on && at >= STEP_PAGES {
                 return at;
@@ -327,7 +326,7 @@ impl<'g> Stream<'_, '_, 'g> {
     fn begin(&mut self, load: Entry<'g>, lease: FrameLease, reads: &mut NextReads) {
         let page = load.page;
         let before = self.flying.last().and_then(Option::as_ref).filter(|_| !reads.is_empty());
-        let goes_on = reads.last_pages() < run_pages(self.batch.tenant.pool.page_bytes)
+        let goes_on = reads.last_pages() < page.file().shared.run_pages
             && before.is_some_and(|before| follows(before.page, page));
         if goes_on {
             reads.extend(lease);

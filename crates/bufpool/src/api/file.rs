@@ -66,7 +66,7 @@ impl File {
             return Err(file.error(ErrorKind::Range, OPERATION, message));
         }
         let bytes = pages * self.page_bytes() as u64;
-        let truncated = file.io(OPERATION)?.truncate(bytes);
+        let truncated = file.io(OPERATION)?.set_len_bytes(bytes);
         truncated.map_err(|error| Error::from_io(OPERATION, error).in_file(&file.name))?;
         file.set_unsynced();
         file.gate.set_pages(pages);
@@ -114,15 +114,16 @@ impl File {
         const OPERATION: &str = "remove file";
         let file = &self.shared;
         file.check_writable_or_poisoned(OPERATION)?;
-        if !file.io(OPERATION)?.has_name() {
+        if file.io(OPERATION)?.entry().is_none() {
             return Err(file.name_error(OPERATION, NameError::None));
         }
         let mut synced = Ok(());
         let last_step = |_: &[Seized]| {
             // Not before: a closing that has its turn first waits until nobody has the descriptor.
             let io = file.io(OPERATION)?;
-            io.remove_name().map_err(|error| file.name_error(OPERATION, error))?;
-            synced = io.sync_folder();
+            let entry = io.entry().ok_or(NameError::None);
+            let removed = entry.and_then(|entry| entry.remove().map(|()| entry));
+            synced = removed.map_err(|error| file.name_error(OPERATION, error))?.sync_folder();
             Ok(())
         };
         Checkpoint::of(&self.pool).shut(file, OPERATION, last_step)?;

@@ -27,7 +27,9 @@ use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::{HotPool, PoolTag};
 use crate::hits::filter::HitFilter;
 use crate::io::run::run_pages;
-use crate::io::{self, Backend, FileIdentity, FileOpen, IoFile, IoOptions, IoReport};
+use crate::io::{
+    self, Alignment, Capabilities, FileIdentity, FileOpen, IoOptions, IoReport, Source, Started,
+};
 use crate::memory::arena::Arena;
 use crate::memory::frame::FrameTable;
 use crate::memory::reserve::{HookBuffers, Reserve};
@@ -80,14 +82,15 @@ impl Pool {
             iopoll: options.iopoll,
             ..IoOptions::default()
         };
-        let backend = io::start(&io)
+        let started = io::start(&io)
             .map_err(|error| Error::with_source(ErrorKind::IoUnavailable, "open pool", error))?;
-        Self::open_on(options, backend)
+        Self::open_on(options, started)
     }
 
-    /// A pool whose files are those of `backend`.
-    pub(crate) fn open_on(options: PoolOptions, backend: Arc<dyn Backend>) -> Result<Self> {
+    /// A pool of files that `started` opens.
+    pub(crate) fn open_on(options: PoolOptions, started: Started) -> Result<Self> {
         const OPERATION: &str = "open pool";
+        let Started { opener, backend } = started;
         let Shares { frames, reserve, reserve_low, borrowed_max, hook_buffers } = options.split_memory()?;
         let mapped = Arena::new(frames + reserve + hook_buffers, options.page_bytes);
         let (arena, mut free) = mapped.map_err(|error| Error::from_io(OPERATION, error))?;
@@ -148,6 +151,7 @@ impl Pool {
             hook_buffers,
             log: LogLink::new(options.log),
             hooks: options.hooks,
+            opener,
             backend,
             write_back,
             page_table_budget: PageTableBudget::new(options.page_tables_bytes_max),
@@ -203,7 +207,7 @@ impl Pool {
             return Ok(file);
         }
         let how = how_to_open(&self.shared, &options);
-        let io = self.shared.backend.open(path, &how);
+        let io = self.shared.opener.open(path, &how);
         let io = io.map_err(|error| self.shared.open_error(error, OPERATION, &name))?;
         self.register(io, name, &options)
     }
@@ -224,7 +228,7 @@ impl Pool {
         self.shared.check_open(OPERATION)?;
         let name = format!("fd {}", std::os::fd::AsRawFd::as_raw_fd(&fd));
         let how = how_to_open(&self.shared, &options);
-        let io = self.shared.backend.adopt(fd, &how);
+        let io = self.shared.opener.adopt(fd, &how);
         let io = io.map_err(|error| self.shared.open_error(error, OPERATION, &name))?;
         self.register(io, name, &options)
     }
@@ -313,14 +317,12 @@ impl Pool {
         let mut report = self.shared.backend.report();
         for file in self.shared.policy.lock().files.iter().flatten() {
             if let Ok(io) = file.io("report") {
-                let alignment = io.alignment();
-                report.features.push(format!(
-                    "file {}: {}, offsets in multiples of {} bytes, memory of {}",
-                    file.name,
-                    io.note(),
-                    alignment.offset_bytes,
-                    alignment.memory_bytes
-                ));
+                let Capabilities { alignment, run_bytes, requests_in_flight, .. } = io.capabilities();
+                let Alignment { offset_bytes, memory_bytes } = alignment;
+                let multiples =
+                    format!("offsets in multiples of {offset_bytes} bytes, memory of {memory_bytes}");
+                let transfers = format!("transfers of {run_bytes} bytes, {requests_in_flight} at a time");
+                report.features.push(format!("file {}: {}, {multiples}; {transfers}", file.name, io.note()));
             }
         }
         report
@@ -364,11 +366,15 @@ impl Pool {
         Ok(Some(File::new(self.shared.clone(), Arc::clone(open))))
     }
 
-    fn register(&self, io: Arc<IoFile>, name: String, options: &FileOptions) -> Result<File> {
-        let pages = self.shared.check_file(&io, &name, "open file")?;
+    fn register(&self, io: Arc<dyn Source>, name: String, options: &FileOptions) -> Result<File> {
+        let pages = self.shared.check_file(&*io, &name, "open file")?;
+        let (identity, capabilities) = (io.identity(), io.capabilities());
+        if !options.read_only && !capabilities.writable {
+            let message = "its source takes no writes, expected FileOptions::read_only(true)";
+            return Err(Error::new(ErrorKind::ReadOnly, "open file", message).in_file(&name));
+        }
         let mut policy = self.shared.policy.lock();
         self.shared.check_open("open file")?;
-        let identity = io.identity();
         if let Some(open) = policy.files.iter().flatten().find(|file| file.identity == identity) {
             return Err(already_open(&name, &open.name));
         }
@@ -381,7 +387,8 @@ impl Pool {
             id: FileId(id),
             name,
             identity,
-            block_device: io.is_block_device(),
+            fixed_length: capabilities.fixed_length,
+            run_pages: capabilities.run_pages(self.page_bytes()),
             read_only: options.read_only,
             optimistic: options.optimistic,
             tag: options.tag,
@@ -435,7 +442,7 @@ impl PoolShared {
         self.check_open(OPERATION)?;
         let decided = || self.closed.store(true, Ordering::Release);
         let flushed = loop {
-            if let Some(flushed) = Checkpoint::of(&self).close_files(OPERATION, decided)? {
+            if let Some(flushed) = Checkpoint::of(self).close_files(OPERATION, decided)? {
                 break flushed;
             }
         };

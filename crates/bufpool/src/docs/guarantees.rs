@@ -43,7 +43,7 @@
 //! **A new file's name is durable before its first page.**
 //! * Ground: the folder is synced when a file is opened that may be new; if that fails, the file is not
 //!   opened.
-//! * Tests: `src/io/file.rs::a_file_that_may_be_new_is_opened_with_its_name_durable`,
+//! * Tests: `src/io/local/open.rs::a_file_that_may_be_new_is_opened_with_its_name_durable`,
 //!   `sweeps::nothing_is_lost_when_the_power_is_cut_at_any_call`.
 //!
 //! **A removed file does not come back** after [`File::remove`] has returned `Ok`.

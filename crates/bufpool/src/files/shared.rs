@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use crate::engine::hooks::PageName;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::gate::Gate;
-use crate::io::{FileIdentity, IoError, IoFile, NameError};
+use crate::io::{FileIdentity, IoError, NameError, Source};
 use crate::memory::arena::FrameMap;
 use crate::owner::Owner;
 use crate::page::table::PageTable;
@@ -30,12 +30,14 @@ pub(crate) struct FileShared {
     pub id: FileId,
     pub name: String,
     pub identity: FileIdentity,
-    pub block_device: bool,
+    pub fixed_length: bool,
+    /// Most pages of one transfer.
+    pub run_pages: usize,
     pub tag: u64,
     /// Pages may be read without a latch, and are written in words.
     pub optimistic: bool,
     /// None once the file is closed. Like `unsynced` changed with each write, so away from what each access reads.
-    io: CachePadded<RwLock<Option<Arc<IoFile>>>>,
+    io: CachePadded<RwLock<Option<Arc<dyn Source>>>>,
     /// The first failure of a write or sync.
     poison: Mutex<Option<Error>>,
     /// Pages were written since the last sync; set before a written page is let go of. Also set when the file is opened or
@@ -57,12 +59,13 @@ pub(crate) struct FileParts {
     pub id: FileId,
     pub name: String,
     pub identity: FileIdentity,
-    pub block_device: bool,
+    pub fixed_length: bool,
+    pub run_pages: usize,
     pub read_only: bool,
     pub optimistic: bool,
     pub tag: u64,
     pub pages: u64,
-    pub io: Arc<IoFile>,
+    pub io: Arc<dyn Source>,
     pub frames: FrameMap,
     pub owner: Owner,
 }
@@ -78,7 +81,8 @@ impl FileShared {
             id: parts.id,
             name: parts.name,
             identity: parts.identity,
-            block_device: parts.block_device,
+            fixed_length: parts.fixed_length,
+            run_pages: parts.run_pages,
             tag: parts.tag,
             optimistic: parts.optimistic,
             table: PageTable::new(parts.frames),
@@ -153,7 +157,7 @@ impl FileShared {
     }
 
     /// The file as the backend knows it.
-    pub fn io(&self, operation: &'static str) -> Result<Arc<IoFile>> {
+    pub fn io(&self, operation: &'static str) -> Result<Arc<dyn Source>> {
         self.io.read().clone().ok_or_else(|| self.closed_error(operation))
     }
 
@@ -172,7 +176,7 @@ impl FileShared {
     }
 
     /// The file as the backend knows it, for a write of page `number`; an error if it takes no more writes.
-    pub fn io_for_write(&self, number: u64) -> Result<Arc<IoFile>> {
+    pub fn io_for_write(&self, number: u64) -> Result<Arc<dyn Source>> {
         const OPERATION: &str = "write page";
         if self.is_poisoned() {
             return Err(self.poisoned_error(OPERATION).at_page(number));
@@ -254,7 +258,7 @@ impl FileShared {
     /// Writable, and of a length that can be changed.
     pub fn check_resizable(&self, operation: &'static str) -> Result<()> {
         self.check_writable(operation)?;
-        if self.block_device {
+        if self.fixed_length {
             return Err(self.error(
                 ErrorKind::Unsupported,
                 operation,

@@ -1,6 +1,6 @@
-//! One body of checks for every backend.
+//! One body of checks for every kind of source on every backend.
 //!
-//! Each check gets a [`Bench`]: a started backend, a place for files, and pages of memory. What it
+//! Each check gets a [`Bench`]: a started backend, files, and a place for them. What it
 //! asserts is what the [module above](super) promises; what only one backend can be asked (faults,
 //! flags, refusals) is tested beside it.
 
@@ -12,18 +12,22 @@ use std::sync::{Arc, mpsc};
 use bufpool_policies::TenantId;
 use parking_lot::Mutex;
 
+use super::local::LocalFile;
+use super::local::opener::LocalFiles;
 use super::sim::{SimDevice, SimFailure, SimFault};
 use super::threads::Threads;
 use super::uring::Uring;
 use super::{
-    Action, Backend, Buffer, Buffers, Completion, FileOpen, Group, IoError, IoFile, IoOperation, IoOptions,
-    OpenError, Request,
+    Action, Backend, Buffer, Buffers, Completion, FileOpen, Group, IoError, IoOperation, IoOptions,
+    OpenError, Opener, Request, Source, Started,
 };
 use crate::io::options::Direct;
 use crate::sys::Mapping;
 
+mod memory;
 mod streams;
 
+use memory::MemoryFiles;
 use streams::streams;
 
 const PAGE_BYTES: usize = 4096;
@@ -81,32 +85,37 @@ fn write(number: usize, buffer: Buffer) -> Action {
     Action::Write { offset: (number * PAGE_BYTES) as u64, buffers: buffer.into() }
 }
 
-fn request(file: &Arc<IoFile>, action: Action, token: u64, completion: Arc<dyn Completion>) -> Request {
-    Request { file: Arc::clone(file), action, tenant: None, token, completion }
+fn request(source: &Arc<dyn Source>, action: Action, token: u64, completion: Arc<dyn Completion>) -> Request {
+    Request { source: Arc::clone(source), action, tenant: None, token, completion }
 }
 
 const READ_WRITE: FileOpen = FileOpen { read_only: false, create: true, direct: Direct::Prefer };
 const READ_ONLY: FileOpen = FileOpen { read_only: true, create: false, direct: Direct::Prefer };
 
-/// A backend on trial.
+/// How a pair of backend and files is started; none where there is no such backend.
+type Start = fn() -> Option<Started>;
+
+/// A backend and a kind of source on trial.
 struct Bench {
+    start: Start,
     backend: Arc<dyn Backend>,
+    opener: Arc<dyn Opener>,
     directory: tempfile::TempDir,
 }
 
 impl Bench {
-    fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, directory: directory() }
+    fn new(start: Start) -> Option<Self> {
+        let Started { opener, backend } = start()?;
+        Some(Self { start, backend, opener, directory: directory() })
     }
 
-    /// Another backend of the same kind, which nobody else refers to.
+    /// Another pair of the same kind, which nobody else refers to.
     fn fresh(&self) -> Self {
-        let options = IoOptions { depth: DEPTH, saturation_depth: SATURATION, ..IoOptions::default() };
-        Self::new(match self.backend.report().backend {
-            "uring" => Arc::new(Uring::new(&options).unwrap()),
-            "threads" => Arc::new(Threads::new(&options, Vec::new())),
-            _ => super::start_sim(&SimDevice::new(2)),
-        })
+        Self::new(self.start).expect("it was started before")
+    }
+
+    fn open(&self, name: &str, how: &FileOpen) -> Result<Arc<dyn Source>, OpenError> {
+        self.opener.open(&self.path(name), how)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -114,8 +123,8 @@ impl Bench {
     }
 
     /// A new file of `pages` pages, each filled with its [`pattern`].
-    fn file(&self, name: &str, pages: usize) -> Arc<IoFile> {
-        let file = self.backend.open(&self.path(name), &READ_WRITE).unwrap();
+    fn file(&self, name: &str, pages: usize) -> Arc<dyn Source> {
+        let file = self.open(name, &READ_WRITE).unwrap();
         if pages > 0 {
             let mut memory = Pages::new(pages);
             (0..pages).for_each(|number| memory.page(number).fill(pattern(number)));
@@ -127,21 +136,31 @@ impl Bench {
     }
 }
 
-/// Instantiates the suite for each backend; one `#[test]` per check.
+/// Instantiates the suite for each backend with each kind of source; one `#[test]` per check.
 macro_rules! suite {
     ($($check:ident),* $(,)?) => {
-        suite!(@backend uring, uring, $($check),*);
-        suite!(@backend uring_sqpoll, uring_sqpoll, $($check),*);
-        suite!(@backend threads, threads, $($check),*);
-        suite!(@backend sim, sim, $($check),*);
+        suite!(@pair uring, uring, local, $($check),*);
+        suite!(@pair uring_simulated, uring, simulated, $($check),*);
+        suite!(@pair uring_memory, uring, memory, $($check),*);
+        suite!(@pair uring_sqpoll, uring_sqpoll, local, $($check),*);
+        suite!(@pair threads, threads, local, $($check),*);
+        suite!(@pair threads_simulated, threads, simulated, $($check),*);
+        suite!(@pair threads_memory, threads, memory, $($check),*);
+        suite!(@pair sim, sim, simulated, $($check),*);
+        suite!(@pair sim_local, sim, local, $($check),*);
+        suite!(@pair sim_memory, sim, memory, $($check),*);
     };
-    (@backend $name:ident, $start:ident, $($check:ident),*) => {
+    (@pair $name:ident, $backend:ident, $files:ident, $($check:ident),*) => {
         mod $name {
+            fn start() -> Option<crate::io::Started> {
+                super::start::$backend().map(super::start::$files)
+            }
+
             $(
                 #[test]
                 fn $check() {
-                    if let Some(backend) = super::start::$start() {
-                        super::$check(&super::Bench::new(backend));
+                    if let Some(bench) = super::Bench::new(start) {
+                        super::$check(&bench);
                     }
                 }
             )*
@@ -173,7 +192,7 @@ suite!(
     reports_bad_transfers,
 );
 
-/// Starts each backend, or says why not.
+/// Starts each backend, or says why not, and gives it each kind of source.
 mod start {
     use super::*;
 
@@ -212,7 +231,20 @@ mod start {
     }
 
     pub(super) fn sim() -> Option<Arc<dyn Backend>> {
-        Some(super::super::start_sim(&SimDevice::new(1)))
+        Some(super::super::start_sim(&SimDevice::new(1)).backend)
+    }
+
+    pub(super) fn local(backend: Arc<dyn Backend>) -> Started {
+        let opener = LocalFiles::new(Arc::clone(&backend), SATURATION);
+        Started { opener: Arc::new(opener), backend }
+    }
+
+    pub(super) fn simulated(backend: Arc<dyn Backend>) -> Started {
+        Started { opener: Arc::new(SimDevice::new(2)), backend }
+    }
+
+    pub(super) fn memory(backend: Arc<dyn Backend>) -> Started {
+        Started { opener: Arc::new(MemoryFiles::default()), backend }
     }
 }
 
@@ -260,7 +292,7 @@ fn transfers_several_buffers(bench: &Bench) {
 /// A page beyond the end, and a page that the end cuts.
 fn reads_into_part_of_a_batch_at_the_end_of_the_file_fail(bench: &Bench) {
     let file = bench.file("a", 3);
-    file.truncate(2 * PAGE_BYTES as u64 + 512).unwrap();
+    file.set_len_bytes(2 * PAGE_BYTES as u64 + 512).unwrap();
     let mut memory = Pages::new(4);
     let group = Group::new(4);
     let mut batch: Vec<_> = (0..4)
@@ -361,7 +393,7 @@ fn completes_without_anybody_waiting(bench: &Bench) {
 /// Reads the next page when one is done.
 struct Chain {
     backend: Arc<dyn Backend>,
-    file: Arc<IoFile>,
+    file: Arc<dyn Source>,
     memory: Pages,
     pages: u64,
     group: Arc<Group>,
@@ -411,17 +443,17 @@ impl Completion for Order {
     }
 }
 
-fn read_of(tenant: u32, file: &Arc<IoFile>, action: Action, completion: Arc<dyn Completion>) -> Request {
+fn read_of(tenant: u32, file: &Arc<dyn Source>, action: Action, completion: Arc<dyn Completion>) -> Request {
     Request { tenant: Some(TenantId(tenant)), ..request(file, action, u64::from(tenant), completion) }
 }
 
 /// A few reads behind many of another tenant, all queued at once, are not done last.
 fn tenants_take_turns(bench: &Bench) {
-    if bench.backend.report().backend == "sim" {
-        return; // It executes what it gets at once; nothing ever waits.
-    }
     let (many, few) = (60, 4);
     let file = bench.file("a", many + few);
+    if bench.backend.report().backend == "sim" || LocalFile::of(&*file).is_none() {
+        return; // Backends begin at once what they execute in memory, and what sources do themselves.
+    }
     let memory = Pages::new(many + few);
     let order = Arc::new(Order { tokens: Mutex::default(), group: Group::new(many + few) });
     let tenant = |number: usize| if number < many { 1 } else { 2 };
@@ -576,16 +608,22 @@ fn serves_many_threads(bench: &Bench) {
     });
 }
 
-fn rewrite(bench: &Bench, file: &Arc<IoFile>, first: usize, memory: &Pages, pages: usize, round: usize) {
+fn rewrite(bench: &Bench, file: &Arc<dyn Source>, first: usize, memory: &Pages, pages: usize, round: usize) {
     move_pages(bench, file, pages, round, &|number| write(first + number, memory.buffer(number)));
 }
 
-fn reread(bench: &Bench, file: &Arc<IoFile>, first: usize, memory: &Pages, pages: usize, round: usize) {
+fn reread(bench: &Bench, file: &Arc<dyn Source>, first: usize, memory: &Pages, pages: usize, round: usize) {
     move_pages(bench, file, pages, round + 1, &|number| read(first + number, memory.buffer(number)));
 }
 
 /// Does `action` for each page: as a batch that is waited for, as one that is not, or one by one.
-fn move_pages(bench: &Bench, file: &Arc<IoFile>, pages: usize, way: usize, action: &dyn Fn(usize) -> Action) {
+fn move_pages(
+    bench: &Bench,
+    file: &Arc<dyn Source>,
+    pages: usize,
+    way: usize,
+    action: &dyn Fn(usize) -> Action,
+) {
     if way.is_multiple_of(3) {
         (0..pages).for_each(|number| bench.backend.run(file, action(number)).unwrap());
         return;
@@ -657,7 +695,8 @@ fn a_completion_may_own_the_backend(bench: &Bench) {
     let file = bench.file("a", 32);
     let memory = Pages::new(32);
     let tally = Tally::new(32);
-    let backend = bench.backend;
+    let Bench { backend, opener, directory: _directory, start: _ } = bench;
+    drop(opener);
     let owner =
         Arc::new(Owner { backend: Mutex::new(Some(Arc::clone(&backend))), tally: Arc::clone(&tally) });
     let mut batch: Vec<_> = (0..32)
@@ -691,7 +730,7 @@ fn allocates_and_truncates(bench: &Bench) {
     bench.backend.submit_and_wait(&mut batch, &group);
     assert_eq!(group.take_failures(), []);
     assert_eq!(file.len_bytes().unwrap(), 10 * PAGE_BYTES as u64);
-    file.truncate(PAGE_BYTES as u64).unwrap();
+    file.set_len_bytes(PAGE_BYTES as u64).unwrap();
     assert!(bench.backend.run(&file, read(1, memory.buffer(0))).unwrap_err().is_end_of_file());
 }
 
@@ -709,16 +748,19 @@ fn syncs(bench: &Bench) {
 
 fn locks_files(bench: &Bench) {
     let file = bench.file("a", 1);
-    assert!(matches!(bench.backend.open(&bench.path("a"), &READ_WRITE), Err(OpenError::Locked)));
-    assert!(matches!(bench.backend.open(&bench.path("a"), &READ_ONLY), Err(OpenError::Locked)));
+    assert!(matches!(bench.open("a", &READ_WRITE), Err(OpenError::Locked)));
+    assert!(matches!(bench.open("a", &READ_ONLY), Err(OpenError::Locked)));
     let identity = file.identity();
     drop(file);
-    let readers = [(); 2].map(|()| bench.backend.open(&bench.path("a"), &READ_ONLY).unwrap());
+    let readers = [(); 2].map(|()| bench.open("a", &READ_ONLY).unwrap());
     assert!(readers.iter().all(|reader| reader.identity() == identity));
-    assert!(matches!(bench.backend.open(&bench.path("a"), &READ_WRITE), Err(OpenError::Locked)));
+    assert!(matches!(bench.open("a", &READ_WRITE), Err(OpenError::Locked)));
     drop(readers);
-    bench.backend.open(&bench.path("a"), &READ_WRITE).unwrap().remove_name().unwrap();
-    let gone = bench.backend.open(&bench.path("a"), &READ_ONLY).unwrap_err();
+    let removed = bench.open("a", &READ_WRITE).unwrap();
+    removed.entry().unwrap().remove().unwrap();
+    removed.entry().unwrap().sync_folder().unwrap();
+    drop(removed);
+    let gone = bench.open("a", &READ_ONLY).unwrap_err();
     let OpenError::Os { error, .. } = gone else { panic!("{gone}") };
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
 }
@@ -753,11 +795,12 @@ fn keeps_files_apart_that_come_and_go(bench: &Bench) {
 
 /// A write to a file opened for reading fails with the kernel's error, in a batch and alone.
 fn reports_bad_transfers(bench: &Bench) {
-    if bench.backend.report().backend == "sim" {
-        return sim_reports_faults();
+    let file = bench.file("a", 2);
+    if file.note() == "simulated" {
+        return sim_reports_faults(bench);
     }
-    drop(bench.file("a", 2));
-    let file = bench.backend.open(&bench.path("a"), &READ_ONLY).unwrap();
+    drop(file);
+    let file = bench.open("a", &READ_ONLY).unwrap();
     let memory = Pages::new(2);
     let group = Group::new(2);
     let mut batch = vec![
@@ -773,10 +816,9 @@ fn reports_bad_transfers(bench: &Bench) {
     assert_eq!((alone.offset(), alone.os_error()), (PAGE_BYTES as u64, Some(libc::EBADF)));
 }
 
-fn sim_reports_faults() {
+fn sim_reports_faults(bench: &Bench) {
     let device = SimDevice::new(3);
-    let bench = Bench::new(super::start_sim(&device));
-    let file = bench.file("a", 2);
+    let file = device.open(&bench.path("a"), &READ_WRITE).unwrap();
     let nth = device.calls(IoOperation::Write) + 1;
     device.fail(SimFault { operation: IoOperation::Write, nth, failure: SimFailure::NoSpace });
     let memory = Pages::new(1);
@@ -788,8 +830,7 @@ fn sim_reports_faults() {
 /// Completions keep what they own alive exactly until they have been called.
 #[test]
 fn a_request_owns_its_completion_until_it_is_done() {
-    let backend = start::threads().unwrap();
-    let bench = Bench::new(backend);
+    let bench = Bench::new(|| start::threads().map(start::local)).unwrap();
     let file = bench.file("a", 1);
     let memory = Pages::new(1);
     let group = Group::new(1);

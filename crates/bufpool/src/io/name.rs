@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::FileIdentity;
+use super::identity::FileIdentity;
 use crate::sys;
 
 /// Most symbolic links that are followed one after the other; the limit of Linux.
@@ -52,6 +52,16 @@ impl std::fmt::Display for NameError {
 }
 
 impl std::error::Error for NameError {}
+
+/// The name that a source was opened by.
+pub(crate) trait Entry: std::fmt::Debug + Send + Sync {
+    /// Removes the name, if it is still the file's; after a power cut it may be there again until
+    /// [`sync_folder`](Self::sync_folder). The source stays usable.
+    fn remove(&self) -> Result<(), NameError>;
+
+    /// Makes it durable that the name is there, or is not.
+    fn sync_folder(&self) -> Result<(), NameError>;
+}
 
 /// An entry of a folder, which may be there or not, and may be a symbolic link.
 #[derive(Debug)]

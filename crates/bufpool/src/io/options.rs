@@ -1,4 +1,4 @@
-//! What an engine asks of I/O: which backend, and whether files bypass the page cache.
+//! What is asked of I/O: which backend, with what limits, and whether files bypass the page cache.
 
 /// Which I/O backend a pool uses.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -30,4 +30,48 @@ pub enum Direct {
     Require,
     /// Never.
     Off,
+}
+
+/// How to start a backend.
+#[derive(Clone, Debug)]
+pub(crate) struct IoOptions {
+    /// Which one.
+    pub(crate) io: Io,
+    /// Most operations in flight per ring; from 1 to 4,096.
+    pub(crate) depth: u32,
+    /// Let a kernel thread pick up submissions; it sleeps after this many idle milliseconds.
+    pub(crate) sqpoll_idle_ms: Option<u32>,
+    /// Poll the device for completions instead of taking interrupts. Direct I/O only.
+    pub(crate) iopoll: bool,
+    /// Most threads of the `threads` backend.
+    pub(crate) threads_max: usize,
+    /// Reads in flight with which the device is taken to be saturated, so that tenants take turns; from 1 to 4,096.
+    pub(crate) saturation_depth: u32,
+    /// Behave as if the kernel refused io_uring. Also set by the environment variable
+    /// `BUFPOOL_REFUSE_URING` (any value but `0`), for tests.
+    pub(crate) refuse_uring: bool,
+}
+
+impl IoOptions {
+    /// What [`IoOptions::saturation_depth`] is unless something else is asked for.
+    pub(super) const SATURATION_DEPTH: u32 = 32;
+}
+
+impl Default for IoOptions {
+    fn default() -> Self {
+        Self {
+            io: Io::Auto,
+            depth: 256,
+            sqpoll_idle_ms: None,
+            iopoll: false,
+            threads_max: 16,
+            saturation_depth: Self::SATURATION_DEPTH,
+            refuse_uring: refused("BUFPOOL_REFUSE_URING"),
+        }
+    }
+}
+
+/// True if the environment variable `name` asks for a refusal.
+pub(crate) fn refused(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| value != "0" && !value.is_empty())
 }

@@ -1,11 +1,12 @@
 //! How many neighbouring pages are one transfer.
 
-use crate::io::Buffers;
+use super::buffer::Buffers;
 
-/// Most bytes of one transfer of neighbouring pages, unless a page is larger.
+/// Most bytes of one transfer of neighbouring pages, unless a page is larger: what local files are read and
+/// written fastest in, and what a pool's reserve and its read-ahead are laid out for.
 pub(crate) const RUN_BYTES: usize = 256 << 10;
 
-/// Most pages of one transfer.
+/// Most pages of one transfer of any file; a file's own are [`Capabilities::run_pages`](super::source::Capabilities::run_pages).
 pub(crate) fn run_pages(page_bytes: usize) -> usize {
     (RUN_BYTES / page_bytes).clamp(1, Buffers::PIECES_MAX)
 }

@@ -5,8 +5,6 @@
 //! are first needed. So the depth that a device sees is the number of threads.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -14,9 +12,17 @@ use std::thread::JoinHandle;
 use bufpool_policies::TenantId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::backend::{Backend, run_queued};
+use super::elsewhere::{self, Elsewhere};
+use super::error::IoError;
 use super::fair::{FairQueue, cost_of};
+use super::group::Group;
+use super::local::LocalFile;
+use super::options::IoOptions;
+use super::report::IoReport;
+use super::request::{Action, Request};
+use super::source::Source;
 use super::transfer;
-use super::{Action, Backend, FileOpen, Group, IoError, IoFile, IoOptions, IoReport, OpenError, Request};
 
 /// See the [module](self).
 pub(crate) struct Threads {
@@ -32,6 +38,8 @@ struct Shared {
     work: Condvar,
     /// Nothing is queued or being done.
     idle: Condvar,
+    /// Requests that are not for local files.
+    elsewhere: Arc<Elsewhere>,
 }
 
 struct State {
@@ -66,6 +74,7 @@ impl Threads {
             state: Mutex::new(state),
             work: Condvar::new(),
             idle: Condvar::new(),
+            elsewhere: Arc::default(),
         };
         Self { shared: Arc::new(shared), steps_down }
     }
@@ -77,17 +86,10 @@ impl Threads {
 }
 
 impl Backend for Threads {
-    fn open(&self, path: &Path, how: &FileOpen) -> Result<Arc<IoFile>, OpenError> {
-        IoFile::open(path, how).map(Arc::new)
-    }
-
-    fn adopt(&self, fd: OwnedFd, how: &FileOpen) -> Result<Arc<IoFile>, OpenError> {
-        IoFile::adopt(fd, how).map(Arc::new)
-    }
-
     fn register_memory(&self, _start: NonNull<u8>, _bytes: usize) {}
 
     fn submit(&self, requests: &mut Vec<Request>) {
+        self.shared.begin_elsewhere(requests);
         if !requests.is_empty() {
             self.shared.enqueue(requests);
         }
@@ -95,6 +97,7 @@ impl Backend for Threads {
 
     /// The caller does the last request itself, unless it has to wait for its turn, so one request needs no other thread.
     fn submit_and_wait(&self, requests: &mut Vec<Request>, group: &Group) {
+        self.shared.begin_elsewhere(requests);
         let own = requests.pop_if(|last| self.shared.state.lock().begin(last));
         if !requests.is_empty() {
             self.shared.enqueue(requests);
@@ -105,13 +108,17 @@ impl Backend for Threads {
         group.wait();
     }
 
-    fn run(&self, file: &Arc<IoFile>, action: Action) -> Result<(), IoError> {
-        transfer::run(file, &action)
+    fn run(&self, source: &Arc<dyn Source>, action: Action) -> Result<(), IoError> {
+        match LocalFile::of(&**source) {
+            Some(file) => transfer::run(file, &action),
+            None => elsewhere::run(source, action),
+        }
     }
 
-    fn read_for(&self, tenant: TenantId, file: &Arc<IoFile>, read: Action) -> Result<(), IoError> {
+    fn read_for(&self, tenant: TenantId, source: &Arc<dyn Source>, read: Action) -> Result<(), IoError> {
+        let Some(file) = LocalFile::of(&**source) else { return elsewhere::run(source, read) };
         if self.shared.state.lock().reads.start(tenant, 1) == 0 {
-            return super::run_queued(self, tenant, file, read);
+            return run_queued(self, tenant, source, read);
         }
         let result = transfer::run(file, &read);
         let mut state = self.shared.state.lock();
@@ -125,6 +132,8 @@ impl Backend for Threads {
         while state.running > 0 || state.queued_now() > 0 {
             self.shared.idle.wait(&mut state);
         }
+        drop(state);
+        self.shared.elsewhere.drain();
     }
 
     fn report(&self) -> IoReport {
@@ -138,6 +147,12 @@ impl Backend for Threads {
 }
 
 impl Shared {
+    /// Takes out of `requests` what is not for a local file, and leaves it to its source.
+    fn begin_elsewhere(&self, requests: &mut Vec<Request>) {
+        let others = requests.extract_if(.., |request| LocalFile::of(&*request.source).is_none());
+        others.for_each(|request| self.elsewhere.begin(request));
+    }
+
     fn enqueue(self: &Arc<Self>, requests: &mut Vec<Request>) {
         let mut state = self.state.lock();
         state.queued += requests.len() as u64;
@@ -198,9 +213,12 @@ impl Shared {
     /// Does a request that was begun, unlocked.
     fn execute(&self, state: &mut MutexGuard<'_, State>, request: Request) {
         let reader = request.tenant;
-        MutexGuard::unlocked(state, || {
-            let result = transfer::run(&request.file, &request.action);
-            request.complete(result);
+        MutexGuard::unlocked(state, || match LocalFile::of(&*request.source) {
+            Some(file) => {
+                let result = transfer::run(file, &request.action);
+                request.complete(result);
+            }
+            None => self.elsewhere.begin(request),
         });
         if let Some(tenant) = reader {
             state.reads.finish(tenant, 1);

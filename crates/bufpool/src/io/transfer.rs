@@ -1,88 +1,25 @@
-//! One transfer from its first byte to its last: what to do after each partial result.
-//!
-//! The rules of the [module above](super) in one place: [`Progress`] holds them for every backend, and
-//! [`run`] applies them with blocking system calls.
+//! Operations on local files by blocking system calls, from the first byte to the last.
 
 use std::io;
 
-use super::{Action, Buffer, Cause, IoError, IoFile, IoOperation, RETRIES_MAX};
+use super::buffer::Buffer;
+use super::error::{Cause, IoError};
+use super::local::LocalFile;
+use super::progress::{Next, Progress};
+use super::request::Action;
 use crate::sys;
 
-/// How far a read or write has come.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
-    /// Bytes transferred for good: where the next attempt starts. A multiple of the file's alignment.
-    done: usize,
-    /// Attempts in a row that moved nothing.
-    fruitless: u32,
-}
-
-/// What to do next.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Everything is transferred.
-    Finished,
-    /// Try again from [`Progress::done`].
-    Continue,
-    /// Report this.
-    Fail(Cause),
-}
-
-impl Progress {
-    /// Bytes that need no further attempt.
-    pub(super) fn done(&self) -> usize {
-        self.done
-    }
-
-    /// Takes the result of one attempt to transfer the rest of `action` on a file whose lengths are
-    /// multiples of `granule` bytes: a number of bytes, or an error number.
-    pub(super) fn advance(&mut self, action: &Action, granule: usize, result: Result<usize, i32>) -> Next {
-        match result {
-            Ok(bytes) => self.advance_bytes(action, granule, bytes),
-            Err(libc::EINTR | libc::EAGAIN | libc::ECANCELED) if self.fruitless + 1 < RETRIES_MAX => {
-                self.fruitless += 1;
-                Next::Continue
-            }
-            Err(errno @ (libc::EINTR | libc::EAGAIN | libc::ECANCELED)) => {
-                Next::Fail(Cause::NoProgress(errno))
-            }
-            Err(errno) => Next::Fail(Cause::Os(errno)),
-        }
-    }
-
-    fn advance_bytes(&mut self, action: &Action, granule: usize, bytes: usize) -> Next {
-        let reached = self.done + bytes;
-        if reached as u64 >= action.len() {
-            self.done = reached;
-            return Next::Finished;
-        }
-        // A direct transfer can only go on from a multiple of the granule. One that stops elsewhere, or
-        // at once, has met the end of the file if it reads.
-        let whole = reached / granule * granule;
-        if whole > self.done {
-            self.done = whole;
-            self.fruitless = 0;
-            return Next::Continue;
-        }
-        if action.operation() == IoOperation::Read {
-            return Next::Fail(Cause::EndOfFile { after_bytes: reached as u64 });
-        }
-        self.fruitless += 1;
-        if self.fruitless < RETRIES_MAX { Next::Continue } else { Next::Fail(Cause::NoProgress(0)) }
-    }
-}
-
 /// Does all of `action` in the calling thread.
-pub(super) fn run(file: &IoFile, action: &Action) -> Result<(), IoError> {
+pub(super) fn run(file: &LocalFile, action: &Action) -> Result<(), IoError> {
     let fail = |error: io::Error| action.failed(Cause::Os(error.raw_os_error().unwrap_or(libc::EIO)));
     match action {
         Action::Read { .. } | Action::Write { .. } => run_transfer(file, action),
         Action::Sync { all_metadata } => sys::sync(file.fd(), !all_metadata).map_err(fail),
-        Action::Allocate { offset, bytes } => file.allocate(*offset, *bytes).map_err(fail),
+        Action::Allocate { offset, bytes } => file.allocate_now(*offset, *bytes).map_err(fail),
     }
 }
 
-fn run_transfer(file: &IoFile, action: &Action) -> Result<(), IoError> {
+fn run_transfer(file: &LocalFile, action: &Action) -> Result<(), IoError> {
     let granule = file.alignment().offset_bytes as usize;
     let mut progress = Progress::default();
     let mut pieces = Vec::new();
@@ -97,7 +34,7 @@ fn run_transfer(file: &IoFile, action: &Action) -> Result<(), IoError> {
 }
 
 /// One system call for what is left after `done` bytes. `pieces` is scratch space.
-fn attempt(file: &IoFile, action: &Action, done: usize, pieces: &mut Vec<Buffer>) -> io::Result<usize> {
+fn attempt(file: &LocalFile, action: &Action, done: usize, pieces: &mut Vec<Buffer>) -> io::Result<usize> {
     match action {
         Action::Read { offset, buffers } => {
             // SAFETY: the pieces are valid for writes and nobody else uses them until the operation is
@@ -114,77 +51,5 @@ fn attempt(file: &IoFile, action: &Action, done: usize, pieces: &mut Vec<Buffer>
             })
         }
         Action::Sync { .. } | Action::Allocate { .. } => unreachable!("not a transfer"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::ptr::NonNull;
-
-    use super::*;
-
-    const PAGE_BYTES: usize = 4096;
-
-    fn action(operation: IoOperation) -> Action {
-        // SAFETY: never dereferenced: no transfer is made.
-        let buffer = unsafe { Buffer::new(NonNull::dangling(), 4 * PAGE_BYTES) };
-        match operation {
-            IoOperation::Write => Action::Write { offset: 0, buffers: buffer.into() },
-            _ => Action::Read { offset: 0, buffers: buffer.into() },
-        }
-    }
-
-    #[test]
-    fn interruptions_refusals_and_cancellations_are_continued_but_not_for_ever() {
-        for errno in [libc::EINTR, libc::EAGAIN, libc::ECANCELED] {
-            let (action, mut progress) = (action(IoOperation::Read), Progress::default());
-            for _ in 1..RETRIES_MAX {
-                assert_eq!(progress.advance(&action, 512, Err(errno)), Next::Continue);
-            }
-            let last = progress.advance(&action, 512, Err(errno));
-            assert_eq!(last, Next::Fail(Cause::NoProgress(errno)));
-        }
-    }
-
-    #[test]
-    fn progress_is_counted_anew_after_each_byte_moved() {
-        let (action, mut progress) = (action(IoOperation::Write), Progress::default());
-        for part in 1..4 {
-            for _ in 1..RETRIES_MAX {
-                assert_eq!(progress.advance(&action, 512, Err(libc::EAGAIN)), Next::Continue);
-            }
-            assert_eq!(progress.advance(&action, 512, Ok(PAGE_BYTES)), Next::Continue);
-            assert_eq!(progress.done(), part * PAGE_BYTES);
-        }
-        assert_eq!(progress.advance(&action, 512, Ok(PAGE_BYTES)), Next::Finished);
-    }
-
-    #[test]
-    fn short_transfers_go_on_from_whole_granules() {
-        let (action, mut progress) = (action(IoOperation::Read), Progress::default());
-        assert_eq!(progress.advance(&action, 512, Ok(700)), Next::Continue);
-        assert_eq!(progress.done(), 512, "the part of a granule is read again");
-        assert_eq!(progress.advance(&action, 512, Ok(4 * PAGE_BYTES - 512)), Next::Finished);
-    }
-
-    #[test]
-    fn a_read_that_moves_nothing_has_met_the_end_and_a_write_is_tried_again() {
-        let (read, mut progress) = (action(IoOperation::Read), Progress::default());
-        assert_eq!(progress.advance(&read, 512, Ok(PAGE_BYTES)), Next::Continue);
-        let ended = progress.advance(&read, 512, Ok(100));
-        assert_eq!(ended, Next::Fail(Cause::EndOfFile { after_bytes: PAGE_BYTES as u64 + 100 }));
-        let (write, mut progress) = (action(IoOperation::Write), Progress::default());
-        for _ in 1..RETRIES_MAX {
-            assert_eq!(progress.advance(&write, 512, Ok(0)), Next::Continue);
-        }
-        assert_eq!(progress.advance(&write, 512, Ok(0)), Next::Fail(Cause::NoProgress(0)));
-    }
-
-    #[test]
-    fn any_other_error_is_reported_at_once() {
-        for errno in [libc::EIO, libc::ENOSPC, libc::EBADF] {
-            let failed = Progress::default().advance(&action(IoOperation::Write), 512, Err(errno));
-            assert_eq!(failed, Next::Fail(Cause::Os(errno)));
-        }
     }
 }

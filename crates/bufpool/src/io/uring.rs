@@ -60,8 +60,7 @@ mod setup;
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{OwnedFd, RawFd};
-use std::path::Path;
+use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -72,12 +71,18 @@ use parking_lot::{Condvar, Mutex};
 use self::driver::Driver;
 use self::ring::{Outcome, Region, Ring};
 use self::setup::Notes;
-use super::file::{Registration, Registry};
+use super::backend::{Backend, Feed, Lane, run_queued};
+use super::elsewhere;
+use super::error::IoError;
+use super::group::Group;
+use super::local::LocalFile;
+use super::local::registration::{Registration, Registry};
+use super::options::IoOptions;
+use super::report::IoReport;
+use super::request::{Action, Request};
+use super::source::Source;
 use super::threads::Threads;
-use super::{
-    Action, Backend, Feed, FileOpen, Group, IoError, IoFile, IoOptions, IoReport, Lane, OpenError, Request,
-    transfer,
-};
+use super::transfer;
 use crate::sys;
 
 /// A leased ring is filled up again when this part of it is done.
@@ -145,27 +150,9 @@ impl Uring {
         };
         Ok(Self { options: options.clone(), shared: Arc::new(shared), notes: Mutex::new(notes) })
     }
-
-    /// Gives the file a place in the tables of registered files, while there are any.
-    fn register(&self, file: IoFile) -> Arc<IoFile> {
-        if let Some(place) = self.shared.places.lock().pop() {
-            let serial = self.shared.serials.fetch_add(1, Ordering::Relaxed);
-            let shared: Arc<dyn Registry> = Arc::clone(&self.shared) as _;
-            file.set_registration(Registration { place, serial, registry: Arc::downgrade(&shared) });
-        }
-        Arc::new(file)
-    }
 }
 
 impl Backend for Uring {
-    fn open(&self, path: &Path, how: &FileOpen) -> Result<Arc<IoFile>, OpenError> {
-        IoFile::open(path, how).map(|file| self.register(file))
-    }
-
-    fn adopt(&self, fd: OwnedFd, how: &FileOpen) -> Result<Arc<IoFile>, OpenError> {
-        IoFile::adopt(fd, how).map(|file| self.register(file))
-    }
-
     fn register_memory(&self, start: NonNull<u8>, bytes: usize) {
         let region = Region { start, bytes };
         let registered = self.shared.driver.register_region(region);
@@ -183,6 +170,15 @@ impl Backend for Uring {
         }
     }
 
+    /// Gives the file a place in the tables of registered files, while there are any.
+    fn register_file(&self, file: &LocalFile) {
+        if let Some(place) = self.shared.places.lock().pop() {
+            let serial = self.shared.serials.fetch_add(1, Ordering::Relaxed);
+            let shared: Arc<dyn Registry> = Arc::clone(&self.shared) as _;
+            file.set_registration(Registration { place, serial, registry: Arc::downgrade(&shared) });
+        }
+    }
+
     fn submit(&self, requests: &mut Vec<Request>) {
         if !requests.is_empty() {
             self.shared.driver.submit(requests);
@@ -192,11 +188,7 @@ impl Backend for Uring {
     fn submit_and_wait(&self, requests: &mut Vec<Request>, group: &Group) {
         if requests.len() <= 1 {
             match requests.pop_if(|request| self.shared.driver.begin(request)) {
-                Some(request) => {
-                    let (result, reader) = (transfer::run(&request.file, &request.action), request.tenant);
-                    self.shared.driver.finish(reader, 1);
-                    request.complete(result);
-                }
+                Some(request) => self.shared.execute(request),
                 None => self.submit(requests),
             }
         } else if let Some(mut lease) = Lease::take(&self.shared, &self.options) {
@@ -243,13 +235,17 @@ impl Backend for Uring {
         Some(Box::new(RingLane::new(Arc::clone(&self.shared), lease)))
     }
 
-    fn run(&self, file: &Arc<IoFile>, action: Action) -> Result<(), IoError> {
-        transfer::run(file, &action)
+    fn run(&self, source: &Arc<dyn Source>, action: Action) -> Result<(), IoError> {
+        match LocalFile::of(&**source) {
+            Some(file) => transfer::run(file, &action),
+            None => elsewhere::run(source, action),
+        }
     }
 
-    fn read_for(&self, tenant: TenantId, file: &Arc<IoFile>, read: Action) -> Result<(), IoError> {
+    fn read_for(&self, tenant: TenantId, source: &Arc<dyn Source>, read: Action) -> Result<(), IoError> {
+        let Some(file) = LocalFile::of(&**source) else { return elsewhere::run(source, read) };
         if self.shared.driver.start_reads(tenant, 1) == 0 {
-            return super::run_queued(self, tenant, file, read);
+            return run_queued(self, tenant, source, read);
         }
         let result = transfer::run(file, &read);
         self.shared.driver.finish(Some(tenant), 1);
@@ -264,7 +260,7 @@ impl Backend for Uring {
             }
         }
         self.shared.driver.drain();
-        // Last, because the others hand it what their rings refuse.
+        // Last, because the others hand it what their rings refuse, or leave to its source.
         self.shared.helper.drain();
     }
 
@@ -286,6 +282,24 @@ impl Backend for Uring {
 impl std::fmt::Debug for Uring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Uring").field("notes", &self.notes).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Does a request that has its turn.
+    fn execute(&self, request: Request) {
+        let reader = request.tenant;
+        match LocalFile::of(&*request.source) {
+            Some(file) => {
+                let result = transfer::run(file, &request.action);
+                self.driver.finish(reader, 1);
+                request.complete(result);
+            }
+            None => {
+                self.driver.finish(reader, 1);
+                self.helper.submit(&mut vec![request]);
+            }
+        }
     }
 }
 
@@ -487,9 +501,7 @@ fn fill(ring: &mut Ring, most: usize, waiting: &mut VecDeque<Request>, shared: &
         left -= alike;
         let started = reader.map_or(alike, |tenant| shared.driver.start_reads(tenant, alike));
         for request in waiting.drain(..started) {
-            if ring.takes(&request) {
-                ring.start(request);
-            } else {
+            if let Err(request) = ring.start(request) {
                 shared.driver.finish(reader, 1);
                 shared.helper.submit(&mut vec![request]);
             }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
-use crate::load::load::Found;
+use crate::load::page_load::Found;
 use crate::page::latch::Patience;
 use crate::page::readers;
 use crate::policy::lock::{Dirty, PolicyState};

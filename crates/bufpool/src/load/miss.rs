@@ -17,8 +17,8 @@
 
 use crate::load::frame::FrameSearch;
 use crate::load::frame::Seeker;
-use crate::load::load::Load;
-use crate::load::load::Loads;
+use crate::load::page_load::Load;
+use crate::load::page_load::Loads;
 use crate::load::verify::Attempt;
 use crate::state::waiting::Refused;
 use crate::state::waiting::Waits;

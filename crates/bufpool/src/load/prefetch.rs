@@ -16,8 +16,8 @@
 //! **Failures are silent** and counted: the page stays absent, its frame is free again, and whoever needs the page reads it again and
 //! gets the error.
 
-use crate::load::load::Charge;
-use crate::load::load::Load;
+use crate::load::page_load::Charge;
+use crate::load::page_load::Load;
 use crate::load::verify::PageRead;
 use crate::state::shared::drop_pool_elsewhere;
 use crate::write::evict::Emptied;
@@ -33,8 +33,7 @@ use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
-use crate::io::run::run_pages;
-use crate::io::{IoError, Request};
+use crate::io::{IoError, Request, Source};
 use crate::memory::lease::FrameLease;
 use crate::page::latch::Loading;
 use crate::policy::ahead::{Account, Wanted, Wants};
@@ -188,9 +187,7 @@ impl<'p> Prefetch<'p> {
             let number = load.page().number();
             begun.pages += 1;
             match arrivals.last_mut() {
-                Some(run) if run.is_continued_by(number, self.pool.page_bytes) => {
-                    run.pages.push((load, lease))
-                }
+                Some(run) if run.is_continued_by(number) => run.pages.push((load, lease)),
                 _ => arrivals.push(Arrival {
                     pool: self.pool.me.clone(),
                     file: Arc::clone(file),
@@ -303,14 +300,14 @@ struct Arrival {
 }
 
 impl Arrival {
-    fn is_continued_by(&self, number: u64, page_bytes: usize) -> bool {
-        self.first + self.pages.len() as u64 == number && self.pages.len() < run_pages(page_bytes)
+    fn is_continued_by(&self, number: u64) -> bool {
+        self.first + self.pages.len() as u64 == number && self.pages.len() < self.file.run_pages
     }
 
-    fn into_request(self, pool: &PoolShared, io: &Arc<crate::io::IoFile>) -> Request {
+    fn into_request(self, pool: &PoolShared, io: &Arc<dyn Source>) -> Request {
         let Self { pool: handle, file, first, tenant, pages } = self;
         let (loads, leases): (Vec<_>, Vec<_>) = pages.into_iter().unzip();
-        pool.arena.fill_request(Arc::clone(io), first, leases, tenant, move |leases, result| {
+        pool.arena.read_request(Arc::clone(io), first, leases, tenant, move |leases, result| {
             let pages = loads.into_iter().zip(leases).collect();
             Self { pool: handle, file, first, tenant, pages }.complete(result);
         })

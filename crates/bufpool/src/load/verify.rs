@@ -130,11 +130,11 @@ impl<'p> PageRead<'p> {
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
     use super::*;
-    use crate::io::{self, Action};
+    use crate::io::Action;
 
     #[test]
     fn a_page_is_read_again_where_that_may_help() {
-        let failed = || Action::Sync { all_metadata: false }.failed(io::Cause::Os(libc::EIO));
+        let failed = || Action::Sync { all_metadata: false }.failed(crate::io::error::Cause::Os(libc::EIO));
         let rejects = || Err("bad".to_owned());
         for attempt in [Attempt::Together, Attempt::First, Attempt::Second] {
             assert_eq!(attempt.judge(Ok(()), || Ok(())), Ok(None));

@@ -1,19 +1,19 @@
 //! The memory of all page frames, and the right to use it as a value.
 //!
-//! The arena is one anonymous mapping: aligned for direct I/O, huge pages advised, zeros in the child of a fork. A frame's
-//! bytes belong to whoever has its [`FrameLease`], of which there is exactly one for each frame. A lease lies in one of four
-//! places: with the free frames, with a thread that fills or empties the frame, with an operation in flight, or in
-//! a page word (turned into a latch by [`latch`](crate::page::latch)); so none of these can touch the bytes of another.
+//! The arena is one anonymous mapping: aligned for direct I/O, huge pages advised, zeros in the child of a fork.
+//! The holder of a frame's [`FrameLease`] has its bytes, and there is exactly one lease for each frame. A lease
+//! lies in one of four places: with the free frames, with a thread that fills or empties the frame, with an
+//! operation in flight, or in a page word (turned into a latch by [`latch`](crate::page::latch)). So none of these
+//! can touch the bytes of another.
 
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use bufpool_policies::{FrameId, TenantId};
-use parking_lot::Mutex;
+use bufpool_policies::FrameId;
 
-use crate::io::{Action, Backend, Buffer, Buffers, Completion, Feed, Group, IoError, IoFile, Request};
+use crate::io::Backend;
 use crate::memory::lease::FrameLease;
 use crate::sys::Mapping;
 
@@ -37,9 +37,9 @@ pub(crate) struct FrameMap {
     page_shift: u32,
 }
 
-// SAFETY: an address and a number; what may be done with the bytes there is up to who holds the frame.
+// SAFETY: an address and a number; what may be done with the bytes there depends on the frame's lease.
 unsafe impl Send for FrameMap {}
-// SAFETY: as above.
+// SAFETY: a shared reference allows nothing that a copy does not.
 unsafe impl Sync for FrameMap {}
 
 /// A number a frame, and one for all. Clones are the same numbers.
@@ -47,7 +47,7 @@ unsafe impl Sync for FrameMap {}
 pub(crate) struct FrameNumbers(Arc<[AtomicU32]>);
 
 impl FrameNumbers {
-    /// For so many frames, all 0.
+    /// For `frames` frames, all 0.
     pub fn new(frames: u32) -> Self {
         Self((0..=frames).map(|_| AtomicU32::new(0)).collect())
     }
@@ -73,7 +73,7 @@ impl FrameNumbers {
     pub unsafe fn of_known(&self, frame: FrameId) -> &AtomicU32 {
         // SAFETY: there is one more than there are frames.
         let of_frames = unsafe { self.0.get_unchecked(1..) };
-        // SAFETY: says the caller.
+        // SAFETY: there is a number for the frame, by the caller's promise.
         unsafe { of_frames.get_unchecked(frame.index()) }
     }
 
@@ -101,21 +101,21 @@ impl FrameMap {
     #[inline(always)]
     pub unsafe fn frame(&self, frame: FrameId) -> NonNull<[u8]> {
         let page_bytes = self.page_bytes();
-        // SAFETY: checked when the arena was made. So what lies within the first bytes of any page is read without a look at the length.
+        // SAFETY: checked when the arena was made. It spares a check of the length where the first bytes are read.
         unsafe { std::hint::assert_unchecked(page_bytes >= PAGE_BYTES_MIN) };
-        // SAFETY: the mapping holds so many pages, says the caller.
+        // SAFETY: the mapping holds the frame, by the caller's promise.
         let start = unsafe { self.start.add(frame.index() << self.page_shift) };
         NonNull::slice_from_raw_parts(start, page_bytes)
     }
 
-    /// As [`frame`](Self::frame), for bytes that are about to be read, from the first on: they are fetched meanwhile.
+    /// As [`frame`](Self::frame), for bytes that are about to be read, which the processor begins to fetch.
     ///
     /// # Safety
     ///
     /// As for [`frame`](Self::frame).
     #[inline(always)]
     pub unsafe fn frame_soon(&self, frame: FrameId) -> NonNull<[u8]> {
-        // SAFETY: says the caller.
+        // SAFETY: the arena has the frame, by the caller's promise.
         let bytes = unsafe { self.frame(frame) };
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a hint, which changes nothing and needs no right to the bytes.
@@ -130,18 +130,20 @@ impl FrameMap {
     ///
     /// # Safety
     ///
-    /// The arena has the frame, and outlives the slice. As long as the slice is used, the frame is written only through slices like it: its
-    /// page belongs to an optimistic file, and whoever takes the frame when the page has left waits for the caller first
-    /// ([`readers`](crate::page::readers)).
+    /// The arena has the frame, and outlives the slice. As long as the slice is used, the frame is written only
+    /// through slices like it: its page belongs to an optimistic file, and a thread that takes the frame when the
+    /// page has left waits for the caller first ([`readers`](crate::page::readers)).
     #[inline(always)]
     pub unsafe fn words<'a>(&self, frame: FrameId) -> &'a [AtomicU64] {
-        // SAFETY: says the caller.
+        // SAFETY: the arena has the frame, by the caller's promise.
         let bytes = unsafe { self.frame(frame) };
-        // SAFETY: frames are aligned and whole numbers of words; not written in another way, says the caller.
+        // SAFETY: frames are aligned and whole numbers of words; the caller promises that they are not written in
+        // another way.
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / 8) }
     }
 
-    fn page_bytes(&self) -> usize {
+    /// The bytes of a page.
+    pub fn page_bytes(&self) -> usize {
         1 << self.page_shift
     }
 
@@ -159,132 +161,6 @@ impl FrameMap {
     #[cfg(test)]
     pub fn none() -> Self {
         Self { start: NonNull::dangling(), page_shift: PAGE_BYTES_MIN.ilog2() }
-    }
-}
-
-/// A write from memory that nobody changes while the value is borrowed.
-pub(crate) struct WriteFrom<'a> {
-    /// The file.
-    pub file: &'a Arc<IoFile>,
-    /// Page number of the first page.
-    pub number: u64,
-    /// Neighbouring pages of the file, in file order; at most [`Buffers::PIECES_MAX`].
-    pub frames: Vec<&'a FrameLease>,
-}
-
-/// Where [`Arena::read_stream`] gets its reads, and what becomes of them. Frames are counted over the whole stream, in the order in
-/// which they were added.
-pub(crate) trait ReadSource {
-    /// Adds the next few reads; none if there are no more.
-    fn next(&mut self, reads: &mut NextReads);
-
-    /// The read into the frames from number `first` on is over, and their leases are the source's again.
-    fn landed(&mut self, first: usize, leases: &mut [Option<FrameLease>], result: Result<(), IoError>);
-
-    /// Several reads have landed.
-    fn publish(&mut self);
-}
-
-/// Reads that are about to begin.
-#[derive(Default)]
-pub(crate) struct NextReads {
-    /// File, number of the first page, and how many pages.
-    reads: Vec<(Arc<IoFile>, u64, usize)>,
-    leases: Vec<FrameLease>,
-}
-
-impl NextReads {
-    pub fn is_empty(&self) -> bool {
-        self.leases.is_empty()
-    }
-
-    /// Pages of the last read.
-    pub fn last_pages(&self) -> usize {
-        self.reads.last().map_or(0, |(.., pages)| *pages)
-    }
-
-    /// Begins another read, of page `number` of `file` into the leased frame.
-    pub fn begin(&mut self, file: Arc<IoFile>, number: u64, lease: FrameLease) {
-        self.reads.push((file, number, 1));
-        self.leases.push(lease);
-    }
-
-    /// Adds the next page of the file to the last read, which then has at most [`Buffers::PIECES_MAX`].
-    pub fn extend(&mut self, lease: FrameLease) {
-        self.reads.last_mut().expect("a read was begun").2 += 1;
-        self.leases.push(lease);
-    }
-}
-
-/// A stream of reads under way.
-struct ReadStream<'a> {
-    arena: &'a Arena,
-    tenant: TenantId,
-    source: &'a mut dyn ReadSource,
-    next: NextReads,
-    group: Arc<Group>,
-    /// Of all reads so far; the token of a read is its first frame's place. Leases are here as long as their read is not over, and
-    /// nobody looks at them.
-    leases: Vec<Option<FrameLease>>,
-    /// Pages of the read that begins at this place.
-    pages: Vec<u32>,
-    successes: Vec<u64>,
-}
-
-impl Feed for ReadStream<'_> {
-    fn prepare(&mut self, requests: &mut Vec<Request>) -> bool {
-        self.source.next(&mut self.next);
-        let NextReads { reads, leases } = &mut self.next;
-        self.group.expect(reads.len());
-        let more = !reads.is_empty();
-        let mut leases = leases.drain(..);
-        for (file, number, pages) in reads.drain(..) {
-            let first = self.leases.len();
-            self.leases.extend(leases.by_ref().take(pages).map(Some));
-            self.pages.resize(self.leases.len(), pages as u32);
-            let frames = self.leases[first..].iter().flatten().map(FrameLease::frame);
-            requests.push(Request {
-                file,
-                action: Action::Read {
-                    offset: number * self.arena.map.page_bytes() as u64,
-                    // SAFETY: the leases stay in `self.leases`, where nobody uses them, until the group has the read's outcome. If a panic drops
-                    // them, their frames are lost, never used again.
-                    buffers: unsafe { self.arena.buffers(frames) },
-                },
-                tenant: Some(self.tenant),
-                token: first as u64,
-                completion: Arc::clone(&self.group) as _,
-            });
-        }
-        more
-    }
-
-    fn land(&mut self) {
-        self.group.take_successes(&mut self.successes);
-        let successes = self.successes.drain(..).map(|token| (token, Ok(())));
-        let failures = self.group.take_failures().into_iter().map(|(token, error)| (token, Err(error)));
-        let mut landed = false;
-        for (token, result) in successes.chain(failures) {
-            let first = token as usize;
-            let leases = &mut self.leases[first..first + self.pages[first] as usize];
-            self.source.landed(first, leases, result);
-            landed = true;
-        }
-        if landed {
-            self.source.publish();
-        }
-    }
-}
-
-/// Frames that an operation fills or writes, and what is done with them then.
-struct Lent<F>(Mutex<Option<(Vec<FrameLease>, F)>>);
-
-impl<F: FnOnce(Vec<FrameLease>, Result<(), IoError>) + Send + 'static> Completion for Lent<F> {
-    fn complete(&self, _: u64, result: Result<(), IoError>) {
-        let lent = self.0.lock().take();
-        if let Some((leases, then)) = lent {
-            then(leases, result);
-        }
     }
 }
 
@@ -334,148 +210,6 @@ impl Arena {
     pub fn bytes_mut<'a>(&'a self, lease: &'a mut FrameLease) -> &'a mut [u8] {
         // SAFETY: as in `bytes`; the lease is borrowed exclusively, and there is one for each frame.
         unsafe { self.frame(lease.frame()).as_mut() }
-    }
-
-    /// Fills a frame with page `number` of `file` for `tenant` and waits for it.
-    pub fn read(
-        &self,
-        backend: &dyn Backend,
-        file: &Arc<IoFile>,
-        number: u64,
-        lease: &mut FrameLease,
-        tenant: TenantId,
-    ) -> Result<(), IoError> {
-        // SAFETY: the lease is ours alone until `read_for` has returned.
-        let buffer = unsafe { self.buffer(lease.frame()) };
-        let read = Action::Read { offset: number * self.map.page_bytes() as u64, buffers: buffer.into() };
-        backend.read_for(tenant, file, read)
-    }
-
-    /// Does all reads of `source` for `tenant` and waits for them. The source is asked for more, and told of those that are over, while
-    /// others are in flight, where the backend can do that.
-    pub fn read_stream(&self, backend: &dyn Backend, tenant: TenantId, source: &mut dyn ReadSource) {
-        let group = Group::for_stream();
-        let mut stream = ReadStream {
-            arena: self,
-            tenant,
-            source,
-            next: NextReads::default(),
-            group: Arc::clone(&group),
-            leases: Vec::new(),
-            pages: Vec::new(),
-            successes: Vec::new(),
-        };
-        backend.stream(&mut stream, &group);
-    }
-
-    /// A read for `tenant` of pages from `number` on into frames that belong to it until it is done; `then` gets them back with the result,
-    /// wherever the backend completes requests.
-    ///
-    /// Whoever submits it drains the backend before the arena goes.
-    pub fn fill_request(
-        &self,
-        file: Arc<IoFile>,
-        number: u64,
-        leases: Vec<FrameLease>,
-        tenant: TenantId,
-        then: impl FnOnce(Vec<FrameLease>, Result<(), IoError>) + Send + 'static,
-    ) -> Request {
-        // SAFETY: the leases lie in the completion, where nobody reaches them before it is called.
-        let buffers = unsafe { self.buffers(leases.iter().map(FrameLease::frame)) };
-        Request {
-            file,
-            action: Action::Read { offset: number * self.map.page_bytes() as u64, buffers },
-            tenant: Some(tenant),
-            token: 0,
-            completion: Arc::new(Lent(Mutex::new(Some((leases, then))))),
-        }
-    }
-
-    /// A write of pages from `number` on, from frames that belong to it until it is done; `then` gets them back with the result, wherever
-    /// the backend completes requests.
-    ///
-    /// Whoever submits it drains the backend before the arena goes.
-    pub fn drain_request(
-        &self,
-        file: Arc<IoFile>,
-        number: u64,
-        leases: Vec<FrameLease>,
-        then: impl FnOnce(Vec<FrameLease>, Result<(), IoError>) + Send + 'static,
-    ) -> Request {
-        // SAFETY: the leases lie in the completion, where nobody reaches them before it is called.
-        let buffers = unsafe { self.buffers(leases.iter().map(FrameLease::frame)) };
-        Request {
-            file,
-            action: Action::Write { offset: number * self.map.page_bytes() as u64, buffers },
-            tenant: None,
-            token: 0,
-            completion: Arc::new(Lent(Mutex::new(Some((leases, then))))),
-        }
-    }
-
-    /// Writes one page from a frame and waits for it.
-    pub fn write(
-        &self,
-        backend: &dyn Backend,
-        file: &Arc<IoFile>,
-        number: u64,
-        lease: &FrameLease,
-    ) -> Result<(), IoError> {
-        // SAFETY: nobody changes the frame while its lease is borrowed, and `run` returns after the write.
-        let buffer = unsafe { self.buffer(lease.frame()) };
-        backend.run(
-            file,
-            Action::Write { offset: number * self.map.page_bytes() as u64, buffers: buffer.into() },
-        )
-    }
-
-    /// Does all `writes` and waits for them. Returns the failures with the index of their write, in no order.
-    pub fn write_all(&self, backend: &dyn Backend, writes: &[WriteFrom<'_>]) -> Vec<(u64, IoError)> {
-        let group = Group::new(writes.len());
-        let request = |(token, write): (usize, &WriteFrom<'_>)| Request {
-            file: Arc::clone(write.file),
-            action: Action::Write {
-                offset: write.number * self.map.page_bytes() as u64,
-                // SAFETY: the leases are borrowed until the group is done.
-                buffers: unsafe { self.buffers(write.frames.iter().map(|lease| lease.frame())) },
-            },
-            tenant: None,
-            token: token as u64,
-            completion: Arc::clone(&group) as _,
-        };
-        let mut requests: Vec<Request> = writes.iter().enumerate().map(request).collect();
-        backend.submit_and_wait(&mut requests, &group);
-        group.take_failures()
-    }
-
-    /// The bytes of frames in this order; frames that are neighbours in memory become one piece, which costs the kernel
-    /// less.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Buffer::new`], for each of the frames.
-    unsafe fn buffers(&self, frames: impl Iterator<Item = FrameId>) -> Buffers {
-        let mut pieces: Vec<Buffer> = Vec::new();
-        for frame in frames {
-            // SAFETY: our caller's duty.
-            let next = unsafe { self.buffer(frame) };
-            match pieces.last_mut().and_then(|last| last.joined(next)) {
-                Some(both) => *pieces.last_mut().expect("it was just looked at") = both,
-                None => pieces.push(next),
-            }
-        }
-        match *pieces {
-            [one] => one.into(),
-            _ => Buffers::Many(pieces.into()),
-        }
-    }
-
-    /// # Safety
-    ///
-    /// As for [`Buffer::new`].
-    unsafe fn buffer(&self, frame: FrameId) -> Buffer {
-        // SAFETY: the range is a frame of ours, mapped as long as the arena; the rest is our caller's duty.
-        unsafe { Buffer::new(self.frame(frame).cast(), self.map.page_bytes()) }
     }
 }
 

@@ -3,4 +3,5 @@
 pub(crate) mod arena;
 pub(crate) mod frame;
 pub(crate) mod lease;
+pub(crate) mod request;
 pub(crate) mod reserve;

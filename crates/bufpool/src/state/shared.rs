@@ -20,7 +20,7 @@ use crate::engine::log::LogLink;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hits::fast_path::HotPool;
 use crate::io::options::Direct;
-use crate::io::{Backend, IoFile, OpenError};
+use crate::io::{Backend, OpenError, Opener, Source};
 use crate::memory::arena::Arena;
 use crate::memory::frame::{FrameTable, WriteEnds};
 use crate::memory::reserve::{HookBuffers, Reserve};
@@ -61,6 +61,8 @@ pub(crate) struct PoolShared {
     pub hook_buffers: Arc<HookBuffers>,
     pub log: LogLink,
     pub hooks: Option<Box<dyn PageHooks>>,
+    /// Opens files, whose bytes the backend moves.
+    pub opener: Arc<dyn Opener>,
     pub backend: Arc<dyn Backend>,
     pub write_back: Arc<WriteBack>,
     pub page_table_budget: PageTableBudget,
@@ -108,9 +110,10 @@ impl PoolShared {
     }
 
     /// Checks a file against the page size. Returns its number of pages.
-    pub(crate) fn check_file(&self, io: &IoFile, name: &str, operation: &'static str) -> Result<u64> {
+    pub(crate) fn check_file(&self, io: &dyn Source, name: &str, operation: &'static str) -> Result<u64> {
         let page_bytes = self.page_bytes as u64;
-        let alignment = io.alignment();
+        let capabilities = io.capabilities();
+        let alignment = capabilities.alignment;
         let needed = u64::from(alignment.offset_bytes.max(alignment.memory_bytes));
         if !page_bytes.is_multiple_of(needed) {
             let message = format!(
@@ -119,12 +122,12 @@ impl PoolShared {
             return Err(Error::new(ErrorKind::Alignment, operation, message).in_file(name));
         }
         let bytes = io.len_bytes().map_err(|error| Error::from_io(operation, error).in_file(name))?;
-        if !bytes.is_multiple_of(page_bytes) && !io.is_block_device() {
+        if !bytes.is_multiple_of(page_bytes) && !capabilities.fixed_length {
             let message =
                 format!("its length is {bytes} bytes, expected a multiple of the page size {page_bytes}");
             return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
         }
-        if bytes == 0 && io.is_block_device() {
+        if bytes == 0 && capabilities.fixed_length {
             let message = "the block device has no bytes now, as one that is gone or has no medium";
             return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
         }

@@ -343,7 +343,7 @@ impl<'p> Checkpoint<'p> {
         // What a failed sync has left in the operating system's cache looks like the file, and may never
         // reach it.
         io.drop_cache().map_err(|error| Error::from_io(operation, error).in_file(&file.name))?;
-        self.pool.check_file(&io, &file.name, operation)
+        self.pool.check_file(&*io, &file.name, operation)
     }
 
     pub(crate) fn refused(

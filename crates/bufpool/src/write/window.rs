@@ -16,7 +16,6 @@ use std::sync::{Arc, Weak};
 use crate::error::Result;
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
-use crate::io::run::run_pages;
 use crate::io::{IoError, Lane, Request};
 use crate::memory::lease::FrameLease;
 use crate::page::latch::HeldWord;
@@ -45,10 +44,10 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    fn is_continued_by(&self, file: &Arc<FileShared>, number: u64, page_bytes: usize) -> bool {
+    fn is_continued_by(&self, file: &Arc<FileShared>, number: u64) -> bool {
         Arc::ptr_eq(&self.file, file)
             && self.first + self.fates.len() as u64 == number
-            && self.fates.len() < run_pages(page_bytes)
+            && self.fates.len() < file.run_pages
     }
 
     /// Pages that stay, and were prepared one by one, or pages that leave: no launch has both.
@@ -130,7 +129,7 @@ impl<'p> Launch<'p> {
 
     /// The run that page `number` continues, or begins.
     fn run_at(&mut self, file: &Arc<FileShared>, number: u64) -> &mut Run {
-        if !self.run.as_ref().is_some_and(|run| run.is_continued_by(file, number, self.pool.page_bytes)) {
+        if !self.run.as_ref().is_some_and(|run| run.is_continued_by(file, number)) {
             self.end_run();
         }
         self.run.get_or_insert_with(|| Run {
@@ -190,7 +189,7 @@ impl<'p> Launch<'p> {
             None => (leases, None),
             Some(prepared) => (prepared, Some((leases, Arc::clone(&self.pool.hook_buffers)))),
         };
-        let request = self.pool.arena.drain_request(io, first, source, move |source, result| {
+        let request = self.pool.arena.write_request(io, first, source, move |source, result| {
             let leases = match kept {
                 None => source,
                 Some((kept, hook_buffers)) => {

@@ -5,7 +5,7 @@ use super::*;
 
 /// Reads of single pages in turns of different lengths, of three tenants; one in seven lies beyond the end of the file.
 struct Reads<'a> {
-    file: Arc<IoFile>,
+    file: Arc<dyn Source>,
     memory: &'a Pages,
     group: Arc<Group>,
     prepared: usize,

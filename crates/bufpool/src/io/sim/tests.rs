@@ -7,20 +7,21 @@ use proptest::prelude::*;
 use super::super::start_sim;
 use super::*;
 use crate::io::options::Direct;
+use crate::io::{Action, Backend, Buffer, FileOpen, IoError, Opener, Source, Started};
 use crate::{FileOptions, PoolOptions};
 
 const READ_WRITE: FileOpen = FileOpen { read_only: false, create: true, direct: Direct::Prefer };
 
-fn open(device: &SimDevice) -> (Arc<dyn Backend>, Arc<IoFile>) {
-    let backend = start_sim(device);
-    let file = backend.open(Path::new("file"), &READ_WRITE).unwrap();
+fn open(device: &SimDevice) -> (Arc<dyn Backend>, Arc<dyn Source>) {
+    let Started { opener, backend } = start_sim(device);
+    let file = opener.open(Path::new("file"), &READ_WRITE).unwrap();
     (backend, file)
 }
 
 /// Lends `memory` to operations that end before this function returns.
 fn write_at(
     backend: &dyn Backend,
-    file: &Arc<IoFile>,
+    file: &Arc<dyn Source>,
     offset: usize,
     memory: &mut [u8],
 ) -> Result<(), IoError> {
@@ -31,7 +32,7 @@ fn write_at(
 
 fn read_at(
     backend: &dyn Backend,
-    file: &Arc<IoFile>,
+    file: &Arc<dyn Source>,
     offset: usize,
     memory: &mut [u8],
 ) -> Result<(), IoError> {
@@ -40,7 +41,7 @@ fn read_at(
     backend.run(file, Action::Read { offset: offset as u64, buffers: buffer.into() })
 }
 
-fn sync(backend: &dyn Backend, file: &Arc<IoFile>) -> Result<(), IoError> {
+fn sync(backend: &dyn Backend, file: &Arc<dyn Source>) -> Result<(), IoError> {
     backend.run(file, Action::Sync { all_metadata: false })
 }
 
@@ -79,7 +80,7 @@ fn retries_are_bounded() {
     }
     let error = write_at(&*backend, &file, 0, &mut [1; 512]).unwrap_err();
     assert_eq!(error.os_error(), Some(libc::EAGAIN));
-    assert_eq!(device.calls(IoOperation::Write), u64::from(super::super::RETRIES_MAX));
+    assert_eq!(device.calls(IoOperation::Write), u64::from(super::super::error::RETRIES_MAX));
     assert_eq!(sync(&*backend, &file).unwrap_err().os_error(), Some(libc::EINTR));
 }
 
@@ -87,11 +88,10 @@ fn retries_are_bounded() {
 #[test]
 fn unsynced_names_survive_in_every_way() {
     let device = SimDevice::new(1);
-    let backend = start_sim(&device);
     device.put("folder/old", &[1; 512]);
     device.put("other/old", &[2; 512]);
-    let old = backend.open(Path::new("folder/old"), &READ_WRITE).unwrap();
-    old.remove_name().unwrap();
+    let old = device.open(Path::new("folder/old"), &READ_WRITE).unwrap();
+    old.entry().unwrap().remove().unwrap();
     drop(old);
     assert_eq!(device.contents("folder/old"), None);
     let exists = |name: &str, seed| device.crash_image(seed).contents(name).is_some();
@@ -100,11 +100,11 @@ fn unsynced_names_survive_in_every_way() {
     assert!((0..50).all(|seed| exists("other/old", seed)));
     assert_eq!(device.state.lock().files.len(), 2, "it may have to survive");
     // The next file that may be new in the folder.
-    let new = backend.open(Path::new("folder/new"), &READ_WRITE).unwrap();
+    let new = device.open(Path::new("folder/new"), &READ_WRITE).unwrap();
     assert!((0..50).all(|seed| exists("folder/new", seed) && !exists("folder/old", seed)));
     assert_eq!(device.state.lock().files.len(), 2, "the old one and the new one");
-    new.remove_name().unwrap();
-    new.sync_folder().unwrap();
+    new.entry().unwrap().remove().unwrap();
+    new.entry().unwrap().sync_folder().unwrap();
     assert!((0..50).all(|seed| !exists("folder/new", seed)));
     drop(new);
     assert_eq!(device.state.lock().files.len(), 1);
@@ -212,8 +212,8 @@ fn nothing_works_after_a_power_cut_and_its_image_does() {
     assert_eq!(write_at(&*backend, &file, 0, &mut [3; 1024]).unwrap_err().os_error(), Some(libc::EIO));
     assert!(device.power_is_cut());
     assert!(sync(&*backend, &file).is_err());
-    assert!(file.truncate(0).is_err());
-    assert!(backend.open(Path::new("other"), &READ_WRITE).is_err());
+    assert!(file.set_len_bytes(0).is_err());
+    assert!(device.open(Path::new("other"), &READ_WRITE).is_err());
     let (backend, file) = open(&device.crash_image(8));
     let mut memory = [0; 1024];
     read_at(&*backend, &file, 0, &mut memory).unwrap();
@@ -337,7 +337,7 @@ proptest! {
                     now.resize(now.len().max(sectors * 512), 0);
                 }
                 Step::Shrink { sectors } => {
-                    file.truncate(sectors as u64 * 512).unwrap();
+                    file.set_len_bytes(sectors as u64 * 512).unwrap();
                     now.resize(sectors * 512, 0);
                 }
             }

@@ -16,9 +16,11 @@ use std::time::Duration;
 use bufpool_policies::TenantId;
 use parking_lot::{Condvar, Mutex};
 
+use super::super::backend::Backend;
 use super::super::fair::{FairQueue, cost_of};
+use super::super::options::IoOptions;
+use super::super::request::Request;
 use super::super::threads::Threads;
-use super::super::{Backend, IoOptions, Request};
 use super::ring::{Outcome, Region, Ring};
 use super::setup::{self, Notes};
 use crate::sys;
@@ -285,11 +287,7 @@ impl Loop {
         }
         let mut refused = Vec::new();
         for request in self.next.drain(..) {
-            if self.ring.takes(&request) {
-                self.ring.start(request);
-            } else {
-                refused.push(request);
-            }
+            refused.extend(self.ring.start(request).err());
         }
         let count = refused.len();
         if count > 0 {

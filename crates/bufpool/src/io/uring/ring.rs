@@ -20,8 +20,11 @@ use std::time::Duration;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::{IoUring, Probe, opcode, types};
 
-use super::super::transfer::{Next, Progress};
-use super::super::{Action, Buffer, Buffers, Cause, IoError, Request};
+use super::super::buffer::{Buffer, Buffers};
+use super::super::error::{Cause, IoError};
+use super::super::local::LocalFile;
+use super::super::progress::{Next, Progress};
+use super::super::request::{Action, Request};
 
 /// What came out of a ring.
 pub(super) enum Outcome {
@@ -82,11 +85,31 @@ impl Region {
 #[derive(Default)]
 struct Slot {
     request: Option<Request>,
+    /// The request's file, as long as that is in the slot.
+    target: Target,
+    /// What lengths of transfers on the file are multiples of.
+    granule: usize,
     progress: Progress,
     generation: u32,
     /// What a vectored entry points at; stays put while the entry is in flight, because nothing touches
     /// it until the answer is seen.
     pieces: Vec<Buffer>,
+}
+
+/// How an entry names its file.
+#[derive(Clone, Copy)]
+enum Target {
+    /// By a descriptor.
+    Descriptor(RawFd),
+    /// By its place in the table of registered files.
+    Place(u32),
+}
+
+impl Default for Target {
+    /// No file: what a slot has before its first request.
+    fn default() -> Self {
+        Self::Descriptor(-1)
+    }
 }
 
 /// See the [module](self).
@@ -208,11 +231,11 @@ impl Ring {
         self.wake = Some(Wake { eventfd, count: Box::new(0), armed: false });
     }
 
-    /// True if a ring can do `request`. Allocations undo themselves when they fail, which takes several
+    /// True if a ring can do `action` on `file`. Allocations undo themselves when they fail, which takes several
     /// system calls; a ring that polls does nothing but direct transfers.
-    pub(super) fn takes(&self, request: &Request) -> bool {
-        match request.action {
-            Action::Read { .. } | Action::Write { .. } => !self.polls() || request.file.is_direct(),
+    fn takes(&self, file: &LocalFile, action: &Action) -> bool {
+        match action {
+            Action::Read { .. } | Action::Write { .. } => !self.polls() || file.is_direct(),
             Action::Sync { .. } => !self.polls(),
             Action::Allocate { .. } => false,
         }
@@ -223,27 +246,34 @@ impl Ring {
         self.ring.params().is_setup_iopoll()
     }
 
-    /// Prepares `request`, which it [takes](Ring::takes), for the next [`Ring::enter`]. There must be room.
-    pub(super) fn start(&mut self, request: Request) {
+    /// Prepares `request` for the next [`Ring::enter`]. There must be room. Gives back what a ring cannot do: all but
+    /// transfers and syncs of local files.
+    pub(super) fn start(&mut self, request: Request) -> Result<(), Request> {
+        let file = LocalFile::of(&*request.source).filter(|file| self.takes(file, &request.action));
+        let Some(file) = file else { return Err(request) };
+        let (target, granule) = (self.target_of(file), file.alignment().offset_bytes as usize);
         let index = self.free.pop().expect("the caller has seen that there is room");
         let slot = &mut self.slots[index as usize];
+        (slot.target, slot.granule) = (target, granule);
         slot.request = Some(request);
         slot.progress = Progress::default();
         self.push(index);
+        Ok(())
     }
 
     /// Pushes an entry for what is left to do in slot `index`.
     fn push(&mut self, index: u32) {
-        let place = self.fixed_file(index);
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
         let user_data = u64::from(slot.generation) << 32 | u64::from(index);
         let request = slot.request.as_ref().expect("a slot in use holds its request");
         let (region, takes_vectors) = (self.region, self.takes_vectors);
         let mut rest = Rest { done: slot.progress.done(), region, takes_vectors, pieces: &mut slot.pieces };
-        let entry = match place {
-            Some(place) => rest.entry(types::Fd(place as i32), &request.action).flags(Flags::FIXED_FILE),
-            None => rest.entry(types::Fd(request.file.fd().as_raw_fd()), &request.action),
+        let entry = match slot.target {
+            Target::Place(place) => {
+                rest.entry(types::Fd(place as i32), &request.action).flags(Flags::FIXED_FILE)
+            }
+            Target::Descriptor(fd) => rest.entry(types::Fd(fd), &request.action),
         };
         // SAFETY: invariant 1: file, buffers and pieces stay as they are until the answer is seen.
         unsafe { self.push_entry(&entry.user_data(user_data)) }
@@ -266,10 +296,12 @@ impl Ring {
         }
     }
 
-    /// The place at which the file of slot `index` is registered with this ring, registering it first
-    /// if need be.
-    fn fixed_file(&mut self, index: u32) -> Option<u32> {
-        let file = &self.slots[index as usize].request.as_ref()?.file;
+    /// How this ring names `file`, registering it first if it has a place. The same as long as the file is open.
+    fn target_of(&mut self, file: &LocalFile) -> Target {
+        self.place_of(file).map_or(Target::Descriptor(file.fd().as_raw_fd()), Target::Place)
+    }
+
+    fn place_of(&mut self, file: &LocalFile) -> Option<u32> {
         let registration = file.registration()?;
         let registered = self.files.get_mut(registration.place as usize)?;
         if *registered != Some(registration.serial) {
@@ -342,9 +374,8 @@ impl Ring {
         let slot = self.slots.get_mut(index as usize)?;
         // Invariant 4: an answer to a question that nobody asks any more is nobody's.
         let request = slot.request.as_ref().filter(|_| slot.generation == generation)?;
-        let granule = request.file.alignment().offset_bytes as usize;
         let result = usize::try_from(result).map_err(|_| -result);
-        match slot.progress.advance(&request.action, granule, result) {
+        match slot.progress.advance(&request.action, slot.granule, result) {
             Next::Continue => {
                 self.push(index);
                 None
@@ -469,9 +500,9 @@ mod tests {
     use bufpool_policies::TenantId;
 
     use super::super::super::conformance::directory;
-    use super::super::super::{FileOpen, Group, IoFile};
     use super::*;
     use crate::io::options::Direct;
+    use crate::io::{FileOpen, Group};
     use crate::sys::Mapping;
 
     /// The slot of a read is used again; then another answer with the number of its first use comes out of the kernel.
@@ -483,12 +514,12 @@ mod tests {
         };
         let directory = directory();
         let how = FileOpen { read_only: false, create: true, direct: Direct::Off };
-        let file = Arc::new(IoFile::open(&directory.path().join("file"), &how).unwrap());
-        file.allocate(0, 4096).unwrap();
+        let file = Arc::new(LocalFile::open(&directory.path().join("file"), &how).unwrap());
+        file.allocate_now(0, 4096).unwrap();
         let memory = Mapping::new(4096).unwrap();
         let group = Group::new(2);
         let read = |token| Request {
-            file: Arc::clone(&file),
+            source: Arc::clone(&file) as _,
             // SAFETY: the mapping, which is kept until both reads are over, and not looked at.
             action: Action::Read { offset: 0, buffers: unsafe { Buffer::new(memory.start(), 4096) }.into() },
             tenant: Some(TenantId(0)),
@@ -512,10 +543,10 @@ mod tests {
             };
             (request.token, result)
         };
-        ring.start(read(1));
+        ring.start(read(1)).unwrap();
         let first_use = u64::from(ring.slots[0].generation) << 32;
         assert_eq!(reap_one(&mut ring, None), (1, Ok(())));
-        ring.start(read(2));
+        ring.start(read(2)).unwrap();
         assert!(ring.take_answer(first_use, 0).is_none(), "no bytes: it would be the end of the file");
         assert!(ring.take_answer(first_use, -libc::EIO).is_none());
         assert!(ring.take_answer(first_use | 7, 4096).is_none(), "there is no slot 7");

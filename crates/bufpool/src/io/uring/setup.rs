@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use io_uring::{Builder, IoUring, Probe, cqueue, opcode, squeue};
 
-use super::super::IoOptions;
+use super::super::options::IoOptions;
 use super::ring::Ring;
 
 /// What a backend has (`features`) and has not (`steps_down`), for the report.

@@ -3,9 +3,9 @@
 use std::os::fd::AsFd;
 
 use super::super::conformance::directory;
-use super::super::{Buffer, Buffers, IoBackend, start};
+use super::super::{Buffer, Buffers, FileOpen, start};
 use super::*;
-use crate::io::options::{Direct, Io};
+use crate::io::options::{Direct, Io, IoBackend};
 use crate::sys::Mapping;
 
 /// A backend, or a printed notice where the kernel refuses io_uring.
@@ -19,16 +19,18 @@ fn started(options: &IoOptions) -> Option<Uring> {
     }
 }
 
-fn open(backend: &Uring, directory: &tempfile::TempDir, direct: Direct) -> Arc<IoFile> {
+fn open(backend: &Uring, directory: &tempfile::TempDir, direct: Direct) -> Arc<dyn Source> {
     let how = FileOpen { read_only: false, create: true, direct };
-    backend.open(&directory.path().join("file"), &how).unwrap()
+    let file = LocalFile::open(&directory.path().join("file"), &how).unwrap();
+    backend.register_file(&file);
+    Arc::new(file)
 }
 
 /// A backend with a file whose first page is written, and memory of 16 pages.
 struct Written {
     backend: Uring,
     directory: tempfile::TempDir,
-    file: Arc<IoFile>,
+    file: Arc<dyn Source>,
     memory: Mapping,
 }
 
@@ -50,7 +52,7 @@ fn page(memory: &Mapping, number: usize) -> Buffer {
 }
 
 /// Writes pages 0 to 8 from the first half of 16 pages of memory and reads them into the second, as batches.
-fn round_trip(backend: &Uring, file: &Arc<IoFile>, memory: &Mapping) {
+fn round_trip(backend: &Uring, file: &Arc<dyn Source>, memory: &Mapping) {
     // SAFETY: nothing is in flight, and the mapping is that long.
     let bytes = unsafe { std::slice::from_raw_parts_mut(memory.start().as_ptr(), memory.len()) };
     bytes.iter_mut().enumerate().for_each(|(index, byte)| *byte = (index / 4096 * 3 + 1) as u8);
@@ -65,7 +67,7 @@ fn round_trip(backend: &Uring, file: &Arc<IoFile>, memory: &Mapping) {
             }
         };
         let request = |number| Request {
-            file: Arc::clone(file),
+            source: Arc::clone(file),
             action: action(number),
             tenant: None,
             token: number as u64,
@@ -114,7 +116,7 @@ fn vectored_transfers_use_registered_buffers_and_others() {
     let run = |action| {
         let group = Group::new(1);
         let completion = group.clone();
-        let request = Request { file: Arc::clone(&file), action, tenant: None, token: 0, completion };
+        let request = Request { source: Arc::clone(&file), action, tenant: None, token: 0, completion };
         backend.submit(&mut vec![request]);
         group.wait();
         assert_eq!(group.take_failures(), []);
@@ -177,7 +179,7 @@ fn polling_falls_back_where_files_or_devices_do_not_poll() {
         let group = Group::new(1);
         let action = Action::Sync { all_metadata: false };
         backend.submit(&mut vec![Request {
-            file,
+            source: file,
             action,
             tenant: None,
             token: 0,
@@ -192,14 +194,14 @@ fn polling_falls_back_where_files_or_devices_do_not_poll() {
 #[test]
 fn a_refusal_is_a_step_down_or_an_error() {
     let refusing = IoOptions { refuse_uring: true, ..IoOptions::default() };
-    let report = start(&refusing).unwrap().report();
+    let report = start(&refusing).unwrap().backend.report();
     assert_eq!(report.backend, "threads");
     assert_eq!(report.steps_down.len(), 1, "{report}");
     assert!(report.to_string().contains("without io_uring: refused"), "{report}");
     let required = IoOptions { io: Io::Require(IoBackend::Uring), ..refusing.clone() };
     assert_eq!(start(&required).unwrap_err().kind(), io::ErrorKind::Unsupported);
     let threads = IoOptions { io: Io::Require(IoBackend::Threads), ..refusing };
-    assert_eq!(start(&threads).unwrap().report().steps_down, Vec::<String>::new());
+    assert_eq!(start(&threads).unwrap().backend.report().steps_down, Vec::<String>::new());
 }
 
 /// The lock and the space of a file are free when it is dropped, though rings had it registered.
@@ -233,7 +235,7 @@ fn a_full_submission_queue_is_waited_for() {
             scope.spawn(|| {
                 let group = Group::new(2 * READS as usize);
                 let request = |token| Request {
-                    file: Arc::clone(&file),
+                    source: Arc::clone(&file),
                     action: Action::Read { offset: 4096, buffers: page(&memory, 0).into() },
                     tenant: None,
                     token,
@@ -249,14 +251,14 @@ fn a_full_submission_queue_is_waited_for() {
 
 /// Reads of tenant `tenant`, of pages that are there, all into the same memory, which nobody looks at.
 fn reads(
-    file: &Arc<IoFile>,
+    file: &Arc<dyn Source>,
     memory: &Mapping,
     tenant: u32,
     count: usize,
     group: &Arc<Group>,
 ) -> Vec<Request> {
     let request = |number: usize| Request {
-        file: Arc::clone(file),
+        source: Arc::clone(file),
         action: Action::Read { offset: 0, buffers: page(memory, number % 16).into() },
         tenant: Some(TenantId(tenant)),
         token: number as u64,
@@ -394,7 +396,7 @@ fn a_lane_does_more_than_its_ring_holds_and_closes_files_at_once() {
         let file = open(&backend, &directory, Direct::Prefer);
         let group = Group::new(WRITES + 1);
         let request = |number: usize| Request {
-            file: Arc::clone(&file),
+            source: Arc::clone(&file),
             action: match number {
                 // Rings do not allocate: the backend's threads do, and complete it.
                 WRITES => Action::Allocate { offset: 0, bytes: 4096 },
@@ -426,7 +428,7 @@ fn a_lane_completes_one_operation_at_a_time() {
     let file = open(&backend, &directory, Direct::Prefer);
     let groups: Vec<_> = (0..4).map(|_| Group::new(1)).collect();
     let request = |number: usize| Request {
-        file: Arc::clone(&file),
+        source: Arc::clone(&file),
         action: Action::Write { offset: number as u64 * 4096, buffers: page(&memory, number).into() },
         tenant: None,
         token: 0,

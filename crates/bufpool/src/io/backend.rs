@@ -1,0 +1,110 @@
+//! The trait of backends, and of what they are given to do.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use bufpool_policies::TenantId;
+
+use super::error::IoError;
+use super::group::Group;
+use super::local::LocalFile;
+use super::report::IoReport;
+use super::request::{Action, Completion, Request};
+use super::source::Source;
+
+/// Executes requests. See the [module](self) for what all backends promise.
+pub(crate) trait Backend: Send + Sync + fmt::Debug {
+    /// Tells the backend where most buffers will lie, so that it can register them with the kernel.
+    /// Called at most once, before the first request. Never fails: without registration I/O only costs
+    /// more, and [`Backend::report`] says why.
+    fn register_memory(&self, start: NonNull<u8>, bytes: usize);
+
+    /// Makes a file known that was just opened, before its first request, so that the backend can register it
+    /// with the kernel. Never fails, as [`Backend::register_memory`].
+    fn register_file(&self, _file: &LocalFile) {}
+
+    /// Starts all `requests` (taking them out of the vector, whose room is kept) and returns without
+    /// waiting for any. More than the backend can have in flight is queued inside it.
+    fn submit(&self, requests: &mut Vec<Request>);
+
+    /// Starts all `requests` and waits until `group` is done. The caller may be used to do the work,
+    /// which makes this cheaper than [`Backend::submit`] followed by [`Group::wait`].
+    fn submit_and_wait(&self, requests: &mut Vec<Request>, group: &Group);
+
+    /// Starts what `feed` prepares, waits until `group` is done, and lets the feed take in what is done meanwhile. All requests of the feed
+    /// report to the group. A backend that can asks for more while those before are in flight, so that the device has work while the
+    /// caller prepares and takes in; here everything is prepared first.
+    fn stream(&self, feed: &mut dyn Feed, group: &Group) {
+        let mut requests = Vec::new();
+        while feed.prepare(&mut requests) {}
+        self.submit_and_wait(&mut requests, group);
+        feed.land();
+    }
+
+    /// Where the calling thread may keep operations in flight that nobody else sees to; none where [`Backend::submit`] is as good. To be used
+    /// and dropped in this thread, and emptied before the backend is drained.
+    fn lane(&self) -> Option<Box<dyn Lane>> {
+        None
+    }
+
+    /// As [`Backend::lane`], for the time of one call that waits for all of them; also none while too many have one.
+    fn leased_lane(&self) -> Option<Box<dyn Lane>> {
+        None
+    }
+
+    /// Does one thing and waits for it.
+    fn run(&self, source: &Arc<dyn Source>, action: Action) -> Result<(), IoError>;
+
+    /// As [`Backend::run`] for a read of `tenant`, which waits for its turn where tenants compete for a busy device.
+    fn read_for(&self, _tenant: TenantId, source: &Arc<dyn Source>, read: Action) -> Result<(), IoError> {
+        self.run(source, read)
+    }
+
+    /// Waits until nothing is in flight, also where sources do their requests themselves. Requests submitted meanwhile may or may not be waited for.
+    fn drain(&self);
+
+    /// What runs, and why not something better.
+    fn report(&self) -> IoReport;
+}
+
+/// Operations of one thread, which alone starts them and sees to their completions: no other thread has to be woken, and the
+/// device works while this one prepares what comes next.
+pub(crate) trait Lane {
+    /// Starts all `requests` (taking them out of the vector).
+    fn submit(&mut self, requests: &mut Vec<Request>);
+
+    /// Waits until something is done, which is then to be [completed](Self::complete). False if the lane has nothing in flight: what it does
+    /// not do itself is completed by the backend's threads.
+    fn wait(&mut self) -> bool;
+
+    /// Completes one operation that is done. False if none is known to be. So more can be started in between: several are often done at
+    /// once, and the device would have nothing to do while all are completed.
+    fn complete(&mut self) -> bool;
+}
+
+/// Where a backend gets the requests of [`Backend::stream`], in the thread that waits for them. Both calls may do a little work, and wait for
+/// the device at most.
+pub(crate) trait Feed {
+    /// Adds the next few requests. False if there are no more, and then none was added.
+    fn prepare(&mut self, requests: &mut Vec<Request>) -> bool;
+
+    /// Takes in what has been done since the last call.
+    fn land(&mut self);
+}
+
+/// One read that has to queue, submitted and waited for.
+pub(super) fn run_queued(
+    backend: &dyn Backend,
+    tenant: TenantId,
+    source: &Arc<dyn Source>,
+    read: Action,
+) -> Result<(), IoError> {
+    let group = Group::new(1);
+    let completion = Arc::clone(&group) as Arc<dyn Completion>;
+    let request =
+        Request { source: Arc::clone(source), action: read, tenant: Some(tenant), token: 0, completion };
+    backend.submit(&mut vec![request]);
+    group.wait();
+    group.take_failures().pop().map_or(Ok(()), |(_, error)| Err(error))
+}

@@ -1,0 +1,267 @@
+//! A source that is no descriptor: bytes in memory, moved by a thread of its own.
+//!
+//! It stands for sources that no backend knows, and shows what one has to do.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak, mpsc};
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::io::done::Done;
+use crate::io::error::Cause;
+use crate::io::identity::FileIdentity;
+use crate::io::name::{Entry, NameError};
+use crate::io::source::{Alignment, Capabilities};
+
+/// Files in memory, by path.
+#[derive(Debug, Default)]
+pub(super) struct MemoryFiles {
+    files: Arc<Mutex<HashMap<PathBuf, Contents>>>,
+}
+
+/// A file, and by whom it is open.
+#[derive(Debug, Default)]
+struct Contents {
+    number: u64,
+    bytes: Arc<Mutex<Vec<u8>>>,
+    open: Vec<(Weak<()>, bool)>,
+}
+
+/// A file, open.
+#[derive(Debug)]
+struct MemorySource {
+    files: Arc<Mutex<HashMap<PathBuf, Contents>>>,
+    path: PathBuf,
+    number: u64,
+    bytes: Arc<Mutex<Vec<u8>>>,
+    read_only: bool,
+    /// Kept as long as the file is open.
+    _lock: Arc<()>,
+    work: mpsc::Sender<(Action, Done)>,
+}
+
+impl Opener for MemoryFiles {
+    fn open(&self, path: &Path, how: &FileOpen) -> Result<Arc<dyn Source>, OpenError> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        let mut files = self.files.lock();
+        if !files.contains_key(path) && !how.create {
+            return Err(OpenError::Os { doing: "opening", error: io::ErrorKind::NotFound.into() });
+        }
+        let file = files.entry(path.to_owned()).or_insert_with(|| Contents {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            ..Contents::default()
+        });
+        file.open.retain(|(lock, _)| lock.strong_count() > 0);
+        if file.open.iter().any(|(_, read_only)| !(*read_only && how.read_only)) {
+            return Err(OpenError::Locked);
+        }
+        let lock = Arc::new(());
+        file.open.push((Arc::downgrade(&lock), how.read_only));
+        let (work, queue) = mpsc::channel::<(Action, Done)>();
+        let (bytes, read_only) = (Arc::clone(&file.bytes), how.read_only);
+        std::thread::spawn(move || {
+            for (action, done) in queue {
+                let result = execute(&mut bytes.lock(), &action, read_only);
+                let result = result.map_err(|cause| done.error(cause));
+                done.finish(result);
+            }
+        });
+        Ok(Arc::new(MemorySource {
+            files: Arc::clone(&self.files),
+            path: path.to_owned(),
+            number: file.number,
+            bytes: Arc::clone(&file.bytes),
+            read_only,
+            _lock: lock,
+            work,
+        }))
+    }
+
+    fn adopt(&self, _: OwnedFd, _: &FileOpen) -> Result<Arc<dyn Source>, OpenError> {
+        let error = io::ErrorKind::Unsupported.into();
+        Err(OpenError::Os { doing: "taking over a descriptor", error })
+    }
+}
+
+fn execute(file: &mut Vec<u8>, action: &Action, read_only: bool) -> Result<(), Cause> {
+    let from = action.offset() as usize;
+    let end = from + action.len() as usize;
+    match action {
+        Action::Read { buffers, .. } => {
+            if end > file.len() {
+                let after_bytes = file.len().saturating_sub(from) as u64;
+                return Err(Cause::EndOfFile { after_bytes });
+            }
+            let mut at = from;
+            for piece in buffers.pieces() {
+                piece.fill(&file[at..at + piece.len()]);
+                at += piece.len();
+            }
+        }
+        Action::Sync { .. } => {}
+        _ if read_only => return Err(Cause::Os(libc::EBADF)),
+        Action::Write { buffers, .. } => {
+            let mut bytes = Vec::new();
+            buffers.pieces().iter().for_each(|piece| piece.append_to(&mut bytes));
+            file.resize(file.len().max(end), 0);
+            file[from..end].copy_from_slice(&bytes);
+        }
+        Action::Allocate { .. } => file.resize(file.len().max(end), 0),
+    }
+    Ok(())
+}
+
+impl MemorySource {
+    /// Leaves an action to the file's thread, which ends when the source and all of this are gone.
+    fn leave(&self, action: Action, done: Done) {
+        // If the thread has ended, dropping what was sent fails the request.
+        let _ = self.work.send((action, done));
+    }
+}
+
+impl Source for MemorySource {
+    fn identity(&self) -> FileIdentity {
+        FileIdentity { device: 0, inode: self.number }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            writable: !self.read_only,
+            fixed_length: false,
+            run_bytes: 2 * PAGE_BYTES,
+            requests_in_flight: 1,
+            alignment: Alignment::NONE,
+        }
+    }
+
+    fn note(&self) -> &str {
+        "in memory"
+    }
+
+    fn len_bytes(&self) -> io::Result<u64> {
+        Ok(self.bytes.lock().len() as u64)
+    }
+
+    fn set_len_bytes(&self, bytes: u64) -> io::Result<()> {
+        self.bytes.lock().resize(bytes as usize, 0);
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, into: Buffers, done: Done) {
+        self.leave(Action::Read { offset, buffers: into }, done);
+    }
+
+    fn write(&self, offset: u64, from: Buffers, done: Done) {
+        self.leave(Action::Write { offset, buffers: from }, done);
+    }
+
+    fn sync(&self, all_metadata: bool, done: Done) {
+        self.leave(Action::Sync { all_metadata }, done);
+    }
+
+    fn allocate(&self, offset: u64, bytes: u64, done: Done) {
+        self.leave(Action::Allocate { offset, bytes }, done);
+    }
+
+    fn entry(&self) -> Option<&dyn Entry> {
+        Some(self)
+    }
+}
+
+impl Entry for MemorySource {
+    fn remove(&self) -> Result<(), NameError> {
+        self.files.lock().remove(&self.path);
+        Ok(())
+    }
+
+    fn sync_folder(&self) -> Result<(), NameError> {
+        Ok(())
+    }
+}
+
+/// A source that forgets its requests: each fails, once, whatever the source does with it.
+#[derive(Debug)]
+struct Forgetful;
+
+impl Source for Forgetful {
+    fn identity(&self) -> FileIdentity {
+        FileIdentity { device: 0, inode: 0 }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            writable: true,
+            fixed_length: true,
+            run_bytes: 1,
+            requests_in_flight: 1,
+            alignment: Alignment::NONE,
+        }
+    }
+
+    fn note(&self) -> &str {
+        "forgetful"
+    }
+
+    fn len_bytes(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+
+    fn set_len_bytes(&self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn read(&self, _: u64, _: Buffers, _: Done) {}
+
+    fn write(&self, _: u64, _: Buffers, _done: Done) {
+        std::panic::resume_unwind(Box::new("a source that does not keep its contract"));
+    }
+
+    fn sync(&self, _: bool, done: Done) {
+        drop(done);
+    }
+
+    fn allocate(&self, _: u64, _: u64, done: Done) {
+        done.finish(Ok(()));
+        std::panic::resume_unwind(Box::new("after the end"));
+    }
+}
+
+#[test]
+fn requests_that_a_source_gives_up_fail_once() {
+    let backend: Arc<dyn Backend> = start::threads().unwrap();
+    let source: Arc<dyn Source> = Arc::new(Forgetful);
+    let memory = Pages::new(1);
+    let tally = Tally::new(4);
+    let actions = [
+        read(7, memory.buffer(0)),
+        write(7, memory.buffer(0)),
+        Action::Sync { all_metadata: false },
+        Action::Allocate { offset: 0, bytes: 1 },
+    ];
+    let requests = actions.into_iter().enumerate();
+    let mut requests: Vec<_> =
+        requests.map(|(token, action)| request(&source, action, token as u64, tally.clone())).collect();
+    backend.submit_and_wait(&mut requests, &tally.group);
+    backend.drain();
+    assert!(tally.counts.iter().all(|count| count.load(Ordering::SeqCst) == 1));
+    let failures = tally.failures.lock().clone();
+    let failed = failures.iter().map(|error| (error.operation(), error.offset(), error.os_error()));
+    let at = 7 * PAGE_BYTES as u64;
+    let eio = Some(libc::EIO);
+    let expected = [(IoOperation::Read, at, eio), (IoOperation::Write, at, eio), (IoOperation::Sync, 0, eio)];
+    assert_eq!(failed.collect::<Vec<_>>(), expected);
+    assert_eq!(Arc::strong_count(&source), 1, "nothing keeps the source open any more");
+}
+
+#[test]
+fn runs_are_no_longer_than_the_source_says_and_than_the_pool_is_laid_out_for() {
+    let of = |run_bytes| Capabilities { run_bytes, ..Forgetful.capabilities() };
+    assert_eq!(of(1).run_pages(PAGE_BYTES), 1);
+    assert_eq!(of(3 * PAGE_BYTES + 1).run_pages(PAGE_BYTES), 3);
+    assert_eq!(of(usize::MAX).run_pages(PAGE_BYTES), crate::io::run::run_pages(PAGE_BYTES));
+}

@@ -1,0 +1,191 @@
+//! Files of the operating system, regular ones and block devices: a descriptor with lock, alignment and name.
+//!
+//! The backends for real files move the bytes of these themselves ([`LocalFile::of`]). To any other backend a
+//! local file is a [`Source`] like all others, whose requests are done by the thread that starts them.
+
+mod open;
+pub(super) mod opener;
+pub(super) mod registration;
+
+use std::any::Any;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::OnceLock;
+
+use self::registration::Registration;
+use super::buffer::Buffers;
+use super::done::Done;
+use super::identity::FileIdentity;
+use super::name::{Entry, FileName, NameError};
+use super::request::Action;
+use super::run::RUN_BYTES;
+use super::source::{Alignment, Capabilities, Source};
+use super::transfer;
+use crate::sys;
+
+/// An open, locked file. Dropping it gives up the lock and closes it.
+#[derive(Debug)]
+pub(crate) struct LocalFile {
+    file: File,
+    identity: FileIdentity,
+    block_device: bool,
+    /// None if it was not opened by path, or by one that leads to no entry of a folder.
+    name: Option<OwnName>,
+    read_only: bool,
+    direct: bool,
+    alignment: Alignment,
+    note: String,
+    saturation_depth: u32,
+    /// Its place in the tables of registered files; a backend sets it, at most once, after opening.
+    registration: OnceLock<Registration>,
+}
+
+/// The name that the file was opened by, and the file that it has to mean still.
+#[derive(Debug)]
+struct OwnName {
+    name: FileName,
+    identity: FileIdentity,
+}
+
+impl LocalFile {
+    /// The local file that a source is, if it is one.
+    pub(super) fn of(source: &dyn Source) -> Option<&Self> {
+        (source as &dyn Any).downcast_ref()
+    }
+
+    /// The same file on a device that is saturated with this many reads in flight.
+    fn saturated_at(mut self, reads: u32) -> Self {
+        self.saturation_depth = reads;
+        self
+    }
+
+    /// The descriptor.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Where it is registered, if it is.
+    pub(super) fn registration(&self) -> Option<&Registration> {
+        self.registration.get()
+    }
+
+    /// Notes where it is registered. Called by the backend that it is made known to, before anybody else has it.
+    pub(super) fn set_registration(&self, registration: Registration) {
+        self.registration.set(registration).expect("a file is made known to one backend, once");
+    }
+
+    /// True if I/O on it bypasses the page cache.
+    pub(super) fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// What operations have to be multiples of.
+    pub(super) fn alignment(&self) -> Alignment {
+        self.alignment
+    }
+
+    /// Does `action` in the calling thread and tells its end.
+    fn run(&self, action: &Action, done: Done) {
+        done.finish(transfer::run(self, action));
+    }
+
+    /// Really allocates the range; see [`Action::Allocate`]. On failure the length is as before.
+    pub(super) fn allocate_now(&self, from: u64, bytes: u64) -> io::Result<()> {
+        let before = self.len_bytes()?;
+        let end = from.checked_add(bytes).ok_or_else(|| io::Error::from_raw_os_error(libc::EFBIG))?;
+        if self.block_device {
+            let fits = end <= before;
+            return if fits { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENOSPC)) };
+        }
+        let allocated = match sys::allocate(self.fd(), from, bytes) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => self.append_zeros(before, end),
+            other => other,
+        };
+        if allocated.is_err() && self.len_bytes()? > before {
+            self.set_len_bytes(before)?;
+        }
+        allocated
+    }
+
+    /// Writes zeros from `from`, the end of the file, to `to`, for file systems without fallocate.
+    fn append_zeros(&self, from: u64, to: u64) -> io::Result<()> {
+        const ZEROS_BYTES: usize = 1 << 20;
+        let zeros = sys::Mapping::new(ZEROS_BYTES)?;
+        let mut at = from;
+        while at < to {
+            let bytes = (to - at).min(ZEROS_BYTES as u64) as usize;
+            at += sys::retry_interrupted(|| sys::write_mapping_at(self.fd(), &zeros, bytes, at))? as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Source for LocalFile {
+    fn identity(&self) -> FileIdentity {
+        self.identity
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            writable: !self.read_only,
+            fixed_length: self.block_device,
+            run_bytes: RUN_BYTES,
+            requests_in_flight: self.saturation_depth,
+            alignment: self.alignment,
+        }
+    }
+
+    fn note(&self) -> &str {
+        &self.note
+    }
+
+    fn len_bytes(&self) -> io::Result<u64> {
+        if self.block_device { sys::block_device_bytes(self.fd()) } else { Ok(self.file.metadata()?.len()) }
+    }
+
+    fn set_len_bytes(&self, bytes: u64) -> io::Result<()> {
+        sys::truncate(self.fd(), bytes)
+    }
+
+    fn read(&self, offset: u64, into: Buffers, done: Done) {
+        self.run(&Action::Read { offset, buffers: into }, done);
+    }
+
+    fn write(&self, offset: u64, from: Buffers, done: Done) {
+        self.run(&Action::Write { offset, buffers: from }, done);
+    }
+
+    fn sync(&self, all_metadata: bool, done: Done) {
+        self.run(&Action::Sync { all_metadata }, done);
+    }
+
+    fn allocate(&self, offset: u64, bytes: u64, done: Done) {
+        self.run(&Action::Allocate { offset, bytes }, done);
+    }
+
+    fn drop_cache(&self) -> io::Result<()> {
+        if self.direct { Ok(()) } else { sys::drop_cache(self.fd()) }
+    }
+
+    fn entry(&self) -> Option<&dyn Entry> {
+        self.name.as_ref().map(|name| name as _)
+    }
+}
+
+impl Entry for OwnName {
+    fn remove(&self) -> Result<(), NameError> {
+        self.name.remove(self.identity)
+    }
+
+    fn sync_folder(&self) -> Result<(), NameError> {
+        self.name.sync_folder().map_err(NameError::os("syncing the folder"))
+    }
+}
+
+impl Drop for LocalFile {
+    fn drop(&mut self) {
+        // Closing alone would not do: a ring lets go of its files some time after it was told to.
+        drop(sys::unlock(self.fd()));
+    }
+}

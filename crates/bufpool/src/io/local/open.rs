@@ -1,0 +1,272 @@
+//! Opening and locking local files, by path or descriptor, and settling how they are accessed.
+
+use std::fs::{File, Metadata};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::{LocalFile, OwnName};
+use crate::io::identity::FileIdentity;
+use crate::io::name::{FileName, kind_of};
+use crate::io::open::{FileOpen, OpenError};
+use crate::io::options::{Direct, IoOptions, refused};
+use crate::io::source::Alignment;
+use crate::sys;
+
+impl LocalFile {
+    /// Opens and locks the file at `path`.
+    pub(in super::super) fn open(path: &Path, how: &FileOpen) -> Result<Self, OpenError> {
+        let name = FileName::of(path).map_err(OpenError::os("opening the folder"))?;
+        // Looked at first, because opening alone starts or stops some devices.
+        if let Some(found) = name.look().map_err(OpenError::os("opening"))? {
+            check_kind(&found)?;
+        }
+        let creates = how.create && !how.read_only;
+        let access = if how.read_only { libc::O_RDONLY } else { libc::O_RDWR };
+        // What has become a FIFO meanwhile is not waited for.
+        let flags = access | libc::O_NONBLOCK | if creates { libc::O_CREAT } else { 0 };
+        let (file, refusal) = open_patiently(&name, flags, how.direct != Direct::Off)?;
+        let kind = check_kind(&file.metadata().map_err(OpenError::os("fstat"))?)?;
+        let name = name.entry_of(kind.identity).map_err(OpenError::os("looking up the name"))?;
+        // Also if it was there: whoever made it may not have come so far.
+        if creates {
+            let name = name.as_ref().ok_or(OpenError::NoName)?;
+            name.sync_folder().map_err(OpenError::os("making the file's name durable"))?;
+        }
+        Self::settle(file, kind, name, how, refusal)
+    }
+
+    /// Takes over an open file and locks it.
+    pub(in super::super) fn adopt(fd: OwnedFd, how: &FileOpen) -> Result<Self, OpenError> {
+        let file = File::from(fd);
+        let kind = check_kind(&file.metadata().map_err(OpenError::os("fstat"))?)?;
+        check_access(file.as_fd(), how)?;
+        Self::settle(file, kind, None, how, None)
+    }
+
+    /// Settles how an open file is accessed, and locks it.
+    fn settle(
+        file: File,
+        Kind { identity, block_device }: Kind,
+        name: Option<FileName>,
+        how: &FileOpen,
+        refusal: Option<&'static str>,
+    ) -> Result<Self, OpenError> {
+        let wants_direct = how.direct != Direct::Off && refusal.is_none();
+        let refusal = match sys::set_direct(file.as_fd(), wants_direct) {
+            Err(error) if wants_direct && error.raw_os_error() == Some(libc::EINVAL) => {
+                sys::set_direct(file.as_fd(), false).map_err(OpenError::os("switching direct I/O off"))?;
+                Some("refused when switched on (EINVAL)")
+            }
+            other => other.map(|()| refusal).map_err(OpenError::os("switching direct I/O"))?,
+        };
+        let (alignment, note) = settle_alignment(file.as_fd(), block_device, how.direct, refusal)?;
+        let direct = sys::is_direct(file.as_fd()).map_err(OpenError::os("fcntl"))?;
+        lock(file.as_fd(), !how.read_only)?;
+        let name = name.map(|name| OwnName { name, identity });
+        Ok(Self {
+            file,
+            identity,
+            block_device,
+            name,
+            read_only: how.read_only,
+            direct,
+            alignment,
+            note,
+            saturation_depth: IoOptions::SATURATION_DEPTH,
+            registration: OnceLock::new(),
+        })
+    }
+}
+
+/// What direct I/O is satisfied with on every device in use, where nobody says what is needed.
+const ASSUMED: Alignment = Alignment { memory_bytes: 4096, offset_bytes: 4096 };
+
+/// Of a file that has pages.
+struct Kind {
+    identity: FileIdentity,
+    block_device: bool,
+}
+
+/// Refuses what has no pages.
+fn check_kind(metadata: &Metadata) -> Result<Kind, OpenError> {
+    let block_device = metadata.file_type().is_block_device();
+    if !block_device && !metadata.file_type().is_file() {
+        return Err(OpenError::NotAFile { found: kind_of(metadata.file_type()) });
+    }
+    Ok(Kind { identity: FileIdentity::of(metadata), block_device })
+}
+
+/// Refuses a descriptor that cannot read and, unless the file is opened for reading only, write where it is
+/// told to.
+fn check_access(fd: BorrowedFd<'_>, how: &FileOpen) -> Result<(), OpenError> {
+    let flags = sys::status_flags(fd).map_err(OpenError::os("fcntl"))?;
+    let expected = if how.read_only { "O_RDONLY or O_RDWR" } else { "O_RDWR" };
+    let refused = |found| Err(OpenError::Descriptor { found, expected });
+    if flags & libc::O_PATH != 0 {
+        return refused("O_PATH, which allows neither reading nor writing");
+    }
+    match flags & libc::O_ACCMODE {
+        libc::O_RDWR => {}
+        libc::O_RDONLY if how.read_only => {}
+        libc::O_RDONLY => return refused("O_RDONLY"),
+        libc::O_WRONLY => return refused("O_WRONLY"),
+        _ => return refused("an access mode that is none of O_RDONLY, O_WRONLY and O_RDWR"),
+    }
+    if flags & libc::O_APPEND != 0 {
+        let found = "O_APPEND, which moves every write to the end of the file";
+        return Err(OpenError::Descriptor { found, expected: "no O_APPEND" });
+    }
+    Ok(())
+}
+
+/// Opens a file, for direct I/O if that is wanted and not refused at once; then why it is refused is
+/// returned, too. Waits as [`patiently`] for a lease to be given up.
+fn open_patiently(
+    name: &FileName,
+    flags: libc::c_int,
+    direct: bool,
+) -> Result<(File, Option<&'static str>), OpenError> {
+    let open = |flags| {
+        patiently(|| match name.open(flags) {
+            Err(error) if error.raw_os_error() == Some(libc::EWOULDBLOCK) => Ok(None),
+            other => other.map(Some).map_err(OpenError::os("opening")),
+        })
+    };
+    if !direct {
+        return Ok((open(flags)?, None));
+    }
+    match open(flags | libc::O_DIRECT) {
+        // Some file systems refuse the flag when the file is opened.
+        Err(OpenError::Os { error, .. }) if error.raw_os_error() == Some(libc::EINVAL) => {
+            Ok((open(flags)?, Some("refused when opened (EINVAL)")))
+        }
+        other => Ok((other?, None)),
+    }
+}
+
+/// Locks the file, waiting a little for a lock that is about to go away: the kernel takes down the rings of a
+/// killed process, and with them its files and locks, in the background after the process is gone.
+fn lock(fd: BorrowedFd<'_>, exclusive: bool) -> Result<(), OpenError> {
+    patiently(|| {
+        let locked = sys::try_lock(fd, exclusive).map_err(OpenError::os("flock"))?;
+        Ok(locked.then_some(()))
+    })
+}
+
+/// Calls `attempt` until it gives something, for up to a fifth of a second in all.
+fn patiently<T>(attempt: impl Fn() -> Result<Option<T>, OpenError>) -> Result<T, OpenError> {
+    const ATTEMPTS: u32 = 10;
+    for number in 0..ATTEMPTS {
+        if number > 0 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if let Some(given) = attempt()? {
+            return Ok(given);
+        }
+    }
+    Err(OpenError::Locked)
+}
+
+/// Finds out what direct I/O demands, or that there is none, and switches it off in that case.
+///
+/// Tests can set `BUFPOOL_REFUSE_DIOALIGN` (any value but `0`) to make every file one that does not say.
+fn settle_alignment(
+    fd: BorrowedFd<'_>,
+    block_device: bool,
+    direct: Direct,
+    refusal: Option<&'static str>,
+) -> Result<(Alignment, String), OpenError> {
+    if direct == Direct::Off {
+        return Ok((Alignment::NONE, "buffered: direct I/O is off".into()));
+    }
+    let why = match (refusal, told_alignment(fd)?) {
+        (Some(refusal), _) => refusal,
+        (None, Some(told)) if told.memory_bytes > 0 && told.offset_bytes > 0 => {
+            let alignment = Alignment { memory_bytes: told.memory_bytes, offset_bytes: told.offset_bytes };
+            return Ok((alignment, "direct: alignment told by STATX_DIOALIGN".into()));
+        }
+        (None, Some(_)) => "STATX_DIOALIGN says that this file has none",
+        (None, None) if block_device => {
+            let bytes = sys::block_device_sector_bytes(fd).map_err(OpenError::os("BLKSSZGET"))?;
+            let alignment = Alignment { memory_bytes: bytes, offset_bytes: bytes };
+            return Ok((alignment, "direct: alignment is the device's sector (BLKSSZGET)".into()));
+        }
+        (None, None) => {
+            return Ok((ASSUMED, "direct: alignment assumed, STATX_DIOALIGN says nothing".into()));
+        }
+    };
+    if direct == Direct::Require {
+        return Err(OpenError::DirectImpossible { why: why.into() });
+    }
+    sys::set_direct(fd, false).map_err(OpenError::os("switching direct I/O off"))?;
+    Ok((Alignment::NONE, format!("buffered: direct I/O impossible, {why}")))
+}
+
+fn told_alignment(fd: BorrowedFd<'_>) -> Result<Option<sys::DirectAlignment>, OpenError> {
+    if refused("BUFPOOL_REFUSE_DIOALIGN") {
+        return Ok(None);
+    }
+    match sys::direct_alignment(fd) {
+        // A kernel or sandbox that does not know the call does not say either.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL | libc::EPERM)) => {
+            Ok(None)
+        }
+        other => other.map_err(OpenError::os("statx")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::name::tests::FOLDER_SYNCS;
+    use super::*;
+    use crate::io::name::NameError;
+    use crate::io::source::Source;
+
+    /// A file is handed out with its name durable or not at all, and a try that failed does not make the next one forget it.
+    #[test]
+    fn a_file_that_may_be_new_is_opened_with_its_name_durable() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new");
+        let open = |create| {
+            let how = FileOpen { read_only: false, create, direct: Direct::Off };
+            let before = FOLDER_SYNCS.with(|syncs| syncs.count.get());
+            let opened = LocalFile::open(&path, &how).map(drop);
+            (opened, FOLDER_SYNCS.with(|syncs| syncs.count.get()) - before)
+        };
+        FOLDER_SYNCS.with(|syncs| syncs.fails.set(true));
+        for _ in 0..2 {
+            let (opened, syncs) = open(true);
+            let Err(OpenError::Os { doing, error }) = opened else { panic!("opened without a durable name") };
+            assert_eq!(
+                (doing, error.raw_os_error(), syncs),
+                ("making the file's name durable", Some(libc::EIO), 1)
+            );
+        }
+        FOLDER_SYNCS.with(|syncs| syncs.fails.set(false));
+        let (opened, syncs) = open(true);
+        assert_eq!((opened.is_ok(), syncs), (true, 1));
+        let (opened, syncs) = open(false);
+        assert_eq!((opened.is_ok(), syncs), (true, 0));
+    }
+
+    /// A name that was removed is gone for good, or the caller hears of it.
+    #[test]
+    fn the_folder_is_synced_after_a_removal() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new");
+        let how = FileOpen { read_only: false, create: true, direct: Direct::Off };
+        let file = LocalFile::open(&path, &how).unwrap();
+        file.entry().unwrap().remove().unwrap();
+        assert!(!path.exists());
+        let before = FOLDER_SYNCS.with(|syncs| syncs.count.get());
+        file.entry().unwrap().sync_folder().unwrap();
+        assert_eq!(FOLDER_SYNCS.with(|syncs| syncs.count.get()), before + 1);
+        FOLDER_SYNCS.with(|syncs| syncs.fails.set(true));
+        assert!(matches!(file.entry().unwrap().sync_folder(), Err(NameError::Os { .. })));
+        FOLDER_SYNCS.with(|syncs| syncs.fails.set(false));
+        assert!(matches!(file.entry().unwrap().remove(), Err(NameError::Changed { found: None, .. })));
+    }
+}

@@ -1,0 +1,72 @@
+//! Opening files: what is asked, who does it, why it fails.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::options::Direct;
+use super::source::Source;
+
+/// Opens files as sources. A pool has one, beside its backend.
+pub(crate) trait Opener: Send + Sync + std::fmt::Debug {
+    /// Opens the file at `path` and locks it.
+    fn open(&self, path: &Path, how: &FileOpen) -> Result<Arc<dyn Source>, OpenError>;
+
+    /// As [`Opener::open`], for a file that is open already. Refuses an `fd` that does not allow what `how`
+    /// asks for.
+    fn adopt(&self, fd: OwnedFd, how: &FileOpen) -> Result<Arc<dyn Source>, OpenError>;
+}
+
+/// How to open a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileOpen {
+    /// Only reads will be asked for; the lock is shared instead of exclusive.
+    pub(crate) read_only: bool,
+    /// Make the file if it is not there.
+    pub(crate) create: bool,
+    /// Whether to bypass the page cache.
+    pub(crate) direct: Direct,
+}
+
+/// Why a file could not be opened.
+#[derive(Debug)]
+pub(crate) enum OpenError {
+    /// A system call failed.
+    Os { doing: &'static str, error: io::Error },
+    /// Somebody else has it open in a way that excludes this one.
+    Locked,
+    /// Direct I/O was required, and the file does not do it.
+    DirectImpossible { why: String },
+    /// Neither a regular file nor a block device.
+    NotAFile { found: &'static str },
+    /// The descriptor does not allow what will be done with it.
+    Descriptor { found: &'static str, expected: &'static str },
+    /// The file may be new, and its name cannot be made durable because it is not known.
+    NoName,
+}
+
+impl OpenError {
+    pub(super) fn os(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::Os { doing, error }
+    }
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Os { doing, error } => write!(f, "{doing} failed: {error}"),
+            Self::Locked => f.write_str("the file is in use: its lock (flock) or a lease is held elsewhere"),
+            Self::DirectImpossible { why } => write!(f, "direct I/O is required but impossible: {why}"),
+            Self::NotAFile { found } => write!(f, "it is {found}, expected a regular file or a block device"),
+            Self::Descriptor { found, expected } => {
+                write!(f, "the descriptor was opened with {found}, expected {expected}")
+            }
+            Self::NoName => f.write_str(
+                "the path leads to the file, but not to the entry of a folder that could be made durable",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}

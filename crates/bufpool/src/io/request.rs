@@ -1,0 +1,103 @@
+//! Requests: what is to be done with a file, and who is told the result.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use bufpool_policies::TenantId;
+
+use super::buffer::Buffers;
+use super::error::{Cause, IoError, IoOperation};
+use super::source::Source;
+
+/// What to do with a file.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    /// Fill the buffers from the file, starting at the byte `offset`.
+    Read { offset: u64, buffers: Buffers },
+    /// Write the buffers to the file, starting at the byte `offset`.
+    Write { offset: u64, buffers: Buffers },
+    /// Make everything written so far durable, with the metadata needed to read it back (fdatasync),
+    /// or with `all_metadata` all of it (fsync).
+    Sync { all_metadata: bool },
+    /// Really allocate the range, never a hole, and make the file at least that long. New bytes are
+    /// zero, present ones stay.
+    Allocate { offset: u64, bytes: u64 },
+}
+
+impl Action {
+    /// The kind, for messages and for fault injection.
+    pub(crate) fn operation(&self) -> IoOperation {
+        match self {
+            Self::Read { .. } => IoOperation::Read,
+            Self::Write { .. } => IoOperation::Write,
+            Self::Sync { .. } => IoOperation::Sync,
+            Self::Allocate { .. } => IoOperation::Allocate,
+        }
+    }
+
+    /// Where it starts in the file; 0 for a sync.
+    pub(crate) fn offset(&self) -> u64 {
+        match self {
+            Self::Read { offset, .. } | Self::Write { offset, .. } | Self::Allocate { offset, .. } => *offset,
+            Self::Sync { .. } => 0,
+        }
+    }
+
+    /// How many bytes of the file it concerns; 0 for a sync.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Read { buffers, .. } | Self::Write { buffers, .. } => buffers.len() as u64,
+            Self::Allocate { bytes, .. } => *bytes,
+            Self::Sync { .. } => 0,
+        }
+    }
+
+    /// This action, failed because of `cause`.
+    pub(crate) fn failed(&self, cause: Cause) -> IoError {
+        IoError::new(self.operation(), self.offset(), self.len(), cause)
+    }
+}
+
+/// One operation in flight, or about to be.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// Where the file's pages are; kept open until the completion has been called.
+    pub(crate) source: Arc<dyn Source>,
+    /// What to do.
+    pub(crate) action: Action,
+    /// The tenant that a read is made for, which decides whose turn it is where reads have to queue. `None` for
+    /// all else, which does not queue.
+    pub(crate) tenant: Option<TenantId>,
+    /// Given back to the completion; the backend does not look at it.
+    pub(crate) token: u64,
+    /// Told the result.
+    pub(crate) completion: Arc<dyn Completion>,
+}
+
+impl Request {
+    /// Calls the completion. A panic in it is contained, because the thread it would unwind is
+    /// working for others as well.
+    pub(crate) fn complete(self, result: Result<(), IoError>) {
+        let Self { source, action, token, completion, tenant: _ } = self;
+        // The buffers go back to their owner before the owner hears of it.
+        drop((source, action));
+        let _ = catch_unwind(AssertUnwindSafe(move || completion.complete(token, result)));
+    }
+}
+
+/// Receives results.
+///
+/// Called exactly once per request, on any thread: one that waits for something else, or one of the
+/// backend's. It must be short and must not panic, wait for I/O, or wait for a latch; it may submit.
+pub(crate) trait Completion: Send + Sync + Any {
+    /// The request with this token is done, and its buffers belong to the callee again.
+    fn complete(&self, token: u64, result: Result<(), IoError>);
+}
+
+impl fmt::Debug for dyn Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Completion")
+    }
+}

@@ -1,0 +1,33 @@
+//! What happens to calls that are to fail.
+
+use crate::io::error::IoOperation;
+
+/// What happens to one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SimFault {
+    /// The kind of call.
+    pub operation: IoOperation,
+    /// Its ordinal among such calls, from 1, counted from the making of the device.
+    pub nth: u64,
+    /// What becomes of it.
+    pub failure: SimFailure,
+}
+
+/// How a call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SimFailure {
+    /// EIO, without effect.
+    Io,
+    /// ENOSPC, without effect.
+    NoSpace,
+    /// Any other error number, without effect. EINTR, EAGAIN and ECANCELED are tried again by the pool.
+    Os(i32),
+    /// A read or write moves at most this many bytes and reports how many. Does nothing to other calls.
+    Short(usize),
+    /// EIO, after a random subset of the sectors of a write has been written. As `Io` for other calls.
+    Torn,
+    /// EIO of a sync that loses what it was to make durable, as Linux does with a buffered file: any part of it is on the device, no
+    /// later sync writes the rest, and until the cache of the file is dropped, as [`File::reopen`](crate::File::reopen) does, all of it
+    /// reads as it was written. As `Io` for other calls.
+    Lost,
+}
