@@ -32,9 +32,10 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// which makes this cheaper than [`Backend::submit`] followed by [`Group::wait`].
     fn submit_and_wait(&self, requests: &mut Vec<Request>, group: &Group);
 
-    /// Starts what `feed` prepares, waits until `group` is done, and lets the feed take in what is done meanwhile. All requests of the feed
-    /// report to the group. A backend that can asks for more while those before are in flight, so that the device has work while the
-    /// caller prepares and takes in; here everything is prepared first.
+    /// Starts what `feed` prepares, waits until `group` is done, and lets the feed take in what is done
+    /// meanwhile. All requests of the feed report to the group. A backend that can asks for more while those
+    /// before are in flight, so that the device has work while the caller prepares and takes in; here
+    /// everything is prepared first.
     fn stream(&self, feed: &mut dyn Feed, group: &Group) {
         let mut requests = Vec::new();
         while feed.prepare(&mut requests) {}
@@ -42,13 +43,15 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         feed.land();
     }
 
-    /// Where the calling thread may keep operations in flight that nobody else sees to; none where [`Backend::submit`] is as good. To be used
-    /// and dropped in this thread, and emptied before the backend is drained.
+    /// Where the calling thread may keep operations in flight that nobody else sees to; none where
+    /// [`Backend::submit`] is as good. To be used and dropped in this thread, and emptied before the backend
+    /// is drained.
     fn lane(&self) -> Option<Box<dyn Lane>> {
         None
     }
 
-    /// As [`Backend::lane`], for the time of one call that waits for all of them; also none while too many have one.
+    /// As [`Backend::lane`], for the time of one call that waits for all of them; also none while too many
+    /// have one.
     fn leased_lane(&self) -> Option<Box<dyn Lane>> {
         None
     }
@@ -56,35 +59,37 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// Does one thing and waits for it.
     fn run(&self, source: &Arc<dyn Source>, action: Action) -> Result<(), IoError>;
 
-    /// As [`Backend::run`] for a read of `tenant`, which waits for its turn where tenants compete for a busy device.
+    /// As [`Backend::run`] for a read of `tenant`, which waits for its turn where tenants compete for a busy
+    /// device.
     fn read_for(&self, _tenant: TenantId, source: &Arc<dyn Source>, read: Action) -> Result<(), IoError> {
         self.run(source, read)
     }
 
-    /// Waits until nothing is in flight, also where sources do their requests themselves. Requests submitted meanwhile may or may not be waited for.
+    /// Waits until nothing is in flight, also where sources do their requests themselves. Requests submitted
+    /// meanwhile may or may not be waited for.
     fn drain(&self);
 
     /// What runs, and why not something better.
     fn report(&self) -> IoReport;
 }
 
-/// Operations of one thread, which alone starts them and sees to their completions: no other thread has to be woken, and the
-/// device works while this one prepares what comes next.
+/// Operations of one thread, which alone starts them and sees to their completions: no other thread has to be
+/// woken, and the device works while this one prepares what comes next.
 pub(crate) trait Lane {
     /// Starts all `requests` (taking them out of the vector).
     fn submit(&mut self, requests: &mut Vec<Request>);
 
-    /// Waits until something is done, which is then to be [completed](Self::complete). False if the lane has nothing in flight: what it does
-    /// not do itself is completed by the backend's threads.
+    /// Waits until something is done, which is then to be [completed](Self::complete). False if the lane has
+    /// nothing in flight: what it does not do itself is completed by the backend's threads.
     fn wait(&mut self) -> bool;
 
-    /// Completes one operation that is done. False if none is known to be. So more can be started in between: several are often done at
-    /// once, and the device would have nothing to do while all are completed.
+    /// Completes one operation that is done. False if none is known to be. So more can be started in between:
+    /// several are often done at once, and the device would have nothing to do while all are completed.
     fn complete(&mut self) -> bool;
 }
 
-/// Where a backend gets the requests of [`Backend::stream`], in the thread that waits for them. Both calls may do a little work, and wait for
-/// the device at most.
+/// Where a backend gets the requests of [`Backend::stream`], in the thread that waits for them. Both calls
+/// may do a little work, and wait for the device at most.
 pub(crate) trait Feed {
     /// Adds the next few requests. False if there are no more, and then none was added.
     fn prepare(&mut self, requests: &mut Vec<Request>) -> bool;

@@ -136,7 +136,8 @@ impl Buffers {
         out.extend(self.rest(done).take(Self::PIECES_MAX));
     }
 
-    /// Lets `use_rest` have what [`rest_into`](Self::rest_into) finds; what is in one piece needs no memory for that.
+    /// Lets `use_rest` have what [`rest_into`](Self::rest_into) finds; what is in one piece needs no memory
+    /// for that.
     pub(crate) fn with_rest<R>(
         &self,
         done: usize,

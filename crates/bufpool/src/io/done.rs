@@ -7,8 +7,8 @@ use super::error::{Cause, IoError, IoOperation};
 use super::request::{Action, Completion, Request};
 use super::source::Source;
 
-/// A request in the hands of its source, which it keeps open. Finishing it tells the result; one that is dropped
-/// unfinished has failed (EIO). So each request ends exactly once.
+/// A request in the hands of its source, which it keeps open. Finishing it tells the result; one that is
+/// dropped unfinished has failed (EIO). So each request ends exactly once.
 #[derive(Debug)]
 pub(crate) struct Done {
     /// None once the result was told.
@@ -27,8 +27,8 @@ struct Untold {
 }
 
 impl Done {
-    /// What was asked for is done, or has failed. Calls the completion, in which a panic is contained, because the
-    /// calling thread may be working for others as well.
+    /// What was asked for is done, or has failed. Calls the completion, in which a panic is contained,
+    /// because the calling thread may be working for others as well.
     pub(crate) fn finish(mut self, result: Result<(), IoError>) {
         self.tell(result);
     }

@@ -1,20 +1,22 @@
 //! Whose read is next: deficit round robin by tenant, over the operations in flight.
 //!
-//! A tenant that reads more than the others, because it throws away what it needs next or because it is greedy, must not
-//! fill the device's queue with its reads and make the others wait behind them. So the number of reads in flight is
-//! watched. While it is below [`FairQueue::slots`], every read starts at once. At that number the device is taken to be
-//! saturated: more reads in flight would only wait there, in an order that nobody chooses. From then on reads queue here by
-//! tenant, and each slot that comes free goes to the tenant whose turn it is (Shreedhar and Varghese, "Efficient Fair
-//! Queueing Using Deficit Round Robin", SIGCOMM 1995).
+//! A tenant that reads more than the others, because it throws away what it needs next or because it is
+//! greedy, must not fill the device's queue with its reads and make the others wait behind them. So the
+//! number of reads in flight is watched. While it is below [`FairQueue::slots`], every read starts at once.
+//! At that number the device is taken to be saturated: more reads in flight would only wait there, in an
+//! order that nobody chooses. From then on reads queue here by tenant, and each slot that comes free goes to
+//! the tenant whose turn it is (Shreedhar and Varghese, "Efficient Fair Queueing Using Deficit Round Robin",
+//! SIGCOMM 1995).
 //!
 //! Two rules keep it work-conserving and prompt:
 //!
-//! * A tenant with fewer reads in flight than its share, `slots` divided by the tenants that are reading, does not begin to
-//!   queue. So one that reads a page now and then is not held up by another's backlog at all.
+//! * A tenant with fewer reads in flight than its share, `slots` divided by the tenants that are reading,
+//!   does not begin to queue. So one that reads a page now and then is not held up by another's backlog at
+//!   all.
 //! * A tenant that reads alone does not queue either; it may use the whole depth of the ring.
 //!
-//! So reads in flight are at most twice `slots` (and one for each tenant), or what a lone reader had started when another
-//! came. The queue is as long as the reads that wait, each of which owns a frame.
+//! So reads in flight are at most twice `slots` (and one for each tenant), or what a lone reader had started
+//! when another came. The queue is as long as the reads that wait, each of which owns a frame.
 
 use std::collections::VecDeque;
 
@@ -36,7 +38,8 @@ pub(super) fn cost_of(bytes: u64) -> u32 {
 #[derive(Debug)]
 pub(super) struct FairQueue<T> {
     slots: usize,
-    /// By tenant number; numbers of closed tenants are used again, so there are as many as were ever open at once.
+    /// By tenant number; numbers of closed tenants are used again, so there are as many as were ever open at
+    /// once.
     lanes: Vec<Lane<T>>,
     /// Tenants with reads that wait, in the order of their turns.
     turns: VecDeque<TenantId>,
@@ -96,8 +99,8 @@ impl<T> FairQueue<T> {
         format!("tenants taking turns from {slots} reads in flight on ({queued_ever} reads have waited)")
     }
 
-    /// Starts up to `count` reads of `tenant` and returns how many; the others have to queue. A tenant does not overtake
-    /// reads of its own that wait, and those of others only within its share.
+    /// Starts up to `count` reads of `tenant` and returns how many; the others have to queue. A tenant does
+    /// not overtake reads of its own that wait, and those of others only within its share.
     pub fn start(&mut self, tenant: TenantId, count: usize) -> usize {
         let mut limit = self.below_share(tenant);
         if self.queued == 0 {
@@ -161,7 +164,8 @@ impl<T> FairQueue<T> {
         self.slots.saturating_sub(self.in_flight)
     }
 
-    /// How many reads `tenant` may start whatever the others do: up to its share, or without limit if it reads alone.
+    /// How many reads `tenant` may start whatever the others do: up to its share, or without limit if it
+    /// reads alone.
     fn below_share(&mut self, tenant: TenantId) -> usize {
         let (reading, slots) = (self.readers, self.slots);
         let lane = self.lane(tenant);

@@ -31,7 +31,8 @@ impl Group {
         Self::with_state(GroupState { pending: requests, failures: Vec::new(), successes: None })
     }
 
-    /// A group for a [stream](super::Backend::stream), which notes successes as well. Requests are [expected](Group::expect) as they are made.
+    /// A group for a [stream](super::Backend::stream), which notes successes as well. Requests are
+    /// [expected](Group::expect) as they are made.
     pub(crate) fn for_stream() -> Arc<Self> {
         Self::with_state(GroupState { pending: 0, failures: Vec::new(), successes: Some(Vec::new()) })
     }

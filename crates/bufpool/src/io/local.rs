@@ -70,7 +70,8 @@ impl LocalFile {
         self.registration.get()
     }
 
-    /// Notes where it is registered. Called by the backend that it is made known to, before anybody else has it.
+    /// Notes where it is registered. Called by the backend that it is made known to, before anybody else has
+    /// it.
     pub(super) fn set_registration(&self, registration: Registration) {
         self.registration.set(registration).expect("a file is made known to one backend, once");
     }

@@ -1,8 +1,8 @@
 //! Moving pages between frames and files.
 //!
-//! Where the pages of a file live is a [`Source`]: a local file, a file of the simulated device, or something else.
-//! Everything above this module opens sources and hands [`Request`]s for them to one [`Backend`], each with a
-//! [`Completion`] that is called when it is done. Three backends implement that trait:
+//! Where the pages of a file live is a [`Source`]: a local file, a file of the simulated device, or something
+//! else. Everything above this module opens sources and hands [`Request`]s for them to one [`Backend`], each
+//! with a [`Completion`] that is called when it is done. Three backends implement that trait:
 //!
 //! | backend | how | for |
 //! | --- | --- | --- |
@@ -10,8 +10,8 @@
 //! | `threads` | positioned reads and writes on a few threads | kernels and containers that refuse io_uring |
 //! | `sim` (feature `sim`) | in memory, deterministic, with faults and power cuts | tests |
 //!
-//! `uring` and `threads` move the bytes of local files, and `sim` those of its device. Requests for a source that a
-//! backend does not know are left to the source ([`elsewhere`]).
+//! `uring` and `threads` move the bytes of local files, and `sim` those of its device. Requests for a source
+//! that a backend does not know are left to the source ([`elsewhere`]).
 //!
 //! # Who owns a buffer, and until when
 //!
@@ -28,10 +28,10 @@
 //!
 //! # What a transfer promises
 //!
-//! Short transfers, interruptions (EINTR), refusals of the moment (EAGAIN) and cancellations because
-//! a submitting thread ended (ECANCELED) are continued, never reported. After
-//! [`RETRIES_MAX`](error::RETRIES_MAX) of them without progress the operation fails. A read that meets the end of the file fails with
-//! [`IoError::is_end_of_file`].
+//! Short transfers, interruptions (EINTR), refusals of the moment (EAGAIN) and cancellations because a
+//! submitting thread ended (ECANCELED) are continued, never reported. After
+//! [`RETRIES_MAX`](error::RETRIES_MAX) of them without progress the operation fails. A read that meets the
+//! end of the file fails with [`IoError::is_end_of_file`].
 
 mod backend;
 mod buffer;

@@ -3,7 +3,8 @@
 /// Which I/O backend a pool uses.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Io {
-    /// io_uring where the kernel allows it, otherwise threads; [`Pool::io`](crate::Pool::io) says which, and why.
+    /// io_uring where the kernel allows it, otherwise threads; [`Pool::io`](crate::Pool::io) says which, and
+    /// why.
     #[default]
     Auto,
     /// This backend or an error at open.
@@ -23,7 +24,8 @@ pub enum IoBackend {
 /// Whether files bypass the operating system's page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Direct {
-    /// Where the file system and the page size allow it; [`Pool::io`](crate::Pool::io) says where it was not possible.
+    /// Where the file system and the page size allow it; [`Pool::io`](crate::Pool::io) says where it was not
+    /// possible.
     #[default]
     Prefer,
     /// Always, or an error when a file is opened.
@@ -45,7 +47,8 @@ pub(crate) struct IoOptions {
     pub(crate) iopoll: bool,
     /// Most threads of the `threads` backend.
     pub(crate) threads_max: usize,
-    /// Reads in flight with which the device is taken to be saturated, so that tenants take turns; from 1 to 4,096.
+    /// Reads in flight with which the device is taken to be saturated, so that tenants take turns; from 1 to
+    /// 4,096.
     pub(crate) saturation_depth: u32,
     /// Behave as if the kernel refused io_uring. Also set by the environment variable
     /// `BUFPOOL_REFUSE_URING` (any value but `0`), for tests.

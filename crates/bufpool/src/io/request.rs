@@ -67,8 +67,8 @@ pub(crate) struct Request {
     pub(crate) source: Arc<dyn Source>,
     /// What to do.
     pub(crate) action: Action,
-    /// The tenant that a read is made for, which decides whose turn it is where reads have to queue. `None` for
-    /// all else, which does not queue.
+    /// The tenant that a read is made for, which decides whose turn it is where reads have to queue. `None`
+    /// for all else, which does not queue.
     pub(crate) tenant: Option<TenantId>,
     /// Given back to the completion; the backend does not look at it.
     pub(crate) token: u64,

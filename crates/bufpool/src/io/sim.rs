@@ -6,21 +6,22 @@
 //!
 //! # Model
 //!
-//! * A device has files by name. That a name was made or removed is durable once its **folder**, the path without
-//!   its last part, is synced. The pool syncs the folder when it opens a file that may be new and when it removes
-//!   one; that is a call as any other sync. Folders need not be made.
+//! * A device has files by name. That a name was made or removed is durable once its **folder**, the path
+//!   without its last part, is synced. The pool syncs the folder when it opens a file that may be new and
+//!   when it removes one; that is a call as any other sync. Folders need not be made.
 //! * Every attempt to read, write, sync or allocate is a **call**; calls are numbered from 1, over the
 //!   device and per kind of operation. A [`SimFault`] says what happens to one of them.
 //! * A write is **synced** when a sync of its file succeeds that began after the write was completed.
 //!   The same holds for a change of length (allocation, truncation, a write past the end).
 //! * After a power cut, **what survives is what was synced plus any subset of what was not**: of each
-//!   unsynced write any subset of its sectors (512 bytes by default, [`SimDevice::set_sector_bytes`]),
-//!   so writes are torn and, among each other, reordered; of the changes of length, and of the changes of each name,
-//!   a first part, in order.
+//!   unsynced write any subset of its sectors (512 bytes by default, [`SimDevice::set_sector_bytes`]), so
+//!   writes are torn and, among each other, reordered; of the changes of length, and of the changes of each
+//!   name, a first part, in order.
 //! * Everything random comes from the seed, and faults and effects happen in the order of the calls, so
 //!   a run that makes the same calls sees the same results. A batch is executed in a random order.
 //!
-//! * A sync that fails with [`SimFailure::Lost`] forgets what it was to make durable, and reads do not show it.
+//! * A sync that fails with [`SimFailure::Lost`] forgets what it was to make durable, and reads do not show
+//!   it.
 //!
 //! Time passes only if [`SimDevice::set_latency`] says so.
 //!

@@ -57,8 +57,8 @@ struct State {
 }
 
 impl Threads {
-    /// A backend with the number of threads (at least 1) and the saturation depth of `options`. `steps_down` goes into
-    /// its report.
+    /// A backend with the number of threads (at least 1) and the saturation depth of `options`. `steps_down`
+    /// goes into its report.
     pub(crate) fn new(options: &IoOptions, steps_down: Vec<String>) -> Self {
         let state = State {
             queue: VecDeque::new(),
@@ -95,7 +95,8 @@ impl Backend for Threads {
         }
     }
 
-    /// The caller does the last request itself, unless it has to wait for its turn, so one request needs no other thread.
+    /// The caller does the last request itself, unless it has to wait for its turn, so one request needs no
+    /// other thread.
     fn submit_and_wait(&self, requests: &mut Vec<Request>, group: &Group) {
         self.shared.begin_elsewhere(requests);
         let own = requests.pop_if(|last| self.shared.state.lock().begin(last));

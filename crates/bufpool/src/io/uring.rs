@@ -22,9 +22,10 @@
 //!
 //! # Why not one shared ring, or the I/O thread for everything
 //!
-//! Random 4 KiB direct reads on a virtio disk, Linux 6.18, 2 cores that had other work as well (load 4 to 7), against a bare loop
-//! (registered buffer and file, sliding window) in alternating rounds; medians of three runs of `bufbench io`, where lists of 2,048 pages
-//! are streamed through a leased ring, and of `bufbench io --futures`, where the I/O thread does all reads:
+//! Random 4 KiB direct reads on a virtio disk, Linux 6.18, 2 cores that had other work as well (load 4 to 7),
+//! against a bare loop (registered buffer and file, sliding window) in alternating rounds; medians of three
+//! runs of `bufbench io`, where lists of 2,048 pages are streamed through a leased ring, and of `bufbench io
+//! --futures`, where the I/O thread does all reads:
 //!
 //! | depth | leased: reads/s | CPU a read | I/O thread: reads/s | CPU a read |
 //! | --- | --- | --- | --- | --- |
@@ -33,10 +34,12 @@
 //! | 32 | 1.01 | 1.16 | 0.75 | 1.82 |
 //! | 128 | 1.02 | 1.31 | 0.77 | 1.81 |
 //!
-//! The I/O thread costs two changes of threads a read where nobody else reads; that is the price of a future, whose caller does not wait.
+//! The I/O thread costs two changes of threads a read where nobody else reads; that is the price of a future,
+//! whose caller does not wait.
 //!
-//! A shared ring, where whoever waits reaps, was tried before the choice was made and is not in the tree any more. Then, with nothing but the
-//! I/O layer, CPU per read against the bare loop, and for several threads in microseconds:
+//! A shared ring, where whoever waits reaps, was tried before the choice was made and is not in the tree any
+//! more. Then, with nothing but the I/O layer, CPU per read against the bare loop, and for several threads in
+//! microseconds:
 //!
 //! | depth | leased | all on the I/O thread | one shared ring |
 //! | --- | --- | --- | --- |
@@ -49,7 +52,8 @@
 //! | 16 threads × 1 | 4.8 µs | 7.2 µs | 8.2 µs |
 //! | 16 threads × 8 | 4.3 µs | 3.2 µs | 3.6 µs |
 //!
-//! The I/O thread wins where many threads wait for small batches on a saturated device, since it collects them.
+//! The I/O thread wins where many threads wait for small batches on a saturated device, since it collects
+//! them.
 //!
 //! So where tenants compete for a saturated device, their reads go to the I/O thread, which starts them in
 //! [turns](super::fair).
@@ -87,7 +91,8 @@ use crate::sys;
 
 /// A leased ring is filled up again when this part of it is done.
 const REFILLS: usize = 8;
-/// Operations that are kept prepared for a leased ring, but no more than it takes: small rings come back from the device as a whole.
+/// Operations that are kept prepared for a leased ring, but no more than it takes: small rings come back from
+/// the device as a whole.
 const STOCK_MIN: usize = 16;
 
 /// Most rings that are leased at the same time.
@@ -355,9 +360,10 @@ impl Lease {
     /// Does all `requests` and what `feed` adds to them, completing each as it is done.
     ///
     /// While more are waiting than the ring takes, it is filled up again when an eighth is done, so the
-    /// device stays busy for a system call or two every few operations. What can be done while the device works comes after that: taking in
-    /// what is done, and preparing enough to fill up again. At the end it
-    /// waits for half of what is left each time: pages that others may wait for are not held back until the last is there.
+    /// device stays busy for a system call or two every few operations. What can be done while the device
+    /// works comes after that: taking in what is done, and preparing enough to fill up again. At the end it
+    /// waits for half of what is left each time: pages that others may wait for are not held back until the
+    /// last is there.
     fn run(&mut self, requests: &mut Vec<Request>, feed: &mut dyn Feed) {
         let (shared, Some(ring)) = (&*self.shared, &mut self.ring) else { return };
         let stock = ring.slots().div_ceil(REFILLS).max(ring.slots().min(STOCK_MIN));
@@ -392,7 +398,8 @@ impl AsMut<Ring> for Lease {
     }
 }
 
-/// A ring that one thread has for itself: for good, and then it registers no files, which would keep closed ones open; or by a [`Lease`].
+/// A ring that one thread has for itself: for good, and then it registers no files, which would keep closed
+/// ones open; or by a [`Lease`].
 struct RingLane<R> {
     shared: Arc<Shared>,
     ring: R,
@@ -478,8 +485,8 @@ fn complete_one(outcome: Outcome, shared: &Shared) {
     }
 }
 
-/// Starts what the ring has room for. A device with nothing to do gets the first part at once: many come back from it together, and
-/// it would wait until the kernel has taken all of the next.
+/// Starts what the ring has room for. A device with nothing to do gets the first part at once: many come back
+/// from it together, and it would wait until the kernel has taken all of the next.
 fn refill(ring: &mut Ring, waiting: &mut VecDeque<Request>, shared: &Shared) {
     if ring.in_flight() == 0 && waiting.len() > 1 {
         fill(ring, ring.slots().div_ceil(REFILLS), waiting, shared);
@@ -488,8 +495,8 @@ fn refill(ring: &mut Ring, waiting: &mut VecDeque<Request>, shared: &Shared) {
     fill(ring, usize::MAX, waiting, shared);
 }
 
-/// Starts what the ring has room for, at most `most`. What it does not take goes to the helper, and the rest to the I/O thread as
-/// soon as reads have to wait for their tenant's turn.
+/// Starts what the ring has room for, at most `most`. What it does not take goes to the helper, and the rest
+/// to the I/O thread as soon as reads have to wait for their tenant's turn.
 fn fill(ring: &mut Ring, most: usize, waiting: &mut VecDeque<Request>, shared: &Shared) {
     let mut left = most;
     while let room = ring.room().min(left)

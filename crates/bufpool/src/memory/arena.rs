@@ -1,10 +1,10 @@
 //! The memory of all page frames, and the right to use it as a value.
 //!
-//! The arena is one anonymous mapping: aligned for direct I/O, huge pages advised, zeros in the child of a fork.
-//! The holder of a frame's [`FrameLease`] has its bytes, and there is exactly one lease for each frame. A lease
-//! lies in one of four places: with the free frames, with a thread that fills or empties the frame, with an
-//! operation in flight, or in a page word (turned into a latch by [`latch`](crate::page::latch)). So none of these
-//! can touch the bytes of another.
+//! The arena is one anonymous mapping: aligned for direct I/O, huge pages advised, zeros in the child of a
+//! fork. The holder of a frame's [`FrameLease`] has its bytes, and there is exactly one lease for each frame.
+//! A lease lies in one of four places: with the free frames, with a thread that fills or empties the frame,
+//! with an operation in flight, or in a page word (turned into a latch by [`latch`](crate::page::latch)). So
+//! none of these can touch the bytes of another.
 
 use std::io;
 use std::ptr::NonNull;
@@ -101,7 +101,8 @@ impl FrameMap {
     #[inline(always)]
     pub unsafe fn frame(&self, frame: FrameId) -> NonNull<[u8]> {
         let page_bytes = self.page_bytes();
-        // SAFETY: checked when the arena was made. It spares a check of the length where the first bytes are read.
+        // SAFETY: checked when the arena was made. It spares a check of the length where the first bytes are
+        // read.
         unsafe { std::hint::assert_unchecked(page_bytes >= PAGE_BYTES_MIN) };
         // SAFETY: the mapping holds the frame, by the caller's promise.
         let start = unsafe { self.start.add(frame.index() << self.page_shift) };
@@ -130,15 +131,15 @@ impl FrameMap {
     ///
     /// # Safety
     ///
-    /// The arena has the frame, and outlives the slice. As long as the slice is used, the frame is written only
-    /// through slices like it: its page belongs to an optimistic file, and a thread that takes the frame when the
-    /// page has left waits for the caller first ([`readers`](crate::page::readers)).
+    /// The arena has the frame, and outlives the slice. As long as the slice is used, the frame is written
+    /// only through slices like it: its page belongs to an optimistic file, and a thread that takes the frame
+    /// when the page has left waits for the caller first ([`readers`](crate::page::readers)).
     #[inline(always)]
     pub unsafe fn words<'a>(&self, frame: FrameId) -> &'a [AtomicU64] {
         // SAFETY: the arena has the frame, by the caller's promise.
         let bytes = unsafe { self.frame(frame) };
-        // SAFETY: frames are aligned and whole numbers of words; the caller promises that they are not written in
-        // another way.
+        // SAFETY: frames are aligned and whole numbers of words; the caller promises that they are not
+        // written in another way.
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / 8) }
     }
 
@@ -202,7 +203,8 @@ impl Arena {
 
     /// The bytes of a leased frame, or of one whose lease is lent by a latch.
     pub fn bytes<'a>(&'a self, lease: &'a FrameLease) -> &'a [u8] {
-        // SAFETY: valid and initialized (mappings are zeroed); the borrowed lease keeps all others from writing.
+        // SAFETY: valid and initialized (mappings are zeroed); the borrowed lease keeps all others from
+        // writing.
         unsafe { self.frame(lease.frame()).as_ref() }
     }
 

@@ -1,4 +1,5 @@
-//! Transfers between frames and files: reads and writes of runs of pages, whose requests own the frames' leases.
+//! Transfers between frames and files: reads and writes of runs of pages, whose requests own the frames'
+//! leases.
 
 use std::sync::Arc;
 
@@ -70,8 +71,8 @@ struct ReadStream<'a> {
     source: &'a mut dyn ReadSource,
     next: NextReads,
     group: Arc<Group>,
-    /// Of all reads so far; the token of a read is its first frame's place. A lease is here as long as its read
-    /// is in flight, and is not used meanwhile.
+    /// Of all reads so far; the token of a read is its first frame's place. A lease is here as long as its
+    /// read is in flight, and is not used meanwhile.
     leases: Vec<Option<FrameLease>>,
     /// Pages of the read that begins at this place.
     pages: Vec<u32>,
@@ -94,8 +95,8 @@ impl Feed for ReadStream<'_> {
                 source: file,
                 action: Action::Read {
                     offset: self.arena.offset_of(number),
-                    // SAFETY: the leases stay in `self.leases`, unused, until the group has the read's outcome. If
-                    // a panic drops them, their frames are never used again.
+                    // SAFETY: the leases stay in `self.leases`, unused, until the group has the read's
+                    // outcome. If a panic drops them, their frames are never used again.
                     buffers: unsafe { self.arena.buffers(frames) },
                 },
                 tenant: Some(self.tenant),
@@ -151,8 +152,8 @@ impl Arena {
         backend.read_for(tenant, file, read)
     }
 
-    /// Does all reads of `source` for `tenant` and waits for them. Where the backend can do that, the source is
-    /// asked for more, and told of those that are over, while others are in flight.
+    /// Does all reads of `source` for `tenant` and waits for them. Where the backend can do that, the source
+    /// is asked for more, and told of those that are over, while others are in flight.
     pub fn read_stream(&self, backend: &dyn Backend, tenant: TenantId, source: &mut dyn ReadSource) {
         let group = Group::for_stream();
         let mut stream = ReadStream {
@@ -191,8 +192,8 @@ impl Arena {
         }
     }
 
-    /// A write of the pages from `number` on. The frames belong to the request until it is done; `then` gets them
-    /// back with the result, in the thread that completes the request.
+    /// A write of the pages from `number` on. The frames belong to the request until it is done; `then` gets
+    /// them back with the result, in the thread that completes the request.
     ///
     /// The submitter drains the backend before the arena is dropped.
     pub fn write_request(
@@ -250,8 +251,8 @@ impl Arena {
         number * self.map().page_bytes() as u64
     }
 
-    /// The bytes of frames in this order. Frames that are neighbours in memory become one piece, which costs the
-    /// kernel less.
+    /// The bytes of frames in this order. Frames that are neighbours in memory become one piece, which costs
+    /// the kernel less.
     ///
     /// # Safety
     ///

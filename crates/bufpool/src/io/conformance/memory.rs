@@ -17,6 +17,7 @@ use crate::io::error::Cause;
 use crate::io::identity::FileIdentity;
 use crate::io::name::{Entry, NameError};
 use crate::io::source::{Alignment, Capabilities};
+use crate::{ErrorKind, FileOptions, Pool, PoolOptions};
 
 /// Files in memory, by path.
 #[derive(Debug, Default)]
@@ -256,6 +257,59 @@ fn requests_that_a_source_gives_up_fail_once() {
     let expected = [(IoOperation::Read, at, eio), (IoOperation::Write, at, eio), (IoOperation::Sync, 0, eio)];
     assert_eq!(failed.collect::<Vec<_>>(), expected);
     assert_eq!(Arc::strong_count(&source), 1, "nothing keeps the source open any more");
+}
+
+/// A pool on a source that no backend knows: changes, eviction, flush, extension, truncation, removal.
+#[test]
+fn a_pool_works_on_a_source_that_no_backend_knows() {
+    const PAGES: u64 = 200;
+    for backend in [start::uring(), start::threads(), start::sim()].into_iter().flatten() {
+        let files = Arc::new(MemoryFiles::default());
+        let options = PoolOptions::new().frames(64).page_bytes(PAGE_BYTES);
+        let pool = Pool::open_on(options, Started { opener: files.clone(), backend }).unwrap();
+        let file = pool.open_file("table", FileOptions::new().create(true)).unwrap();
+        file.extend(PAGES).unwrap();
+        let tenant = pool.default_tenant();
+        for number in 0..PAGES {
+            tenant.write(file.page(number)).unwrap().fill(pattern(number as usize));
+        }
+        file.flush().unwrap();
+        let bytes = Arc::clone(&files.files.lock()[Path::new("table")].bytes);
+        let written = |number: u64| bytes.lock()[number as usize * PAGE_BYTES + 1];
+        assert!((0..PAGES).all(|number| written(number) == pattern(number as usize)));
+        let pages: Vec<_> = (0..16).map(|number| file.page(number)).collect();
+        let read = tenant.read_many(&pages).into_iter();
+        assert!(read.enumerate().all(|(number, page)| page.unwrap().unwrap()[7] == pattern(number)));
+        file.truncate(3).unwrap();
+        assert_eq!(bytes.lock().len(), 3 * PAGE_BYTES);
+        file.remove().unwrap();
+        assert!(files.files.lock().is_empty());
+        pool.close().unwrap();
+    }
+}
+
+#[test]
+fn a_source_that_takes_no_writes_is_opened_for_reading_only() {
+    #[derive(Debug)]
+    struct Unwritable;
+
+    impl Opener for Unwritable {
+        fn open(&self, _: &Path, _: &FileOpen) -> Result<Arc<dyn Source>, OpenError> {
+            let files = MemoryFiles::default();
+            files.open(Path::new("table"), &READ_WRITE)?;
+            files.open(Path::new("table"), &READ_ONLY)
+        }
+
+        fn adopt(&self, _: OwnedFd, _: &FileOpen) -> Result<Arc<dyn Source>, OpenError> {
+            Err(OpenError::Locked)
+        }
+    }
+
+    let started = Started { opener: Arc::new(Unwritable), backend: start::threads().unwrap() };
+    let pool = Pool::open_on(PoolOptions::new().frames(64).page_bytes(PAGE_BYTES), started).unwrap();
+    let refused = pool.open_file("table", FileOptions::new()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ReadOnly);
+    pool.open_file("table", FileOptions::new().read_only(true)).unwrap();
 }
 
 #[test]

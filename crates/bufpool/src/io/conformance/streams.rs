@@ -3,7 +3,8 @@
 use super::super::Feed;
 use super::*;
 
-/// Reads of single pages in turns of different lengths, of three tenants; one in seven lies beyond the end of the file.
+/// Reads of single pages in turns of different lengths, of three tenants; one in seven lies beyond the end of
+/// the file.
 struct Reads<'a> {
     file: Arc<dyn Source>,
     memory: &'a Pages,

@@ -225,7 +225,8 @@ mod tests {
     use crate::io::name::NameError;
     use crate::io::source::Source;
 
-    /// A file is handed out with its name durable or not at all, and a try that failed does not make the next one forget it.
+    /// A file is handed out with its name durable or not at all, and a try that failed does not make the next
+    /// one forget it.
     #[test]
     fn a_file_that_may_be_new_is_opened_with_its_name_durable() {
         let directory = tempfile::tempdir().unwrap();

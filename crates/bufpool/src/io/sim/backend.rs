@@ -57,7 +57,8 @@ impl Sim {
         Self { device: device.clone(), teller, elsewhere: Arc::default(), thread: Mutex::new(None) }
     }
 
-    /// Executes a batch in a random order; but for what is not for files of a device, which is left to its source.
+    /// Executes a batch in a random order; but for what is not for files of a device, which is left to its
+    /// source.
     fn execute_all(&self, requests: &mut Vec<Request>) -> Vec<Untold> {
         self.device.state.lock().random.shuffle(requests);
         let mut done = Vec::new();

@@ -70,7 +70,8 @@ impl FileState {
         });
     }
 
-    /// What was completed is on the device in part, and the rest never will be. A change of length is not lost: it is the file system's.
+    /// What was completed is on the device in part, and the rest never will be. A change of length is not
+    /// lost: it is the file system's.
     pub(super) fn lose(&mut self, random: &mut Random, sector_bytes: usize) {
         let Self { durable, unsynced, has_lost, .. } = self;
         unsynced.retain(|event| match &event.change {

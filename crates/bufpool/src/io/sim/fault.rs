@@ -26,8 +26,9 @@ pub enum SimFailure {
     Short(usize),
     /// EIO, after a random subset of the sectors of a write has been written. As `Io` for other calls.
     Torn,
-    /// EIO of a sync that loses what it was to make durable, as Linux does with a buffered file: any part of it is on the device, no
-    /// later sync writes the rest, and until the cache of the file is dropped, as [`File::reopen`](crate::File::reopen) does, all of it
-    /// reads as it was written. As `Io` for other calls.
+    /// EIO of a sync that loses what it was to make durable, as Linux does with a buffered file: any part of
+    /// it is on the device, no later sync writes the rest, and until the cache of the file is dropped, as
+    /// [`File::reopen`](crate::File::reopen) does, all of it reads as it was written. As `Io` for other
+    /// calls.
     Lost,
 }

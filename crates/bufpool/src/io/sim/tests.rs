@@ -84,7 +84,8 @@ fn retries_are_bounded() {
     assert_eq!(sync(&*backend, &file).unwrap_err().os_error(), Some(libc::EINTR));
 }
 
-/// A name that was removed since its folder was synced is there or not, and so is its file; other folders are left alone.
+/// A name that was removed since its folder was synced is there or not, and so is its file; other folders are
+/// left alone.
 #[test]
 fn unsynced_names_survive_in_every_way() {
     let device = SimDevice::new(1);

@@ -37,8 +37,8 @@ pub(super) struct Driver {
 
 struct Shared {
     inbox: Mutex<Inbox>,
-    /// Reads of tenants: those in flight on any ring or by a system call, and those that wait for this thread to start
-    /// them. Locked after `inbox`, if both.
+    /// Reads of tenants: those in flight on any ring or by a system call, and those that wait for this thread
+    /// to start them. Locked after `inbox`, if both.
     reads: Mutex<FairQueue<Request>>,
     /// Wakes the thread where it cannot wait in the kernel (a ring that polls).
     work: Condvar,
@@ -123,7 +123,8 @@ impl Driver {
         });
     }
 
-    /// Starts up to `count` reads of `tenant`, wherever they are done; returns how many. The others have to be submitted.
+    /// Starts up to `count` reads of `tenant`, wherever they are done; returns how many. The others have to
+    /// be submitted.
     pub(super) fn start_reads(&self, tenant: TenantId, count: usize) -> usize {
         self.shared.reads.lock().start(tenant, count)
     }
@@ -158,7 +159,8 @@ impl Driver {
         self.shared.reads.lock().feature()
     }
 
-    /// Registers memory with the driver's ring. Returns whether that goes for transfers of several buffers, too.
+    /// Registers memory with the driver's ring. Returns whether that goes for transfers of several buffers,
+    /// too.
     pub(super) fn register_region(&self, region: Region) -> io::Result<bool> {
         let (tell, told) = mpsc::channel();
         self.leave(|inbox| inbox.commands.push(Command::RegisterRegion(region, tell)));
@@ -208,8 +210,8 @@ impl Drop for Driver {
 struct Loop {
     ring: Ring,
     shared: Arc<Shared>,
-    /// Taken from the inbox, waiting for room in the ring; all but reads of tenants. It comes first, and there is never
-    /// much of it: writers wait for what they submit.
+    /// Taken from the inbox, waiting for room in the ring; all but reads of tenants. It comes first, and
+    /// there is never much of it: writers wait for what they submit.
     backlog: VecDeque<Request>,
     /// About to be started.
     next: Vec<Request>,
@@ -220,8 +222,8 @@ impl Loop {
     fn run(mut self) {
         loop {
             let closing = self.take_inbox();
-            // A request that is refused leaves its room to one that waits. Both are seen to before the thread sleeps,
-            // because no answer of the ring will wake it for them.
+            // A request that is refused leaves its room to one that waits. Both are seen to before the thread
+            // sleeps, because no answer of the ring will wake it for them.
             while let refused = self.fill_ring()
                 && refused > 0
             {
@@ -276,7 +278,8 @@ impl Loop {
         self.backlog.is_empty() && self.shared.reads.lock().queued() == 0
     }
 
-    /// Starts what there is room for and whose turn it is. Returns how many requests went to the helper instead.
+    /// Starts what there is room for and whose turn it is. Returns how many requests went to the helper
+    /// instead.
     fn fill_ring(&mut self) -> usize {
         let room = self.ring.room();
         let others = self.backlog.len().min(room);
@@ -343,8 +346,8 @@ impl Loop {
         count
     }
 
-    /// Starts what a completion has submitted, before the next one is told, so that the device does not wait for all of them. Returns how many
-    /// requests went to the helper instead.
+    /// Starts what a completion has submitted, before the next one is told, so that the device does not wait
+    /// for all of them. Returns how many requests went to the helper instead.
     fn start_what_came(&mut self) -> usize {
         let requests = std::mem::take(&mut self.shared.inbox.lock().requests);
         if requests.is_empty() {
