@@ -1,10 +1,13 @@
 //! Every interleaving of a few steps of two or three threads, explored by loom.
 //!
-//! `RUSTFLAGS="--cfg bufpool_loom" cargo test -p bufpool --lib --release --target-dir target-loom loom_models`
+//! `RUSTFLAGS="--cfg bufpool_loom" cargo test -p bufpool --lib --release --target-dir target-loom
+//! loom_models`
 //!
-//! Loom reports a lost wake-up as a deadlock, and the checked cells report two threads in a page's bytes at once.
+//! Loom reports a lost wake-up as a deadlock, and the checked cells report two threads in a page's bytes at
+//! once.
 //!
-//! What the models of the access log, of reads without latches and of the latch notice, tried by breaking each thing by hand:
+//! What the models of the access log, of reads without latches and of the latch notice, tried by breaking
+//! each thing by hand:
 //!
 //! | broken | fails |
 //! | --- | --- |
@@ -235,7 +238,8 @@ fn the_access_log_loses_and_doubles_nothing() {
     });
 }
 
-/// A key that is made and used while another thread drains is never seen half made, and keys are cleared under the lock.
+/// A key that is made and used while another thread drains is never seen half made, and keys are cleared
+/// under the lock.
 #[test]
 fn keys_are_seen_whole() {
     model(|| {
@@ -269,8 +273,8 @@ fn keys_are_seen_whole() {
     });
 }
 
-/// The other schedule that has broken an existing pool library: everything is flushed while a thread holds a page exclusively and
-/// fetches another, for which a page that the flush may be writing has to leave.
+/// The other schedule that has broken an existing pool library: everything is flushed while a thread holds a
+/// page exclusively and fetches another, for which a page that the flush may be writing has to leave.
 #[test]
 fn flushing_everything_against_a_holder_who_fetches_another_page() {
     model(|| {
@@ -284,7 +288,8 @@ fn flushing_everything_against_a_holder_who_fetches_another_page() {
                 held.set_changed();
                 pages[0].frame.mark_dirty();
                 pages[0].write(1);
-                // A miss: the other page is the only victim. It is tried under the policy lock, never waited for there.
+                // A miss: the other page is the only victim. It is tried under the policy lock, never waited
+                // for there.
                 let victim = loop {
                     let locked = policy.lock();
                     let claimed = Latch::try_new(&pages[1].word, Want::Exclusive).ok();
@@ -327,8 +332,9 @@ fn flushing_everything_against_a_holder_who_fetches_another_page() {
     });
 }
 
-/// A page that stays is written from a copy in the reserve and changed meanwhile, while a miss waits for the frame of the copy: it gets
-/// it when the copy is written, and not before, and the page is clean only if what was written is what it is.
+/// A page that stays is written from a copy in the reserve and changed meanwhile, while a miss waits for the
+/// frame of the copy: it gets it when the copy is written, and not before, and the page is clean only if what
+/// was written is what it is.
 #[test]
 fn a_copy_in_flight_while_a_miss_waits_for_its_frame() {
     model(|| {
@@ -375,8 +381,8 @@ fn a_copy_in_flight_while_a_miss_waits_for_its_frame() {
     });
 }
 
-/// A reserve of one frame that has borrowed another, both in flight, while a miss waits: it gets one, and of what comes back beyond the
-/// reserve's own number the pool gets its frame again, once.
+/// A reserve of one frame that has borrowed another, both in flight, while a miss waits: it gets one, and of
+/// what comes back beyond the reserve's own number the pool gets its frame again, once.
 #[test]
 fn borrowed_frames_come_back_beside_a_miss_that_waits() {
     model(|| {
@@ -407,8 +413,9 @@ fn borrowed_frames_come_back_beside_a_miss_that_waits() {
     });
 }
 
-/// A dirty victim leaves with its frame, which a miss waits for, while another thread wants the victim: the frame gets its next page when
-/// the victim is in its file, and whoever finds the victim absent finds it there.
+/// A dirty victim leaves with its frame, which a miss waits for, while another thread wants the victim: the
+/// frame gets its next page when the victim is in its file, and whoever finds the victim absent finds it
+/// there.
 #[test]
 fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
     struct Word(Arc<Page>);
@@ -419,7 +426,8 @@ fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
         }
     }
     struct File(UnsafeCell<u32>);
-    // SAFETY: written by the writer before the page is absent, and read by who has found it absent, which is what the model checks.
+    // SAFETY: written by the writer before the page is absent, and read by who has found it absent, which is
+    // what the model checks.
     unsafe impl Sync for File {}
     // SAFETY: as above.
     unsafe impl Send for File {}
@@ -462,7 +470,8 @@ fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
     });
 }
 
-/// A file is closed while a page of it is being loaded and another's write is in flight: neither touches a frame that has a new owner.
+/// A file is closed while a page of it is being loaded and another's write is in flight: neither touches a
+/// frame that has a new owner.
 #[test]
 fn closing_with_reads_and_writes_in_flight() {
     model(|| {
@@ -531,7 +540,8 @@ fn closing_with_reads_and_writes_in_flight() {
     });
 }
 
-/// A load that a file's closing holds off waits for its outcome, whichever that is; and while pages are seized none is loaded.
+/// A load that a file's closing holds off waits for its outcome, whichever that is; and while pages are
+/// seized none is loaded.
 #[test]
 fn a_load_that_is_held_off_sees_what_was_decided() {
     for closes in [false, true] {
@@ -619,7 +629,8 @@ fn a_future_that_is_held_off_is_woken() {
     });
 }
 
-/// A future is dropped while its load is in flight, or when it has just landed: the page is there for others, and no pin is left.
+/// A future is dropped while its load is in flight, or when it has just landed: the page is there for others,
+/// and no pin is left.
 #[test]
 fn a_dropped_future_in_flight() {
     struct Pinned(Arc<Page>);
@@ -689,7 +700,8 @@ fn a_future_that_waits_is_woken() {
     });
 }
 
-/// A page table grows while others look words up: whoever finds a word may use it, and a page has one word for all.
+/// A page table grows while others look words up: whoever finds a word may use it, and a page has one word
+/// for all.
 #[test]
 fn a_page_table_grows_under_its_readers() {
     fn address(table: &PageTable, number: u64) -> Option<usize> {
@@ -717,8 +729,8 @@ fn a_page_table_grows_under_its_readers() {
     });
 }
 
-/// What is read without a latch and confirmed is what one writer left. The quick way to confirm it and the other are used one at a time,
-/// as by the pool.
+/// What is read without a latch and confirmed is what one writer left. The quick way to confirm it and the
+/// other are used one at a time, as by the pool.
 #[test]
 fn optimistic_reads_are_whole() {
     for confirm in [PageWord::is_as, |word: &PageWord, begun: Begun| word.still(begun.version())] {
@@ -750,7 +762,8 @@ fn optimistic_reads_are_whole() {
     }
 }
 
-/// A page leaves while it is read without a latch; its frame is written in the ordinary way only when the reader has left it.
+/// A page leaves while it is read without a latch; its frame is written in the ordinary way only when the
+/// reader has left it.
 #[test]
 fn eviction_against_an_optimistic_reader() {
     model(|| {

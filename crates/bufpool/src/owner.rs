@@ -1,11 +1,12 @@
 //! The process that a pool belongs to.
 //!
-//! A child that fork makes of it has a copy of the handles, and nothing that makes them work: no threads, no ring, locks that are held for
-//! good by threads that are not there. Files and their locks are the parent's. So the child's handles refuse every call with
-//! [`ErrorKind::ForkedChild`] before it takes a lock, and dropping them does nothing.
+//! A child that fork makes of it has a copy of the handles, and nothing that makes them work: no threads, no
+//! ring, locks that are held for good by threads that are not there. Files and their locks are the parent's.
+//! So the child's handles refuse every call with [`ErrorKind::ForkedChild`] before it takes a lock, and
+//! dropping them does nothing.
 //!
-//! Hits need not ask: page words and frames read as zeros in the child, so that every page is absent there, and an access goes on to where this is
-//! asked.
+//! Hits need not ask: page words and frames read as zeros in the child, so that every page is absent there,
+//! and an access goes on to where this is asked.
 
 use std::io;
 use std::sync::Arc;

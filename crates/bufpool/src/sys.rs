@@ -39,8 +39,9 @@ pub(crate) struct DirectAlignment {
     pub(crate) offset_bytes: u32,
 }
 
-/// Copies `from` to `to`, of the same length, past the processor's caches where that can be: for bytes that a device reads next, and no
-/// program. Where the device's side has read `to` shortly before, on another processor, ordinary stores wait longer for each of its lines.
+/// Copies `from` to `to`, of the same length, past the processor's caches where that can be: for bytes that a
+/// device reads next, and no program. Where the device's side has read `to` shortly before, on another
+/// processor, ordinary stores wait longer for each of its lines.
 ///
 /// # Panics
 ///
@@ -299,7 +300,8 @@ pub(crate) enum AddressSpace {
     Limited { limit_bytes: u64, left_bytes: Option<u64> },
 }
 
-/// The limit on the process's addresses (`RLIMIT_AS`), and what is left of them. Reads a file of `/proc` where there is a limit.
+/// The limit on the process's addresses (`RLIMIT_AS`), and what is left of them. Reads a file of `/proc`
+/// where there is a limit.
 pub(crate) fn address_space() -> AddressSpace {
     let Some(limit_bytes) = soft_limit(libc::RLIMIT_AS) else { return AddressSpace::Unlimited };
     let left_bytes = taken_address_bytes().map(|taken| limit_bytes.saturating_sub(taken));
@@ -337,8 +339,8 @@ impl Mapping {
     /// Size of a huge page on the machines that matter; larger mappings start at a multiple of it.
     const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-    /// Maps `bytes` (not 0) bytes. Page-aligned; at 2 MiB from that size on, with huge pages advised.
-    /// Zeros in the child of a fork, and memory of its own: it must not share what its parent has I/O in flight on.
+    /// Maps `bytes` (not 0) bytes. Page-aligned; at 2 MiB from that size on, with huge pages advised. Zeros
+    /// in the child of a fork, and memory of its own: it must not share what its parent has I/O in flight on.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         if bytes < Self::HUGE_PAGE_BYTES {
             let start = map(bytes)?;
@@ -390,8 +392,8 @@ impl Drop for Mapping {
 
 /// Tells the process that made it from children that are forked from it.
 ///
-/// A word in memory that the kernel wipes in a child, so that a process with its parent's number is told apart, too, and
-/// nothing has to be called when a process forks.
+/// A word in memory that the kernel wipes in a child, so that a process with its parent's number is told
+/// apart, too, and nothing has to be called when a process forks.
 #[derive(Debug)]
 pub(crate) struct ForkMark {
     page: Mapping,
@@ -425,12 +427,14 @@ impl ForkMark {
 
     #[inline]
     fn word(&self) -> &AtomicU32 {
-        // SAFETY: the page is mapped as long as the mark lives, aligned, zeroed by the kernel, and changed through this word only.
+        // SAFETY: the page is mapped as long as the mark lives, aligned, zeroed by the kernel, and changed
+        // through this word only.
         unsafe { self.page.start.cast().as_ref() }
     }
 }
 
-/// Addresses that nothing else in the process gets, of which a front part that grows is zeroed memory. Unmapped when dropped.
+/// Addresses that nothing else in the process gets, of which a front part that grows is zeroed memory.
+/// Unmapped when dropped.
 #[derive(Debug)]
 #[cfg_attr(bufpool_loom, allow(dead_code))] // The models make their words one by one.
 pub(crate) struct Reservation {
@@ -445,8 +449,9 @@ unsafe impl Sync for Reservation {}
 
 #[cfg_attr(bufpool_loom, allow(dead_code))]
 impl Reservation {
-    /// Reserves `bytes` (not 0) addresses, page-aligned, that read as zeros, all of them in the child of a fork. Takes no memory, but for the kernel's own tables where it is read
-    /// (everywhere in a process that locks all its memory: a five hundredth), and counts against no limit but that on addresses.
+    /// Reserves `bytes` (not 0) addresses, page-aligned, that read as zeros, all of them in the child of a
+    /// fork. Takes no memory, but for the kernel's own tables where it is read (everywhere in a process that
+    /// locks all its memory: a five hundredth), and counts against no limit but that on addresses.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         let reservation = Self { start: map_with(bytes, libc::PROT_READ, libc::MAP_NORESERVE)?, bytes };
         wipe_on_fork(reservation.start, reservation.bytes);
@@ -491,7 +496,8 @@ fn map_with(bytes: usize, protection: libc::c_int, more_flags: libc::c_int) -> i
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// Has a range of our own, of anonymous memory, read as zeros in the child of a fork. False if the kernel cannot (Linux before 4.14).
+/// Has a range of our own, of anonymous memory, read as zeros in the child of a fork. False if the kernel
+/// cannot (Linux before 4.14).
 fn wipe_on_fork(start: NonNull<u8>, bytes: usize) -> bool {
     // SAFETY: the range is the caller's; WIPEONFORK changes nothing for this process.
     unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_WIPEONFORK) == 0 }
@@ -500,7 +506,8 @@ fn wipe_on_fork(start: NonNull<u8>, bytes: usize) -> bool {
 /// Unmaps a range of our own; nothing if `bytes` is 0.
 fn unmap(start: NonNull<u8>, bytes: usize) {
     if bytes > 0 {
-        // SAFETY: callers are `Mapping::new` and what drops a mapping or a reservation, which own the range and do not use it again.
+        // SAFETY: callers are `Mapping::new` and what drops a mapping or a reservation, which own the range
+        // and do not use it again.
         let returned = unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
         debug_assert_eq!(returned, 0);
     }
@@ -517,8 +524,8 @@ pub(crate) fn has_membarrier() -> bool {
     *REGISTERED
 }
 
-/// A full memory barrier on every processor that runs a thread of this process, or if the kernel has none to offer, on the
-/// caller's alone.
+/// A full memory barrier on every processor that runs a thread of this process, or if the kernel has none to
+/// offer, on the caller's alone.
 pub(crate) fn barrier_everywhere() {
     if !(has_membarrier() && membarrier(MEMBARRIER_PRIVATE_EXPEDITED)) {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
@@ -530,8 +537,9 @@ fn membarrier(command: libc::c_int) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Has `end` called by the calling thread when it ends, once everything that it has in thread-local variables is dropped; also from
-/// within a destructor of a key of `pthread_key_create`, when those with one are called once more. False if that is not possible.
+/// Has `end` called by the calling thread when it ends, once everything that it has in thread-local variables
+/// is dropped; also from within a destructor of a key of `pthread_key_create`, when those with one are called
+/// once more. False if that is not possible.
 ///
 /// One function for the whole process: the first that is given.
 pub(crate) fn at_thread_end(end: fn()) -> bool {

@@ -1,9 +1,9 @@
 //! Futures' wakers: lists of them, and the thread that runs them.
 //!
-//! A waker is code of an executor: it may use the pool, and it may panic. So no lock of a pool is held while a waker is
-//! cloned, run or dropped. A poll clones it before it takes any lock. A future that gives up drops it after its lock.
-//! Whatever ends a future's wait hands the waker to its pool's [`WakerThread`], for which nothing of a pool waits; so
-//! latches may be let go of on any thread and under any lock.
+//! A waker is code of an executor: it may use the pool, and it may panic. So no lock of a pool is held while
+//! a waker is cloned, run or dropped. A poll clones it before it takes any lock. A future that gives up drops
+//! it after its lock. Whatever ends a future's wait hands the waker to its pool's [`WakerThread`], for which
+//! nothing of a pool waits; so latches may be let go of on any thread and under any lock.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -71,8 +71,8 @@ impl WakerThread {
 
     /// A clone of `waker` that can be handed to this thread. The caller holds no lock.
     ///
-    /// None if no thread can be had. The waker has then been run here, so that its future is polled again instead of
-    /// waiting for ever.
+    /// None if no thread can be had. The waker has then been run here, so that its future is polled again
+    /// instead of waiting for ever.
     #[must_use]
     pub fn adopt(&self, waker: &Waker) -> Option<PoolWaker> {
         let waker = waker.clone();
@@ -83,7 +83,8 @@ impl WakerThread {
         None
     }
 
-    /// Wakes `waker` at a time, unless the alarm is dropped before. As [`adopt`](Self::adopt) without a thread.
+    /// Wakes `waker` at a time, unless the alarm is dropped before. As [`adopt`](Self::adopt) without a
+    /// thread.
     #[must_use]
     pub fn wake_at(&self, at: Instant, waker: &Waker) -> Option<Alarm> {
         let waker = self.adopt(waker)?;
@@ -101,8 +102,8 @@ impl WakerThread {
 }
 
 impl Drop for WakerThread {
-    /// Does not wait for the thread: it may be the one that drops the pool, in a waker, or be in a waker that waits for a
-    /// lock of whoever drops the pool.
+    /// Does not wait for the thread: it may be the one that drops the pool, in a waker, or be in a waker that
+    /// waits for a lock of whoever drops the pool.
     fn drop(&mut self) {
         self.shared.state.lock().stop = true;
         self.shared.changed.notify_one();
@@ -175,7 +176,8 @@ impl PoolWaker {
 impl Drop for PoolWaker {
     fn drop(&mut self) {
         if !self.thread.owner.is_here() {
-            // The locks of the executor, and the thread's, may be held by threads that a forked child does not have.
+            // The locks of the executor, and the thread's, may be held by threads that a forked child does
+            // not have.
             std::mem::forget(self.waker.take());
             return;
         }
@@ -199,7 +201,8 @@ impl Drop for Alarm {
 }
 
 impl Wakers {
-    /// Future number `id` waits here. Returns the waker that it had here, which is dropped after the place's lock.
+    /// Future number `id` waits here. Returns the waker that it had here, which is dropped after the place's
+    /// lock.
     #[must_use = "dropped after the place's lock"]
     pub fn park(&mut self, id: u64, waker: PoolWaker) -> Option<PoolWaker> {
         match self.waiting.iter_mut().find(|(other, _)| *other == id) {
@@ -211,7 +214,8 @@ impl Wakers {
         }
     }
 
-    /// Future number `id` no longer waits. Returns the waker that it had here, which is dropped after the place's lock.
+    /// Future number `id` no longer waits. Returns the waker that it had here, which is dropped after the
+    /// place's lock.
     #[must_use = "dropped after the place's lock"]
     pub fn unpark(&mut self, id: u64) -> Option<PoolWaker> {
         let at = self.waiting.iter().position(|(other, _)| *other == id)?;

@@ -1,8 +1,8 @@
-//! Goal: while frames are borrowed, whatever is done with files, tenants and the pool, and whatever fails meanwhile, nothing is lost: no
-//! change, no frame, and nobody waits for ever.
-//! Method: a pool on a simulated device whose writes take a while, so that dirty victims stream out and its reserve borrows frames. Threads
-//! with a file each do at random what files and tenants allow, calls of the device fail, and a model knows what may be found; then each
-//! of the rarer cases by itself.
+//! Goal: while frames are borrowed, whatever is done with files, tenants and the pool, and whatever fails
+//! meanwhile, nothing is lost: no change, no frame, and nobody waits for ever. Method: a pool on a simulated
+//! device whose writes take a while, so that dirty victims stream out and its reserve borrows frames. Threads
+//! with a file each do at random what files and tenants allow, calls of the device fail, and a model knows
+//! what may be found; then each of the rarer cases by itself.
 
 mod common;
 
@@ -221,7 +221,8 @@ impl<'p> Owner<'p> {
         self.device.fail(SimFault { operation, nth, failure });
     }
 
-    /// If the file takes no more writes: what is in memory is readable and the rest is in the file. Then it is reopened.
+    /// If the file takes no more writes: what is in memory is readable and the rest is in the file. Then it
+    /// is reopened.
     fn recover(&mut self) {
         if self.file.extend(0).is_ok() {
             return;
@@ -414,7 +415,8 @@ fn frames_of_a_poisoned_file_come_back_however_its_pages_go() {
     }
 }
 
-/// A file that cannot be opened again is closed, and its pages are gone; once it is what it should be it can be opened.
+/// A file that cannot be opened again is closed, and its pages are gone; once it is what it should be it can
+/// be opened.
 #[test]
 fn a_reopening_that_fails_gives_frames_back_too() {
     let streaming = Streaming::stuck(1);

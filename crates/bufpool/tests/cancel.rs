@@ -1,7 +1,7 @@
-//! Goal: asynchronous accesses are accesses like others; a future that is dropped, whatever it has come to, leaves the pool as if it
-//! had not been; and nothing that fails under one is lost.
-//! Method: a hand-made executor that polls when the test says so, on a simulated device with delays and failures; several threads that
-//! drop futures at random.
+//! Goal: asynchronous accesses are accesses like others; a future that is dropped, whatever it has come to,
+//! leaves the pool as if it had not been; and nothing that fails under one is lost. Method: a hand-made
+//! executor that polls when the test says so, on a simulated device with delays and failures; several threads
+//! that drop futures at random.
 
 mod common;
 

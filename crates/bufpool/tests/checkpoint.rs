@@ -1,6 +1,6 @@
-//! Goal: flush and checkpoint leave nothing out and deadlock with nobody.
-//! Method: schedules with threads that have broken other pools, and a failing file among others. What survives power cuts and failing calls
-//! is in `sweeps.rs`.
+//! Goal: flush and checkpoint leave nothing out and deadlock with nobody. Method: schedules with threads that
+//! have broken other pools, and a failing file among others. What survives power cuts and failing calls is in
+//! `sweeps.rs`.
 
 mod common;
 
@@ -50,7 +50,8 @@ impl Log for Removing {
     }
 }
 
-/// What is removed while a checkpoint is under way is no failure of the checkpoint, and keeps it from nothing.
+/// What is removed while a checkpoint is under way is no failure of the checkpoint, and keeps it from
+/// nothing.
 #[test]
 fn a_checkpoint_passes_over_a_file_that_goes_meanwhile() {
     let device = SimDevice::new(1);
@@ -70,8 +71,8 @@ fn a_checkpoint_passes_over_a_file_that_goes_meanwhile() {
     assert!(survived.contents("gone").is_none());
 }
 
-/// This schedule has broken an existing pool library: everything is flushed while a thread that holds an exclusive guard
-/// fetches another page, which needs a frame, which needs a write.
+/// This schedule has broken an existing pool library: everything is flushed while a thread that holds an
+/// exclusive guard fetches another page, which needs a frame, which needs a write.
 #[test]
 fn flushing_everything_while_a_latch_holder_misses() {
     on_each_backend(|io| {

@@ -1,6 +1,6 @@
-//! Goal: statistics tell accesses apart by call site and scopes, whichever thread makes them, and any number of contexts is
-//! taken.
-//! Method: a small pool in the background mode, where accesses go through the threads' logs.
+//! Goal: statistics tell accesses apart by call site and scopes, whichever thread makes them, and any number
+//! of contexts is taken. Method: a small pool in the background mode, where accesses go through the threads'
+//! logs.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Processes that may have few addresses: page tables are not where hits look for them, and pages are read and written all the same.
-//! Each test sets a limit for good, so it runs in a process of its own.
+//! Processes that may have few addresses: page tables are not where hits look for them, and pages are read
+//! and written all the same. Each test sets a limit for good, so it runs in a process of its own.
 
 use std::env;
 use std::fs::File as StdFile;

@@ -1,6 +1,7 @@
-//! Goal: the child of a fork can do nothing with its parent's pool, to it, or to its files, and does not crash or hang when it tries.
-//! Method: a process forks with pages in memory, dirty ones among them, and guards held; the child makes every call, drops everything
-//! and says by its exit status whether each call was as it should be. Then the parent goes on.
+//! Goal: the child of a fork can do nothing with its parent's pool, to it, or to its files, and does not
+//! crash or hang when it tries. Method: a process forks with pages in memory, dirty ones among them, and
+//! guards held; the child makes every call, drops everything and says by its exit status whether each call
+//! was as it should be. Then the parent goes on.
 
 mod common;
 
@@ -46,7 +47,8 @@ impl Log for NoLog {
     }
 }
 
-/// A pool with a file of `PAGES` pages, of which the first 16 are dirty in memory, at version 1, and those from 48 on were never used.
+/// A pool with a file of `PAGES` pages, of which the first 16 are dirty in memory, at version 1, and those
+/// from 48 on were never used.
 fn pool_with_pages(options: PoolOptions, directory: &Path) -> Result<(Pool, Tenant, File, PathBuf)> {
     let path = directory.join("data");
     let pool = options.log(Box::new(NoLog)).open()?;

@@ -1,5 +1,5 @@
-//! Goal: engines can verify pages on the way in and prepare them on the way out, and checksums show torn, changed and misdirected pages.
-//! Method: files are damaged between two openings.
+//! Goal: engines can verify pages on the way in and prepare them on the way out, and checksums show torn,
+//! changed and misdirected pages. Method: files are damaged between two openings.
 
 mod common;
 
@@ -184,7 +184,8 @@ impl PageHooks for Cipher {
     }
 }
 
-/// What a hook does to a page for its file is not seen by readers: not after a write, and not after one that failed.
+/// What a hook does to a page for its file is not seen by readers: not after a write, and not after one that
+/// failed.
 #[test]
 fn hooks_change_what_is_written_and_not_what_is_in_memory() {
     for options in [deterministic as fn() -> PoolOptions, small] {

@@ -6,7 +6,8 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// Creates pages, makes them durable, and reads them in a pool that has them not; returns what the second pool says of its I/O.
+/// Creates pages, makes them durable, and reads them in a pool that has them not; returns what the second
+/// pool says of its I/O.
 fn round_trip(options: impl Fn() -> PoolOptions) -> String {
     let folder = folder();
     let path = folder.path().join("pages");

@@ -1,6 +1,7 @@
-//! Goal: nothing that an engine has acknowledged is lost when its process is killed, and no page is left as a mix of versions.
-//! Method: a child process runs a small engine with a redo log on a real file, tells of each commit on a pipe, and is killed at a
-//! random moment, sometimes while it recovers from the kill before. `BUFPOOL_KILLS` says how often; 5 if it is not set.
+//! Goal: nothing that an engine has acknowledged is lost when its process is killed, and no page is left as a
+//! mix of versions. Method: a child process runs a small engine with a redo log on a real file, tells of each
+//! commit on a pipe, and is killed at a random moment, sometimes while it recovers from the kill before.
+//! `BUFPOOL_KILLS` says how often; 5 if it is not set.
 
 mod redo_engine;
 
@@ -91,7 +92,8 @@ fn kill(child: &mut Child) {
     child.wait().unwrap();
 }
 
-/// Threads and numbers of the transactions that the child has told of. A line is written as a whole or not at all.
+/// Threads and numbers of the transactions that the child has told of. A line is written as a whole or not at
+/// all.
 fn commits(output: ChildStdout) -> Vec<(usize, u64)> {
     let lines = BufReader::new(output).lines().map(Result::unwrap);
     let commit = |line: String| {
@@ -101,7 +103,8 @@ fn commits(output: ChildStdout) -> Vec<(usize, u64)> {
     lines.filter_map(commit).collect()
 }
 
-/// Each thread's transactions must be there up to some one that is not before the last acknowledged; of all later ones nothing.
+/// Each thread's transactions must be there up to some one that is not before the last acknowledged; of all
+/// later ones nothing.
 fn check(engine: &Engine, acknowledged: &[u64; THREADS]) {
     for (thread, &told) in acknowledged.iter().enumerate() {
         let found = engine.transactions(thread);

@@ -1,6 +1,7 @@
-//! Goal: the write-ahead rule. No page reaches its file before its log records are durable, the log is never advanced inside a
-//! miss, and no change that is missing from the files was logged before `min_dirty_lsn`.
-//! Method: pages carry the number of their last change; after each random step the simulated device's contents are held against the log.
+//! Goal: the write-ahead rule. No page reaches its file before its log records are durable, the log is never
+//! advanced inside a miss, and no change that is missing from the files was logged before `min_dirty_lsn`.
+//! Method: pages carry the number of their last change; after each random step the simulated device's
+//! contents are held against the log.
 
 mod common;
 
@@ -107,7 +108,8 @@ impl World {
         })
     }
 
-    /// Nothing in the file is ahead of the log, and nothing that is missing from it lies before the redo point.
+    /// Nothing in the file is ahead of the log, and nothing that is missing from it lies before the redo
+    /// point.
     fn check(&self) {
         let redo = self.pool.min_dirty_lsn().unwrap_or(u64::MAX);
         let bytes = self.device.contents("data").unwrap();
@@ -173,8 +175,8 @@ fn run(options: PoolOptions, operations: &[Operation]) {
             }
         };
         if let Err(error) = outcome {
-            // Misses may find that nothing can be evicted, flushes that the log is gone, and a page may be stuck
-            // on its way out.
+            // Misses may find that nothing can be evicted, flushes that the log is gone, and a page may be
+            // stuck on its way out.
             let expected = [ErrorKind::Exhausted, ErrorKind::Log, ErrorKind::LatchTimeout];
             assert!(expected.contains(&error.kind()), "{error}");
         }
@@ -224,7 +226,8 @@ fn a_log_that_fails_or_panics_leaves_pages_dirty() {
     }
 }
 
-/// A flush advances the log first, and pages that it then finds changed once more wait until it has advanced it again.
+/// A flush advances the log first, and pages that it then finds changed once more wait until it has advanced
+/// it again.
 #[test]
 fn what_changes_while_a_flush_advances_the_log_is_not_written_ahead_of_it() {
     // All pages stay in memory, and there are more of them than frames for their copies.

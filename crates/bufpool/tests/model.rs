@@ -1,8 +1,8 @@
-//! Goal: a pool is a set of files of pages, whatever goes on underneath.
-//! Method: random operations on a pool and on a model of two vectors, with the directory's and the pool's invariants checked after each
-//! step; on the simulated device, with and without the background writer, and with failing calls and power cuts. What a dropped dirty
-//! page reads as afterwards is not determined, but it is one of the versions it had since it was last known to be in the file.
-//! Then inputs on which the fuzz target `pool_ops` once failed.
+//! Goal: a pool is a set of files of pages, whatever goes on underneath. Method: random operations on a pool
+//! and on a model of two vectors, with the directory's and the pool's invariants checked after each step; on
+//! the simulated device, with and without the background writer, and with failing calls and power cuts. What
+//! a dropped dirty page reads as afterwards is not determined, but it is one of the versions it had since it
+//! was last known to be in the file. Then inputs on which the fuzz target `pool_ops` once failed.
 
 mod common;
 mod pool_ops;
@@ -140,7 +140,8 @@ fn regressions() {
     }
 }
 
-/// What a failed sync left on its way is not forgotten with the failure: the next flush that succeeds promises it.
+/// What a failed sync left on its way is not forgotten with the failure: the next flush that succeeds
+/// promises it.
 #[test]
 fn a_flush_after_a_failed_sync_syncs_again() {
     let device = SimDevice::new(1);

@@ -1,6 +1,6 @@
-//! Goal: who uses a file that is being closed, removed, reopened or shortened, or a pool that is being closed, notices nothing before that
-//! is decided, and nothing at all if it fails.
-//! Method: onlookers use the file in every way while operations are made again and again, until both have done enough; and a hook stops
+//! Goal: who uses a file that is being closed, removed, reopened or shortened, or a pool that is being
+//! closed, notices nothing before that is decided, and nothing at all if it fails. Method: onlookers use the
+//! file in every way while operations are made again and again, until both have done enough; and a hook stops
 //! an operation on the point of its decision.
 
 mod common;
@@ -27,7 +27,8 @@ const ENOUGH: u64 = 200;
 const LONG_MS: u64 = 600_000;
 const LONG: Duration = Duration::from_millis(LONG_MS);
 
-/// One use of the file in each way, with the pages' bytes as they must be. Limits of its own, where the pool's are short.
+/// One use of the file in each way, with the pages' bytes as they must be. Limits of its own, where the
+/// pool's are short.
 fn look(tenant: &Tenant, file: &File, round: u64) -> bufpool::Result<()> {
     let page = |step: u64| file.page((round * 7 + step) % PAGES);
     let check = |number: u64, bytes: &[u8]| assert_eq!(version(bytes, number), 1);
@@ -270,8 +271,9 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Runs `operation` up to where it writes the last dirty page, with all pages in its hands, and looks on; then the write fails or not.
-/// What the operation and those who have waited see is returned: a future of a page in memory, one of another page, and a read.
+/// Runs `operation` up to where it writes the last dirty page, with all pages in its hands, and looks on;
+/// then the write fails or not. What the operation and those who have waited see is returned: a future of a
+/// page in memory, one of another page, and a read.
 fn decided_while_others_wait(
     operation: fn(&Pool, &File) -> bufpool::Result<()>,
     fails: bool,

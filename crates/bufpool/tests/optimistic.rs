@@ -1,4 +1,5 @@
-//! Goal: an optimistic read returns what some writer left, whole, whatever writers, evictions and other files do meanwhile.
+//! Goal: an optimistic read returns what some writer left, whole, whatever writers, evictions and other files
+//! do meanwhile.
 
 mod common;
 
@@ -31,7 +32,8 @@ fn word_of(number: u64, version: u64, index: usize) -> u64 {
     number << 48 | version << 16 | index as u64
 }
 
-/// The version of a whole page, or what is wrong with it. Looks at some words only, first and last among them.
+/// The version of a whole page, or what is wrong with it. Looks at some words only, first and last among
+/// them.
 fn check(number: u64, word: impl Fn(usize) -> u64) -> Result<u64, String> {
     let version = word(0) >> 16 & 0xffff_ffff;
     for index in [0, 1, 7, 8, WORDS / 2, WORDS - 2, WORDS - 1] {
@@ -199,8 +201,8 @@ fn a_miss_within_an_optimistic_read_ends() {
     pool.check_invariants();
 }
 
-/// What promises not to wait does not wait for a thread that is within an optimistic read of the frame that would be taken. The reader is let
-/// go only after each call has returned, and every other frame is pinned.
+/// What promises not to wait does not wait for a thread that is within an optimistic read of the frame that
+/// would be taken. The reader is let go only after each call has returned, and every other frame is pinned.
 #[test]
 fn what_never_waits_does_not_wait_for_an_optimistic_reader() {
     let folder = directory();
@@ -253,8 +255,8 @@ fn what_never_waits_does_not_wait_for_an_optimistic_reader() {
     pool.check_invariants();
 }
 
-/// More threads than processors, a pool that holds a third of the pages, writers and evictions all the time, and an ordinary file whose
-/// pages are written through `&mut [u8]` in the same frames.
+/// More threads than processors, a pool that holds a third of the pages, writers and evictions all the time,
+/// and an ordinary file whose pages are written through `&mut [u8]` in the same frames.
 #[test]
 fn reads_are_whole_whatever_happens_meanwhile() {
     on_each_backend(|io| {

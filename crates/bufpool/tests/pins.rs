@@ -1,5 +1,5 @@
-//! Goal: what is held stays, what is let go of can leave, and the forms of access differ only in how long they wait.
-//! Method: one or two threads, pages worked out by hand.
+//! Goal: what is held stays, what is let go of can leave, and the forms of access differ only in how long
+//! they wait. Method: one or two threads, pages worked out by hand.
 
 mod common;
 

@@ -1,6 +1,6 @@
-//! Goal: prefetched pages are there when they are needed, within the tenant's limit, at nobody's expense; and whatever becomes of
-//! their reads, no frame and no change is lost.
-//! Method: counts and contents in small cases, on a simulated device with delays and with failures at every read.
+//! Goal: prefetched pages are there when they are needed, within the tenant's limit, at nobody's expense; and
+//! whatever becomes of their reads, no frame and no change is lost. Method: counts and contents in small
+//! cases, on a simulated device with delays and with failures at every read.
 
 mod common;
 
@@ -61,7 +61,8 @@ fn the_first_access_to_a_prefetched_page_is_a_hit() {
     });
 }
 
-/// Frames are free, or their pages leave, in another order than that of the pages that come; one piece of memory they are all the same.
+/// Frames are free, or their pages leave, in another order than that of the pages that come; one piece of
+/// memory they are all the same.
 #[test]
 fn neighbours_come_into_neighbouring_frames() {
     let device = stamped_device(300);

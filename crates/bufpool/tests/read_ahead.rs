@@ -1,6 +1,6 @@
-//! Goal: sequential and strided reads find their pages in memory without being told to; other reads are left alone; what was
-//! brought in needlessly goes first.
-//! Method: counts of misses and reads for streams whose pages are known. (The arithmetic of streams has its tests beside it.)
+//! Goal: sequential and strided reads find their pages in memory without being told to; other reads are left
+//! alone; what was brought in needlessly goes first. Method: counts of misses and reads for streams whose
+//! pages are known. (The arithmetic of streams has its tests beside it.)
 
 mod common;
 
@@ -142,7 +142,8 @@ fn failures_reach_only_those_who_need_the_page() {
     }
 }
 
-/// Short runs, each somewhere else, promise more than they keep: what they bring in for nothing stays a bounded share.
+/// Short runs, each somewhere else, promise more than they keep: what they bring in for nothing stays a
+/// bounded share.
 #[test]
 fn scans_that_break_off_waste_a_bounded_share() {
     let device = stamped_device(TREE_PAGES);

@@ -1,5 +1,6 @@
-//! Goal: a batch grants what can be had without waiting, says what could not, and loses nothing when reads fail.
-//! Method: counts and contents in small cases, failures of the simulated device at every read, threads whose lists overlap.
+//! Goal: a batch grants what can be had without waiting, says what could not, and loses nothing when reads
+//! fail. Method: counts and contents in small cases, failures of the simulated device at every read, threads
+//! whose lists overlap.
 
 mod common;
 
@@ -24,7 +25,8 @@ fn pages_of(file: &File, numbers: impl IntoIterator<Item = u64>) -> Vec<Page<'_>
     numbers.into_iter().map(|number| file.page(number)).collect()
 }
 
-/// Reads all of `numbers`, asking again for what was not granted, and checks the contents. Returns how many calls that took.
+/// Reads all of `numbers`, asking again for what was not granted, and checks the contents. Returns how many
+/// calls that took.
 fn read_all(tenant: &Tenant, file: &File, numbers: impl IntoIterator<Item = u64>, least: u64) -> usize {
     let mut left = pages_of(file, numbers);
     let mut calls = 0;

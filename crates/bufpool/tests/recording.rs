@@ -1,6 +1,6 @@
-//! Goal: a recorded run, replayed on the bare directory, has the same misses, access by access.
-//! Method: random work in deterministic mode with several tenants, directives in mid-stream, guards held across misses and pins;
-//! then the events alone drive a directory of the same size, as the simulator does.
+//! Goal: a recorded run, replayed on the bare directory, has the same misses, access by access. Method:
+//! random work in deterministic mode with several tenants, directives in mid-stream, guards held across
+//! misses and pins; then the events alone drive a directory of the same size, as the simulator does.
 
 mod common;
 

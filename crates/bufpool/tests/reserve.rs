@@ -1,7 +1,7 @@
-//! Goal: a miss waits for no write while the clean reserve has a free frame; when it has none, the miss helps, and only a little.
-//! A reserve that is too small for what leaves borrows frames, loses none of them and gives them back.
-//! Method: the background writer is held up in the engine's log, so that the reserve fills with the victims of misses; or the device is
-//! slow.
+//! Goal: a miss waits for no write while the clean reserve has a free frame; when it has none, the miss
+//! helps, and only a little. A reserve that is too small for what leaves borrows frames, loses none of them
+//! and gives them back. Method: the background writer is held up in the engine's log, so that the reserve
+//! fills with the victims of misses; or the device is slow.
 
 mod common;
 
@@ -22,7 +22,8 @@ const RESERVE: u32 = 12;
 /// Whoever waits longer has waited for something that does not come.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A log that is durable up to 0 and cannot be advanced; the first attempt lasts until the test lets it go on.
+/// A log that is durable up to 0 and cannot be advanced; the first attempt lasts until the test lets it go
+/// on.
 struct Slow {
     entered: Sender<()>,
     /// Taken by the first attempt.
@@ -59,7 +60,8 @@ struct World {
 }
 
 impl World {
-    /// A pool whose victims are all dirty, and whose background writer waits for the log with the first one in the reserve.
+    /// A pool whose victims are all dirty, and whose background writer waits for the log with the first one
+    /// in the reserve.
     fn held_up() -> Self {
         let device = SimDevice::new(1);
         let (entered, has_entered) = channel();
@@ -136,7 +138,8 @@ fn a_flush_without_a_frame_for_copies_writes_a_run_from_where_it_is() {
         world.tenant.read(world.file.page(number)).unwrap();
     }
     let dirty = world.pool.stats().dirty_frames;
-    // The log cannot be advanced for the first of the victims, and flushes say so; the others in the reserve wait for the background writer.
+    // The log cannot be advanced for the first of the victims, and flushes say so; the others in the reserve
+    // wait for the background writer.
     let error = world.file.flush().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Log, "{error}");
     assert_eq!(world.writes(), (0, 1));
@@ -157,7 +160,8 @@ fn slow_device() -> SimDevice {
     device
 }
 
-/// Creates pages, of version 1, until there is a reason to stop. Returns the error, if that was it, and the most frames borrowed meanwhile.
+/// Creates pages, of version 1, until there is a reason to stop. Returns the error, if that was it, and the
+/// most frames borrowed meanwhile.
 fn stream(pool: &Pool, file: &File, pages: Range<u64>) -> (Option<Error>, u32) {
     let (tenant, mut most) = (pool.default_tenant(), 0);
     for number in pages {
@@ -212,7 +216,8 @@ fn promised_frames_are_not_borrowed() {
     pool.close().unwrap();
 }
 
-/// All that is in flight fails, what was borrowed for it included: it stays readable, and reopening the file gives everything back.
+/// All that is in flight fails, what was borrowed for it included: it stays readable, and reopening the file
+/// gives everything back.
 #[test]
 fn borrowed_frames_of_a_poisoned_file_come_back_when_it_is_reopened() {
     for after in [1, 4, 20] {
@@ -247,7 +252,8 @@ fn borrowed_frames_of_a_poisoned_file_come_back_when_it_is_reopened() {
     }
 }
 
-/// Threads that change pages of their own, of which a pool has room for few, and a neighbour that needs its floor now and then.
+/// Threads that change pages of their own, of which a pool has room for few, and a neighbour that needs its
+/// floor now and then.
 #[test]
 fn nothing_is_lost_while_frames_come_and_go() {
     const THREADS: u64 = 4;

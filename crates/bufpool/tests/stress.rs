@@ -1,6 +1,7 @@
-//! Goal: no thread ever sees a stale, torn or lost page, whatever the others do.
-//! Method: more threads than cores and far fewer frames than pages; each page carries its number and version all over, and a
-//! table outside the pool says which version it must have whenever it is latched. At the end the file on disk is compared too.
+//! Goal: no thread ever sees a stale, torn or lost page, whatever the others do. Method: more threads than
+//! cores and far fewer frames than pages; each page carries its number and version all over, and a table
+//! outside the pool says which version it must have whenever it is latched. At the end the file on disk is
+//! compared too.
 
 mod common;
 
@@ -169,7 +170,8 @@ fn many_at_once(world: &World, tenant: &Tenant, random: &mut Random) -> bufpool:
     Ok(())
 }
 
-/// Eight threads of reads, writes, pins, flushes, lists, futures that are dropped, floors and caps, beside checkpoints.
+/// Eight threads of reads, writes, pins, flushes, lists, futures that are dropped, floors and caps, beside
+/// checkpoints.
 fn stress_everything(options: PoolOptions, seed: u64) {
     let directory = directory();
     let pool = options.open().unwrap();
@@ -189,7 +191,8 @@ fn stress_everything(options: PoolOptions, seed: u64) {
                         };
                         match outcome {
                             Ok(()) => {}
-                            // Frames may be in use for a while by seven others, or all that the tenant's cap lets it have.
+                            // Frames may be in use for a while by seven others, or all that the tenant's cap
+                            // lets it have.
                             Err(error) if error.kind() == ErrorKind::Exhausted => {
                                 refused.fetch_add(1, Ordering::Relaxed);
                             }

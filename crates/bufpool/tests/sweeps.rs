@@ -1,11 +1,12 @@
-//! Goal: whatever call of the device fails, and whenever the power is cut, what was acknowledged by flush, checkpoint or close is there,
-//! what is in memory stays readable, no page is a mix of two versions unless a write of it was in flight, the other file goes on,
-//! and once the one that failed is reopened all frames can be used; a file that was made is there, and one
-//! that was removed is not.
-//! Method: a scripted workload on the simulated device, run once for every call it makes, with that call failing in each of five ways (a sync: six),
-//! and once for every call with the power cut there; then random workloads with a cut at a random call. What survives is compared,
-//! byte for byte, with what a model was told. All that in pools that work differently: in one, writes take a while and dirty
-//! victims stream out, so that its clean reserve borrows frames. The counts are printed by every run.
+//! Goal: whatever call of the device fails, and whenever the power is cut, what was acknowledged by flush,
+//! checkpoint or close is there, what is in memory stays readable, no page is a mix of two versions unless a
+//! write of it was in flight, the other file goes on, and once the one that failed is reopened all frames can
+//! be used; a file that was made is there, and one that was removed is not. Method: a scripted workload on
+//! the simulated device, run once for every call it makes, with that call failing in each of five ways (a
+//! sync: six), and once for every call with the power cut there; then random workloads with a cut at a random
+//! call. What survives is compared, byte for byte, with what a model was told. All that in pools that work
+//! differently: in one, writes take a while and dirty victims stream out, so that its clean reserve borrows
+//! frames. The counts are printed by every run.
 
 mod common;
 mod sweep_world;

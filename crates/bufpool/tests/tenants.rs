@@ -125,7 +125,8 @@ fn a_closed_tenants_pages_stay_and_its_floor_goes() {
     assert_eq!(pool.tenant("third").open().unwrap().id(), 1);
 }
 
-/// A miss that waits for a frame while its tenant is closed brings nothing in: the tenant's number may be another's by then.
+/// A miss that waits for a frame while its tenant is closed brings nothing in: the tenant's number may be
+/// another's by then.
 #[test]
 fn a_tenant_closed_under_a_waiting_miss_is_an_error() {
     let directory = directory();
@@ -146,8 +147,8 @@ fn a_tenant_closed_under_a_waiting_miss_is_an_error() {
     assert_eq!(pool.tenant("next").cap_frames(4).open().unwrap().id(), tenant.id());
 }
 
-/// The frame of a dirty victim is exchanged for one of the clean reserve, so pages lie in those as well: no manager and no policy is
-/// surprised, which would cost it its say.
+/// The frame of a dirty victim is exchanged for one of the clean reserve, so pages lie in those as well: no
+/// manager and no policy is surprised, which would cost it its say.
 #[test]
 fn managers_know_frames_of_the_reserve() {
     for frames in [40, 4200] {
@@ -183,7 +184,8 @@ fn managers_know_frames_of_the_reserve() {
     }
 }
 
-/// Tenants that want nothing of their own have a manager in common; each leaves with the first thing it wants, and its pages.
+/// Tenants that want nothing of their own have a manager in common; each leaves with the first thing it
+/// wants, and its pages.
 #[test]
 fn tenants_without_wishes_are_in_the_commons() {
     let directory = directory();

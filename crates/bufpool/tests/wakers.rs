@@ -1,7 +1,6 @@
-//! Goal: what an executor does in its wakers harms nobody: wakers run on a thread that nothing of the pool waits for, hold no lock, and may
-//! panic.
-//! Method: wakers that use the pool, panic, or drop it; hooks that hold up a transfer until the test has left its waker. A failure hangs or
-//! is the wrong thread.
+//! Goal: what an executor does in its wakers harms nobody: wakers run on a thread that nothing of the pool
+//! waits for, hold no lock, and may panic. Method: wakers that use the pool, panic, or drop it; hooks that
+//! hold up a transfer until the test has left its waker. A failure hangs or is the wrong thread.
 
 mod common;
 
@@ -258,7 +257,8 @@ impl OnClone {
     /// Calls `function` with a waker that borrows this.
     fn waker<R>(&self, function: impl FnOnce(&Waker) -> R) -> R {
         let raw = RawWaker::new(std::ptr::from_ref(self).cast(), &Self::TABLE);
-        // SAFETY: the table's functions do what it demands, and the borrow outlasts the waker; clones do not use it.
+        // SAFETY: the table's functions do what it demands, and the borrow outlasts the waker; clones do not
+        // use it.
         let waker = unsafe { Waker::from_raw(raw) };
         function(&waker)
     }
@@ -326,7 +326,8 @@ fn a_pool_may_be_dropped_in_a_waker() {
     });
 }
 
-/// While the last handle is dropped under a lock that a waker wants, as an executor may that drops a task under its own.
+/// While the last handle is dropped under a lock that a waker wants, as an executor may that drops a task
+/// under its own.
 #[test]
 fn a_pool_does_not_wait_for_its_wakers() {
     let (pool, file) = open_on(small(), &stamped_device(60));
@@ -356,7 +357,8 @@ fn a_pool_does_not_wait_for_its_wakers() {
     assert!(is_over.load(Ordering::Acquire));
 }
 
-/// Tasks that are polled again whenever they are woken come to their pages, on too few frames and with wakers that try.
+/// Tasks that are polled again whenever they are woken come to their pages, on too few frames and with wakers
+/// that try.
 #[test]
 fn tasks_whose_wakers_try_come_to_their_end() {
     on_each_backend(|io| {

@@ -170,7 +170,8 @@ fn a_flush_of_many_pages_writes_each_of_them_once() {
     });
 }
 
-/// One of many transfers fails: its file is poisoned, the first failure is returned, and the other file's pages are written.
+/// One of many transfers fails: its file is poisoned, the first failure is returned, and the other file's
+/// pages are written.
 #[test]
 fn a_flush_goes_on_after_a_failure() {
     for nth in 1..=8 {
@@ -344,8 +345,8 @@ fn a_page_whose_write_fails_in_the_background_stays_readable() {
     for number in 0..15 {
         stamp(&mut tenant.create(file.page(number)).unwrap(), number, 1);
     }
-    // Misses push dirty pages into the reserve, from where they cannot be written. One that finds the reserve full may
-    // have to write a page itself, and fail.
+    // Misses push dirty pages into the reserve, from where they cannot be written. One that finds the reserve
+    // full may have to write a page itself, and fail.
     for number in 15..64 {
         if let Err(error) = tenant.read(file.page(number)).map(drop) {
             assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::FilePoisoned), "{error}");
@@ -403,8 +404,9 @@ fn reopening_a_sound_file_loses_nothing() {
     }
 }
 
-/// What a failed sync has left in the operating system's cache reads as if it were on the device. Whoever reopens the file and sees it may rely
-/// on it after the next flush that succeeds, which therefore syncs although nothing is dirty.
+/// What a failed sync has left in the operating system's cache reads as if it were on the device. Whoever
+/// reopens the file and sees it may rely on it after the next flush that succeeds, which therefore syncs
+/// although nothing is dirty.
 #[test]
 fn what_reads_back_after_a_failed_sync_is_durable_once_a_flush_succeeds() {
     let device = SimDevice::new(9);
@@ -431,9 +433,10 @@ fn what_reads_back_after_a_failed_sync_is_durable_once_a_flush_succeeds() {
     assert!((0..50).all(survives));
 }
 
-/// A failed sync of a buffered file, after which Linux takes its pages for clean: they read as they were written, and no later sync writes
-/// them. What had been acknowledged is there; nothing is acknowledged until the file is reopened; from then on pages read as the device has
-/// them, so that an engine that goes through its log finds out what is missing.
+/// A failed sync of a buffered file, after which Linux takes its pages for clean: they read as they were
+/// written, and no later sync writes them. What had been acknowledged is there; nothing is acknowledged until
+/// the file is reopened; from then on pages read as the device has them, so that an engine that goes through
+/// its log finds out what is missing.
 #[test]
 fn what_a_failed_sync_has_lost_shows_when_the_file_is_reopened() {
     let mut lost = 0;
@@ -486,7 +489,8 @@ fn what_a_failed_sync_has_lost_shows_when_the_file_is_reopened() {
     assert!((1..40).contains(&lost), "lost in {lost} of 40 runs");
 }
 
-/// Two flushes that wait for one another: the one that finds nothing left to sync must not take the other's failure for a success.
+/// Two flushes that wait for one another: the one that finds nothing left to sync must not take the other's
+/// failure for a success.
 #[test]
 fn a_failed_sync_fails_everybody_who_waited_for_it() {
     let device = SimDevice::new(3);
@@ -634,7 +638,8 @@ fn a_file_shortened_behind_our_back_is_an_error() {
     });
 }
 
-/// Frames that optimistic readers may still look at cannot be copied to; one of these readers may be the thread that flushes.
+/// Frames that optimistic readers may still look at cannot be copied to; one of these readers may be the
+/// thread that flushes.
 #[test]
 fn a_flush_within_an_optimistic_read_ends() {
     // How many of the reserve's frames have held such pages is left to chance.

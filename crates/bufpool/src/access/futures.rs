@@ -1,9 +1,10 @@
 //! Access as futures, for any executor.
 //!
-//! [`Tenant::read_async`] and [`Tenant::write_async`] are ordinary functions that return plain futures: site and context are those of
-//! the call, and nothing happens before the first poll. A poll takes the latch if it is free; wins the right to load an absent page, gets a
-//! frame and leaves the transfer to the backend; or leaves its waker where threads park. It never waits itself (but in
-//! deterministic mode, where a dirty victim is written on the spot).
+//! [`Tenant::read_async`] and [`Tenant::write_async`] are ordinary functions that return plain futures: site
+//! and context are those of the call, and nothing happens before the first poll. A poll takes the latch if it
+//! is free; wins the right to load an absent page, gets a frame and leaves the transfer to the backend; or
+//! leaves its waker where threads park. It never waits itself (but in deterministic mode, where a dirty
+//! victim is written on the spot).
 //!
 //! What dropping a future leaves behind, and what guards across awaits may do, is said at [`ReadFuture`].
 
@@ -51,41 +52,49 @@ use crate::wakers::{Alarm, PoolWaker};
 ///
 /// # Dropping a future
 ///
-/// A dropped future gives up interest and nothing else. A load in flight owns its frame and the page's word until its completion,
-/// which publishes the page for whoever wants it next. A page that has arrived is pinned for its future until that takes the latch or is
-/// dropped; a pin keeps nobody from the page, so nobody's progress depends on an executor that does not poll. For the same reason
-/// a waiting write does not keep readers away, as a waiting thread does.
+/// A dropped future gives up interest and nothing else. A load in flight owns its frame and the page's word
+/// until its completion, which publishes the page for whoever wants it next. A page that has arrived is
+/// pinned for its future until that takes the latch or is dropped; a pin keeps nobody from the page, so
+/// nobody's progress depends on an executor that does not poll. For the same reason a waiting write does not
+/// keep readers away, as a waiting thread does.
 ///
 /// # Guards across an await
 ///
-/// Owned guards are `Send` and may be held across an await, which makes three things possible that threads do not do:
+/// Owned guards are `Send` and may be held across an await, which makes three things possible that threads do
+/// not do:
 ///
-/// * *Waiting for oneself.* A task that holds a write guard and awaits any guard of the same page waits until `latch_wait_ms` is
-///   over. (Threads are told at once in debug builds; a task has no thread.) Two shared guards of one page are fine.
-/// * *Waiting in a circle.* Two tasks that hold one page each and await the other's wait until the limit. The cure is that of threads: one
-///   order of pages for all, or drop what you hold first. Guards of a `join` count as held together.
-/// * *Holding up an executor.* A synchronous access by a thread that drives tasks waits for a guard held by a task that only this
-///   thread could drive. Where tasks hold guards across awaits, access their pages asynchronously.
+/// * *Waiting for oneself.* A task that holds a write guard and awaits any guard of the same page waits until
+///   `latch_wait_ms` is over. (Threads are told at once in debug builds; a task has no thread.) Two shared
+///   guards of one page are fine.
+/// * *Waiting in a circle.* Two tasks that hold one page each and await the other's wait until the limit. The
+///   cure is that of threads: one order of pages for all, or drop what you hold first. Guards of a `join`
+///   count as held together.
+/// * *Holding up an executor.* A synchronous access by a thread that drives tasks waits for a guard held by a
+///   task that only this thread could drive. Where tasks hold guards across awaits, access their pages
+///   asynchronously.
 ///
-/// An await of something that does not touch the pool is no problem, but as long as it lasts the page is latched, its frame taken.
+/// An await of something that does not touch the pool is no problem, but as long as it lasts the page is
+/// latched, its frame taken.
 ///
 /// # What a waker may do
 ///
-/// The pool clones a waker in the poll that is given it, drops it there or with the future, and runs it on a thread of
-/// its own (`bufpool-waker`), started when a future of the pool first waits. The pool holds no lock meanwhile. So a waker
-/// may access pages of any pool by calls that try, such as [`Tenant::try_read`], and may drop guards, futures and the
-/// pool's last handle. It must not wait for a page or for another task: the pool's other wakers, and the time limits of
-/// its futures, wait for it. A waker may be run once more after its future is gone, and after its pool is.
+/// The pool clones a waker in the poll that is given it, drops it there or with the future, and runs it on a
+/// thread of its own (`bufpool-waker`), started when a future of the pool first waits. The pool holds no lock
+/// meanwhile. So a waker may access pages of any pool by calls that try, such as [`Tenant::try_read`], and
+/// may drop guards, futures and the pool's last handle. It must not wait for a page or for another task: the
+/// pool's other wakers, and the time limits of its futures, wait for it. A waker may be run once more after
+/// its future is gone, and after its pool is.
 ///
-/// A panic of a waker in `wake` or `drop` goes to the panic hook and no further. One in `clone` is that of the
-/// poll; its future may be polled again or dropped. Nobody else who waits is forgotten.
+/// A panic of a waker in `wake` or `drop` goes to the panic hook and no further. One in `clone` is that of
+/// the poll; its future may be polled again or dropped. Nobody else who waits is forgotten.
 ///
-/// Where no thread can be had for wakers, each poll that would wait wakes its task at once, so that it is polled again
-/// and again.
+/// Where no thread can be had for wakers, each poll that would wait wakes its task at once, so that it is
+/// polled again and again.
 #[must_use = "futures do nothing unless polled"]
 pub struct ReadFuture(Acquiring);
 
-/// A future of exclusive access to a page; see [`Tenant::write_async`], and [`ReadFuture`] for what holds of both.
+/// A future of exclusive access to a page; see [`Tenant::write_async`], and [`ReadFuture`] for what holds of
+/// both.
 #[must_use = "futures do nothing unless polled"]
 pub struct WriteFuture(Acquiring);
 
@@ -500,7 +509,8 @@ impl OwnedWriteGuard {
         self.held.page()
     }
 
-    /// Notes the log sequence number of the last change; see [`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn).
+    /// Notes the log sequence number of the last change; see
+    /// [`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn).
     pub fn set_lsn(&mut self, lsn: u64) {
         self.mark_dirty();
         self.held.frame().raise_page_lsn(lsn);

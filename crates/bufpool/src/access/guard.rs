@@ -1,7 +1,8 @@
 //! Granted access to a page, as values.
 //!
-//! A guard is a latch on the page and the address of its bytes; dropping it lets go. Guards borrow the tenant and the
-//! file they came from and stay with their thread (they are not `Send`), because a latch is let go where it was taken.
+//! A guard is a latch on the page and the address of its bytes; dropping it lets go. Guards borrow the tenant
+//! and the file they came from and stay with their thread (they are not `Send`), because a latch is let go
+//! where it was taken.
 //!
 //! ```compile_fail
 //! fn send(guard: bufpool::ReadGuard<'_>) -> impl Send + '_ {
@@ -32,21 +33,23 @@ use crate::thread::site::SiteRef;
 
 /// Shared access to a page; dereferences to its bytes.
 ///
-/// Any number of threads may hold one on the same page. A thread should hold at most one: if a writer waits between its two, it
-/// waits for itself, which ends with [`ErrorKind::SelfDeadlock`](crate::ErrorKind::SelfDeadlock) or
+/// Any number of threads may hold one on the same page. A thread should hold at most one: if a writer waits
+/// between its two, it waits for itself, which ends with
+/// [`ErrorKind::SelfDeadlock`](crate::ErrorKind::SelfDeadlock) or
 /// [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout).
 pub struct ReadGuard<'g> {
     /// The frame's bytes; valid as long as the latch is held.
     bytes: NonNull<[u8]>,
-    // Let go of by the guard, and not one by one: a guard whose parts are dropped each on its own, one even if another panics, has to be
-    // in memory all its life.
+    // Let go of by the guard, and not one by one: a guard whose parts are dropped each on its own, one even
+    // if another panics, has to be in memory all its life.
     latch: ManuallyDrop<SharedLatch<'g>>,
     hold: ManuallyDrop<Hold<'g>>,
 }
 
 /// Exclusive access to a page; dereferences to its bytes.
 ///
-/// The page becomes dirty when its bytes are first borrowed mutably; a guard that was only read from leaves it as it was.
+/// The page becomes dirty when its bytes are first borrowed mutably; a guard that was only read from leaves
+/// it as it was.
 pub struct WriteGuard<'g> {
     /// The frame's bytes; valid as long as the latch is held.
     bytes: NonNull<[u8]>,
@@ -61,7 +64,8 @@ pub struct WriteGuard<'g> {
 
 /// Keeps a page in its frame without latching it, so that it can be latched again without I/O.
 ///
-/// A pinned page is never evicted, and cannot be truncated, discarded or closed; so pins should be few and short-lived.
+/// A pinned page is never evicted, and cannot be truncated, discarded or closed; so pins should be few and
+/// short-lived.
 pub struct Pin<'g> {
     word: &'g PageWord,
     frame: &'g Frame,
@@ -261,8 +265,8 @@ impl<'g> WriteGuard<'g> {
         self.hold.pool().frames.get(self.latch.frame())
     }
 
-    /// Notes the log sequence number of the last change. The page is not written to its file before the log is durable up
-    /// to it. A number below an earlier one changes nothing.
+    /// Notes the log sequence number of the last change. The page is not written to its file before the log
+    /// is durable up to it. A number below an earlier one changes nothing.
     pub fn set_lsn(&mut self, lsn: u64) {
         self.mark_dirty();
         self.frame().raise_page_lsn(lsn);
@@ -286,8 +290,8 @@ impl<'g> WriteGuard<'g> {
         self.mark_dirty();
         // Whoever reads something stored from here on sees that the page is latched; see `PageWord::still`.
         fence(Ordering::Release);
-        // SAFETY: the latch keeps the page in the frame; pages of optimistic files, of which only such guards call this, are written
-        // through words only.
+        // SAFETY: the latch keeps the page in the frame; pages of optimistic files, of which only such guards
+        // call this, are written through words only.
         unsafe { self.page().file().shared.table.frames().words(self.latch.frame()) }
     }
 
@@ -311,7 +315,8 @@ impl Deref for WriteGuard<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the latch keeps the page in the frame; whoever writes through it has borrowed the guard exclusively.
+        // SAFETY: the latch keeps the page in the frame; whoever writes through it has borrowed the guard
+        // exclusively.
         let bytes = unsafe { self.bytes.as_ref() };
         // SAFETY: no pool has smaller pages.
         unsafe { std::hint::assert_unchecked(bytes.len() >= PAGE_BYTES_MIN) };
@@ -323,8 +328,8 @@ impl DerefMut for WriteGuard<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         self.mark_dirty();
-        // SAFETY: the latch is exclusive and keeps the page in the frame; the guard is borrowed exclusively, so
-        // nobody reads the bytes through it meanwhile.
+        // SAFETY: the latch is exclusive and keeps the page in the frame; the guard is borrowed exclusively,
+        // so nobody reads the bytes through it meanwhile.
         unsafe { self.bytes.as_mut() }
     }
 }
@@ -352,7 +357,8 @@ impl<'g> Pin<'g> {
     /// # Errors
     ///
     /// [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout),
-    /// [`ErrorKind::SelfDeadlock`](crate::ErrorKind::SelfDeadlock), [`ErrorKind::ForkedChild`](crate::ErrorKind::ForkedChild).
+    /// [`ErrorKind::SelfDeadlock`](crate::ErrorKind::SelfDeadlock),
+    /// [`ErrorKind::ForkedChild`](crate::ErrorKind::ForkedChild).
     #[track_caller]
     pub fn read(&self) -> Result<ReadGuard<'_>> {
         let latch = self.latch(Purpose::Read, SiteRef::caller())?;

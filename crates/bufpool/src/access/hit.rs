@@ -1,8 +1,9 @@
 //! From a page's name to a latch on it: the path of every access.
 //!
-//! A hit is one comparison with a constant and an address in the file's handle to find the page word, one compare-and-swap to latch it,
-//! and one entry in the thread's access log, or where the filter skips it one count in a line that only the thread writes. Everything
-//! else is in functions of their own. What the compiler makes of it is in [`docs::performance`](crate::docs::performance).
+//! A hit is one comparison with a constant and an address in the file's handle to find the page word, one
+//! compare-and-swap to latch it, and one entry in the thread's access log, or where the filter skips it one
+//! count in a line that only the thread writes. Everything else is in functions of their own. What the
+//! compiler makes of it is in [`docs::performance`](crate::docs::performance).
 
 use crate::load::miss::Miss;
 use crate::load::page_load::Charge;
@@ -108,7 +109,8 @@ impl<'g> Access<'g> {
         self.latch_slowly(page, purpose, origin.site(), limit)
     }
 
-    /// One word and a flag come back, in registers, which keeps the guard out of memory; the site goes in the same way, in its parts.
+    /// One word and a flag come back, in registers, which keeps the guard out of memory; the site goes in the
+    /// same way, in its parts.
     #[cold]
     fn latch_shared_slowly(
         self,
@@ -137,7 +139,8 @@ impl<'g> Access<'g> {
             if word.state().is_loading()
                 && let Some(ring) = existing_ring(pool.hot.serial)
             {
-                // Perhaps the caller's own read-ahead, which it has caught up with: what it has used so far lets more be planned.
+                // Perhaps the caller's own read-ahead, which it has caught up with: what it has used so far
+                // lets more be planned.
                 HitLog::of(pool).drain_own_log(ring, Level::Half);
             }
             match acquire(word, purpose.want(), &mut waits.latch) {
@@ -292,7 +295,8 @@ impl<'p> HitLog<'p> {
         Self { pool }
     }
 
-    /// A hit that gets an entry, or whose key or ring has yet to be found. In deterministic mode it is applied at once.
+    /// A hit that gets an entry, or whose key or ring has yet to be found. In deterministic mode it is
+    /// applied at once.
     #[inline(never)]
     fn note_slowly(
         self,

@@ -1,7 +1,8 @@
 //! Where an operation that nobody's stack waits for leaves its outcome.
 //!
-//! One side is the operation, which ends on any thread; the other a future, which may be asked at any time, or dropped. An outcome that
-//! nobody wants any more is not made, or dropped by the future; so once a future is gone, nothing is held for it.
+//! One side is the operation, which ends on any thread; the other a future, which may be asked at any time,
+//! or dropped. An outcome that nobody wants any more is not made, or dropped by the future; so once a future
+//! is gone, nothing is held for it.
 
 use crate::sync::Mutex;
 use crate::wakers::PoolWaker;

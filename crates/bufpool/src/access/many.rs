@@ -1,15 +1,16 @@
 //! Many pages in one call: hits are latched, and the misses are read together.
 //!
-//! A call takes what it can without waiting for anybody: pages in memory whose shared latch is free, and the right to load
-//! pages that nobody loads yet. The misses then come in as a stream: a few at a time ask for frames under one hold of the policy lock,
-//! neighbours become one transfer of up to [`RUN_BYTES`](crate::io::run::RUN_BYTES), and while these are in flight the next few get their frames and those that have
-//! arrived are published; so the device has work from the first pages of a list to its last. At the end, what was refused at first is
-//! tried once more.
+//! A call takes what it can without waiting for anybody: pages in memory whose shared latch is free, and the
+//! right to load pages that nobody loads yet. The misses then come in as a stream: a few at a time ask for
+//! frames under one hold of the policy lock, neighbours become one transfer of up to
+//! [`RUN_BYTES`](crate::io::run::RUN_BYTES), and while these are in flight the next few get their frames and
+//! those that have arrived are published; so the device has work from the first pages of a list to its last.
+//! At the end, what was refused at first is tried once more.
 //!
-//! **Why this cannot deadlock.** A call that holds a latch, or the right to load a page, waits for nothing but the device: not for
-//! latches, not for others' loads, not for frames. So whoever waits for a page of the batch waits for the device at most.
-//! Only a call that came away with nothing at all waits, for the first page of its list, as
-//! [`Tenant::read`] does; it holds nothing of its own then.
+//! **Why this cannot deadlock.** A call that holds a latch, or the right to load a page, waits for nothing
+//! but the device: not for latches, not for others' loads, not for frames. So whoever waits for a page of the
+//! batch waits for the device at most. Only a call that came away with nothing at all waits, for the first
+//! page of its list, as [`Tenant::read`] does; it holds nothing of its own then.
 
 use crate::load::page_load::Charge;
 use crate::load::page_load::Load;
@@ -45,7 +46,8 @@ const TOUCHED_PAGES: usize = 16;
 
 const OPERATION: &str = "read page";
 
-/// What became of each page of a list, in its order: a guard, an error, or none where that would have meant waiting.
+/// What became of each page of a list, in its order: a guard, an error, or none where that would have meant
+/// waiting.
 type Granted<'g> = Vec<Result<Option<ReadGuard<'g>>>>;
 
 impl<'g> Access<'g> {
@@ -217,7 +219,8 @@ impl<'g> Batch<'_, 'g> {
         stream.read_again();
     }
 
-    /// Latches what was busy at first: a page twice in the list, or one that another thread has let go of meanwhile.
+    /// Latches what was busy at first: a page twice in the list, or one that another thread has let go of
+    /// meanwhile.
     fn try_again(&mut self) {
         for Busy { index, is_loading } in std::mem::take(&mut self.busy) {
             let page = self.pages[index];
@@ -244,8 +247,8 @@ struct Stream<'s, 'a, 'g> {
 }
 
 impl<'g> ReadSource for Stream<'_, '_, 'g> {
-    /// Frames for the next few pages. If there are not as many, the rest of the list is given up: whoever reads such a page alone waits, or
-    /// hears why.
+    /// Frames for the next few pages. If there are not as many, the rest of the list is given up: whoever
+    /// reads such a page alone waits, or hears why.
     fn next(&mut self, reads: &mut NextReads) {
         let (tenant, site) = (self.batch.tenant, self.batch.site);
         let pool = &*tenant.pool;
@@ -364,8 +367,8 @@ impl<'g> Stream<'_, '_, 'g> {
     }
 }
 
-/// The words of pages. Where all are looked at together, they come from memory side by side; an operation on one waits for it, and no load
-/// overtakes that.
+/// The words of pages. Where all are looked at together, they come from memory side by side; an operation on
+/// one waits for it, and no load overtakes that.
 fn words_of<'p, 'g: 'p>(pages: impl Iterator<Item = &'p Page<'g>>) -> impl Iterator<Item = &'p PageWord> {
     pages.filter_map(|page| page.file().shared.table.get(page.number()))
 }

@@ -1,11 +1,12 @@
 //! Reading without a latch: take a version, read, look whether the version is still the same.
 //!
-//! An optimistic read stores nothing that threads share, so any number of threads may read the same page at full speed. What it reads may be
-//! torn by a writer, or belong to another page that has taken the frame; the version tells, and the result is
-//! thrown away. In Rust such reading is sound only if reader and writer both use atomic operations of one size, which is why
-//! it is for files opened with [`FileOptions::optimistic`](crate::FileOptions::optimistic) only: their pages are
-//! read through a [`PageView`] and written through an [`OptimisticWriteGuard`], in words of 8 bytes. That a frame gets its next page only
-//! when nobody reads the last one any more is seen to in [`readers`](crate::page::readers).
+//! An optimistic read stores nothing that threads share, so any number of threads may read the same page at
+//! full speed. What it reads may be torn by a writer, or belong to another page that has taken the frame; the
+//! version tells, and the result is thrown away. In Rust such reading is sound only if reader and writer both
+//! use atomic operations of one size, which is why it is for files opened with
+//! [`FileOptions::optimistic`](crate::FileOptions::optimistic) only: their pages are read through a
+//! [`PageView`] and written through an [`OptimisticWriteGuard`], in words of 8 bytes. That a frame gets its
+//! next page only when nobody reads the last one any more is seen to in [`readers`](crate::page::readers).
 //!
 //! For lock coupling, check the parent's version after the child has been read:
 //!
@@ -46,8 +47,8 @@ const WORD: usize = size_of::<u64>();
 
 /// A page's bytes, which may change while they are read.
 ///
-/// Numbers are little-endian and may begin at any byte. What lies beyond the page reads as zeros: an offset that was itself
-/// read from a torn page may be anything.
+/// Numbers are little-endian and may begin at any byte. What lies beyond the page reads as zeros: an offset
+/// that was itself read from a torn page may be anything.
 #[derive(Clone, Copy)]
 pub struct PageView<'v> {
     words: &'v [AtomicU64],
@@ -152,8 +153,8 @@ impl<'g> Access<'g> {
     }
 }
 
-/// One try, in `section`, or within another if there is none. The word is of the file and `frames` of its pool. `confirm` says whether what
-/// was read is what the page was.
+/// One try, in `section`, or within another if there is none. The word is of the file and `frames` of its
+/// pool. `confirm` says whether what was read is what the page was.
 #[inline(always)]
 fn try_optimistic<R>(
     frames: FrameMap,
@@ -165,8 +166,9 @@ fn try_optimistic<R>(
     // After the section was begun: whoever takes the page away after this look waits for the section's end.
     let begun = word.begin_optimistic()?;
     let version = begun.version();
-    // SAFETY: a page was seen in the frame, so it is one of the pool's arena, which the file's user keeps. The section was begun before that,
-    // so nobody writes there but through words, before the section has ended, and the view does not outlive it.
+    // SAFETY: a page was seen in the frame, so it is one of the pool's arena, which the file's user keeps.
+    // The section was begun before that, so nobody writes there but through words, before the section has
+    // ended, and the view does not outlive it.
     let words = unsafe { frames.words(version.frame()) };
     let result = read(PageView { words });
     let valid = confirm(word, begun);
@@ -271,7 +273,8 @@ impl<'g> OptimisticWriteGuard<'g> {
         self.write_at(offset, &value.to_le_bytes());
     }
 
-    /// Lets `edit` change a private copy of a range of the page, and stores it back. If `edit` panics, nothing has changed.
+    /// Lets `edit` change a private copy of a range of the page, and stores it back. If `edit` panics,
+    /// nothing has changed.
     ///
     /// # Panics
     ///

@@ -45,7 +45,8 @@ pub struct Stats {
     pub left_clean: u64,
     /// Pages that left memory once they were written.
     pub left_written: u64,
-    /// Pages that left memory because their file was closed, removed, reopened or shortened, or because they were discarded.
+    /// Pages that left memory because their file was closed, removed, reopened or shortened, or because they
+    /// were discarded.
     pub left_dropped: u64,
     /// Pages evicted.
     pub evictions: u64,

@@ -220,8 +220,8 @@
 //! * Ground: a future that is not polled holds a pin at most, and a pin keeps nobody from the page.
 //! * Tests: `cancel::waiting_futures_are_woken`, `src/loom_models.rs::a_future_that_waits_is_woken`.
 //!
-//! **What an executor does in its wakers harms nobody**, unless it waits there: a waker may try pages, drop the
-//! pool's last handle, or panic, and all others are woken. See [`ReadFuture`](crate::ReadFuture).
+//! **What an executor does in its wakers harms nobody**, unless it waits there: a waker may try pages, drop
+//! the pool's last handle, or panic, and all others are woken. See [`ReadFuture`](crate::ReadFuture).
 //! * Ground: wakers are cloned, run and dropped under no lock, and run by a thread that nothing of the pool
 //!   waits for.
 //! * Tests: `wakers::a_waker_may_try_when_a_latch_is_let_go_of`,
@@ -233,8 +233,8 @@
 //!   `wakers::a_waker_that_panics_when_it_is_cloned_harms_nobody`,
 //!   `wakers::a_pool_may_be_dropped_in_a_waker`.
 //!
-//! **What promises not to wait does not wait for an optimistic reader**: `try_` forms, prefetches and polls of
-//! futures return while another thread reads the frame that they would get.
+//! **What promises not to wait does not wait for an optimistic reader**: `try_` forms, prefetches and polls
+//! of futures return while another thread reads the frame that they would get.
 //! * Ground: a frame that is read is set aside, and another is looked for.
 //! * Tests: `optimistic::what_never_waits_does_not_wait_for_an_optimistic_reader`.
 //!

@@ -1,11 +1,13 @@
 //! What a file allows: which pages it has, and whether it is closed, poisoned or for reading only.
 //!
-//! Looked at without a lock by every access. Whoever closes a file or shortens it must know that no page is loaded behind its back,
-//! so it and a loader do two things each, with a fence in between: the closer holds loads off, then looks at the page words; the
-//! loader marks the page's word as *loading*, then looks at the gate. One of them sees the other.
+//! Looked at without a lock by every access. Whoever closes a file or shortens it must know that no page is
+//! loaded behind its back, so it and a loader do two things each, with a fence in between: the closer holds
+//! loads off, then looks at the page words; the loader marks the page's word as *loading*, then looks at the
+//! gate. One of them sees the other.
 //!
-//! A load that is held off is not refused: whether the file is closed or shortened is not decided yet. The loader makes the page absent
-//! again and waits at the gate until [`HoldOff`] is dropped, and looks again; what has been decided is in the gate by then.
+//! A load that is held off is not refused: whether the file is closed or shortened is not decided yet. The
+//! loader makes the page absent again and waits at the gate until [`HoldOff`] is dropped, and looks again;
+//! what has been decided is in the gate by then.
 
 use std::time::Instant;
 
@@ -87,8 +89,8 @@ impl Gate {
         self.flags.load(Ordering::Relaxed) == 0
     }
 
-    /// Nobody begins to load a page from `from` on until the value is dropped; a load that has begun is seen by whoever looks at the words
-    /// next.
+    /// Nobody begins to load a page from `from` on until the value is dropped; a load that has begun is seen
+    /// by whoever looks at the words next.
     pub fn hold_off_loads(&self, from: u64) -> HoldOff<'_> {
         debug_assert!(!self.holds_off(NO_PAGE - 1), "one operation at a time");
         self.held_off_from.store(from, Ordering::Relaxed);
@@ -108,8 +110,8 @@ impl Gate {
         number >= self.held_off_from.load(Ordering::Acquire)
     }
 
-    /// Waits until page `number` may be loaded, or it is decided that it may not. False if that takes longer than until the deadline. The
-    /// caller holds no right to load a page of the file.
+    /// Waits until page `number` may be loaded, or it is decided that it may not. False if that takes longer
+    /// than until the deadline. The caller holds no right to load a page of the file.
     pub fn wait_until_decided(&self, number: u64, deadline: Instant) -> bool {
         let mut waiting = self.waiting.lock();
         while self.holds_off(number) {
@@ -122,7 +124,8 @@ impl Gate {
         true
     }
 
-    /// As waiting, for future number `id`: `waker` is woken when page `number` is no longer held off. False if it is not.
+    /// As waiting, for future number `id`: `waker` is woken when page `number` is no longer held off. False
+    /// if it is not.
     pub fn park_future(&self, number: u64, id: u64, waker: PoolWaker) -> bool {
         let displaced = {
             let mut waiting = self.waiting.lock();

@@ -20,7 +20,8 @@ use crate::sync::deadline_after;
 
 /// What all handles of a file share. It does not own the pool, which owns it.
 ///
-/// Aligned so that what accesses read is in other cache lines than the counts of the `Arc`, which each load and eviction changes.
+/// Aligned so that what accesses read is in other cache lines than the counts of the `Arc`, which each load
+/// and eviction changes.
 #[repr(align(128))]
 pub(crate) struct FileShared {
     pub table: PageTable,
@@ -36,12 +37,13 @@ pub(crate) struct FileShared {
     pub tag: u64,
     /// Pages may be read without a latch, and are written in words.
     pub optimistic: bool,
-    /// None once the file is closed. Like `unsynced` changed with each write, so away from what each access reads.
+    /// None once the file is closed. Like `unsynced` changed with each write, so away from what each access
+    /// reads.
     io: CachePadded<RwLock<Option<Arc<dyn Source>>>>,
     /// The first failure of a write or sync.
     poison: Mutex<Option<Error>>,
-    /// Pages were written since the last sync; set before a written page is let go of. Also set when the file is opened or
-    /// reopened, because what is found in it may be as little durable as what was written.
+    /// Pages were written since the last sync; set before a written page is let go of. Also set when the file
+    /// is opened or reopened, because what is found in it may be as little durable as what was written.
     unsynced: CachePadded<AtomicBool>,
     /// Held during a sync, so that whoever finds nothing to sync has waited for those who did.
     sync: Mutex<()>,
@@ -121,7 +123,8 @@ impl FileShared {
         locked.ok_or_else(|| self.busy_error(operation, latch_wait))
     }
 
-    /// For what closes the file, opens it again, or changes its length. None if another such operation lasts longer than `until`.
+    /// For what closes the file, opens it again, or changes its length. None if another such operation lasts
+    /// longer than `until`.
     pub fn try_lock_length(&self, until: Instant) -> Option<MutexGuard<'_, ()>> {
         self.length.try_lock_until(until)
     }
@@ -144,8 +147,8 @@ impl FileShared {
         self.handles.load(Ordering::Acquire) != 0
     }
 
-    /// For a thread that has just won the right to load page `number`: may it? False if that is not decided yet, and the right is to be given
-    /// up until it is.
+    /// For a thread that has just won the right to load page `number`: may it? False if that is not decided
+    /// yet, and the right is to be given up until it is.
     pub fn check_loadable(&self, number: u64, operation: &'static str) -> Result<bool> {
         self.gate.fence_before_load();
         if self.gate.holds_off(number) {
@@ -161,8 +164,8 @@ impl FileShared {
         self.io.read().clone().ok_or_else(|| self.closed_error(operation))
     }
 
-    /// The backend's file is given up, and with it lock and descriptor. No transfer is in flight, but one that has just
-    /// ended may keep the file open for a moment, which is waited for: `limit` at most.
+    /// The backend's file is given up, and with it lock and descriptor. No transfer is in flight, but one
+    /// that has just ended may keep the file open for a moment, which is waited for: `limit` at most.
     pub fn release_io(&self, limit: Duration) {
         let Some(io) = self.io.write().take() else { return };
         let until = deadline_after(limit);
@@ -187,15 +190,16 @@ impl FileShared {
     /// Makes durable what was written, if anything was since the last time.
     pub fn sync_with(&self, operation: &'static str, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let _one_at_a_time = self.sync.lock();
-        // Looked at with the lock held: the sync that this call has waited for may have failed, and it was to cover this caller's
-        // writes too.
+        // Looked at with the lock held: the sync that this call has waited for may have failed, and it was to
+        // cover this caller's writes too.
         if self.is_poisoned() {
             return Err(self.poisoned_error(operation));
         }
         if self.unsynced.swap(false, Ordering::AcqRel) { sync() } else { Ok(()) }
     }
 
-    /// A write or sync has failed: no more of them until the file is reopened. Returns the error for the caller.
+    /// A write or sync has failed: no more of them until the file is reopened. Returns the error for the
+    /// caller.
     pub fn poison(&self, error: Error) -> Error {
         let mut poison = self.poison.lock();
         if poison.is_none() {

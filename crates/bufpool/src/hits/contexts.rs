@@ -1,9 +1,10 @@
 //! The contexts of each tenant: what its accesses came from, with counts.
 //!
-//! A context is a call site and the scopes around it. It gets a number at its first access, which is what managers, recordings
-//! and reports know it by; a number is never given to another context, and tenants that access from the same context share
-//! its number. A tenant has at most [`CONTEXTS_MAX`] contexts at a time. When one more comes, the eighth of them that was used
-//! longest ago is recycled: its counts go on in a sum, and if it comes again it is a new context.
+//! A context is a call site and the scopes around it. It gets a number at its first access, which is what
+//! managers, recordings and reports know it by; a number is never given to another context, and tenants that
+//! access from the same context share its number. A tenant has at most [`CONTEXTS_MAX`] contexts at a time.
+//! When one more comes, the eighth of them that was used longest ago is recycled: its counts go on in a sum,
+//! and if it comes again it is a new context.
 
 use std::collections::HashMap;
 
@@ -315,7 +316,8 @@ mod tests {
         assert_eq!(access(&mut contexts, other, scan()), plain, "the other tenant still has it");
     }
 
-    /// Ten thousand contexts come and go; one that is used all the time stays, and no access is lost from the sums.
+    /// Ten thousand contexts come and go; one that is used all the time stays, and no access is lost from the
+    /// sums.
     #[test]
     fn the_least_used_contexts_are_recycled() {
         let mut contexts = two_tenants();

@@ -1,5 +1,6 @@
-//! What a hit looks at of a file and its pool. Each handle of a file has a copy, so that a hit finds all of it in the handle that it is
-//! given: how many loads a hit has decides how many of them a processor has in flight (see [`docs::performance`](crate::docs::performance)).
+//! What a hit looks at of a file and its pool. Each handle of a file has a copy, so that a hit finds all of
+//! it in the handle that it is given: how many loads a hit has decides how many of them a processor has in
+//! flight (see [`docs::performance`](crate::docs::performance)).
 
 use std::ptr::{NonNull, without_provenance_mut};
 
@@ -13,8 +14,9 @@ use crate::page::word::PageWord;
 use crate::page::words::WordMap;
 use crate::thread::holds::HoldsSlot;
 
-/// A pool in one word: where its frames lie, which tells it from all others that there are, and what a hit has to know of it beside. An open
-/// tenant has its pool's, so that one comparison says that a page may be accessed, and the rest is in a register.
+/// A pool in one word: where its frames lie, which tells it from all others that there are, and what a hit
+/// has to know of it beside. An open tenant has its pool's, so that one comparison says that a page may be
+/// accessed, and the rest is in a register.
 ///
 /// ```text
 ///   63                    12 11     10       9            6 5              0
@@ -133,7 +135,8 @@ impl HotFile {
         }
     }
 
-    /// For a tenant that is open in the pool with this tag. None if that is another pool, or if the words have to be found in another way.
+    /// For a tenant that is open in the pool with this tag. None if that is another pool, or if the words
+    /// have to be found in another way.
     #[inline(always)]
     pub fn pages(&self, open_in: PoolTag) -> Option<HotPages<'_>> {
         (open_in == self.tag).then_some(HotPages { file: self, tag: open_in })
@@ -147,16 +150,16 @@ impl HotFile {
 }
 
 impl<'f> HotPages<'f> {
-    /// The word of page `number` of the file with this table, made or not; none if it is one of those in far chunks and was not made. Nothing but relaxed
-    /// loads are allowed until one has found a page there.
+    /// The word of page `number` of the file with this table, made or not; none if it is one of those in far
+    /// chunks and was not made. Nothing but relaxed loads are allowed until one has found a page there.
     #[inline(always)]
     pub fn word_or_far(self, number: u64, table: &'f PageTable) -> Option<&'f PageWord> {
         // SAFETY: the tag was a pool's, so there is a map.
         unsafe { self.file.words.get(number) }.or_else(|| table.get_far(number))
     }
 
-    /// A shared latch without waiting on page `number` of the file with this table, where the page is, and its bytes, which are about to be
-    /// read.
+    /// A shared latch without waiting on page `number` of the file with this table, where the page is, and
+    /// its bytes, which are about to be read.
     #[inline(always)]
     pub fn try_shared(
         self,
@@ -165,7 +168,8 @@ impl<'f> HotPages<'f> {
     ) -> Option<(SharedLatch<'f>, Marked<'f>, NonNull<[u8]>)> {
         let word = self.word_or_far(number, table)?;
         let (latch, (frame, bytes)) = SharedLatch::try_near(word, |frame| {
-            // SAFETY: words are published with leases of the pool's arena, the one that the table has the map of.
+            // SAFETY: words are published with leases of the pool's arena, the one that the table has the map
+            // of.
             (frame, unsafe { self.frames().frame_soon(frame) })
         })?;
         // SAFETY: the word named it.

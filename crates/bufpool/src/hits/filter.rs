@@ -1,26 +1,31 @@
 //! Which hits need not be noted: those on pages that were noted a short time ago.
 //!
-//! Noting a hit moves the page to the ledger's tail. Moving it there again soon afterwards changes little, and what is soon depends on
-//! how old pages get. So time is cut into epochs as long as a part (one in [`EPOCHS_A_SPAN`]) of the age at which pages leave now,
-//! counted in moves and loads, and of each page the first hit in an epoch is noted. A page then leaves at most that part
-//! of a life earlier than its last use entitles it to, however fast or slowly frames turn over.
+//! Noting a hit moves the page to the ledger's tail. Moving it there again soon afterwards changes little,
+//! and what is soon depends on how old pages get. So time is cut into epochs as long as a part (one in
+//! [`EPOCHS_A_SPAN`]) of the age at which pages leave now, counted in moves and loads, and of each page the
+//! first hit in an epoch is noted. A page then leaves at most that part of a life earlier than its last use
+//! entitles it to, however fast or slowly frames turn over.
 //!
-//! The order of pages matters only where one of them leaves. So while no page comes in, an epoch goes on until every frame could have
-//! been hit [`QUIET_HITS_A_FRAME`] times, and ends with the first arrival after the length above: where everything that is used is in
-//! memory, nearly nothing is noted. InnoDB has the same idea (`buf_page_peek_if_young`: a page is not moved again until so many others
-//! have been evicted), with a length that is a fixed part of the frames; where most frames hold hot pages and few turn over, that is
+//! The order of pages matters only where one of them leaves. So while no page comes in, an epoch goes on
+//! until every frame could have been hit [`QUIET_HITS_A_FRAME`] times, and ends with the first arrival after
+//! the length above: where everything that is used is in memory, nearly nothing is noted. InnoDB has the same
+//! idea (`buf_page_peek_if_young`: a page is not moved again until so many others have been evicted), with a
+//! length that is a fixed part of the frames; where most frames hold hot pages and few turn over, that is
 //! longer than an unused page stays, and hot pages leave in its stead.
 //!
 //! What is always noted, because something else than the order of the ledger depends on it:
 //!
-//! * the first two hits after a load: managers tell pages never hit again from others, and once hit from often hit;
-//! * the first hit in an epoch by each tenant, since shared pages are protected ([16 groups](TENANT_BITS) of tenants are told apart);
-//! * pages of tenants whose manager [asks for every hit](bufpool_policies::Manager::needs_every_hit), of those with directives,
-//!   where the newest page may be the next to go, and of those with a cap below half of the frames, whose list is short;
+//! * the first two hits after a load: managers tell pages never hit again from others, and once hit from
+//!   often hit;
+//! * the first hit in an epoch by each tenant, since shared pages are protected ([16 groups](TENANT_BITS) of
+//!   tenants are told apart);
+//! * pages of tenants whose manager [asks for every hit](bufpool_policies::Manager::needs_every_hit), of
+//!   those with directives, where the newest page may be the next to go, and of those with a cap below half
+//!   of the frames, whose list is short;
 //! * the next hit on a page that stays because its manager overruled the ledger.
 //!
-//! Deterministic mode has no filter. What the filter costs in misses is checked, on recorded traces too, by `hit_filter` in the tests of the
-//! bench crate: with plain LRU at most 1.01 of those without.
+//! Deterministic mode has no filter. What the filter costs in misses is checked, on recorded traces too, by
+//! `hit_filter` in the tests of the bench crate: with plain LRU at most 1.01 of those without.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -29,22 +34,25 @@ use bufpool_policies::{FrameId, TenantId};
 use crate::memory::arena::FrameNumbers;
 use crate::thread::keys::{EPOCHS, TENANT_BITS, Watched, bit};
 
-/// Epochs in the age at which pages leave. By the test `hit_filter`, with plain LRU: 4 cost up to 1.2 % more misses (sprite, a fifth
-/// of its pages in memory), 8 up to 0.8 %, 12 and 16 up to 0.3 %; each step notes a tenth more of the hits.
+/// Epochs in the age at which pages leave. By the test `hit_filter`, with plain LRU: 4 cost up to 1.2 % more
+/// misses (sprite, a fifth of its pages in memory), 8 up to 0.8 %, 12 and 16 up to 0.3 %; each step notes a
+/// tenth more of the hits.
 const EPOCHS_A_SPAN: u64 = 12;
-/// Hits a frame after which an epoch without arrivals ends, so that a working set that has changed is known when pages begin to leave.
-/// Of so many hits at most one is then noted.
+/// Hits a frame after which an epoch without arrivals ends, so that a working set that has changed is known
+/// when pages begin to leave. Of so many hits at most one is then noted.
 const QUIET_HITS_A_FRAME: u64 = 256;
 /// The lowest number of an epoch. Below are the numbers of hits noted since the load.
 const EPOCH_MIN: u32 = 2;
-/// One more than the highest; epochs of this distance are taken for each other, and a page that was last noted so long
-/// ago is noted an epoch late.
+/// One more than the highest; epochs of this distance are taken for each other, and a page that was last
+/// noted so long ago is noted an epoch late.
 const EPOCH_END: u32 = 1 << (u32::BITS - TENANT_BITS);
 
-/// The filter of a pool. Written under the policy lock only, and read by everybody without it. Clones are the same filter.
+/// The filter of a pool. Written under the policy lock only, and read by everybody without it. Clones are the
+/// same filter.
 ///
-/// The number for all is the epoch. That of a frame, its *mark*, is when its hits were noted last, and whose: an epoch, or how often since
-/// the load, above [`TENANT_BITS`] for the tenants whose hits in the epoch were not noted.
+/// The number for all is the epoch. That of a frame, its *mark*, is when its hits were noted last, and whose:
+/// an epoch, or how often since the load, above [`TENANT_BITS`] for the tenants whose hits in the epoch were
+/// not noted.
 #[derive(Clone)]
 pub(crate) struct HitFilter(FrameNumbers);
 
@@ -142,7 +150,8 @@ impl Epochs {
         self.hits += hits;
     }
 
-    /// Whether it is time for the next epoch: `now` is the directory's time, `span` the age at which pages leave.
+    /// Whether it is time for the next epoch: `now` is the directory's time, `span` the age at which pages
+    /// leave.
     pub fn are_over(&self, now: u64, span: u64) -> bool {
         let length = (span / EPOCHS_A_SPAN).max(1);
         self.has_arrivals && now - self.began >= length || self.hits >= self.quiet_hits

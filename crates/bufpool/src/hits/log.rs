@@ -1,16 +1,17 @@
 //! Hits on their way to the policy: one ring a thread.
 //!
-//! A hit is noted by its thread without a lock and applied to the directory later, in batches, by whoever holds the policy
-//! lock ("BP-Wrapper", Ding, Jiang, Zhang, ICDE '09): the thread tries the lock when its ring is half full and waits
-//! for it when the ring is full, and a miss drains the missing thread's ring before it asks for a frame. Each
-//! thread's hits keep their order. A ring is written by its thread only and read under the policy lock only, so each of its
-//! counters has one writer.
+//! A hit is noted by its thread without a lock and applied to the directory later, in batches, by whoever
+//! holds the policy lock ("BP-Wrapper", Ding, Jiang, Zhang, ICDE '09): the thread tries the lock when its
+//! ring is half full and waits for it when the ring is full, and a miss drains the missing thread's ring
+//! before it asks for a frame. Each thread's hits keep their order. A ring is written by its thread only and
+//! read under the policy lock only, so each of its counters has one writer.
 //!
-//! Who makes a hit (tenant, call site, scopes) is the same again and again, so a ring keeps a small table of [`Key`]s, and an
-//! entry has the page, the frame and the place of its key: 16 bytes. A hit that the [filter](crate::hits::filter) skips is counted
-//! in its key and gets no entry, so that statistics are exact.
+//! Who makes a hit (tenant, call site, scopes) is the same again and again, so a ring keeps a small table of
+//! [`Key`]s, and an entry has the page, the frame and the place of its key: 16 bytes. A hit that the
+//! [filter](crate::hits::filter) skips is counted in its key and gets no entry, so that statistics are exact.
 //!
-//! Rings live for ever and are used again: a thread reaches its own through a plain reference, without counting.
+//! Rings live for ever and are used again: a thread reaches its own through a plain reference, without
+//! counting.
 
 use std::cell::RefCell;
 
@@ -26,7 +27,8 @@ static SPARE: parking_lot::Mutex<Vec<&'static Ring>> = parking_lot::Mutex::new(V
 fn take_ring() -> &'static Ring {
     let spare = SPARE.lock().pop();
     let Some(ring) = spare else { return Box::leak(Box::new(Ring::new())) };
-    // Entries and counts go on from where they were; both sides are level, since whoever gave the ring up last has seen to it.
+    // Entries and counts go on from where they were; both sides are level, since whoever gave the ring up
+    // last has seen to it.
     ring.users.store(THREAD | POOL, Ordering::Relaxed);
     ring
 }
@@ -57,7 +59,8 @@ thread_local! {
     static RINGS: RefCell<ThreadRings> = const { RefCell::new(ThreadRings(Vec::new())) };
 }
 
-/// The keys of the ring that the calling thread used last, in whatever pool. Keys of other pools are not found there.
+/// The keys of the ring that the calling thread used last, in whatever pool. Keys of other pools are not
+/// found there.
 #[inline(always)]
 pub(crate) fn last_keys() -> &'static Keys {
     hot(|thread| thread.keys.get())
@@ -84,7 +87,8 @@ pub(crate) fn existing_ring(pool_serial: u64) -> Option<&'static Ring> {
     })
 }
 
-/// As [`existing_ring`], but makes one, which `register` is told of. None if the thread is ending and has no rings any more.
+/// As [`existing_ring`], but makes one, which `register` is told of. None if the thread is ending and has no
+/// rings any more.
 pub(crate) fn ring(pool_serial: u64, register: impl FnOnce(&'static Ring)) -> Option<&'static Ring> {
     existing_ring(pool_serial).or_else(|| {
         let add = |rings: &RefCell<ThreadRings>| {

@@ -13,9 +13,9 @@ use super::run;
 /// Where the pages of one open file live: a file of the operating system, a file of the simulated device, or
 /// anything else that keeps bytes by offset.
 ///
-/// The pool opens a source, keeps it while the file is open, and shares it with all requests in flight. A source
-/// is dropped when the file is closed and the last of its requests has ended, by any thread, one of its own
-/// included; it then gives up whatever keeps others from the file.
+/// The pool opens a source, keeps it while the file is open, and shares it with all requests in flight. A
+/// source is dropped when the file is closed and the last of its requests has ended, by any thread, one of
+/// its own included; it then gives up whatever keeps others from the file.
 ///
 /// # Who calls what, and what may block
 ///

@@ -1,8 +1,9 @@
 //! A frame for a page that comes in: asked for under the policy lock, emptied without it, or waited for.
 //!
-//! A search asks as often as it takes; candidates that cannot be had without waiting are passed over. When every frame that the tenant may
-//! take is busy, [`FrameSearch::next_look`] says when to look again, or that it is time to give up. How to wait is the driver's affair: a
-//! thread [sleeps](FrameSearch::wait), a future sets an alarm.
+//! A search asks as often as it takes; candidates that cannot be had without waiting are passed over. When
+//! every frame that the tenant may take is busy, [`FrameSearch::next_look`] says when to look again, or that
+//! it is time to give up. How to wait is the driver's affair: a thread [sleeps](FrameSearch::wait), a future
+//! sets an alarm.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -44,8 +45,8 @@ pub(crate) struct FrameSearch<'a> {
     /// Why a victim could not be written: that is its file's affair, unless no other frame can be had.
     failure: Option<Error>,
     has_looked: bool,
-    /// The last count found nobody to wait for. A frame that was busy when it was asked for, as while it is written, may have come
-    /// free before the count, so one more question decides.
+    /// The last count found nobody to wait for. A frame that was busy when it was asked for, as while it is
+    /// written, may have come free before the count, so one more question decides.
     is_hopeless: bool,
 }
 
@@ -55,8 +56,8 @@ impl<'a> FrameSearch<'a> {
         Self { tenant, page, purpose, site, seeker, failure: None, has_looked: false, is_hopeless: false }
     }
 
-    /// Asks for a frame, and for another as long as one that is named cannot be had at once. None if every frame that the tenant may take is
-    /// busy.
+    /// Asks for a frame, and for another as long as one that is named cannot be had at once. None if every
+    /// frame that the tenant may take is busy.
     pub fn ask(&mut self, how: Emptying) -> Result<Option<Found>> {
         let pool = &*self.tenant.pool;
         let creation = self.purpose == Purpose::Create;
@@ -92,7 +93,8 @@ impl<'a> FrameSearch<'a> {
         }
     }
 
-    /// Every frame that the tenant may take is busy: when to look again at the latest; none for at once. Or why not to.
+    /// Every frame that the tenant may take is busy: when to look again at the latest; none for at once. Or
+    /// why not to.
     #[cold]
     pub fn next_look(
         &mut self,
@@ -185,8 +187,8 @@ impl Census {
         // Of the frames that policies fill, those that are neither free nor hold a page are on their way.
         census.in_flight = policy.directory.frames();
         if !pool.write_back.pace().is_leaving() && !pool.reserve.has_clean_leaving() {
-            // What is free of the borrowed ones was repaid before the count, or is by the next look; the others are stuck with pages
-            // that cannot be written.
+            // What is free of the borrowed ones was repaid before the count, or is by the next look; the
+            // others are stuck with pages that cannot be written.
             census.in_flight -= pool.reserve.borrowed() as u32;
         }
         for (frame, entry) in pool.frames.iter() {

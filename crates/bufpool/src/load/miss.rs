@@ -1,19 +1,23 @@
 //! A page that is not in memory: a frame is found, its victim leaves, the page comes in.
 //!
-//! The calling thread has won the right to load the page (its word says *loading*), and others wait for it. Then:
+//! The calling thread has won the right to load the page (its word says *loading*), and others wait for it.
+//! Then:
 //!
-//! 1. *Under the policy lock*: the thread's own hits are applied, and the directory names a frame. If that holds a
-//!    page, the page's word is now held exclusively; it is *departing*.
-//! 2. A clean victim is simply gone. The frame of a dirty one is exchanged for one of the clean reserve, where the page comes in; the
-//!    victim stays where it is, its word stays held, and the background writer writes it from there; so the miss does not wait for a
-//!    write, and nobody reads the victim from the file before it is there. Without a free reserve frame the thread waits for one in
-//!    flight, or helps to empty the reserve ([`write_back`](crate::write::writer)), and if that does not help, and in deterministic mode,
-//!    where there is no reserve, it writes the victim itself and waits. If that fails, the victim is put back, its file is poisoned, and
-//!    another victim is looked for: nothing is lost. Only if there is none the miss returns the error.
-//! 3. The page is read straight into the frame (unless it is created), and published with the latch that was asked for.
+//! 1. *Under the policy lock*: the thread's own hits are applied, and the directory names a frame. If that
+//!    holds a page, the page's word is now held exclusively; it is *departing*.
+//! 2. A clean victim is simply gone. The frame of a dirty one is exchanged for one of the clean reserve,
+//!    where the page comes in; the victim stays where it is, its word stays held, and the background writer
+//!    writes it from there; so the miss does not wait for a write, and nobody reads the victim from the file
+//!    before it is there. Without a free reserve frame the thread waits for one in flight, or helps to empty
+//!    the reserve ([`write_back`](crate::write::writer)), and if that does not help, and in deterministic
+//!    mode, where there is no reserve, it writes the victim itself and waits. If that fails, the victim is
+//!    put back, its file is poisoned, and another victim is looked for: nothing is lost. Only if there is
+//!    none the miss returns the error.
+//! 3. The page is read straight into the frame (unless it is created), and published with the latch that was
+//!    asked for.
 //!
-//! No lock is held during I/O. A victim whose write by the background writer fails stays readable in its frame, outside the
-//! directory and lost to the reserve, until its file is reopened or closed.
+//! No lock is held during I/O. A victim whose write by the background writer fails stays readable in its
+//! frame, outside the directory and lost to the reserve, until its file is reopened or closed.
 
 use crate::load::frame::FrameSearch;
 use crate::load::frame::Seeker;
@@ -87,8 +91,8 @@ impl<'p> Miss<'p> {
         Ok(Loads::of(self.pool).complete(load, found, purpose.want()))
     }
 
-    /// Asks for a frame for each of `pages`, all to be read, under one hold of the policy lock. The answers are for the
-    /// first pages of the list; the rest found every frame busy, or the tenant closed.
+    /// Asks for a frame for each of `pages`, all to be read, under one hold of the policy lock. The answers
+    /// are for the first pages of the list; the rest found every frame busy, or the tenant closed.
     pub(crate) fn admit_all(
         self,
         tenant: &Tenant,

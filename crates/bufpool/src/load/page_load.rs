@@ -1,9 +1,10 @@
 //! One page on its way in: begun, then completed or abandoned.
 //!
-//! A load is begun by whoever wins the right to bring the page in ([`Loading`]) and finds that its file allows it. It gets a frame
-//! ([`frame`](super::frame)), and a transfer fills that. Then it is *completed*: the frame has the page, the directory is told under the policy
-//! lock, and the word is published. Or it is *abandoned*: the frame is free again and no access is counted. Four drivers do this, each
-//! in its own way of waiting: a [miss](super::miss), a [batch](crate::access::many), a [future](crate::access::futures), a
+//! A load is begun by whoever wins the right to bring the page in ([`Loading`]) and finds that its file
+//! allows it. It gets a frame ([`frame`](super::frame)), and a transfer fills that. Then it is *completed*:
+//! the frame has the page, the directory is told under the policy lock, and the word is published. Or it is
+//! *abandoned*: the frame is free again and no access is counted. Four drivers do this, each in its own way
+//! of waiting: a [miss](super::miss), a [batch](crate::access::many), a [future](crate::access::futures), a
 //! [prefetch](super::prefetch).
 //!
 //! A load that is dropped before it has a frame leaves the page absent.
@@ -39,8 +40,8 @@ pub(crate) enum Charge {
 }
 
 impl<W: Deref<Target = PageWord>> Load<W> {
-    /// Begins the load of a page of `file`. None if an operation on the file that is not decided yet holds it off. Then, and on an
-    /// error, the page is absent again.
+    /// Begins the load of a page of `file`. None if an operation on the file that is not decided yet holds it
+    /// off. Then, and on an error, the page is absent again.
     pub fn begin(
         loading: Loading<W>,
         page: PageId,
@@ -78,8 +79,9 @@ impl<W: Deref<Target = PageWord>> Load<W> {
         self.loading.publish_unlatched(lease);
     }
 
-    /// Under the policy lock: the page does not come in. Its frame is free, and the access that it was charged to is not counted. The page is
-    /// absent for others once the result is dropped, which wakes them, and is not to be done under the lock.
+    /// Under the policy lock: the page does not come in. Its frame is free, and the access that it was
+    /// charged to is not counted. The page is absent for others once the result is dropped, which wakes them,
+    /// and is not to be done under the lock.
     #[must_use = "whoever waits for the page is woken when it is dropped"]
     pub fn abandon(self, lease: FrameLease, policy: &mut PolicyState) -> Loading<W> {
         let tenant = match self.charge {
@@ -168,7 +170,8 @@ mod tests {
         }
     }
 
-    /// A directory, its frames and one page word: all that a load touches, without threads and without a device.
+    /// A directory, its frames and one page word: all that a load touches, without threads and without a
+    /// device.
     struct Bench {
         policy: PolicyState,
         frames: FrameTable,

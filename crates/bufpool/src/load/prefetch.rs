@@ -2,19 +2,19 @@
 //! pattern promises ([`ReadAhead`](bufpool_policies::planner::ReadAhead)), or because a tenant's manager
 //! [wants](crate::Manager::wants) them.
 //!
-//! Nobody waits for a prefetch. The caller wins the right to load the pages, gets frames for all of them under one hold of the policy
-//! lock, and leaves the transfers to the backend; the completion publishes the pages, unlatched. An access that comes earlier
-//! waits for the load like for any other.
+//! Nobody waits for a prefetch. The caller wins the right to load the pages, gets frames for all of them
+//! under one hold of the policy lock, and leaves the transfers to the backend; the completion publishes the
+//! pages, unlatched. An access that comes earlier waits for the load like for any other.
 //!
-//! **What it may cost others.** A prefetch takes free frames and clean victims only, and looks at no more than
-//! [`BUSY_MAX`] frames that are neither; then clean frames are scarce, and it ends and wakes the background writer. Pages that
-//! came in and were not accessed yet are at most `prefetch_limit_percent` of the frames a tenant may own. Those that stay unused for long are
-//! demoted: they are the next to go. No manager knows a page before its first access, unless it says that it
-//! [does](crate::Manager::knows_ahead); see
-//! [`Directory::admit_ahead`](bufpool_policies::Directory::admit_ahead).
+//! **What it may cost others.** A prefetch takes free frames and clean victims only, and looks at no more
+//! than [`BUSY_MAX`] frames that are neither; then clean frames are scarce, and it ends and wakes the
+//! background writer. Pages that came in and were not accessed yet are at most `prefetch_limit_percent` of
+//! the frames a tenant may own. Those that stay unused for long are demoted: they are the next to go. No
+//! manager knows a page before its first access, unless it says that it [does](crate::Manager::knows_ahead);
+//! see [`Directory::admit_ahead`](bufpool_policies::Directory::admit_ahead).
 //!
-//! **Failures are silent** and counted: the page stays absent, its frame is free again, and whoever needs the page reads it again and
-//! gets the error.
+//! **Failures are silent** and counted: the page stays absent, its frame is free again, and whoever needs the
+//! page reads it again and gets the error.
 
 use crate::load::page_load::Charge;
 use crate::load::page_load::Load;
@@ -43,7 +43,8 @@ use crate::thread::site::SiteRef;
 
 /// Pages whose frames are asked for under one hold of the policy lock.
 const BATCH_PAGES: usize = 256;
-/// Pages of a request that are looked at, resident ones included; the rest is left alone, so that a call always returns soon.
+/// Pages of a request that are looked at, resident ones included; the rest is left alone, so that a call
+/// always returns soon.
 const LOOK_MAX: usize = 1 << 16;
 /// Transfers in flight with which nobody has to hurry to begin more.
 const RUNS_ENOUGH: usize = 4;
@@ -98,7 +99,8 @@ impl<'g> TenantPrefetch<'g> {
 pub(crate) struct Begun {
     /// Pages on their way now.
     pub pages: usize,
-    /// The first page for which the tenant's limit, or a lack of clean frames, left no room, or that was held off.
+    /// The first page for which the tenant's limit, or a lack of clean frames, left no room, or that was held
+    /// off.
     pub refused: Option<u64>,
 }
 
@@ -140,8 +142,8 @@ impl<'p> Prefetch<'p> {
         begun
     }
 
-    /// Wins the right to load the first absent ones of the pages. Fails with the first of them where an operation on the file that is not
-    /// decided yet holds them off.
+    /// Wins the right to load the first absent ones of the pages. Fails with the first of them where an
+    /// operation on the file that is not decided yet holds them off.
     fn claim_absent(
         self,
         account: Account,
@@ -244,7 +246,8 @@ impl<'p> Prefetch<'p> {
     /// completion, which comes before the reader runs dry: so a scan shares the work with the backend's
     /// thread.
     pub(crate) fn carry_out_plans(self) {
-        // Sequentially consistent, with `Arrival::complete`: whoever counts a transfer in flight has its plans seen by its completion.
+        // Sequentially consistent, with `Arrival::complete`: whoever counts a transfer in flight has its
+        // plans seen by its completion.
         if self.pool.plans_waiting.load(Ordering::SeqCst)
             && self.pool.runs_ahead.load(Ordering::SeqCst) < RUNS_ENOUGH
         {

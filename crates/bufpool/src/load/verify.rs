@@ -18,8 +18,8 @@ pub(crate) enum Attempt {
     Together,
     /// By itself.
     First,
-    /// By itself, after the hooks have rejected it once. A transfer may have gone wrong on the way; what is on the device is the same the
-    /// second time.
+    /// By itself, after the hooks have rejected it once. A transfer may have gone wrong on the way; what is
+    /// on the device is the same the second time.
     Second,
 }
 

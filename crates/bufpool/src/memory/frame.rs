@@ -16,12 +16,15 @@ const NO_PAGE_BUT_READERS: u64 = u64::MAX - 1;
 /// Invariants, while a page is resident in the frame:
 /// 1. `page` is that page; it changes only while the page's word is held exclusively (or loading).
 /// 2. The page is dirty if and only if the two halves of `marks` differ.
-/// 3. At most one write of the page is in flight, and then `writing` is set; it is set under a latch and keeps the page from departing.
-/// 4. `pins` rises only under a latch, so whoever holds the word exclusively and sees 0 may let the page depart.
+/// 3. At most one write of the page is in flight, and then `writing` is set; it is set under a latch and
+///    keeps the page from departing.
+/// 4. `pins` rises only under a latch, so whoever holds the word exclusively and sees 0 may let the page
+///    depart.
 pub(crate) struct Frame {
     page: AtomicU64,
     /// Upper half: how often the page was marked dirty. Lower half: that number when it was last written out.
-    /// Both start at 0 for a page just read. 32 bits each: a page would have to be marked 2^32 times during one write to look clean.
+    /// Both start at 0 for a page just read. 32 bits each: a page would have to be marked 2^32 times during
+    /// one write to look clean.
     marks: AtomicU64,
     rec_lsn: AtomicU64,
     page_lsn: AtomicU64,
@@ -63,8 +66,8 @@ impl Frame {
         self.page.store(page.0, Ordering::Release);
     }
 
-    /// The page has left; its word is held exclusively. `has_readers` if it may have been read without a latch. True if it was
-    /// dirty.
+    /// The page has left; its word is held exclusively. `has_readers` if it may have been read without a
+    /// latch. True if it was dirty.
     pub fn vacate(&self, has_readers: bool) -> bool {
         let marks = self.marks.swap(0, Ordering::AcqRel);
         self.page.store(if has_readers { NO_PAGE_BUT_READERS } else { NO_PAGE }, Ordering::Release);
@@ -98,7 +101,8 @@ impl Frame {
         Mark((self.marks.load(Ordering::Acquire) >> 32) as u32)
     }
 
-    /// The contents as of `mark` are in the file. True if that makes a dirty page clean; false if it was marked meanwhile.
+    /// The contents as of `mark` are in the file. True if that makes a dirty page clean; false if it was
+    /// marked meanwhile.
     pub fn mark_written(&self, mark: Mark) -> bool {
         let written = |marks: u64| Some((marks >> 32 << 32) | u64::from(mark.0));
         let before = self.marks.fetch_update(Ordering::AcqRel, Ordering::Acquire, written);
@@ -140,8 +144,8 @@ impl Frame {
         self.page_lsn.load(Ordering::Acquire)
     }
 
-    /// No change of the page that is not in its file was logged before this; meaningless while the page is clean and nobody
-    /// has it exclusively.
+    /// No change of the page that is not in its file was logged before this; meaningless while the page is
+    /// clean and nobody has it exclusively.
     pub fn rec_lsn(&self) -> u64 {
         self.rec_lsn.load(Ordering::Acquire)
     }
@@ -170,7 +174,8 @@ impl WriteEnds {
         self.ended.notify_all();
     }
 
-    /// Waits until no write of the page in `frame` is in flight. Whoever holds the page exclusively keeps new ones from beginning.
+    /// Waits until no write of the page in `frame` is in flight. Whoever holds the page exclusively keeps new
+    /// ones from beginning.
     pub fn wait(&self, frame: &Frame) {
         let mut guard = self.lock.lock();
         while frame.is_writing() {

@@ -30,14 +30,15 @@ impl FrameLease {
     ///
     /// # Safety
     ///
-    /// The caller has taken the frame out of the word, or holds the word exclusively and gives up its other ways to the bytes.
+    /// The caller has taken the frame out of the word, or holds the word exclusively and gives up its other
+    /// ways to the bytes.
     pub unsafe fn from_word(frame: FrameId) -> Self {
         Self { frame }
     }
 }
 
-/// Leases that nobody uses, one bit a frame. They are taken in the order of their frames, round and round, so that pages which come in
-/// one after the other lie side by side in memory as far as there are neighbours.
+/// Leases that nobody uses, one bit a frame. They are taken in the order of their frames, round and round, so
+/// that pages which come in one after the other lie side by side in memory as far as there are neighbours.
 pub(crate) struct FreeLeases {
     /// Set for the frames whose leases are here.
     bits: Box<[u64]>,
@@ -108,7 +109,8 @@ mod tests {
     use super::*;
     use crate::memory::arena::Arena;
 
-    /// Against a plain set: nothing is lost or doubled, and what is taken one after the other are neighbours as far as there are any.
+    /// Against a plain set: nothing is lost or doubled, and what is taken one after the other are neighbours
+    /// as far as there are any.
     #[test]
     fn leases_are_taken_round_and_round() {
         for frames in [1, 63, 64, 65, 200] {

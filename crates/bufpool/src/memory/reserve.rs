@@ -5,15 +5,17 @@ use std::time::Instant;
 use crate::memory::lease::{FrameLease, FreeLeases};
 use crate::sync::{AtomicU32, Condvar, Mutex, Ordering};
 
-/// The clean reserve: frames for which those of dirty victims are exchanged, and to which pages on their way to their files are copied.
-/// Which frames these are changes with each exchange; how many there are does not, but for those it has
-/// [borrowed](crate::write::borrowed).
+/// The clean reserve: frames for which those of dirty victims are exchanged, and to which pages on their way
+/// to their files are copied. Which frames these are changes with each exchange; how many there are does not,
+/// but for those it has [borrowed](crate::write::borrowed).
 ///
-/// They are handed out in the order of their addresses, round and round: pages that come in one after the other lie side by side in memory
-/// as their predecessors did, and a transfer of one piece costs kernel and device less than one of many.
+/// They are handed out in the order of their addresses, round and round: pages that come in one after the
+/// other lie side by side in memory as their predecessors did, and a transfer of one piece costs kernel and
+/// device less than one of many.
 ///
-/// Between two marks. *High* is how many there are; the background writer does not rest before all are free again. *Low* is how
-/// many are kept for misses: copies of pages that nobody is about to evict are not taken from the last of them.
+/// Between two marks. *High* is how many there are; the background writer does not rest before all are free
+/// again. *Low* is how many are kept for misses: copies of pages that nobody is about to evict are not taken
+/// from the last of them.
 pub(crate) struct Reserve {
     free: Mutex<FreeLeases>,
     returned: Condvar,
@@ -29,8 +31,8 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// All of `leases`, of which the last `low` that are free are for misses. They may be exchanged for any frames below `frames`, of
-    /// which it may borrow `borrowed_max`.
+    /// All of `leases`, of which the last `low` that are free are for misses. They may be exchanged for any
+    /// frames below `frames`, of which it may borrow `borrowed_max`.
     pub fn new(frames: u32, leases: Vec<FrameLease>, low: usize, borrowed_max: usize) -> Self {
         let high = leases.len();
         let free = FreeLeases::new(frames, leases);
@@ -61,20 +63,22 @@ impl Reserve {
         self.borrowed_max - self.borrowed()
     }
 
-    /// So many frames of the pool are its own until it returns them, free or not. To be called under the policy lock, as
-    /// [`repay`](Self::repay).
+    /// So many frames of the pool are its own until it returns them, free or not. To be called under the
+    /// policy lock, as [`repay`](Self::repay).
     pub fn borrow(&self, frames: usize) {
         debug_assert!(frames <= self.may_borrow());
         self.borrowed.fetch_add(frames as u32, Ordering::Relaxed);
     }
 
-    /// Whether there were more free frames a moment ago than its own number, so that some are to be repaid whether or not a miss needs
-    /// them. One that finds no other frame [gets](Self::repay) those that are free at once.
+    /// Whether there were more free frames a moment ago than its own number, so that some are to be repaid
+    /// whether or not a miss needs them. One that finds no other frame [gets](Self::repay) those that are
+    /// free at once.
     pub fn has_surplus(&self) -> bool {
         self.borrowed() > 0 && self.free() > self.high
     }
 
-    /// Free frames to be given back to the pool, as many as it has borrowed, except for the last `kept` that are free.
+    /// Free frames to be given back to the pool, as many as it has borrowed, except for the last `kept` that
+    /// are free.
     pub fn repay(&self, kept: usize) -> Vec<FrameLease> {
         let mut free = self.free.lock();
         let count = free.len().saturating_sub(kept).min(self.borrowed());
@@ -103,8 +107,8 @@ impl Reserve {
         self.take_leaving(self.low)
     }
 
-    /// A frame in exchange for that of a clean victim, until [`clean_left`](Self::clean_left): none if that leaves less than
-    /// the low mark, or if an eighth of the frames (at least one) are out for clean victims.
+    /// A frame in exchange for that of a clean victim, until [`clean_left`](Self::clean_left): none if that
+    /// leaves less than the low mark, or if an eighth of the frames (at least one) are out for clean victims.
     pub fn take_for_clean(&self) -> Option<FrameLease> {
         let mut free = self.free.lock();
         let max = (self.high / 8).max(1);
@@ -167,7 +171,8 @@ impl Reserve {
     }
 }
 
-/// Frames in which hooks prepare pages for their files, so that what is in memory stays as the engine left it.
+/// Frames in which hooks prepare pages for their files, so that what is in memory stays as the engine left
+/// it.
 ///
 /// Whoever has some does nothing but I/O before giving them back, so waiting for them ends.
 pub(crate) struct HookBuffers {

@@ -1,13 +1,16 @@
 //! Latches on page words: waiting for them, and the right they give to a frame's bytes.
 //!
-//! A held latch is a value; dropping it lets go. The values are generic over how the word is reached: a reference into
-//! a page table for guards, an owned handle for pages that depart while nobody's stack holds them.
+//! A held latch is a value; dropping it lets go. The values are generic over how the word is reached: a
+//! reference into a page table for guards, an owned handle for pages that depart while nobody's stack holds
+//! them.
 //!
-//! Threads wait in a table of [`PLACES`] places shared by all words of the process; a word's place is found by hashing
-//! its address. Whoever lets go of a word with waiters wakes the whole place. Nobody spins longer than [`SPINS`] looks.
+//! Threads wait in a table of [`PLACES`] places shared by all words of the process; a word's place is found
+//! by hashing its address. Whoever lets go of a word with waiters wakes the whole place. Nobody spins longer
+//! than [`SPINS`] looks.
 //!
-//! In debug builds and with the feature `deadlock-check`, each thread keeps a list of the words it has latched, and a thread
-//! that would wait for itself gets [`Refusal::Own`] at once instead of waiting for the time limit.
+//! In debug builds and with the feature `deadlock-check`, each thread keeps a list of the words it has
+//! latched, and a thread that would wait for itself gets [`Refusal::Own`] at once instead of waiting for the
+//! time limit.
 
 use crate::sync::deadline_after;
 use std::mem::ManuallyDrop;
@@ -27,7 +30,8 @@ const SPINS: u32 = if cfg!(bufpool_loom) { 0 } else { 64 };
 /// Places to wait at; a power of two.
 const PLACES: usize = if cfg!(bufpool_loom) { 1 } else { 256 };
 
-/// How long the waits of one access may last, all together. The first of them turns a limit into a deadline, which the others share.
+/// How long the waits of one access may last, all together. The first of them turns a limit into a deadline,
+/// which the others share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
     /// Not at all.
@@ -107,7 +111,8 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
 
     /// The frame's lease, to read from while the latch is held.
     pub fn lease(&self) -> FrameView<'_> {
-        // SAFETY: only lent out for reading, and only as long as the latch, which is borrowed, keeps writers away.
+        // SAFETY: only lent out for reading, and only as long as the latch, which is borrowed, keeps writers
+        // away.
         let lease = unsafe { FrameLease::from_word(self.frame) };
         FrameView { lease, _latch: std::marker::PhantomData }
     }
@@ -122,8 +127,9 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
     /// The page's bytes, which nobody changes while the latch is borrowed.
     #[inline]
     pub fn bytes<'a>(&'a self, arena: &'a Arena) -> &'a [u8] {
-        // SAFETY: the frame holds the page as long as the word is latched, and nobody else writes it meanwhile:
-        // under a shared latch nobody, under the exclusive one only through this value, which is borrowed.
+        // SAFETY: the frame holds the page as long as the word is latched, and nobody else writes it
+        // meanwhile: under a shared latch nobody, under the exclusive one only through this value, which is
+        // borrowed.
         unsafe { arena.frame(self.frame).as_ref() }
     }
 
@@ -131,8 +137,8 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
     pub fn bytes_mut<'a>(&'a mut self, arena: &'a Arena) -> &'a mut [u8] {
         assert_eq!(self.want, Want::Exclusive);
         self.changed = true;
-        // SAFETY: the frame holds the page as long as the word is latched exclusively, and this value, the only way to the
-        // bytes then, is borrowed exclusively.
+        // SAFETY: the frame holds the page as long as the word is latched exclusively, and this value, the
+        // only way to the bytes then, is borrowed exclusively.
         unsafe { arena.frame(self.frame).as_mut() }
     }
 
@@ -151,7 +157,8 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
         assert_eq!(self.want, Want::Exclusive);
         held::remove(&self.word);
         let latch = ManuallyDrop::new(self);
-        // SAFETY: the latch is exclusive and ends here without letting go of the word, so this is the only way to the bytes.
+        // SAFETY: the latch is exclusive and ends here without letting go of the word, so this is the only
+        // way to the bytes.
         let lease = unsafe { FrameLease::from_word(latch.frame) };
         // SAFETY: `latch` is not dropped, so its word is moved out once.
         let word = unsafe { std::ptr::read(&raw const latch.word) };
@@ -179,7 +186,8 @@ pub(crate) struct SharedLatch<'g> {
 }
 
 impl<'g> SharedLatch<'g> {
-    /// A latch without waiting, and what `near` makes of the frame that the word names while the latch is being taken.
+    /// A latch without waiting, and what `near` makes of the frame that the word names while the latch is
+    /// being taken.
     #[inline(always)]
     pub fn try_near<R>(word: &'g PageWord, near: impl Fn(FrameId) -> R) -> Option<(Self, R)> {
         let result = word.try_shared_near(near).ok()?;
@@ -279,8 +287,8 @@ impl<W: Deref<Target = PageWord>> Drop for Loading<W> {
     }
 }
 
-/// The word of a page on its way out: held exclusively until this is dropped, which makes the page absent, or the page is
-/// [restored](Self::restore).
+/// The word of a page on its way out: held exclusively until this is dropped, which makes the page absent, or
+/// the page is [restored](Self::restore).
 pub(crate) struct HeldWord<W: Deref<Target = PageWord>> {
     word: Option<W>,
 }
@@ -306,8 +314,8 @@ impl<W: Deref<Target = PageWord>> Drop for HeldWord<W> {
     }
 }
 
-/// Latches the page, or wins the right to load it, waiting as long as `patience` allows. Also says whether the caller
-/// waited for another thread to load the page.
+/// Latches the page, or wins the right to load it, waiting as long as `patience` allows. Also says whether
+/// the caller waited for another thread to load the page.
 #[cold]
 pub(crate) fn acquire<W>(word: W, want: Want, patience: &mut Patience) -> Result<(Hold<W>, bool), Refusal>
 where
@@ -348,7 +356,8 @@ where
     }
 }
 
-/// Waits until nobody holds the page, or it is absent, or the time has come. Keeps nobody from the page meanwhile.
+/// Waits until nobody holds the page, or it is absent, or the time has come. Keeps nobody from the page
+/// meanwhile.
 pub(crate) fn wait_until_free(word: &PageWord, until: Instant) {
     let place = place_of(word);
     let mut guard = place.lock.lock();
@@ -363,7 +372,8 @@ pub(crate) fn wait_until_free(word: &PageWord, until: Instant) {
     }
 }
 
-/// Waits until the word may have changed from `state`, which refuses what is wanted. Spurious returns are fine: callers look again.
+/// Waits until the word may have changed from `state`, which refuses what is wanted. Spurious returns are
+/// fine: callers look again.
 fn wait_for_change(
     word: &PageWord,
     state: State,
@@ -391,7 +401,8 @@ fn wait_for_change(
     }
     let place = place_of(word);
     let guard = place.lock.lock();
-    // Announced under the place's lock, which whoever wakes takes too: the notification cannot come before we wait.
+    // Announced under the place's lock, which whoever wakes takes too: the notification cannot come before we
+    // wait.
     if word.announce(state, want) {
         drop(place.changed.wait(guard, Some(deadline)));
     }
@@ -417,7 +428,8 @@ struct Place {
     changed: Condvar,
 }
 
-/// As parking, for future number `id`: `waker` is woken when the word may have changed from `state`. False if it has already.
+/// As parking, for future number `id`: `waker` is woken when the word may have changed from `state`. False if
+/// it has already.
 ///
 /// Futures never announce that they want to write: a future that is not polled would keep readers away.
 pub(crate) fn park_future(word: &PageWord, state: State, id: u64, waker: PoolWaker) -> bool {

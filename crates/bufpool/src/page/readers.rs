@@ -1,14 +1,16 @@
 //! Threads that read pages without a latch, and how a frame waits until they have left it.
 //!
-//! An optimistic reader may still look at a frame whose page has left; it will find out and throw away what it read. But memory
-//! that it reads with atomic loads must not be written in any other way meanwhile, and the frame's next page is. So a thread says when it
-//! begins and ends an optimistic read, in a counter of its own that nobody else writes, and a frame that held a page of
-//! an optimistic file is used again only after every read that was going on when the page left is over.
+//! An optimistic reader may still look at a frame whose page has left; it will find out and throw away what
+//! it read. But memory that it reads with atomic loads must not be written in any other way meanwhile, and
+//! the frame's next page is. So a thread says when it begins and ends an optimistic read, in a counter of its
+//! own that nobody else writes, and a frame that held a page of an optimistic file is used again only after
+//! every read that was going on when the page left is over.
 //!
-//! Reader and waiter each store, then load: the reader its counter, then the page word; the waiter the page word, then the
-//! counters. One of them must see the other, which takes a full barrier on both sides. The reader, who is in a hurry, makes do with a
-//! barrier for the compiler, and the waiter has the kernel run one on every processor where the process is
-//! (`membarrier`); where the kernel has no such call the reader pays for its own.
+//! Reader and waiter each store, then load: the reader its counter, then the page word; the waiter the page
+//! word, then the counters. One of them must see the other, which takes a full barrier on both sides. The
+//! reader, who is in a hurry, makes do with a barrier for the compiler, and the waiter has the kernel run one
+//! on every processor where the process is (`membarrier`); where the kernel has no such call the reader pays
+//! for its own.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -20,16 +22,16 @@ use crate::sys;
 use crate::thread::hot::hot;
 use crate::thread::reader::{BEGINS, Reader, ReaderRef, Section};
 
-/// The readers of the process. One that is in the thread's own memory is here as long as the thread may use it; one that fences itself lives
-/// for ever and, once its thread has ended, is used again.
+/// The readers of the process. One that is in the thread's own memory is here as long as the thread may use
+/// it; one that fences itself lives for ever and, once its thread has ended, is used again.
 struct Registry {
     all: Vec<ReaderRef>,
     spare: Vec<&'static Reader>,
 }
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { all: Vec::new(), spare: Vec::new() });
-/// The process that the registered threads are of: in the child of a fork there are none but the one that forked. Changed under the
-/// registry's lock.
+/// The process that the registered threads are of: in the child of a fork there are none but the one that
+/// forked. Changed under the registry's lock.
 static PROCESS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 /// The registry, of this process: a system call tells whether it is another than before.
@@ -73,7 +75,8 @@ fn end() {
         return;
     };
     if PROCESS.load(Ordering::Relaxed) != std::process::id() {
-        // In the child of a fork: the lock may be held by a thread of the parent, for good. Whoever takes it first forgets this thread.
+        // In the child of a fork: the lock may be held by a thread of the parent, for good. Whoever takes it
+        // first forgets this thread.
         hot(|thread| thread.reader.sections.store(BEGINS, Ordering::Relaxed));
         return;
     }
@@ -93,7 +96,8 @@ fn in_thread() -> ReaderRef {
     hot(|thread| ReaderRef(NonNull::from(&thread.reader)))
 }
 
-/// Begins an optimistic read of a thread that has made one before and need not fence its reads. None within another, too.
+/// Begins an optimistic read of a thread that has made one before and need not fence its reads. None within
+/// another, too.
 #[inline(always)]
 pub(crate) fn enter_unfenced() -> Option<Section<'static>> {
     // SAFETY: in the thread's memory until the thread ends, with which the section stays.
@@ -115,7 +119,8 @@ impl OwnReader {
     }
 }
 
-/// For a thread that has not read optimistically before, fences its reads, or is in the middle of one. None if the thread is ending.
+/// For a thread that has not read optimistically before, fences its reads, or is in the middle of one. None
+/// if the thread is ending.
 #[cold]
 pub(crate) fn own_reader() -> Option<OwnReader> {
     own().or_else(register).map(|reader| OwnReader(reader, PhantomData))
@@ -145,8 +150,8 @@ fn register() -> Option<ReaderRef> {
 /// Optimistic reads that were going on at a moment, in all threads.
 pub(crate) struct Reads(Vec<(ReaderRef, u64)>);
 
-/// Those that are going on now. Whoever begins one from here on sees every page gone that has left before. Costs a system call where other
-/// threads read optimistically at all.
+/// Those that are going on now. Whoever begins one from here on sees every page gone that has left before.
+/// Costs a system call where other threads read optimistically at all.
 pub(crate) fn going_on() -> Reads {
     let own = own();
     let is_alone = registry().all.iter().all(|reader| Some(*reader) == own);
@@ -166,7 +171,8 @@ impl Reads {
     /// Whether none of them goes on any more.
     pub fn are_over(&mut self) -> bool {
         if !self.0.is_empty() {
-            // One that is registered no more has ended its reads. Another that lies where it lay is waited for in vain, at most for one read.
+            // One that is registered no more has ended its reads. Another that lies where it lay is waited
+            // for in vain, at most for one read.
             let registry = REGISTRY.lock();
             self.0.retain(|(reader, read)| registry.get(*reader).is_some_and(|reader| reader.is_at(*read)));
         }

@@ -1,13 +1,15 @@
 //! A file's page words: one table from page 0 on, for which addresses are reserved when the file is opened.
 //!
-//! A word is reached without a lock, never moves, and may be pointed to as long as the file is open. Hits reach it by one comparison with a
-//! constant ([`PageTable::map`]), since words that were never made can be looked at, too.
-//! The table grows to the highest page that was touched; memory is taken where words are used.
+//! A word is reached without a lock, never moves, and may be pointed to as long as the file is open. Hits
+//! reach it by one comparison with a constant ([`PageTable::map`]), since words that were never made can be
+//! looked at, too. The table grows to the highest page that was touched; memory is taken where words are
+//! used.
 //!
-//! [`WORDS_RESERVED`] words are reserved, or fewer where the process may not have so many addresses: of those that a limit leaves, a table
-//! takes a share, and all tables together leave a quarter of the limit to the rest of the process. Pages beyond have their words in
-//! *far chunks* of doubling sizes, each allocated as a whole when one of its pages is first touched: the first reaches from a power of
-//! two to the next. Finding such a word takes a look into a directory of chunks, which hits on all other pages are spared.
+//! [`WORDS_RESERVED`] words are reserved, or fewer where the process may not have so many addresses: of those
+//! that a limit leaves, a table takes a share, and all tables together leave a quarter of the limit to the
+//! rest of the process. Pages beyond have their words in *far chunks* of doubling sizes, each allocated as a
+//! whole when one of its pages is first touched: the first reaches from a power of two to the next. Finding
+//! such a word takes a look into a directory of chunks, which hits on all other pages are spared.
 
 use std::sync::OnceLock;
 
@@ -78,7 +80,8 @@ fn place(number: u64) -> (usize, usize) {
     (chunk, (number - first_of(chunk)) as usize)
 }
 
-/// The first page number of a far chunk. The first chunk has the numbers from 0 on that are less than the size of the next.
+/// The first page number of a far chunk. The first chunk has the numbers from 0 on that are less than the
+/// size of the next.
 fn first_of(chunk: usize) -> u64 {
     if 1 << chunk < GROWTH { 0 } else { 1 << chunk }
 }
@@ -114,7 +117,8 @@ impl PageTable {
         self.near.get(number).or_else(|| self.get_far(number))
     }
 
-    /// Where the words of pages below [`WORDS_RESERVED`] lie, made or not; none if there are not so many addresses.
+    /// Where the words of pages below [`WORDS_RESERVED`] lie, made or not; none if there are not so many
+    /// addresses.
     ///
     /// # Safety
     ///
@@ -153,8 +157,8 @@ impl PageTable {
         Ok(self.get(number).expect("the word was made"))
     }
 
-    /// Makes the near table at least `needed` words long; an eighth longer than it was, if the budget allows, so that a file that is read
-    /// from beginning to end makes few steps.
+    /// Makes the near table at least `needed` words long; an eighth longer than it was, if the budget allows,
+    /// so that a file that is read from beginning to end makes few steps.
     fn grow_near(&self, needed: u64, budget: &PageTableBudget) -> Result<(), NoWord> {
         let before = self.near.len();
         if needed <= before {

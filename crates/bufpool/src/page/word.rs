@@ -15,14 +15,16 @@
 //! | 4..=126 | f | **resident** in frame f, latched shared by `127 - code` holders |
 //! | 127 | f | resident, unlatched |
 //!
-//! `write` (a writer waits) keeps new shared latches away, so that writers are not starved; `waits` (somebody is
-//! parked) makes whoever lets go wake them. Both may be set in every state but absent. Waking clears `waits`, and those
-//! woken set it again if they must; `write` stays until a writer has the latch or gives up, except that an exclusive
-//! holder clears it when it lets go, so that readers are not starved either. Zeroed memory is words of absent pages; so are the words in the
-//! child of a fork, where the kernel wipes them, and a latch that was held then lets go of nothing.
+//! `write` (a writer waits) keeps new shared latches away, so that writers are not starved; `waits` (somebody
+//! is parked) makes whoever lets go wake them. Both may be set in every state but absent. Waking clears
+//! `waits`, and those woken set it again if they must; `write` stays until a writer has the latch or gives
+//! up, except that an exclusive holder clears it when it lets go, so that readers are not starved either.
+//! Zeroed memory is words of absent pages; so are the words in the child of a fork, where the kernel wipes
+//! them, and a latch that was held then lets go of nothing.
 //!
-//! The order is one for few instructions: the lower half, as a number with a sign, is above a constant if and only if a shared latch is to be
-//! had; whoever lets go of one adds, and one comparison of the whole, as a number with a sign, says whether somebody waits, or a fork wiped it.
+//! The order is one for few instructions: the lower half, as a number with a sign, is above a constant if and
+//! only if a shared latch is to be had; whoever lets go of one adds, and one comparison of the whole, as a
+//! number with a sign, says whether somebody waits, or a fork wiped it.
 //!
 //! | transition | from | to | version | by |
 //! | --- | --- | --- | --- | --- |
@@ -37,9 +39,10 @@
 //! | [`PageWord::depart`] | 1 or 2 | 0, frame and flags cleared | + 1 | the holder |
 //! | [`PageWord::announce`] | not what the caller needs | `waits` and perhaps `write` set | | a thread about to park |
 //!
-//! The version changes whenever contents may have: at each exclusive unlock that wrote, and at each departure.
-//! It has 31 bits, so a reader that looks twice is fooled only if exactly a multiple of 2^31 changes of that one page happen
-//! between its two looks: more than twenty seconds of nothing else at ten nanoseconds a change.
+//! The version changes whenever contents may have: at each exclusive unlock that wrote, and at each
+//! departure. It has 31 bits, so a reader that looks twice is fooled only if exactly a multiple of 2^31
+//! changes of that one page happen between its two looks: more than twenty seconds of nothing else at ten
+//! nanoseconds a change.
 
 use std::fmt;
 
@@ -200,8 +203,8 @@ pub(crate) enum Want {
 
 /// A page as an optimistic read found it: which of its versions, and where in memory it was.
 ///
-/// Of use for [`Tenant::still`](crate::Tenant::still). It stops being the page's version when somebody has written the page, and
-/// when the page has left memory.
+/// Of use for [`Tenant::still`](crate::Tenant::still). It stops being the page's version when somebody has
+/// written the page, and when the page has left memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Version(u64);
 
@@ -258,18 +261,19 @@ impl PageWord {
         Some(Begun(state))
     }
 
-    /// Not even a latch has come or gone since [`begin_optimistic`](Self::begin_optimistic). Says less often than
-    /// [`still`](Self::still) that what was read is good, with less work.
+    /// Not even a latch has come or gone since [`begin_optimistic`](Self::begin_optimistic). Says less often
+    /// than [`still`](Self::still) that what was read is good, with less work.
     #[inline(always)]
     pub fn is_as(&self, begun: Begun) -> bool {
         fence(Ordering::Acquire);
         self.0.load(Ordering::Relaxed) == begun.0.0
     }
 
-    /// Nothing was written since the page had this version, and what was read before this call was of this version.
+    /// Nothing was written since the page had this version, and what was read before this call was of this
+    /// version.
     pub fn still(&self, version: Version) -> bool {
-        // Pairs with the writer's fence between taking the latch and writing: if a load before this fence saw something written
-        // there, the load after it sees the latch.
+        // Pairs with the writer's fence between taking the latch and writing: if a load before this fence saw
+        // something written there, the load after it sees the latch.
         fence(Ordering::Acquire);
         State(self.0.load(Ordering::Relaxed)).is_of(version)
     }
@@ -285,8 +289,9 @@ impl PageWord {
         self.try_shared_near(|frame| frame)
     }
 
-    /// As [`try_shared`](Self::try_shared), and returns what `near` makes of the frame, called before the latch is taken: what is fetched
-    /// there comes while the word is being changed, which no load behind it may overtake.
+    /// As [`try_shared`](Self::try_shared), and returns what `near` makes of the frame, called before the
+    /// latch is taken: what is fetched there comes while the word is being changed, which no load behind it
+    /// may overtake.
     #[inline(always)]
     pub fn try_shared_near<T>(&self, near: impl Fn(FrameId) -> T) -> Result<T, State> {
         let state = State(self.0.load(Ordering::Relaxed));
@@ -304,8 +309,9 @@ impl PageWord {
         self.0.compare_exchange(state.0, more, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// After somebody else has changed the word between a look and the change. Others are at it just now, so each failure waits a
-    /// little longer than the last: a processor that keeps asking for the word's line takes it away from those that are about to change it.
+    /// After somebody else has changed the word between a look and the change. Others are at it just now, so
+    /// each failure waits a little longer than the last: a processor that keeps asking for the word's line
+    /// takes it away from those that are about to change it.
     #[cold]
     fn try_shared_again(&self) -> Result<FrameId, State> {
         let mut pauses = PAUSES_MIN;
@@ -341,7 +347,8 @@ impl PageWord {
         self.wake_after_shared()
     }
 
-    /// The word was wiped by a fork, in this process, the child, and `step` was added to let go of what it said before.
+    /// The word was wiped by a fork, in this process, the child, and `step` was added to let go of what it
+    /// said before.
     fn was_wiped(&self, step: u64) -> Wake {
         self.0.fetch_sub(step, Ordering::Relaxed);
         Wake::Nobody
@@ -349,8 +356,9 @@ impl PageWord {
 
     /// The last holder wakes, and those that make room where all shared places were taken.
     ///
-    /// Looks at the word again instead of taking the caller's value, which the caller would have to fetch. If the word has changed since,
-    /// whoever changed it last has seen `waits` and wakes, or somebody has been woken.
+    /// Looks at the word again instead of taking the caller's value, which the caller would have to fetch. If
+    /// the word has changed since, whoever changed it last has seen `waits` and wakes, or somebody has been
+    /// woken.
     fn wake_after_shared(&self) -> Wake {
         let state = State(self.0.load(Ordering::Relaxed));
         if (1..=HOLDERS_ROOMY).contains(&state.holders()) {
@@ -454,15 +462,15 @@ impl PageWord {
         Wake::from(before)
     }
 
-    /// Tells holders that the caller is about to park, unless `state` is out of date. The caller holds the lock of
-    /// the place it parks at, and parks only on `true`.
+    /// Tells holders that the caller is about to park, unless `state` is out of date. The caller holds the
+    /// lock of the place it parks at, and parks only on `true`.
     pub fn announce(&self, state: State, want: Want) -> bool {
         let flags = if want == Want::Exclusive { WAITS | WRITE } else { WAITS };
         self.0.compare_exchange(state.0, state.0 | flags, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Nobody stands back for a writer any more: one gave up waiting, or had the latch. Waiting writers announce
-    /// themselves again.
+    /// Nobody stands back for a writer any more: one gave up waiting, or had the latch. Waiting writers
+    /// announce themselves again.
     #[cold]
     pub fn withdraw_writer(&self) -> Wake {
         Wake::from(self.0.fetch_and(!(WRITE | WAITS), Ordering::Relaxed))

@@ -13,7 +13,8 @@ use crate::sys::{self, AddressSpace};
 
 /// Page words that come into being from the first on, as many as are needed, and then stay where they are.
 ///
-/// A word is found with one comparison and one load, because the addresses of all that may ever be are reserved.
+/// A word is found with one comparison and one load, because the addresses of all that may ever be are
+/// reserved.
 #[repr(C)]
 pub(crate) struct WordTable {
     /// Where `memory` begins.
@@ -30,9 +31,9 @@ unsafe impl Send for WordTable {}
 unsafe impl Sync for WordTable {}
 
 impl WordTable {
-    /// An empty table that can grow to `capacity` words, or to a part of that where the process may not have so many addresses; to none where
-    /// it may not have `least`. Under a limit on addresses it takes no more than [`reservable_bytes`], so that files leave the rest of
-    /// the process what it needs.
+    /// An empty table that can grow to `capacity` words, or to a part of that where the process may not have
+    /// so many addresses; to none where it may not have `least`. Under a limit on addresses it takes no more
+    /// than [`reservable_bytes`], so that files leave the rest of the process what it needs.
     pub fn new(capacity: u64, least: u64) -> Self {
         let _one_at_a_time = ADDRESSES.lock();
         let words_max = reservable_bytes() / size_of::<u64>() as u64;
@@ -46,7 +47,8 @@ impl WordTable {
         Self { start: memory.start(), len: sync::AtomicU64::new(0), capacity, memory }
     }
 
-    /// A table of `words` words (not 0), all of them there; none if the system has no memory for them, or a limit on addresses has no room.
+    /// A table of `words` words (not 0), all of them there; none if the system has no memory for them, or a
+    /// limit on addresses has no room.
     pub fn whole(words: u64) -> Option<Self> {
         let memory = {
             let _one_at_a_time = ADDRESSES.lock();
@@ -98,8 +100,8 @@ impl WordTable {
         self.capacity
     }
 
-    /// Makes it `len` words, at most [`capacity`](Self::capacity); the new ones are those of absent pages. False if the system has no memory.
-    /// One call at a time, says the caller.
+    /// Makes it `len` words, at most [`capacity`](Self::capacity); the new ones are those of absent pages.
+    /// False if the system has no memory. One call at a time, says the caller.
     pub fn grow(&self, len: u64) -> bool {
         assert!(self.len() <= len && len <= self.capacity);
         let grown = self.memory.open_up(len as usize);
@@ -112,15 +114,16 @@ impl WordTable {
 
 /// Held while addresses are counted and taken, so that no two tables take the same ones.
 static ADDRESSES: Mutex<()> = Mutex::new(());
-/// The part of a limit on addresses that reservations of page tables leave to the rest of the process: a quarter.
+/// The part of a limit on addresses that reservations of page tables leave to the rest of the process: a
+/// quarter.
 const RESERVATIONS_LEAVE: u64 = 4;
 /// The part of what is left above that which one table may reserve.
 const RESERVATION_SHARE: u64 = 4;
 /// The part of the limit that page words leave which are needed at once: a sixteenth.
 const NEEDED_WORDS_LEAVE: u64 = 16;
 
-/// Bytes of addresses that a table may reserve for pages to come. None where nobody knows what a limited process has taken: such a table
-/// takes what it needs page by page.
+/// Bytes of addresses that a table may reserve for pages to come. None where nobody knows what a limited
+/// process has taken: such a table takes what it needs page by page.
 fn reservable_bytes() -> u64 {
     match sys::address_space() {
         AddressSpace::Unlimited => u64::MAX,
@@ -141,11 +144,12 @@ fn needed_bytes_max() -> u64 {
     }
 }
 
-/// Words for which each file reserves addresses; a power of two. 2^27 are 1 GiB of addresses, and 512 GiB of 4 KiB pages.
+/// Words for which each file reserves addresses; a power of two. 2^27 are 1 GiB of addresses, and 512 GiB of
+/// 4 KiB pages.
 pub(crate) const WORDS_RESERVED: u64 = if cfg!(bufpool_loom) { 4 } else { 1 << 27 };
 
-/// Where the words of a table lie that has addresses for [`WORDS_RESERVED`]: all may be looked at, and those beyond the table's length
-/// are absent pages', in memory that can be read only.
+/// Where the words of a table lie that has addresses for [`WORDS_RESERVED`]: all may be looked at, and those
+/// beyond the table's length are absent pages', in memory that can be read only.
 pub(crate) struct WordMap(NonNull<PageWord>);
 
 // SAFETY: page words are for all threads.
@@ -159,7 +163,8 @@ impl WordMap {
         Self(NonNull::dangling())
     }
 
-    /// The word at `index`, if it is one of these. Beyond the table's length nothing but relaxed loads are allowed, which find 0.
+    /// The word at `index`, if it is one of these. Beyond the table's length nothing but relaxed loads are
+    /// allowed, which find 0.
     ///
     /// # Safety
     ///
@@ -171,7 +176,8 @@ impl WordMap {
         }
         // SAFETY: there are addresses for so many words, says the caller.
         let word = unsafe { self.0.add(index as usize) };
-        // SAFETY: readable, and 0 if it was never written, until the table is dropped; changed by atomic operations only.
+        // SAFETY: readable, and 0 if it was never written, until the table is dropped; changed by atomic
+        // operations only.
         Some(unsafe { word.as_ref() })
     }
 }

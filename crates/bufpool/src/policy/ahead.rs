@@ -33,8 +33,8 @@ pub(crate) struct Wanted {
     pub pages: Vec<(Arc<FileShared>, u64)>,
 }
 
-/// Pages of one tenant that came in ahead, or are on their way, in order. Those that were accessed or have left stay listed until they
-/// reach the front.
+/// Pages of one tenant that came in ahead, or are on their way, in order. Those that were accessed or have
+/// left stay listed until they reach the front.
 #[derive(Default)]
 pub(crate) struct AheadPages(VecDeque<(FrameId, PageId)>);
 
@@ -44,8 +44,8 @@ impl AheadPages {
         self.0.push_back((frame, page));
     }
 
-    /// How many more may come while no more than `limit` are unused. Pages that nobody has accessed during as many references as there are
-    /// frames are not counted any more, and demoted.
+    /// How many more may come while no more than `limit` are unused. Pages that nobody has accessed during as
+    /// many references as there are frames are not counted any more, and demoted.
     pub fn room(&mut self, directory: &mut Directory, limit: usize) -> usize {
         let is_unused = |directory: &Directory, (frame, page)| {
             directory.is_ahead(frame, page) || directory.is_ahead_in_flight(frame, page)

@@ -1,7 +1,8 @@
-//! Everything under the policy lock: the directory, the leases of free frames, and what statistics and recordings need.
+//! Everything under the policy lock: the directory, the leases of free frames, and what statistics and
+//! recordings need.
 //!
-//! The lock is held for a decision or a batch of hits, never across I/O, and no latch is waited for under it; so a
-//! thread may take it while it holds latches.
+//! The lock is held for a decision or a batch of hits, never across I/O, and no latch is waited for under it;
+//! so a thread may take it while it holds latches.
 
 use std::sync::Arc;
 
@@ -89,8 +90,8 @@ pub(crate) struct Victim {
     pub latch: Latch<OwnedWord>,
     pub page: PageId,
     pub owner: TenantId,
-    /// Of one that is exchanged: a frame of the reserve for the page that comes in, so that this one may leave later. Dirty
-    /// victims are exchanged if the reserve has a frame, clean ones as [`ClaimRules`] say.
+    /// Of one that is exchanged: a frame of the reserve for the page that comes in, so that this one may
+    /// leave later. Dirty victims are exchanged if the reserve has a frame, clean ones as [`ClaimRules`] say.
     pub spare: Option<FrameLease>,
 }
 
@@ -164,8 +165,8 @@ impl PolicyState {
         }
     }
 
-    /// A tenant wants what the pool has for those that say nothing: under `auto` that is a place in the commons, unless it has
-    /// a floor or a cap.
+    /// A tenant wants what the pool has for those that say nothing: under `auto` that is a place in the
+    /// commons, unless it has a floor or a cap.
     pub fn manage_as_default(&mut self, id: TenantId, has_share: bool) {
         match self.default_manager {
             Some(kind @ ManagerKind::Auto) if !has_share => {
@@ -178,7 +179,8 @@ impl PolicyState {
         }
     }
 
-    /// Changes an open tenant's floor or cap. One that thereby leaves the commons gets a manager like the one it had there.
+    /// Changes an open tenant's floor or cap. One that thereby leaves the commons gets a manager like the one
+    /// it had there.
     pub fn set_share(
         &mut self,
         id: TenantId,
@@ -252,7 +254,8 @@ impl PolicyState {
         self.epochs.begin(self.directory.now(), &self.filter);
     }
 
-    /// Counts a hit, and tells the directory unless the page has left the frame meanwhile. Returns whether it was told.
+    /// Counts a hit, and tells the directory unless the page has left the frame meanwhile. Returns whether it
+    /// was told.
     pub fn hit(&mut self, hit: &Hit, creation: bool) -> bool {
         let context = self.context(hit.tenant, hit.site);
         self.contexts.counts(hit.tenant, context).accesses += 1;
@@ -293,8 +296,8 @@ impl PolicyState {
         Some(admitted)
     }
 
-    /// Touches the words of the pages that are likely to make room for the next `count`, so that they come from memory side by side
-    /// and not one after the other.
+    /// Touches the words of the pages that are likely to make room for the next `count`, so that they come
+    /// from memory side by side and not one after the other.
     pub fn touch_upcoming(&self, count: usize, frames: &FrameTable) {
         let word_of = |frame| {
             let page = frames.get(frame).page()?;
@@ -304,8 +307,9 @@ impl PolicyState {
         std::hint::black_box(words.filter(|word| word.state().is_unlatched()).count());
     }
 
-    /// Lets neighbouring pages come into frames that are neighbours as far as possible, which makes one piece of memory of a transfer:
-    /// the admitted pages, in their order, get their frames in ascending order. The answers are rearranged likewise.
+    /// Lets neighbouring pages come into frames that are neighbours as far as possible, which makes one piece
+    /// of memory of a transfer: the admitted pages, in their order, get their frames in ascending order. The
+    /// answers are rearranged likewise.
     pub fn line_up(&mut self, admitted: &mut [Admitted]) {
         if admitted.is_sorted_by_key(Admitted::frame) {
             return;
@@ -324,8 +328,8 @@ impl PolicyState {
         }
     }
 
-    /// Finds a frame for a page that nobody has asked for yet: a free one, or one whose page is clean. None if there is none
-    /// near the ledger's head.
+    /// Finds a frame for a page that nobody has asked for yet: a free one, or one whose page is clean. None
+    /// if there is none near the ledger's head.
     pub fn admit_ahead(
         &mut self,
         page: PageId,
@@ -502,8 +506,8 @@ impl PolicyState {
         Some(Victim { latch, page: eviction.page, owner: tenant, spare })
     }
 
-    /// The next page that would make room for one of the tenant, latched exclusively and out of the directory. Its frame is the
-    /// reserve's.
+    /// The next page that would make room for one of the tenant, latched exclusively and out of the
+    /// directory. Its frame is the reserve's.
     pub fn evict_next(&mut self, tenant: TenantId, claims: &ClaimRules<'_>) -> Option<Latch<OwnedWord>> {
         let mut claims = PoolClaims::new(claims, &self.files);
         self.directory.evict_next(tenant, &mut claims)?;
@@ -609,7 +613,8 @@ pub(crate) struct ClaimRules<'a> {
     pub dirty: Dirty,
     /// Pages of optimistic files may be evicted, whose frames others may have to leave first.
     pub takes_optimistic: bool,
-    /// Clean victims are exchanged for frames of the reserve too, as far as it has [some](Reserve::take_for_clean) for them.
+    /// Clean victims are exchanged for frames of the reserve too, as far as it has
+    /// [some](Reserve::take_for_clean) for them.
     pub exchanges_clean: bool,
 }
 
@@ -627,8 +632,8 @@ pub(crate) enum Dirty {
 impl ClaimRules<'_> {
     /// The page in `frame` could be evicted as far as everything but its latch is concerned.
     ///
-    /// A page whose write is in flight could not: the write's outcome belongs to the frame. That departs from an exact
-    /// ledger order, for the time of one write and only where a background writer or a flush runs.
+    /// A page whose write is in flight could not: the write's outcome belongs to the frame. That departs from
+    /// an exact ledger order, for the time of one write and only where a background writer or a flush runs.
     fn allows(&self, frame: &Frame, file: &FileShared) -> bool {
         frame.pins() == 0
             && !frame.is_writing()
@@ -692,7 +697,8 @@ impl Claims for PoolClaims<'_> {
         let Some((page, file)) = self.page_and_file(frame) else { return false };
         let word = OwnedWord::new(Arc::clone(file), page.number());
         let Ok(latch) = Latch::try_new(word, Want::Exclusive) else { return false };
-        // Pins, dirtiness and the right to write change only under a latch, so what holds now goes on holding.
+        // Pins, dirtiness and the right to write change only under a latch, so what holds now goes on
+        // holding.
         if latch.frame() != frame || !self.rules.allows(self.rules.frames.get(frame), file) {
             return false;
         }

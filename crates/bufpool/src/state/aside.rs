@@ -1,8 +1,9 @@
 //! Frames whose pages have left while somebody may still read them without a latch.
 //!
-//! Such a frame gets its next page only when those reads are over ([`readers`](crate::page::readers)). Nobody waits for them: the frame is set
-//! aside, another is looked for, and who looks next and finds the reads over gives it back. While [`ASIDE_MAX`] frames are aside no
-//! page of an optimistic file is taken as a victim, so that one long read costs no more pages than that.
+//! Such a frame gets its next page only when those reads are over ([`readers`](crate::page::readers)). Nobody
+//! waits for them: the frame is set aside, another is looked for, and who looks next and finds the reads over
+//! gives it back. While [`ASIDE_MAX`] frames are aside no page of an optimistic file is taken as a victim, so
+//! that one long read costs no more pages than that.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,5 @@
-//! What all handles of a pool share: data, with what can be asked of it alone. The work is done in the rooms above.
+//! What all handles of a pool share: data, with what can be asked of it alone. The work is done in the rooms
+//! above.
 
 use crate::hits::log::existing_ring;
 use crate::hits::log::give_up_ring;
@@ -178,7 +179,8 @@ impl PoolShared {
         }
     }
 
-    /// Gives back to the pool those of the frames set aside that nobody reads any more. Not under the policy lock.
+    /// Gives back to the pool those of the frames set aside that nobody reads any more. Not under the policy
+    /// lock.
     pub(crate) fn free_aside(&self) {
         let free = self.aside.take_free();
         if free.is_empty() {
@@ -213,7 +215,8 @@ impl PoolShared {
         }
     }
 
-    /// Whether clean victims leave by exchange too, so that something may be done with them on their way. Nothing is yet.
+    /// Whether clean victims leave by exchange too, so that something may be done with them on their way.
+    /// Nothing is yet.
     pub(crate) fn exchanges_clean(&self) -> bool {
         #[cfg(test)]
         return self.carrier.is_on.load(Ordering::Relaxed);
@@ -279,8 +282,8 @@ impl Drop for PoolShared {
     }
 }
 
-/// Lets go of a pool in a thread that its backend needs. If all other handles have gone meanwhile, closing waits for this very thread, so
-/// another one does it.
+/// Lets go of a pool in a thread that its backend needs. If all other handles have gone meanwhile, closing
+/// waits for this very thread, so another one does it.
 pub(crate) fn drop_pool_elsewhere(pool: Arc<PoolShared>) {
     if let Some(pool) = Arc::into_inner(pool) {
         // If there is no thread to be had, the pool is never dropped, which beats waiting for ever.

@@ -9,8 +9,8 @@ impl ScopeId {
     pub const NONE: Self = Self(0);
 }
 
-/// The scopes that a thread is in, to be taken elsewhere: [`Tenant::in_context`](crate::Tenant::in_context) makes accesses
-/// in it from other threads and tasks, [`enter`](Context::enter) puts a whole thread into it.
+/// The scopes that a thread is in, to be taken elsewhere: [`Tenant::in_context`](crate::Tenant::in_context)
+/// makes accesses in it from other threads and tasks, [`enter`](Context::enter) puts a whole thread into it.
 ///
 /// The default is outside of all scopes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]

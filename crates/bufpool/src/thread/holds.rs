@@ -2,8 +2,8 @@
 
 use crate::thread::hot::{HOLDS_RECORDED, HOLDS_SLOTS, hot};
 
-/// Where each thread counts its guards and pins on pages of a pool: a place below [`HOLDS_SLOTS`], or as much more if the pool's
-/// recorder is to hear of them, where counts are below 0.
+/// Where each thread counts its guards and pins on pages of a pool: a place below [`HOLDS_SLOTS`], or as much
+/// more if the pool's recorder is to hear of them, where counts are below 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HoldsSlot(u32);
 

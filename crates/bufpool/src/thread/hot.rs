@@ -8,7 +8,8 @@ use crate::thread::keys::Keys;
 use crate::thread::reader::{Reader, ReaderRef};
 use crate::thread::ring::Ring;
 
-/// Pools told apart by a thread's counts of guards and pins; a power of two. Pools that share a slot are counted together.
+/// Pools told apart by a thread's counts of guards and pins; a power of two. Pools that share a slot are
+/// counted together.
 pub(crate) const HOLDS_SLOTS: usize = 8;
 
 /// A pool's serial number, and the thread's ring there.
@@ -16,7 +17,8 @@ pub(crate) type PoolRing = (u64, Option<&'static Ring>);
 /// Of no pool.
 pub(crate) const NO_RING: PoolRing = (u64::MAX, None);
 
-/// One thread's part of a hit. Without a destructor, so that it can be looked at without asking whether it is still there.
+/// One thread's part of a hit. Without a destructor, so that it can be looked at without asking whether it is
+/// still there.
 pub(crate) struct HotThread {
     /// The scopes the thread is in.
     pub context: Cell<Context>,
@@ -28,14 +30,15 @@ pub(crate) struct HotThread {
     pub registered: Cell<Option<ReaderRef>>,
     /// The thread does not end.
     pub may_register: Cell<bool>,
-    /// Guards and pins, by the slots of their pools: first of those without recorders, then of those with, which begin at
-    /// [`HOLDS_RECORDED`].
+    /// Guards and pins, by the slots of their pools: first of those without recorders, then of those with,
+    /// which begin at [`HOLDS_RECORDED`].
     pub holds: [Cell<i32>; 2 * HOLDS_SLOTS],
     /// The ring used last.
     pub last_ring: Cell<PoolRing>,
 }
 
-/// Where counts of guards and pins that a recorder hears of begin, so that they are below 0 and the sign tells.
+/// Where counts of guards and pins that a recorder hears of begin, so that they are below 0 and the sign
+/// tells.
 pub(crate) const HOLDS_RECORDED: i32 = i32::MIN / 2;
 
 impl HotThread {

@@ -9,10 +9,11 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, const_unless_loom};
 use crate::thread::context::ScopeId;
 use crate::thread::site::{Place, Site, SiteRef};
 
-/// Keys of a ring; a power of two, at most 64. A thread that comes from more places than that drains its ring each time it has met
-/// so many.
+/// Keys of a ring; a power of two, at most 64. A thread that comes from more places than that drains its ring
+/// each time it has met so many.
 pub(crate) const KEYS: usize = if cfg!(bufpool_loom) { 2 } else { 64 };
-/// Skipped hits of a key after which its ring is drained, since a thread whose hits are all skipped has no other occasion.
+/// Skipped hits of a key after which its ring is drained, since a thread whose hits are all skipped has no
+/// other occasion.
 pub(crate) const SKIPS_A_DRAIN: u64 = 1 << 16;
 /// Any number.
 pub(crate) const SALT: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -45,8 +46,9 @@ impl Party {
 
 /// What tells a key from others: pool, tenant, call site and scopes in one number.
 ///
-/// Sites of one tenant outside of scopes have different numbers, since they lie at different addresses; otherwise two are the same as seldom as
-/// random numbers of 64 bits, which is also how scopes are told apart.
+/// Sites of one tenant outside of scopes have different numbers, since they lie at different addresses;
+/// otherwise two are the same as seldom as random numbers of 64 bits, which is also how scopes are told
+/// apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Who(pub(crate) u64);
 
@@ -59,8 +61,8 @@ impl Who {
         Self(site.place.address() as u64 ^ site.scope.0 ^ party.salt)
     }
 
-    /// Where its key is looked for first. Descriptions of sites are some 24 bytes long and lie side by side, so their
-    /// addresses differ in the bits from the third on.
+    /// Where its key is looked for first. Descriptions of sites are some 24 bytes long and lie side by side,
+    /// so their addresses differ in the bits from the third on.
     #[inline(always)]
     pub(crate) fn home(self) -> usize {
         (self.0 >> 3) as usize % KEYS
@@ -69,7 +71,8 @@ impl Who {
 
 /// Who makes hits: tenant, call site and scopes; and how many of them were skipped.
 ///
-/// All but the last field are written by the ring's thread: the first five when the key is made, before it is marked as used.
+/// All but the last field are written by the ring's thread: the first five when the key is made, before it is
+/// marked as used.
 #[cfg_attr(not(bufpool_loom), repr(align(64)))]
 pub(crate) struct Key {
     /// As in [`Who`].
@@ -99,7 +102,8 @@ impl Key {
         }
     }
 
-    /// Counts a hit that gets no entry, for the ring's own thread. Now and then says that it is a good moment to drain.
+    /// Counts a hit that gets no entry, for the ring's own thread. Now and then says that it is a good moment
+    /// to drain.
     #[inline(always)]
     pub fn skip(&self) -> bool {
         let skipped = self.skipped.load(Ordering::Relaxed) + 1;

@@ -1,4 +1,5 @@
-//! A thread's optimistic reads, counted in a word of its own; who waits for them is in [`readers`](crate::page::readers).
+//! A thread's optimistic reads, counted in a word of its own; who waits for them is in
+//! [`readers`](crate::page::readers).
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -57,7 +58,8 @@ impl Reader {
         if sections & READING != 0 {
             return None;
         }
-        // Release, too: whoever sees only this count, and not the end of the read before, is after that read all the same.
+        // Release, too: whoever sees only this count, and not the end of the read before, is after that read
+        // all the same.
         self.sections.store(sections + BEGINS, Ordering::Release);
         // Nothing of the read moves before the store in the program; `membarrier` does the rest.
         compiler_fence(Ordering::SeqCst);

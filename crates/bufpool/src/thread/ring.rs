@@ -80,7 +80,8 @@ impl Ring {
         }
     }
 
-    /// The key of `who`, which is `tenant` coming from `site`, made if there is room. For the ring's own thread.
+    /// The key of `who`, which is `tenant` coming from `site`, made if there is room. For the ring's own
+    /// thread.
     pub fn find_key(&self, who: Who, tenant: TenantId, site: SiteRef) -> Option<KeyPlace> {
         let used = self.keys_used.load(Ordering::Relaxed);
         for probe in 0..PROBES {
@@ -146,7 +147,8 @@ impl Ring {
         }
     }
 
-    /// The frames of the hits that [`drain`](Self::drain) would hand over now. The caller holds the policy lock.
+    /// The frames of the hits that [`drain`](Self::drain) would hand over now. The caller holds the policy
+    /// lock.
     pub fn frames(&self) -> impl Iterator<Item = FrameId> + Clone {
         let pending = self.taken.load(Ordering::Relaxed)..self.pushed.load(Ordering::Acquire);
         pending.map(|at| self.entry(at).0)

@@ -1,8 +1,8 @@
 //! Scopes: what the calls under them are for.
 //!
-//! A call site alone is too coarse: one function of an engine carries every sequential scan. A scope says what is going on, for
-//! all accesses of the thread while it lives, and scopes nest: the scopes around an access and its call site together are its
-//! *context*, as a call stack would be.
+//! A call site alone is too coarse: one function of an engine carries every sequential scan. A scope says
+//! what is going on, for all accesses of the thread while it lives, and scopes nest: the scopes around an
+//! access and its call site together are its *context*, as a call stack would be.
 //!
 //! ```
 //! # fn run(tenant: &bufpool::Tenant, page: bufpool::Page<'_>) -> bufpool::Result<()> {
@@ -16,9 +16,10 @@
 //! # }
 //! ```
 //!
-//! A chain of scopes is known by a hash of its names, places and keys, which a thread keeps for itself: an access reads it and
-//! stores it in its log entry, nothing more. What a hash stands for is in a table of the process, where reports find it. The
-//! table is bounded: of chains beyond the latest 65,536 or so only the numbers are left, not the names.
+//! A chain of scopes is known by a hash of its names, places and keys, which a thread keeps for itself: an
+//! access reads it and stores it in its log entry, nothing more. What a hash stands for is in a table of the
+//! process, where reports find it. The table is bounded: of chains beyond the latest 65,536 or so only the
+//! numbers are left, not the names.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -62,8 +63,8 @@ impl Context {
         hot(|thread| thread.context.get())
     }
 
-    /// The context of a scope within this one. `key` tells apart what comes from one place, such as nodes of a plan; beyond 64
-    /// scopes in one another, the context stays as it is.
+    /// The context of a scope within this one. `key` tells apart what comes from one place, such as nodes of
+    /// a plan; beyond 64 scopes in one another, the context stays as it is.
     ///
     /// Takes a lock where the thread has not met the scope lately, and allocates where the process has not.
     pub fn within(self, site: &'static Site, key: Option<u64>) -> Self {
@@ -109,10 +110,11 @@ impl fmt::Debug for Context {
     }
 }
 
-/// While it lives, the thread's accesses are made in a scope. Made by [`context!`](crate::context); not `Send`, since it is
-/// about the thread that made it.
+/// While it lives, the thread's accesses are made in a scope. Made by [`context!`](crate::context); not
+/// `Send`, since it is about the thread that made it.
 ///
-/// Guards are dropped in the reverse order of their making, as variables are. One dropped earlier ends those made after it, too.
+/// Guards are dropped in the reverse order of their making, as variables are. One dropped earlier ends those
+/// made after it, too.
 #[must_use = "the scope ends when the guard is dropped"]
 #[derive(Debug)]
 pub struct Scope {
@@ -123,7 +125,8 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Enters a scope within the thread's current context. Use [`context!`](crate::context), which makes the site.
+    /// Enters a scope within the thread's current context. Use [`context!`](crate::context), which makes the
+    /// site.
     pub fn new(site: &'static Site, key: Option<u64>) -> Self {
         Context::current().within(site, key).enter()
     }
@@ -145,7 +148,8 @@ impl Drop for Scope {
 
 /// Enters a [`Scope`] that lasts until the value is dropped: `let _scope = context!("Q6 lineitem");`.
 ///
-/// A second argument, a `u64`, tells apart what comes from one place in the source: `context!("plan node", number)`.
+/// A second argument, a `u64`, tells apart what comes from one place in the source: `context!("plan node",
+/// number)`.
 #[macro_export]
 macro_rules! context {
     ($name:expr) => {
@@ -218,8 +222,8 @@ impl fmt::Display for Chain {
     }
 }
 
-/// Chains of the process in two generations: what is met goes into the young one, and when that is full, what was not met
-/// since it began is forgotten.
+/// Chains of the process in two generations: what is met goes into the young one, and when that is full, what
+/// was not met since it began is forgotten.
 #[derive(Default)]
 struct Registry {
     young: HashMap<ScopeId, Arc<Chain>>,

@@ -1,11 +1,12 @@
 //! Who is asking: the call site of an access.
 //!
 //! Access functions are `#[track_caller]`, so the site is the caller's source location. An engine with one
-//! central fetch function names the real site itself with [`site!`](crate::site): `tenant.at(site!("inner scan")).read(page)`.
-//! A site is noted as a pointer on the hit path, with the [scope](crate::thread::scope) around it, and both are interned when the access log
-//! is drained.
+//! central fetch function names the real site itself with [`site!`](crate::site): `tenant.at(site!("inner
+//! scan")).read(page)`. A site is noted as a pointer on the hit path, with the [scope](crate::thread::scope)
+//! around it, and both are interned when the access log is drained.
 //!
-//! `#[track_caller]` says nothing useful through closures, function values and trait objects; wrappers repeat the attribute.
+//! `#[track_caller]` says nothing useful through closures, function values and trait objects; wrappers repeat
+//! the attribute.
 
 use std::panic::Location;
 

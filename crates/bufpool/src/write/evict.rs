@@ -1,9 +1,10 @@
 //! A victim leaves, and its frame is there for the page that comes in.
 //!
-//! A clean victim is simply gone. The frame of a dirty one is exchanged for one of the clean reserve, and the background writer writes it from
-//! where it is; without one the thread that misses helps to empty the reserve ([`victims`](super::victims)), and if that does not help, or in
-//! deterministic mode, where there is no reserve, it writes the victim itself and waits. If that fails, the victim is put back, and its file
-//! is poisoned.
+//! A clean victim is simply gone. The frame of a dirty one is exchanged for one of the clean reserve, and the
+//! background writer writes it from where it is; without one the thread that misses helps to empty the
+//! reserve ([`victims`](super::victims)), and if that does not help, or in deterministic mode, where there is
+//! no reserve, it writes the victim itself and waits. If that fails, the victim is put back, and its file is
+//! poisoned.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,7 +25,8 @@ use crate::write::victims::Victims;
 /// How a victim may be made to leave.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Emptying {
-    /// The caller writes it if it must, and waits for a frame of the reserve no longer than until the deadline, if there is one.
+    /// The caller writes it if it must, and waits for a frame of the reserve no longer than until the
+    /// deadline, if there is one.
     Waiting(Option<Instant>),
     /// Only if it is clean, or there is a frame of the reserve to exchange its own for.
     AtOnce,
@@ -36,8 +38,8 @@ pub(crate) enum Emptied {
     Frame(FrameLease),
     /// Its page has left, but somebody may still read it without a latch.
     SetAside,
-    /// The victim was put back: its log records are not durable yet, and the frame of the reserve that its own could have been exchanged
-    /// for went to somebody else.
+    /// The victim was put back: its log records are not durable yet, and the frame of the reserve that its
+    /// own could have been exchanged for went to somebody else.
     PutBack,
 }
 
@@ -55,7 +57,8 @@ impl<'p> Eviction<'p> {
 
     /// Empties the frame of an answer. Unless that gives a frame, no access is counted.
     ///
-    /// After a failure, which is the affair of the victim's file, the next question passes that file's dirty pages over.
+    /// After a failure, which is the affair of the victim's file, the next question passes that file's dirty
+    /// pages over.
     pub(crate) fn vacate(
         self,
         admitted: Admitted,
@@ -104,8 +107,9 @@ impl<'p> Eviction<'p> {
         Ok(Emptied::Frame(lease))
     }
 
-    /// Makes the victim leave: its frame, or the one that it was exchanged for. None if the victim had to be put back: its log records are
-    /// not durable yet, and the reserve frame that it could have been exchanged for went to somebody else.
+    /// Makes the victim leave: its frame, or the one that it was exchanged for. None if the victim had to be
+    /// put back: its log records are not durable yet, and the reserve frame that it could have been exchanged
+    /// for went to somebody else.
     fn evict(self, victim: Victim, tenant: TenantId) -> Result<Option<FrameLease>> {
         let Victim { latch, page, owner, spare } = victim;
         if let Some(spare) = spare {

@@ -29,7 +29,8 @@ pub fn on_each_backend(test: impl Fn(Io)) {
     test(Io::Auto);
 }
 
-/// Options of a small pool: 32 frames of 4 KiB, for at most 8 threads, without read-ahead, so that misses can be counted.
+/// Options of a small pool: 32 frames of 4 KiB, for at most 8 threads, without read-ahead, so that misses can
+/// be counted.
 pub fn small() -> PoolOptions {
     PoolOptions::new().frames(32).page_bytes(PAGE_BYTES).threads_max(8).read_ahead(false)
 }
@@ -64,8 +65,8 @@ pub fn open_on(options: PoolOptions, device: &SimDevice) -> (Pool, File) {
     (pool, file)
 }
 
-/// Reads page 0 from the device until its `nth` read has been made: a run with fewer reads has a failure that was meant for that one
-/// still before it.
+/// Reads page 0 from the device until its `nth` read has been made: a run with fewer reads has a failure that
+/// was meant for that one still before it.
 pub fn spend_read_failure(device: &SimDevice, pool: &Pool, file: &File, nth: u64) {
     while device.calls(IoOperation::Read) < nth {
         let _ = pool.default_tenant().read(file.page(0));

@@ -1,7 +1,7 @@
 //! Operations on a pool, and their execution beside a model of it.
 //!
-//! The random tests and the fuzz target `pool_ops` draw from this one definition: the former by strategies, the latter
-//! from bytes.
+//! The random tests and the fuzz target `pool_ops` draw from this one definition: the former by strategies,
+//! the latter from bytes.
 #![allow(dead_code, reason = "the tests and the fuzz target use a part each")]
 
 use std::collections::VecDeque;
@@ -122,7 +122,8 @@ pub enum Operation {
         #[arbitrary(with = number)]
         number: u64,
     },
-    /// A shared guard is kept while other operations go on; in deterministic mode only, where nothing else waits.
+    /// A shared guard is kept while other operations go on; in deterministic mode only, where nothing else
+    /// waits.
     Keep {
         #[arbitrary(with = tenant)]
         tenant: usize,
@@ -274,7 +275,8 @@ impl Case {
         Ok(case)
     }
 
-    /// Runs it on a pool and on the model, and panics where they differ. Returns the most frames that were borrowed.
+    /// Runs it on a pool and on the model, and panics where they differ. Returns the most frames that were
+    /// borrowed.
     pub fn run(&self) -> u32 {
         let device = SimDevice::new(self.seed);
         // A page that was being written when the power went is old or new, so that the model can tell.
@@ -297,8 +299,8 @@ impl Case {
     }
 }
 
-/// Runs operations; `is_quiet` says that nothing works in the background, so that invariants can be checked after each. Returns the most
-/// frames that were borrowed.
+/// Runs operations; `is_quiet` says that nothing works in the background, so that invariants can be checked
+/// after each. Returns the most frames that were borrowed.
 pub fn run(mut world: World, operations: &[Operation], is_quiet: bool) -> u32 {
     for operation in operations {
         world.step(operation);

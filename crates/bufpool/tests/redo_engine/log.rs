@@ -1,6 +1,7 @@
 //! The engine's redo log: records of page images, made durable in groups.
 //!
-//! A record's log sequence number is its offset plus 1, so that numbers start at 1 and the log is durable up to its durable length.
+//! A record's log sequence number is its offset plus 1, so that numbers start at 1 and the log is durable up
+//! to its durable length.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -31,8 +32,8 @@ struct Shared {
 }
 
 impl RedoLog {
-    /// Opens the log, and returns with it the records from `redo_lsn` on. What follows the last whole record is cut off: nobody was
-    /// told that it is durable.
+    /// Opens the log, and returns with it the records from `redo_lsn` on. What follows the last whole record
+    /// is cut off: nobody was told that it is durable.
     pub fn open(path: &Path, redo_lsn: u64) -> (Self, Vec<(u64, Images)>) {
         let mut file =
             OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path).unwrap();

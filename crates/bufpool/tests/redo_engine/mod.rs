@@ -1,8 +1,8 @@
 //! A storage engine in small: transactions on the pages of one file, a redo log, checkpoints, recovery.
 //!
-//! A page carries the number of its last log record, a hash of itself, and for each thread of the engine the number of that thread's
-//! last transaction on it. Transaction `n` of a thread changes two pages that follow from thread and `n`, so whoever knows how many
-//! transactions survived knows what every page must be.
+//! A page carries the number of its last log record, a hash of itself, and for each thread of the engine the
+//! number of that thread's last transaction on it. Transaction `n` of a thread changes two pages that follow
+//! from thread and `n`, so whoever knows how many transactions survived knows what every page must be.
 
 mod log;
 
@@ -99,8 +99,9 @@ impl Engine {
         self.set_redo_start(end);
     }
 
-    /// Moves the start of recovery to the first record that a page in memory still needs. What was written but not synced outlives a
-    /// process that is killed; an engine that has to survive a power cut syncs first.
+    /// Moves the start of recovery to the first record that a page in memory still needs. What was written
+    /// but not synced outlives a process that is killed; an engine that has to survive a power cut syncs
+    /// first.
     pub fn advance_redo_start(&self) {
         let end = self.log.end();
         self.set_redo_start(self.pool.min_dirty_lsn().map_or(end, |lsn| lsn.min(end)));
@@ -164,7 +165,8 @@ fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Writes that a killed process has handed to the kernel may still be going on; the file stays locked until they are over.
+/// Writes that a killed process has handed to the kernel may still be going on; the file stays locked until
+/// they are over.
 fn open_when_unlocked(pool: &Pool, path: &Path) -> File {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {

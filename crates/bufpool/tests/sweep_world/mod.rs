@@ -1,4 +1,5 @@
-//! What the sweeps share: a pool with two files on a simulated device, and what its engine has been told of them.
+//! What the sweeps share: a pool with two files on a simulated device, and what its engine has been told of
+//! them.
 
 use bufpool::sim::SimDevice;
 use bufpool::{ErrorKind, File, FileOptions, IoOperation, Page, Pool, PoolOptions, Result, Tenant};
@@ -16,7 +17,8 @@ const FLOOR_FRAMES: u32 = 8;
 pub struct Told {
     /// Whether there is such a file.
     presence: Presence,
-    /// Lengths in pages that may be found: the last one acknowledged, and all later ones. None before the file is made.
+    /// Lengths in pages that may be found: the last one acknowledged, and all later ones. None before the
+    /// file is made.
     lengths: Vec<u64>,
     /// Of each page that the file ever had.
     pages: Vec<Versions>,
@@ -34,7 +36,8 @@ enum Presence {
     PresentOrAbsent,
 }
 
-/// Versions of a page that may be found: the last one acknowledged, and all later ones. The last one is what memory has.
+/// Versions of a page that may be found: the last one acknowledged, and all later ones. The last one is what
+/// memory has.
 #[derive(Clone)]
 struct Versions(Vec<u64>);
 
@@ -194,7 +197,8 @@ impl<'d> World<'d> {
         Ok(())
     }
 
-    /// A failure loses nothing that is in memory: each page is read as it was last changed, or has left for the device as that.
+    /// A failure loses nothing that is in memory: each page is read as it was last changed, or has left for
+    /// the device as that.
     pub fn check_memory(&self, tally: &mut Tally) {
         for (file, told) in self.files.iter().zip(&self.told) {
             let Some(file) = file else { continue };
@@ -211,8 +215,9 @@ impl<'d> World<'d> {
         self.pool.check_invariants();
     }
 
-    /// After the last failure: a file that is sound takes changes and keeps them, whatever became of the other one; one that is not does
-    /// so again once it is reopened and its engine has repeated what is missing. And no frame is lost.
+    /// After the last failure: a file that is sound takes changes and keeps them, whatever became of the
+    /// other one; one that is not does so again once it is reopened and its engine has repeated what is
+    /// missing. And no frame is lost.
     pub fn go_on(&mut self, tally: &mut Tally) {
         let is_poisoned = |file: &Option<File>| {
             let outcome = file.as_ref().map_or(Ok(0..0), |file| file.extend(0));

@@ -1,4 +1,5 @@
-//! The queue against a naive one that keeps lists and counts them anew for each question; and what it promises.
+//! The queue against a naive one that keeps lists and counts them anew for each question; and what it
+//! promises.
 
 use proptest::prelude::*;
 
@@ -221,7 +222,8 @@ fn a_tenant_below_its_share_does_not_queue_behind_a_greedy_one() {
     assert_eq!(order, [1, 2, 1, 2, 1, 1, 1, 1]);
 }
 
-/// A tenant whose reads fail, or whose requesters are gone, frees its slots like any other: nothing else is asked of them.
+/// A tenant whose reads fail, or whose requesters are gone, frees its slots like any other: nothing else is
+/// asked of them.
 #[test]
 fn every_waiting_read_is_started_after_at_most_so_many_others() {
     let tenants = 16_u32;

@@ -4,9 +4,9 @@
 //!
 //! 1. A slot holds its request, and with it file and buffers, from before its entry is pushed until
 //!    the completion that answers the entry is seen.
-//! 2. There are at most as many slots as the submission queue has entries, and the completion queue has
-//!    at least as many again, so neither can overflow. With SQPOLL the kernel's thread may answer an entry shortly
-//!    before it frees its place in the submission queue; that is waited for.
+//! 2. There are at most as many slots as the submission queue has entries, and the completion queue has at
+//!    least as many again, so neither can overflow. With SQPOLL the kernel's thread may answer an entry
+//!    shortly before it frees its place in the submission queue; that is waited for.
 //! 3. A [`Ring`] with operations in flight is not dropped: its drop waits for them.
 //! 4. Every entry carries its slot's number and generation; an answer is believed only if both match.
 
@@ -149,8 +149,8 @@ const SHORTAGE_PAUSE: Duration = Duration::from_micros(100);
 const WAKE: u64 = u64::MAX;
 
 impl Ring {
-    /// Wraps a fresh ring, for at most `slots` operations in flight; its calls are added to `calls`. [`Ring::listen`] needs one entry of
-    /// the submission queue on top.
+    /// Wraps a fresh ring, for at most `slots` operations in flight; its calls are added to `calls`.
+    /// [`Ring::listen`] needs one entry of the submission queue on top.
     pub(super) fn new(ring: IoUring, slots: u32, calls: &Arc<AtomicU64>) -> Self {
         assert!(slots <= ring.params().sq_entries(), "invariant 2");
         assert!(slots < ring.params().cq_entries(), "invariant 2");
@@ -192,8 +192,8 @@ impl Ring {
         !self.free.is_empty()
     }
 
-    /// Registers `region`, so that buffers within it cost the kernel less. Shares the registration of
-    /// the ring `like`, if given and possible. Returns whether that goes for transfers of several buffers, too.
+    /// Registers `region`, so that buffers within it cost the kernel less. Shares the registration of the
+    /// ring `like`, if given and possible. Returns whether that goes for transfers of several buffers, too.
     pub(super) fn register_region(&mut self, region: Region, like: Option<RawFd>) -> io::Result<bool> {
         let submitter = self.ring.submitter();
         let shared = like.is_some_and(|fd| submitter.register_buffers_clone(fd).is_ok());
@@ -231,8 +231,8 @@ impl Ring {
         self.wake = Some(Wake { eventfd, count: Box::new(0), armed: false });
     }
 
-    /// True if a ring can do `action` on `file`. Allocations undo themselves when they fail, which takes several
-    /// system calls; a ring that polls does nothing but direct transfers.
+    /// True if a ring can do `action` on `file`. Allocations undo themselves when they fail, which takes
+    /// several system calls; a ring that polls does nothing but direct transfers.
     fn takes(&self, file: &LocalFile, action: &Action) -> bool {
         match action {
             Action::Read { .. } | Action::Write { .. } => !self.polls() || file.is_direct(),
@@ -246,8 +246,8 @@ impl Ring {
         self.ring.params().is_setup_iopoll()
     }
 
-    /// Prepares `request` for the next [`Ring::enter`]. There must be room. Gives back what a ring cannot do: all but
-    /// transfers and syncs of local files.
+    /// Prepares `request` for the next [`Ring::enter`]. There must be room. Gives back what a ring cannot do:
+    /// all but transfers and syncs of local files.
     pub(super) fn start(&mut self, request: Request) -> Result<(), Request> {
         let file = LocalFile::of(&*request.source).filter(|file| self.takes(file, &request.action));
         let Some(file) = file else { return Err(request) };
@@ -296,7 +296,8 @@ impl Ring {
         }
     }
 
-    /// How this ring names `file`, registering it first if it has a place. The same as long as the file is open.
+    /// How this ring names `file`, registering it first if it has a place. The same as long as the file is
+    /// open.
     fn target_of(&mut self, file: &LocalFile) -> Target {
         self.place_of(file).map_or(Target::Descriptor(file.fd().as_raw_fd()), Target::Place)
     }
@@ -332,7 +333,8 @@ impl Ring {
         }
     }
 
-    /// Gives prepared operations, if there are any, to the kernel. What it does not take goes with the next [`Ring::enter`].
+    /// Gives prepared operations, if there are any, to the kernel. What it does not take goes with the next
+    /// [`Ring::enter`].
     pub(super) fn submit(&mut self) {
         if !self.ring.submission().is_empty() {
             let _ = self.enter(0);
@@ -381,7 +383,8 @@ impl Ring {
                 None
             }
             Next::Finished => self.release(index).map(|request| Outcome::Finished(request, Ok(()))),
-            // The kernel keeps putting us off, or has no such operation for this file: ordinary calls will do.
+            // The kernel keeps putting us off, or has no such operation for this file: ordinary calls will
+            // do.
             Next::Fail(Cause::NoProgress(1..) | Cause::Os(libc::EOPNOTSUPP)) => {
                 self.release(index).map(Outcome::Refused)
             }
@@ -505,7 +508,8 @@ mod tests {
     use crate::io::{FileOpen, Group};
     use crate::sys::Mapping;
 
-    /// The slot of a read is used again; then another answer with the number of its first use comes out of the kernel.
+    /// The slot of a read is used again; then another answer with the number of its first use comes out of
+    /// the kernel.
     #[test]
     fn an_answer_of_an_earlier_use_of_a_slot_is_not_taken() {
         let Ok(plain) = IoUring::new(2) else {

@@ -220,7 +220,8 @@ fn a_dropped_file_is_let_go_by_all_rings() {
     assert_eq!(backend.shared.places.lock().len(), setup::file_places() as usize);
 }
 
-/// The kernel's submitting thread may answer an operation before the operation's place in the submission queue is free.
+/// The kernel's submitting thread may answer an operation before the operation's place in the submission
+/// queue is free.
 #[test]
 fn a_full_submission_queue_is_waited_for() {
     let options = IoOptions { depth: 2, sqpoll_idle_ms: Some(10), ..IoOptions::default() };
@@ -283,7 +284,8 @@ fn a_batch_takes_fewer_system_calls_than_reads() {
     assert!(called <= READS as u64 / 8 + 64, "{called}");
 }
 
-/// Who has nothing to do sleeps in the kernel: with nothing in flight, and with reads that wait for their turn.
+/// Who has nothing to do sleeps in the kernel: with nothing in flight, and with reads that wait for their
+/// turn.
 #[test]
 fn nobody_spins() {
     let options = IoOptions { depth: 4, saturation_depth: 2, ..IoOptions::default() };
