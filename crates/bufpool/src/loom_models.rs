@@ -34,11 +34,11 @@ use crate::memory::frame::{Frame, WriteEnds};
 use crate::memory::lease::FrameLease;
 use crate::memory::reserve::Reserve;
 use crate::owner::Owner;
-use crate::page::latch::{Hold, Latch, Loading, Patience, acquire, acquire_resident, park_future};
+use crate::page::latch::{Acquired, Latch, Loading, Patience, acquire, acquire_resident, park_future};
 use crate::page::table::{PageTable, PageTableBudget};
 use crate::page::word::{Begun, PageWord, Want};
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, relax};
-use crate::thread::keys::{KeyPlace, Party, Who};
+use crate::thread::keys::{KeyPlace, SiteHash, TenantTag};
 use crate::thread::reader::Reader;
 use crate::thread::ring::{Level, RING_ENTRIES, Ring};
 use crate::thread::site::SiteRef;
@@ -81,7 +81,7 @@ impl Page {
     fn resident() -> Arc<Self> {
         let page = Self::absent();
         page.frame.occupy(PageId(0));
-        let Ok((Hold::Load(loading), _)) = acquire(&page.word, Want::Shared, &mut { PATIENT }) else {
+        let Ok((Acquired::Load(loading), _)) = acquire(&page.word, Want::Shared, &mut { PATIENT }) else {
             unreachable!()
         };
         drop(loading.publish(lease(), Want::Shared));
@@ -131,8 +131,8 @@ fn two_loaders_of_one_page_load_it_once() {
             .expect("no deadlock")
             .0
         {
-            Hold::Latched(_held) => assert_eq!(page.read(), 7),
-            Hold::Load(loading) => {
+            Acquired::Latched(_held) => assert_eq!(page.read(), 7),
+            Acquired::Load(loading) => {
                 assert_eq!(page.read(), 0, "loaded once");
                 page.write(7);
                 drop(loading.publish(lease(), Want::Shared));
@@ -206,7 +206,7 @@ fn eviction_against_a_reader_and_a_pin() {
 fn find_key(ring: &Ring, tenant: u32) -> Option<KeyPlace> {
     let site = SiteRef::caller().masked(0);
     let tenant = TenantId(tenant);
-    ring.find_key(Who::new(&Party::new(0, tenant), site), tenant, site)
+    ring.find_key(SiteHash::new(&TenantTag::new(0, tenant), site), tenant, site)
 }
 
 /// Noted hits come out once each and in order, skipped ones are counted once each, whoever drains.
@@ -454,9 +454,9 @@ fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
             let (victim, file) = (Arc::clone(&victim), Arc::clone(&file));
             thread::spawn(move || {
                 match acquire(&victim.word, Want::Shared, &mut { PATIENT }).ok().expect("no deadlock").0 {
-                    Hold::Latched(_) => unreachable!("it is departing, and nobody brings it in"),
+                    Acquired::Latched(_) => unreachable!("it is departing, and nobody brings it in"),
                     // SAFETY: the page is absent, so its writer is through.
-                    Hold::Load(_loading) => file.0.with(|contents| unsafe { *contents }),
+                    Acquired::Load(_loading) => file.0.with(|contents| unsafe { *contents }),
                 }
             })
         };
@@ -552,7 +552,7 @@ fn a_load_that_is_held_off_sees_what_was_decided() {
                 let (page, gate) = (Arc::clone(&page), Arc::clone(&gate));
                 thread::spawn(move || {
                     loop {
-                        let Ok((Hold::Load(loading), _)) =
+                        let Ok((Acquired::Load(loading), _)) =
                             acquire(&page.word, Want::Shared, &mut { PATIENT })
                         else {
                             unreachable!("nobody else loads it")

@@ -43,7 +43,7 @@ pub struct ReadGuard<'g> {
     // Let go of by the guard, and not one by one: a guard whose parts are dropped each on its own, one even
     // if another panics, has to be in memory all its life.
     latch: ManuallyDrop<SharedLatch<'g>>,
-    hold: ManuallyDrop<Hold<'g>>,
+    hold: ManuallyDrop<HoldCount<'g>>,
 }
 
 /// Exclusive access to a page; dereferences to its bytes.
@@ -55,7 +55,7 @@ pub struct WriteGuard<'g> {
     bytes: NonNull<[u8]>,
     latch: Latch<&'g PageWord>,
     // After the latch, as in a read guard.
-    hold: Hold<'g>,
+    hold: HoldCount<'g>,
     /// Marked dirty through this guard.
     written: bool,
     /// Where the log ended when the guard was granted.
@@ -69,11 +69,11 @@ pub struct WriteGuard<'g> {
 pub struct Pin<'g> {
     word: &'g PageWord,
     frame: &'g Frame,
-    hold: Hold<'g>,
+    hold: HoldCount<'g>,
 }
 
 /// One guard or pin: on what and for whom; counted for the thread that has it, and told to the recorder.
-struct Hold<'g> {
+struct HoldCount<'g> {
     page: Page<'g>,
     tenant: &'g Tenant,
     /// Of the page's pool, for the count.
@@ -82,7 +82,7 @@ struct Hold<'g> {
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
-impl<'g> Hold<'g> {
+impl<'g> HoldCount<'g> {
     #[inline]
     fn new(tenant: &'g Tenant, page: Page<'g>) -> Self {
         let tag = page.file().pool.hot.tag;
@@ -114,7 +114,7 @@ impl<'g> Hold<'g> {
     }
 }
 
-impl Drop for Hold<'_> {
+impl Drop for HoldCount<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.end() {
@@ -193,7 +193,7 @@ impl<'g> ReadGuard<'g> {
         if !tag.holds_slot().count(1) {
             HoldRecord::of(&page.file().pool).record_guard(latch.word());
         }
-        let hold = ManuallyDrop::new(Hold::counted(tenant, tag, page));
+        let hold = ManuallyDrop::new(HoldCount::counted(tenant, tag, page));
         Self { bytes, latch: ManuallyDrop::new(latch), hold }
     }
 
@@ -249,7 +249,7 @@ impl<'g> WriteGuard<'g> {
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
         let pool = &*tenant.pool;
         let bytes = pool.arena.frame(latch.frame());
-        let hold = Hold::new(tenant, page);
+        let hold = HoldCount::new(tenant, page);
         let granted_lsn =
             if pool.log.is_some() { pool.note_grant(pool.frames.get(latch.frame())) } else { 0 };
         Self { bytes, latch, hold, written: false, granted_lsn }
@@ -344,7 +344,7 @@ impl<'g> Pin<'g> {
     /// Pins a page that the caller has latched.
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, word: &'g PageWord, frame: &'g Frame) -> Self {
         frame.pin();
-        Self { word, frame, hold: Hold::new(tenant, page) }
+        Self { word, frame, hold: HoldCount::new(tenant, page) }
     }
 
     /// The page.

@@ -23,12 +23,12 @@ use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
 use crate::hits::filter::Marked;
 use crate::hits::log::{self, existing_ring};
-use crate::page::latch::{Hold, Latch, Refusal, SharedLatch, acquire, acquire_resident};
+use crate::page::latch::{Acquired, Latch, Refusal, SharedLatch, acquire, acquire_resident};
 use crate::page::table::NoWord;
 use crate::page::word::PageWord;
 use crate::state::shared::PoolShared;
 use crate::thread::context::ScopeId;
-use crate::thread::keys::{KeyPlace, Who};
+use crate::thread::keys::{KeyPlace, SiteHash};
 use crate::thread::ring::{Hit, Level, Ring};
 use crate::thread::site::{Origin, Place, SiteRef};
 
@@ -145,7 +145,7 @@ impl<'g> Access<'g> {
             }
             match acquire(word, purpose.want(), &mut waits.latch) {
                 Err(refusal) => return Err(refused(pool, page, refusal, waits.own_limit, operation)),
-                Ok((Hold::Load(loading), _)) => {
+                Ok((Acquired::Load(loading), _)) => {
                     let charge = Charge::Access { tenant: self.tenant.tenant_id(), site };
                     match Load::begin(loading, page.id(), &page.file().shared, charge, operation)? {
                         Some(load) => {
@@ -155,7 +155,7 @@ impl<'g> Access<'g> {
                         None => wait_until_decided(page, &mut waits, operation)?,
                     }
                 }
-                Ok((Hold::Latched(latch), waited)) => {
+                Ok((Acquired::Latched(latch), waited)) => {
                     pool.count_waited(waited);
                     let creation = purpose == Purpose::Create;
                     self.note_hit(pool.hot.tag, page, self.marked(latch.frame()), site.into(), creation);
@@ -238,7 +238,7 @@ impl<'g> Access<'g> {
             return;
         }
         let party = self.tenant.party();
-        if let Some(key) = log::last_keys().get(Who::new(party, origin.site()))
+        if let Some(key) = log::last_keys().get(SiteHash::new(party, origin.site()))
             && page.file().hot.filter.skips(frame, party.watched)
         {
             if key.skip() {
@@ -315,7 +315,7 @@ impl<'p> HitLog<'p> {
         }
         let ring = existing_ring(self.pool.hot.serial).or_else(|| self.own_ring());
         let Some(ring) = ring else { return self.apply_at_once(&hit, creation) };
-        let key = self.find_key(ring, Who::new(party, site), &hit);
+        let key = self.find_key(ring, SiteHash::new(party, site), &hit);
         if self.pool.hot.filter.skips(self.pool.hot.filter.marked(frame), party.watched) {
             if ring.skip(key) {
                 self.drain_own_log(ring, Level::Half);
@@ -334,7 +334,7 @@ impl<'p> HitLog<'p> {
         log::ring(self.pool.hot.serial, |ring| self.pool.logs.lock().push(ring))
     }
 
-    fn find_key(self, ring: &Ring, who: Who, hit: &Hit) -> KeyPlace {
+    fn find_key(self, ring: &Ring, who: SiteHash, hit: &Hit) -> KeyPlace {
         ring.find_key(who, hit.tenant, hit.site).unwrap_or_else(|| {
             let mut policy = self.pool.policy.lock();
             policy.apply(ring);

@@ -24,7 +24,7 @@ use crate::files::shared::{FileParts, FileShared};
 use crate::handle::file::File;
 use crate::handle::pool::PoolHandle;
 use crate::handle::tenant::Tenant;
-use crate::hits::fast_path::{HotPool, PoolTag};
+use crate::hits::fast_path::{FastPool, PoolTag};
 use crate::hits::filter::HitFilter;
 use crate::io::run::run_pages;
 use crate::io::{
@@ -135,7 +135,7 @@ impl Pool {
         let notes_hits = options.deterministic.is_some() || options.notes_hits;
         let shared = Arc::new_cyclic(|me| PoolShared {
             me: Weak::clone(me),
-            hot: HotPool { serial, tag: PoolTag::new(&arena.map(), holds_slot, notes_hits), filter },
+            hot: FastPool { serial, tag: PoolTag::new(&arena.map(), holds_slot, notes_hits), filter },
             owner,
             page_bytes: options.page_bytes,
             is_immediate: options.deterministic.is_some(),

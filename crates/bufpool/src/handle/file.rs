@@ -8,7 +8,7 @@ use bufpool_policies::{FileId, PageId};
 
 use crate::files::shared::FileShared;
 use crate::handle::pool::PoolHandle;
-use crate::hits::fast_path::HotFile;
+use crate::hits::fast_path::FastPath;
 
 /// An open file of a pool. Cloning gives another handle to the same file.
 ///
@@ -32,7 +32,7 @@ pub struct File {
     pub(crate) pool: PoolHandle,
     pub(crate) shared: Arc<FileShared>,
     /// What hits look at.
-    pub(crate) hot: HotFile,
+    pub(crate) hot: FastPath,
 }
 
 /// A page of a file: a handle and a number, free to copy.
@@ -91,7 +91,7 @@ impl File {
         shared.handles.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the file is one of this pool's, and its table lives as long as the handle has a share of
         // it.
-        let hot = unsafe { HotFile::new(&pool.hot, &shared.table, shared.optimistic) };
+        let hot = unsafe { FastPath::new(&pool.hot, &shared.table, shared.optimistic) };
         Self { pool, shared, hot }
     }
 

@@ -12,7 +12,7 @@ use crate::handle::file::File;
 use crate::handle::pool::PoolHandle;
 use crate::hits::fast_path::PoolTag;
 use crate::policy::lock::PolicyState;
-use crate::thread::keys::Party;
+use crate::thread::keys::TenantTag;
 
 /// What the engine isolates: a table, a query, a thread or a customer. Cloning gives another handle.
 ///
@@ -35,7 +35,7 @@ use crate::thread::keys::Party;
 #[derive(Clone)]
 pub struct Tenant {
     pub(crate) pool: PoolHandle,
-    pub(crate) party: Party,
+    pub(crate) party: TenantTag,
     pub(crate) shared: Arc<TenantShared>,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Debug for Tenant {
 
 impl Tenant {
     pub(crate) fn new(pool: PoolHandle, id: TenantId, name: Arc<str>) -> Self {
-        let party = Party::new(pool.hot.serial, id);
+        let party = TenantTag::new(pool.hot.serial, id);
         let open_in = AtomicPtr::new(pool.hot.tag.as_ptr());
         Self { pool, party, shared: Arc::new(TenantShared { open_in, name }) }
     }
@@ -71,7 +71,7 @@ impl Tenant {
     }
 
     #[inline]
-    pub(crate) fn party(&self) -> &Party {
+    pub(crate) fn party(&self) -> &TenantTag {
         &self.party
     }
 

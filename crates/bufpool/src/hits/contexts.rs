@@ -39,7 +39,7 @@ impl ContextCounts {
 
 /// A context of a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ContextSlot {
     /// Its number.
     pub id: u32,
     /// Where [`Contexts::counts`] finds it, until the next call of [`Contexts::find`].
@@ -128,13 +128,13 @@ impl Contexts {
 
     /// The tenant's context at this site.
     #[inline]
-    pub fn find(&mut self, tenant: TenantId, site: SiteRef) -> Found {
+    pub fn find(&mut self, tenant: TenantId, site: SiteRef) -> ContextSlot {
         let address = site.place.address();
         let hash = mix64(address as u64 ^ site.scope.0.rotate_left(32) ^ u64::from(tenant.0));
         let place = hash as usize % CACHED;
         let cached = self.cache[place];
         if cached.address == address && cached.scope == site.scope && cached.tenant == tenant {
-            return Found { id: cached.id, slot: cached.slot, is_new: false };
+            return ContextSlot { id: cached.id, slot: cached.slot, is_new: false };
         }
         let found = self.find_slowly(tenant, site);
         self.cache[place] = Cached { tenant, address, scope: site.scope, id: found.id, slot: found.slot };
@@ -142,11 +142,11 @@ impl Contexts {
     }
 
     #[cold]
-    fn find_slowly(&mut self, tenant: TenantId, site: SiteRef) -> Found {
+    fn find_slowly(&mut self, tenant: TenantId, site: SiteRef) -> ContextSlot {
         let key = Key { scope: site.scope, site: self.sites.intern(site) };
         if let Some(&slot) = self.tenants[tenant.index()].slots.get(&key) {
             let entry = self.tenants[tenant.index()].entries[slot as usize].as_ref();
-            return Found { id: entry.expect("slots lead to entries").id, slot, is_new: false };
+            return ContextSlot { id: entry.expect("slots lead to entries").id, slot, is_new: false };
         }
         self.recycle(tenant);
         let is_new = !self.numbers.contains_key(&key);
@@ -158,12 +158,12 @@ impl Contexts {
         let id = number.id;
         let scopes = site.scope.describe().into();
         let entry = Entry { id, scopes, counts: ContextCounts::default(), key, last_use: 0 };
-        Found { id, slot: self.tenants[tenant.index()].add(entry), is_new }
+        ContextSlot { id, slot: self.tenants[tenant.index()].add(entry), is_new }
     }
 
     /// The counts of what [`find`](Self::find) found; it is used now.
     #[inline]
-    pub fn counts(&mut self, tenant: TenantId, found: Found) -> &mut ContextCounts {
+    pub fn counts(&mut self, tenant: TenantId, found: ContextSlot) -> &mut ContextCounts {
         let tenant = &mut self.tenants[tenant.index()];
         let entry = tenant.entries[found.slot as usize].as_mut().expect("nothing was recycled since");
         tenant.uses += 1;
@@ -184,7 +184,7 @@ impl Contexts {
     }
 
     /// The names of the scopes of a context that the tenant has, and its site.
-    pub fn describe(&self, tenant: TenantId, found: Found) -> (&str, SiteKey) {
+    pub fn describe(&self, tenant: TenantId, found: ContextSlot) -> (&str, SiteKey) {
         let entry = self.tenants[tenant.index()].entries[found.slot as usize].as_ref();
         let entry = entry.expect("nothing was recycled since");
         (&entry.scopes, self.sites.key(entry.key.site))

@@ -92,7 +92,7 @@ impl PoolTag {
 
 /// What a hit looks at of the pool.
 #[derive(Clone)]
-pub(crate) struct HotPool {
+pub(crate) struct FastPool {
     /// Tells pools apart in the lifetime of the process.
     pub serial: u64,
     pub tag: PoolTag,
@@ -101,7 +101,7 @@ pub(crate) struct HotPool {
 }
 
 /// A file's part of a hit, in each of its handles; none of it changes but what the filter says.
-pub(crate) struct HotFile {
+pub(crate) struct FastPath {
     /// The pool's; [`PoolTag::ELSEWHERE`] if the file's words are not all where `words` says.
     tag: PoolTag,
     /// The same, if pages may be read without a latch.
@@ -112,18 +112,18 @@ pub(crate) struct HotFile {
 
 /// A file's page words and frames, for a tenant of its pool.
 #[derive(Clone, Copy)]
-pub(crate) struct HotPages<'f> {
-    file: &'f HotFile,
+pub(crate) struct FastPages<'f> {
+    file: &'f FastPath,
     pub tag: PoolTag,
 }
 
-impl HotFile {
+impl FastPath {
     /// Of a file with this table.
     ///
     /// # Safety
     ///
     /// The table belongs to the file of a pool with this part, and is not dropped before what is made here.
-    pub unsafe fn new(pool: &HotPool, table: &PageTable, optimistic: bool) -> Self {
+    pub unsafe fn new(pool: &FastPool, table: &PageTable, optimistic: bool) -> Self {
         // SAFETY: says the caller.
         let words = unsafe { table.map() };
         let tag = if words.is_some() { pool.tag } else { PoolTag::ELSEWHERE };
@@ -138,18 +138,18 @@ impl HotFile {
     /// For a tenant that is open in the pool with this tag. None if that is another pool, or if the words
     /// have to be found in another way.
     #[inline(always)]
-    pub fn pages(&self, open_in: PoolTag) -> Option<HotPages<'_>> {
-        (open_in == self.tag).then_some(HotPages { file: self, tag: open_in })
+    pub fn pages(&self, open_in: PoolTag) -> Option<FastPages<'_>> {
+        (open_in == self.tag).then_some(FastPages { file: self, tag: open_in })
     }
 
     /// As [`pages`](Self::pages), to be read without a latch.
     #[inline(always)]
-    pub fn pages_optimistic(&self, open_in: PoolTag) -> Option<HotPages<'_>> {
-        (open_in == self.tag_optimistic).then_some(HotPages { file: self, tag: open_in })
+    pub fn pages_optimistic(&self, open_in: PoolTag) -> Option<FastPages<'_>> {
+        (open_in == self.tag_optimistic).then_some(FastPages { file: self, tag: open_in })
     }
 }
 
-impl<'f> HotPages<'f> {
+impl<'f> FastPages<'f> {
     /// The word of page `number` of the file with this table, made or not; none if it is one of those in far
     /// chunks and was not made. Nothing but relaxed loads are allowed until one has found a page there.
     #[inline(always)]

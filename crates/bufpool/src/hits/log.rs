@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::site;
     use crate::thread::context::ScopeId;
-    use crate::thread::keys::{KeyPlace, Party, SKIPS_A_DRAIN, Who};
+    use crate::thread::keys::{KeyPlace, SKIPS_A_DRAIN, SiteHash, TenantTag};
     use crate::thread::ring::{Hit, Level, PROBES, RING_ENTRIES};
     use crate::thread::site::{Place, SiteRef};
 
@@ -128,7 +128,7 @@ mod tests {
     #[track_caller]
     fn key(ring: &Ring) -> KeyPlace {
         let site = SiteRef::caller();
-        ring.find_key(Who::new(&Party::new(0, TENANT), site), TENANT, site).expect("room for a key")
+        ring.find_key(SiteHash::new(&TenantTag::new(0, TENANT), site), TENANT, site).expect("room for a key")
     }
 
     fn push(ring: &Ring, page: u64) -> Level {
@@ -178,9 +178,9 @@ mod tests {
         let other = SiteRef { place: Place::Named(site!("two")), scope: ScopeId(0) };
         let mut seen = std::collections::HashSet::new();
         for (serial, tenant) in (0..100).flat_map(|serial| (0..100).map(move |tenant| (serial, tenant))) {
-            let party = Party::new(serial, TenantId(tenant));
+            let party = TenantTag::new(serial, TenantId(tenant));
             for site in [site(0), site(mix64(1)), other] {
-                assert!(seen.insert(Who::new(&party, site).0), "{serial} {tenant}");
+                assert!(seen.insert(SiteHash::new(&party, site).0), "{serial} {tenant}");
             }
         }
     }
@@ -196,7 +196,7 @@ mod tests {
     fn keys_are_told_apart_until_there_is_no_room() {
         let ring = Ring::new();
         let site = SiteRef { place: Place::Named(site!("probe")), scope: ScopeId::NONE };
-        let who = |tenant| Who::new(&Party::new(0, TenantId(tenant)), site);
+        let who = |tenant| SiteHash::new(&TenantTag::new(0, TenantId(tenant)), site);
         let find_key = |tenant| ring.find_key(who(tenant), TenantId(tenant), site);
         let mut places = Vec::new();
         for tenant in 0.. {

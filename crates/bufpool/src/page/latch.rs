@@ -65,7 +65,7 @@ pub(crate) enum Refusal {
 }
 
 /// What a thread that wants a page comes to hold.
-pub(crate) enum Hold<W: Deref<Target = PageWord>> {
+pub(crate) enum Acquired<W: Deref<Target = PageWord>> {
     /// The page is resident.
     Latched(Latch<W>),
     /// The page is absent, and the caller is the one to bring it in.
@@ -317,16 +317,16 @@ impl<W: Deref<Target = PageWord>> Drop for HeldWord<W> {
 /// Latches the page, or wins the right to load it, waiting as long as `patience` allows. Also says whether
 /// the caller waited for another thread to load the page.
 #[cold]
-pub(crate) fn acquire<W>(word: W, want: Want, patience: &mut Patience) -> Result<(Hold<W>, bool), Refusal>
+pub(crate) fn acquire<W>(word: W, want: Want, patience: &mut Patience) -> Result<(Acquired<W>, bool), Refusal>
 where
     W: Deref<Target = PageWord> + Copy,
 {
     let mut waited_for_load = false;
     loop {
         let state = match Latch::try_new(word, want) {
-            Ok(latch) => return Ok((Hold::Latched(latch), waited_for_load)),
+            Ok(latch) => return Ok((Acquired::Latched(latch), waited_for_load)),
             Err(state) if state.is_absent() => match Loading::try_new(word) {
-                Ok(loading) => return Ok((Hold::Load(loading), waited_for_load)),
+                Ok(loading) => return Ok((Acquired::Load(loading), waited_for_load)),
                 // Somebody was faster; the page may even be free to be latched already.
                 Err(_) => continue,
             },
@@ -533,7 +533,8 @@ mod tests {
     const LONG: Patience = Patience::Limit(Duration::from_secs(60));
 
     fn loaded(word: &PageWord, arena: &Arena, lease: FrameLease) {
-        let Ok((Hold::Load(loading), false)) = acquire(word, Want::Shared, &mut { Patience::None }) else {
+        let Ok((Acquired::Load(loading), false)) = acquire(word, Want::Shared, &mut { Patience::None })
+        else {
             panic!("{word:?}");
         };
         assert!(arena.bytes(&lease).iter().all(|&byte| byte == 0));
@@ -605,8 +606,8 @@ mod tests {
             std::thread::scope(|scope| {
                 for _ in 0..3 {
                     scope.spawn(|| match acquire(&word, Want::Shared, &mut { LONG }).ok().unwrap().0 {
-                        Hold::Latched(latch) => assert_eq!(latch.bytes(&arena)[0], 7),
-                        Hold::Load(loading) => {
+                        Acquired::Latched(latch) => assert_eq!(latch.bytes(&arena)[0], 7),
+                        Acquired::Load(loading) => {
                             loads.fetch_add(1, Ordering::Relaxed);
                             let mut lease = leases.lock().pop().unwrap();
                             arena.bytes_mut(&mut lease)[0] = 7;
@@ -631,7 +632,7 @@ mod tests {
                 scope.spawn(move || {
                     for step in 0..2000 {
                         let want = if (step + thread) % 3 == 0 { Want::Exclusive } else { Want::Shared };
-                        let (Hold::Latched(latch), _) = acquire(word, want, &mut { LONG }).ok().unwrap()
+                        let (Acquired::Latched(latch), _) = acquire(word, want, &mut { LONG }).ok().unwrap()
                         else {
                             panic!("the page does not leave");
                         };

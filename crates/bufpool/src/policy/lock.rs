@@ -15,7 +15,7 @@ use bufpool_policies::{
 use crate::engine::recorder::{Event, Recorder};
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
-use crate::hits::contexts::{Contexts, Found};
+use crate::hits::contexts::{ContextSlot, Contexts};
 use crate::hits::filter::{Epochs, HitFilter};
 use crate::memory::frame::{Frame, FrameTable};
 use crate::memory::lease::{FrameLease, FreeLeases};
@@ -475,7 +475,7 @@ impl PolicyState {
         ContextId(self.context(tenant, site).id)
     }
 
-    fn count_miss(&mut self, tenant: TenantId, context: Found, decision: &Decision) {
+    fn count_miss(&mut self, tenant: TenantId, context: ContextSlot, decision: &Decision) {
         let counts = self.contexts.counts(tenant, context);
         counts.accesses += 1;
         counts.misses += 1;
@@ -521,7 +521,7 @@ impl PolicyState {
 
     /// The tenant's context at a call site.
     #[inline]
-    fn context(&mut self, tenant: TenantId, site: SiteRef) -> Found {
+    fn context(&mut self, tenant: TenantId, site: SiteRef) -> ContextSlot {
         let found = self.contexts.find(tenant, site.masked(self.site_mask));
         if found.is_new
             && let Some(recording) = &mut self.recording
@@ -566,7 +566,7 @@ impl PolicyState {
     }
 }
 
-fn access(page: PageId, tenant: TenantId, context: Found) -> Access {
+fn access(page: PageId, tenant: TenantId, context: ContextSlot) -> Access {
     Access { page, file: page.file(), tenant, context: ContextId(context.id) }
 }
 

@@ -19,7 +19,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::engine::hooks::PageHooks;
 use crate::engine::log::LogLink;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hits::fast_path::HotPool;
+use crate::hits::fast_path::FastPool;
 use crate::io::options::Direct;
 use crate::io::{Backend, OpenError, Opener, Source};
 use crate::memory::arena::Arena;
@@ -40,7 +40,7 @@ pub(crate) const FRAMES_SPARE: u32 = 8;
 pub(crate) struct PoolShared {
     /// For operations that outlive the call that began them.
     pub me: Weak<PoolShared>,
-    pub hot: HotPool,
+    pub hot: FastPool,
     pub owner: Owner,
     pub page_bytes: usize,
     /// Hits are applied at once: deterministic mode.

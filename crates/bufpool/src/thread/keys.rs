@@ -28,7 +28,7 @@ pub(crate) struct KeyPlace(pub(crate) u32);
 
 /// A tenant of a pool, as its hits are told from those of others.
 #[derive(Clone)]
-pub(crate) struct Party {
+pub(crate) struct TenantTag {
     pub tenant: TenantId,
     /// What the filter looks at.
     pub watched: Watched,
@@ -36,7 +36,7 @@ pub(crate) struct Party {
     salt: u64,
 }
 
-impl Party {
+impl TenantTag {
     pub fn new(pool_serial: u64, tenant: TenantId) -> Self {
         // Not of the form in which scopes are numbered.
         let salt = mix64(mix64(pool_serial.rotate_left(32) ^ u64::from(tenant.0)).wrapping_add(SALT));
@@ -50,14 +50,14 @@ impl Party {
 /// otherwise two are the same as seldom as random numbers of 64 bits, which is also how scopes are told
 /// apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Who(pub(crate) u64);
+pub(crate) struct SiteHash(pub(crate) u64);
 
-impl Who {
+impl SiteHash {
     /// Stands for nobody, in a key without use.
     pub(crate) const NOBODY: u64 = u64::MAX;
 
     #[inline(always)]
-    pub fn new(party: &Party, site: SiteRef) -> Self {
+    pub fn new(party: &TenantTag, site: SiteRef) -> Self {
         Self(site.place.address() as u64 ^ site.scope.0 ^ party.salt)
     }
 
@@ -75,7 +75,7 @@ impl Who {
 /// marked as used.
 #[cfg_attr(not(bufpool_loom), repr(align(64)))]
 pub(crate) struct Key {
-    /// As in [`Who`].
+    /// As in [`SiteHash`].
     pub(crate) who: AtomicU64,
     pub(crate) scope: AtomicU64,
     pub(crate) tenant: AtomicU32,
@@ -91,7 +91,7 @@ impl Key {
     const_unless_loom! {
         pub(crate) fn new() -> Self {
             Self {
-                who: AtomicU64::new(Who::NOBODY),
+                who: AtomicU64::new(SiteHash::NOBODY),
                 scope: AtomicU64::new(0),
                 tenant: AtomicU32::new(0),
                 caller: AtomicCell::new(None),
@@ -112,7 +112,7 @@ impl Key {
     }
 
     #[inline(always)]
-    pub(crate) fn is(&self, who: Who) -> bool {
+    pub(crate) fn is(&self, who: SiteHash) -> bool {
         self.who.load(Ordering::Relaxed) == who.0
     }
 
@@ -145,7 +145,7 @@ impl Keys {
 
     /// The key of `who`, if it lies where it is looked for first. For the ring's own thread.
     #[inline(always)]
-    pub fn get(&self, who: Who) -> Option<&Key> {
+    pub fn get(&self, who: SiteHash) -> Option<&Key> {
         Some(&self.0[who.home()]).filter(|key| key.is(who))
     }
 }

@@ -4,7 +4,7 @@ use bufpool_policies::{FrameId, PageId, TenantId};
 use crossbeam::utils::CachePadded;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::thread::keys::{KEYS, Key, KeyPlace, Keys, Who};
+use crate::thread::keys::{KEYS, Key, KeyPlace, Keys, SiteHash};
 use crate::thread::site::{Place, SiteRef};
 
 /// Entries of a ring; a power of two.
@@ -82,7 +82,7 @@ impl Ring {
 
     /// The key of `who`, which is `tenant` coming from `site`, made if there is room. For the ring's own
     /// thread.
-    pub fn find_key(&self, who: Who, tenant: TenantId, site: SiteRef) -> Option<KeyPlace> {
+    pub fn find_key(&self, who: SiteHash, tenant: TenantId, site: SiteRef) -> Option<KeyPlace> {
         let used = self.keys_used.load(Ordering::Relaxed);
         for probe in 0..PROBES {
             let place = (who.home() + probe) % KEYS;
@@ -97,7 +97,7 @@ impl Ring {
         None
     }
 
-    pub(crate) fn make_key(&self, place: usize, who: Who, tenant: TenantId, site: SiteRef) {
+    pub(crate) fn make_key(&self, place: usize, who: SiteHash, tenant: TenantId, site: SiteRef) {
         let key = &self.keys.0[place];
         match site.place {
             Place::Caller(at) => key.caller.store(Some(at)),
@@ -117,7 +117,7 @@ impl Ring {
     pub fn clear_keys(&self) {
         self.keys_used.store(0, Ordering::Relaxed);
         for key in self.keys.0.iter() {
-            key.who.store(Who::NOBODY, Ordering::Relaxed);
+            key.who.store(SiteHash::NOBODY, Ordering::Relaxed);
         }
     }
 

@@ -24,7 +24,7 @@ use crate::write::drain::Drain;
 use crate::write::drain::Drained;
 use crate::write::flush::{DirtyPage, Flush};
 use crate::write::page_out::PageOut;
-use crate::write::page_out::{Taken, Via};
+use crate::write::page_out::{Prepared, Via};
 
 /// Frames given back under one hold of the policy lock.
 const DROP_BATCH: usize = 1024;
@@ -123,9 +123,9 @@ impl<'p> Checkpoint<'p> {
                     continue;
                 }
                 match PageOut::of(self.pool).take_for_write(file, *number, Patience::None, Via::Place) {
-                    Taken::Outgoing(page) => batch.push(page),
-                    Taken::Clean => {}
-                    Taken::InFlight | Taken::NoRoom | Taken::Refused(_) => later.push(page),
+                    Prepared::Outgoing(page) => batch.push(page),
+                    Prepared::Clean => {}
+                    Prepared::InFlight | Prepared::NoRoom | Prepared::Refused(_) => later.push(page),
                 }
             }
             outcome = outcome.and(PageOut::of(self.pool).write_outgoing(batch, operation).1);
@@ -144,18 +144,18 @@ impl<'p> Checkpoint<'p> {
         let mut via = Via::Copy;
         while !file.is_poisoned() {
             match PageOut::of(self.pool).take_for_write(file, number, patience, via) {
-                Taken::Clean => return Ok(()),
-                Taken::Outgoing(page) => {
+                Prepared::Clean => return Ok(()),
+                Prepared::Outgoing(page) => {
                     return PageOut::of(self.pool).write_outgoing(vec![page], operation).1;
                 }
-                Taken::NoRoom => via = Via::Place,
-                Taken::InFlight => {
+                Prepared::NoRoom => via = Via::Place,
+                Prepared::InFlight => {
                     let frame = file.table.get(number).and_then(|word| word.state().resident_frame());
                     if let Some(frame) = frame {
                         self.pool.write_ends.wait(self.pool.frames.get(frame));
                     }
                 }
-                Taken::Refused(refusal) => return Err(self.refused(file, number, refusal, operation)),
+                Prepared::Refused(refusal) => return Err(self.refused(file, number, refusal, operation)),
             }
         }
         Err(file.poisoned_error(operation).at_page(number))

@@ -23,7 +23,7 @@ use crate::page::latch::Patience;
 use crate::state::pace::BATCH_PAGES;
 use crate::state::shared::PoolShared;
 use crate::write::page_out::PageOut;
-use crate::write::page_out::{Outgoing, Taken, Via};
+use crate::write::page_out::{Outgoing, Prepared, Via};
 use crate::write::victims::RESERVE_WAIT;
 use crate::write::window::RunEnd;
 use crate::write::window::{Launch, Run};
@@ -163,11 +163,11 @@ impl<'p> Flush<'p> {
                 continue;
             }
             match PageOut::of(pool).take_for_write(file, *number, Patience::None, Via::Copy) {
-                Taken::NoRoom => has_room = false,
-                Taken::Outgoing(page) if page.page_lsn > durable => self.held.push(page),
-                Taken::Outgoing(page) => launch.push_outgoing(page),
-                Taken::Clean => {}
-                Taken::InFlight | Taken::Refused(_) => self.later.push(page),
+                Prepared::NoRoom => has_room = false,
+                Prepared::Outgoing(page) if page.page_lsn > durable => self.held.push(page),
+                Prepared::Outgoing(page) => launch.push_outgoing(page),
+                Prepared::Clean => {}
+                Prepared::InFlight | Prepared::Refused(_) => self.later.push(page),
             }
             if has_room {
                 pages.next();

@@ -37,12 +37,12 @@ pub(crate) struct Outgoing {
     pub number: u64,
     /// The page is not written before the log is durable up to here.
     pub page_lsn: u64,
-    pub seen: Seen,
+    pub seen: Snapshot,
     source: Source,
 }
 
 /// A page as it was when it was taken to be written; it stays in its frame, which is marked as being written.
-pub(crate) struct Seen {
+pub(crate) struct Snapshot {
     frame: FrameId,
     mark: Mark,
     /// Where the log ended: no later change was logged before.
@@ -57,7 +57,7 @@ enum Source {
 }
 
 /// What there is to do for a page that should be written.
-pub(crate) enum Taken {
+pub(crate) enum Prepared {
     /// To be written; the page's frame is marked as being written.
     Outgoing(Outgoing),
     /// Nothing: absent, or clean.
@@ -102,41 +102,41 @@ impl<'p> PageOut<'p> {
         number: u64,
         patience: Patience,
         via: Via,
-    ) -> Taken {
+    ) -> Prepared {
         if file.table.get(number).is_none() {
-            return Taken::Clean;
+            return Prepared::Clean;
         }
         let word = OwnedWord::new(Arc::clone(file), number);
         let latch = match acquire_resident(word, Want::Shared, &mut { patience }) {
             Ok(Some(latch)) => latch,
-            Ok(None) => return Taken::Clean,
-            Err(refusal) => return Taken::Refused(refusal),
+            Ok(None) => return Prepared::Clean,
+            Err(refusal) => return Prepared::Refused(refusal),
         };
         let frame = latch.frame();
         let entry = self.pool.frames.get(frame);
         if !entry.is_dirty() {
-            return Taken::Clean;
+            return Prepared::Clean;
         }
         if entry.is_writing() {
-            return Taken::InFlight;
+            return Prepared::InFlight;
         }
         let copy = match via {
             Via::Place => None,
             Via::Copy => match self.take_copy_frame() {
-                None => return Taken::NoRoom,
+                None => return Prepared::NoRoom,
                 copy => copy,
             },
         };
         if !entry.begin_write() {
             Borrowing::of(self.pool).give_back_to_reserve(copy);
-            return Taken::InFlight;
+            return Prepared::InFlight;
         }
         if !entry.is_dirty() {
             // Another write ended between the two looks.
             entry.end_write();
             self.pool.write_ends.announce();
             Borrowing::of(self.pool).give_back_to_reserve(copy);
-            return Taken::Clean;
+            return Prepared::Clean;
         }
         let (mark, page_lsn, log_end) = (entry.mark(), entry.page_lsn(), self.pool.log.end());
         let source = match copy {
@@ -155,7 +155,13 @@ impl<'p> PageOut<'p> {
             None => Source::Latched(latch),
         };
         let file = Arc::clone(file);
-        Taken::Outgoing(Outgoing { file, number, page_lsn, seen: Seen { frame, mark, log_end }, source })
+        Prepared::Outgoing(Outgoing {
+            file,
+            number,
+            page_lsn,
+            seen: Snapshot { frame, mark, log_end },
+            source,
+        })
     }
 
     /// A frame of the reserve for a copy of a page that stays. None if none can be had without waiting.
@@ -208,7 +214,7 @@ impl<'p> PageOut<'p> {
     }
 
     /// A page that stays in memory is in its file as it was seen.
-    pub(crate) fn note_written(self, seen: &Seen) {
+    pub(crate) fn note_written(self, seen: &Snapshot) {
         let entry = self.pool.frames.get(seen.frame);
         if !self.pool.mark_clean(entry, seen.mark) && self.pool.log.is_some() {
             // Changed since it was copied, so after this.
@@ -225,7 +231,7 @@ impl<'p> PageOut<'p> {
     }
 
     /// As [`end_write`](Self::end_write), for a page whose copy is given back otherwise.
-    pub(crate) fn end_write_of(self, seen: &Seen) {
+    pub(crate) fn end_write_of(self, seen: &Snapshot) {
         self.pool.frames.get(seen.frame).end_write();
     }
 
@@ -337,7 +343,7 @@ impl View<'_> {
 impl Outgoing {
     /// What is to be done when it is written, and the copy to write. Only for a page that was taken
     /// [`Via::Copy`].
-    pub(crate) fn into_copy(self) -> (Seen, FrameLease) {
+    pub(crate) fn into_copy(self) -> (Snapshot, FrameLease) {
         match self.source {
             Source::Copy(copy) => (self.seen, copy),
             Source::Latched(_) => unreachable!("it was taken by way of a copy"),

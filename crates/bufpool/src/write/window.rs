@@ -25,12 +25,12 @@ use crate::state::shared::drop_pool_elsewhere;
 use crate::write::borrowed::Borrowing;
 use crate::write::flush::Returns;
 use crate::write::page_out::PageOut;
-use crate::write::page_out::{Outgoing, Seen};
+use crate::write::page_out::{Outgoing, Snapshot};
 
 /// What becomes of a page when it is in its file.
 pub(crate) enum Fate {
     /// It stays in its frame, clean unless it was changed since it was copied.
-    Stays(Seen),
+    Stays(Snapshot),
     /// It leaves. If it could not be written it stays, outside the directory.
     Departs(HeldWord<OwnedWord>),
 }

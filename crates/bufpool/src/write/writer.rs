@@ -34,7 +34,7 @@ use crate::state::departing::Departing;
 use crate::state::departures::WriteBack;
 use crate::state::pace::{AfterRound, Scan, Scanned, Until};
 use crate::state::shared::PoolShared;
-use crate::write::page_out::{OPERATION, PageOut, Taken, Via};
+use crate::write::page_out::{OPERATION, PageOut, Prepared, Via};
 use crate::write::victims::Victims;
 use crate::write::window::Launch;
 
@@ -220,16 +220,16 @@ impl Writer<'_> {
         let mut launched = 0;
         while let Some((file, number)) = pages.peek() {
             match PageOut::of(pool).take_for_write(file, *number, Patience::None, Via::Copy) {
-                Taken::NoRoom => return (launched, false),
-                Taken::Outgoing(page) if page.page_lsn > pool.log.durable() => {
+                Prepared::NoRoom => return (launched, false),
+                Prepared::Outgoing(page) if page.page_lsn > pool.log.durable() => {
                     PageOut::of(pool).end_write(page);
                     pool.write_ends.announce();
                 }
-                Taken::Outgoing(page) => {
+                Prepared::Outgoing(page) => {
                     launch.push_outgoing(page);
                     launched += 1;
                 }
-                Taken::Clean | Taken::InFlight | Taken::Refused(_) => {
+                Prepared::Clean | Prepared::InFlight | Prepared::Refused(_) => {
                     pages.next();
                     return (launched, true);
                 }
