@@ -1,6 +1,7 @@
 //! What users call: thin handles over the rooms below.
 
 pub(crate) mod file;
+pub(crate) mod invariants;
 pub(crate) mod options;
 pub(crate) mod pool;
 pub(crate) mod report;

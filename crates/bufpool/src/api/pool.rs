@@ -9,14 +9,15 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bufpool_policies::planner::ReadAhead;
-use bufpool_policies::{DEFAULT_TENANT, Directory, DirectoryOptions, FileId, PageId, StreamReport, TenantId};
+use bufpool_policies::{DEFAULT_TENANT, Directory, DirectoryOptions, FileId};
 use crossbeam::utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 
 use crate::api::options::{FILES_MAX, FileOptions, PoolOptions, Shares, check_dirty_limit};
 use crate::api::report::Report;
-use crate::api::stats::{ContextStats, Stats, StreamStats, TenantStats};
+use crate::api::stats::Stats;
 use crate::api::tenant::TenantOptions;
+use crate::api::{invariants, stats};
 use crate::engine::log::LogLink;
 use crate::engine::recorder::Event;
 use crate::error::{Error, ErrorKind, Result};
@@ -295,17 +296,17 @@ impl Pool {
     /// noticed nothing but perhaps a wait; as [`File::close`]. [`ErrorKind::LatchTimeout`] also if another
     /// thread is closing the pool for so long; [`ErrorKind::PoolClosed`].
     pub fn close(self) -> Result<()> {
-        self.shared.close()
+        close(&self.shared)
     }
 
     /// Counts, as data. Holds the policy lock for a time that grows with the number of frames, and allocates.
     pub fn stats(&self) -> Stats {
-        self.shared.stats()
+        stats::take(&self.shared)
     }
 
     /// Counts, as text; costs as much as [`stats`](Self::stats).
     pub fn report(&self) -> Report {
-        Report { stats: self.shared.stats() }
+        Report { stats: stats::take(&self.shared) }
     }
 
     /// The I/O backend, its flags, and the reason for each step down; and how each open file is accessed.
@@ -348,7 +349,7 @@ impl Pool {
     /// uses the pool.
     #[doc(hidden)]
     pub fn check_invariants(&self) {
-        self.shared.check_invariants();
+        invariants::check(&self.shared);
     }
 
     /// The file at `path`, if it is open in this pool without handles.
@@ -412,6 +413,27 @@ fn how_to_open(pool: &PoolShared, options: &FileOptions) -> FileOpen {
     }
 }
 
+/// See [`Pool::close`].
+fn close(pool: &PoolShared) -> Result<()> {
+    const OPERATION: &str = "close pool";
+    pool.owner.check(OPERATION)?;
+    let _one_at_a_time = pool.closing.try_lock_until(deadline_after(pool.latch_wait)).ok_or_else(|| {
+        let limit = pool.latch_wait.as_millis();
+        let message = format!("another thread was closing it for longer than latch_wait_ms = {limit}");
+        Error::new(ErrorKind::LatchTimeout, OPERATION, message)
+    })?;
+    pool.check_open(OPERATION)?;
+    let decided = || pool.closed.store(true, Ordering::Release);
+    let flushed = loop {
+        if let Some(flushed) = Checkpoint::of(pool).close_files(OPERATION, decided)? {
+            break flushed;
+        }
+    };
+    pool.write_back.stop();
+    pool.backend.drain();
+    flushed
+}
+
 /// Writes what is dirty, for a pool whose last handle is gone without its being closed.
 fn write_rest(pool: &PoolShared) {
     Victims::of(pool).write_departures();
@@ -426,190 +448,6 @@ fn percent_of(frames: u32, percent: u8) -> u64 {
 fn already_open(name: &str, open_as: &str) -> Error {
     let message = format!("the same file is open in this pool as {open_as}");
     Error::new(ErrorKind::FileAlreadyOpen, "open file", message).in_file(name)
-}
-
-impl PoolShared {
-    fn close(&self) -> Result<()> {
-        const OPERATION: &str = "close pool";
-        self.owner.check(OPERATION)?;
-        let _one_at_a_time =
-            self.closing.try_lock_until(deadline_after(self.latch_wait)).ok_or_else(|| {
-                let limit = self.latch_wait.as_millis();
-                let message =
-                    format!("another thread was closing it for longer than latch_wait_ms = {limit}");
-                Error::new(ErrorKind::LatchTimeout, OPERATION, message)
-            })?;
-        self.check_open(OPERATION)?;
-        let decided = || self.closed.store(true, Ordering::Release);
-        let flushed = loop {
-            if let Some(flushed) = Checkpoint::of(self).close_files(OPERATION, decided)? {
-                break flushed;
-            }
-        };
-        self.write_back.stop();
-        self.backend.drain();
-        flushed
-    }
-
-    fn stats(&self) -> Stats {
-        if !self.owner.is_here() {
-            return Stats { frames: self.frames_count, page_bytes: self.page_bytes, ..Stats::default() };
-        }
-        let mut policy = self.policy.lock();
-        self.drain_logs(&mut policy);
-        let unlisted: u64 = policy.tenants.iter().map(|entry| entry.hits_unlisted).sum();
-        let directory = &policy.directory;
-        let total = directory.stats();
-        let counters = &self.counters;
-        let tenants: Vec<TenantStats> =
-            (0..policy.tenants.len()).map(|id| tenant_stats(&policy, TenantId(id as u32))).collect();
-        let metadata_bytes = self.frames.metadata_bytes()
-            + self.hot.filter.metadata_bytes()
-            + directory.metadata_bytes()
-            + policy.free.metadata_bytes()
-            + self.reserve.metadata_bytes()
-            + policy.contexts.metadata_bytes();
-        Stats {
-            accesses: total.accesses + unlisted,
-            hits: total.hits + unlisted,
-            hits_noted: policy.hits_noted,
-            misses: total.misses,
-            reads: counters.reads.load(Ordering::Relaxed),
-            writes: counters.writes.load(Ordering::Relaxed),
-            miss_writes: counters.miss_writes.load(Ordering::Relaxed),
-            left_clean: counters.left_clean.load(Ordering::Relaxed),
-            left_written: counters.left_written.load(Ordering::Relaxed),
-            left_dropped: counters.left_dropped.load(Ordering::Relaxed),
-            creations: counters.creations.load(Ordering::Relaxed),
-            waited: counters.waited.load(Ordering::Relaxed),
-            prefetch_issued: counters.prefetch_issued.load(Ordering::Relaxed),
-            prefetch_used: total.prefetch_used,
-            prefetch_wasted: total.prefetch_wasted,
-            prefetch_failed: counters.prefetch_failed.load(Ordering::Relaxed),
-            prefetch_scarce: counters.prefetch_scarce.load(Ordering::Relaxed),
-            read_ahead_streams: policy.stream_counts().opened,
-            read_ahead_wasteful: policy.stream_counts().wasteful,
-            evictions: total.evictions,
-            write_failures: counters.write_failures.load(Ordering::Relaxed),
-            log_failures: counters.log_failures.load(Ordering::Relaxed),
-            frames: self.frames_count,
-            reserve_frames: self.reserve.frames() as u32,
-            borrowed_frames: self.reserve.borrowed() as u32,
-            dirty_frames: counters.dirty_frames.load(Ordering::Relaxed),
-            page_bytes: self.page_bytes,
-            page_tables_bytes: self.page_table_budget.bytes(),
-            metadata_bytes: metadata_bytes as u64,
-            tenants,
-            contexts: context_stats(&policy),
-            streams: stream_stats(&policy),
-        }
-    }
-
-    fn check_invariants(&self) {
-        // What comes in ahead is on its way in the backend.
-        self.backend.drain();
-        self.write_back.wait_until_idle();
-        self.free_aside();
-        let mut policy = self.policy.lock();
-        self.drain_logs(&mut policy);
-        policy.directory.check_invariants();
-        policy.contexts.check_invariants();
-        let (mut dirty, mut left_behind) = (0, 0_usize);
-        for (frame, entry) in self.frames.iter() {
-            dirty += u64::from(entry.is_dirty());
-            assert!(!entry.is_writing(), "a write of frame {} is in flight", frame.0);
-            match policy.directory.page(frame) {
-                None => left_behind += usize::from(entry.page().is_some()),
-                listed => assert_eq!(entry.page(), listed, "frame {}", frame.0),
-            }
-            let Some(page) = entry.page() else {
-                assert!(!entry.is_dirty(), "frame {} is dirty and empty", frame.0);
-                continue;
-            };
-            let file = policy.file(page.file()).expect("pages of closed files have left");
-            let state = file.table.get(page.number()).expect("a resident page has a word").state();
-            assert_eq!(state.resident_frame(), Some(frame), "{page:?} is {state:?}");
-        }
-        // Victims that could not be written.
-        let (free, own, borrowed) = (self.reserve.free(), self.reserve.frames(), self.reserve.borrowed());
-        assert_eq!(free + left_behind, own + borrowed, "the reserve");
-        assert!(free <= own || borrowed == 0, "{borrowed} frames are borrowed, and {free} of {own} are free");
-        assert_eq!(dirty, self.counters.dirty_frames.load(Ordering::Relaxed));
-        for file in policy.files.iter().flatten() {
-            for (number, word) in file.table.words(0, u64::MAX) {
-                if let Some(frame) = word.state().resident_frame() {
-                    assert_eq!(self.frames.get(frame).page(), Some(PageId::in_file(file.id, number)));
-                }
-            }
-        }
-    }
-}
-
-fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
-    let entry = &policy.tenants[id.index()];
-    let stats = policy.directory.tenant_stats(id);
-    let (contexts_recycled, recycled_counts) = policy.contexts.recycled(id);
-    TenantStats {
-        id: id.0,
-        name: entry.name.to_string(),
-        closed: entry.closed,
-        floor_frames: entry.floor_frames,
-        cap_frames: entry.cap_frames,
-        manager: policy.manager_name(id),
-        in_commons: policy.directory.is_in_commons(id),
-        revoked: policy.directory.is_managed(id) && policy.directory.is_revoked(id),
-        resident_frames: policy.directory.resident(id),
-        accesses: stats.accesses + entry.hits_unlisted,
-        hits: stats.hits + entry.hits_unlisted,
-        misses: stats.misses,
-        decisions: stats.decisions,
-        overrules: stats.overrules,
-        mistakes: stats.mistakes,
-        vindications: stats.vindications,
-        prefetched: stats.prefetched,
-        prefetch_used: stats.prefetch_used,
-        prefetch_wasted: stats.prefetch_wasted,
-        revocations: stats.revocations,
-        contexts_recycled,
-        recycled_accesses: recycled_counts.accesses,
-        recycled_misses: recycled_counts.misses,
-    }
-}
-
-fn context_stats(policy: &PolicyState) -> Vec<ContextStats> {
-    let tenants = (0..policy.tenants.len()).map(|tenant| TenantId(tenant as u32));
-    let mut contexts: Vec<ContextStats> = tenants
-        .flat_map(|tenant| {
-            policy.contexts.of(tenant).map(move |(entry, site)| ContextStats {
-                id: entry.id,
-                tenant: tenant.0,
-                scopes: entry.scopes.to_string(),
-                name: site.name.map(str::to_owned),
-                file: site.file.to_owned(),
-                line: site.line,
-                column: site.column,
-                accesses: entry.counts.accesses,
-                misses: entry.counts.misses,
-                mistakes: entry.counts.mistakes,
-            })
-        })
-        .collect();
-    contexts.sort_by_key(|context| (std::cmp::Reverse(context.accesses), context.tenant, context.id));
-    contexts
-}
-
-fn stream_stats(policy: &PolicyState) -> Vec<StreamStats> {
-    let mut streams = Vec::new();
-    let mut show = |tenant: Option<u32>, stream: &StreamReport| {
-        let file = policy.file(stream.file);
-        let file = file.map_or_else(|| format!("closed file {}", stream.file.0), |file| file.name.clone());
-        streams.push(StreamStats { tenant, file, seen: *stream });
-    };
-    policy.directory.common_streams(&mut |stream| show(None, stream));
-    for tenant in 0..policy.tenants.len() as u32 {
-        policy.directory.streams(TenantId(tenant), &mut |stream| show(Some(tenant), stream));
-    }
-    streams
 }
 
 impl fmt::Debug for Pool {

@@ -1,6 +1,10 @@
 //! What a pool can say about itself, as data; as text it is a [`Report`](crate::Report).
 
+use crate::policy::lock::PolicyState;
+use crate::state::shared::PoolShared;
+use crate::sync::Ordering;
 use bufpool_policies::StreamReport;
+use bufpool_policies::TenantId;
 
 /// Counts since the pool was opened, taken at one moment.
 #[derive(Clone, Default, Debug)]
@@ -193,4 +197,126 @@ pub struct StreamStats {
 
 pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// The counts of a pool now. Takes the policy lock, and applies all hits that were noted.
+pub(crate) fn take(pool: &PoolShared) -> Stats {
+    if !pool.owner.is_here() {
+        return Stats { frames: pool.frames_count, page_bytes: pool.page_bytes, ..Stats::default() };
+    }
+    let mut policy = pool.policy.lock();
+    pool.drain_logs(&mut policy);
+    let unlisted: u64 = policy.tenants.iter().map(|entry| entry.hits_unlisted).sum();
+    let directory = &policy.directory;
+    let total = directory.stats();
+    let counters = &pool.counters;
+    let tenants: Vec<TenantStats> =
+        (0..policy.tenants.len()).map(|id| tenant_stats(&policy, TenantId(id as u32))).collect();
+    let metadata_bytes = pool.frames.metadata_bytes()
+        + pool.hot.filter.metadata_bytes()
+        + directory.metadata_bytes()
+        + policy.free.metadata_bytes()
+        + pool.reserve.metadata_bytes()
+        + policy.contexts.metadata_bytes();
+    Stats {
+        accesses: total.accesses + unlisted,
+        hits: total.hits + unlisted,
+        hits_noted: policy.hits_noted,
+        misses: total.misses,
+        reads: counters.reads.load(Ordering::Relaxed),
+        writes: counters.writes.load(Ordering::Relaxed),
+        miss_writes: counters.miss_writes.load(Ordering::Relaxed),
+        left_clean: counters.left_clean.load(Ordering::Relaxed),
+        left_written: counters.left_written.load(Ordering::Relaxed),
+        left_dropped: counters.left_dropped.load(Ordering::Relaxed),
+        creations: counters.creations.load(Ordering::Relaxed),
+        waited: counters.waited.load(Ordering::Relaxed),
+        prefetch_issued: counters.prefetch_issued.load(Ordering::Relaxed),
+        prefetch_used: total.prefetch_used,
+        prefetch_wasted: total.prefetch_wasted,
+        prefetch_failed: counters.prefetch_failed.load(Ordering::Relaxed),
+        prefetch_scarce: counters.prefetch_scarce.load(Ordering::Relaxed),
+        read_ahead_streams: policy.stream_counts().opened,
+        read_ahead_wasteful: policy.stream_counts().wasteful,
+        evictions: total.evictions,
+        write_failures: counters.write_failures.load(Ordering::Relaxed),
+        log_failures: counters.log_failures.load(Ordering::Relaxed),
+        frames: pool.frames_count,
+        reserve_frames: pool.reserve.frames() as u32,
+        borrowed_frames: pool.reserve.borrowed() as u32,
+        dirty_frames: counters.dirty_frames.load(Ordering::Relaxed),
+        page_bytes: pool.page_bytes,
+        page_tables_bytes: pool.page_table_budget.bytes(),
+        metadata_bytes: metadata_bytes as u64,
+        tenants,
+        contexts: context_stats(&policy),
+        streams: stream_stats(&policy),
+    }
+}
+
+fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
+    let entry = &policy.tenants[id.index()];
+    let stats = policy.directory.tenant_stats(id);
+    let (contexts_recycled, recycled_counts) = policy.contexts.recycled(id);
+    TenantStats {
+        id: id.0,
+        name: entry.name.to_string(),
+        closed: entry.closed,
+        floor_frames: entry.floor_frames,
+        cap_frames: entry.cap_frames,
+        manager: policy.manager_name(id),
+        in_commons: policy.directory.is_in_commons(id),
+        revoked: policy.directory.is_managed(id) && policy.directory.is_revoked(id),
+        resident_frames: policy.directory.resident(id),
+        accesses: stats.accesses + entry.hits_unlisted,
+        hits: stats.hits + entry.hits_unlisted,
+        misses: stats.misses,
+        decisions: stats.decisions,
+        overrules: stats.overrules,
+        mistakes: stats.mistakes,
+        vindications: stats.vindications,
+        prefetched: stats.prefetched,
+        prefetch_used: stats.prefetch_used,
+        prefetch_wasted: stats.prefetch_wasted,
+        revocations: stats.revocations,
+        contexts_recycled,
+        recycled_accesses: recycled_counts.accesses,
+        recycled_misses: recycled_counts.misses,
+    }
+}
+
+fn context_stats(policy: &PolicyState) -> Vec<ContextStats> {
+    let tenants = (0..policy.tenants.len()).map(|tenant| TenantId(tenant as u32));
+    let mut contexts: Vec<ContextStats> = tenants
+        .flat_map(|tenant| {
+            policy.contexts.of(tenant).map(move |(entry, site)| ContextStats {
+                id: entry.id,
+                tenant: tenant.0,
+                scopes: entry.scopes.to_string(),
+                name: site.name.map(str::to_owned),
+                file: site.file.to_owned(),
+                line: site.line,
+                column: site.column,
+                accesses: entry.counts.accesses,
+                misses: entry.counts.misses,
+                mistakes: entry.counts.mistakes,
+            })
+        })
+        .collect();
+    contexts.sort_by_key(|context| (std::cmp::Reverse(context.accesses), context.tenant, context.id));
+    contexts
+}
+
+fn stream_stats(policy: &PolicyState) -> Vec<StreamStats> {
+    let mut streams = Vec::new();
+    let mut show = |tenant: Option<u32>, stream: &StreamReport| {
+        let file = policy.file(stream.file);
+        let file = file.map_or_else(|| format!("closed file {}", stream.file.0), |file| file.name.clone());
+        streams.push(StreamStats { tenant, file, seen: *stream });
+    };
+    policy.directory.common_streams(&mut |stream| show(None, stream));
+    for tenant in 0..policy.tenants.len() as u32 {
+        policy.directory.streams(TenantId(tenant), &mut |stream| show(Some(tenant), stream));
+    }
+    streams
 }
