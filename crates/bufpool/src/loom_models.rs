@@ -518,7 +518,6 @@ fn closing_with_reads_and_writes_in_flight() {
                 acquire_resident(&page.word, Want::Exclusive, &mut { PATIENT }).ok().expect("no deadlock");
             let Some(held) = held else { continue };
             ends.wait(&page.frame);
-            page.frame.mark_dropped();
             page.frame.vacate(false);
             let (departing, _lease) = held.depart();
             drop(departing);
