@@ -1,8 +1,7 @@
 //! One error type for the whole library: what went wrong, where, during what, and what was expected.
 
-use std::fmt;
-use std::io;
 use std::sync::Arc;
+use std::{fmt, io};
 
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

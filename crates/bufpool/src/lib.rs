@@ -395,11 +395,12 @@ pub use thread::site::Site;
 /// # }
 /// ```
 pub mod manager {
-    #[doc(no_inline)]
-    pub use crate::stats::{Pattern, StreamReport};
     pub use bufpool_policies::{
         Access, Allocation, Block, ContextId, FileId, FrameId, Manager, PageId, TenantId, WANTS_MAX, Want,
     };
+
+    #[doc(no_inline)]
+    pub use crate::stats::{Pattern, StreamReport};
 }
 
 /// What a pool says about itself: counts as data ([`Pool::stats`]), as text ([`Pool::report`]), and how it
@@ -417,9 +418,10 @@ pub mod manager {
 /// # }
 /// ```
 pub mod stats {
+    pub use bufpool_policies::StreamReport;
+    pub use bufpool_policies::detect::Class as Pattern;
+
     pub use crate::api::report::Report;
     pub use crate::api::stats::{ContextStats, Stats, StreamStats, TenantStats};
     pub use crate::io::IoReport;
-    pub use bufpool_policies::StreamReport;
-    pub use bufpool_policies::detect::Class as Pattern;
 }

@@ -4,11 +4,9 @@
 //! access log use: everything else is not explored by the model checker and uses std and parking_lot
 //! directly. Loom knows no time, so waits have no deadline there.
 
-use std::time::Duration;
-use std::time::Instant;
-
 #[cfg(not(bufpool_loom))]
 pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
 
 #[cfg(bufpool_loom)]
 pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};

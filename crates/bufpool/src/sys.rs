@@ -566,8 +566,9 @@ pub(crate) fn at_thread_end(end: fn()) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::fd::AsFd;
+
+    use super::*;
 
     #[test]
     fn a_copy_past_the_caches_is_a_copy() {

@@ -8,19 +8,6 @@
 //!
 //! What dropping a future leaves behind, and what guards across awaits may do, is said at [`ReadFuture`].
 
-use crate::access::hit::Access;
-use crate::access::hit::refused;
-use crate::load::frame::FrameSearch;
-use crate::load::frame::Seeker;
-use crate::load::page_load::Charge;
-use crate::load::page_load::Load;
-use crate::load::page_load::Loads;
-use crate::load::prefetch::Prefetch;
-use crate::load::verify::Attempt;
-use crate::load::verify::PageRead;
-use crate::load::verify::Verdict;
-use crate::state::waiting::Waits;
-use crate::write::evict::Emptying;
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -32,6 +19,7 @@ use std::time::Instant;
 
 use bufpool_policies::{FrameId, PageId, TenantId};
 
+use crate::access::hit::{Access, refused};
 use crate::access::landing::Landing;
 use crate::error::{Error, Result};
 use crate::files::shared::FileShared;
@@ -39,14 +27,18 @@ use crate::files::word::OwnedWord;
 use crate::handle::file::{File, Page};
 use crate::handle::tenant::Tenant;
 use crate::io::{IoError, Source};
+use crate::load::frame::{FrameSearch, Seeker};
+use crate::load::page_load::{Charge, Load, Loads};
+use crate::load::prefetch::Prefetch;
+use crate::load::verify::{Attempt, PageRead, Verdict};
 use crate::memory::frame::Frame;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, Loading, Refusal, park_future, unpark_future};
-use crate::state::shared::PoolShared;
-use crate::state::shared::drop_pool_elsewhere;
-use crate::state::waiting::{Limit, Purpose};
+use crate::state::shared::{PoolShared, drop_pool_elsewhere};
+use crate::state::waiting::{Limit, Purpose, Waits};
 use crate::thread::site::SiteRef;
 use crate::wakers::{Alarm, PoolWaker};
+use crate::write::evict::Emptying;
 
 /// A future of shared access to a page; see [`Tenant::read_async`].
 ///

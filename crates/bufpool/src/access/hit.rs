@@ -5,15 +5,6 @@
 //! count in a line that only the thread writes. Everything else is in functions of their own. What the
 //! compiler makes of it is in [`docs::performance`](crate::docs::performance).
 
-use crate::load::miss::Miss;
-use crate::load::page_load::Charge;
-use crate::load::page_load::Load;
-use crate::load::prefetch::Prefetch;
-use crate::state::waiting::Limit;
-use crate::state::waiting::Purpose;
-use crate::state::waiting::Refused;
-use crate::state::waiting::Waits;
-
 use bufpool_policies::FrameId;
 
 use crate::access::guard::{ReadGuard, WriteGuard};
@@ -23,10 +14,14 @@ use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
 use crate::hits::filter::Marked;
 use crate::hits::log::{self, existing_ring};
+use crate::load::miss::Miss;
+use crate::load::page_load::{Charge, Load};
+use crate::load::prefetch::Prefetch;
 use crate::page::latch::{Acquired, Latch, Refusal, SharedLatch, acquire, acquire_resident};
 use crate::page::table::NoWord;
 use crate::page::word::PageWord;
 use crate::state::shared::PoolShared;
+use crate::state::waiting::{Limit, Purpose, Refused, Waits};
 use crate::thread::context::ScopeId;
 use crate::thread::keys::{KeyPlace, SiteHash};
 use crate::thread::ring::{Hit, Level, Ring};

@@ -12,15 +12,6 @@
 //! batch waits for the device at most. Only a call that came away with nothing at all waits, for the first
 //! page of its list, as [`Tenant::read`] does; it holds nothing of its own then.
 
-use crate::load::page_load::Charge;
-use crate::load::page_load::Load;
-use crate::load::page_load::Loads;
-use crate::load::verify::Attempt;
-use crate::load::verify::Verdict;
-use crate::state::waiting::Refused;
-use crate::write::evict::Emptied;
-use crate::write::evict::Emptying;
-use crate::write::evict::Eviction;
 use bufpool_policies::PageId;
 
 use crate::access::guard::ReadGuard;
@@ -30,13 +21,15 @@ use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::io::IoError;
 use crate::load::miss::Miss;
-use crate::load::verify::PageRead;
+use crate::load::page_load::{Charge, Load, Loads};
+use crate::load::verify::{Attempt, PageRead, Verdict};
 use crate::memory::lease::FrameLease;
 use crate::memory::request::{NextReads, ReadSource};
 use crate::page::latch::{Latch, Loading};
 use crate::page::word::{PageWord, Want};
-use crate::state::waiting::{Limit, Purpose};
+use crate::state::waiting::{Limit, Purpose, Refused};
 use crate::thread::site::SiteRef;
+use crate::write::evict::{Emptied, Emptying, Eviction};
 
 /// Pages that get frames under one hold of the policy lock, but for the rest of a transfer.
 const STEP_PAGES: usize = 16;

@@ -23,20 +23,18 @@
 //! # }
 //! ```
 
-use crate::access::hit::Granted;
-use crate::state::waiting::Refused;
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::access::guard::{Pin, ReadGuard, WriteGuard};
-use crate::access::hit::Access;
+use crate::access::hit::{Access, Granted};
 use crate::error::Result;
 use crate::handle::file::Page;
 use crate::memory::arena::FrameMap;
 use crate::page::readers::{self};
 use crate::page::word::{Begun, PageWord, Version};
-use crate::state::waiting::{Limit, Purpose};
+use crate::state::waiting::{Limit, Purpose, Refused};
 use crate::thread::context::ScopeId;
 use crate::thread::reader::Section;
 use crate::thread::site::{Origin, Place};

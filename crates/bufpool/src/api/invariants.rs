@@ -1,8 +1,9 @@
 //! What holds of a pool whenever nothing is under way, counted from scratch; for tests.
 
+use bufpool_policies::PageId;
+
 use crate::state::shared::PoolShared;
 use crate::sync::Ordering;
-use bufpool_policies::PageId;
 
 /// See [`Pool::check_invariants`](crate::Pool::check_invariants).
 pub(crate) fn check(pool: &PoolShared) {

@@ -1,6 +1,6 @@
 //! Every setting of a pool and of a file: unit, default, range, and what it trades.
 
-use bufpool_policies::FileId;
+use bufpool_policies::{Allocation, FileId, ManagerKind};
 
 use crate::api::pool::Pool;
 use crate::engine::hooks::PageHooks;
@@ -12,7 +12,6 @@ use crate::io::run::run_pages;
 use crate::memory::arena::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use crate::state::pace::BATCH_PAGES;
 use crate::state::shared::FRAMES_SPARE;
-use bufpool_policies::{Allocation, ManagerKind};
 
 /// The largest number of frames of a pool; a page word holds 24 bits of frame number, one of which means
 /// "none".

@@ -1,6 +1,5 @@
 //! The pool: frames shared by files and tenants.
 
-use crate::state::aside::AsideFrames;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -37,6 +36,7 @@ use crate::memory::reserve::{HookBuffers, Reserve};
 use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
 use crate::policy::lock::{PolicyState, TenantEntry};
+use crate::state::aside::AsideFrames;
 use crate::state::departures::WriteBack;
 use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;

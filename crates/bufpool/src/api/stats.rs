@@ -1,10 +1,10 @@
 //! What a pool can say about itself, as data; as text it is a [`Report`](crate::Report).
 
+use bufpool_policies::{StreamReport, TenantId};
+
 use crate::policy::lock::PolicyState;
 use crate::state::shared::PoolShared;
 use crate::sync::Ordering;
-use bufpool_policies::StreamReport;
-use bufpool_policies::TenantId;
 
 /// Counts since the pool was opened, taken at one moment.
 #[derive(Clone, Default, Debug)]

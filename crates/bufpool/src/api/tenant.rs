@@ -3,19 +3,17 @@
 //! A tenant is what the engine wants to isolate: a table, a query, a thread or a customer.
 //! `examples/tenants.rs` shows each of them.
 
-use crate::access::hit::Granted;
-use crate::state::waiting::Refused;
-use crate::write::evict::Eviction;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bufpool_policies::{DirectiveError, DirectoryError, FrameId, PageId};
+use bufpool_policies::classic::PolicyKind as Policy;
+use bufpool_policies::{DirectiveError, DirectoryError, FrameId, Manager, ManagerKind, PageId};
 
 use crate::access::futures::{ReadFuture, WriteFuture};
 use crate::access::guard::{Pin, ReadGuard, WriteGuard};
-use crate::access::hit::Access;
+use crate::access::hit::{Access, Granted};
 use crate::access::optimistic::{OptimisticWriteGuard, PageView};
 use crate::engine::recorder::Event;
 use crate::error::{Error, ErrorKind, Result};
@@ -26,12 +24,10 @@ use crate::hits::fast_path::PoolTag;
 use crate::load::prefetch::TenantPrefetch;
 use crate::page::word::Version;
 use crate::policy::lock::{PolicyState, TenantEntry};
-use crate::state::waiting::Limit;
+use crate::state::waiting::{Limit, Refused};
 use crate::thread::context::Context;
-use crate::thread::site::Site;
-use crate::thread::site::{Origin, Place};
-use bufpool_policies::classic::PolicyKind as Policy;
-use bufpool_policies::{Manager, ManagerKind};
+use crate::thread::site::{Origin, Place, Site};
+use crate::write::evict::Eviction;
 
 /// A tenant about to be opened; see [`Pool::tenant`](crate::Pool::tenant).
 ///

@@ -6,9 +6,8 @@
 //! `File::close` have no event, because the trace format has no word for them; do these outside the part that
 //! is replayed.
 
-use bufpool_policies::{FileId, PageId};
-
 use bufpool_policies::classic::PolicyKind as Policy;
+use bufpool_policies::{FileId, PageId};
 
 /// Receives the events of a run in deterministic mode.
 ///

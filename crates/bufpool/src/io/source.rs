@@ -1,8 +1,7 @@
 //! Where the pages of a file live.
 
 use std::any::Any;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 use super::buffer::Buffers;
 use super::done::Done;

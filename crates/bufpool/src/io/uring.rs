@@ -76,7 +76,6 @@ use self::driver::Driver;
 use self::ring::{Outcome, Region, Ring};
 use self::setup::Notes;
 use super::backend::{Backend, Feed, Lane, run_queued};
-use super::elsewhere;
 use super::error::IoError;
 use super::group::Group;
 use super::local::LocalFile;
@@ -86,7 +85,7 @@ use super::report::IoReport;
 use super::request::{Action, Request};
 use super::source::Source;
 use super::threads::Threads;
-use super::transfer;
+use super::{elsewhere, transfer};
 use crate::sys;
 
 /// A leased ring is filled up again when this part of it is done.

@@ -19,14 +19,6 @@
 //! No lock is held during I/O. A victim whose write by the background writer fails stays readable in its
 //! frame, outside the directory and lost to the reserve, until its file is reopened or closed.
 
-use crate::load::frame::FrameSearch;
-use crate::load::frame::Seeker;
-use crate::load::page_load::Load;
-use crate::load::page_load::Loads;
-use crate::load::verify::Attempt;
-use crate::state::waiting::Refused;
-use crate::state::waiting::Waits;
-use crate::write::evict::Emptying;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -34,14 +26,17 @@ use bufpool_policies::PageId;
 
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
+use crate::load::frame::{FrameSearch, Seeker};
+use crate::load::page_load::{Load, Loads};
 use crate::load::prefetch::Prefetch;
-use crate::load::verify::PageRead;
+use crate::load::verify::{Attempt, PageRead};
 use crate::page::latch::Latch;
 use crate::page::word::PageWord;
 use crate::policy::lock::Admitted;
 use crate::state::shared::PoolShared;
-use crate::state::waiting::Purpose;
+use crate::state::waiting::{Purpose, Refused, Waits};
 use crate::thread::site::SiteRef;
+use crate::write::evict::Emptying;
 
 /// Brings absent pages in.
 #[derive(Clone, Copy)]

@@ -16,13 +16,6 @@
 //! **Failures are silent** and counted: the page stays absent, its frame is free again, and whoever needs the
 //! page reads it again and gets the error.
 
-use crate::load::page_load::Charge;
-use crate::load::page_load::Load;
-use crate::load::verify::PageRead;
-use crate::state::shared::drop_pool_elsewhere;
-use crate::write::evict::Emptied;
-use crate::write::evict::Emptying;
-use crate::write::evict::Eviction;
 use std::iter::Peekable;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -34,12 +27,15 @@ use crate::files::word::OwnedWord;
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::io::{IoError, Request, Source};
+use crate::load::page_load::{Charge, Load};
+use crate::load::verify::PageRead;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::Loading;
 use crate::policy::ahead::{Account, Wanted, Wants};
 use crate::policy::lock::{Admitted, ClaimRules, Dirty};
-use crate::state::shared::PoolShared;
+use crate::state::shared::{PoolShared, drop_pool_elsewhere};
 use crate::thread::site::SiteRef;
+use crate::write::evict::{Emptied, Emptying, Eviction};
 
 /// Pages whose frames are asked for under one hold of the policy lock.
 const BATCH_PAGES: usize = 256;

@@ -1,13 +1,12 @@
 //! A page is read into a frame, and the hooks verify it.
 
-use crate::error::Error;
-use crate::io::IoError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bufpool_policies::TenantId;
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::files::shared::FileShared;
+use crate::io::IoError;
 use crate::memory::lease::FrameLease;
 use crate::state::shared::PoolShared;
 

@@ -12,7 +12,6 @@
 //! latched, and a thread that would wait for itself gets [`Refusal::Own`] at once instead of waiting for the
 //! time limit.
 
-use crate::sync::deadline_after;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
@@ -22,7 +21,7 @@ use bufpool_policies::FrameId;
 use crate::memory::arena::Arena;
 use crate::memory::lease::FrameLease;
 use crate::page::word::{PageWord, State, Wake, Want};
-use crate::sync::{Condvar, Mutex, relax};
+use crate::sync::{Condvar, Mutex, deadline_after, relax};
 use crate::wakers::{PoolWaker, Wakers};
 
 /// Looks at a word before a thread parks.
@@ -526,8 +525,9 @@ mod held {
 
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
-    use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
 
     const SHORT: Patience = Patience::Limit(Duration::from_millis(20));
     const LONG: Patience = Patience::Limit(Duration::from_secs(60));

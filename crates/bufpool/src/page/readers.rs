@@ -182,8 +182,9 @@ impl Reads {
 
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
-    use super::*;
     use std::sync::Barrier;
+
+    use super::*;
 
     #[test]
     fn reads_going_on_are_seen_to_end() {

@@ -218,8 +218,9 @@ impl PageTable {
 
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
-    use super::*;
     use std::collections::HashSet;
+
+    use super::*;
 
     fn with_reserved(words: u64) -> PageTable {
         PageTable::with_reserved(words, FrameMap::none())

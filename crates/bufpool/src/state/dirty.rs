@@ -2,8 +2,7 @@
 
 use crate::error::Result;
 use crate::files::shared::FileShared;
-use crate::memory::frame::Frame;
-use crate::memory::frame::Mark;
+use crate::memory::frame::{Frame, Mark};
 use crate::state::pace::BATCH_PAGES;
 use crate::state::shared::PoolShared;
 use crate::sync::Ordering;

@@ -1,12 +1,6 @@
 //! What all handles of a pool share: data, with what can be asked of it alone. The work is done in the rooms
 //! above.
 
-use crate::hits::log::existing_ring;
-use crate::hits::log::give_up_ring;
-use crate::policy::lock::ClaimRules;
-use crate::policy::lock::Dirty;
-use crate::state::aside::AsideFrames;
-use crate::thread::ring::POOL;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -20,6 +14,7 @@ use crate::engine::hooks::PageHooks;
 use crate::engine::log::LogLink;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hits::fast_path::FastPool;
+use crate::hits::log::{existing_ring, give_up_ring};
 use crate::io::options::Direct;
 use crate::io::{Backend, OpenError, Opener, Source};
 use crate::memory::arena::Arena;
@@ -27,10 +22,11 @@ use crate::memory::frame::{FrameTable, WriteEnds};
 use crate::memory::reserve::{HookBuffers, Reserve};
 use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
-use crate::policy::lock::PolicyState;
+use crate::policy::lock::{ClaimRules, Dirty, PolicyState};
+use crate::state::aside::AsideFrames;
 use crate::state::counters::Counters;
 use crate::state::departures::WriteBack;
-use crate::thread::ring::Ring;
+use crate::thread::ring::{POOL, Ring};
 use crate::wakers::WakerThread;
 
 /// Frames that belong to nobody's floor, whatever the options say.

@@ -20,11 +20,9 @@ use crate::page::latch::{Patience, Refusal};
 use crate::state::departing::{Departing, Reason};
 use crate::state::shared::PoolShared;
 use crate::write::borrowed::Borrowing;
-use crate::write::drain::Drain;
-use crate::write::drain::Drained;
+use crate::write::drain::{Drain, Drained};
 use crate::write::flush::{DirtyPage, Flush};
-use crate::write::page_out::PageOut;
-use crate::write::page_out::{Prepared, Via};
+use crate::write::page_out::{PageOut, Prepared, Via};
 
 /// Frames given back under one hold of the policy lock.
 const DROP_BATCH: usize = 1024;

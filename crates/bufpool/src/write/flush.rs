@@ -22,11 +22,9 @@ use crate::io::{IoError, Lane};
 use crate::page::latch::Patience;
 use crate::state::pace::BATCH_PAGES;
 use crate::state::shared::PoolShared;
-use crate::write::page_out::PageOut;
-use crate::write::page_out::{Outgoing, Prepared, Via};
+use crate::write::page_out::{Outgoing, PageOut, Prepared, Via};
 use crate::write::victims::RESERVE_WAIT;
-use crate::write::window::RunEnd;
-use crate::write::window::{Launch, Run};
+use crate::write::window::{Launch, Run, RunEnd};
 
 /// A page that is dirty, and its file.
 pub(crate) type DirtyPage = (Arc<FileShared>, u64);

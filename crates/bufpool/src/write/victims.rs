@@ -1,6 +1,7 @@
 //! Victims that leave later than the page that takes their place comes in, and misses that find the reserve
 //! empty.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bufpool_policies::TenantId;
@@ -11,7 +12,6 @@ use crate::state::pace::{BATCH_PAGES, GATHERED_PAGES};
 use crate::state::shared::PoolShared;
 use crate::write::borrowed::Borrowing;
 use crate::write::page_out::{OPERATION, PageOut};
-use std::sync::atomic::Ordering;
 
 /// Most waiting victims that a miss writes.
 const HELP_PAGES: usize = 8;
@@ -138,10 +138,9 @@ impl<'p> Victims<'p> {
 
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
+    use super::*;
     use crate::io::sim::SimDevice;
     use crate::{File, FileOptions, Pool, PoolOptions};
-
-    use super::*;
 
     /// All frames of the reserve are in a write that does not end: a miss that may not wait, or not for long,
     /// does not.

@@ -10,22 +10,20 @@
 //! backend, do all that, and a miss that needs a reserve frame waits for the nearest of them. Runs of a flush
 //! come back to it.
 
-use crate::io::run::RUNS_TOGETHER;
 use std::sync::{Arc, Weak};
 
 use crate::error::Result;
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
+use crate::io::run::RUNS_TOGETHER;
 use crate::io::{IoError, Lane, Request};
 use crate::memory::lease::FrameLease;
 use crate::page::latch::HeldWord;
 use crate::state::departing::{Departing, Reason};
-use crate::state::shared::PoolShared;
-use crate::state::shared::drop_pool_elsewhere;
+use crate::state::shared::{PoolShared, drop_pool_elsewhere};
 use crate::write::borrowed::Borrowing;
 use crate::write::flush::Returns;
-use crate::write::page_out::PageOut;
-use crate::write::page_out::{Outgoing, Snapshot};
+use crate::write::page_out::{Outgoing, PageOut, Snapshot};
 
 /// What becomes of a page when it is in its file.
 pub(crate) enum Fate {

@@ -1,12 +1,11 @@
 //! Files of a device: opened, and as sources.
 
 use std::any::Any;
-use std::fmt;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use super::SimDevice;
 use super::contents::Change;
