@@ -255,6 +255,48 @@ fn what_never_waits_does_not_wait_for_an_optimistic_reader() {
     pool.check_invariants();
 }
 
+/// A frame that was set aside is there again for a batch, once its readers have left.
+#[test]
+fn a_batch_gets_frames_that_readers_have_left() {
+    let folder = directory();
+    let pool = small().manager(None).open().unwrap();
+    let file = optimistic_file(&pool, folder.path(), 100);
+    let tenant = pool.default_tenant();
+    let frames = u64::from(pool.frames());
+    let mut pins = Vec::new();
+    for number in 0..frames {
+        let guard = tenant.create_optimistic(file.page(number)).unwrap();
+        if number > 0 {
+            pins.push(guard.pin());
+        }
+    }
+    file.flush().unwrap();
+    let (inside, entered) = std::sync::mpsc::channel();
+    let (let_go, leave) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn({
+            let (tenant, file) = (&tenant, &file);
+            move || {
+                // Of a page that stays, so that the read is not repeated.
+                let read = |page: PageView<'_>| {
+                    inside.send(()).unwrap();
+                    leave.recv().unwrap();
+                    page.read_u64(0)
+                };
+                tenant.optimistic(file.page(1), read).map(drop)
+            }
+        });
+        entered.recv().unwrap();
+        assert!(tenant.try_read(file.page(60)).unwrap().is_none(), "the frame of page 0 is set aside");
+        let_go.send(()).unwrap();
+        reader.join().unwrap().unwrap();
+    });
+    let guards = tenant.read_many(&[file.page(1), file.page(60)]);
+    assert!(guards.into_iter().all(|guard| guard.unwrap().is_some()));
+    drop(pins);
+    pool.check_invariants();
+}
+
 /// More threads than processors, a pool that holds a third of the pages, writers and evictions all the time,
 /// and an ordinary file whose pages are written through `&mut [u8]` in the same frames.
 #[test]

@@ -5,14 +5,8 @@
 //!
 //! 1. *Under the policy lock*: the thread's own hits are applied, and the directory names a frame. If that
 //!    holds a page, the page's word is now held exclusively; it is *departing*.
-//! 2. A clean victim is simply gone. The frame of a dirty one is exchanged for one of the clean reserve,
-//!    where the page comes in; the victim stays where it is, its word stays held, and the background writer
-//!    writes it from there; so the miss does not wait for a write, and nobody reads the victim from the file
-//!    before it is there. Without a free reserve frame the thread waits for one in flight, or helps to empty
-//!    the reserve ([`write_back`](crate::write::writer)), and if that does not help, and in deterministic
-//!    mode, where there is no reserve, it writes the victim itself and waits. If that fails, the victim is
-//!    put back, its file is poisoned, and another victim is looked for: nothing is lost. Only if there is
-//!    none the miss returns the error.
+//! 2. The victim leaves ([`evict`](crate::write::evict)), without the lock. If it could not be written, another
+//!    is looked for, and nothing is lost; the miss returns the error only if there is none.
 //! 3. The page is read straight into the frame (unless it is created), and published with the latch that was
 //!    asked for.
 //!
@@ -95,6 +89,7 @@ impl<'p> Miss<'p> {
         site: SiteRef,
     ) -> Vec<Admitted> {
         let has_neighbours = pages.clone().zip(pages.clone().skip(1)).any(|(a, b)| b.0 == a.0 + 1);
+        self.pool.free_aside();
         let rules = self.pool.claim_rules();
         let Ok(mut policy) = tenant.lock_policy(Purpose::Read.operation()) else { return Vec::new() };
         self.pool.drain_own_log_into(&mut policy);
