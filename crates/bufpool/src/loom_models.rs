@@ -62,7 +62,7 @@ struct Page {
 
 // SAFETY: `contents` is only touched under the word's latches, which is what the models check.
 unsafe impl Sync for Page {}
-// SAFETY: as above.
+// SAFETY: `contents` is only touched under the word's latches, which is what the models check.
 unsafe impl Send for Page {}
 
 fn lease() -> FrameLease {
@@ -429,7 +429,8 @@ fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
     // SAFETY: written by the writer before the page is absent, and read by who has found it absent, which is
     // what the model checks.
     unsafe impl Sync for File {}
-    // SAFETY: as above.
+    // SAFETY: written by the writer before the page is absent, and read by who has found it absent, which is
+    // what the model checks.
     unsafe impl Send for File {}
     model(|| {
         let (victim, file) = (Page::resident(), Arc::new(File(UnsafeCell::new(0))));

@@ -229,7 +229,7 @@ pub(crate) fn sync(fd: BorrowedFd<'_>, data_only: bool) -> io::Result<()> {
             // SAFETY: takes a descriptor, which the caller's borrow keeps open.
             check(unsafe { libc::fdatasync(fd) })
         } else {
-            // SAFETY: as above.
+            // SAFETY: takes a descriptor, which the caller's borrow keeps open.
             check(unsafe { libc::fsync(fd) })
         }
     })

@@ -6,39 +6,18 @@
 mod common;
 
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::Duration;
 
 use bufpool::sim::{SimFailure, SimFault};
 use bufpool::{ErrorKind, File, FileOptions, IoOperation, OwnedReadGuard, Pool, ReadFuture};
 use common::{
-    PAGE_BYTES, deterministic, directory, kind, new_file, on_each_backend, open_on, small,
+    PAGE_BYTES, block_on, deterministic, directory, kind, new_file, on_each_backend, open_on, small,
     spend_read_failure, stamp, stamped_device, version,
 };
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Drives one future on this thread.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
 
 /// Counts how often it was woken.
 #[derive(Default)]

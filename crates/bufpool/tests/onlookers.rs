@@ -6,18 +6,16 @@
 mod common;
 
 use std::future::Future;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::sync::Mutex;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bufpool::engine::{PageHooks, PageName};
 use bufpool::sim::{SimFailure, SimFault};
 use bufpool::{ErrorKind, File, FileOptions, IoOperation, Pool, PoolOptions, Tenant};
-use common::{PAGE_BYTES, kind, open_on, small, stamp, stamped_device, version};
+use common::{PAGE_BYTES, block_on, kind, open_on, small, stamp, stamped_device, version};
 
 const PAGES: u64 = 48;
 const ONLOOKERS: u64 = 3;
@@ -248,25 +246,6 @@ impl PageHooks for Stop {
             self.reached.lock().unwrap().send(()).unwrap();
             // Once the test has no more to say nothing is stopped.
             let _ = self.go_on.lock().unwrap().recv();
-        }
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::state::waiting::{Limit, Purpose, Refused, Waits};
 use crate::thread::context::ScopeId;
 use crate::thread::keys::{KeyPlace, SiteHash};
 use crate::thread::ring::{Hit, Level, Ring};
-use crate::thread::site::{Origin, Place, SiteRef};
+use crate::thread::site::{CallPlace, Origin, SiteRef};
 
 /// What an access comes to, unless it is refused.
 pub(crate) type Granted<T> = std::result::Result<T, Refused>;
@@ -110,7 +110,7 @@ impl<'g> Access<'g> {
     fn latch_shared_slowly(
         self,
         page: Page<'g>,
-        place: Place,
+        place: CallPlace,
         scope: ScopeId,
         limit: Limit,
     ) -> Granted<SharedLatch<'g>> {
@@ -298,7 +298,7 @@ impl<'p> HitLog<'p> {
         page: Page<'_>,
         frame: FrameId,
         tenant: &Tenant,
-        place: Place,
+        place: CallPlace,
         scope: Option<ScopeId>,
         creation: bool,
     ) {

@@ -37,7 +37,7 @@ use crate::page::word::{Begun, PageWord, Version};
 use crate::state::waiting::{Limit, Purpose, Refused};
 use crate::thread::context::ScopeId;
 use crate::thread::reader::Section;
-use crate::thread::site::{Origin, Place};
+use crate::thread::site::{CallPlace, Origin};
 
 /// Reads that may fail before a latch is taken.
 const TRIES: u32 = 4;
@@ -86,7 +86,7 @@ impl<'g> Access<'g> {
     fn read_optimistic_slowly<R>(
         self,
         page: Page<'_>,
-        place: Place,
+        place: CallPlace,
         scope: ScopeId,
         read: &mut impl FnMut(PageView<'_>) -> R,
     ) -> Result<(R, Version)> {

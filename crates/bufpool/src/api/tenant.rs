@@ -26,7 +26,7 @@ use crate::page::word::Version;
 use crate::policy::lock::{PolicyState, TenantEntry};
 use crate::state::waiting::{Limit, Refused};
 use crate::thread::context::Context;
-use crate::thread::site::{Origin, Place, Site};
+use crate::thread::site::{CallPlace, Origin, Site};
 use crate::write::evict::Eviction;
 
 /// A tenant about to be opened; see [`Pool::tenant`](crate::Pool::tenant).
@@ -580,7 +580,7 @@ impl<'t> At<'t> {
     #[track_caller]
     #[inline]
     fn origin(&self) -> Origin {
-        let place = self.site.map_or(Place::caller(), Place::Named);
+        let place = self.site.map_or(CallPlace::caller(), CallPlace::Named);
         Origin::new(place, self.context.map(Context::scope))
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct PoolTag(*mut u8);
 
 // SAFETY: an address; what may be done with the bytes there is up to who holds the frame.
 unsafe impl Send for PoolTag {}
-// SAFETY: as above.
+// SAFETY: an address; what may be done with the bytes there is up to who holds the frame.
 unsafe impl Sync for PoolTag {}
 
 const SLOT_SHIFT: u32 = 6;
@@ -71,7 +71,7 @@ impl PoolTag {
     #[inline(always)]
     unsafe fn frames(self) -> FrameMap {
         let start = self.0.map_addr(|start| start & !(START_ALIGN - 1));
-        // SAFETY: a pool's, says the caller, and so an address of memory.
+        // SAFETY: the tag is a pool's, and so an address of memory, which is not null.
         let start = unsafe { NonNull::new_unchecked(start) };
         // SAFETY: what it was made of.
         unsafe { FrameMap::new(start, self.0.addr() as u32 % u64::BITS) }
@@ -124,7 +124,7 @@ impl FastPath {
     ///
     /// The table belongs to the file of a pool with this part, and is not dropped before what is made here.
     pub unsafe fn new(pool: &FastPool, table: &PageTable, optimistic: bool) -> Self {
-        // SAFETY: says the caller.
+        // SAFETY: the caller drops what is made here before the table.
         let words = unsafe { table.map() };
         let tag = if words.is_some() { pool.tag } else { PoolTag::ELSEWHERE };
         Self {

@@ -121,7 +121,7 @@ mod tests {
     use crate::thread::context::ScopeId;
     use crate::thread::keys::{KeyPlace, SKIPS_A_DRAIN, SiteHash, TenantTag};
     use crate::thread::ring::{Hit, Level, PROBES, RING_ENTRIES};
-    use crate::thread::site::{Place, SiteRef};
+    use crate::thread::site::{CallPlace, SiteRef};
 
     const TENANT: TenantId = TenantId(3);
 
@@ -174,8 +174,8 @@ mod tests {
     /// Also where nothing but one of the four differs.
     #[test]
     fn pools_tenants_sites_and_scopes_are_told_apart() {
-        let site = |scope| SiteRef { place: Place::Named(site!("one")), scope: ScopeId(scope) };
-        let other = SiteRef { place: Place::Named(site!("two")), scope: ScopeId(0) };
+        let site = |scope| SiteRef { place: CallPlace::Named(site!("one")), scope: ScopeId(scope) };
+        let other = SiteRef { place: CallPlace::Named(site!("two")), scope: ScopeId(0) };
         let mut seen = std::collections::HashSet::new();
         for (serial, tenant) in (0..100).flat_map(|serial| (0..100).map(move |tenant| (serial, tenant))) {
             let party = TenantTag::new(serial, TenantId(tenant));
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn keys_are_told_apart_until_there_is_no_room() {
         let ring = Ring::new();
-        let site = SiteRef { place: Place::Named(site!("probe")), scope: ScopeId::NONE };
+        let site = SiteRef { place: CallPlace::Named(site!("probe")), scope: ScopeId::NONE };
         let who = |tenant| SiteHash::new(&TenantTag::new(0, TenantId(tenant)), site);
         let find_key = |tenant| ring.find_key(who(tenant), TenantId(tenant), site);
         let mut places = Vec::new();

@@ -20,7 +20,7 @@ use bufpool_policies::FrameId;
 
 use crate::memory::arena::Arena;
 use crate::memory::lease::FrameLease;
-use crate::page::word::{PageWord, State, Wake, Want};
+use crate::page::word::{PageState, PageWord, Wake, Want};
 use crate::sync::{Condvar, Mutex, deadline_after, relax};
 use crate::wakers::{PoolWaker, Wakers};
 
@@ -83,7 +83,7 @@ pub(crate) struct Latch<W: Deref<Target = PageWord>> {
 impl<W: Deref<Target = PageWord>> Latch<W> {
     /// A latch without waiting.
     #[inline]
-    pub fn try_new(word: W, want: Want) -> Result<Self, State> {
+    pub fn try_new(word: W, want: Want) -> Result<Self, PageState> {
         let frame = match want {
             Want::Shared => word.try_shared()?,
             Want::Exclusive => word.try_exclusive()?,
@@ -245,14 +245,14 @@ pub(crate) struct Loading<W: Deref<Target = PageWord>> {
 
 impl<W: Deref<Target = PageWord>> Loading<W> {
     /// The right to load, if the page is absent now.
-    pub fn try_new(word: W) -> Result<Self, State> {
+    pub fn try_new(word: W) -> Result<Self, PageState> {
         word.begin_load()?;
         held::add(&word);
         Ok(Self { word: Some(word) })
     }
 
     /// As [`try_new`](Self::try_new), for a load that another thread may end.
-    pub fn try_new_detached(word: W) -> Result<Self, State> {
+    pub fn try_new_detached(word: W) -> Result<Self, PageState> {
         word.begin_load()?;
         Ok(Self { word: Some(word) })
     }
@@ -375,7 +375,7 @@ pub(crate) fn wait_until_free(word: &PageWord, until: Instant) {
 /// fine: callers look again.
 fn wait_for_change(
     word: &PageWord,
-    state: State,
+    state: PageState,
     want: Want,
     patience: &mut Patience,
 ) -> Result<(), Refusal> {
@@ -421,7 +421,7 @@ fn wake(word: &PageWord, wakes: Wake) {
 
 /// Where threads and futures wait.
 #[derive(Default)]
-struct Place {
+struct WaitPlace {
     /// Futures.
     lock: Mutex<Wakers>,
     changed: Condvar,
@@ -431,7 +431,7 @@ struct Place {
 /// it has already.
 ///
 /// Futures never announce that they want to write: a future that is not polled would keep readers away.
-pub(crate) fn park_future(word: &PageWord, state: State, id: u64, waker: PoolWaker) -> bool {
+pub(crate) fn park_future(word: &PageWord, state: PageState, id: u64, waker: PoolWaker) -> bool {
     let place = place_of(word);
     let displaced = {
         let mut waiting = place.lock.lock();
@@ -452,23 +452,24 @@ pub(crate) fn unpark_future(word: &PageWord, id: u64) {
     drop(waker);
 }
 
-fn place_of(word: &PageWord) -> &'static Place {
+fn place_of(word: &PageWord) -> &'static WaitPlace {
     let address = std::ptr::from_ref(word).addr() / size_of::<PageWord>();
     let hash = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     &places()[hash as usize % PLACES]
 }
 
 #[cfg(not(bufpool_loom))]
-fn places() -> &'static [Place] {
+fn places() -> &'static [WaitPlace] {
     use std::sync::LazyLock;
-    static TABLE: LazyLock<Box<[Place]>> = LazyLock::new(|| (0..PLACES).map(|_| Place::default()).collect());
+    static TABLE: LazyLock<Box<[WaitPlace]>> =
+        LazyLock::new(|| (0..PLACES).map(|_| WaitPlace::default()).collect());
     &TABLE
 }
 
 #[cfg(bufpool_loom)]
-fn places() -> &'static [Place] {
+fn places() -> &'static [WaitPlace] {
     loom::lazy_static! {
-        static ref TABLE: [Place; PLACES] = [Place::default()];
+        static ref TABLE: [WaitPlace; PLACES] = [WaitPlace::default()];
     }
     &*TABLE
 }

@@ -24,18 +24,18 @@ use crate::thread::reader::{BEGINS, Reader, ReaderRef, Section};
 
 /// The readers of the process. One that is in the thread's own memory is here as long as the thread may use
 /// it; one that fences itself lives for ever and, once its thread has ended, is used again.
-struct Registry {
+struct ReaderRegistry {
     all: Vec<ReaderRef>,
     spare: Vec<&'static Reader>,
 }
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry { all: Vec::new(), spare: Vec::new() });
+static REGISTRY: Mutex<ReaderRegistry> = Mutex::new(ReaderRegistry { all: Vec::new(), spare: Vec::new() });
 /// The process that the registered threads are of: in the child of a fork there are none but the one that
 /// forked. Changed under the registry's lock.
 static PROCESS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 /// The registry, of this process: a system call tells whether it is another than before.
-fn registry() -> MutexGuard<'static, Registry> {
+fn registry() -> MutexGuard<'static, ReaderRegistry> {
     let mut registry = REGISTRY.lock();
     let process = std::process::id();
     if PROCESS.load(Ordering::Relaxed) != process {
@@ -46,7 +46,7 @@ fn registry() -> MutexGuard<'static, Registry> {
     registry
 }
 
-impl Registry {
+impl ReaderRegistry {
     /// One that is registered now.
     fn get(&self, reader: ReaderRef) -> Option<&Reader> {
         if !self.all.contains(&reader) {

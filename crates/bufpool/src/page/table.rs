@@ -20,7 +20,7 @@ use crate::page::word::PageWord;
 use crate::page::words::{WORDS_RESERVED, WordMap, WordTable};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
-/// The table grows by multiples of so many words: those of a page of the system.
+/// The table grows by multiples of this many words: those of a page of the system.
 const GROWTH: u64 = if cfg!(bufpool_loom) { 1 } else { 512 };
 /// Places for far chunks. A chunk's number is that of the highest bit of the page numbers there.
 const CHUNKS: usize = u64::BITS as usize;
@@ -124,7 +124,7 @@ impl PageTable {
     ///
     /// The map is not used once the table is dropped.
     pub unsafe fn map(&self) -> Option<WordMap> {
-        // SAFETY: says the caller.
+        // SAFETY: the caller drops the map before the table, and `near` is the table's.
         unsafe { self.near.map() }
     }
 

@@ -77,9 +77,9 @@ const PAUSES_MAX: u32 = if cfg!(bufpool_loom) { 1 } else { 256 };
 
 /// One value of a [`PageWord`].
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct State(u64);
+pub(crate) struct PageState(u64);
 
-impl State {
+impl PageState {
     fn code(self) -> u64 {
         (self.0 & CODE_MASK) >> CODE_SHIFT
     }
@@ -152,7 +152,7 @@ impl State {
     }
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for PageState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code() {
             ABSENT => f.write_str("absent")?,
@@ -211,19 +211,19 @@ pub struct Version(u64);
 impl Version {
     #[inline(always)]
     pub(crate) fn frame(self) -> FrameId {
-        State(self.0).frame()
+        PageState(self.0).frame()
     }
 
     /// How often the page had changed.
     #[cfg(bufpool_loom)]
     pub(crate) fn changes(self) -> u32 {
-        State(self.0).version()
+        PageState(self.0).version()
     }
 }
 
 /// A page that may be read without a latch, as it was found.
 #[derive(Clone, Copy)]
-pub(crate) struct Begun(State);
+pub(crate) struct Begun(PageState);
 
 impl Begun {
     #[inline(always)]
@@ -244,15 +244,15 @@ impl PageWord {
 
     /// The value now. Acquire, so that what the last holder did is visible to whoever decides on it.
     #[inline]
-    pub fn state(&self) -> State {
-        State(self.0.load(Ordering::Acquire))
+    pub fn state(&self) -> PageState {
+        PageState(self.0.load(Ordering::Acquire))
     }
 
     /// What may be read without a latch now, to be confirmed by [`still`](Self::still) when it has been read.
     #[inline(always)]
     pub fn begin_optimistic(&self) -> Option<Begun> {
         // Relaxed, as nothing else may look at a word that was perhaps never made; see `WordMap`.
-        let state = State(self.0.load(Ordering::Relaxed));
+        let state = PageState(self.0.load(Ordering::Relaxed));
         if !state.allows_optimistic() {
             return None;
         }
@@ -275,7 +275,7 @@ impl PageWord {
         // Pairs with the writer's fence between taking the latch and writing: if a load before this fence saw
         // something written there, the load after it sees the latch.
         fence(Ordering::Acquire);
-        State(self.0.load(Ordering::Relaxed)).is_of(version)
+        PageState(self.0.load(Ordering::Relaxed)).is_of(version)
     }
 
     /// The version, for a holder of a latch.
@@ -285,7 +285,7 @@ impl PageWord {
 
     /// Takes a shared latch if that is possible at once.
     #[inline]
-    pub fn try_shared(&self) -> Result<FrameId, State> {
+    pub fn try_shared(&self) -> Result<FrameId, PageState> {
         self.try_shared_near(|frame| frame)
     }
 
@@ -293,8 +293,8 @@ impl PageWord {
     /// latch is taken: what is fetched there comes while the word is being changed, which no load behind it
     /// may overtake.
     #[inline(always)]
-    pub fn try_shared_near<T>(&self, near: impl Fn(FrameId) -> T) -> Result<T, State> {
-        let state = State(self.0.load(Ordering::Relaxed));
+    pub fn try_shared_near<T>(&self, near: impl Fn(FrameId) -> T) -> Result<T, PageState> {
+        let state = PageState(self.0.load(Ordering::Relaxed));
         if !state.allows_shared() {
             return Err(state);
         }
@@ -303,7 +303,7 @@ impl PageWord {
     }
 
     #[inline(always)]
-    fn add_holder(&self, state: State) -> bool {
+    fn add_holder(&self, state: PageState) -> bool {
         let more = state.0 - CODE_ONE;
         // Acquire pairs with the release of the last exclusive holder.
         self.0.compare_exchange(state.0, more, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -313,11 +313,11 @@ impl PageWord {
     /// each failure waits a little longer than the last: a processor that keeps asking for the word's line
     /// takes it away from those that are about to change it.
     #[cold]
-    fn try_shared_again(&self) -> Result<FrameId, State> {
+    fn try_shared_again(&self) -> Result<FrameId, PageState> {
         let mut pauses = PAUSES_MIN;
         loop {
             (0..pauses).for_each(|_| relax());
-            let state = State(self.0.load(Ordering::Relaxed));
+            let state = PageState(self.0.load(Ordering::Relaxed));
             if !state.allows_shared() {
                 return Err(state);
             }
@@ -333,7 +333,11 @@ impl PageWord {
     pub fn release_shared(&self) -> Wake {
         // Release pairs with the acquire of the next exclusive holder: it must not write before we have read.
         let before = self.0.fetch_add(CODE_ONE, Ordering::Release);
-        debug_assert!(matches!(State(before).code(), ABSENT | SHARED_FULL..UNLATCHED), "{:?}", State(before));
+        debug_assert!(
+            matches!(PageState(before).code(), ABSENT | SHARED_FULL..UNLATCHED),
+            "{:?}",
+            PageState(before)
+        );
         // Below all words with holders are those with `waits`, and those of absent pages.
         let is_rare = (before as i64) < (SHARED_FULL << CODE_SHIFT) as i64;
         if is_rare { self.released_shared_rarely(before) } else { Wake::Nobody }
@@ -341,7 +345,7 @@ impl PageWord {
 
     #[cold]
     fn released_shared_rarely(&self, before: u64) -> Wake {
-        if State(before).is_absent() {
+        if PageState(before).is_absent() {
             return self.was_wiped(CODE_ONE);
         }
         self.wake_after_shared()
@@ -360,7 +364,7 @@ impl PageWord {
     /// the word has changed since, whoever changed it last has seen `waits` and wakes, or somebody has been
     /// woken.
     fn wake_after_shared(&self) -> Wake {
-        let state = State(self.0.load(Ordering::Relaxed));
+        let state = PageState(self.0.load(Ordering::Relaxed));
         if (1..=HOLDERS_ROOMY).contains(&state.holders()) {
             return Wake::Nobody;
         }
@@ -370,14 +374,14 @@ impl PageWord {
 
     /// Takes the exclusive latch if that is possible at once.
     #[inline]
-    pub fn try_exclusive(&self) -> Result<FrameId, State> {
-        let mut state = State(self.0.load(Ordering::Relaxed));
+    pub fn try_exclusive(&self) -> Result<FrameId, PageState> {
+        let mut state = PageState(self.0.load(Ordering::Relaxed));
         while state.is_unlatched() {
             let taken = state.with_code(EXCLUSIVE) & !WRITE;
             // Acquire pairs with the releases of all earlier holders.
             match self.0.compare_exchange_weak(state.0, taken, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(state.frame()),
-                Err(now) => state = State(now),
+                Err(now) => state = PageState(now),
             }
         }
         Err(state)
@@ -403,24 +407,24 @@ impl PageWord {
             step = step.wrapping_add(next_version(version)).wrapping_sub(version);
         }
         let before = self.0.fetch_add(step, Ordering::Release);
-        debug_assert!(matches!(State(before).code(), ABSENT | EXCLUSIVE), "{:?}", State(before));
+        debug_assert!(matches!(PageState(before).code(), ABSENT | EXCLUSIVE), "{:?}", PageState(before));
         let is_plain = before & (WAITS | WRITE | CODE_MASK) == EXCLUSIVE << CODE_SHIFT;
         if is_plain { Wake::Nobody } else { self.left_exclusive_rarely(before, step) }
     }
 
     #[cold]
     fn left_exclusive_rarely(&self, before: u64, step: u64) -> Wake {
-        if State(before).is_absent() { self.was_wiped(step) } else { self.withdraw_writer() }
+        if PageState(before).is_absent() { self.was_wiped(step) } else { self.withdraw_writer() }
     }
 
     /// Wins the right to bring the page in, if it is absent.
-    pub fn begin_load(&self) -> Result<(), State> {
-        let mut state = State(self.0.load(Ordering::Relaxed));
+    pub fn begin_load(&self) -> Result<(), PageState> {
+        let mut state = PageState(self.0.load(Ordering::Relaxed));
         while state.is_absent() {
             let loading = state.with_code(LOADING);
             match self.0.compare_exchange_weak(state.0, loading, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
-                Err(now) => state = State(now),
+                Err(now) => state = PageState(now),
             }
         }
         Err(state)
@@ -451,12 +455,15 @@ impl PageWord {
     }
 
     /// Replaces everything. For the holder of 1 or 2; others can only set flags meanwhile.
-    fn replace(&self, next: impl Fn(State) -> u64) -> Wake {
+    fn replace(&self, next: impl Fn(PageState) -> u64) -> Wake {
         let mut before = self.0.load(Ordering::Relaxed);
-        debug_assert!(matches!(State(before).code(), LOADING | EXCLUSIVE), "{:?}", State(before));
-        while let Err(now) =
-            self.0.compare_exchange_weak(before, next(State(before)), Ordering::Release, Ordering::Relaxed)
-        {
+        debug_assert!(matches!(PageState(before).code(), LOADING | EXCLUSIVE), "{:?}", PageState(before));
+        while let Err(now) = self.0.compare_exchange_weak(
+            before,
+            next(PageState(before)),
+            Ordering::Release,
+            Ordering::Relaxed,
+        ) {
             before = now;
         }
         Wake::from(before)
@@ -464,7 +471,7 @@ impl PageWord {
 
     /// Tells holders that the caller is about to park, unless `state` is out of date. The caller holds the
     /// lock of the place it parks at, and parks only on `true`.
-    pub fn announce(&self, state: State, want: Want) -> bool {
+    pub fn announce(&self, state: PageState, want: Want) -> bool {
         let flags = if want == Want::Exclusive { WAITS | WRITE } else { WAITS };
         self.0.compare_exchange(state.0, state.0 | flags, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
@@ -518,7 +525,7 @@ mod tests {
         let word = resident(last);
         assert_eq!(word.try_exclusive(), Ok(FRAME));
         assert_eq!(word.depart(), Wake::Nobody);
-        assert_eq!(word.state(), State(0));
+        assert_eq!(word.state(), PageState(0));
     }
 
     #[test]

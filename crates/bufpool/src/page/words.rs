@@ -27,7 +27,7 @@ pub(crate) struct WordTable {
 
 // SAFETY: page words are for all threads, and `start` is the table's own.
 unsafe impl Send for WordTable {}
-// SAFETY: as above.
+// SAFETY: page words are for all threads, and `start` is the table's own.
 unsafe impl Sync for WordTable {}
 
 impl WordTable {
@@ -69,7 +69,7 @@ impl WordTable {
             return None;
         }
         self.memory.check(index as usize);
-        // SAFETY: there are so many words.
+        // SAFETY: `index` is below the number of words.
         let word = unsafe { self.start.add(index as usize) };
         // SAFETY: the word is there until the table is dropped, and changed by atomic operations only.
         Some(unsafe { word.as_ref() })
@@ -101,7 +101,7 @@ impl WordTable {
     }
 
     /// Makes it `len` words, at most [`capacity`](Self::capacity); the new ones are those of absent pages.
-    /// False if the system has no memory. One call at a time, says the caller.
+    /// False if the system has no memory. Callers make one call at a time.
     pub fn grow(&self, len: u64) -> bool {
         assert!(self.len() <= len && len <= self.capacity);
         let grown = self.memory.open_up(len as usize);
@@ -154,7 +154,7 @@ pub(crate) struct WordMap(NonNull<PageWord>);
 
 // SAFETY: page words are for all threads.
 unsafe impl Send for WordMap {}
-// SAFETY: as above.
+// SAFETY: page words are for all threads.
 unsafe impl Sync for WordMap {}
 
 impl WordMap {
@@ -174,7 +174,7 @@ impl WordMap {
         if index >= WORDS_RESERVED {
             return None;
         }
-        // SAFETY: there are addresses for so many words, says the caller.
+        // SAFETY: the map is of a table with addresses for `WORDS_RESERVED` words.
         let word = unsafe { self.0.add(index as usize) };
         // SAFETY: readable, and 0 if it was never written, until the table is dropped; changed by atomic
         // operations only.
@@ -232,7 +232,7 @@ impl WordMemory {
         for is_open in &self.is_open[..words] {
             // SAFETY: as long as a word is not open nobody else looks; loom fails the model if somebody does.
             if !is_open.with(|is_open| unsafe { *is_open }) {
-                // SAFETY: as above.
+                // SAFETY: nobody else looks yet; loom fails the model if somebody does.
                 is_open.with_mut(|is_open| unsafe { *is_open = true });
             }
         }

@@ -7,7 +7,7 @@ use crossbeam::atomic::AtomicCell;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, const_unless_loom};
 use crate::thread::context::ScopeId;
-use crate::thread::site::{Place, Site, SiteRef};
+use crate::thread::site::{CallPlace, Site, SiteRef};
 
 /// Keys of a ring; a power of two, at most 64. A thread that comes from more places than that drains its ring
 /// each time it has met so many.
@@ -121,7 +121,8 @@ impl Key {
     }
 
     pub(crate) fn site(&self) -> SiteRef {
-        let place = self.caller.load().map(Place::Caller).or_else(|| self.named.load().map(Place::Named));
+        let place =
+            self.caller.load().map(CallPlace::Caller).or_else(|| self.named.load().map(CallPlace::Named));
         let scope = ScopeId(self.scope.load(Ordering::Relaxed));
         SiteRef { place: place.expect("keys in use have a site"), scope }
     }

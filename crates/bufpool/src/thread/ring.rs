@@ -5,7 +5,7 @@ use crossbeam::utils::CachePadded;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::thread::keys::{KEYS, Key, KeyPlace, Keys, SiteHash};
-use crate::thread::site::{Place, SiteRef};
+use crate::thread::site::{CallPlace, SiteRef};
 
 /// Entries of a ring; a power of two.
 pub(crate) const RING_ENTRIES: usize = if cfg!(bufpool_loom) { 2 } else { 128 };
@@ -100,8 +100,8 @@ impl Ring {
     pub(crate) fn make_key(&self, place: usize, who: SiteHash, tenant: TenantId, site: SiteRef) {
         let key = &self.keys.0[place];
         match site.place {
-            Place::Caller(at) => key.caller.store(Some(at)),
-            Place::Named(named) => {
+            CallPlace::Caller(at) => key.caller.store(Some(at)),
+            CallPlace::Named(named) => {
                 key.caller.store(None);
                 key.named.store(Some(named));
             }

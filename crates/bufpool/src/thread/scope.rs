@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 
 use crate::thread::context::{Context, ScopeId};
 use crate::thread::hot::hot;
-use crate::thread::site::{Origin, Place, Site, SiteRef};
+use crate::thread::site::{CallPlace, Origin, Site, SiteRef};
 
 /// Scopes that nest; one entered deeper than this counts as the innermost that was not.
 const DEPTH_MAX: u32 = 64;
@@ -73,7 +73,7 @@ impl Context {
         }
         let scope = self.scope.inner(site, key);
         if !KNOWN.with(|known| known.has(scope)) {
-            REGISTRY.lock().add(scope, self.scope, site, key);
+            CHAINS.lock().add(scope, self.scope, site, key);
             KNOWN.with(|known| known.add(scope));
         }
         Self { scope, depth: self.depth + 1 }
@@ -172,7 +172,7 @@ impl ScopeId {
         if self == Self::NONE {
             return String::new();
         }
-        let chain = REGISTRY.lock().find(self);
+        let chain = CHAINS.lock().find(self);
         chain.map_or_else(|| format!("scope {:016x}", self.0), |chain| chain.to_string())
     }
 }
@@ -182,13 +182,13 @@ impl SiteRef {
     #[track_caller]
     #[inline]
     pub fn caller() -> Self {
-        Self { place: Place::caller(), scope: current() }
+        Self { place: CallPlace::caller(), scope: current() }
     }
 
     /// A named site, in the thread's current scope.
     #[cfg(test)]
     pub fn named(site: &'static Site) -> Self {
-        Self { place: Place::Named(site), scope: current() }
+        Self { place: CallPlace::Named(site), scope: current() }
     }
 }
 
@@ -225,16 +225,16 @@ impl fmt::Display for Chain {
 /// Chains of the process in two generations: what is met goes into the young one, and when that is full, what
 /// was not met since it began is forgotten.
 #[derive(Default)]
-struct Registry {
+struct Chains {
     young: HashMap<ScopeId, Arc<Chain>>,
     old: HashMap<ScopeId, Arc<Chain>>,
 }
 
-static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
+static CHAINS: LazyLock<Mutex<Chains>> = LazyLock::new(Mutex::default);
 /// Counts generations, so that threads meet every chain anew in each.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-impl Registry {
+impl Chains {
     fn add(&mut self, scope: ScopeId, outer: ScopeId, site: &'static Site, key: Option<u64>) {
         if self.find(scope).is_none() {
             let outer = self.find(outer);
@@ -359,7 +359,7 @@ mod tests {
             assert_eq!(kept.to_string(), "kept");
         }
         assert!(first.to_string().starts_with("scope "), "{first}");
-        let registry = REGISTRY.lock();
+        let registry = CHAINS.lock();
         assert!(registry.young.len() <= GENERATION_CHAINS && registry.old.len() <= GENERATION_CHAINS);
     }
 }

@@ -71,21 +71,21 @@ macro_rules! site {
 /// A call site as an access carries it, with the scopes around it.
 #[derive(Clone, Copy)]
 pub(crate) struct SiteRef {
-    pub place: Place,
+    pub place: CallPlace,
     pub scope: ScopeId,
 }
 
 /// A call site as an access begins with it: the scopes around it are asked for where somebody wants to know.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin {
-    pub place: Place,
+    pub place: CallPlace,
     /// None: those of the thread.
     pub scope: Option<ScopeId>,
 }
 
 /// Where a call stands.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum CallPlace {
     /// The source location of the call.
     Caller(&'static Location<'static>),
     /// The site the engine named.
@@ -98,14 +98,14 @@ static ANYWHERE: Site = Site::new("anywhere", "", 0, 0);
 impl SiteRef {
     /// The one site of a pool whose `mask` is 0; this site where it is all ones.
     pub fn masked(self, mask: u64) -> Self {
-        if mask == 0 { Self { place: Place::Named(&ANYWHERE), scope: ScopeId::NONE } } else { self }
+        if mask == 0 { Self { place: CallPlace::Named(&ANYWHERE), scope: ScopeId::NONE } } else { self }
     }
 }
 
 impl Origin {
     /// `place`, in `scope` or in the thread's current one.
     #[inline(always)]
-    pub fn new(place: Place, scope: Option<ScopeId>) -> Self {
+    pub fn new(place: CallPlace, scope: Option<ScopeId>) -> Self {
         Self { place, scope }
     }
 
@@ -113,7 +113,7 @@ impl Origin {
     #[track_caller]
     #[inline(always)]
     pub fn caller() -> Self {
-        Self::new(Place::caller(), None)
+        Self::new(CallPlace::caller(), None)
     }
 }
 
@@ -123,7 +123,7 @@ impl From<SiteRef> for Origin {
     }
 }
 
-impl Place {
+impl CallPlace {
     /// The caller's source location.
     #[track_caller]
     #[inline]

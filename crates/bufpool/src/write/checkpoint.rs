@@ -120,7 +120,7 @@ impl<'p> Checkpoint<'p> {
                     outcome = outcome.and_then(|()| Err(file.poisoned_error(operation).at_page(*number)));
                     continue;
                 }
-                match PageOut::of(self.pool).take_for_write(file, *number, Patience::None, Via::Place) {
+                match PageOut::of(self.pool).take_for_write(file, *number, Patience::None, Via::CallPlace) {
                     Prepared::Outgoing(page) => batch.push(page),
                     Prepared::Clean => {}
                     Prepared::InFlight | Prepared::NoRoom | Prepared::Refused(_) => later.push(page),
@@ -146,7 +146,7 @@ impl<'p> Checkpoint<'p> {
                 Prepared::Outgoing(page) => {
                     return PageOut::of(self.pool).write_outgoing(vec![page], operation).1;
                 }
-                Prepared::NoRoom => via = Via::Place,
+                Prepared::NoRoom => via = Via::CallPlace,
                 Prepared::InFlight => {
                     let frame = file.table.get(number).and_then(|word| word.state().resident_frame());
                     if let Some(frame) = frame {

@@ -76,7 +76,7 @@ pub(crate) enum Via {
     /// A copy in the reserve, from what lies above its low mark.
     Copy,
     /// Its own frame, whose latch is held until it is written.
-    Place,
+    CallPlace,
 }
 
 /// One page of a batch: file, number, and bytes that nobody changes meanwhile.
@@ -121,7 +121,7 @@ impl<'p> PageOut<'p> {
             return Prepared::InFlight;
         }
         let copy = match via {
-            Via::Place => None,
+            Via::CallPlace => None,
             Via::Copy => match self.take_copy_frame() {
                 None => return Prepared::NoRoom,
                 copy => copy,

@@ -1,7 +1,12 @@
 //! What the tests share: pools and files in a temporary directory, on each backend.
 #![allow(dead_code)]
 
+use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 
 use bufpool::sim::SimDevice;
 use bufpool::{File, FileOptions, Io, IoBackend, IoOperation, Pool, PoolOptions};
@@ -112,5 +117,26 @@ pub fn kind<T>(result: bufpool::Result<T>) -> bufpool::ErrorKind {
     match result {
         Ok(_) => panic!("expected an error"),
         Err(error) => error.kind(),
+    }
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Drives one future on this thread.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
     }
 }

@@ -51,7 +51,7 @@ pub(super) struct Region {
 
 // SAFETY: an address range; what may be done with the memory is said by the buffers within it.
 unsafe impl Send for Region {}
-// SAFETY: as above.
+// SAFETY: an address range; what may be done with the memory is said by the buffers within it.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -102,7 +102,7 @@ enum Target {
     /// By a descriptor.
     Descriptor(RawFd),
     /// By its place in the table of registered files.
-    Place(u32),
+    CallPlace(u32),
 }
 
 impl Default for Target {
@@ -270,7 +270,7 @@ impl Ring {
         let (region, takes_vectors) = (self.region, self.takes_vectors);
         let mut rest = Rest { done: slot.progress.done(), region, takes_vectors, pieces: &mut slot.pieces };
         let entry = match slot.target {
-            Target::Place(place) => {
+            Target::CallPlace(place) => {
                 rest.entry(types::Fd(place as i32), &request.action).flags(Flags::FIXED_FILE)
             }
             Target::Descriptor(fd) => rest.entry(types::Fd(fd), &request.action),
@@ -299,7 +299,7 @@ impl Ring {
     /// How this ring names `file`, registering it first if it has a place. The same as long as the file is
     /// open.
     fn target_of(&mut self, file: &LocalFile) -> Target {
-        self.place_of(file).map_or(Target::Descriptor(file.fd().as_raw_fd()), Target::Place)
+        self.place_of(file).map_or(Target::Descriptor(file.fd().as_raw_fd()), Target::CallPlace)
     }
 
     fn place_of(&mut self, file: &LocalFile) -> Option<u32> {
