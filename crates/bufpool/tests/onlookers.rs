@@ -6,9 +6,9 @@
 mod common;
 
 use std::future::Future;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::Mutex;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
