@@ -15,6 +15,7 @@ pub mod directory;
 mod error;
 mod frame_table;
 mod ghost;
+pub mod hints;
 mod history;
 mod ids;
 mod list;
@@ -27,7 +28,8 @@ mod tenant;
 
 pub use allocation::Allocation;
 pub use directory::{
-    Admission, Claims, DEFAULT_TENANT, Decision, Directory, DirectoryOptions, Eviction, HitOutcome,
+    Admission, Claims, DEFAULT_TENANT, Decision, Directory, DirectoryOptions, Eviction, HintOptions,
+    HitOutcome,
 };
 pub use error::{DirectiveError, DirectoryError};
 pub use ids::{Access, ContextId, FRAMES_MAX, FileId, FrameId, PRIORITIES, PageId, TenantId};

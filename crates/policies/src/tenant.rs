@@ -4,7 +4,12 @@
 //! A tenant has an account of its own, or is a member of the *commons*, the account of those that want
 //! nothing of their own.
 
-use crate::{ids::AccountId, list::List, manager::Control};
+use crate::{
+    hints::{AccountHints, HintCounts},
+    ids::AccountId,
+    list::List,
+    manager::Control,
+};
 
 /// Counts of one tenant since it was opened. Accesses, hits and misses are those it made; everything else
 /// concerns the blocks it owns.
@@ -38,6 +43,8 @@ pub struct TenantStats {
     pub prefetch_used: u64,
     /// Of these, blocks that left before anybody accessed them.
     pub prefetch_wasted: u64,
+    /// What became of its hints, those of open lists excepted.
+    pub hints: HintCounts,
 }
 
 impl TenantStats {
@@ -57,6 +64,7 @@ impl TenantStats {
         self.prefetched += other.prefetched;
         self.prefetch_used += other.prefetch_used;
         self.prefetch_wasted += other.prefetch_wasted;
+        self.hints.add(&other.hints);
     }
 }
 
@@ -92,6 +100,8 @@ pub(crate) struct Account {
     /// Its part of the ledger, by stamp.
     pub ledger: List,
     pub control: Control,
+    /// The open lists of disclosed reads, if there are any.
+    pub hints: Option<Box<AccountHints>>,
     /// Its manager is not asked for now, because it was wrong too often.
     pub is_revoked: bool,
     /// Whether the manager [knows](crate::Manager::knows_ahead) of blocks before their first access.
@@ -109,6 +119,7 @@ impl Account {
         Self {
             ledger: List::default(),
             control: Control::None,
+            hints: None,
             is_revoked: false,
             knows_ahead: false,
             floor_frames: 0,
@@ -117,9 +128,9 @@ impl Account {
         }
     }
 
-    /// Whether the manager is asked when the account is to give up a frame.
+    /// Whether the manager, or the hints, are asked when the account is to give up a frame.
     pub fn is_consulted(&self) -> bool {
-        self.control.is_managed() && !self.is_revoked
+        (self.control.is_managed() || self.hints.is_some()) && !self.is_revoked
     }
 
     /// Whether other accounts may take a frame from it.

@@ -424,13 +424,19 @@ impl PolicyState {
     /// waits.
     pub fn ask_for_wants(&mut self) {
         let tenant = self.last_accessor;
-        if !self.directory.knows_ahead(tenant) || self.wanted.iter().any(|(of, _)| *of == tenant) {
+        if !self.directory.may_want(tenant) || self.wanted.iter().any(|(of, _)| *of == tenant) {
             return;
         }
         let frames_left = self.room_ahead(tenant) as u32;
         let mut wants = Vec::new();
         if frames_left > 0 {
-            self.directory.wants(tenant, frames_left, &mut wants);
+            let files = &self.files;
+            let mut present = |page: PageId| {
+                let file = files.get(page.file().index()).and_then(Option::as_ref);
+                file.and_then(|file| file.table.get(page.number()))
+                    .is_some_and(|word| !word.state().is_absent())
+            };
+            self.directory.wants(tenant, frames_left, &mut present, &mut wants);
         }
         if !wants.is_empty() {
             self.wanted.push((tenant, wants));

@@ -21,12 +21,14 @@
 //! when the block was its account's next candidate; a miss the same, plus a step for each busy frame passed
 //! and the manager's choice.
 
+mod disclosed;
 mod question;
 mod tenants;
 
 use std::{collections::BinaryHeap, ops::RangeInclusive};
 
 pub use crate::ids::FRAMES_MAX;
+pub use disclosed::HintOptions;
 pub use question::{Admission, Claims, Decision, Eviction};
 
 use crate::{
@@ -94,6 +96,12 @@ pub struct Directory {
     /// Per frame, when a tenant of another account last referenced it; empty unless shared pages are
     /// protected and there is a second tenant.
     foreign: Vec<i64>,
+    /// Accounts with open lists of disclosed reads.
+    hinted: u32,
+    /// Serial numbers of lists.
+    hint_lists: u64,
+    /// Whether it matters who accesses a block: shared pages are protected, or there are open lists.
+    watches_accessors: bool,
     /// Counts of tenants whose slots have been reused.
     departed: TenantStats,
 }
@@ -114,6 +122,9 @@ impl Directory {
             free: List::default(),
             shared_pages,
             foreign: Vec::new(),
+            hinted: 0,
+            hint_lists: 0,
+            watches_accessors: false,
             departed: TenantStats::default(),
         };
         for frame in 0..frames {
@@ -169,7 +180,9 @@ impl Directory {
     pub fn may_skip_hits(&self, frame: FrameId) -> bool {
         let slot = &self.ledger.frames[frame.0];
         let account = &self.ledger.accounts[self.ledger.account(slot.owner).index()];
-        account.cap_frames >= self.frames() / 2 && !account.control.needs_every_hit(slot.page)
+        account.cap_frames >= self.frames() / 2
+            && !account.control.needs_every_hit(slot.page)
+            && !account.hints.as_ref().is_some_and(|hints| hints.needs_every_hit(slot.page))
     }
 
     /// References and loads so far: the directory's time.
@@ -217,6 +230,10 @@ impl Directory {
     /// The page admitted to `frame` has been read.
     pub fn loaded(&mut self, frame: FrameId) {
         let owner = self.ledger.frames[frame.0].owner;
+        let page = self.ledger.frames[frame.0].page;
+        if let Some(hints) = &mut self.ledger.account_of(owner).hints {
+            hints.arrived(page, frame.0);
+        }
         if self.ledger.frames[frame.0].state == FrameState::AheadInFlight {
             self.ledger.frames[frame.0].state = FrameState::Ahead;
             self.ledger.tenants[owner.index()].stats.prefetched += 1;
@@ -349,11 +366,28 @@ impl Directory {
         self.ledger.accounts[self.ledger.account(tenant).index()].knows_ahead
     }
 
-    /// Appends the pages that the tenant's manager would have brought in ahead, at most
-    /// [`WANTS_MAX`](crate::WANTS_MAX), for `frames_left` frames; none while the manager is revoked. They are
-    /// the manager's word: the driver checks them.
-    pub fn wants(&mut self, tenant: TenantId, frames_left: u32, out: &mut Vec<Want>) {
-        if self.knows_ahead(tenant) && !self.is_revoked(tenant) {
+    /// Whether there is anybody to ask for [wants](Self::wants) of the tenant.
+    pub fn may_want(&self, tenant: TenantId) -> bool {
+        let account = &self.ledger.accounts[self.ledger.account(tenant).index()];
+        account.knows_ahead || account.hints.is_some()
+    }
+
+    /// Appends the pages that the tenant's disclosed reads and its manager would have brought in ahead, each
+    /// at most [`WANTS_MAX`](crate::WANTS_MAX), for `frames_left` frames; none while the manager is revoked.
+    /// `present` tells whether a page is in memory or on its way. They are the tenant's word: the driver
+    /// checks them.
+    pub fn wants(
+        &mut self,
+        tenant: TenantId,
+        frames_left: u32,
+        present: &mut dyn FnMut(PageId) -> bool,
+        out: &mut Vec<Want>,
+    ) {
+        if self.is_revoked(tenant) {
+            return;
+        }
+        self.disclosed_wants(tenant, frames_left, present, out);
+        if self.knows_ahead(tenant) {
             self.tell(tenant, |control, _| control.wants(frames_left, out));
         }
     }
@@ -416,6 +450,13 @@ impl Directory {
             + self.foreign.capacity() * size_of::<i64>()
             + self.ledger.tenants.capacity() * size_of::<Tenant>()
             + self.ledger.accounts.capacity() * size_of::<Account>()
+            + self
+                .ledger
+                .accounts
+                .iter()
+                .filter_map(|account| account.hints.as_ref())
+                .map(|hints| hints.metadata_bytes())
+                .sum::<usize>()
             + controls
     }
 
@@ -451,6 +492,10 @@ impl Directory {
             Control::Pools(pools) => pools.check_invariants(&self.ledger.frames, known),
             Control::Manager { manager, .. } => manager.check_invariants(),
             Control::None => {}
+        }
+        if let Some(hints) = &account.hints {
+            assert!(!hints.is_empty(), "no list is open");
+            hints.check_invariants(&self.ledger.frames);
         }
         let members = self.ledger.tenants.iter().filter(|tenant| tenant.account == id);
         let expected = if self.commons == Some(id) { 0..=self.ledger.tenants.len() } else { 1..=1 };
@@ -497,7 +542,7 @@ impl Directory {
             self.level_one.referenced(&mut self.ledger, frame);
         }
         let account = &mut self.ledger.accounts[id.index()];
-        if was_head | is_special | account.is_revoked | !self.foreign.is_empty() {
+        if was_head | is_special | account.is_revoked | self.watches_accessors {
             return self.reference_special(frame, access, was_head);
         }
         if account.control.block_accessed(&mut self.ledger.frames, frame, access).is_err() {
@@ -520,6 +565,9 @@ impl Directory {
         }
         if !self.foreign.is_empty() && self.ledger.account(access.tenant) != id {
             self.foreign[frame as usize] = self.ledger.now;
+        }
+        if self.hinted > 0 {
+            self.accessed_by(access.tenant, access.page);
         }
         if vindicated {
             self.level_one.vindicated(&mut self.ledger, frame);
@@ -547,6 +595,9 @@ impl Directory {
     fn first_access(&mut self, frame: u32, access: &Access) {
         let owner = self.ledger.frames[frame].owner;
         self.ledger.frames[frame].state = FrameState::Resident;
+        if let Some(hints) = &mut self.ledger.account_of(owner).hints {
+            hints.read_first(access.page, frame);
+        }
         self.ledger.frames.set_origin(frame, Origin { file: access.file, context: access.context });
         self.ledger.tenants[owner.index()].stats.prefetch_used += 1;
         self.tell(owner, |control, frames| control.new_block(frames, frame));
@@ -556,6 +607,9 @@ impl Directory {
     fn enter_for(&mut self, frame: u32, access: &Access, heir: TenantId, arrival: Arrival) {
         let origin = Origin { file: access.file, context: access.context };
         self.enter(frame, access.page, origin, heir, arrival);
+        if self.hinted > 0 {
+            self.disclosed_enters(access, heir, arrival);
+        }
         if arrival == Arrival::Missed {
             let stats = &mut self.ledger.tenants[access.tenant.index()].stats;
             stats.accesses += 1;
@@ -618,6 +672,12 @@ impl Directory {
     fn unlink(&mut self, frame: u32, makes_room: bool) {
         self.level_one.departed(&mut self.ledger, frame, makes_room);
         let owner = self.ledger.frames[frame].owner;
+        let page = self.ledger.frames[frame].page;
+        if self.hinted > 0
+            && let Some(hints) = &mut self.ledger.account_of(owner).hints
+        {
+            hints.left(page);
+        }
         self.ledger.frames[frame].state = FrameState::Limbo;
         let tenant = &mut self.ledger.tenants[owner.index()];
         tenant.frames -= 1;

@@ -340,23 +340,26 @@ impl Directory {
     ) -> u32 {
         let owner = self.ledger.frames[candidate].owner;
         let account = self.ledger.account(owner);
+        let has_hints = self.ledger.accounts[account.index()].hints.is_some();
         if !self.level_one.asks_managers()
             || !self.ledger.accounts[account.index()].is_consulted()
-            || !self.is_known(candidate)
+            || !(has_hints || self.is_known(candidate))
         {
             return candidate;
         }
         decision.decisions += 1;
         self.ledger.tenants[owner.index()].stats.decisions += 1;
+        let asks_manager =
+            self.is_known(candidate) && self.ledger.accounts[account.index()].control.is_managed();
         let ledger_head = if self.foreign.is_empty() { i64::MAX } else { self.ledger.least_stamp() };
         let (frames, foreign, tenants) = (&self.ledger.frames, &self.foreign, &self.ledger.tenants);
         let knows_ahead = self.ledger.accounts[account.index()].knows_ahead;
         let tried = &mut decision.frames_tried;
         // What was found free last, which need not be asked again: the claim decides.
         let free = Cell::new(None);
-        let mut is_busy = |frame: FrameId| {
+        let mut is_busy = |frame: FrameId, names_ahead: bool| {
             *tried += 1;
-            let is_known = frames.is_resident(frame) || knows_ahead && frames.is_present(frame);
+            let is_known = frames.is_resident(frame) || names_ahead && frames.is_present(frame);
             if !is_known || tenants[frames[frame.0].owner.index()].account != account {
                 return true;
             }
@@ -367,19 +370,26 @@ impl Directory {
             free.set((!is_busy).then_some(frame.0));
             is_busy
         };
-        match self.ledger.accounts[account.index()].control.replace_block(
-            frames,
-            candidate,
-            missing,
-            &mut is_busy,
-        ) {
+        let asked = &mut self.ledger.accounts[account.index()];
+        let offer = match &mut asked.hints {
+            Some(hints) => hints.offer(&mut |frame| is_busy(frame, true)),
+            None => None,
+        };
+        let managed = if asks_manager {
+            let mut busy = |frame| is_busy(frame, knows_ahead);
+            asked.control.replace_block(frames, candidate, missing, &mut busy)
+        } else {
+            Ok(candidate)
+        };
+        let choice = match managed {
             Ok(choice) if choice == candidate || free.get() == Some(choice) => choice,
-            Ok(choice) if !is_busy(FrameId(choice)) => choice,
+            Ok(choice) if !is_busy(FrameId(choice), knows_ahead) => choice,
             Ok(_) => candidate,
             Err(Panicked) => {
                 self.dismiss(owner);
                 candidate
             }
-        }
+        };
+        self.disclosed_choice(account, offer, choice, missing)
     }
 }

@@ -31,6 +31,7 @@ impl Directory {
             return Err(DirectoryError::DefaultTenant);
         }
         self.open(tenant)?;
+        self.close_all_hints(tenant);
         self.set_floor(tenant, 0)?;
         self.ledger.tenants[tenant.index()].standing = Standing::Closed;
         if !self.is_in_commons(tenant) {
@@ -175,6 +176,11 @@ impl Directory {
         })
     }
 
+    /// Fails unless the tenant is open.
+    pub(super) fn check_tenant_open(&self, tenant: TenantId) -> Result<(), DirectoryError> {
+        self.open(tenant).map(drop)
+    }
+
     fn open(&self, tenant: TenantId) -> Result<&Tenant, DirectoryError> {
         match self.ledger.tenants.get(tenant.index()) {
             Some(state) if state.standing == Standing::Open => Ok(state),
@@ -218,6 +224,7 @@ impl Directory {
     pub(super) fn add_tenant(&mut self, floor_frames: u32, cap_frames: u32) -> TenantId {
         if self.shared_pages && !self.ledger.tenants.is_empty() && self.foreign.is_empty() {
             self.foreign = vec![i64::MIN; self.ledger.frames.len() as usize];
+            self.accessors_changed();
         }
         let vacant = self.ledger.tenants.iter().position(|tenant| tenant.standing == Standing::Vacant);
         let tenant = TenantId(vacant.unwrap_or(self.ledger.tenants.len()) as u32);
@@ -277,6 +284,7 @@ impl Directory {
         if self.commons != Some(commons) {
             return commons;
         }
+        self.close_all_hints(tenant);
         let own = self.add_account(self.frames());
         let blocks = self.blocks(tenant);
         for frame in &blocks {

@@ -1,0 +1,173 @@
+//! Disclosed reads: lists of what a tenant will access, and what the directory does with them.
+
+use super::Directory;
+use crate::{
+    allocation::Arrival,
+    error::DirectoryError,
+    frame_table::FrameState,
+    hints::{AccountHints, Depth, HintCounts, HintListId, HintPolicy, Offer, Room},
+    ids::{Access, AccountId, FrameId, PageId, TenantId},
+    manager::{WANTS_MAX, Want},
+};
+
+/// How a list is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HintOptions {
+    /// What is done with it.
+    pub policy: HintPolicy,
+    /// Hints to look ahead at most.
+    pub depth_max: u32,
+    /// Pages of the list on their way in at most, at least 1. [`HintPolicy::Aggressive`] goes by its batch.
+    pub in_flight_max: u32,
+}
+
+impl Directory {
+    /// Opens a list of reads that the tenant will make, in their order. Accesses of the tenant are matched
+    /// with it: the next hint, or one within twice the prefetch horizon, and those before it are dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectoryError::UnknownTenant`].
+    pub fn open_hints(
+        &mut self,
+        tenant: TenantId,
+        options: HintOptions,
+    ) -> Result<HintListId, DirectoryError> {
+        self.check_tenant_open(tenant)?;
+        self.hint_lists += 1;
+        let serial = self.hint_lists;
+        let account = self.ledger.account_of(tenant);
+        self.hinted += u32::from(account.hints.is_none());
+        let hints = account.hints.get_or_insert_with(Box::default);
+        let depth = Depth::new(options.depth_max);
+        hints.open(serial, tenant, options.policy, depth, options.in_flight_max);
+        self.accessors_changed();
+        Ok(HintListId { tenant, serial })
+    }
+
+    /// Appends a read to a list. `frame` has the page if it is resident. Returns the position of the hint;
+    /// `None` if [`HINTS_MAX`](crate::hints::HINTS_MAX) are ahead, or the list is closed.
+    pub fn hint(&mut self, list: HintListId, page: PageId, frame: Option<FrameId>) -> Option<u64> {
+        let account = self.ledger.account(list.tenant);
+        let present = frame.filter(|frame| {
+            let owner = self.owner(*frame);
+            self.page(*frame) == Some(page)
+                && owner.is_some_and(|owner| self.ledger.account(owner) == account)
+        });
+        let present = present.map(|frame| (frame.0, self.ledger.frames[frame.0].state == FrameState::Ahead));
+        self.disclosed(list)?.push(list.serial, page, present)
+    }
+
+    /// The reader of a list passes over the next `count` hints.
+    pub fn skip_hints(&mut self, list: HintListId, count: u64) {
+        if let Some(hints) = self.disclosed(list) {
+            hints.skip(list.serial, count);
+        }
+    }
+
+    /// The reader of a list has come to `position`, whether or not all of its accesses have been told.
+    pub fn hints_consumed(&mut self, list: HintListId, position: u64) {
+        if let Some(hints) = self.disclosed(list) {
+            hints.consumed_to(list.serial, position);
+        }
+    }
+
+    /// The reader of a list had to wait for a page on its way in that the list names.
+    pub fn hint_waited(&mut self, list: HintListId) {
+        if let Some(hints) = self.disclosed(list) {
+            hints.waited(list.serial);
+        }
+    }
+
+    /// Counts of an open list, how far it looks ahead, and where its reader is.
+    pub fn hint_state(&self, list: HintListId) -> Option<(HintCounts, u32, u64)> {
+        let account = self.ledger.tenants.get(list.tenant.index())?.account;
+        self.ledger.accounts[account.index()].hints.as_ref()?.state(list.serial)
+    }
+
+    /// Withdraws what is left of a list. Pages that it brought in and nobody has read are the next to go.
+    pub fn close_hints(&mut self, list: HintListId) {
+        let mut unread = Vec::new();
+        let Some(hints) = self.disclosed(list) else { return };
+        let Some(counts) = hints.close(list.serial, |frame| unread.push(frame)) else { return };
+        let is_last = hints.is_empty();
+        self.ledger.tenants[list.tenant.index()].stats.hints.add(&counts);
+        unread.into_iter().for_each(|frame| self.demote(FrameId(frame)));
+        if is_last {
+            self.ledger.account_of(list.tenant).hints = None;
+            self.hinted -= 1;
+            self.accessors_changed();
+        }
+    }
+
+    /// Closes the tenant's lists.
+    pub(super) fn close_all_hints(&mut self, tenant: TenantId) {
+        let hints = &self.ledger.account_of(tenant).hints;
+        let serials = hints.as_ref().map(|hints| hints.of_tenant(tenant)).unwrap_or_default();
+        serials.into_iter().for_each(|serial| self.close_hints(HintListId { tenant, serial }));
+    }
+
+    pub(super) fn accessors_changed(&mut self) {
+        self.watches_accessors = !self.foreign.is_empty() || self.hinted > 0;
+    }
+
+    fn disclosed(&mut self, list: HintListId) -> Option<&mut AccountHints> {
+        let account = self.ledger.tenants.get(list.tenant.index())?.account;
+        let hints = self.ledger.accounts[account.index()].hints.as_mut()?;
+        hints.has(list.serial).then_some(hints)
+    }
+
+    /// Matches an access with the lists of the tenant that made it. Returns the list that named it.
+    pub(super) fn accessed_by(&mut self, tenant: TenantId, page: PageId) -> Option<u64> {
+        let now = self.ledger.now as u64;
+        self.ledger.account_of(tenant).hints.as_mut()?.accessed(tenant, page, now)
+    }
+
+    /// The page of `access` comes in for `heir`.
+    pub(super) fn disclosed_enters(&mut self, access: &Access, heir: TenantId, arrival: Arrival) {
+        let is_missed = arrival == Arrival::Missed;
+        let named = if is_missed { self.accessed_by(access.tenant, access.page) } else { None };
+        if let Some(hints) = &mut self.ledger.account_of(heir).hints {
+            hints.entering(access.page, !is_missed, named);
+        }
+    }
+
+    /// What goes of the account's blocks: `choice`, or what its lists offer, if that is needed later, and
+    /// later than the page that comes in.
+    pub(super) fn disclosed_choice(
+        &mut self,
+        account: AccountId,
+        offer: Option<Offer>,
+        choice: u32,
+        missing: Option<&Access>,
+    ) -> u32 {
+        let Some(offer) = offer else { return choice };
+        let now = self.ledger.now as u64;
+        let hints = self.ledger.accounts[account.index()].hints.as_ref();
+        let is_later = hints.is_some_and(|hints| {
+            let comes_in = missing.and_then(|access| hints.distance(access.page)).unwrap_or(0.0);
+            (offer.distance > comes_in || offer.distance.is_infinite())
+                && hints.is_later(offer, &self.ledger.frames, choice, now)
+        });
+        if is_later { offer.frame } else { choice }
+    }
+
+    pub(super) fn disclosed_wants(
+        &mut self,
+        tenant: TenantId,
+        frames_left: u32,
+        present: &mut dyn FnMut(PageId) -> bool,
+        out: &mut Vec<Want>,
+    ) {
+        let free = self.free.len();
+        let account = self.ledger.account_of(tenant);
+        let own = account.ledger.len();
+        let is_at_cap = account.is_at_cap();
+        if let Some(hints) = &mut account.hints {
+            let others = own.saturating_sub(hints.blocks());
+            let harmless = others + if is_at_cap { 0 } else { free };
+            let pages = frames_left.min(WANTS_MAX as u32);
+            hints.wants(Room { pages, harmless }, present, out);
+        }
+    }
+}

@@ -1,0 +1,655 @@
+//! What an account knows of its future from the lists of its tenants.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use super::{Depth, HintCounts, HintList, HintPolicy, NEVER, list::Passed, page_map::PageMap};
+use crate::{
+    frame_table::FrameTable,
+    ids::{FrameId, PageId, TenantId},
+    manager::Want,
+};
+
+/// Blocks of one question that are looked at for each list.
+const OFFERS_TRIED: usize = 8;
+/// Hints after which skipped ones are judged, and of these the most that may be skipped.
+const SKIP_WINDOW: u32 = 256;
+/// Pages brought in after which wasted ones are judged.
+const WASTE_WINDOW: u32 = 64;
+/// Hints that a list is matched with at least; the published prefetch horizon.
+const HORIZON: u32 = 68;
+/// Hints that are looked at to find pages to bring in, a call.
+const WANTS_SCANNED: usize = 1024;
+/// Consumed hints whose accesses may still be told.
+const UNTOLD_MAX: usize = 512;
+/// A list's estimate of the directory's time between two of its accesses moves by this part of the difference.
+const PACE_SHARE: f64 = 1.0 / 64.0;
+
+/// What may come in ahead now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Pages that the driver has room for.
+    pub pages: u32,
+    /// Frames that nothing is lost by: free ones, and the account's whose pages no list names.
+    pub harmless: u32,
+}
+
+/// The block that the lists give up.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Offer {
+    pub frame: u32,
+    /// In how many steps of the directory's time its page is needed again, as far as the lists tell; infinite
+    /// if they name it no further.
+    pub distance: f64,
+}
+
+/// The open lists of an account, and its blocks that they concern.
+///
+/// A page that came in for a list and is named no further is *spent*: it goes first, the one read longest ago
+/// before the others. Pages that lists name go in the order of their next uses, the farthest first. A page
+/// that was in memory before a list named it, and pages that no list names, are the business of the
+/// account's manager.
+#[derive(Default)]
+pub(crate) struct AccountHints {
+    lists: Vec<OpenList>,
+    /// Blocks of the account, in flight or present, that a list names or brought in.
+    blocks: PageMap<Block>,
+    /// Numbers spent blocks in order.
+    spent: u64,
+    /// Spent blocks by number; those whose number has changed are left in until they reach the front.
+    spent_order: VecDeque<(u64, PageId)>,
+    /// Blocks that are spent.
+    spent_len: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    place: Place,
+    /// The serial number of the list that it was brought in for.
+    came_for: Option<u64>,
+    /// Of a spent block: its number.
+    spent: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    /// A process waits for it.
+    InFlight,
+    /// It is brought in ahead.
+    AheadInFlight,
+    Ahead(u32),
+    Resident(u32),
+}
+
+impl Place {
+    fn frame(self) -> Option<u32> {
+        match self {
+            Self::Ahead(frame) | Self::Resident(frame) => Some(frame),
+            Self::InFlight | Self::AheadInFlight => None,
+        }
+    }
+}
+
+struct OpenList {
+    serial: u64,
+    tenant: TenantId,
+    policy: HintPolicy,
+    list: HintList,
+    depth: Depth,
+    /// The blocks that the list names and that are present, by their next use in it.
+    present: BTreeSet<(u64, PageId)>,
+    /// No page below this position, from the reader's on, is missing.
+    frontier: u64,
+    /// Pages of the list on their way in ahead.
+    in_flight: u32,
+    in_flight_max: u32,
+    /// Pages that the reader consumed by [`AccountHints::consumed_to`] and whose accesses are not told yet.
+    untold: VecDeque<PageId>,
+    /// The directory's time at the last access, and between two.
+    last_access: Option<u64>,
+    pace: f64,
+    /// Hints passed, and skipped among them, since they were judged.
+    passed: u32,
+    skipped: u32,
+    /// Pages brought in, and wasted among them, since they were judged.
+    fetched: u32,
+    wasted: u32,
+    /// More than a quarter was skipped: nothing is fetched for the list any more.
+    has_strayed: bool,
+    counts: HintCounts,
+}
+
+impl OpenList {
+    /// In how many steps of the directory's time the hint at `position` is reached.
+    fn distance(&self, position: u64) -> f64 {
+        (position - self.list.position()) as f64 * self.pace
+    }
+
+    /// Hints among which an access that is not the next one is looked for: twice the horizon.
+    fn resync_window(&self) -> u64 {
+        2 * u64::from(self.depth.get().max(HORIZON))
+    }
+
+    fn accessed(&mut self, now: u64) {
+        if let Some(last) = self.last_access.replace(now) {
+            self.pace += (now.saturating_sub(last) as f64 - self.pace) * PACE_SHARE;
+            self.pace = self.pace.max(1.0);
+        }
+    }
+
+    fn judge_skips(&mut self, passed: u64, skipped: u64) {
+        self.counts.skipped += skipped;
+        self.passed = self.passed.saturating_add(passed.min(u64::from(u32::MAX)) as u32);
+        self.skipped = self.skipped.saturating_add(skipped.min(u64::from(u32::MAX)) as u32);
+        if self.passed >= SKIP_WINDOW {
+            self.has_strayed |= self.skipped > self.passed / 4;
+            (self.passed, self.skipped) = (0, 0);
+        }
+    }
+
+    fn judge_waste(&mut self) {
+        if self.fetched >= WASTE_WINDOW {
+            if self.wasted > self.fetched / 4 {
+                self.depth.wasted();
+            }
+            (self.fetched, self.wasted) = (0, 0);
+        }
+    }
+}
+
+impl AccountHints {
+    /// Whether no list is open.
+    pub fn is_empty(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    /// Opens a list, which has a serial number of its own.
+    pub fn open(&mut self, serial: u64, tenant: TenantId, policy: HintPolicy, depth: Depth, in_flight: u32) {
+        self.lists.push(OpenList {
+            serial,
+            tenant,
+            policy,
+            list: HintList::new(),
+            depth,
+            present: BTreeSet::new(),
+            frontier: 0,
+            in_flight: 0,
+            in_flight_max: in_flight.max(1),
+            untold: VecDeque::new(),
+            last_access: None,
+            pace: 1.0,
+            passed: 0,
+            skipped: 0,
+            fetched: 0,
+            wasted: 0,
+            has_strayed: false,
+            counts: HintCounts { lists: 1, ..HintCounts::default() },
+        });
+    }
+
+    /// Whether the list is open.
+    pub fn has(&self, serial: u64) -> bool {
+        self.lists.iter().any(|list| list.serial == serial)
+    }
+
+    fn find(&mut self, serial: u64) -> Option<usize> {
+        self.lists.iter().position(|list| list.serial == serial)
+    }
+
+    /// Appends a read to a list. `present` is the frame of the page if a block of this account has it, and
+    /// whether it was not accessed since it came in. Returns the position, `None` if the list is full.
+    pub fn push(&mut self, serial: u64, page: PageId, present: Option<(u32, bool)>) -> Option<u64> {
+        let at = self.find(serial)?;
+        let list = &mut self.lists[at];
+        let is_new = list.list.next_use(page).is_none();
+        let position = list.list.push(page)?;
+        list.counts.given += 1;
+        if !is_new {
+            return Some(position);
+        }
+        let place =
+            present.map(|(frame, ahead)| if ahead { Place::Ahead(frame) } else { Place::Resident(frame) });
+        if let Some(block) = self.blocks.get_mut(&page) {
+            self.spent_len -= u32::from(block.spent.take().is_some());
+            if block.place.frame().is_some() {
+                list.present.insert((position, page));
+            }
+        } else if let Some(place) = place {
+            self.blocks.insert(page, Block { place, came_for: None, spent: None });
+            list.present.insert((position, page));
+        }
+        Some(position)
+    }
+
+    /// The reader of a list has come to `position`, whether its accesses were told or not.
+    pub fn consumed_to(&mut self, serial: u64, position: u64) {
+        let Some(at) = self.find(serial) else { return };
+        let behind = position.saturating_sub(self.lists[at].list.position());
+        let mut passed = Vec::new();
+        self.lists[at].list.pass(behind, |hint| passed.push(hint));
+        for hint in passed {
+            let list = &mut self.lists[at];
+            if list.untold.len() == UNTOLD_MAX {
+                list.untold.pop_front();
+            }
+            list.untold.push_back(hint.page);
+            list.counts.used += 1;
+            list.depth.consumed();
+            list.judge_skips(1, 0);
+            self.passed(at, hint, true);
+        }
+    }
+
+    /// The reader passes over the next `count` hints.
+    pub fn skip(&mut self, serial: u64, count: u64) {
+        let Some(at) = self.find(serial) else { return };
+        let mut passed = Vec::new();
+        let skipped = self.lists[at].list.pass(count, |hint| passed.push(hint));
+        // What the reader itself says is not wrong.
+        self.lists[at].counts.skipped += skipped;
+        passed.into_iter().for_each(|hint| self.passed(at, hint, false));
+    }
+
+    /// The reader of a list waits, or waited, for a page that the list named.
+    pub fn waited(&mut self, serial: u64) {
+        if let Some(at) = self.find(serial) {
+            self.lists[at].depth.waited();
+            self.lists[at].counts.late += 1;
+        }
+    }
+
+    /// Counts, depth and position of a list.
+    pub fn state(&self, serial: u64) -> Option<(HintCounts, u32, u64)> {
+        let list = self.lists.iter().find(|list| list.serial == serial)?;
+        Some((list.counts, list.depth.get(), list.list.position()))
+    }
+
+    /// The lists of a tenant, by serial number.
+    pub fn of_tenant(&self, tenant: TenantId) -> Vec<u64> {
+        self.lists.iter().filter(|list| list.tenant == tenant).map(|list| list.serial).collect()
+    }
+
+    /// Withdraws what is left of a list. `unread` is told of the frames of pages that came in for it and
+    /// nobody has read, unless another list names them. Returns what became of its hints.
+    pub fn close(&mut self, serial: u64, mut unread: impl FnMut(u32)) -> Option<HintCounts> {
+        let at = self.find(serial)?;
+        let list = self.lists.swap_remove(at);
+        let mut counts = list.counts;
+        let mut gone = Vec::new();
+        for (page, block) in &mut self.blocks {
+            let is_named = self.lists.iter().any(|list| list.list.next_use(*page).is_some());
+            if block.came_for == Some(serial) {
+                block.came_for = None;
+                if let Place::Ahead(frame) = block.place
+                    && !is_named
+                {
+                    counts.wasted += 1;
+                    unread(frame);
+                }
+            }
+            if !is_named && block.came_for.is_none() {
+                gone.push(*page);
+            }
+        }
+        for page in gone {
+            self.forget(page);
+        }
+        Some(counts)
+    }
+
+    fn forget(&mut self, page: PageId) {
+        if let Some(block) = self.blocks.remove(&page) {
+            self.spent_len -= u32::from(block.spent.is_some());
+        }
+    }
+
+    /// `tenant` accessed `page`, at a time of the directory's. Returns the list that named it, if one did.
+    pub fn accessed(&mut self, tenant: TenantId, page: PageId, now: u64) -> Option<u64> {
+        let mut named = None;
+        for at in 0..self.lists.len() {
+            let list = &mut self.lists[at];
+            if list.tenant != tenant {
+                continue;
+            }
+            if let Some(untold) = list.untold.iter().position(|told| *told == page) {
+                list.untold.drain(..=untold);
+                list.accessed(now);
+                named = Some(list.serial);
+                continue;
+            }
+            let mut passed = Vec::new();
+            let Some(consumed) = list.list.consume(page, list.resync_window(), |hint| passed.push(hint))
+            else {
+                continue;
+            };
+            list.accessed(now);
+            list.counts.used += 1;
+            list.depth.consumed();
+            list.judge_skips(consumed.skipped + 1, consumed.skipped);
+            named = Some(list.serial);
+            for hint in passed {
+                self.passed(at, hint, hint.position == consumed.position);
+            }
+        }
+        if named.is_none() && self.blocks.get(&page).is_some_and(|block| block.spent.is_some()) {
+            // It has other uses than the lists'.
+            self.forget(page);
+        }
+        named
+    }
+
+    /// A hint is behind the reader of a list.
+    fn passed(&mut self, at: usize, hint: Passed, is_used: bool) {
+        let list = &mut self.lists[at];
+        list.frontier = list.frontier.max(list.list.position());
+        let Some(block) = self.blocks.get(&hint.page).copied() else { return };
+        if list.present.remove(&(hint.position, hint.page)) && hint.next != NEVER {
+            list.present.insert((hint.next, hint.page));
+        }
+        if hint.next != NEVER || self.is_named(hint.page) {
+            return;
+        }
+        match (block.came_for, block.place) {
+            // Nobody knows of it any more, and nobody brought it in for a list.
+            (None, _) => self.forget(hint.page),
+            (Some(serial), Place::Ahead(_) | Place::AheadInFlight) if !is_used => {
+                if let Some(list) = self.find(serial) {
+                    self.lists[list].counts.wasted += 1;
+                    self.lists[list].wasted += 1;
+                }
+                self.spend(hint.page);
+            }
+            (Some(_), Place::InFlight | Place::AheadInFlight) => {}
+            (Some(_), Place::Ahead(_) | Place::Resident(_)) => self.spend(hint.page),
+        }
+    }
+
+    fn is_named(&self, page: PageId) -> bool {
+        self.lists.iter().any(|list| list.list.next_use(page).is_some())
+    }
+
+    /// The page goes before all that are named.
+    fn spend(&mut self, page: PageId) {
+        let Some(block) = self.blocks.get_mut(&page) else { return };
+        if block.spent.is_none() {
+            self.spent += 1;
+            self.spent_len += 1;
+            block.spent = Some(self.spent);
+            self.spent_order.push_back((self.spent, page));
+            // No more than half of the order is out of date.
+            if self.spent_order.len() > 2 * self.spent_len as usize + 64 {
+                let blocks = &self.blocks;
+                self.spent_order.retain(|(number, page)| {
+                    blocks.get(page).is_some_and(|block| block.spent == Some(*number))
+                });
+            }
+        }
+    }
+
+    /// A page of the account comes in, missed by a process or ahead. `named` is the list that the access to
+    /// it used, if one did.
+    pub fn entering(&mut self, page: PageId, is_ahead: bool, named: Option<u64>) {
+        let by = self.lists.iter().position(|list| list.list.next_use(page).is_some());
+        let came_for = named.or_else(|| by.map(|at| self.lists[at].serial));
+        if came_for.is_none() {
+            return;
+        }
+        let place = if is_ahead { Place::AheadInFlight } else { Place::InFlight };
+        self.blocks.insert(page, Block { place, came_for, spent: None });
+        if let Some(list) = came_for.and_then(|serial| self.find(serial)).map(|at| &mut self.lists[at]) {
+            list.depth.read_begun();
+            if is_ahead {
+                list.in_flight += 1;
+            } else if named.is_some() {
+                list.depth.waited();
+                list.counts.late += 1;
+            }
+        }
+    }
+
+    /// A page of the account that was in flight is there.
+    pub fn arrived(&mut self, page: PageId, frame: u32) {
+        if !self.blocks.contains_key(&page) && self.is_named(page) {
+            // It is back because it could not be written.
+            self.blocks.insert(page, Block { place: Place::InFlight, came_for: None, spent: None });
+        }
+        let Some(block) = self.blocks.get_mut(&page) else { return };
+        let was_ahead = block.place == Place::AheadInFlight;
+        block.place = if was_ahead { Place::Ahead(frame) } else { Place::Resident(frame) };
+        let came_for = block.came_for;
+        if was_ahead {
+            self.landed(came_for);
+            if let Some(at) = came_for.and_then(|serial| self.find(serial)) {
+                self.lists[at].counts.prefetched += 1;
+                self.lists[at].fetched += 1;
+                self.lists[at].judge_waste();
+            }
+        }
+        let mut is_named = false;
+        for list in &mut self.lists {
+            if let Some(position) = list.list.next_use(page) {
+                list.present.insert((position, page));
+                is_named = true;
+            }
+        }
+        if !is_named {
+            if came_for.is_some_and(|serial| self.has(serial)) {
+                self.spend(page);
+            } else {
+                self.forget(page);
+            }
+        }
+    }
+
+    /// The page in `frame`, which came in ahead, was accessed.
+    pub fn read_first(&mut self, page: PageId, frame: u32) {
+        if let Some(block) = self.blocks.get_mut(&page) {
+            block.place = Place::Resident(frame);
+        }
+    }
+
+    /// A page in flight ahead is there, or does not come.
+    fn landed(&mut self, came_for: Option<u64>) {
+        if let Some(at) = came_for.and_then(|serial| self.find(serial)) {
+            self.lists[at].in_flight = self.lists[at].in_flight.saturating_sub(1);
+        }
+    }
+
+    /// A page of the account has left, or did not come in after all.
+    pub fn left(&mut self, page: PageId) {
+        let Some(block) = self.blocks.get(&page).copied() else { return };
+        self.forget(page);
+        if block.place == Place::AheadInFlight {
+            self.landed(block.came_for);
+        }
+        let mut is_named = false;
+        for list in &mut self.lists {
+            if let Some(position) = list.list.next_use(page) {
+                list.present.remove(&(position, page));
+                list.frontier = list.frontier.min(position);
+                is_named = true;
+            }
+        }
+        if let (Place::Ahead(_), true) = (block.place, is_named)
+            && let Some(at) = block.came_for.and_then(|serial| self.find(serial))
+        {
+            self.lists[at].counts.lost += 1;
+            self.lists[at].wasted += 1;
+        }
+    }
+
+    /// How long until the page is needed, in steps of the directory's time, if the lists know: infinite for a
+    /// spent page.
+    pub fn distance(&self, page: PageId) -> Option<f64> {
+        if self.blocks.get(&page).is_some_and(|block| block.spent.is_some()) {
+            return Some(f64::INFINITY);
+        }
+        let nearest = self.lists.iter().filter_map(|list| Some(list.distance(list.list.next_use(page)?)));
+        nearest.min_by(f64::total_cmp)
+    }
+
+    /// The block that the lists would give up: a spent one, or that with the farthest next use. None if they
+    /// concern no block that could be taken.
+    pub fn offer(&mut self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<Offer> {
+        self.offer_spent(busy).or_else(|| self.offer_farthest(busy))
+    }
+
+    fn offer_spent(&mut self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<Offer> {
+        let is_spent = |blocks: &PageMap<Block>, (number, page): (u64, PageId)| {
+            blocks
+                .get(&page)
+                .filter(|block| block.spent == Some(number))
+                .and_then(|block| block.place.frame())
+        };
+        while let Some(entry) = self.spent_order.front()
+            && is_spent(&self.blocks, *entry).is_none()
+        {
+            self.spent_order.pop_front();
+        }
+        let spent = self.spent_order.iter().filter_map(|entry| is_spent(&self.blocks, *entry));
+        let frame = spent.take(OFFERS_TRIED).find(|frame| !busy(FrameId(*frame)))?;
+        Some(Offer { frame, distance: f64::INFINITY })
+    }
+
+    fn offer_farthest(&self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<Offer> {
+        let mut best: Option<Offer> = None;
+        for list in &self.lists {
+            let offers = list.present.iter().rev().take(OFFERS_TRIED);
+            for (_, page) in offers {
+                let Some(distance) = self.distance(*page) else { continue };
+                let Some(frame) = self.blocks.get(page).and_then(|block| block.place.frame()) else {
+                    continue;
+                };
+                if best.is_some_and(|best| best.distance >= distance) {
+                    break;
+                }
+                if !busy(FrameId(frame)) {
+                    best = Some(Offer { frame, distance });
+                    // Another list may name it sooner, and then the next one of this may be farther.
+                    if self.lists.len() == 1 {
+                        break;
+                    }
+                }
+            }
+        }
+        best
+    }
+
+    /// Whether the page of an offer is needed later than that in `frame`, of which the lists tell, or which is
+    /// expected not to be needed for as long as it has been idle.
+    pub fn is_later(&self, offer: Offer, frames: &FrameTable, frame: u32, now: u64) -> bool {
+        let idle = || now.saturating_sub(frames[frame].last_reference) as f64;
+        offer.distance > self.distance(frames[frame].page).unwrap_or_else(idle)
+    }
+
+    /// Appends the pages to bring in now.
+    ///
+    /// Each takes a frame that nothing is lost by, or that of a page needed later than itself (a prefetch
+    /// does no harm).
+    ///
+    /// `present` tells of pages that are no blocks of the account whether they are in memory all the same.
+    pub fn wants(&mut self, room: Room, present: &mut dyn FnMut(PageId) -> bool, out: &mut Vec<Want>) {
+        let (mut left, mut harmless) = (room.pages, room.harmless + self.spent_len);
+        for list in &mut self.lists {
+            if !list.policy.prefetches() || list.has_strayed {
+                continue;
+            }
+            list.frontier = list.frontier.max(list.list.position());
+            let window = match list.policy {
+                HintPolicy::Aggressive { .. } => list.list.len() as u64,
+                _ => u64::from(list.depth.get()),
+            };
+            let batch = match list.policy {
+                HintPolicy::Aggressive { .. } if list.in_flight > 0 => 0,
+                HintPolicy::Aggressive { batch } => u32::from(batch.max(1)),
+                _ => list.in_flight_max.saturating_sub(list.in_flight),
+            };
+            let end = list.list.position() + window;
+            let mut victims = list.present.iter().rev();
+            let (mut is_contiguous, mut taken) = (true, 0);
+            let mut frontier = list.frontier;
+            for (position, page) in list.list.from(list.frontier).take(WANTS_SCANNED) {
+                if position >= end || taken >= batch || left == 0 {
+                    break;
+                }
+                if self.blocks.contains_key(&page) {
+                    frontier = if is_contiguous { position + 1 } else { frontier };
+                    continue;
+                }
+                is_contiguous = false;
+                // A page named twice in the window comes in once.
+                if list.list.next_use(page) != Some(position) || present(page) {
+                    continue;
+                }
+                if harmless > 0 {
+                    harmless -= 1;
+                } else if victims.next().is_none_or(|(next, _)| *next <= position) {
+                    break;
+                }
+                out.push(Want { page, position });
+                (taken, left) = (taken + 1, left - 1);
+            }
+            list.frontier = frontier;
+        }
+    }
+
+    /// Blocks of the account that lists concern.
+    pub fn blocks(&self) -> u32 {
+        self.blocks.len() as u32
+    }
+
+    /// Whether every hit on the page matters.
+    pub fn needs_every_hit(&self, page: PageId) -> bool {
+        self.is_named(page)
+    }
+
+    /// Bytes of memory held.
+    pub fn metadata_bytes(&self) -> usize {
+        let lists = self.lists.iter().map(|list| {
+            size_of::<OpenList>()
+                + list.list.metadata_bytes()
+                + list.present.len() * 2 * size_of::<(u64, PageId)>()
+        });
+        lists.sum::<usize>()
+            + self.blocks.capacity() * size_of::<(PageId, Block)>()
+            + self.spent_order.capacity() * size_of::<(u64, PageId)>()
+    }
+
+    /// Panics if the state contradicts itself or the frames. For tests.
+    pub fn check_invariants(&self, frames: &FrameTable) {
+        let mut in_flight: HashMap<u64, u32> = HashMap::new();
+        for (page, block) in &self.blocks {
+            if let Some(frame) = block.place.frame() {
+                assert!(
+                    frames.is_present(FrameId(frame)) && frames[frame].page == *page,
+                    "{page:?} in {frame}"
+                );
+            }
+            if let (Place::AheadInFlight, Some(serial)) = (block.place, block.came_for) {
+                *in_flight.entry(serial).or_default() += 1;
+            }
+            assert!(block.spent.is_none() || !self.is_named(*page), "{page:?} is spent and named");
+            assert!(block.came_for.is_some() || self.is_named(*page), "{page:?} concerns no list");
+        }
+        assert_eq!(
+            self.blocks.values().filter(|block| block.spent.is_some()).count(),
+            self.spent_len as usize
+        );
+        for list in &self.lists {
+            list.list.check_invariants();
+            assert_eq!(list.in_flight, in_flight.get(&list.serial).copied().unwrap_or(0), "pages in flight");
+            for (position, page) in &list.present {
+                assert_eq!(list.list.next_use(*page), Some(*position), "next use of {page:?}");
+                assert!(self.blocks.get(page).is_some_and(|block| block.place.frame().is_some()), "{page:?}");
+            }
+            let named = self.blocks.iter().filter(|(page, block)| {
+                block.place.frame().is_some() && list.list.next_use(**page).is_some()
+            });
+            assert_eq!(named.count(), list.present.len(), "named blocks");
+            let below =
+                list.list.from(list.list.position()).take_while(|(position, _)| *position < list.frontier);
+            for (position, page) in below {
+                assert!(self.blocks.contains_key(&page), "{page:?} at {position} is missing");
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What became of hints.
+
+/// Counts of hints: those of one list, or of all lists of a tenant.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HintCounts {
+    /// Reads disclosed.
+    pub given: u64,
+    /// Of these, reads that were made.
+    pub used: u64,
+    /// Of these, hints passed over: the reader went on behind them, or said so.
+    pub skipped: u64,
+    /// Reads for which the reader waited though they were disclosed.
+    pub late: u64,
+    /// Pages brought in for a list.
+    pub prefetched: u64,
+    /// Of these, pages that left, unread, before the read that they were brought in for.
+    pub lost: u64,
+    /// Of these, pages that no list named any more when they were still unread.
+    pub wasted: u64,
+    /// Lists opened.
+    pub lists: u64,
+}
+
+impl HintCounts {
+    /// Adds the counts of `other`.
+    pub fn add(&mut self, other: &Self) {
+        self.given += other.given;
+        self.used += other.used;
+        self.skipped += other.skipped;
+        self.late += other.late;
+        self.prefetched += other.prefetched;
+        self.lost += other.lost;
+        self.wasted += other.wasted;
+        self.lists += other.lists;
+    }
+}

@@ -1,0 +1,29 @@
+//! Disclosed reads: what a tenant says it will access, in which order, and what follows from that.
+//!
+//! A tenant discloses reads in [lists](HintList). From the lists of an account follows which of its pages is
+//! needed last and so goes first, and which absent pages to bring in before they are needed
+//! ([`AccountHints`]). How far ahead of its reader a list fetches is the [depth rule](Depth).
+//!
+//! Papers: Patterson et al., "Informed Prefetching and Caching", SOSP '95; Cao, Felten, Karlin, Li, "A Study
+//! of Integrated Prefetching and Caching Strategies", SIGMETRICS '95; Tomkins, Patterson, Gibson, "Informed
+//! Multi-Process Prefetching and Caching", SIGMETRICS '97.
+
+mod account;
+mod counts;
+mod depth;
+mod list;
+mod page_map;
+mod policy;
+
+pub(crate) use account::{AccountHints, Offer, Room};
+pub use counts::HintCounts;
+pub use depth::{DEPTH_MIN, Depth};
+pub use list::{Consumed, HINTS_MAX, HintList, NEVER};
+pub use policy::{AGGRESSIVE_BATCH, HintPolicy};
+
+/// Names a list of disclosed reads for as long as it is open.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct HintListId {
+    pub(crate) tenant: crate::ids::TenantId,
+    pub(crate) serial: u64,
+}

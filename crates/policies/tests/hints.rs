@@ -1,0 +1,348 @@
+//! Goal: disclosed reads decide as Belady would where they are complete, disturb nobody where they are wrong,
+//! and a list may be opened, skipped, dropped and left behind at any time.
+//! Method: a driver with a directory; misses against a search for the farthest next use; random steps with
+//! `check_invariants` after each.
+
+use std::collections::{HashMap, HashSet};
+
+use bufpool_policies::hints::{HintListId, HintPolicy};
+use bufpool_policies::{
+    Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions, FileId,
+    FrameId, HintOptions, PageId, SplitMix64, TenantId,
+};
+
+struct Busy<'a>(&'a HashSet<FrameId>);
+
+impl Claims for Busy<'_> {
+    fn is_busy(&mut self, frame: FrameId) -> bool {
+        self.0.contains(&frame)
+    }
+
+    fn claim(&mut self, frame: FrameId) -> bool {
+        !self.0.contains(&frame)
+    }
+}
+
+struct Driver {
+    directory: Directory,
+    frames: HashMap<PageId, FrameId>,
+    flying: Vec<PageId>,
+    busy: HashSet<FrameId>,
+    /// Pages that left, with what came in for them.
+    evicted: Vec<(PageId, PageId)>,
+    misses: u64,
+}
+
+fn access(tenant: TenantId, page: PageId) -> Access {
+    Access { page, file: FileId(0), tenant, context: ContextId(1) }
+}
+
+const ALL: HintOptions = HintOptions { policy: HintPolicy::Horizon, depth_max: 32, in_flight_max: 8 };
+
+impl Driver {
+    fn new(frames: u32, revocation: bool) -> Self {
+        let options =
+            DirectoryOptions { frames, allocation: Allocation::LruSp, revocation, shared_pages: true };
+        Self {
+            directory: Directory::new(options).unwrap(),
+            frames: HashMap::new(),
+            flying: Vec::new(),
+            busy: HashSet::new(),
+            evicted: Vec::new(),
+            misses: 0,
+        }
+    }
+
+    fn admitted(&mut self, page: PageId, admission: Admission) -> Option<FrameId> {
+        let frame = match admission {
+            Admission::Free { frame, .. } => frame,
+            Admission::Evict { frame, page: victim, .. } => {
+                self.frames.remove(&victim).unwrap();
+                self.evicted.push((victim, page));
+                frame
+            }
+            Admission::Exhausted { .. } => return None,
+        };
+        self.frames.insert(page, frame);
+        Some(frame)
+    }
+
+    /// Returns false if the page is still on its way, or no frame is to be had.
+    fn access(&mut self, tenant: TenantId, page: PageId) -> bool {
+        if self.flying.contains(&page) {
+            self.land(page);
+        }
+        match self.frames.get(&page) {
+            Some(&frame) => {
+                self.directory.hit(frame, &access(tenant, page));
+                true
+            }
+            None => {
+                self.misses += 1;
+                let admission = self.directory.admit(&access(tenant, page), &mut Busy(&self.busy));
+                let Some(frame) = self.admitted(page, admission) else { return false };
+                self.directory.loaded(frame);
+                true
+            }
+        }
+    }
+
+    /// Brings in what the tenant wants. Returns the pages with their positions.
+    fn prefetch(&mut self, tenant: TenantId, room: u32) -> Vec<(PageId, u64)> {
+        let mut wants = Vec::new();
+        let frames = &self.frames;
+        self.directory.wants(tenant, room, &mut |page| frames.contains_key(&page), &mut wants);
+        let mut begun = Vec::new();
+        for want in wants {
+            if self.frames.contains_key(&want.page) {
+                continue;
+            }
+            let admission = self.directory.admit_ahead(&access(tenant, want.page), &mut Busy(&self.busy));
+            if self.admitted(want.page, admission).is_some() {
+                self.flying.push(want.page);
+                begun.push((want.page, want.position));
+            }
+        }
+        begun
+    }
+
+    fn land(&mut self, page: PageId) {
+        self.flying.retain(|flying| *flying != page);
+        self.directory.loaded(self.frames[&page]);
+    }
+
+    fn disclose(&mut self, list: HintListId, page: PageId) -> Option<u64> {
+        let resident = self.frames.get(&page).copied().filter(|_| !self.flying.contains(&page));
+        self.directory.hint(list, page, resident)
+    }
+}
+
+/// Misses of Belady's policy, by searching.
+fn misses_of_opt(reads: &[PageId], frames: usize) -> u64 {
+    let mut resident: Vec<PageId> = Vec::new();
+    let mut misses = 0;
+    for (at, page) in reads.iter().enumerate() {
+        if resident.contains(page) {
+            continue;
+        }
+        misses += 1;
+        if resident.len() == frames {
+            let next = |page: &PageId| reads[at..].iter().position(|read| read == page).unwrap_or(usize::MAX);
+            let farthest = (0..frames).max_by_key(|slot| next(&resident[*slot])).unwrap();
+            resident.swap_remove(farthest);
+        }
+        resident.push(*page);
+    }
+    misses
+}
+
+#[test]
+fn with_all_reads_disclosed_and_none_ahead_misses_are_those_of_opt() {
+    for seed in 0..300 {
+        let mut random = SplitMix64::new(seed);
+        let (pages, frames) = (2 + random.below(30), 1 + random.below(12) as u32);
+        let reads: Vec<PageId> = (0..400).map(|_| PageId(random.below(pages))).collect();
+        let mut driver = Driver::new(frames, false);
+        let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+        for read in &reads {
+            driver.disclose(list, *read).unwrap();
+        }
+        for read in &reads {
+            assert!(driver.access(DEFAULT_TENANT, *read));
+            driver.directory.check_invariants();
+        }
+        assert_eq!(driver.misses, misses_of_opt(&reads, frames as usize), "seed {seed}");
+        let (counts, _, position) = driver.directory.hint_state(list).unwrap();
+        assert_eq!((counts.given, counts.used, counts.skipped, position), (400, 400, 0, 400));
+    }
+}
+
+/// A loop of 1.5 times the frames, disclosed a lap ahead, keeps what Belady would: LRU misses every read.
+#[test]
+fn a_disclosed_loop_above_memory_misses_what_it_must() {
+    let mut driver = Driver::new(100, true);
+    let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+    let reads: Vec<PageId> = (0..150 * 20).map(|at| PageId(at % 150)).collect();
+    for (at, read) in reads.iter().enumerate() {
+        if at == 0 {
+            for read in &reads[..450] {
+                driver.disclose(list, *read).unwrap();
+            }
+        } else if let Some(next) = reads.get(at + 449) {
+            driver.disclose(list, *next);
+        }
+        driver.access(DEFAULT_TENANT, *read);
+    }
+    driver.directory.check_invariants();
+    let opt = misses_of_opt(&reads, 100);
+    assert!(driver.misses * 100 <= opt * 102, "{} misses, OPT {opt}", driver.misses);
+}
+
+/// What comes in ahead never costs a page that is needed before it.
+#[test]
+fn a_prefetch_does_no_harm() {
+    let mut prefetched = 0;
+    for seed in 0..200 {
+        let mut random = SplitMix64::new(seed);
+        let (pages, frames) = (4 + random.below(40), 3 + random.below(12) as u32);
+        let reads: Vec<PageId> = (0..300).map(|_| PageId(random.below(pages))).collect();
+        let mut driver = Driver::new(frames, false);
+        let policy = match seed % 3 {
+            0 => HintPolicy::Horizon,
+            1 => HintPolicy::Aggressive { batch: 16 },
+            _ => HintPolicy::Auto,
+        };
+        let options = HintOptions { policy, ..ALL };
+        let list = driver.directory.open_hints(DEFAULT_TENANT, options).unwrap();
+        for read in &reads {
+            driver.disclose(list, *read).unwrap();
+        }
+        for (at, read) in reads.iter().enumerate() {
+            let before = driver.evicted.len();
+            let begun = driver.prefetch(DEFAULT_TENANT, frames / 2);
+            prefetched += begun.len();
+            for (victim, comes_in) in &driver.evicted[before..] {
+                let next = |page| reads[at..].iter().position(|read| *read == page).unwrap_or(usize::MAX);
+                assert!(
+                    next(*victim) > next(*comes_in),
+                    "seed {seed}, read {at}: {victim:?} for {comes_in:?}"
+                );
+            }
+            assert!(begun.iter().all(|(page, position)| reads[*position as usize] == *page));
+            if random.below(2) == 0
+                && let Some(page) = driver.flying.first().copied()
+            {
+                driver.land(page);
+            }
+            driver.access(DEFAULT_TENANT, *read);
+            driver.directory.check_invariants();
+        }
+        let stats = driver.directory.tenant_stats(DEFAULT_TENANT);
+        assert!(stats.mistakes <= driver.misses, "only a process's miss is a mistake");
+    }
+    assert!(prefetched > 10_000, "{prefetched} pages came in ahead");
+}
+
+/// Several tenants, lists that come and go, hints that are wrong, pages that end, caps, frames that are busy.
+#[test]
+fn random_steps_keep_the_invariants() {
+    for seed in 0..150 {
+        let mut random = SplitMix64::new(seed);
+        let frames = 4 + random.below(20) as u32;
+        let mut driver = Driver::new(frames, seed % 2 == 0);
+        let other = driver.directory.open_tenant(0, frames).unwrap();
+        let tenants = [DEFAULT_TENANT, other];
+        let mut lists: Vec<(HintListId, TenantId)> = Vec::new();
+        for _ in 0..600 {
+            let tenant = tenants[random.below(2) as usize];
+            let page = PageId(random.below(50));
+            match random.below(12) {
+                0 if lists.len() < 4 => {
+                    let policy = match random.below(4) {
+                        0 => HintPolicy::Aggressive { batch: 4 },
+                        1 => HintPolicy::Off,
+                        2 => HintPolicy::CostBenefit,
+                        _ => HintPolicy::Auto,
+                    };
+                    let options = HintOptions { policy, ..ALL };
+                    lists.push((driver.directory.open_hints(tenant, options).unwrap(), tenant));
+                }
+                1 if !lists.is_empty() && random.below(4) == 0 => {
+                    let (list, _) = lists.swap_remove(random.below(lists.len() as u64) as usize);
+                    driver.directory.close_hints(list);
+                    assert!(driver.directory.hint_state(list).is_none());
+                }
+                2..=4 if !lists.is_empty() => {
+                    let (list, _) = lists[random.below(lists.len() as u64) as usize];
+                    driver.disclose(list, page);
+                }
+                5 if !lists.is_empty() => {
+                    let (list, _) = lists[random.below(lists.len() as u64) as usize];
+                    match random.below(3) {
+                        0 => driver.directory.skip_hints(list, random.below(4)),
+                        1 => {
+                            let (_, _, position) = driver.directory.hint_state(list).unwrap();
+                            driver.directory.hints_consumed(list, position + random.below(3));
+                        }
+                        _ => driver.directory.hint_waited(list),
+                    }
+                }
+                6 => drop(driver.prefetch(tenant, random.below(6) as u32)),
+                7 if !driver.flying.is_empty() => {
+                    let page = driver.flying[random.below(driver.flying.len() as u64) as usize];
+                    if random.below(5) == 0 {
+                        driver.flying.retain(|flying| *flying != page);
+                        let frame = driver.frames.remove(&page).unwrap();
+                        driver.directory.failed(frame, tenant);
+                    } else {
+                        driver.land(page);
+                    }
+                }
+                8 if random.below(4) == 0 => {
+                    let resident = driver.frames.get(&page).copied();
+                    if let Some(frame) = resident.filter(|_| !driver.flying.contains(&page)) {
+                        driver.directory.discard(frame);
+                        driver.frames.remove(&page);
+                        driver.busy.remove(&frame);
+                    }
+                }
+                9 => {
+                    driver.busy.clear();
+                    let held = driver.frames.get(&page).copied();
+                    driver.busy.extend(held.filter(|_| !driver.flying.contains(&page)));
+                }
+                _ => {
+                    driver.access(tenant, page);
+                }
+            }
+            driver.directory.check_invariants();
+        }
+        while let Some((list, _)) = lists.pop() {
+            driver.directory.close_hints(list);
+            driver.directory.check_invariants();
+        }
+    }
+}
+
+/// Hints that are all wrong stop being acted upon, and the neighbour misses what it missed without them.
+#[test]
+fn wrong_hints_cost_nobody_else() {
+    let run = |lies: bool| {
+        let mut random = SplitMix64::new(7);
+        let mut driver = Driver::new(64, true);
+        let liar = driver.directory.open_tenant(0, 64).unwrap();
+        let list = lies.then(|| driver.directory.open_hints(liar, ALL).unwrap());
+        let mut neighbours_misses = 0;
+        for at in 0..20_000_u64 {
+            if let Some(list) = list {
+                driver.disclose(list, PageId(1000 + at % 40));
+            }
+            driver.access(liar, PageId(1000 + random.below(40)));
+            let before = driver.misses;
+            driver.access(DEFAULT_TENANT, PageId(random.below(40)));
+            neighbours_misses += driver.misses - before;
+        }
+        driver.directory.check_invariants();
+        neighbours_misses
+    };
+    let (without, with) = (run(false), run(true));
+    assert!(with * 100 <= without * 102, "{with} misses of the neighbour, {without} without hints");
+}
+
+/// Half of the hints are never read: nothing is fetched ahead for the list any more.
+#[test]
+fn a_reader_that_skips_loses_the_right_to_prefetch() {
+    let mut driver = Driver::new(100, true);
+    let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+    for at in 0..1000_u64 {
+        driver.disclose(list, PageId(2 * at));
+        driver.disclose(list, PageId(2 * at + 1));
+    }
+    assert!(!driver.prefetch(DEFAULT_TENANT, 8).is_empty());
+    for at in 0..400 {
+        driver.access(DEFAULT_TENANT, PageId(2 * at));
+    }
+    assert_eq!(driver.prefetch(DEFAULT_TENANT, 8), []);
+    let (counts, ..) = driver.directory.hint_state(list).unwrap();
+    assert_eq!((counts.used, counts.skipped), (400, 399));
+}
