@@ -331,12 +331,14 @@ mod write;
 
 pub use access::futures::{OwnedReadGuard, OwnedWriteGuard, ReadFuture, WriteFuture};
 pub use access::guard::{Pin, ReadGuard, WriteGuard};
+pub use access::hints::{HintedPage, Hints, NextFuture};
 pub use access::optimistic::{OptimisticWriteGuard, PageView};
 pub use api::options::{FRAMES_MAX, FileOptions, PoolOptions};
 pub use api::pool::Pool;
 pub use api::tenant::{At, TenantOptions};
 pub use bufpool_policies::ManagerKind;
 pub use bufpool_policies::classic::PolicyKind as Policy;
+pub use bufpool_policies::hints::HintPolicy;
 pub use error::{Error, ErrorKind, Result};
 pub use handle::file::{File, Page};
 pub use handle::tenant::Tenant;

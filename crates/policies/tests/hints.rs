@@ -91,7 +91,7 @@ impl Driver {
     fn prefetch(&mut self, tenant: TenantId, room: u32) -> Vec<(PageId, u64)> {
         let mut wants = Vec::new();
         let frames = &self.frames;
-        self.directory.wants(tenant, room, &mut |page| frames.contains_key(&page), &mut wants);
+        self.directory.hint_wants(tenant, room, &mut |page| frames.contains_key(&page), &mut wants);
         let mut begun = Vec::new();
         for want in wants {
             if self.frames.contains_key(&want.page) {

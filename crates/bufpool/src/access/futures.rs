@@ -121,7 +121,7 @@ impl Future for ReadFuture {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let acquired = self.0.poll(context.waker());
-        acquired.map(|latch| Ok(OwnedReadGuard { held: OwnedHeld::new(&self.0.file, latch?) }))
+        acquired.map(|latch| Ok(OwnedReadGuard::new(&self.0.file, latch?)))
     }
 }
 
@@ -481,6 +481,11 @@ impl Drop for OwnedHeld {
 }
 
 impl OwnedReadGuard {
+    /// From a shared latch on a page of `file`.
+    pub(crate) fn new(file: &File, latch: Latch<OwnedWord>) -> Self {
+        Self { held: OwnedHeld::new(file, latch) }
+    }
+
     /// The page.
     pub fn page(&self) -> Page<'_> {
         self.held.page()

@@ -2,6 +2,7 @@
 
 pub(crate) mod futures;
 pub(crate) mod guard;
+pub(crate) mod hints;
 pub(crate) mod hit;
 pub(crate) mod landing;
 pub(crate) mod many;

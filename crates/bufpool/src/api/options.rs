@@ -59,6 +59,7 @@ pub struct PoolOptions {
     pub(crate) reserve_low_frames: Option<u32>,
     pub(crate) read_ahead: bool,
     pub(crate) prefetch_limit_percent: u8,
+    pub(crate) hint_limit_percent: u8,
     pub(crate) page_tables_bytes_max: u64,
 }
 
@@ -115,6 +116,7 @@ impl Default for PoolOptions {
             reserve_low_frames: None,
             read_ahead: true,
             prefetch_limit_percent: 12,
+            hint_limit_percent: 50,
             page_tables_bytes_max: 4 << 30,
         }
     }
@@ -324,6 +326,13 @@ impl PoolOptions {
         self
     }
 
+    /// The share of the frames a tenant may own, in per cent from 0 to 90, for pages that came in for lists of
+    /// [disclosed reads](crate::Tenant::hint) and were not read yet; 0 turns hints off. Default 50.
+    pub fn hint_limit_percent(mut self, percent: u8) -> Self {
+        self.hint_limit_percent = percent;
+        self
+    }
+
     /// The most memory of all page tables together, in bytes: 8 for each page of each file, up to the highest
     /// page that is touched. [`ErrorKind::FileLength`](crate::ErrorKind::FileLength) beyond. Default 4 GiB,
     /// enough for 4 TiB of 8 KiB pages.
@@ -374,6 +383,9 @@ impl PoolOptions {
         }
         if self.threads_max == 0 {
             return invalid("threads_max must be at least 1");
+        }
+        if self.hint_limit_percent > 90 {
+            return invalid("hint_limit_percent must be from 0 to 90");
         }
         for (name, depth) in [("io_depth", self.io_depth), ("saturation_depth", self.saturation_depth)] {
             if !(1..=DEPTH_MAX).contains(&depth) {

@@ -9,10 +9,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bufpool_policies::classic::PolicyKind as Policy;
+use bufpool_policies::hints::HintPolicy;
 use bufpool_policies::{DirectiveError, DirectoryError, FrameId, Manager, ManagerKind, PageId};
 
 use crate::access::futures::{ReadFuture, WriteFuture};
 use crate::access::guard::{Pin, ReadGuard, WriteGuard};
+use crate::access::hints::{HintedPage, Hints};
 use crate::access::hit::{Access, Granted};
 use crate::access::optimistic::{OptimisticWriteGuard, PageView};
 use crate::engine::recorder::Event;
@@ -43,6 +45,7 @@ pub struct TenantOptions {
     floor_frames: u32,
     cap_frames: Option<u32>,
     management: Management,
+    hint_policy: HintPolicy,
 }
 
 /// What manages a tenant until it gives a directive.
@@ -65,7 +68,14 @@ pub struct At<'t> {
 
 impl TenantOptions {
     pub(crate) fn new(pool: PoolHandle, name: String) -> Self {
-        Self { pool, name, floor_frames: 0, cap_frames: None, management: Management::Default }
+        Self {
+            pool,
+            name,
+            floor_frames: 0,
+            cap_frames: None,
+            management: Management::Default,
+            hint_policy: HintPolicy::default(),
+        }
     }
 
     /// Frames that no other tenant can take from it. Default 0. A floor above 0 keeps it out of the commons.
@@ -86,6 +96,12 @@ impl TenantOptions {
     /// `Auto`.
     pub fn manager(mut self, manager: Option<ManagerKind>) -> Self {
         self.management = Management::Kind(manager);
+        self
+    }
+
+    /// What is done with the reads that the tenant [discloses](Tenant::hint). Default [`HintPolicy::Auto`].
+    pub fn hints(mut self, how: HintPolicy) -> Self {
+        self.hint_policy = how;
         self
     }
 
@@ -110,7 +126,8 @@ impl TenantOptions {
         let opened = policy.directory.open_tenant(self.floor_frames, cap_frames);
         let id = opened.map_err(|error| share_error(OPERATION, error))?;
         let name: Arc<str> = self.name.into();
-        let entry = TenantEntry::new(Arc::clone(&name), self.floor_frames, cap_frames);
+        let mut entry = TenantEntry::new(Arc::clone(&name), self.floor_frames, cap_frames);
+        entry.hint_policy = self.hint_policy;
         policy.add_tenant(id, entry);
         match self.management {
             Management::Default => {
@@ -386,6 +403,49 @@ impl Tenant {
     #[inline]
     pub fn in_context(&self, context: Context) -> At<'_> {
         At { tenant: self, site: None, context: Some(context) }
+    }
+
+    /// Discloses reads: the pages that this tenant will access, in this order. The pool fetches them ahead of
+    /// the returned handle's [`next`](Hints::next), and keeps those that are named again.
+    ///
+    /// `pages` is asked for more as the reader comes near, by calls of the handle only: it may be a plan's
+    /// iterator, and need not be the whole list at once. Several lists may be open at a time; a list may name
+    /// pages of several files, pages that other tenants own, and pages more than once. A list for a page that
+    /// is written, or created, in between is good as well: the reader sees what is there when it comes. What
+    /// is begun before this call returns is the reading of the first pages.
+    ///
+    /// [`prefetch`](Self::prefetch) is for pages without an order.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::TenantClosed`], [`ErrorKind::PoolClosed`], [`ErrorKind::ForkedChild`].
+    ///
+    /// # Panics
+    ///
+    /// With the iterator's panic.
+    pub fn hint<I>(&self, pages: I) -> Result<Hints>
+    where
+        I: IntoIterator<Item = HintedPage>,
+        I::IntoIter: Send + 'static,
+    {
+        let pages: Box<dyn Iterator<Item = HintedPage> + Send> = Box::new(pages.into_iter());
+        Access::of(self).open_hints(pages)
+    }
+
+    /// As [`hint`](Self::hint), without a box, for iterators that borrow or stay on one thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`hint`](Self::hint).
+    ///
+    /// # Panics
+    ///
+    /// As [`hint`](Self::hint).
+    pub fn hint_with<I>(&self, pages: I) -> Result<Hints<I::IntoIter>>
+    where
+        I: IntoIterator<Item = HintedPage>,
+    {
+        Access::of(self).open_hints(pages.into_iter())
     }
 
     /// Whether `page` has been in memory and unchanged since an optimistic read returned `version`. If so,

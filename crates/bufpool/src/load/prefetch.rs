@@ -31,7 +31,7 @@ use crate::load::page_load::{Charge, Load};
 use crate::load::verify::PageRead;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::Loading;
-use crate::policy::ahead::{Account, Wanted, Wants};
+use crate::policy::ahead::{Account, Expectation, Wanted, Wants};
 use crate::policy::lock::{Admitted, ClaimRules, Dirty};
 use crate::state::shared::{PoolShared, drop_pool_elsewhere};
 use crate::thread::site::SiteRef;
@@ -70,7 +70,7 @@ impl<'g> TenantPrefetch<'g> {
             pool.drain_own_log_into(&mut policy);
             policy.context_of(self.tenant.tenant_id(), site)
         };
-        let account = Account { tenant: self.tenant.tenant_id(), context };
+        let account = Account { tenant: self.tenant.tenant_id(), context, expectation: Expectation::Guessed };
         let mut pages = pages.into_iter().take(LOOK_MAX).peekable();
         let mut begun = 0;
         while let Some(file) = pages.peek().map(|page| page.file()) {
@@ -221,7 +221,7 @@ impl<'p> Prefetch<'p> {
             exchanges_clean: self.pool.exchanges_clean(),
         };
         let mut policy = self.pool.policy.lock();
-        let room = policy.room_ahead(account.tenant).min(pages.len());
+        let room = policy.room_ahead(account.tenant, account.expectation).min(pages.len());
         policy.touch_upcoming(room, &self.pool.frames);
         let admit = |page| policy.admit_ahead(page, account, &rules);
         let mut admitted: Vec<Admitted> = pages.clone().take(room).map_while(admit).collect();
@@ -264,7 +264,11 @@ impl<'p> Prefetch<'p> {
         };
         wanted.into_iter().for_each(|wanted| self.bring_wanted(wanted));
         for (plan, file) in plans {
-            let account = Account { tenant: plan.key.tenant, context: plan.key.context };
+            let account = Account {
+                tenant: plan.key.tenant,
+                context: plan.key.context,
+                expectation: Expectation::Guessed,
+            };
             let begun = match file {
                 Some(file) => self.bring_ahead(account, &file, plan.pages.numbers()),
                 None => Begun::default(),
@@ -276,10 +280,10 @@ impl<'p> Prefetch<'p> {
         }
     }
 
-    /// Begins to read what a manager wants, as far as there is room: it is asked again.
-    fn bring_wanted(self, Wanted { tenant, pages }: Wanted) {
+    /// Begins to read what a manager, or a list of reads, wants, as far as there is room: it is asked again.
+    fn bring_wanted(self, Wanted { tenant, expectation, pages }: Wanted) {
         // No access has been made, so there is no context yet.
-        let account = Account { tenant, context: ContextId(0) };
+        let account = Account { tenant, context: ContextId(0), expectation };
         for pages in pages.chunk_by(|a, b| Arc::ptr_eq(&a.0, &b.0)) {
             let numbers = pages.iter().map(|(_, number)| *number);
             if self.bring_ahead(account, &pages[0].0, numbers).refused.is_some() {

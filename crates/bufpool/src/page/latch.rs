@@ -92,6 +92,13 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
         Ok(Self { word, frame, want, changed: false })
     }
 
+    /// The same latch, with the word reached in another way.
+    pub fn through<V: Deref<Target = PageWord>>(self, word: V) -> Latch<V> {
+        assert!(std::ptr::eq::<PageWord>(&*self.word, &*word), "the same word");
+        let latch = ManuallyDrop::new(self);
+        Latch { word, frame: latch.frame, want: latch.want, changed: latch.changed }
+    }
+
     /// The same latch, for an owner that may let go of it on another thread.
     pub fn detached(self) -> Self {
         held::remove(&self.word);

@@ -17,19 +17,31 @@ pub(crate) struct Account {
     pub tenant: TenantId,
     /// From where the access is expected.
     pub context: ContextId,
+    /// Whether the access is disclosed, or guessed.
+    pub expectation: Expectation,
+}
+
+/// Why a page is expected to be accessed: what limits the pages that come in for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Expectation {
+    /// By its pattern, its manager, or a request without an order: `prefetch_limit_percent`.
+    Guessed,
+    /// By a list of its reads: `hint_limit_percent`.
+    Disclosed,
 }
 
 /// What is to be brought in ahead.
 pub(crate) struct Wants {
     /// The planner's, with their files if these are open.
     pub plans: Vec<(Plan, Option<Arc<FileShared>>)>,
-    /// The managers'.
+    /// The managers', and those of disclosed reads.
     pub wanted: Vec<Wanted>,
 }
 
-/// Pages that a tenant's manager wants, the one needed first coming first.
+/// Pages that a tenant's manager or its disclosed reads want, the one needed first coming first.
 pub(crate) struct Wanted {
     pub tenant: TenantId,
+    pub expectation: Expectation,
     pub pages: Vec<(Arc<FileShared>, u64)>,
 }
 

@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
+use bufpool_policies::hints::HintPolicy;
 use bufpool_policies::planner::{Bounds, Plan, Planner, Seen, StreamCounts, Stretch};
 use bufpool_policies::{
     Access, Admission, Claims, ContextId, DEFAULT_TENANT, Decision, Directory, DirectoryError, FileId,
-    FrameId, ManagerKind, PageId, TenantId,
+    FrameId, ManagerKind, PageId, TenantId, Want,
 };
 
 use crate::engine::recorder::{Event, Recorder};
@@ -21,8 +22,8 @@ use crate::memory::frame::{Frame, FrameTable};
 use crate::memory::lease::{FrameLease, FreeLeases};
 use crate::memory::reserve::Reserve;
 use crate::page::latch::Latch;
-use crate::page::word::Want;
-use crate::policy::ahead::{Account, AheadPages, BUSY_MAX, Wanted, Wants};
+use crate::page::word::Want as LatchWant;
+use crate::policy::ahead::{Account, AheadPages, BUSY_MAX, Expectation, Wanted, Wants};
 use crate::thread::ring::{Hit, Ring, Skipped};
 use crate::thread::site::SiteRef;
 
@@ -42,11 +43,15 @@ pub(crate) struct PolicyState {
     pub seed: u64,
     /// None where nothing is read ahead.
     pub planner: Option<Box<dyn Planner>>,
-    /// Pages that managers want, in their order; at most one answer of each tenant's.
-    wanted: Vec<(TenantId, Vec<bufpool_policies::Want>)>,
+    /// Pages that managers and disclosed reads want, in their order; at most one answer of each kind and
+    /// tenant.
+    wanted: Vec<(TenantId, Expectation, Vec<Want>)>,
     /// Whose access came last.
     last_accessor: TenantId,
     pub prefetch_limit_percent: u8,
+    pub hint_limit_percent: u8,
+    /// Reads in flight for a list of disclosed reads at most.
+    pub hints_in_flight_max: u32,
     /// 0 if sites are not told apart, otherwise all ones.
     pub site_mask: u64,
     filter: HitFilter,
@@ -68,6 +73,8 @@ pub(crate) struct TenantEntry {
     pub hits_unlisted: u64,
     /// Pages brought in ahead for it.
     pub ahead: AheadPages,
+    /// What is done with the reads that it discloses.
+    pub hint_policy: HintPolicy,
 }
 
 impl TenantEntry {
@@ -80,6 +87,7 @@ impl TenantEntry {
             closed: false,
             hits_unlisted: 0,
             ahead: AheadPages::default(),
+            hint_policy: HintPolicy::default(),
         }
     }
 }
@@ -147,6 +155,8 @@ impl PolicyState {
             wanted: Vec::new(),
             last_accessor: DEFAULT_TENANT,
             prefetch_limit_percent: 0,
+            hint_limit_percent: 0,
+            hints_in_flight_max: 1,
             site_mask: u64::MAX,
             filter,
             epochs,
@@ -338,7 +348,7 @@ impl PolicyState {
     ) -> Option<Admitted> {
         debug_assert_eq!(rules.dirty, Dirty::Left);
         let mut claims = PoolClaims::new(rules, &self.files);
-        let Account { tenant, context } = account;
+        let Account { tenant, context, .. } = account;
         let access = Access { page, file: page.file(), tenant, context };
         let admission = self.directory.admit_ahead(&access, &mut claims);
         let taken = claims.taken;
@@ -357,18 +367,22 @@ impl PolicyState {
     }
 
     /// How many pages may come in ahead for a tenant now; none once it is closed.
-    pub fn room_ahead(&mut self, tenant: TenantId) -> usize {
+    pub fn room_ahead(&mut self, tenant: TenantId, expectation: Expectation) -> usize {
         if self.tenants[tenant.index()].closed {
             return 0;
         }
-        let limit = self.limit_ahead(tenant);
+        let limit = self.limit_ahead(tenant, expectation);
         self.tenants[tenant.index()].ahead.room(&mut self.directory, limit)
     }
 
     /// The most pages of a tenant that may be unused since they came in ahead.
-    fn limit_ahead(&self, tenant: TenantId) -> usize {
+    pub fn limit_ahead(&self, tenant: TenantId, expectation: Expectation) -> usize {
         let frames = u64::from(self.tenants[tenant.index()].cap_frames.min(self.directory.frames()));
-        (frames * u64::from(self.prefetch_limit_percent) / 100) as usize
+        let percent = match expectation {
+            Expectation::Guessed => self.prefetch_limit_percent,
+            Expectation::Disclosed => self.hint_limit_percent,
+        };
+        (frames * u64::from(percent) / 100) as usize
     }
 
     /// The directory's answer, with the lease or the claimed latch that goes with it.
@@ -405,7 +419,7 @@ impl PolicyState {
 
     /// A page was missed, or accessed for the first time since it came in ahead: what does that promise?
     fn observe(&mut self, page: PageId, tenant: TenantId, context: u32, seen: Seen) {
-        let limit = self.limit_ahead(tenant) as u64;
+        let limit = self.limit_ahead(tenant, Expectation::Guessed) as u64;
         let Some(planner) = &mut self.planner else { return };
         let Some(file) = self.files.get(page.file().index()).and_then(Option::as_ref) else { return };
         let access = Access { page, file: page.file(), tenant, context: ContextId(context) };
@@ -420,26 +434,46 @@ impl PolicyState {
         }
     }
 
-    /// Asks the manager of the tenant whose access came last what it wants, unless its last answer still
-    /// waits.
+    /// Asks the manager and the lists of the tenant whose access came last what they want, unless their last
+    /// answer still waits.
     pub fn ask_for_wants(&mut self) {
         let tenant = self.last_accessor;
-        if !self.directory.may_want(tenant) || self.wanted.iter().any(|(of, _)| *of == tenant) {
+        if self.directory.knows_ahead(tenant) {
+            self.ask(tenant, Expectation::Guessed);
+        }
+        if self.directory.has_hints(tenant) {
+            self.ask(tenant, Expectation::Disclosed);
+        }
+    }
+
+    /// Asks the lists of a tenant.
+    pub fn ask_for_disclosed(&mut self, tenant: TenantId) {
+        self.ask(tenant, Expectation::Disclosed);
+    }
+
+    fn ask(&mut self, tenant: TenantId, expectation: Expectation) {
+        if self.wanted.iter().any(|(of, kind, _)| (*of, *kind) == (tenant, expectation)) {
             return;
         }
-        let frames_left = self.room_ahead(tenant) as u32;
+        let frames_left = self.room_ahead(tenant, expectation) as u32;
         let mut wants = Vec::new();
-        if frames_left > 0 {
-            let files = &self.files;
-            let mut present = |page: PageId| {
-                let file = files.get(page.file().index()).and_then(Option::as_ref);
-                file.and_then(|file| file.table.get(page.number()))
-                    .is_some_and(|word| !word.state().is_absent())
-            };
-            self.directory.wants(tenant, frames_left, &mut present, &mut wants);
+        if frames_left == 0 {
+            return;
+        }
+        match expectation {
+            Expectation::Guessed => self.directory.wants(tenant, frames_left, &mut wants),
+            Expectation::Disclosed => {
+                let files = &self.files;
+                let mut present = |page: PageId| {
+                    let file = files.get(page.file().index()).and_then(Option::as_ref);
+                    let word = file.and_then(|file| file.table.get(page.number()));
+                    word.is_some_and(|word| !word.state().is_absent())
+                };
+                self.directory.hint_wants(tenant, frames_left, &mut present, &mut wants);
+            }
         }
         if !wants.is_empty() {
-            self.wanted.push((tenant, wants));
+            self.wanted.push((tenant, expectation, wants));
         }
     }
 
@@ -458,8 +492,9 @@ impl PolicyState {
         let plans = plans.into_iter().map(|plan| (plan, self.file(plan.key.file).cloned())).collect();
         let answers = std::mem::take(&mut self.wanted).into_iter();
         let resolve = |page: PageId| Some((Arc::clone(self.file(page.file())?), page.number()));
-        let wanted = answers.map(|(tenant, wants)| Wanted {
+        let wanted = answers.map(|(tenant, expectation, wants)| Wanted {
             tenant,
+            expectation,
             pages: wants.into_iter().filter_map(|want| resolve(want.page)).collect(),
         });
         Wants { plans, wanted: wanted.collect() }
@@ -702,7 +737,7 @@ impl Claims for PoolClaims<'_> {
     fn claim(&mut self, frame: FrameId) -> bool {
         let Some((page, file)) = self.page_and_file(frame) else { return false };
         let word = OwnedWord::new(Arc::clone(file), page.number());
-        let Ok(latch) = Latch::try_new(word, Want::Exclusive) else { return false };
+        let Ok(latch) = Latch::try_new(word, LatchWant::Exclusive) else { return false };
         // Pins, dirtiness and the right to write change only under a latch, so what holds now goes on
         // holding.
         if latch.frame() != frame || !self.rules.allows(self.rules.frames.get(frame), file) {

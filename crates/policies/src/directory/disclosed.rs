@@ -152,13 +152,24 @@ impl Directory {
         if is_later { offer.frame } else { choice }
     }
 
-    pub(super) fn disclosed_wants(
+    /// Whether lists of the tenant's account are open.
+    pub fn has_hints(&self, tenant: TenantId) -> bool {
+        self.ledger.accounts[self.ledger.account(tenant).index()].hints.is_some()
+    }
+
+    /// Appends the pages that the lists of the tenant's account would have brought in now, those of each list
+    /// in its order, at most [`WANTS_MAX`](crate::WANTS_MAX) in all, for `frames_left` frames; none while the
+    /// account's manager is revoked. `present` tells whether a page is in memory or on its way.
+    pub fn hint_wants(
         &mut self,
         tenant: TenantId,
         frames_left: u32,
         present: &mut dyn FnMut(PageId) -> bool,
         out: &mut Vec<Want>,
     ) {
+        if self.is_revoked(tenant) {
+            return;
+        }
         let free = self.free.len();
         let account = self.ledger.account_of(tenant);
         let own = account.ledger.len();

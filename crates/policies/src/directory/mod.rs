@@ -366,28 +366,11 @@ impl Directory {
         self.ledger.accounts[self.ledger.account(tenant).index()].knows_ahead
     }
 
-    /// Whether there is anybody to ask for [wants](Self::wants) of the tenant.
-    pub fn may_want(&self, tenant: TenantId) -> bool {
-        let account = &self.ledger.accounts[self.ledger.account(tenant).index()];
-        account.knows_ahead || account.hints.is_some()
-    }
-
-    /// Appends the pages that the tenant's disclosed reads and its manager would have brought in ahead, each
-    /// at most [`WANTS_MAX`](crate::WANTS_MAX), for `frames_left` frames; none while the manager is revoked.
-    /// `present` tells whether a page is in memory or on its way. They are the tenant's word: the driver
-    /// checks them.
-    pub fn wants(
-        &mut self,
-        tenant: TenantId,
-        frames_left: u32,
-        present: &mut dyn FnMut(PageId) -> bool,
-        out: &mut Vec<Want>,
-    ) {
-        if self.is_revoked(tenant) {
-            return;
-        }
-        self.disclosed_wants(tenant, frames_left, present, out);
-        if self.knows_ahead(tenant) {
+    /// Appends the pages that the tenant's manager would have brought in ahead, at most
+    /// [`WANTS_MAX`](crate::WANTS_MAX), for `frames_left` frames; none while the manager is revoked. They are
+    /// the manager's word: the driver checks them.
+    pub fn wants(&mut self, tenant: TenantId, frames_left: u32, out: &mut Vec<Want>) {
+        if self.knows_ahead(tenant) && !self.is_revoked(tenant) {
             self.tell(tenant, |control, _| control.wants(frames_left, out));
         }
     }

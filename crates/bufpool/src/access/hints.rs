@@ -1,0 +1,509 @@
+//! Disclosed reads: a list of pages that a tenant will read, in order, from which the pool fetches ahead and
+//! by which it replaces.
+//!
+//! The engine's iterator is run by the calls of its own handle only, on the caller's thread, with no lock of
+//! the pool held, and a bounded number of items a call. What it yields goes into the handle's ring and into
+//! the list that the directory keeps ([`bufpool_policies::hints`]); the pump, completions and questions about
+//! victims see the list alone. So an iterator that blocks, reads pages of the same pool or panics holds up
+//! nobody but its owner.
+//!
+//! The reader's position is the handle's. The directory follows it by the accesses that it is told of, which
+//! come in batches, and by what the handle says at each pump.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bufpool_policies::hints::{HINTS_MAX, HintCounts, HintListId, HintPolicy};
+use bufpool_policies::{FileId, FrameId, HintOptions, PageId};
+
+use crate::access::futures::{OwnedReadGuard, ReadFuture};
+use crate::access::hit::Access;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::word::OwnedWord;
+use crate::handle::file::{File, Page};
+use crate::handle::tenant::Tenant;
+use crate::load::prefetch::Prefetch;
+use crate::page::latch::Latch;
+use crate::page::word::Want;
+use crate::policy::ahead::Expectation;
+use crate::policy::lock::PolicyState;
+use crate::state::waiting::{Limit, Purpose, Refused};
+use crate::thread::site::{Origin, SiteRef};
+
+const HINT: &str = "hint pages";
+const NEXT: &str = "read hinted page";
+
+/// Items asked of the iterator by one call.
+const PULLED_MAX: usize = 256;
+/// Hints ahead of a reader that has not read anything yet; with each read, [`AHEAD_A_READ`] more.
+const AHEAD_AT_FIRST: u64 = 16;
+const AHEAD_A_READ: u64 = 4;
+/// Reads after which the directory hears of the reader's progress at the latest.
+const UNTOLD_MAX: u64 = 16;
+
+/// A page to be read, named without a borrow of its file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct HintedPage {
+    /// The file's number in the pool; see [`File::id`].
+    pub file: FileId,
+    /// The page's number within its file, from 0.
+    pub number: u64,
+}
+
+impl From<Page<'_>> for HintedPage {
+    fn from(page: Page<'_>) -> Self {
+        Self { file: page.file().id(), number: page.number() }
+    }
+}
+
+/// Reads that a tenant has disclosed, and the reader of them; see [`Tenant::hint`].
+///
+/// Pages are fetched before [`next`](Self::next) asks for them, and those that the list names again are kept
+/// in preference to others of the tenant. Only the page handed out is held: fetched pages are unpinned, and
+/// one that has left before it is read is read again.
+///
+/// The handle does not own the scan. The engine may leave pages out with [`skip`](Self::skip), read them by
+/// other calls of the same tenant, which are matched with the list, and drop the handle at any time: that
+/// withdraws what is not reached.
+///
+/// # Limits
+///
+/// Fetched pages that nobody has read yet are at most
+/// [`hint_limit_percent`](crate::PoolOptions::hint_limit_percent) of the frames the tenant may own, reads in
+/// flight for one list at most [`saturation_depth`](crate::PoolOptions::saturation_depth), and the pool holds
+/// at most 65,536 hints ahead of a reader; the iterator is asked for more as the reader comes near.
+///
+/// # Wrong hints
+///
+/// Pages beyond their file's end, and pages of a file that is closed or removed, are skipped and counted. A
+/// list of which more than a quarter of 256 hints were skipped by the reader is not fetched for any more. What
+/// a list gives up wrongly costs its own tenant, as with every source of advice.
+pub struct Hints<I = Box<dyn Iterator<Item = HintedPage> + Send>> {
+    tenant: Tenant,
+    pages: Option<I>,
+    cursor: Cursor,
+    /// Reads since the directory heard of the position.
+    untold: u64,
+    /// The list in the directory; none if hints are off.
+    list: Option<Disclosed>,
+    /// How far the pool looks ahead, when it said so last.
+    depth: u32,
+    /// Files of the pages, those named last coming first.
+    files: Vec<File>,
+}
+
+/// The reader's place in its list.
+struct Cursor {
+    /// What the iterator yielded and the reader has not reached.
+    ring: VecDeque<HintedPage>,
+    /// Those at the front of `ring` that the directory has.
+    disclosed: usize,
+    /// Hints consumed or skipped.
+    position: u64,
+    /// A future has begun to read the next page.
+    is_asked: bool,
+}
+
+/// A list in the directory.
+#[derive(Clone, Copy)]
+struct Disclosed {
+    id: HintListId,
+    /// The handle's position when the list was opened.
+    opened_at: u64,
+}
+
+impl Access<'_> {
+    pub(crate) fn open_hints<I>(self, pages: I) -> Result<Hints<I>>
+    where
+        I: Iterator<Item = HintedPage>,
+    {
+        let mut hints = Hints {
+            tenant: self.tenant.clone(),
+            pages: Some(pages),
+            cursor: Cursor { ring: VecDeque::new(), disclosed: 0, position: 0, is_asked: false },
+            untold: 0,
+            list: None,
+            depth: 0,
+            files: Vec::new(),
+        };
+        hints.list = hints.open_list()?;
+        hints.refill();
+        hints.pump();
+        Ok(hints)
+    }
+}
+
+impl<I> Hints<I> {
+    /// Hints consumed or skipped so far.
+    pub fn position(&self) -> u64 {
+        self.cursor.position
+    }
+
+    /// What became of the hints of this list so far. `used` and `skipped` follow the reader with a delay of
+    /// some accesses. All zero where hints are off.
+    pub fn counts(&self) -> HintCounts {
+        let policy = self.tenant.pool.policy.lock();
+        let state = self.list.and_then(|list| policy.directory.hint_state(list.id));
+        state.map_or_else(HintCounts::default, |(counts, ..)| counts)
+    }
+
+    /// How many hints ahead of the reader the pool fetches now.
+    pub fn depth(&self) -> u32 {
+        let policy = self.tenant.pool.policy.lock();
+        self.list.and_then(|list| policy.directory.hint_state(list.id)).map_or(0, |(_, depth, _)| depth)
+    }
+
+    fn open_list(&self) -> Result<Option<Disclosed>> {
+        let mut policy = self.tenant.lock_policy(HINT)?;
+        let tenant = self.tenant.tenant_id();
+        let how = policy.tenants[tenant.index()].hint_policy;
+        let depth_max = policy.limit_ahead(tenant, Expectation::Disclosed) as u32;
+        if how == HintPolicy::Off || depth_max == 0 {
+            return Ok(None);
+        }
+        let in_flight_max = policy.hints_in_flight_max;
+        let options = HintOptions { policy: how, depth_max, in_flight_max };
+        // What is in the logs came before the hints.
+        self.tenant.pool.drain_own_log_into(&mut policy);
+        let opened = policy.directory.open_hints(tenant, options);
+        let id = opened.expect("the tenant is open while the policy is locked");
+        Ok(Some(Disclosed { id, opened_at: self.cursor.position }))
+    }
+
+    /// Tells the directory how far the reader has come and what it will read, and begins to fetch.
+    fn pump(&mut self) {
+        self.untold = 0;
+        let Some(list) = self.list else { return };
+        let pool = &*self.tenant.pool;
+        let Ok(mut policy) = self.tenant.lock_policy(HINT) else { return };
+        pool.drain_own_log_into(&mut policy);
+        let Some((_, _, followed)) = policy.directory.hint_state(list.id) else {
+            // The tenant has left the commons, which ended its lists.
+            drop(policy);
+            self.cursor.disclosed = 0;
+            self.list = self.open_list().ok().flatten();
+            return;
+        };
+        self.cursor.follow(&mut policy, list, followed);
+        self.cursor.disclose(&mut policy, list);
+        if !pool.is_immediate {
+            policy.ask_for_disclosed(self.tenant.tenant_id());
+        }
+        pool.note_plans(&mut policy);
+        self.depth = policy.directory.hint_state(list.id).map_or(0, |(_, depth, _)| depth);
+        drop(policy);
+        if !pool.is_immediate {
+            Prefetch::of(pool).carry_out_plans_now();
+        }
+    }
+}
+
+impl Cursor {
+    /// Makes the positions of handle and directory one: pages of the list that were read by other calls are
+    /// behind the reader.
+    fn follow(&mut self, policy: &mut PolicyState, list: Disclosed, followed: u64) {
+        let position = self.position - list.opened_at;
+        policy.directory.hints_consumed(list.id, position);
+        // The miss of a future that has not been given its page yet is no progress.
+        let ahead = followed.saturating_sub(position).saturating_sub(u64::from(self.is_asked));
+        let ahead = ahead.min(self.disclosed as u64);
+        self.ring.drain(..ahead as usize);
+        self.disclosed -= ahead as usize;
+        self.position += ahead;
+    }
+
+    fn disclose(&mut self, policy: &mut PolicyState, list: Disclosed) {
+        while let Some(hint) = self.ring.get(self.disclosed) {
+            let page = PageId::in_file(hint.file, hint.number);
+            let frame = frame_of(policy, page);
+            if policy.directory.hint(list.id, page, frame).is_none() {
+                break;
+            }
+            self.disclosed += 1;
+        }
+    }
+}
+
+/// Whether a list names a page in vain that fails like this.
+fn is_vain(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::PageBeyondEnd | ErrorKind::FileClosed)
+}
+
+/// The frame of a page that is in memory.
+fn frame_of(policy: &PolicyState, page: PageId) -> Option<FrameId> {
+    policy.file(page.file())?.table.get(page.number())?.state().resident_frame()
+}
+
+impl<I: Iterator<Item = HintedPage>> Hints<I> {
+    /// Shared access to the next page of the list, `None` behind its last. Waits as
+    /// [`Tenant::read`](crate::Tenant::read) does. One access.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tenant::read`](crate::Tenant::read), but that pages beyond their file's end and pages of files
+    /// that are closed are skipped. The hint of a page that could not be read is consumed.
+    ///
+    /// # Panics
+    ///
+    /// With the iterator's panic. The list ends there; the hints it had yielded before stay.
+    #[track_caller]
+    #[expect(clippy::should_implement_trait, reason = "an Iterator cannot say from where it is called")]
+    pub fn next(&mut self) -> Result<Option<OwnedReadGuard>> {
+        let origin = Origin::caller();
+        loop {
+            self.keep_ahead();
+            let Some((hint, file)) = self.peek()? else { return Ok(None) };
+            let read = match file {
+                Some(file) => self.read(&file, hint.number, origin),
+                None => Err(Error::new(ErrorKind::FileClosed, NEXT, "the file is not open")),
+            };
+            match read {
+                Err(error) if is_vain(&error) => self.skip_one(),
+                outcome => {
+                    self.consume();
+                    return outcome.map(Some);
+                }
+            }
+        }
+    }
+
+    /// As [`next`](Self::next), as a future for any executor; see [`ReadFuture`]. One that is dropped before
+    /// it is ready has consumed nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](Self::next), from the future.
+    ///
+    /// # Panics
+    ///
+    /// The future panics with the iterator's panic, and if it is polled again after it was ready.
+    #[track_caller]
+    pub fn next_async(&mut self) -> NextFuture<'_, I> {
+        let site = Origin::caller().site();
+        NextFuture { hints: self, site, reading: None }
+    }
+
+    /// Appends reads, for engines that know them late. They come after all that the iterator has yielded so
+    /// far, and before what it has not; takes as many as the limits allow and keeps the rest.
+    pub fn extend(&mut self, pages: impl IntoIterator<Item = HintedPage>) {
+        self.cursor.ring.extend(pages);
+        self.pump();
+    }
+
+    /// Leaves out the next `pages` of the list, or all if there are fewer: the rest of a LIMIT, entries of an
+    /// index that are dead.
+    pub fn skip(&mut self, pages: usize) {
+        let mut left = pages;
+        while left > 0 {
+            if self.cursor.ring.is_empty() {
+                self.refill();
+            }
+            let now = left.min(self.cursor.ring.len());
+            if now == 0 {
+                break;
+            }
+            self.cursor.ring.drain(..now);
+            let told = now.min(self.cursor.disclosed);
+            self.cursor.disclosed -= told;
+            left -= now;
+            if let Some(list) = self.list {
+                let mut policy = self.tenant.pool.policy.lock();
+                self.tenant.pool.drain_own_log_into(&mut policy);
+                policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
+                policy.directory.skip_hints(list.id, told as u64);
+            }
+            self.cursor.position += now as u64;
+        }
+        self.refill();
+        self.pump();
+    }
+
+    /// Sees to it that the pool knows enough of what comes, before a read.
+    fn keep_ahead(&mut self) {
+        let due = u64::from(self.depth / 4).clamp(1, UNTOLD_MAX);
+        if self.untold >= due || self.cursor.ring.is_empty() {
+            self.refill();
+            self.pump();
+        }
+    }
+
+    /// Asks the iterator for more, as far as the reader's progress justifies.
+    fn refill(&mut self) {
+        let target = AHEAD_AT_FIRST.saturating_add(self.cursor.position.saturating_mul(AHEAD_A_READ));
+        let target = target.min(HINTS_MAX as u64) as usize;
+        let Some(mut pages) = self.pages.take() else { return };
+        let mut pulled = 0;
+        while self.cursor.ring.len() < target && pulled < PULLED_MAX {
+            // The list ends with an iterator that panics: it is not put back.
+            let page = match catch_unwind(AssertUnwindSafe(|| pages.next())) {
+                Ok(Some(page)) => page,
+                Ok(None) => return,
+                Err(panic) => resume_unwind(panic),
+            };
+            self.cursor.ring.push_back(page);
+            pulled += 1;
+        }
+        self.pages = Some(pages);
+    }
+
+    /// The next hint, with its file if that is open.
+    fn peek(&mut self) -> Result<Option<(HintedPage, Option<File>)>> {
+        self.tenant.check_open(NEXT)?;
+        let Some(hint) = self.cursor.ring.front().copied() else { return Ok(None) };
+        Ok(Some((hint, self.file(hint.file))))
+    }
+
+    fn file(&mut self, id: FileId) -> Option<File> {
+        match self.files.iter().position(|file| file.id() == id) {
+            Some(0) => {}
+            Some(at) => self.files[..=at].rotate_right(1),
+            None => {
+                let shared = Arc::clone(self.tenant.pool.policy.lock().file(id)?);
+                self.files.insert(0, File::new(self.tenant.pool.clone(), shared));
+            }
+        }
+        Some(self.files[0].clone())
+    }
+
+    fn consume(&mut self) {
+        self.cursor.ring.pop_front();
+        self.cursor.is_asked = false;
+        self.cursor.position += 1;
+        self.untold += 1;
+        if self.cursor.disclosed > 0 {
+            self.cursor.disclosed -= 1;
+        }
+    }
+
+    /// Passes over the next hint, whose page cannot be read.
+    fn skip_one(&mut self) {
+        self.consume();
+        if let Some(list) = self.list {
+            let mut policy = self.tenant.pool.policy.lock();
+            self.tenant.pool.drain_own_log_into(&mut policy);
+            policy.directory.hints_consumed(list.id, self.cursor.position - 1 - list.opened_at);
+            policy.directory.skip_hints(list.id, 1);
+        }
+    }
+
+    fn read(&mut self, file: &File, number: u64, origin: Origin) -> Result<OwnedReadGuard> {
+        let (page, access) = (file.page(number), Access::of(&self.tenant));
+        let word = access.checked_word(page, Purpose::Read, NEXT)?;
+        let owned = OwnedWord::new(Arc::clone(&file.shared), number);
+        let latch = match Latch::try_new(owned.clone(), Want::Shared) {
+            Ok(latch) => {
+                let frame = access.marked(latch.frame());
+                access.note_hit(self.tenant.pool.hot.tag, page, frame, origin, false);
+                latch
+            }
+            Err(state) => {
+                debug_assert!(std::ptr::eq(word, &*owned));
+                if state.is_loading() {
+                    self.waits();
+                }
+                let latch = Access::of(&self.tenant).latch_shared(page, origin.site());
+                latch.map_err(Refused::into_error)?.through(owned)
+            }
+        };
+        Ok(OwnedReadGuard::new(file, latch.detached()))
+    }
+
+    /// The reader is about to wait for a page that is being fetched: more should have been, earlier.
+    fn waits(&mut self) {
+        if let Some(list) = self.list {
+            self.tenant.pool.policy.lock().directory.hint_waited(list.id);
+            self.pump();
+        }
+    }
+}
+
+impl<'g> Access<'g> {
+    /// A shared latch on a page that could not be latched at once.
+    fn latch_shared(
+        self,
+        page: Page<'g>,
+        site: SiteRef,
+    ) -> std::result::Result<Latch<&'g crate::page::word::PageWord>, Refused> {
+        self.latch(page, Purpose::Read, site.into(), Limit::Default)
+    }
+}
+
+impl<I> Drop for Hints<I> {
+    fn drop(&mut self) {
+        let pool = &self.tenant.pool;
+        let Some(list) = self.list.filter(|_| pool.owner.is_here()) else { return };
+        let mut policy = pool.policy.lock();
+        pool.drain_own_log_into(&mut policy);
+        policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
+        policy.directory.close_hints(list.id);
+    }
+}
+
+impl<I> fmt::Debug for Hints<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Hints({}, at {}, {} ahead)",
+            self.tenant.name(),
+            self.cursor.position,
+            self.cursor.ring.len()
+        )
+    }
+}
+
+/// A future of the next page of a list of hints; see [`Hints::next_async`].
+#[must_use = "futures do nothing unless polled"]
+pub struct NextFuture<'h, I> {
+    hints: &'h mut Hints<I>,
+    site: SiteRef,
+    reading: Option<ReadFuture>,
+}
+
+impl<I: Iterator<Item = HintedPage>> Future for NextFuture<'_, I> {
+    type Output = Result<Option<OwnedReadGuard>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            if self.reading.is_none() {
+                self.hints.keep_ahead();
+                let (hint, file) = match self.hints.peek() {
+                    Ok(Some(next)) => next,
+                    Ok(None) => return Poll::Ready(Ok(None)),
+                    Err(error) => return Poll::Ready(Err(error)),
+                };
+                let Some(file) = file else {
+                    self.hints.skip_one();
+                    continue;
+                };
+                let page = file.page(hint.number);
+                if file.shared.table.get(hint.number).is_some_and(|word| word.state().is_loading()) {
+                    self.hints.waits();
+                }
+                let reading = Access::of(&self.hints.tenant).read_future(page, self.site);
+                self.reading = Some(reading);
+                self.hints.cursor.is_asked = true;
+            }
+            let reading = self.reading.as_mut().expect("just begun");
+            let Poll::Ready(read) = Pin::new(reading).poll(context) else { return Poll::Pending };
+            self.reading = None;
+            match read {
+                Err(error) if is_vain(&error) => self.hints.skip_one(),
+                outcome => {
+                    self.hints.consume();
+                    return Poll::Ready(outcome.map(Some));
+                }
+            }
+        }
+    }
+}
+
+impl<I> fmt::Debug for NextFuture<'_, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NextFuture({:?})", self.hints)
+    }
+}

@@ -1,0 +1,366 @@
+//! Goal: a list of disclosed reads gives its pages in order, whatever happens to them meanwhile; fetches ahead
+//! within its limits; and harms nobody but its owner when the iterator blocks, lies or panics.
+//! Method: contents and counts in small cases on each backend, and on a simulated device where reads are held
+//! up.
+
+mod common;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use bufpool::{ErrorKind, File, HintPolicy, HintedPage, Hints, IoOperation, Pool, PoolOptions, Tenant};
+use common::{
+    block_on, deterministic, directory, new_file, on_each_backend, open_on, small, stamp, stamped_device,
+    version,
+};
+
+/// 100 frames, no read-ahead, plain LRU.
+fn plain() -> PoolOptions {
+    small().frames(100).manager(None).read_ahead(false)
+}
+
+fn stamped_file(pool: &Pool, folder: &tempfile::TempDir, pages: u64) -> File {
+    let file = new_file(pool, folder.path(), "data", pages);
+    for number in 0..pages {
+        stamp(&mut pool.default_tenant().write(file.page(number)).unwrap(), number, 1);
+    }
+    pool.checkpoint().unwrap();
+    file.discard(0..pages).unwrap();
+    file
+}
+
+fn pages_of(file: &File, numbers: impl IntoIterator<Item = u64>) -> Vec<HintedPage> {
+    numbers.into_iter().map(|number| file.page(number).into()).collect()
+}
+
+/// Reads to the end. Returns the numbers of the pages.
+fn rest(hints: &mut Hints) -> Vec<u64> {
+    let mut read = Vec::new();
+    while let Some(page) = hints.next().unwrap() {
+        assert_eq!(version(&page, page.page().number()), 1);
+        read.push(page.page().number());
+    }
+    read
+}
+
+/// Page numbers without a pattern.
+fn scattered(count: u64, below: u64) -> Vec<u64> {
+    (0..count).map(|at| bufpool_policies::mix64(at) % below).collect()
+}
+
+#[test]
+fn pages_come_in_the_order_of_the_list() {
+    on_each_backend(|io| {
+        let folder = directory();
+        let pool = plain().io(io).open().unwrap();
+        let file = stamped_file(&pool, &folder, 400);
+        let tenant = pool.default_tenant();
+        let numbers = scattered(1000, 400);
+        let mut hints = tenant.hint(pages_of(&file, numbers.clone())).unwrap();
+        assert_eq!(rest(&mut hints), numbers);
+        assert_eq!(hints.position(), 1000);
+        assert!(hints.next().unwrap().is_none());
+        let counts = hints.counts();
+        assert_eq!((counts.given, counts.used, counts.skipped), (1000, 1000, 0), "{counts:?}");
+        assert!(counts.prefetched > 300, "{counts:?}");
+        drop(hints);
+        pool.check_invariants();
+        let stats = pool.stats();
+        assert_eq!(stats.accesses - 400, 1000);
+    });
+}
+
+#[test]
+fn neighbours_are_one_transfer() {
+    let device = stamped_device(256);
+    // So slow that the reader waits, which makes the list look farther ahead.
+    device.set_latency(Duration::from_millis(2), Duration::from_millis(2));
+    let (pool, file) = open_on(plain(), &device);
+    let mut hints = pool.default_tenant().hint(pages_of(&file, 0..256)).unwrap();
+    let mut pages = 0;
+    while hints.next().unwrap().is_some() {
+        pages += 1;
+    }
+    assert_eq!(pages, 256);
+    let transfers = device.calls(IoOperation::Read);
+    assert!(transfers * 3 < 256, "{transfers} transfers for 256 pages");
+}
+
+#[test]
+fn a_list_is_skipped_extended_and_dropped_at_any_place() {
+    on_each_backend(|io| {
+        let folder = directory();
+        let pool = plain().io(io).open().unwrap();
+        let file = stamped_file(&pool, &folder, 300);
+        let tenant = pool.default_tenant();
+        let mut hints = tenant.hint(pages_of(&file, (0..200).rev())).unwrap();
+        for number in (150..200).rev() {
+            assert_eq!(hints.next().unwrap().unwrap().page().number(), number);
+        }
+        hints.skip(100);
+        assert_eq!(hints.position(), 150);
+        assert_eq!(hints.next().unwrap().unwrap().page().number(), 49);
+        hints.extend(pages_of(&file, [250, 251]));
+        let mut expected: Vec<u64> = (0..49).rev().collect();
+        expected.extend([250, 251]);
+        assert_eq!(rest(&mut hints), expected);
+        hints.skip(7);
+        assert_eq!((hints.position(), hints.next().unwrap().is_none()), (202, true));
+        let counts = hints.counts();
+        assert_eq!((counts.given - counts.used - counts.skipped, counts.used), (0, 102), "{counts:?}");
+        // Half-way, with pages on their way.
+        for stop in [0, 1, 17, 80] {
+            let mut hints = tenant.hint(pages_of(&file, scattered(100, 300))).unwrap();
+            (0..stop).for_each(|_| drop(hints.next().unwrap()));
+            drop(hints);
+            pool.check_invariants();
+        }
+        file.discard(0..300).unwrap();
+        pool.close().unwrap();
+    });
+}
+
+/// What the engine reads by other calls is behind the reader.
+#[test]
+fn reads_past_the_handle_are_matched() {
+    let folder = directory();
+    let pool = plain().open().unwrap();
+    let file = stamped_file(&pool, &folder, 300);
+    let tenant = pool.default_tenant();
+    let numbers = scattered(60, 300);
+    let mut hints = tenant.hint(pages_of(&file, numbers.clone())).unwrap();
+    assert_eq!(hints.next().unwrap().unwrap().page().number(), numbers[0]);
+    numbers[1..10].iter().for_each(|number| drop(tenant.read(file.page(*number)).unwrap()));
+    hints.extend([]);
+    assert_eq!(hints.position(), 10);
+    assert_eq!(rest(&mut hints), numbers[10..]);
+    assert_eq!(hints.counts().used, 60);
+}
+
+#[test]
+fn pages_that_cannot_be_read_are_skipped_and_counted() {
+    on_each_backend(|io| {
+        let folder = directory();
+        let pool = plain().io(io).open().unwrap();
+        let file = stamped_file(&pool, &folder, 100);
+        let gone = new_file(&pool, folder.path(), "gone", 40);
+        let tenant = pool.default_tenant();
+        let mut pages = pages_of(&file, 0..50);
+        pages.extend(pages_of(&gone, 0..40));
+        pages.push(HintedPage { file: file.id(), number: 5000 });
+        pages.extend(pages_of(&file, 50..100));
+        let mut hints = tenant.hint(pages).unwrap();
+        for number in 0..30 {
+            assert_eq!(hints.next().unwrap().unwrap().page().number(), number);
+        }
+        gone.remove().unwrap();
+        file.truncate(90).unwrap();
+        assert_eq!(rest(&mut hints), (30..90).collect::<Vec<u64>>());
+        assert_eq!(hints.counts().skipped, 51);
+        assert_eq!(hints.position(), 141);
+        pool.check_invariants();
+    });
+}
+
+/// A page that is written while it is on the list is read as it is then.
+#[test]
+fn writers_and_several_tenants_share_the_pages_of_a_list() {
+    let folder = directory();
+    let pool = plain().open().unwrap();
+    let file = stamped_file(&pool, &folder, 200);
+    let writer = pool.tenant("writer").open().unwrap();
+    let mut hints = pool.default_tenant().hint(pages_of(&file, 0..200)).unwrap();
+    for number in 0..200 {
+        stamp(&mut writer.write(file.page(199 - number)).unwrap(), 199 - number, 2);
+        let page = hints.next().unwrap().unwrap();
+        let expected = if number >= 100 { 2 } else { 1 };
+        assert_eq!(version(&page, number), expected);
+    }
+    drop(hints);
+    pool.check_invariants();
+}
+
+#[test]
+fn a_panic_of_the_iterator_is_the_callers_and_ends_the_list() {
+    let folder = directory();
+    let pool = plain().open().unwrap();
+    let file = stamped_file(&pool, &folder, 200);
+    let tenant = pool.default_tenant();
+    let pages = pages_of(&file, 0..200).into_iter().enumerate();
+    let pages = pages.map(|(at, page)| if at == 40 { panic!("no more tuples") } else { page });
+    let mut hints = tenant.hint(pages).unwrap();
+    let mut read = 0;
+    let panicked = loop {
+        let next = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            hints.next().map(|page| page.is_some())
+        }));
+        match next {
+            Ok(Ok(true)) => read += 1,
+            Ok(outcome) => panic!("{outcome:?} before the panic"),
+            Err(panic) => break *panic.downcast::<&str>().unwrap(),
+        }
+    };
+    assert_eq!(panicked, "no more tuples");
+    assert_eq!(rest(&mut hints).len() + read, 40);
+    drop(hints);
+    assert_eq!(rest(&mut tenant.hint(pages_of(&file, 0..10)).unwrap()), (0..10).collect::<Vec<u64>>());
+    pool.check_invariants();
+}
+
+/// An iterator that reads through the same pool, and one that waits for another thread, which reads meanwhile.
+#[test]
+fn an_iterator_may_read_and_block() {
+    let folder = directory();
+    let pool = plain().open().unwrap();
+    let file = stamped_file(&pool, &folder, 200);
+    let tenant = pool.default_tenant();
+    let (index, reader) = (file.clone(), tenant.clone());
+    let leaves = (0..100_u64).map(move |leaf| {
+        let page = reader.read(index.page(leaf)).unwrap();
+        HintedPage { file: index.id(), number: 100 + version(&page, leaf) * leaf % 100 }
+    });
+    let mut hints = tenant.hint(leaves).unwrap();
+    assert_eq!(rest(&mut hints), (100..200).collect::<Vec<u64>>());
+
+    let (send, receive) = mpsc::channel::<HintedPage>();
+    let other = tenant.clone();
+    std::thread::scope(|scope| {
+        let held_up = scope.spawn(|| {
+            let mut hints = other.hint(receive).unwrap();
+            rest(&mut hints)
+        });
+        // The list's owner waits in `hint` for its first page.
+        (0..200).for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+        send.send(file.page(3).into()).unwrap();
+        drop(send);
+        assert_eq!(held_up.join().unwrap(), [3]);
+    });
+    pool.check_invariants();
+}
+
+#[test]
+fn futures_take_the_same_list_and_a_dropped_one_has_consumed_nothing() {
+    let folder = directory();
+    let pool = plain().open().unwrap();
+    let file = stamped_file(&pool, &folder, 300);
+    let numbers = scattered(200, 300);
+    let mut hints = pool.default_tenant().hint(pages_of(&file, numbers.clone())).unwrap();
+    let mut read = Vec::new();
+    loop {
+        // Begun, perhaps as far as a read in flight, and given up.
+        let mut dropped = Box::pin(hints.next_async());
+        let waker = std::task::Waker::noop();
+        let polled = dropped.as_mut().poll(&mut std::task::Context::from_waker(waker));
+        let next = match polled {
+            std::task::Poll::Ready(next) => next,
+            std::task::Poll::Pending => {
+                drop(dropped);
+                block_on(hints.next_async())
+            }
+        };
+        let Some(page) = next.unwrap() else { break };
+        read.push(page.page().number());
+    }
+    assert_eq!(read, numbers);
+    assert_eq!(hints.position(), 200);
+    drop(hints);
+    pool.check_invariants();
+}
+
+/// In deterministic mode nothing is fetched ahead, the lists replace, and two runs are equal.
+#[test]
+fn deterministic_runs_are_equal_and_a_loop_above_memory_keeps_what_belady_would() {
+    let run = |hinted: bool| {
+        let device = stamped_device(150);
+        let (pool, file) = open_on(deterministic().frames(100).manager(None), &device);
+        let tenant = pool.default_tenant();
+        let numbers = (0..20 * 150).map(|at| at % 150);
+        if hinted {
+            let mut hints = tenant.hint(pages_of(&file, numbers)).unwrap();
+            while hints.next().unwrap().is_some() {}
+        } else {
+            numbers.for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+        }
+        pool.check_invariants();
+        pool.stats().misses
+    };
+    assert_eq!(run(false), 3000);
+    let misses = run(true);
+    assert_eq!(run(true), misses);
+    // Belady: 150 on the first lap, 50 or 51 on each other.
+    assert!((150 + 19 * 50..=(150 + 19 * 51) * 102 / 100).contains(&misses), "{misses}");
+}
+
+#[test]
+fn hints_can_be_turned_off() {
+    for (pool, how) in [
+        (plain().hint_limit_percent(0).open().unwrap(), HintPolicy::Auto),
+        (plain().open().unwrap(), HintPolicy::Off),
+    ] {
+        let folder = directory();
+        let file = stamped_file(&pool, &folder, 200);
+        let tenant: Tenant = pool.tenant("t").hints(how).open().unwrap();
+        let mut hints = tenant.hint(pages_of(&file, 0..200)).unwrap();
+        assert_eq!(rest(&mut hints), (0..200).collect::<Vec<u64>>());
+        assert_eq!((pool.stats().prefetch_issued, hints.counts().given), (0, 0));
+    }
+    let refused = plain().hint_limit_percent(91).open().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidOptions);
+}
+
+/// Pages that are not read yet never fill more than the tenant's share, and leave frames for a neighbour.
+#[test]
+fn limits_hold() {
+    for how in [HintPolicy::Auto, HintPolicy::Horizon, HintPolicy::Aggressive { batch: 64 }] {
+        let folder = directory();
+        let pool = plain().hint_limit_percent(20).open().unwrap();
+        let file = stamped_file(&pool, &folder, 400);
+        let tenant = pool.tenant("hinting").hints(how).open().unwrap();
+        let mut hints = tenant.hint(pages_of(&file, scattered(400, 400))).unwrap();
+        let mut most = 0;
+        while hints.next().unwrap().is_some() {
+            let stats = pool.stats();
+            let of = stats.tenants.iter().find(|tenant| tenant.name == "hinting").unwrap();
+            most = most.max(of.prefetched - of.prefetch_used - of.prefetch_wasted);
+        }
+        assert!((1..=20).contains(&most), "{how:?}: {most} unread pages");
+        drop(hints);
+        pool.check_invariants();
+    }
+}
+
+#[test]
+fn a_closed_tenant_or_pool_ends_the_list() {
+    let folder = directory();
+    let pool = plain().open().unwrap();
+    let file = stamped_file(&pool, &folder, 100);
+    let tenant = pool.tenant("t").open().unwrap();
+    let mut hints = tenant.hint(pages_of(&file, 0..100)).unwrap();
+    assert!(hints.next().unwrap().is_some());
+    tenant.clone().close().unwrap();
+    assert_eq!(hints.next().unwrap_err().kind(), ErrorKind::TenantClosed);
+    assert_eq!(tenant.hint(pages_of(&file, 0..1)).unwrap_err().kind(), ErrorKind::TenantClosed);
+    let mut late = pool.default_tenant().hint(pages_of(&file, 0..100)).unwrap();
+    drop(hints);
+    pool.close().unwrap();
+    assert_eq!(late.next().unwrap_err().kind(), ErrorKind::PoolClosed);
+}
+
+/// A tenant that leaves the commons, or gets another manager by its first directive, keeps its lists' reader.
+#[test]
+fn leaving_the_commons_goes_on() {
+    let folder = directory();
+    let pool = small().frames(100).read_ahead(false).open().unwrap();
+    let file = stamped_file(&pool, &folder, 300);
+    let tenant = pool.tenant("t").open().unwrap();
+    let numbers = scattered(300, 300);
+    let mut hints = tenant.hint(pages_of(&file, numbers.clone())).unwrap();
+    let mut read: Vec<u64> = (0..50).map(|_| hints.next().unwrap().unwrap().page().number()).collect();
+    tenant.set_floor_frames(10).unwrap();
+    read.extend((0..50).map(|_| hints.next().unwrap().unwrap().page().number()));
+    tenant.set_policy(0, bufpool::Policy::Mru).unwrap();
+    read.extend(rest(&mut hints));
+    assert_eq!(read, numbers);
+    drop(hints);
+    pool.check_invariants();
+}
