@@ -193,8 +193,8 @@ impl<I> Hints<I> {
         self.cursor.disclose(&mut policy, list);
         if !pool.is_immediate {
             policy.ask_for_disclosed(self.tenant.tenant_id());
+            pool.note_plans_made(&policy);
         }
-        pool.note_plans(&mut policy);
         self.depth = policy.directory.hint_state(list.id).map_or(0, |(_, depth, _)| depth);
         drop(policy);
         if !pool.is_immediate {

@@ -127,7 +127,7 @@ impl Pool {
         }
         policy.prefetch_limit_percent = options.prefetch_limit_percent;
         policy.hint_limit_percent = options.hint_limit_percent;
-        policy.hints_in_flight_max = options.saturation_depth;
+        policy.hints_in_flight_max = 2 * options.saturation_depth;
         policy.site_mask = if options.call_sites { u64::MAX } else { 0 };
         policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
         policy.manage_as_default(DEFAULT_TENANT, false);

@@ -350,6 +350,10 @@ impl Arrival {
                     failed.push(load.abandon(lease, &mut policy));
                 }
             }
+            if policy.directory.has_hints(self.tenant) {
+                policy.ask_for_disclosed(self.tenant);
+                pool.note_plans_made(&policy);
+            }
         }
         // The last page first: who waits for the first one finds the others there when it is woken.
         landed.into_iter().rev().for_each(|(load, lease)| load.publish_unlatched(lease));

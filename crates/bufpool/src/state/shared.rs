@@ -170,6 +170,11 @@ impl PoolShared {
         if !self.is_immediate {
             policy.ask_for_wants();
         }
+        self.note_plans_made(policy);
+    }
+
+    /// The same where nobody needs to be asked.
+    pub(crate) fn note_plans_made(&self, policy: &PolicyState) {
         if policy.has_wants() {
             self.plans_waiting.store(true, Ordering::SeqCst);
         }

@@ -136,6 +136,15 @@ impl OpenList {
         }
     }
 
+    /// The reader waited for a page that the list names. With as many reads in flight as there may be it would
+    /// have waited at any depth.
+    fn waited(&mut self) {
+        self.counts.late += 1;
+        if self.in_flight < self.in_flight_max {
+            self.depth.waited();
+        }
+    }
+
     fn judge_skips(&mut self, passed: u64, skipped: u64) {
         self.counts.skipped += skipped;
         self.passed = self.passed.saturating_add(passed.min(u64::from(u32::MAX)) as u32);
@@ -252,8 +261,7 @@ impl AccountHints {
     /// The reader of a list waits, or waited, for a page that the list named.
     pub fn waited(&mut self, serial: u64) {
         if let Some(at) = self.find(serial) {
-            self.lists[at].depth.waited();
-            self.lists[at].counts.late += 1;
+            self.lists[at].waited();
         }
     }
 
@@ -400,8 +408,7 @@ impl AccountHints {
             if is_ahead {
                 list.in_flight += 1;
             } else if named.is_some() {
-                list.depth.waited();
-                list.counts.late += 1;
+                list.waited();
             }
         }
     }
@@ -561,7 +568,9 @@ impl AccountHints {
             let batch = match list.policy {
                 HintPolicy::Aggressive { .. } if list.in_flight > 0 => 0,
                 HintPolicy::Aggressive { batch } => u32::from(batch.max(1)),
-                _ => list.in_flight_max.saturating_sub(list.in_flight),
+                // Several at a time, since neighbours are one transfer and asking has a price.
+                _ if list.in_flight > list.in_flight_max - list.in_flight_max / 4 => 0,
+                _ => list.in_flight_max - list.in_flight,
             };
             let end = list.list.position() + window;
             let mut victims = list.present.iter().rev();
