@@ -364,3 +364,28 @@ fn leaving_the_commons_goes_on() {
     drop(hints);
     pool.check_invariants();
 }
+
+/// What became of hints is in the statistics and in the report, by tenant and by the place of the call.
+#[test]
+fn statistics_and_report_tell_lists_apart() {
+    let folder = directory();
+    let pool = plain().open().unwrap();
+    let file = stamped_file(&pool, &folder, 200);
+    let tenant = pool.tenant("orders").open().unwrap();
+    let open = |numbers: std::ops::Range<u64>| tenant.hint(pages_of(&file, numbers)).unwrap();
+    let mut finished = open(0..60);
+    assert_eq!(rest(&mut finished).len(), 60);
+    drop(finished);
+    let mut open = open(100..200);
+    (0..10).for_each(|_| drop(open.next().unwrap()));
+    open.skip(5);
+    let stats = pool.stats();
+    let of = stats.tenants.iter().find(|tenant| tenant.name == "orders").unwrap();
+    let [site] = &stats.hints[..] else { panic!("{:?}", stats.hints) };
+    assert_eq!((site.tenant, site.open, site.counts), (of.id, 1, of.hints));
+    assert_eq!((of.hints.lists, of.hints.used, of.hints.skipped), (2, 70, 5));
+    assert!(site.depth >= 2 && site.depth_max >= site.depth);
+    let report = pool.report().to_string();
+    assert!(report.contains("orders: ") && report.contains("hints.rs"), "{report}");
+    println!("{report}");
+}

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bufpool_policies::hints::{HINTS_MAX, HintCounts, HintListId, HintPolicy};
-use bufpool_policies::{FileId, FrameId, HintOptions, PageId};
+use bufpool_policies::{ContextId, FileId, FrameId, HintOptions, PageId};
 
 use crate::access::futures::{OwnedReadGuard, ReadFuture};
 use crate::access::hit::Access;
@@ -93,6 +93,9 @@ pub struct Hints<I = Box<dyn Iterator<Item = HintedPage> + Send>> {
     list: Option<Disclosed>,
     /// How far the pool looks ahead, when it said so last.
     depth: u32,
+    depth_max: u32,
+    /// From where the reads were disclosed.
+    site: SiteRef,
     /// Files of the pages, those named last coming first.
     files: Vec<File>,
 }
@@ -115,10 +118,11 @@ struct Disclosed {
     id: HintListId,
     /// The handle's position when the list was opened.
     opened_at: u64,
+    context: ContextId,
 }
 
 impl Access<'_> {
-    pub(crate) fn open_hints<I>(self, pages: I) -> Result<Hints<I>>
+    pub(crate) fn open_hints<I>(self, pages: I, site: SiteRef) -> Result<Hints<I>>
     where
         I: Iterator<Item = HintedPage>,
     {
@@ -129,6 +133,8 @@ impl Access<'_> {
             untold: 0,
             list: None,
             depth: 0,
+            depth_max: 0,
+            site,
             files: Vec::new(),
         };
         hints.list = hints.open_list()?;
@@ -170,9 +176,9 @@ impl<I> Hints<I> {
         let options = HintOptions { policy: how, depth_max, in_flight_max };
         // What is in the logs came before the hints.
         self.tenant.pool.drain_own_log_into(&mut policy);
-        let opened = policy.directory.open_hints(tenant, options);
-        let id = opened.expect("the tenant is open while the policy is locked");
-        Ok(Some(Disclosed { id, opened_at: self.cursor.position }))
+        let context = policy.context_of(tenant, self.site);
+        let id = policy.open_hints(tenant, context, options);
+        Ok(Some(Disclosed { id, opened_at: self.cursor.position, context }))
     }
 
     /// Tells the directory how far the reader has come and what it will read, and begins to fetch.
@@ -196,6 +202,7 @@ impl<I> Hints<I> {
             pool.note_plans_made(&policy);
         }
         self.depth = policy.directory.hint_state(list.id).map_or(0, |(_, depth, _)| depth);
+        self.depth_max = self.depth_max.max(self.depth);
         drop(policy);
         if !pool.is_immediate {
             Prefetch::of(pool).carry_out_plans_now();
@@ -440,7 +447,7 @@ impl<I> Drop for Hints<I> {
         let mut policy = pool.policy.lock();
         pool.drain_own_log_into(&mut policy);
         policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
-        policy.directory.close_hints(list.id);
+        policy.close_hints(list.id, list.context, self.depth_max);
     }
 }
 

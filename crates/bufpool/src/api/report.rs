@@ -33,6 +33,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fmt_pool(f)?;
         self.fmt_tenants(f)?;
+        self.fmt_hints(f)?;
         self.fmt_streams(f)
     }
 }
@@ -128,6 +129,41 @@ impl Report {
                 tenant.overrules,
                 tenant.mistakes,
                 tenant.revocations
+            )?;
+        }
+        Ok(())
+    }
+
+    fn fmt_hints(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.stats.hints.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "\n{:>10} {:>10} {:>9} {:>9} {:>10} {:>8} {:>8} {:>7} {:>7} {:>9}  tenant: context of the hints",
+            "given", "used", "skipped", "late", "prefetched", "lost", "wasted", "lists", "depth", "depth_max"
+        )?;
+        for hints in &self.stats.hints {
+            let counts = &hints.counts;
+            let tenant = self.stats.tenants.iter().find(|tenant| tenant.id == hints.tenant);
+            let is_same =
+                |context: &&ContextStats| (context.id, context.tenant) == (hints.context, hints.tenant);
+            let context = self.stats.contexts.iter().find(is_same);
+            writeln!(
+                f,
+                "{:>10} {:>10} {:>9} {:>9} {:>10} {:>8} {:>8} {:>7} {:>7} {:>9}  {}: {}",
+                counts.given,
+                counts.used,
+                counts.skipped,
+                counts.late,
+                counts.prefetched,
+                counts.lost,
+                counts.wasted,
+                counts.lists,
+                hints.depth,
+                hints.depth_max,
+                tenant.map_or("", |tenant| &tenant.name),
+                context.map_or_else(|| "a context that was recycled".to_owned(), ContextStats::label)
             )?;
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! What a pool can say about itself, as data; as text it is a [`Report`](crate::Report).
 
+use bufpool_policies::hints::HintCounts;
 use bufpool_policies::{StreamReport, TenantId};
 
 use crate::policy::lock::PolicyState;
@@ -79,6 +80,8 @@ pub struct Stats {
     pub contexts: Vec<ContextStats>,
     /// What managers know of the streams that they tell apart: those of the commons, then by tenant.
     pub streams: Vec<StreamStats>,
+    /// Lists of disclosed reads, by tenant and context.
+    pub hints: Vec<HintStats>,
 }
 
 impl Stats {
@@ -133,6 +136,8 @@ pub struct TenantStats {
     pub prefetch_used: u64,
     /// Of these, pages that left before anybody accessed them.
     pub prefetch_wasted: u64,
+    /// What became of the reads that it disclosed; see [`Tenant::hint`](crate::Tenant::hint).
+    pub hints: HintCounts,
     /// Contexts that were recycled, because there were too many at a time.
     pub contexts_recycled: u64,
     /// Accesses from contexts that were recycled.
@@ -179,6 +184,24 @@ impl ContextStats {
         let site = self.name.as_ref().map_or(place.clone(), |name| format!("{name} ({place})"));
         if self.scopes.is_empty() { site } else { format!("{} > {site}", self.scopes) }
     }
+}
+
+/// The lists of disclosed reads that were opened from one context of a tenant; part of [`Stats`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HintStats {
+    /// The number of the tenant.
+    pub tenant: u32,
+    /// The number of the context of [`Tenant::hint`](crate::Tenant::hint); see [`ContextStats::id`].
+    pub context: u32,
+    /// Lists that are open now.
+    pub open: u32,
+    /// How many hints ahead of its reader the pool fetches now, for the open list where that is most.
+    pub depth: u32,
+    /// The most that was, for any list.
+    pub depth_max: u32,
+    /// What became of the hints.
+    pub counts: HintCounts,
 }
 
 /// What a manager knows of one stream, that is one context's accesses to one file; part of [`Stats`]. It is
@@ -251,6 +274,7 @@ pub(crate) fn take(pool: &PoolShared) -> Stats {
         tenants,
         contexts: context_stats(&policy),
         streams: stream_stats(&policy),
+        hints: hint_stats(&policy),
     }
 }
 
@@ -279,10 +303,37 @@ fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
         prefetch_used: stats.prefetch_used,
         prefetch_wasted: stats.prefetch_wasted,
         revocations: stats.revocations,
+        hints: hint_counts(policy, id, stats.hints),
         contexts_recycled,
         recycled_accesses: recycled_counts.accesses,
         recycled_misses: recycled_counts.misses,
     }
+}
+
+/// Counts of all lists of the tenant, of which `closed` are those of closed ones.
+fn hint_counts(policy: &PolicyState, id: TenantId, closed: HintCounts) -> HintCounts {
+    let mut counts = closed;
+    for list in policy.directory.open_lists(id) {
+        counts.add(&policy.directory.hint_state(list).map_or_else(HintCounts::default, |(open, ..)| open));
+    }
+    counts
+}
+
+fn hint_stats(policy: &PolicyState) -> Vec<HintStats> {
+    let mut stats = Vec::new();
+    for (tenant, entry) in policy.tenants.iter().enumerate() {
+        for site in &entry.hint_sites {
+            let (mut counts, mut depth, mut depth_max) = (site.counts, 0, site.depth_max);
+            for (open, now, _) in site.open.iter().filter_map(|list| policy.directory.hint_state(*list)) {
+                counts.add(&open);
+                depth = depth.max(now);
+                depth_max = depth_max.max(now);
+            }
+            let (tenant, context) = (tenant as u32, site.context.0);
+            stats.push(HintStats { tenant, context, open: site.open.len() as u32, depth, depth_max, counts });
+        }
+    }
+    stats
 }
 
 fn context_stats(policy: &PolicyState) -> Vec<ContextStats> {

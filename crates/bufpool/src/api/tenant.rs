@@ -423,13 +423,14 @@ impl Tenant {
     /// # Panics
     ///
     /// With the iterator's panic.
+    #[track_caller]
     pub fn hint<I>(&self, pages: I) -> Result<Hints>
     where
         I: IntoIterator<Item = HintedPage>,
         I::IntoIter: Send + 'static,
     {
         let pages: Box<dyn Iterator<Item = HintedPage> + Send> = Box::new(pages.into_iter());
-        Access::of(self).open_hints(pages)
+        Access::of(self).open_hints(pages, Origin::caller().site())
     }
 
     /// As [`hint`](Self::hint), without a box, for iterators that borrow or stay on one thread.
@@ -441,11 +442,12 @@ impl Tenant {
     /// # Panics
     ///
     /// As [`hint`](Self::hint).
+    #[track_caller]
     pub fn hint_with<I>(&self, pages: I) -> Result<Hints<I::IntoIter>>
     where
         I: IntoIterator<Item = HintedPage>,
     {
-        Access::of(self).open_hints(pages.into_iter())
+        Access::of(self).open_hints(pages.into_iter(), Origin::caller().site())
     }
 
     /// Whether `page` has been in memory and unchanged since an optimistic read returned `version`. If so,

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use bufpool_policies::hints::HintPolicy;
+use bufpool_policies::hints::{HintCounts, HintListId, HintPolicy};
 use bufpool_policies::planner::{Bounds, Plan, Planner, Seen, StreamCounts, Stretch};
 use bufpool_policies::{
     Access, Admission, Claims, ContextId, DEFAULT_TENANT, Decision, Directory, DirectoryError, FileId,
-    FrameId, ManagerKind, PageId, TenantId, Want,
+    FrameId, HintOptions, ManagerKind, PageId, TenantId, Want,
 };
 
 use crate::engine::recorder::{Event, Recorder};
@@ -26,6 +26,9 @@ use crate::page::word::Want as LatchWant;
 use crate::policy::ahead::{Account, AheadPages, BUSY_MAX, Expectation, Wanted, Wants};
 use crate::thread::ring::{Hit, Ring, Skipped};
 use crate::thread::site::SiteRef;
+
+/// Contexts of a tenant whose lists of reads are counted apart; those of later ones count as the first one's.
+const HINT_SITES_MAX: usize = 1024;
 
 /// What the policy lock protects.
 pub(crate) struct PolicyState {
@@ -75,6 +78,18 @@ pub(crate) struct TenantEntry {
     pub ahead: AheadPages,
     /// What is done with the reads that it discloses.
     pub hint_policy: HintPolicy,
+    /// What became of the hints of lists by the context that they were opened in.
+    pub hint_sites: Vec<HintSite>,
+}
+
+/// Lists of disclosed reads that were opened in one context of a tenant.
+pub(crate) struct HintSite {
+    pub context: ContextId,
+    /// Of lists that are closed.
+    pub counts: HintCounts,
+    pub open: Vec<HintListId>,
+    /// How far ahead the pool looked at most, as far as it was noted.
+    pub depth_max: u32,
 }
 
 impl TenantEntry {
@@ -88,6 +103,7 @@ impl TenantEntry {
             hits_unlisted: 0,
             ahead: AheadPages::default(),
             hint_policy: HintPolicy::default(),
+            hint_sites: Vec::new(),
         }
     }
 }
@@ -444,6 +460,33 @@ impl PolicyState {
         if self.directory.has_hints(tenant) {
             self.ask(tenant, Expectation::Disclosed);
         }
+    }
+
+    /// Opens a list of reads that a tenant discloses from a context.
+    pub fn open_hints(&mut self, tenant: TenantId, context: ContextId, options: HintOptions) -> HintListId {
+        let list = self.directory.open_hints(tenant, options).expect("the tenant is open");
+        self.hint_site(tenant, context).open.push(list);
+        list
+    }
+
+    /// Closes a list that was opened from the context, and notes what became of it.
+    pub fn close_hints(&mut self, list: HintListId, context: ContextId, depth_max: u32) {
+        let counts = self.directory.close_hints(list);
+        let site = self.hint_site(list.tenant(), context);
+        site.counts.add(&counts.unwrap_or_default());
+        site.depth_max = site.depth_max.max(depth_max);
+        site.open.retain(|open| *open != list);
+    }
+
+    fn hint_site(&mut self, tenant: TenantId, context: ContextId) -> &mut HintSite {
+        let sites = &mut self.tenants[tenant.index()].hint_sites;
+        let found = sites.iter().position(|site| site.context == context);
+        // Contexts are recycled, so there may be more in time than there are at a time.
+        let at = found.or_else(|| (sites.len() >= HINT_SITES_MAX).then_some(0)).unwrap_or_else(|| {
+            sites.push(HintSite { context, counts: HintCounts::default(), open: Vec::new(), depth_max: 0 });
+            sites.len() - 1
+        });
+        &mut sites[at]
     }
 
     /// Asks the lists of a tenant.

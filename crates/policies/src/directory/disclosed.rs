@@ -85,11 +85,19 @@ impl Directory {
         self.ledger.accounts[account.index()].hints.as_ref()?.state(list.serial)
     }
 
+    /// The tenant's open lists.
+    pub fn open_lists(&self, tenant: TenantId) -> impl Iterator<Item = HintListId> + use<> {
+        let hints = &self.ledger.accounts[self.ledger.account(tenant).index()].hints;
+        let serials = hints.as_ref().map(|hints| hints.of_tenant(tenant)).unwrap_or_default();
+        serials.into_iter().map(move |serial| HintListId { tenant, serial })
+    }
+
     /// Withdraws what is left of a list. Pages that it brought in and nobody has read are the next to go.
-    pub fn close_hints(&mut self, list: HintListId) {
+    /// Returns what became of its hints, unless it was closed before.
+    pub fn close_hints(&mut self, list: HintListId) -> Option<HintCounts> {
         let mut unread = Vec::new();
-        let Some(hints) = self.disclosed(list) else { return };
-        let Some(counts) = hints.close(list.serial, |frame| unread.push(frame)) else { return };
+        let hints = self.disclosed(list)?;
+        let counts = hints.close(list.serial, |frame| unread.push(frame))?;
         let is_last = hints.is_empty();
         self.ledger.tenants[list.tenant.index()].stats.hints.add(&counts);
         unread.into_iter().for_each(|frame| self.demote(FrameId(frame)));
@@ -98,13 +106,16 @@ impl Directory {
             self.hinted -= 1;
             self.accessors_changed();
         }
+        Some(counts)
     }
 
     /// Closes the tenant's lists.
     pub(super) fn close_all_hints(&mut self, tenant: TenantId) {
         let hints = &self.ledger.account_of(tenant).hints;
         let serials = hints.as_ref().map(|hints| hints.of_tenant(tenant)).unwrap_or_default();
-        serials.into_iter().for_each(|serial| self.close_hints(HintListId { tenant, serial }));
+        for serial in serials {
+            self.close_hints(HintListId { tenant, serial });
+        }
     }
 
     pub(super) fn accessors_changed(&mut self) {

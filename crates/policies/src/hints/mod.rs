@@ -21,9 +21,18 @@ pub use depth::{DEPTH_MIN, Depth};
 pub use list::{Consumed, HINTS_MAX, HintList, NEVER};
 pub use policy::{AGGRESSIVE_BATCH, HintPolicy};
 
+use crate::ids::TenantId;
+
 /// Names a list of disclosed reads for as long as it is open.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HintListId {
-    pub(crate) tenant: crate::ids::TenantId,
+    pub(crate) tenant: TenantId,
     pub(crate) serial: u64,
+}
+
+impl HintListId {
+    /// Whose list it is.
+    pub fn tenant(self) -> TenantId {
+        self.tenant
+    }
 }
