@@ -16,7 +16,9 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use bufpool_policies::hints::{HINTS_MAX, HintCounts, HintListId, HintPolicy};
 use bufpool_policies::{ContextId, FileId, FrameId, HintOptions, PageId};
@@ -94,6 +96,7 @@ pub struct Hints<I = Box<dyn Iterator<Item = HintedPage> + Send>> {
     /// How far the pool looks ahead, when it said so last.
     depth: u32,
     depth_max: u32,
+    pace: Pace,
     /// From where the reads were disclosed.
     site: SiteRef,
     /// Files of the pages, those named last coming first.
@@ -110,6 +113,32 @@ struct Cursor {
     position: u64,
     /// A future has begun to read the next page.
     is_asked: bool,
+}
+
+/// How fast the reader goes when it does not wait.
+struct Pace {
+    /// Of the reads that the directory has not heard of: since when, and how long the reader waited meanwhile.
+    since: Instant,
+    waited: Duration,
+    /// The time between two reads without waits; a moving average, 0 before the first.
+    access_ns: u64,
+}
+
+impl Pace {
+    /// `reads` were made. Returns how far ahead a read that takes `read_ns` must be begun to be there in time.
+    fn horizon(&mut self, reads: u64, read_ns: u64) -> Option<u32> {
+        let now = Instant::now();
+        let busy = now.duration_since(self.since).saturating_sub(self.waited);
+        (self.since, self.waited) = (now, Duration::ZERO);
+        if let Some(each) = u64::try_from(busy.as_nanos()).ok()?.checked_div(reads) {
+            self.access_ns =
+                if self.access_ns == 0 { each } else { self.access_ns - self.access_ns / 8 + each / 8 };
+        }
+        let during_a_read = read_ns.checked_div(self.access_ns)?;
+        // Twice, as reads take longer now and then; and reads are begun a few at a time.
+        let horizon = during_a_read.saturating_add(UNTOLD_MAX).saturating_mul(2);
+        (read_ns > 0).then(|| u32::try_from(horizon).unwrap_or(u32::MAX))
+    }
 }
 
 /// A list in the directory.
@@ -134,6 +163,7 @@ impl Access<'_> {
             list: None,
             depth: 0,
             depth_max: 0,
+            pace: Pace { since: Instant::now(), waited: Duration::ZERO, access_ns: 0 },
             site,
             files: Vec::new(),
         };
@@ -183,9 +213,10 @@ impl<I> Hints<I> {
 
     /// Tells the directory how far the reader has come and what it will read, and begins to fetch.
     fn pump(&mut self) {
-        self.untold = 0;
+        let reads = std::mem::take(&mut self.untold);
         let Some(list) = self.list else { return };
         let pool = &*self.tenant.pool;
+        let horizon = self.pace.horizon(reads, pool.ahead_latency_ns.load(Ordering::Relaxed));
         let Ok(mut policy) = self.tenant.lock_policy(HINT) else { return };
         pool.drain_own_log_into(&mut policy);
         let Some((_, _, followed)) = policy.directory.hint_state(list.id) else {
@@ -197,6 +228,9 @@ impl<I> Hints<I> {
         };
         self.cursor.follow(&mut policy, list, followed);
         self.cursor.disclose(&mut policy, list);
+        if let Some(horizon) = horizon {
+            policy.directory.set_hint_horizon(list.id, horizon);
+        }
         if !pool.is_immediate {
             policy.ask_for_disclosed(self.tenant.tenant_id());
             pool.note_plans_made(&policy);
@@ -413,7 +447,9 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
                 if state.is_loading() {
                     self.waits();
                 }
+                let since = Instant::now();
                 let latch = Access::of(&self.tenant).latch_shared(page, origin.site());
+                self.pace.waited += since.elapsed();
                 latch.map_err(Refused::into_error)?.through(owned)
             }
         };

@@ -149,6 +149,7 @@ impl Pool {
             logs: CachePadded::default(),
             plans_waiting: AtomicBool::new(false),
             runs_ahead: AtomicUsize::new(0),
+            ahead_latency_ns: AtomicU64::new(0),
             frames_count: frames,
             reserve: CachePadded::new(reserve),
             hook_buffers,

@@ -19,6 +19,7 @@
 use std::iter::Peekable;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use bufpool_policies::{ContextId, PageId, TenantId};
 
@@ -44,6 +45,9 @@ const BATCH_PAGES: usize = 256;
 const LOOK_MAX: usize = 1 << 16;
 /// Transfers in flight with which nobody has to hurry to begin more.
 const RUNS_ENOUGH: usize = 4;
+
+/// A transfer's part of the moving average of their latency.
+const LATENCY_SHARE: u64 = 16;
 
 const OPERATION: &str = "prefetch page";
 
@@ -177,13 +181,14 @@ impl<'p> Prefetch<'p> {
         let numbers = loads.iter().map(|load| load.page().number());
         let admitted = self.admit_ahead(account, file, numbers);
         let mut arrivals: Vec<Arrival> = Vec::new();
-        let mut begun =
+        let begun = Instant::now();
+        let mut outcome =
             Begun { pages: 0, refused: loads.get(admitted.len()).map(|load| load.page().number()) };
         for (admitted, load) in admitted.into_iter().zip(loads) {
             let emptied = Eviction::of(self.pool).empty(admitted, account.tenant, Emptying::AtOnce);
             let Ok(Emptied::Frame(lease)) = emptied else { continue };
             let number = load.page().number();
-            begun.pages += 1;
+            outcome.pages += 1;
             match arrivals.last_mut() {
                 Some(run) if run.is_continued_by(number) => run.pages.push((load, lease)),
                 _ => arrivals.push(Arrival {
@@ -191,16 +196,17 @@ impl<'p> Prefetch<'p> {
                     file: Arc::clone(file),
                     first: number,
                     tenant: account.tenant,
+                    begun,
                     pages: vec![(load, lease)],
                 }),
             }
         }
-        self.pool.counters.prefetch_issued.fetch_add(begun.pages as u64, Ordering::Relaxed);
+        self.pool.counters.prefetch_issued.fetch_add(outcome.pages as u64, Ordering::Relaxed);
         let request = |arrival: Arrival| arrival.into_request(self.pool, &io);
         self.pool.runs_ahead.fetch_add(arrivals.len(), Ordering::SeqCst);
         let mut requests: Vec<Request> = arrivals.into_iter().map(request).collect();
         self.pool.backend.submit(&mut requests);
-        begun
+        outcome
     }
 
     /// Asks for frames; the answers are for the first pages.
@@ -293,12 +299,22 @@ impl<'p> Prefetch<'p> {
     }
 }
 
+/// A transfer that began then is over.
+fn note_latency(pool: &PoolShared, begun: Instant) {
+    let now = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    // One that is lost between two threads is missed by nobody.
+    let before = pool.ahead_latency_ns.load(Ordering::Relaxed);
+    let next = if before == 0 { now } else { before - before / LATENCY_SHARE + now / LATENCY_SHARE };
+    pool.ahead_latency_ns.store(next, Ordering::Relaxed);
+}
+
 /// Neighbouring pages of a file on their way in, with nobody waiting for them.
 struct Arrival {
     pool: Weak<PoolShared>,
     file: Arc<FileShared>,
     first: u64,
     tenant: TenantId,
+    begun: Instant,
     pages: Vec<(Load<OwnedWord>, FrameLease)>,
 }
 
@@ -308,11 +324,11 @@ impl Arrival {
     }
 
     fn into_request(self, pool: &PoolShared, io: &Arc<dyn Source>) -> Request {
-        let Self { pool: handle, file, first, tenant, pages } = self;
+        let Self { pool: handle, file, first, tenant, begun, pages } = self;
         let (loads, leases): (Vec<_>, Vec<_>) = pages.into_iter().unzip();
         pool.arena.read_request(Arc::clone(io), first, leases, tenant, move |leases, result| {
             let pages = loads.into_iter().zip(leases).collect();
-            Self { pool: handle, file, first, tenant, pages }.complete(result);
+            Self { pool: handle, file, first, tenant, begun, pages }.complete(result);
         })
     }
 
@@ -320,6 +336,7 @@ impl Arrival {
     fn complete(mut self, result: Result<(), IoError>) {
         // A pool that is gone has no use for frames; the words become absent.
         let Some(pool) = self.pool.upgrade() else { return };
+        note_latency(&pool, self.begun);
         let verified: Vec<bool> = match result {
             Err(_) => vec![false; self.pages.len()],
             Ok(()) => {

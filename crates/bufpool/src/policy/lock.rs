@@ -289,8 +289,9 @@ impl PolicyState {
         self.last_accessor = hit.tenant;
         let listed = self.directory.page(hit.frame) == Some(hit.page);
         if listed {
+            let is_disclosed = self.directory.discloses(hit.tenant, hit.page);
             let outcome = self.directory.hit(hit.frame, &access(hit.page, hit.tenant, context));
-            if outcome.first {
+            if outcome.first && !is_disclosed {
                 self.observe(hit.page, hit.tenant, context.id, Seen::FoundAhead);
             }
         } else {
@@ -309,6 +310,8 @@ impl PolicyState {
         rules: &ClaimRules<'_>,
     ) -> Option<Admitted> {
         let context = self.context(tenant, site);
+        // Nothing has to be guessed of a stream whose reads are known.
+        let is_disclosed = self.directory.discloses(tenant, page);
         let mut claims = PoolClaims::new(rules, &self.files);
         let admission = self.directory.admit(&access(page, tenant, context), &mut claims);
         let taken = claims.taken;
@@ -316,7 +319,7 @@ impl PolicyState {
         self.last_accessor = tenant;
         self.record_access(page, context.id, tenant, creation);
         self.count_miss(tenant, context, &decision);
-        if !creation {
+        if !creation && !is_disclosed {
             self.observe(page, tenant, context.id, Seen::Missed);
         }
         Some(admitted)

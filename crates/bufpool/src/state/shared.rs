@@ -50,6 +50,8 @@ pub(crate) struct PoolShared {
     pub plans_waiting: AtomicBool,
     /// Transfers of prefetched pages in flight.
     pub runs_ahead: AtomicUsize,
+    /// How long such a transfer takes, queueing included; a moving average.
+    pub ahead_latency_ns: AtomicU64,
     /// The hits of all threads. Locked after `policy`, if both.
     pub logs: CachePadded<Mutex<Vec<&'static Ring>>>,
 

@@ -79,6 +79,15 @@ impl Directory {
         }
     }
 
+    /// The reader of a list consumes about `hints` while a page is read: the time of a read, over the time
+    /// between two of its accesses, waits left out. Farther ahead a page that a list names again is not given
+    /// up for one that comes in, under [`HintPolicy::Auto`].
+    pub fn set_hint_horizon(&mut self, list: HintListId, hints: u32) {
+        if let Some(open) = self.disclosed(list) {
+            open.set_horizon(list.serial, hints);
+        }
+    }
+
     /// Counts of an open list, how far it looks ahead, and where its reader is.
     pub fn hint_state(&self, list: HintListId) -> Option<(HintCounts, u32, u64)> {
         let account = self.ledger.tenants.get(list.tenant.index())?.account;
@@ -166,6 +175,12 @@ impl Directory {
     /// Whether lists of the tenant's account are open.
     pub fn has_hints(&self, tenant: TenantId) -> bool {
         self.ledger.accounts[self.ledger.account(tenant).index()].hints.is_some()
+    }
+
+    /// Whether the tenant has disclosed that it will access the page; to be asked before the access is told.
+    pub fn discloses(&self, tenant: TenantId, page: PageId) -> bool {
+        let hints = &self.ledger.accounts[self.ledger.account(tenant).index()].hints;
+        hints.as_ref().is_some_and(|hints| hints.discloses(tenant, page))
     }
 
     /// Appends the pages that the lists of the tenant's account would have brought in now, those of each list

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use super::{Depth, HintCounts, HintList, HintPolicy, NEVER, list::Passed, page_map::PageMap};
+use super::{DEPTH_MIN, Depth, HintCounts, HintList, HintPolicy, NEVER, list::Passed, page_map::PageMap};
 use crate::{
     frame_table::FrameTable,
     ids::{FrameId, PageId, TenantId},
@@ -15,10 +15,15 @@ const OFFERS_TRIED: usize = 8;
 const SKIP_WINDOW: u32 = 256;
 /// Pages brought in after which wasted ones are judged.
 const WASTE_WINDOW: u32 = 64;
-/// Hints that a list is matched with at least; the published prefetch horizon.
+/// The published prefetch horizon: that of a list before it is measured, and hints that a list is matched with
+/// at least.
 const HORIZON: u32 = 68;
 /// Hints that are looked at to find pages to bring in, a call.
 const WANTS_SCANNED: usize = 1024;
+/// Pages in flight that keep a device busy, in transfers of neighbours.
+const IN_FLIGHT_PAGES: u32 = 256;
+/// Neighbours that are waited for to become one transfer.
+const RUN_PAGES: usize = 32;
 /// Consumed hints whose accesses may still be told.
 const UNTOLD_MAX: usize = 512;
 /// A list's estimate of the directory's time between two of its accesses moves by this part of the difference.
@@ -95,13 +100,18 @@ struct OpenList {
     policy: HintPolicy,
     list: HintList,
     depth: Depth,
+    /// Hints that the reader consumes during a read, as the driver measured.
+    horizon: u32,
     /// The blocks that the list names and that are present, by their next use in it.
     present: BTreeSet<(u64, PageId)>,
     /// No page below this position, from the reader's on, is missing.
     frontier: u64,
     /// Pages of the list on their way in ahead.
     in_flight: u32,
+    /// Transfers in flight at most.
     in_flight_max: u32,
+    /// Pages of a transfer, about.
+    run_pages: f64,
     /// Pages that the reader consumed by [`AccountHints::consumed_to`] and whose accesses are not told yet.
     untold: VecDeque<PageId>,
     /// The directory's time at the last access, and between two.
@@ -116,6 +126,11 @@ struct OpenList {
     /// More than a quarter was skipped: nothing is fetched for the list any more.
     has_strayed: bool,
     counts: HintCounts,
+}
+
+/// Whether one page follows another in the list and in its file, so that one transfer can have both.
+fn continues(one: &Want, other: &Want) -> bool {
+    one.position + 1 == other.position && one.page.0.wrapping_add(1) == other.page.0
 }
 
 impl OpenList {
@@ -140,8 +155,113 @@ impl OpenList {
     /// have waited at any depth.
     fn waited(&mut self) {
         self.counts.late += 1;
-        if self.in_flight < self.in_flight_max {
+        if f64::from(self.in_flight) < f64::from(self.in_flight_max) * self.run_pages {
             self.depth.waited();
+        }
+    }
+
+    /// Appends the pages to bring in now.
+    ///
+    /// Each takes a frame that nothing is lost by, or that of a page needed later than itself (a prefetch
+    /// does no harm). Under [`HintPolicy::Auto`] the latter holds up to the horizon only: a list that goes
+    /// round would otherwise give up each page for the next one, and save no read.
+    fn wants(
+        &mut self,
+        blocks: &PageMap<Block>,
+        room: &mut Room,
+        present: &mut dyn FnMut(PageId) -> bool,
+        out: &mut Vec<Want>,
+    ) {
+        self.frontier = self.frontier.max(self.list.position());
+        let (end, exchanged_until) = self.reach();
+        let (first, batch) = (out.len(), self.batch());
+        let mut victims = self.present.iter().rev();
+        let (mut is_contiguous, mut frontier, mut stop) = (true, self.frontier, None);
+        for (position, page) in self.list.from(self.frontier).take(WANTS_SCANNED) {
+            if out.len() - first >= batch as usize || room.pages == 0 {
+                break;
+            }
+            if position >= end {
+                stop = Some(position);
+                break;
+            }
+            if blocks.contains_key(&page) {
+                frontier = if is_contiguous { position + 1 } else { frontier };
+                continue;
+            }
+            is_contiguous = false;
+            // A page named twice in the window comes in once.
+            if self.list.next_use(page) != Some(position) || present(page) {
+                continue;
+            }
+            if room.harmless > 0 {
+                room.harmless -= 1;
+            } else if position >= exchanged_until || victims.next().is_none_or(|(next, _)| *next <= position)
+            {
+                stop = Some(position);
+                break;
+            }
+            out.push(Want { page, position });
+            room.pages -= 1;
+        }
+        self.frontier = frontier;
+        if let Some(stop) = stop {
+            self.put_off_cut_run(stop, first, out);
+        }
+    }
+
+    /// Behind which position nothing comes in, and from which on only into frames that nothing is lost by.
+    fn reach(&self) -> (u64, u64) {
+        let from = self.list.position();
+        let (depth, horizon) = (u64::from(self.depth.get()), u64::from(self.horizon));
+        match self.policy {
+            HintPolicy::Aggressive { .. } => (self.list.end(), NEVER),
+            HintPolicy::Horizon => (from + depth.min(horizon.max(u64::from(DEPTH_MIN))), NEVER),
+            // Where the device is busy all the time, reads that are begun earlier do not end earlier.
+            HintPolicy::Auto => (from + depth, from + horizon.min(u64::from(self.in_flight_pages_max()))),
+            HintPolicy::CostBenefit | HintPolicy::Off => (from + depth, NEVER),
+        }
+    }
+
+    /// How many pages may be asked for now. Reads are begun several at a time, since asking has a price.
+    fn batch(&self) -> u32 {
+        if let HintPolicy::Aggressive { batch } = self.policy {
+            return if self.in_flight > 0 { 0 } else { u32::from(batch.max(1)) };
+        }
+        let in_flight = (f64::from(self.in_flight) / self.run_pages) as u32;
+        let left = self.in_flight_max.saturating_sub(in_flight);
+        if left < self.in_flight_max.div_ceil(4) {
+            return 0;
+        }
+        let pages = (f64::from(left) * self.run_pages) as u32;
+        pages.min(self.in_flight_pages_max().saturating_sub(self.in_flight))
+    }
+
+    /// Pages in flight at most, however long their transfers are.
+    fn in_flight_pages_max(&self) -> u32 {
+        self.in_flight_max.max(IN_FLIGHT_PAGES)
+    }
+
+    /// Leaves out the last pages asked for if more of their neighbours come into reach soon, and there is time
+    /// for that: they are one transfer then.
+    fn put_off_cut_run(&self, stop: u64, first: usize, out: &mut Vec<Want>) {
+        let Some(last) = out[first..].last().copied() else { return };
+        let goes_on = last.position + 1 == stop
+            && self.list.page_at(stop).is_some_and(|page| page.0 == last.page.0.wrapping_add(1));
+        let start = out[first..].chunk_by(continues).next_back().map_or(0, <[Want]>::len);
+        let begin = &out[out.len() - start];
+        let is_near = begin.position - self.list.position() <= (stop - self.list.position()) / 2;
+        if goes_on && !is_near && start < RUN_PAGES {
+            out.truncate(out.len() - start);
+        }
+    }
+
+    /// Learns how many pages a transfer has.
+    fn note_runs(&mut self, wants: &[Want]) {
+        if !wants.is_empty() {
+            let runs = wants.chunk_by(continues).count();
+            let mean = (wants.len() as f64 / runs as f64).min(RUN_PAGES as f64);
+            self.run_pages += (mean - self.run_pages) / 4.0;
         }
     }
 
@@ -179,10 +299,12 @@ impl AccountHints {
             policy,
             list: HintList::new(),
             depth,
+            horizon: HORIZON,
             present: BTreeSet::new(),
             frontier: 0,
             in_flight: 0,
             in_flight_max: in_flight.max(1),
+            run_pages: 1.0,
             untold: VecDeque::new(),
             last_access: None,
             pace: 1.0,
@@ -262,6 +384,13 @@ impl AccountHints {
     pub fn waited(&mut self, serial: u64) {
         if let Some(at) = self.find(serial) {
             self.lists[at].waited();
+        }
+    }
+
+    /// The reader of a list consumes `hints` during a read.
+    pub fn set_horizon(&mut self, serial: u64, hints: u32) {
+        if let Some(at) = self.find(serial) {
+            self.lists[at].horizon = hints.max(1);
         }
     }
 
@@ -369,6 +498,12 @@ impl AccountHints {
             (Some(_), Place::InFlight | Place::AheadInFlight) => {}
             (Some(_), Place::Ahead(_) | Place::Resident(_)) => self.spend(hint.page),
         }
+    }
+
+    /// Whether a list of the tenant names the page, for an access that is about to be told.
+    pub fn discloses(&self, tenant: TenantId, page: PageId) -> bool {
+        let mut lists = self.lists.iter().filter(|list| list.tenant == tenant);
+        lists.any(|list| list.list.next_use(page).is_some() || list.untold.contains(&page))
     }
 
     fn is_named(&self, page: PageId) -> bool {
@@ -548,56 +683,17 @@ impl AccountHints {
         offer.distance > self.distance(frames[frame].page).unwrap_or_else(idle)
     }
 
-    /// Appends the pages to bring in now.
-    ///
-    /// Each takes a frame that nothing is lost by, or that of a page needed later than itself (a prefetch
-    /// does no harm).
+    /// Appends the pages to bring in now, those of each list in its order.
     ///
     /// `present` tells of pages that are no blocks of the account whether they are in memory all the same.
     pub fn wants(&mut self, room: Room, present: &mut dyn FnMut(PageId) -> bool, out: &mut Vec<Want>) {
-        let (mut left, mut harmless) = (room.pages, room.harmless + self.spent_len);
+        let mut room = Room { harmless: room.harmless + self.spent_len, ..room };
         for list in &mut self.lists {
-            if !list.policy.prefetches() || list.has_strayed {
-                continue;
+            if list.policy.prefetches() && !list.has_strayed {
+                let first = out.len();
+                list.wants(&self.blocks, &mut room, present, out);
+                list.note_runs(&out[first..]);
             }
-            list.frontier = list.frontier.max(list.list.position());
-            let window = match list.policy {
-                HintPolicy::Aggressive { .. } => list.list.len() as u64,
-                _ => u64::from(list.depth.get()),
-            };
-            let batch = match list.policy {
-                HintPolicy::Aggressive { .. } if list.in_flight > 0 => 0,
-                HintPolicy::Aggressive { batch } => u32::from(batch.max(1)),
-                // Several at a time, since neighbours are one transfer and asking has a price.
-                _ if list.in_flight > list.in_flight_max - list.in_flight_max / 4 => 0,
-                _ => list.in_flight_max - list.in_flight,
-            };
-            let end = list.list.position() + window;
-            let mut victims = list.present.iter().rev();
-            let (mut is_contiguous, mut taken) = (true, 0);
-            let mut frontier = list.frontier;
-            for (position, page) in list.list.from(list.frontier).take(WANTS_SCANNED) {
-                if position >= end || taken >= batch || left == 0 {
-                    break;
-                }
-                if self.blocks.contains_key(&page) {
-                    frontier = if is_contiguous { position + 1 } else { frontier };
-                    continue;
-                }
-                is_contiguous = false;
-                // A page named twice in the window comes in once.
-                if list.list.next_use(page) != Some(position) || present(page) {
-                    continue;
-                }
-                if harmless > 0 {
-                    harmless -= 1;
-                } else if victims.next().is_none_or(|(next, _)| *next <= position) {
-                    break;
-                }
-                out.push(Want { page, position });
-                (taken, left) = (taken + 1, left - 1);
-            }
-            list.frontier = frontier;
         }
     }
 
