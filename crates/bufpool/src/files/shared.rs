@@ -32,7 +32,7 @@ pub(crate) struct FileShared {
     pub name: String,
     pub identity: FileIdentity,
     pub fixed_length: bool,
-    /// Most pages of one transfer.
+    /// Most pages of one transfer, as the source says.
     pub run_pages: usize,
     pub tag: u64,
     /// Pages may be read without a latch, and are written in words.

@@ -57,12 +57,11 @@ struct State {
 }
 
 impl Threads {
-    /// A backend with the number of threads (at least 1) and the saturation depth of `options`. `steps_down`
-    /// goes into its report.
+    /// A backend with the number of threads (at least 1) of `options`. `steps_down` goes into its report.
     pub(crate) fn new(options: &IoOptions, steps_down: Vec<String>) -> Self {
         let state = State {
             queue: VecDeque::new(),
-            reads: FairQueue::new(options.saturation_depth as usize),
+            reads: FairQueue::new(),
             queued: 0,
             running: 0,
             waiting: 0,
@@ -87,6 +86,10 @@ impl Threads {
 
 impl Backend for Threads {
     fn register_memory(&self, _start: NonNull<u8>, _bytes: usize) {}
+
+    fn register_file(&self, file: &LocalFile) {
+        self.shared.state.lock().reads.add_source(&file.capabilities());
+    }
 
     fn submit(&self, requests: &mut Vec<Request>) {
         self.shared.begin_elsewhere(requests);

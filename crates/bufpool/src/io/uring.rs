@@ -176,6 +176,8 @@ impl Backend for Uring {
 
     /// Gives the file a place in the tables of registered files, while there are any.
     fn register_file(&self, file: &LocalFile) {
+        self.shared.driver.add_source(&file.capabilities());
+        self.shared.helper.register_file(file);
         if let Some(place) = self.shared.places.lock().pop() {
             let serial = self.shared.serials.fetch_add(1, Ordering::Relaxed);
             let shared: Arc<dyn Registry> = Arc::clone(&self.shared) as _;

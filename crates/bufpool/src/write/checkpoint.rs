@@ -105,8 +105,9 @@ impl<'p> Checkpoint<'p> {
         outcome
     }
 
-    /// As [`Flush::write`], for pages that there is no frame to copy to: as many as are a transfer at a time,
-    /// which are latched meanwhile.
+    /// As [`Flush::write`], for pages that there is no frame to copy to. They are latched while they are
+    /// written, so only as many at a time as the longest transfer of any source has. They may be of several
+    /// files; how many of them are one transfer is up to each file's source.
     fn write_in_place<'a>(
         self,
         pages: &[&'a DirtyPage],

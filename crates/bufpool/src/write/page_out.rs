@@ -17,7 +17,7 @@ use bufpool_policies::FrameId;
 use crate::error::{Error, Result};
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
-use crate::io::{Buffers, IoError};
+use crate::io::IoError;
 use crate::memory::frame::Mark;
 use crate::memory::lease::FrameLease;
 use crate::memory::request::WriteFrom;
@@ -274,13 +274,13 @@ impl<'p> PageOut<'p> {
         let mut writes: Vec<WriteFrom<'_>> = Vec::new();
         // The index of the first page of each write.
         let mut firsts = Vec::new();
-        for (index, ((_, number, lease), io)) in pages.iter().zip(&ios).enumerate() {
+        for (index, ((file, number, lease), io)) in pages.iter().zip(&ios).enumerate() {
             let Ok(io) = io else { continue };
             match writes.last_mut() {
                 Some(last)
                     if Arc::ptr_eq(last.file, io)
                         && last.number + last.frames.len() as u64 == *number
-                        && last.frames.len() < Buffers::PIECES_MAX =>
+                        && last.frames.len() < file.run_pages =>
                 {
                     last.frames.push(lease);
                 }

@@ -20,6 +20,7 @@ use super::super::backend::Backend;
 use super::super::fair::{FairQueue, cost_of};
 use super::super::options::IoOptions;
 use super::super::request::Request;
+use super::super::source::Capabilities;
 use super::super::threads::Threads;
 use super::ring::{Outcome, Region, Ring};
 use super::setup::{self, Notes};
@@ -78,7 +79,7 @@ impl Driver {
     ) -> io::Result<(Self, Notes)> {
         let shared = Arc::new(Shared {
             inbox: Mutex::default(),
-            reads: Mutex::new(FairQueue::new(options.saturation_depth as usize)),
+            reads: Mutex::new(FairQueue::new()),
             work: Condvar::new(),
             idle: Condvar::new(),
             eventfd: File::from(sys::eventfd()?),
@@ -121,6 +122,11 @@ impl Driver {
             inbox.unfinished += requests.len();
             inbox.requests.extend(requests.drain(..));
         });
+    }
+
+    /// Reads of one more source will come.
+    pub(super) fn add_source(&self, capabilities: &Capabilities) {
+        self.shared.reads.lock().add_source(capabilities);
     }
 
     /// Starts up to `count` reads of `tenant`, wherever they are done; returns how many. The others have to
