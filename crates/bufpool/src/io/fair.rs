@@ -31,7 +31,7 @@ const BYTES_PER_COST: u64 = 16 << 10;
 /// The cost of a read of a mebibyte or more; bounds the turns that one read takes.
 const COST_MAX: u32 = 64;
 
-/// What a read of so many bytes takes from its tenant's deficit.
+/// What a read of this many bytes takes from its tenant's deficit.
 pub(super) fn cost_of(bytes: u64) -> u32 {
     (1 + bytes / BYTES_PER_COST).min(u64::from(COST_MAX)) as u32
 }

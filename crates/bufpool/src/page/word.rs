@@ -220,7 +220,7 @@ impl Wake {
     }
 }
 
-/// What a waiting thread is after.
+/// The latch that a waiting thread wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Want {
     /// A shared latch.
@@ -229,7 +229,7 @@ pub(crate) enum Want {
     Exclusive,
 }
 
-/// A page as an optimistic read found it: which of its versions, and where in memory it was.
+/// A page as an optimistic read found it: its version, and where in memory it was.
 ///
 /// Of use for [`Tenant::still`](crate::Tenant::still). It stops being the page's version when somebody has
 /// written the page, and when the page has left memory.
@@ -270,7 +270,7 @@ impl PageWord {
         Self(AtomicU64::new(0))
     }
 
-    /// The value now. Acquire, so that what the last holder did is visible to whoever decides on it.
+    /// The value now. Acquire, so that what the last holder did is visible to the caller.
     #[inline]
     pub fn state(&self) -> PageState {
         PageState(self.0.load(Ordering::Acquire))
@@ -317,9 +317,9 @@ impl PageWord {
         self.try_shared_near(|frame| frame)
     }
 
-    /// As [`try_shared`](Self::try_shared), and returns what `near` makes of the frame, called before the
-    /// latch is taken: what is fetched there comes while the word is being changed, which no load behind it
-    /// may overtake.
+    /// As [`try_shared`](Self::try_shared), and returns what `near` makes of the frame. `near` is called
+    /// before the latch is taken, so that what it prefetches arrives during the compare-and-swap, which no
+    /// later load may overtake.
     #[inline(always)]
     pub fn try_shared_near<T>(&self, near: impl Fn(FrameId) -> T) -> Result<T, PageState> {
         let state = PageState(self.0.load(Ordering::Relaxed));
@@ -337,9 +337,9 @@ impl PageWord {
         self.0.compare_exchange(state.0, more, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// After somebody else has changed the word between a look and the change. Others are at it just now, so
-    /// each failure waits a little longer than the last: a processor that keeps asking for the word's line
-    /// takes it away from those that are about to change it.
+    /// Tries again, after another thread has changed the word between the look and the change. Each failure
+    /// waits a little longer than the last: a processor that keeps asking for the word's line takes it away
+    /// from those that are about to change it.
     #[cold]
     fn try_shared_again(&self) -> Result<FrameId, PageState> {
         let mut pauses = PAUSES_MIN;
@@ -359,7 +359,8 @@ impl PageWord {
     /// Gives up a shared latch.
     #[inline]
     pub fn release_shared(&self) -> Wake {
-        // Release pairs with the acquire of the next exclusive holder: it must not write before we have read.
+        // Release pairs with the acquire of the next exclusive holder: it must not write before this holder
+        // has read.
         let before = self.0.fetch_add(HOLDER_LEAVES, Ordering::Release);
         debug_assert!(
             before == WIPED || (SHARED_BY_ONE..=SHARED_FULL).contains(&PageState(before).code()),
@@ -389,8 +390,8 @@ impl PageWord {
     /// The last holder wakes, and those that make room where all shared places were taken.
     ///
     /// Looks at the word again instead of taking the caller's value, which the caller would have to fetch. If
-    /// the word has changed since, whoever changed it last has seen `waits` and wakes, or somebody has been
-    /// woken.
+    /// the word has changed since, the thread that changed it last has seen `waits` and wakes, or the waiters
+    /// have been woken.
     fn wake_after_shared(&self) -> Wake {
         let state = PageState(self.0.load(Ordering::Relaxed));
         if (1..=HOLDERS_ROOMY).contains(&state.holders()) {
