@@ -45,7 +45,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// The time that so many times [`WRITES`] pages take, without what is done before the clock starts.
+/// The time that `times` times [`WRITES`] pages take, without what is done before the clock starts.
 fn of_each(times: u64, mut round: impl FnMut() -> LoopTime) -> Duration {
     let of_one = |time: LoopTime| time.elapsed.mul_f64(WRITES as f64 / time.operations as f64);
     (0..times).map(|_| of_one(round())).sum()

@@ -209,7 +209,8 @@ fn find_key(ring: &Ring, tenant: u32) -> Option<KeyPlace> {
     ring.find_key(SiteHash::new(&TenantTag::new(0, tenant), site), tenant, site)
 }
 
-/// Noted hits come out once each and in order, skipped ones are counted once each, whoever drains.
+/// Noted hits come out once each and in order, skipped ones are counted once each, by whichever thread they
+/// are drained.
 #[test]
 fn the_access_log_loses_and_doubles_nothing() {
     model(|| {
@@ -414,8 +415,8 @@ fn borrowed_frames_come_back_beside_a_miss_that_waits() {
 }
 
 /// A dirty victim leaves with its frame, which a miss waits for, while another thread wants the victim: the
-/// frame gets its next page when the victim is in its file, and whoever finds the victim absent finds it
-/// there.
+/// frame gets its next page when the victim is in its file, and a thread that finds the victim absent finds
+/// it there.
 #[test]
 fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
     struct Word(Arc<Page>);
@@ -700,8 +701,8 @@ fn a_future_that_waits_is_woken() {
     });
 }
 
-/// A page table grows while others look words up: whoever finds a word may use it, and a page has one word
-/// for all.
+/// A page table grows while others look words up: a thread that finds a word may use it, and a page has one
+/// word for all.
 #[test]
 fn a_page_table_grows_under_its_readers() {
     fn address(table: &PageTable, number: u64) -> Option<usize> {

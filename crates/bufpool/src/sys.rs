@@ -60,7 +60,8 @@ pub(crate) fn copy_uncached(to: &mut [u8], from: &[u8]) {
                 // SAFETY: the part is aligned, and ours alone.
                 unsafe { _mm_stream_si128(part, value) };
             }
-            // SAFETY: every processor of this architecture has it. Whoever is told of the copy finds it.
+            // SAFETY: every processor of this architecture has it. A thread that is told of the copy finds
+            // it.
             unsafe { _mm_sfence() };
             return;
         }
@@ -462,7 +463,7 @@ impl Reservation {
     ///
     /// # Panics
     ///
-    /// If so many are not reserved.
+    /// If fewer are reserved.
     pub(crate) fn open_up(&self, bytes: usize) -> io::Result<()> {
         assert!(bytes <= self.bytes);
         let protection = libc::PROT_READ | libc::PROT_WRITE;

@@ -17,18 +17,18 @@ use crate::owner::Owner;
 
 /// A thread that runs wakers, now or at a time. One a pool, started when a future of the pool first waits.
 pub(crate) struct WakerThread {
-    shared: Arc<Shared>,
+    shared: Arc<WakerQueue>,
 }
 
-struct Shared {
+struct WakerQueue {
     owner: Owner,
-    state: Mutex<State>,
+    state: Mutex<WakeSchedule>,
     /// A waker is due, there is an earlier alarm than before, or the thread is to end.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct WakeSchedule {
     /// To be run now.
     due: Vec<PoolWaker>,
     /// To be run at a time. The number tells those of one moment apart.
@@ -48,12 +48,12 @@ struct State {
 pub(crate) struct PoolWaker {
     /// None once it is being run.
     waker: Option<Waker>,
-    thread: Arc<Shared>,
+    thread: Arc<WakerQueue>,
 }
 
 /// Wakes a future at a time, unless it is dropped before.
 pub(crate) struct Alarm {
-    shared: Arc<Shared>,
+    shared: Arc<WakerQueue>,
     key: (Instant, u64),
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Wakers {
 impl WakerThread {
     /// For the pool of `owner`.
     pub fn new(owner: Owner) -> Self {
-        Self { shared: Arc::new(Shared { owner, state: Mutex::default(), changed: Condvar::new() }) }
+        Self { shared: Arc::new(WakerQueue { owner, state: Mutex::default(), changed: Condvar::new() }) }
     }
 
     /// A clone of `waker` that can be handed to this thread. The caller holds no lock.
@@ -103,14 +103,14 @@ impl WakerThread {
 
 impl Drop for WakerThread {
     /// Does not wait for the thread: it may be the one that drops the pool, in a waker, or be in a waker that
-    /// waits for a lock of whoever drops the pool.
+    /// waits for a lock that the thread dropping the pool holds.
     fn drop(&mut self) {
         self.shared.state.lock().stop = true;
         self.shared.changed.notify_one();
     }
 }
 
-impl Shared {
+impl WakerQueue {
     /// Counts one more waker, which the thread will be there for. False if no thread can be had.
     fn count_one_more(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();

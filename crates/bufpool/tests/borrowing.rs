@@ -316,7 +316,7 @@ impl Streaming {
         streaming
     }
 
-    /// All, from the one that comes `after` so many on.
+    /// Lets writes fail, from the `after`th next one on.
     fn let_writes_fail(&self, after: u64) {
         let first = self.device.calls(IoOperation::Write) + after;
         for nth in first..first + 1000 {

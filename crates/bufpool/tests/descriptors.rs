@@ -44,7 +44,7 @@ fn a_descriptor_that_appends_is_refused() {
             assert!(error.file().unwrap().starts_with("fd "));
             assert_eq!(flags(&shared), before);
         }
-        // Whoever takes the flag away has a descriptor that is as good as any.
+        // A caller that takes the flag away has a descriptor that is as good as any.
         let file = pool.open_fd(open_with(&path, true, true, 0).into(), FileOptions::new()).unwrap();
         let tenant = pool.default_tenant();
         stamp(&mut tenant.write(file.page(1)).unwrap(), 1, 9);

@@ -112,7 +112,7 @@ fn small_pool() -> bufpool::Result<Pool> {
     PoolOptions::new().page_bytes(4096).frames(64).direct(Direct::Prefer).open()
 }
 
-/// So many bytes of addresses more than the process has now.
+/// Limits the process to this many bytes of addresses more than it has now.
 fn limit_addresses(more: u64) {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = statm.split_whitespace().next().unwrap().parse().unwrap();

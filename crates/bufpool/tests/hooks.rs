@@ -72,7 +72,7 @@ fn damaged_and_misdirected_pages_are_found() {
         }
         // A page that was never written has no checksum.
         drop(tenant.read(file.page(PAGES)).unwrap());
-        // Whoever knows better can make the page anew.
+        // A caller that knows the contents can create the page anew.
         tenant.create(file.page(5)).unwrap()[0] = 1;
         pool.check_invariants_when_quiet();
         pool.close().unwrap();

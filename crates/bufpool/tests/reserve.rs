@@ -19,7 +19,7 @@ use common::{new_file, small, stamp, version};
 
 const PAGES: u64 = 200;
 const RESERVE: u32 = 12;
-/// Whoever waits longer has waited for something that does not come.
+/// A thread that waits longer has waited for something that does not come.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A log that is durable up to 0 and cannot be advanced; the first attempt lasts until the test lets it go
@@ -300,7 +300,7 @@ fn nothing_is_lost_while_frames_come_and_go() {
     pool.close().unwrap();
 }
 
-/// Whoever needs every frame gets them, those that were borrowed a moment ago included.
+/// A caller that needs every frame gets them, those that were borrowed a moment ago included.
 #[test]
 fn borrowed_frames_come_back_to_who_waits_for_them() {
     let pool = borrowing().open_on(&slow_device()).unwrap();

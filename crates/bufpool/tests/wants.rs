@@ -13,7 +13,7 @@ use common::{deterministic, open_on, small, stamped_device, version};
 
 /// What the test and the manager tell each other.
 #[derive(Default)]
-struct Shared {
+struct Messages {
     wants: Vec<PageId>,
     frames_left: Option<u32>,
     questions: usize,
@@ -26,7 +26,7 @@ struct Shared {
 }
 
 struct Wanting {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<Messages>>,
     ahead: Vec<(FrameId, PageId)>,
 }
 
@@ -80,7 +80,7 @@ struct World {
     pool: Pool,
     file: File,
     tenant: Tenant,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<Messages>>,
 }
 
 /// 100 frames, of which 50 may be ahead, and a tenant with such a manager.
@@ -90,7 +90,7 @@ fn world() -> World {
 
 fn world_of(options: PoolOptions) -> World {
     let (pool, file) = open_on(options, &stamped_device(2000));
-    let shared = Arc::new(Mutex::new(Shared::default()));
+    let shared = Arc::new(Mutex::new(Messages::default()));
     let manager = Wanting { shared: Arc::clone(&shared), ahead: Vec::new() };
     let tenant = pool.tenant("wanting").custom_manager(Box::new(manager)).open().unwrap();
     World { pool, file, tenant, shared }

@@ -404,8 +404,8 @@ fn reopening_a_sound_file_loses_nothing() {
     }
 }
 
-/// What a failed sync has left in the operating system's cache reads as if it were on the device. Whoever
-/// reopens the file and sees it may rely on it after the next flush that succeeds, which therefore syncs
+/// What a failed sync has left in the operating system's cache reads as if it were on the device. A caller
+/// that reopens the file and sees it may rely on it after the next flush that succeeds, which therefore syncs
 /// although nothing is dirty.
 #[test]
 fn what_reads_back_after_a_failed_sync_is_durable_once_a_flush_succeeds() {
@@ -538,7 +538,7 @@ fn a_vanished_device_is_an_error_everywhere_and_loses_nothing_in_memory() {
         assert_eq!((file.pages(), pool.stats().dirty_frames), (100, 15));
         pool.check_invariants();
         assert_eq!(kind(file.reopen()), ErrorKind::Io);
-        // It is closed, and whoever did it knows what that costs.
+        // The failed reopening has closed the file, and its dirty pages are gone.
         assert_eq!(pool.stats().dirty_frames, 0);
         pool.close().unwrap();
     }

@@ -33,7 +33,7 @@ enum Step {
     Cap {
         frames: u32,
     },
-    /// So many frames are busy from here on, beginning with this one.
+    /// This number of frames are busy, beginning with this one.
     Busy {
         first: u32,
         frames: u32,

@@ -5,9 +5,9 @@ use std::str::FromStr;
 /// A cache size.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Size {
-    /// So many frames, at least 1.
+    /// A number of frames, at least 1.
     Frames(u32),
-    /// So many hundredths of the distinct blocks.
+    /// A percentage of the distinct blocks.
     Percent(f64),
 }
 

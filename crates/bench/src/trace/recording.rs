@@ -16,10 +16,10 @@ use crate::output::unwritable;
 /// A page's block number is its packed id: the file's number in the upper 24 bits, the page's in the lower
 /// 40.
 pub struct Recording<S> {
-    shared: Arc<Mutex<State<S>>>,
+    shared: Arc<Mutex<SinkState<S>>>,
 }
 
-struct State<S> {
+struct SinkState<S> {
     sink: S,
     creations: u64,
     failed: Option<io::Error>,
@@ -81,7 +81,7 @@ impl Recording<Vec<Item>> {
 
 impl<S: Sink> Recording<S> {
     fn new(sink: S) -> Self {
-        Self { shared: Arc::new(Mutex::new(State { sink, creations: 0, failed: None })) }
+        Self { shared: Arc::new(Mutex::new(SinkState { sink, creations: 0, failed: None })) }
     }
 
     /// What the pool is given.
@@ -107,7 +107,7 @@ impl<S: Sink> Recording<S> {
 }
 
 struct Listener<S> {
-    shared: Arc<Mutex<State<S>>>,
+    shared: Arc<Mutex<SinkState<S>>>,
 }
 
 impl<S: Sink> Recorder for Listener<S> {
@@ -119,7 +119,7 @@ impl<S: Sink> Recorder for Listener<S> {
     }
 }
 
-impl<S: Sink> State<S> {
+impl<S: Sink> SinkState<S> {
     fn take(&mut self, event: Event<'_>) -> io::Result<()> {
         let item = match event {
             Event::Access { page, site, tenant, creation } => {

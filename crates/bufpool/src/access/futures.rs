@@ -45,10 +45,10 @@ use crate::write::evict::Emptying;
 /// # Dropping a future
 ///
 /// A dropped future gives up interest and nothing else. A load in flight owns its frame and the page's word
-/// until its completion, which publishes the page for whoever wants it next. A page that has arrived is
-/// pinned for its future until that takes the latch or is dropped; a pin keeps nobody from the page, so
-/// nobody's progress depends on an executor that does not poll. For the same reason a waiting write does not
-/// keep readers away, as a waiting thread does.
+/// until its completion, which publishes the page for the next access. A page that has arrived is pinned for
+/// its future until that takes the latch or is dropped; a pin keeps nobody from the page, so nobody's
+/// progress depends on an executor that does not poll. For the same reason a waiting write does not keep
+/// readers away, as a waiting thread does.
 ///
 /// # Guards across an await
 ///

@@ -288,7 +288,7 @@ impl<'g> WriteGuard<'g> {
     #[inline]
     pub(crate) fn words_mut(&mut self) -> &[AtomicU64] {
         self.mark_dirty();
-        // Whoever reads something stored from here on sees that the page is latched; see `PageWord::still`.
+        // A reader of something stored from here on sees that the page is latched; see `PageWord::still`.
         fence(Ordering::Release);
         // SAFETY: the latch keeps the page in the frame; pages of optimistic files, of which only such guards
         // call this, are written through words only.
@@ -315,7 +315,7 @@ impl Deref for WriteGuard<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the latch keeps the page in the frame; whoever writes through it has borrowed the guard
+        // SAFETY: the latch keeps the page in the frame; a writer through this guard has borrowed it
         // exclusively.
         let bytes = unsafe { self.bytes.as_ref() };
         // SAFETY: no pool has smaller pages.

@@ -9,17 +9,17 @@ use crate::wakers::PoolWaker;
 
 /// The meeting place; shared by both sides.
 pub(crate) struct Landing<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<LandingSlot<T>>,
 }
 
-struct State<T> {
+struct LandingSlot<T> {
     outcome: Option<T>,
     /// Whom to wake.
     waker: Option<PoolWaker>,
     abandoned: bool,
 }
 
-impl<T> Default for State<T> {
+impl<T> Default for LandingSlot<T> {
     fn default() -> Self {
         Self { outcome: None, waker: None, abandoned: false }
     }

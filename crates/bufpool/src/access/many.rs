@@ -8,9 +8,9 @@
 //! At the end, what was refused at first is tried once more.
 //!
 //! **Why this cannot deadlock.** A call that holds a latch, or the right to load a page, waits for nothing
-//! but the device: not for latches, not for others' loads, not for frames. So whoever waits for a page of the
-//! batch waits for the device at most. Only a call that came away with nothing at all waits, for the first
-//! page of its list, as [`Tenant::read`] does; it holds nothing of its own then.
+//! but the device: not for latches, not for others' loads, not for frames. So a thread that waits for a page
+//! of the batch waits for the device at most. Only a call that came away with nothing at all waits, for the
+//! first page of its list, as [`Tenant::read`] does; it holds nothing of its own then.
 
 use bufpool_policies::PageId;
 
@@ -240,8 +240,8 @@ struct Stream<'s, 'a, 'g> {
 }
 
 impl<'g> ReadSource for Stream<'_, '_, 'g> {
-    /// Frames for the next few pages. If there are not as many, the rest of the list is given up: whoever
-    /// reads such a page alone waits, or hears why.
+    /// Frames for the next few pages. If there are not as many, the rest of the list is given up: the caller
+    /// reads such a page by itself, and waits or is told why.
     fn next(&mut self, reads: &mut NextReads) {
         let (tenant, site) = (self.batch.tenant, self.batch.site);
         let pool = &*tenant.pool;

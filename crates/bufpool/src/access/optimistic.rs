@@ -54,7 +54,7 @@ pub struct PageView<'v> {
 
 /// Exclusive access to a page of an optimistic file. Dereferences to its bytes, for reading.
 ///
-/// Whoever reads the page without a latch meanwhile finds out when it is dropped, if not before.
+/// An optimistic read that overlaps a change made through the guard is never confirmed.
 pub struct OptimisticWriteGuard<'g> {
     guard: WriteGuard<'g>,
 }
@@ -161,7 +161,8 @@ fn try_optimistic<R>(
     read: &mut impl FnMut(PageView<'_>) -> R,
     confirm: impl FnOnce(&PageWord, Begun) -> bool,
 ) -> Option<(R, Version)> {
-    // After the section was begun: whoever takes the page away after this look waits for the section's end.
+    // After the section was begun: a thread that takes the page away after this look waits for the section's
+    // end.
     let begun = word.begin_optimistic()?;
     let version = begun.version();
     // SAFETY: a page was seen in the frame, so it is one of the pool's arena, which the file's user keeps.

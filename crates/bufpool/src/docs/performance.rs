@@ -33,7 +33,7 @@
 //! | | shared latch | optimistic |
 //! | --- | --- | --- |
 //! | hits not noted | 44, 9, 4 | 37, 10, 2 |
-//! | everything on | 68, 19, 5 | 61, 20, 3 |
+//! | everything on | 67, 19, 5 | 61, 20, 3 |
 //! | an array with a bare word a page, latched or checked | 20, 6, 2 | 18, 6, 0 |
 //! | an array | | 8, 2, 0 |
 //!

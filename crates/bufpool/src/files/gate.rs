@@ -1,9 +1,9 @@
 //! What a file allows: which pages it has, and whether it is closed, poisoned or for reading only.
 //!
-//! Looked at without a lock by every access. Whoever closes a file or shortens it must know that no page is
-//! loaded behind its back, so it and a loader do two things each, with a fence in between: the closer holds
-//! loads off, then looks at the page words; the loader marks the page's word as *loading*, then looks at the
-//! gate. One of them sees the other.
+//! Looked at without a lock by every access. A thread that closes or shortens a file must know that no page
+//! is loaded behind its back, so it and a loader do two things each, with a fence in between: the closer
+//! holds loads off, then looks at the page words; the loader marks the page's word as *loading*, then looks
+//! at the gate. One of them sees the other.
 //!
 //! A load that is held off is not refused: whether the file is closed or shortened is not decided yet. The
 //! loader makes the page absent again and waits at the gate until [`HoldOff`] is dropped, and looks again;
@@ -90,7 +90,7 @@ impl Gate {
     }
 
     /// Nobody begins to load a page from `from` on until the value is dropped; a load that has begun is seen
-    /// by whoever looks at the words next.
+    /// by the next look at the words.
     pub fn hold_off_loads(&self, from: u64) -> HoldOff<'_> {
         debug_assert!(!self.holds_off(NO_PAGE - 1), "one operation at a time");
         self.held_off_from.store(from, Ordering::Relaxed);
@@ -151,7 +151,7 @@ impl Drop for HoldOff<'_> {
     fn drop(&mut self) {
         let futures = {
             let mut waiting = self.gate.waiting.lock();
-            // Release: whoever is let through sees what was decided.
+            // Release: a load that is let through sees what was decided.
             self.gate.held_off_from.store(NO_PAGE, Ordering::Release);
             waiting.take()
         };

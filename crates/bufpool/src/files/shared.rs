@@ -32,7 +32,7 @@ pub(crate) struct FileShared {
     pub name: String,
     pub identity: FileIdentity,
     pub fixed_length: bool,
-    /// Most pages of one transfer.
+    /// Most pages of one transfer, as the source says.
     pub run_pages: usize,
     pub tag: u64,
     /// Pages may be read without a latch, and are written in words.
@@ -45,7 +45,7 @@ pub(crate) struct FileShared {
     /// Pages were written since the last sync; set before a written page is let go of. Also set when the file
     /// is opened or reopened, because what is found in it may be as little durable as what was written.
     unsynced: CachePadded<AtomicBool>,
-    /// Held during a sync, so that whoever finds nothing to sync has waited for those who did.
+    /// Held during a sync, so that a thread that finds nothing to sync has waited for syncs under way.
     sync: Mutex<()>,
     /// Held by what changes the file's length, closes it, or opens it again.
     length: Mutex<()>,

@@ -55,7 +55,7 @@ struct Key {
     site: u32,
 }
 
-/// A context with a number, which as many tenants have.
+/// A context's number, and how many tenants have the context.
 struct Numbered {
     id: u32,
     tenants: u32,

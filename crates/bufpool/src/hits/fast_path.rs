@@ -38,9 +38,9 @@ const NOTES_HITS: usize = 1 << 10;
 const START_ALIGN: usize = 1 << 12;
 
 impl PoolTag {
-    /// No pool's, and no file's: of a tenant that is closed.
+    /// The tag of a closed tenant, which no pool and no file has.
     pub const CLOSED: Self = Self(without_provenance_mut(usize::MAX));
-    /// No pool's, and no tenant's: of a file whose pages are not found through its handle.
+    /// The tag of a file whose pages are not found through its handle, which no pool and no tenant has.
     const ELSEWHERE: Self = Self(without_provenance_mut(usize::MAX - 1));
 
     /// Of a pool with frames there; `notes_hits`: hits reach the directory.

@@ -9,9 +9,9 @@
 //! The order of pages matters only where one of them leaves. So while no page comes in, an epoch goes on
 //! until every frame could have been hit [`QUIET_HITS_A_FRAME`] times, and ends with the first arrival after
 //! the length above: where everything that is used is in memory, nearly nothing is noted. InnoDB has the same
-//! idea (`buf_page_peek_if_young`: a page is not moved again until so many others have been evicted), with a
-//! length that is a fixed part of the frames; where most frames hold hot pages and few turn over, that is
-//! longer than an unused page stays, and hot pages leave in its stead.
+//! idea (`buf_page_peek_if_young`: a page is not moved again until a number of others have been evicted),
+//! with a length that is a fixed part of the frames; where most frames hold hot pages and few turn over, that
+//! is longer than an unused page stays, and hot pages leave in its stead.
 //!
 //! What is always noted, because something else than the order of the ledger depends on it:
 //!
@@ -39,7 +39,7 @@ use crate::thread::keys::{EPOCHS, TENANT_BITS, Watched, bit};
 /// tenth more of the hits.
 const EPOCHS_A_SPAN: u64 = 12;
 /// Hits a frame after which an epoch without arrivals ends, so that a working set that has changed is known
-/// when pages begin to leave. Of so many hits at most one is then noted.
+/// when pages begin to leave. At most one in this many hits is then noted.
 const QUIET_HITS_A_FRAME: u64 = 256;
 /// The lowest number of an epoch. Below are the numbers of hits noted since the load.
 const EPOCH_MIN: u32 = 2;
@@ -145,7 +145,7 @@ impl Epochs {
         self.has_arrivals = true;
     }
 
-    /// So many hits were told, or skipped.
+    /// This many hits were noted or skipped.
     pub fn hit(&mut self, hits: u64) {
         self.hits += hits;
     }

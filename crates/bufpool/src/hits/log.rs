@@ -1,8 +1,8 @@
 //! Hits on their way to the policy: one ring a thread.
 //!
-//! A hit is noted by its thread without a lock and applied to the directory later, in batches, by whoever
-//! holds the policy lock ("BP-Wrapper", Ding, Jiang, Zhang, ICDE '09): the thread tries the lock when its
-//! ring is half full and waits for it when the ring is full, and a miss drains the missing thread's ring
+//! A hit is noted by its thread without a lock and applied to the directory later, in batches, by a thread
+//! that holds the policy lock ("BP-Wrapper", Ding, Jiang, Zhang, ICDE '09): the thread tries the lock when
+//! its ring is half full and waits for it when the ring is full, and a miss drains the missing thread's ring
 //! before it asks for a frame. Each thread's hits keep their order. A ring is written by its thread only and
 //! read under the policy lock only, so each of its counters has one writer.
 //!
@@ -27,8 +27,7 @@ static SPARE: parking_lot::Mutex<Vec<&'static Ring>> = parking_lot::Mutex::new(V
 fn take_ring() -> &'static Ring {
     let spare = SPARE.lock().pop();
     let Some(ring) = spare else { return Box::leak(Box::new(Ring::new())) };
-    // Entries and counts go on from where they were; both sides are level, since whoever gave the ring up
-    // last has seen to it.
+    // Entries and counts go on from where they were: the last user has drained the ring when it gave it up.
     ring.users.store(THREAD | POOL, Ordering::Relaxed);
     ring
 }

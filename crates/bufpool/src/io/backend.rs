@@ -21,7 +21,8 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     fn register_memory(&self, start: NonNull<u8>, bytes: usize);
 
     /// Makes a file known that was just opened, before its first request, so that the backend can register it
-    /// with the kernel. Never fails, as [`Backend::register_memory`].
+    /// with the kernel, and knows how many of its reads in flight saturate the device. Never fails, as
+    /// [`Backend::register_memory`].
     fn register_file(&self, _file: &LocalFile) {}
 
     /// Starts all `requests` (taking them out of the vector, whose room is kept) and returns without

@@ -1,7 +1,7 @@
 //! Memory that the kernel, or a thread doing its work, reads or writes while an operation runs.
 //!
-//! All pointer arithmetic of the I/O layer is here. A [`Buffer`] is a promise made once, by whoever
-//! owns the memory (the arena, the write buffers), and relied on until the operation has completed.
+//! All pointer arithmetic of the I/O layer is here. A [`Buffer`] is a promise made once, by the owner of the
+//! memory (the arena, the write buffers), and relied on until the operation has completed.
 
 use std::ptr::NonNull;
 

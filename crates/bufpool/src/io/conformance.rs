@@ -197,16 +197,11 @@ mod start {
     use super::*;
 
     pub(super) fn uring() -> Option<Arc<dyn Backend>> {
-        start_uring(&IoOptions { depth: DEPTH, saturation_depth: SATURATION, ..IoOptions::default() })
+        start_uring(&IoOptions { depth: DEPTH, ..IoOptions::default() })
     }
 
     pub(super) fn uring_sqpoll() -> Option<Arc<dyn Backend>> {
-        start_uring(&IoOptions {
-            depth: DEPTH,
-            saturation_depth: SATURATION,
-            sqpoll_idle_ms: Some(10),
-            ..IoOptions::default()
-        })
+        start_uring(&IoOptions { depth: DEPTH, sqpoll_idle_ms: Some(10), ..IoOptions::default() })
     }
 
     fn start_uring(options: &IoOptions) -> Option<Arc<dyn Backend>> {
@@ -224,10 +219,7 @@ mod start {
     }
 
     pub(super) fn threads() -> Option<Arc<dyn Backend>> {
-        Some(Arc::new(Threads::new(
-            &IoOptions { threads_max: 3, saturation_depth: SATURATION, ..IoOptions::default() },
-            Vec::new(),
-        )))
+        Some(Arc::new(Threads::new(&IoOptions { threads_max: 3, ..IoOptions::default() }, Vec::new())))
     }
 
     pub(super) fn sim() -> Option<Arc<dyn Backend>> {

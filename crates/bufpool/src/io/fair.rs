@@ -22,6 +22,8 @@ use std::collections::VecDeque;
 
 use bufpool_policies::TenantId;
 
+use super::source::Capabilities;
+
 /// What a turn adds to a tenant's deficit: enough for one small read, so that turns are short.
 const QUANTUM: u32 = 1;
 /// As many bytes more of a transfer cost a device about as much as one more operation.
@@ -29,7 +31,7 @@ const BYTES_PER_COST: u64 = 16 << 10;
 /// The cost of a read of a mebibyte or more; bounds the turns that one read takes.
 const COST_MAX: u32 = 64;
 
-/// What a read of so many bytes takes from its tenant's deficit.
+/// What a read of this many bytes takes from its tenant's deficit.
 pub(super) fn cost_of(bytes: u64) -> u32 {
     (1 + bytes / BYTES_PER_COST).min(u64::from(COST_MAX)) as u32
 }
@@ -37,6 +39,7 @@ pub(super) fn cost_of(bytes: u64) -> u32 {
 /// Reads in flight and reads that wait. See the [module](self).
 #[derive(Debug)]
 pub(super) struct FairQueue<T> {
+    /// Reads in flight with which the device is saturated: the most that one of the sources has said.
     slots: usize,
     /// By tenant number; numbers of closed tenants are used again, so there are as many as were ever open at
     /// once.
@@ -74,11 +77,10 @@ impl<T> Lane<T> {
 }
 
 impl<T> FairQueue<T> {
-    /// An empty queue before a device that is saturated with `slots` (at least 1) reads in flight.
-    pub fn new(slots: usize) -> Self {
-        assert!(slots > 0, "a device that takes no reads");
+    /// An empty queue. It starts one read at a time until it knows of a source.
+    pub fn new() -> Self {
         Self {
-            slots,
+            slots: 1,
             lanes: Vec::new(),
             turns: VecDeque::new(),
             in_flight: 0,
@@ -86,6 +88,12 @@ impl<T> FairQueue<T> {
             queued_ever: 0,
             readers: 0,
         }
+    }
+
+    /// Reads of one more source will come: from now on the device is saturated with at least the source's
+    /// requests in flight.
+    pub fn add_source(&mut self, capabilities: &Capabilities) {
+        self.slots = self.slots.max(capabilities.requests_in_flight as usize);
     }
 
     /// Reads that wait.

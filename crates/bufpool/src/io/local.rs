@@ -55,7 +55,7 @@ impl LocalFile {
     }
 
     /// The same file on a device that is saturated with this many reads in flight.
-    fn saturated_at(mut self, reads: u32) -> Self {
+    pub(super) fn saturated_at(mut self, reads: u32) -> Self {
         self.saturation_depth = reads;
         self
     }

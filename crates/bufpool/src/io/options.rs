@@ -47,8 +47,8 @@ pub(crate) struct IoOptions {
     pub(crate) iopoll: bool,
     /// Most threads of the `threads` backend.
     pub(crate) threads_max: usize,
-    /// Reads in flight with which the device is taken to be saturated, so that tenants take turns; from 1 to
-    /// 4,096.
+    /// What local files say of their device: reads in flight with which it is saturated, so that tenants take
+    /// turns; from 1 to 4,096.
     pub(crate) saturation_depth: u32,
     /// Behave as if the kernel refused io_uring. Also set by the environment variable
     /// `BUFPOOL_REFUSE_URING` (any value but `0`), for tests.

@@ -75,19 +75,19 @@ use self::contents::FileState;
 pub use self::fault::{SimFailure, SimFault};
 use self::names::Names;
 use self::random::Random;
-use self::state::{SECTOR_BYTES, State};
+use self::state::{DeviceState, SECTOR_BYTES};
 use super::error::IoOperation;
 
 /// A simulated device; clones are the same device. See the [module](self) for the model.
 #[derive(Clone)]
 pub struct SimDevice {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DeviceState>>,
 }
 
 impl SimDevice {
     /// An empty device. All randomness comes from `seed`.
     pub fn new(seed: u64) -> Self {
-        let state = State {
+        let state = DeviceState {
             seed,
             random: Random(seed),
             sector_bytes: SECTOR_BYTES,

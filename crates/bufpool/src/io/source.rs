@@ -105,8 +105,8 @@ pub(crate) struct Capabilities {
     /// Has the length it has, which need be no multiple of a page, as a block device.
     pub(crate) fixed_length: bool,
     /// Bytes of one request from which on a longer one costs no less a byte; at least 1. The pool makes
-    /// requests of up to so many bytes where pages are neighbours, and never longer ones than it is laid out
-    /// for ([`run::run_pages`]).
+    /// requests of up to this many bytes where pages are neighbours, and never longer ones than it is laid
+    /// out for ([`run::run_pages`]).
     pub(crate) run_bytes: usize,
     /// Requests in flight from which on more of them only wait; at least 1.
     pub(crate) requests_in_flight: u32,

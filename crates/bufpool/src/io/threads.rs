@@ -26,14 +26,14 @@ use super::transfer;
 
 /// See the [module](self).
 pub(crate) struct Threads {
-    shared: Arc<Shared>,
+    shared: Arc<WorkerPool>,
     steps_down: Vec<String>,
 }
 
 /// What the worker threads see.
-struct Shared {
+struct WorkerPool {
     threads_max: usize,
-    state: Mutex<State>,
+    state: Mutex<WorkQueues>,
     /// There is work, or the backend is closing.
     work: Condvar,
     /// Nothing is queued or being done.
@@ -42,7 +42,7 @@ struct Shared {
     elsewhere: Arc<Elsewhere>,
 }
 
-struct State {
+struct WorkQueues {
     /// Everything but reads of tenants, which comes first: there is never much of it at once.
     queue: VecDeque<Request>,
     reads: FairQueue<Request>,
@@ -57,19 +57,18 @@ struct State {
 }
 
 impl Threads {
-    /// A backend with the number of threads (at least 1) and the saturation depth of `options`. `steps_down`
-    /// goes into its report.
+    /// A backend with the number of threads (at least 1) of `options`. `steps_down` goes into its report.
     pub(crate) fn new(options: &IoOptions, steps_down: Vec<String>) -> Self {
-        let state = State {
+        let state = WorkQueues {
             queue: VecDeque::new(),
-            reads: FairQueue::new(options.saturation_depth as usize),
+            reads: FairQueue::new(),
             queued: 0,
             running: 0,
             waiting: 0,
             closing: false,
             workers: Vec::new(),
         };
-        let shared = Shared {
+        let shared = WorkerPool {
             threads_max: options.threads_max.max(1),
             state: Mutex::new(state),
             work: Condvar::new(),
@@ -87,6 +86,10 @@ impl Threads {
 
 impl Backend for Threads {
     fn register_memory(&self, _start: NonNull<u8>, _bytes: usize) {}
+
+    fn register_file(&self, file: &LocalFile) {
+        self.shared.state.lock().reads.add_source(&file.capabilities());
+    }
 
     fn submit(&self, requests: &mut Vec<Request>) {
         self.shared.begin_elsewhere(requests);
@@ -147,7 +150,7 @@ impl Backend for Threads {
     }
 }
 
-impl Shared {
+impl WorkerPool {
     /// Takes out of `requests` what is not for a local file, and leaves it to its source.
     fn begin_elsewhere(&self, requests: &mut Vec<Request>) {
         let others = requests.extract_if(.., |request| LocalFile::of(&*request.source).is_none());
@@ -179,7 +182,7 @@ impl Shared {
     }
 
     /// Something may be started that could not be before.
-    fn go_on(&self, state: &mut MutexGuard<'_, State>) {
+    fn go_on(&self, state: &mut MutexGuard<'_, WorkQueues>) {
         if !state.workers.is_empty() {
             self.work.notify_one();
         } else {
@@ -205,14 +208,14 @@ impl Shared {
     }
 
     /// Does the next request. False if none may be started.
-    fn execute_next(&self, state: &mut MutexGuard<'_, State>) -> bool {
+    fn execute_next(&self, state: &mut MutexGuard<'_, WorkQueues>) -> bool {
         let Some(request) = state.next() else { return false };
         self.execute(state, request);
         true
     }
 
     /// Does a request that was begun, unlocked.
-    fn execute(&self, state: &mut MutexGuard<'_, State>, request: Request) {
+    fn execute(&self, state: &mut MutexGuard<'_, WorkQueues>, request: Request) {
         let reader = request.tenant;
         MutexGuard::unlocked(state, || match LocalFile::of(&*request.source) {
             Some(file) => {
@@ -231,7 +234,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl WorkQueues {
     /// Begins a request that was not queued, if it need not be.
     fn begin(&mut self, request: &Request) -> bool {
         let begins = request.tenant.is_none_or(|tenant| self.reads.start(tenant, 1) == 1);

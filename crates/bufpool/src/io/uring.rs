@@ -37,9 +37,9 @@
 //! The I/O thread costs two changes of threads a read where nobody else reads; that is the price of a future,
 //! whose caller does not wait.
 //!
-//! A shared ring, where whoever waits reaps, was tried before the choice was made and is not in the tree any
-//! more. Then, with nothing but the I/O layer, CPU per read against the bare loop, and for several threads in
-//! microseconds:
+//! A shared ring, where each waiting thread reaps, was tried before the choice was made and is not in the
+//! tree any more. Then, with nothing but the I/O layer, CPU per read against the bare loop, and for several
+//! threads in microseconds:
 //!
 //! | depth | leased | all on the I/O thread | one shared ring |
 //! | --- | --- | --- | --- |
@@ -100,12 +100,12 @@ pub(crate) const LEASES_MAX: usize = 16;
 /// See the [module](self).
 pub(crate) struct Uring {
     options: IoOptions,
-    shared: Arc<Shared>,
+    shared: Arc<Rings>,
     notes: Mutex<Notes>,
 }
 
 /// What registered files refer back to.
-struct Shared {
+struct Rings {
     driver: Driver,
     leases: Mutex<Leases>,
     /// No ring is leased.
@@ -142,7 +142,7 @@ impl Uring {
         let helper = Arc::new(Threads::new(options, Vec::new()));
         let calls = Arc::default();
         let (driver, notes) = Driver::start(options, &helper, &calls)?;
-        let shared = Shared {
+        let shared = Rings {
             driver,
             leases: Mutex::default(),
             all_returned: Condvar::new(),
@@ -176,6 +176,8 @@ impl Backend for Uring {
 
     /// Gives the file a place in the tables of registered files, while there are any.
     fn register_file(&self, file: &LocalFile) {
+        self.shared.driver.add_source(&file.capabilities());
+        self.shared.helper.register_file(file);
         if let Some(place) = self.shared.places.lock().pop() {
             let serial = self.shared.serials.fetch_add(1, Ordering::Relaxed);
             let shared: Arc<dyn Registry> = Arc::clone(&self.shared) as _;
@@ -289,7 +291,7 @@ impl std::fmt::Debug for Uring {
     }
 }
 
-impl Shared {
+impl Rings {
     /// Does a request that has its turn.
     fn execute(&self, request: Request) {
         let reader = request.tenant;
@@ -307,7 +309,7 @@ impl Shared {
     }
 }
 
-impl Registry for Shared {
+impl Registry for Rings {
     fn release(&self, place: u32) {
         {
             let mut leases = self.leases.lock();
@@ -323,13 +325,13 @@ impl Registry for Shared {
 
 /// A ring that is the holder's alone until it is dropped.
 struct Lease {
-    shared: Arc<Shared>,
+    shared: Arc<Rings>,
     ring: Option<Ring>,
 }
 
 impl Lease {
     /// A ring from the shelf, or a new one. `None` if all are out or the kernel makes no more.
-    fn take(shared: &Arc<Shared>, options: &IoOptions) -> Option<Self> {
+    fn take(shared: &Arc<Rings>, options: &IoOptions) -> Option<Self> {
         let lease = |ring| Self { shared: Arc::clone(shared), ring };
         let first = {
             let mut leases = shared.leases.lock();
@@ -400,7 +402,7 @@ impl AsMut<Ring> for Lease {
 /// A ring that one thread has for itself: for good, and then it registers no files, which would keep closed
 /// ones open; or by a [`Lease`].
 struct RingLane<R> {
-    shared: Arc<Shared>,
+    shared: Arc<Rings>,
     ring: R,
     /// What the ring had no room for.
     waiting: VecDeque<Request>,
@@ -437,7 +439,7 @@ impl<R: AsMut<Ring>> Lane for RingLane<R> {
 }
 
 impl<R: AsMut<Ring>> RingLane<R> {
-    fn new(shared: Arc<Shared>, ring: R) -> Self {
+    fn new(shared: Arc<Rings>, ring: R) -> Self {
         Self { shared, ring, waiting: VecDeque::new(), done: VecDeque::new(), outcomes: Vec::new() }
     }
 
@@ -457,13 +459,13 @@ impl<R: AsMut<Ring>> RingLane<R> {
 }
 
 /// Waits for `wanted` operations and completes what is done.
-fn advance(ring: &mut Ring, wanted: usize, outcomes: &mut Vec<Outcome>, shared: &Shared) {
+fn advance(ring: &mut Ring, wanted: usize, outcomes: &mut Vec<Outcome>, shared: &Rings) {
     collect(ring, wanted, outcomes, shared);
     complete(outcomes, shared);
 }
 
 /// Waits for `wanted` operations and takes what is done out of the ring.
-fn collect(ring: &mut Ring, wanted: usize, outcomes: &mut Vec<Outcome>, shared: &Shared) {
+fn collect(ring: &mut Ring, wanted: usize, outcomes: &mut Vec<Outcome>, shared: &Rings) {
     if ring.enter(wanted).is_err() {
         // Nothing is known about what is in flight, so nothing may be given back; try again.
         std::thread::sleep(std::time::Duration::from_millis(1));
@@ -473,11 +475,11 @@ fn collect(ring: &mut Ring, wanted: usize, outcomes: &mut Vec<Outcome>, shared: 
 }
 
 /// Completes what came out of a ring.
-fn complete(outcomes: &mut Vec<Outcome>, shared: &Shared) {
+fn complete(outcomes: &mut Vec<Outcome>, shared: &Rings) {
     outcomes.drain(..).for_each(|outcome| complete_one(outcome, shared));
 }
 
-fn complete_one(outcome: Outcome, shared: &Shared) {
+fn complete_one(outcome: Outcome, shared: &Rings) {
     match outcome {
         Outcome::Finished(request, result) => request.complete(result),
         Outcome::Refused(request) => shared.helper.submit(&mut vec![request]),
@@ -486,7 +488,7 @@ fn complete_one(outcome: Outcome, shared: &Shared) {
 
 /// Starts what the ring has room for. A device with nothing to do gets the first part at once: many come back
 /// from it together, and it would wait until the kernel has taken all of the next.
-fn refill(ring: &mut Ring, waiting: &mut VecDeque<Request>, shared: &Shared) {
+fn refill(ring: &mut Ring, waiting: &mut VecDeque<Request>, shared: &Rings) {
     if ring.in_flight() == 0 && waiting.len() > 1 {
         fill(ring, ring.slots().div_ceil(REFILLS), waiting, shared);
         ring.submit();
@@ -496,7 +498,7 @@ fn refill(ring: &mut Ring, waiting: &mut VecDeque<Request>, shared: &Shared) {
 
 /// Starts what the ring has room for, at most `most`. What it does not take goes to the helper, and the rest
 /// to the I/O thread as soon as reads have to wait for their tenant's turn.
-fn fill(ring: &mut Ring, most: usize, waiting: &mut VecDeque<Request>, shared: &Shared) {
+fn fill(ring: &mut Ring, most: usize, waiting: &mut VecDeque<Request>, shared: &Rings) {
     let mut left = most;
     while let room = ring.room().min(left)
         && room > 0

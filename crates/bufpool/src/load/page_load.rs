@@ -1,8 +1,8 @@
 //! One page on its way in: begun, then completed or abandoned.
 //!
-//! A load is begun by whoever wins the right to bring the page in ([`Loading`]) and finds that its file
-//! allows it. It gets a frame ([`frame`](super::frame)), and a transfer fills that. Then it is *completed*:
-//! the frame has the page, the directory is told under the policy lock, and the word is published. Or it is
+//! A load is begun by the thread that wins the right to bring the page in ([`Loading`]), if the file allows
+//! it. It gets a frame ([`frame`](super::frame)), and a transfer fills that. Then it is *completed*: the
+//! frame has the page, the directory is told under the policy lock, and the word is published. Or it is
 //! *abandoned*: the frame is free again and no access is counted. Four drivers do this, each in its own way
 //! of waiting: a [miss](super::miss), a [batch](crate::access::many), a [future](crate::access::futures), a
 //! [prefetch](super::prefetch).
@@ -82,7 +82,7 @@ impl<W: Deref<Target = PageWord>> Load<W> {
     /// Under the policy lock: the page does not come in. Its frame is free, and the access that it was
     /// charged to is not counted. The page is absent for others once the result is dropped, which wakes them,
     /// and is not to be done under the lock.
-    #[must_use = "whoever waits for the page is woken when it is dropped"]
+    #[must_use = "threads that wait for the page are woken when it is dropped"]
     pub fn abandon(self, lease: FrameLease, policy: &mut PolicyState) -> Loading<W> {
         let tenant = match self.charge {
             Charge::Access { tenant, site } => {

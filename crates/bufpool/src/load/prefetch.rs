@@ -13,8 +13,8 @@
 //! manager knows a page before its first access, unless it says that it [does](crate::Manager::knows_ahead);
 //! see [`Directory::admit_ahead`](bufpool_policies::Directory::admit_ahead).
 //!
-//! **Failures are silent** and counted: the page stays absent, its frame is free again, and whoever needs the
-//! page reads it again and gets the error.
+//! **Failures are silent** and counted: the page stays absent, its frame is free again, and the next access
+//! reads the page again and gets the error.
 
 use std::iter::Peekable;
 use std::sync::atomic::Ordering;
@@ -43,7 +43,7 @@ const BATCH_PAGES: usize = 256;
 /// Pages of a request that are looked at, resident ones included; the rest is left alone, so that a call
 /// always returns soon.
 const LOOK_MAX: usize = 1 << 16;
-/// Transfers in flight with which nobody has to hurry to begin more.
+/// Transfers in flight with which a reader leaves it to the next completion to begin more.
 const RUNS_ENOUGH: usize = 4;
 
 /// A transfer's part of the moving average of their latency.
@@ -244,12 +244,12 @@ impl<'p> Prefetch<'p> {
 
 impl<'p> Prefetch<'p> {
     /// Begins to read what streams promise, for a reader that finds its pages in memory. Without the policy
-    /// lock; whoever comes first does it for all. While enough is in flight it is left to the next
-    /// completion, which comes before the reader runs dry: so a scan shares the work with the backend's
-    /// thread.
+    /// lock; the first thread to come does it for all. While [`RUNS_ENOUGH`] transfers are in flight it is
+    /// left to the next completion, which comes before the reader runs dry: so a scan shares the work with
+    /// the backend's thread.
     pub(crate) fn carry_out_plans(self) {
-        // Sequentially consistent, with `Arrival::complete`: whoever counts a transfer in flight has its
-        // plans seen by its completion.
+        // Sequentially consistent, with `Arrival::complete`: if this thread counts a transfer as in flight,
+        // the transfer's completion sees the plans.
         if self.pool.plans_waiting.load(Ordering::SeqCst)
             && self.pool.runs_ahead.load(Ordering::SeqCst) < RUNS_ENOUGH
         {
@@ -372,12 +372,12 @@ impl Arrival {
                 pool.note_plans_made(&policy);
             }
         }
-        // The last page first: who waits for the first one finds the others there when it is woken.
+        // The last page first: a thread that waits for the first one finds the others there when it is woken.
         landed.into_iter().rev().for_each(|(load, lease)| load.publish_unlatched(lease));
         if !failed.is_empty() {
             pool.counters.prefetch_failed.fetch_add(failed.len() as u64, Ordering::Relaxed);
         }
-        // Outside the lock, since whoever waits for these pages is woken.
+        // Outside the lock, since threads that wait for these pages are woken.
         drop(failed);
         pool.frame_may_be_free();
     }

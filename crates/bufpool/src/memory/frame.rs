@@ -18,8 +18,8 @@ const NO_PAGE_BUT_READERS: u64 = u64::MAX - 1;
 /// 2. The page is dirty if and only if the two halves of `marks` differ.
 /// 3. At most one write of the page is in flight, and then `writing` is set; it is set under a latch and
 ///    keeps the page from departing.
-/// 4. `pins` rises only under a latch, so whoever holds the word exclusively and sees 0 may let the page
-///    depart.
+/// 4. `pins` rises only under a latch, so a thread that holds the word exclusively and sees 0 may let the
+///    page depart.
 pub(crate) struct Frame {
     page: AtomicU64,
     /// Upper half: how often the page was marked dirty. Lower half: that number when it was last written out.
@@ -79,7 +79,7 @@ impl Frame {
         self.page.load(Ordering::Acquire) == NO_PAGE_BUT_READERS
     }
 
-    /// Whoever read the page that has left is gone.
+    /// No optimistic read of the page that has left is going on any more.
     pub fn readers_left(&self) {
         self.page.store(NO_PAGE, Ordering::Release);
     }
@@ -174,8 +174,8 @@ impl WriteEnds {
         self.ended.notify_all();
     }
 
-    /// Waits until no write of the page in `frame` is in flight. Whoever holds the page exclusively keeps new
-    /// ones from beginning.
+    /// Waits until no write of the page in `frame` is in flight. A caller that holds the page exclusively
+    /// keeps new ones from beginning.
     pub fn wait(&self, frame: &Frame) {
         let mut guard = self.lock.lock();
         while frame.is_writing() {

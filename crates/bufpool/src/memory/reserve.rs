@@ -63,8 +63,8 @@ impl Reserve {
         self.borrowed_max - self.borrowed()
     }
 
-    /// So many frames of the pool are its own until it returns them, free or not. To be called under the
-    /// policy lock, as [`repay`](Self::repay).
+    /// This number of frames of the pool are its own until it returns them, free or not. To be called under
+    /// the policy lock, as [`repay`](Self::repay).
     pub fn borrow(&self, frames: usize) {
         debug_assert!(frames <= self.may_borrow());
         self.borrowed.fetch_add(frames as u32, Ordering::Relaxed);
@@ -132,7 +132,7 @@ impl Reserve {
     /// A frame for a victim, which may come free until then.
     pub fn take_until(&self, until: Instant) -> Option<FrameLease> {
         let mut free = self.free.lock();
-        // Loom knows no time: whoever waits there gets a frame, or the model ends in a deadlock.
+        // Loom knows no time: a thread that waits there gets a frame, or the model ends in a deadlock.
         while free.len() == 0 && (cfg!(bufpool_loom) || Instant::now() < until) {
             free = self.returned.wait(free, Some(until));
         }
@@ -174,7 +174,7 @@ impl Reserve {
 /// Frames in which hooks prepare pages for their files, so that what is in memory stays as the engine left
 /// it.
 ///
-/// Whoever has some does nothing but I/O before giving them back, so waiting for them ends.
+/// A thread that has some only does I/O before giving them back, so waiting for them ends.
 pub(crate) struct HookBuffers {
     free: Mutex<Vec<FrameLease>>,
     returned: Condvar,

@@ -5,8 +5,8 @@
 //! them.
 //!
 //! Threads wait in a table of [`PLACES`] places shared by all words of the process; a word's place is found
-//! by hashing its address. Whoever lets go of a word with waiters wakes the whole place. Nobody spins longer
-//! than [`SPINS`] looks.
+//! by hashing its address. A thread that releases a word with waiters wakes all waiters of the place. A
+//! thread looks at a word at most [`SPINS`] times before it parks.
 //!
 //! In debug builds and with the feature `deadlock-check`, each thread keeps a list of the words it has
 //! latched, and a thread that would wait for itself gets [`Refusal::Own`] at once instead of waiting for the
@@ -37,7 +37,7 @@ pub(crate) enum Patience {
     None,
     /// At most this long from the first wait on.
     Limit(Duration),
-    /// Until then.
+    /// Until this moment.
     Until(Instant),
 }
 
@@ -148,7 +148,7 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
         unsafe { arena.frame(self.frame).as_mut() }
     }
 
-    /// Shared instead of exclusive, without letting go.
+    /// Turns the exclusive latch into a shared one, without letting go.
     pub fn downgrade(mut self) -> Self {
         debug_assert_eq!(self.want, Want::Exclusive);
         wake(&self.word, self.word.downgrade(self.changed));
@@ -333,7 +333,7 @@ where
             Ok(latch) => return Ok((Acquired::Latched(latch), waited_for_load)),
             Err(state) if state.is_absent() => match Loading::try_new(word) {
                 Ok(loading) => return Ok((Acquired::Load(loading), waited_for_load)),
-                // Somebody was faster; the page may even be free to be latched already.
+                // Another thread has begun the load, which may even be over.
                 Err(_) => continue,
             },
             Err(state) => state,
@@ -407,8 +407,8 @@ fn wait_for_change(
     }
     let place = place_of(word);
     let guard = place.lock.lock();
-    // Announced under the place's lock, which whoever wakes takes too: the notification cannot come before we
-    // wait.
+    // Announced under the place's lock, which a waking thread takes too: the notification cannot come before
+    // this thread waits.
     if word.announce(state, want) {
         drop(place.changed.wait(guard, Some(deadline)));
     }
@@ -421,7 +421,7 @@ fn wake(word: &PageWord, wakes: Wake) {
         let place = place_of(word);
         let futures = place.lock.lock().take();
         place.changed.notify_all();
-        // Also those of other words of the place; they look again, as threads do.
+        // Futures that wait for other words of the place are woken too; they look again, as threads do.
         futures.hand_over();
     }
 }
@@ -429,13 +429,13 @@ fn wake(word: &PageWord, wakes: Wake) {
 /// Where threads and futures wait.
 #[derive(Default)]
 struct WaitPlace {
-    /// Futures.
+    /// Futures that wait. Threads wait on `changed` with this lock.
     lock: Mutex<Wakers>,
     changed: Condvar,
 }
 
-/// As parking, for future number `id`: `waker` is woken when the word may have changed from `state`. False if
-/// it has already.
+/// Parks future number `id`: `waker` is woken when the word may have changed from `state`. False if it has
+/// already.
 ///
 /// Futures never announce that they want to write: a future that is not polled would keep readers away.
 pub(crate) fn park_future(word: &PageWord, state: PageState, id: u64, waker: PoolWaker) -> bool {
@@ -455,7 +455,7 @@ pub(crate) fn park_future(word: &PageWord, state: PageState, id: u64, waker: Poo
 /// Future number `id` no longer waits for the word.
 pub(crate) fn unpark_future(word: &PageWord, id: u64) {
     let waker = place_of(word).lock.lock().unpark(id);
-    // After the lock.
+    // Dropped after the lock, because dropping a waker runs code of its executor.
     drop(waker);
 }
 

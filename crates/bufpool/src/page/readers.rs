@@ -34,7 +34,8 @@ static REGISTRY: Mutex<ReaderRegistry> = Mutex::new(ReaderRegistry { all: Vec::n
 /// forked. Changed under the registry's lock.
 static PROCESS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
-/// The registry, of this process: a system call tells whether it is another than before.
+/// Locks the registry. In the child of a fork, which a system call tells, the first call takes the readers of
+/// the parent's other threads out of it.
 fn registry() -> MutexGuard<'static, ReaderRegistry> {
     let mut registry = REGISTRY.lock();
     let process = std::process::id();
@@ -47,7 +48,7 @@ fn registry() -> MutexGuard<'static, ReaderRegistry> {
 }
 
 impl ReaderRegistry {
-    /// One that is registered now.
+    /// The reader, if it is registered now.
     fn get(&self, reader: ReaderRef) -> Option<&Reader> {
         if !self.all.contains(&reader) {
             return None;
@@ -75,8 +76,8 @@ fn end() {
         return;
     };
     if PROCESS.load(Ordering::Relaxed) != std::process::id() {
-        // In the child of a fork: the lock may be held by a thread of the parent, for good. Whoever takes it
-        // first forgets this thread.
+        // In the child of a fork: the lock may be held by a thread of the parent, for good. The first thread
+        // of the child that takes it forgets this reader.
         hot(|thread| thread.reader.sections.store(BEGINS, Ordering::Relaxed));
         return;
     }
@@ -96,8 +97,8 @@ fn in_thread() -> ReaderRef {
     hot(|thread| ReaderRef(NonNull::from(&thread.reader)))
 }
 
-/// Begins an optimistic read of a thread that has made one before and need not fence its reads. None within
-/// another, too.
+/// Begins an optimistic read of a thread that has made one before and need not fence its reads. None also if
+/// the thread is within another read.
 #[inline(always)]
 pub(crate) fn enter_unfenced() -> Option<Section<'static>> {
     // SAFETY: in the thread's memory until the thread ends, with which the section stays.
@@ -150,7 +151,7 @@ fn register() -> Option<ReaderRef> {
 /// Optimistic reads that were going on at a moment, in all threads.
 pub(crate) struct Reads(Vec<(ReaderRef, u64)>);
 
-/// Those that are going on now. Whoever begins one from here on sees every page gone that has left before.
+/// The reads that are going on now. A read that begins later finds every page absent that had left before.
 /// Costs a system call where other threads read optimistically at all.
 pub(crate) fn going_on() -> Reads {
     let own = own();
@@ -171,8 +172,8 @@ impl Reads {
     /// Whether none of them goes on any more.
     pub fn are_over(&mut self) -> bool {
         if !self.0.is_empty() {
-            // One that is registered no more has ended its reads. Another that lies where it lay is waited
-            // for in vain, at most for one read.
+            // A reader that is not registered any more has ended its reads. A new one at the same address may
+            // be taken for it, which costs waiting for one read at most.
             let registry = REGISTRY.lock();
             self.0.retain(|(reader, read)| registry.get(*reader).is_some_and(|reader| reader.is_at(*read)));
         }

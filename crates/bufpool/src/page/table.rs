@@ -5,11 +5,11 @@
 //! looked at, too. The table grows to the highest page that was touched; memory is taken where words are
 //! used.
 //!
-//! [`WORDS_RESERVED`] words are reserved, or fewer where the process may not have so many addresses: of those
-//! that a limit leaves, a table takes a share, and all tables together leave a quarter of the limit to the
-//! rest of the process. Pages beyond have their words in *far chunks* of doubling sizes, each allocated as a
-//! whole when one of its pages is first touched: the first reaches from a power of two to the next. Finding
-//! such a word takes a look into a directory of chunks, which hits on all other pages are spared.
+//! [`WORDS_RESERVED`] words are reserved, or fewer where the process may not have that many addresses: of
+//! those that a limit leaves, a table takes a share, and all tables together leave a quarter of the limit to
+//! the rest of the process. Pages beyond have their words in *far chunks* of doubling sizes, each allocated
+//! as a whole when one of its pages is first touched: the first reaches from a power of two to the next.
+//! Finding such a word takes a look into a directory of chunks, which hits on all other pages are spared.
 
 use std::sync::OnceLock;
 
@@ -41,7 +41,7 @@ pub(crate) struct PageTable {
 pub(crate) enum NoWord {
     /// The budget has no more.
     Budget,
-    /// The system refuses so many bytes, or a limit on the process's addresses has no room for them.
+    /// The system refuses the memory, or a limit on the process's addresses has no room for it.
     Memory { bytes: u64 },
 }
 
@@ -101,7 +101,7 @@ impl PageTable {
         Self::with_reserved(WORDS_RESERVED, frames)
     }
 
-    /// Reserves addresses of so many words, a power of two, or of as many as can be had.
+    /// Reserves addresses of `words` words, a power of two, or of as many as can be had.
     fn with_reserved(words: u64, frames: FrameMap) -> Self {
         Self {
             frames,
@@ -117,8 +117,8 @@ impl PageTable {
         self.near.get(number).or_else(|| self.get_far(number))
     }
 
-    /// Where the words of pages below [`WORDS_RESERVED`] lie, made or not; none if there are not so many
-    /// addresses.
+    /// Where the words of pages below [`WORDS_RESERVED`] lie, made or not; none if that many addresses could
+    /// not be reserved.
     ///
     /// # Safety
     ///

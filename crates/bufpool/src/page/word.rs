@@ -2,42 +2,56 @@
 //!
 //! ```text
 //!   63    62                             32   31    30      24 23                    0
-//! +-------+---------------------------------+-------+----------+-----------------------+
-//! | waits |             version             | write |   code   |         frame         |
-//! +-------+---------------------------------+-------+----------+-----------------------+
+//! +-------+---------------------------------+------+----------+-----------------------+
+//! | waits |             version             | open |   code   |         frame         |
+//! +-------+---------------------------------+------+----------+-----------------------+
 //! ```
 //!
 //! | code | frame | state |
 //! | --- | --- | --- |
 //! | 0 | 0 | **absent**: not in memory |
-//! | 1 | 0 | **loading**: one thread brings the page in; everybody else waits for it |
-//! | 2 | f | latched exclusively by a guard; or **departing**: held by whoever evicts the page until the file has it |
-//! | 4..=126 | f | **resident** in frame f, latched shared by `127 - code` holders |
-//! | 127 | f | resident, unlatched |
+//! | 1 | 0 | **loading**: one thread brings the page in; all others wait for it |
+//! | 2 | f | latched exclusively by a guard; or **departing**: held by the evicting thread until the file has the page |
+//! | 3 | f | **resident** in frame f, unlatched |
+//! | 4..=126 | f | resident, latched shared by `code - 3` holders |
+//! | 127 | | what a release makes of a wiped word, for a moment (see below) |
 //!
-//! `write` (a writer waits) keeps new shared latches away, so that writers are not starved; `waits` (somebody
-//! is parked) makes whoever lets go wake them. Both may be set in every state but absent. Waking clears
-//! `waits`, and those woken set it again if they must; `write` stays until a writer has the latch or gives
-//! up, except that an exclusive holder clears it when it lets go, so that readers are not starved either.
-//! Zeroed memory is words of absent pages; so are the words in the child of a fork, where the kernel wipes
-//! them, and a latch that was held then lets go of nothing.
+//! `open` is set where the page is resident and no writer waits for it. Its absence keeps new shared latches
+//! away, so that writers are not starved. It comes back when a writer gives up, and when an exclusive holder
+//! lets go, although other writers may wait, so that readers are not starved either.
 //!
-//! The order is one for few instructions: the lower half, as a number with a sign, is above a constant if and
-//! only if a shared latch is to be had; whoever lets go of one adds, and one comparison of the whole, as a
-//! number with a sign, says whether somebody waits, or a fork wiped it.
+//! `waits` says that a thread is parked on the word, which the next release that can help it has to wake. It
+//! may be set in every state but absent. Waking clears it, and the woken threads set it again if they have
+//! to wait again.
+//!
+//! Zeroed memory is words of absent pages.
+//!
+//! In the child of a fork the kernel wipes all words to zero, while the child's copies of guards still exist.
+//! A release that finds its word wiped takes its own step back, so that the word is zero again. Two threads
+//! of the child must not release latches on one word at the same time.
+//!
+//! The encoding saves instructions in three places:
+//!
+//! * A shared latch is to be had if and only if the lower half, as a signed number, is below a constant.
+//! * A release of a shared latch takes one from the code. The whole word is then negative, as a signed
+//!   number, if and only if `waits` is set or the word was wiped, so the processor's sign flag is the test.
+//! * A page may be read without a latch if and only if the lower half, as an unsigned number, is at least a
+//!   constant.
 //!
 //! | transition | from | to | version | by |
 //! | --- | --- | --- | --- | --- |
-//! | [`PageWord::try_shared`] | 5..=127 without `write` | code − 1 | | anyone |
-//! | [`PageWord::release_shared`] | 4..=126 | code + 1 | | a holder |
-//! | [`PageWord::try_exclusive`] | 127 | 2, `write` cleared | | anyone |
-//! | [`PageWord::release_exclusive`] | 2 | 127 | + 1 if changed | the holder |
-//! | [`PageWord::downgrade`] | 2 | 126 | + 1 if changed | the holder |
+//! | [`PageWord::try_shared`] | 3..=125 with `open` | code + 1 | | anyone |
+//! | [`PageWord::release_shared`] | 4..=126 | code − 1 | | a holder |
+//! | [`PageWord::try_exclusive`] | 3 | 2, `open` cleared | | anyone |
+//! | [`PageWord::release_exclusive`] | 2 | 3, `open` set | + 1 if changed | the holder |
+//! | [`PageWord::downgrade`] | 2 | 4, `open` set | + 1 if changed | the holder |
 //! | [`PageWord::begin_load`] | 0 | 1 | | anyone |
-//! | [`PageWord::publish_shared`], [`publish_exclusive`](PageWord::publish_exclusive) | 1 or 2 | 126 or 2, frame set | | the holder |
-//! | [`PageWord::publish_unlatched`] | 1 or 2 | 127, frame set | | the holder |
-//! | [`PageWord::depart`] | 1 or 2 | 0, frame and flags cleared | + 1 | the holder |
-//! | [`PageWord::announce`] | not what the caller needs | `waits` and perhaps `write` set | | a thread about to park |
+//! | [`PageWord::publish_shared`] | 1 or 2 | 4, `open` and frame set | | the holder |
+//! | [`PageWord::publish_exclusive`] | 1 or 2 | 2, frame set | | the holder |
+//! | [`PageWord::publish_unlatched`] | 1 or 2 | 3, `open` and frame set | | the holder |
+//! | [`PageWord::depart`] | 1 or 2 | 0, frame and `waits` cleared | + 1 | the holder |
+//! | [`PageWord::announce`] | not what the caller needs | `waits` set, and `open` cleared for a writer | | a thread about to park |
+//! | [`PageWord::withdraw_writer`] | any | `waits` cleared, and `open` set from 3 on | | a writer that gives up |
 //!
 //! The version changes whenever contents may have: at each exclusive unlock that wrote, and at each
 //! departure. It has 31 bits, so a reader that looks twice is fooled only if exactly a multiple of 2^31
@@ -54,22 +68,30 @@ const FRAME_MASK: u64 = (1 << 24) - 1;
 const CODE_SHIFT: u32 = 24;
 const CODE_ONE: u64 = 1 << CODE_SHIFT;
 const CODE_MASK: u64 = 0x7f << CODE_SHIFT;
-/// A writer waits. The sign bit of the lower half.
-const WRITE: u64 = 1 << 31;
+/// The page is resident, and no writer waits for it. The sign bit of the lower half.
+const OPEN: u64 = 1 << 31;
 const VERSION_SHIFT: u32 = 32;
 const VERSION_ONE: u64 = 1 << VERSION_SHIFT;
 const VERSION_MASK: u64 = (WAITS - 1) & !(VERSION_ONE - 1);
-/// Somebody is parked. The sign bit.
+/// A thread is parked on the word. The sign bit.
 const WAITS: u64 = 1 << 63;
 
 const ABSENT: u64 = 0;
 const LOADING: u64 = 1;
 const EXCLUSIVE: u64 = 2;
-/// As many holders as there may be.
-const SHARED_FULL: u64 = 4;
-const UNLATCHED: u64 = 127;
-/// So many holders leave room for more, and nobody waits for it.
-const HOLDERS_ROOMY: u32 = (UNLATCHED - SHARED_FULL) as u32 / 2;
+const UNLATCHED: u64 = 3;
+const SHARED_BY_ONE: u64 = UNLATCHED + 1;
+/// The most holders of a shared latch.
+const SHARED_FULL: u64 = 126;
+/// What a holder of a shared latch adds when it lets go: −1 to the code. An addition, as the compiler takes
+/// the sign of its result from the processor's flag, and of a subtraction's not.
+const HOLDER_LEAVES: u64 = CODE_ONE.wrapping_neg();
+/// A word that a fork has wiped.
+const WIPED: u64 = 0;
+/// A wiped word that a shared latch was released from.
+const WIPED_AND_RELEASED: u64 = WIPED.wrapping_add(HOLDER_LEAVES);
+/// Up to this number of holders, no thread waits for room among them.
+const HOLDERS_ROOMY: u32 = (SHARED_FULL - UNLATCHED) as u32 / 2;
 
 /// Pauses after the first try to change a word that others are changing, and the most after a later one.
 const PAUSES_MIN: u32 = if cfg!(bufpool_loom) { 1 } else { 4 };
@@ -115,7 +137,7 @@ impl PageState {
         match self.code() {
             ABSENT | LOADING => 0,
             EXCLUSIVE => 1,
-            shared => (UNLATCHED - shared) as u32,
+            shared => (shared - UNLATCHED) as u32,
         }
     }
 
@@ -127,19 +149,19 @@ impl PageState {
     /// A shared latch could be had now.
     #[inline(always)]
     pub fn allows_shared(self) -> bool {
-        self.0 as i32 >= ((SHARED_FULL + 1) << CODE_SHIFT) as i32
+        (self.0 as i32) < (OPEN | SHARED_FULL << CODE_SHIFT) as i32
     }
 
     /// The page is there, and no writer holds it.
     #[inline(always)]
     fn allows_optimistic(self) -> bool {
-        self.0 & CODE_MASK >= SHARED_FULL << CODE_SHIFT
+        self.0 as u32 >= (UNLATCHED << CODE_SHIFT) as u32
     }
 
     /// Where the page is, and how often it changed.
     #[inline(always)]
     fn version_and_frame(self) -> Version {
-        Version(self.0 & !(CODE_MASK | WRITE | WAITS))
+        Version(self.0 & !(CODE_MASK | OPEN | WAITS))
     }
 
     #[inline(always)]
@@ -147,8 +169,9 @@ impl PageState {
         self.allows_optimistic() && self.version_and_frame() == version
     }
 
+    /// The same with this code, as if no writer waited.
     fn with_code(self, code: u64) -> u64 {
-        (self.0 & !CODE_MASK) | (code << CODE_SHIFT)
+        self.0 & !(CODE_MASK | OPEN) | opened(code)
     }
 }
 
@@ -161,7 +184,7 @@ impl fmt::Debug for PageState {
             EXCLUSIVE => write!(f, "in frame {}, exclusive", self.frame().0)?,
             _ => write!(f, "in frame {}, shared by {}", self.frame().0, self.holders())?,
         }
-        if self.0 & WRITE != 0 {
+        if self.allows_optimistic() && self.0 & OPEN == 0 {
             f.write_str(", a writer waits")?;
         }
         if self.0 & WAITS != 0 {
@@ -169,6 +192,11 @@ impl fmt::Debug for PageState {
         }
         write!(f, ", version {}", self.version())
     }
+}
+
+/// A code in its place, with `open` if the page is resident and not latched exclusively then.
+const fn opened(code: u64) -> u64 {
+    code << CODE_SHIFT | if code >= UNLATCHED { OPEN } else { 0 }
 }
 
 /// The version after `version`, both in their place.
@@ -192,7 +220,7 @@ impl Wake {
     }
 }
 
-/// What a waiting thread is after.
+/// The latch that a waiting thread wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Want {
     /// A shared latch.
@@ -201,7 +229,7 @@ pub(crate) enum Want {
     Exclusive,
 }
 
-/// A page as an optimistic read found it: which of its versions, and where in memory it was.
+/// A page as an optimistic read found it: its version, and where in memory it was.
 ///
 /// Of use for [`Tenant::still`](crate::Tenant::still). It stops being the page's version when somebody has
 /// written the page, and when the page has left memory.
@@ -242,7 +270,7 @@ impl PageWord {
         Self(AtomicU64::new(0))
     }
 
-    /// The value now. Acquire, so that what the last holder did is visible to whoever decides on it.
+    /// The value now. Acquire, so that what the last holder did is visible to the caller.
     #[inline]
     pub fn state(&self) -> PageState {
         PageState(self.0.load(Ordering::Acquire))
@@ -289,9 +317,9 @@ impl PageWord {
         self.try_shared_near(|frame| frame)
     }
 
-    /// As [`try_shared`](Self::try_shared), and returns what `near` makes of the frame, called before the
-    /// latch is taken: what is fetched there comes while the word is being changed, which no load behind it
-    /// may overtake.
+    /// As [`try_shared`](Self::try_shared), and returns what `near` makes of the frame. `near` is called
+    /// before the latch is taken, so that what it prefetches arrives during the compare-and-swap, which no
+    /// later load may overtake.
     #[inline(always)]
     pub fn try_shared_near<T>(&self, near: impl Fn(FrameId) -> T) -> Result<T, PageState> {
         let state = PageState(self.0.load(Ordering::Relaxed));
@@ -304,14 +332,14 @@ impl PageWord {
 
     #[inline(always)]
     fn add_holder(&self, state: PageState) -> bool {
-        let more = state.0 - CODE_ONE;
+        let more = state.0 + CODE_ONE;
         // Acquire pairs with the release of the last exclusive holder.
         self.0.compare_exchange(state.0, more, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// After somebody else has changed the word between a look and the change. Others are at it just now, so
-    /// each failure waits a little longer than the last: a processor that keeps asking for the word's line
-    /// takes it away from those that are about to change it.
+    /// Tries again, after another thread has changed the word between the look and the change. Each failure
+    /// waits a little longer than the last: a processor that keeps asking for the word's line takes it away
+    /// from those that are about to change it.
     #[cold]
     fn try_shared_again(&self) -> Result<FrameId, PageState> {
         let mut pauses = PAUSES_MIN;
@@ -331,28 +359,29 @@ impl PageWord {
     /// Gives up a shared latch.
     #[inline]
     pub fn release_shared(&self) -> Wake {
-        // Release pairs with the acquire of the next exclusive holder: it must not write before we have read.
-        let before = self.0.fetch_add(CODE_ONE, Ordering::Release);
+        // Release pairs with the acquire of the next exclusive holder: it must not write before this holder
+        // has read.
+        let before = self.0.fetch_add(HOLDER_LEAVES, Ordering::Release);
         debug_assert!(
-            matches!(PageState(before).code(), ABSENT | SHARED_FULL..UNLATCHED),
+            before == WIPED || (SHARED_BY_ONE..=SHARED_FULL).contains(&PageState(before).code()),
             "{:?}",
             PageState(before)
         );
-        // Below all words with holders are those with `waits`, and those of absent pages.
-        let is_rare = (before as i64) < (SHARED_FULL << CODE_SHIFT) as i64;
-        if is_rare { self.released_shared_rarely(before) } else { Wake::Nobody }
+        // `before` is used for nothing else, so that the addition needs no register for it.
+        let is_rare = (before.wrapping_add(HOLDER_LEAVES) as i64) < 0;
+        if is_rare { self.released_shared_rarely() } else { Wake::Nobody }
     }
 
     #[cold]
-    fn released_shared_rarely(&self, before: u64) -> Wake {
-        if PageState(before).is_absent() {
-            return self.was_wiped(CODE_ONE);
+    fn released_shared_rarely(&self) -> Wake {
+        if self.0.load(Ordering::Relaxed) == WIPED_AND_RELEASED {
+            return self.was_wiped(HOLDER_LEAVES);
         }
         self.wake_after_shared()
     }
 
-    /// The word was wiped by a fork, in this process, the child, and `step` was added to let go of what it
-    /// said before.
+    /// The word was wiped by a fork, in this process, the child. The release that found it so has added
+    /// `step`.
     fn was_wiped(&self, step: u64) -> Wake {
         self.0.fetch_sub(step, Ordering::Relaxed);
         Wake::Nobody
@@ -361,8 +390,8 @@ impl PageWord {
     /// The last holder wakes, and those that make room where all shared places were taken.
     ///
     /// Looks at the word again instead of taking the caller's value, which the caller would have to fetch. If
-    /// the word has changed since, whoever changed it last has seen `waits` and wakes, or somebody has been
-    /// woken.
+    /// the word has changed since, the thread that changed it last has seen `waits` and wakes, or the waiters
+    /// have been woken.
     fn wake_after_shared(&self) -> Wake {
         let state = PageState(self.0.load(Ordering::Relaxed));
         if (1..=HOLDERS_ROOMY).contains(&state.holders()) {
@@ -377,7 +406,7 @@ impl PageWord {
     pub fn try_exclusive(&self) -> Result<FrameId, PageState> {
         let mut state = PageState(self.0.load(Ordering::Relaxed));
         while state.is_unlatched() {
-            let taken = state.with_code(EXCLUSIVE) & !WRITE;
+            let taken = state.with_code(EXCLUSIVE);
             // Acquire pairs with the releases of all earlier holders.
             match self.0.compare_exchange_weak(state.0, taken, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(state.frame()),
@@ -395,26 +424,27 @@ impl PageWord {
 
     /// Turns the exclusive latch into a shared one.
     pub fn downgrade(&self, changed: bool) -> Wake {
-        self.leave_exclusive(UNLATCHED - 1, changed)
+        self.leave_exclusive(SHARED_BY_ONE, changed)
     }
 
     #[inline]
     fn leave_exclusive(&self, code: u64, changed: bool) -> Wake {
-        // Nobody else touches code, frame or version now, so one addition does it, without a loop.
-        let mut step = (code - EXCLUSIVE) << CODE_SHIFT;
+        // Others can only set `waits` now, so one addition does it, without a loop.
+        let mut step = opened(code) - opened(EXCLUSIVE);
         if changed {
             let version = self.0.load(Ordering::Relaxed) & VERSION_MASK;
             step = step.wrapping_add(next_version(version)).wrapping_sub(version);
         }
         let before = self.0.fetch_add(step, Ordering::Release);
-        debug_assert!(matches!(PageState(before).code(), ABSENT | EXCLUSIVE), "{:?}", PageState(before));
-        let is_plain = before & (WAITS | WRITE | CODE_MASK) == EXCLUSIVE << CODE_SHIFT;
-        if is_plain { Wake::Nobody } else { self.left_exclusive_rarely(before, step) }
+        debug_assert!(before == WIPED || PageState(before).is_exclusive(), "{:?}", PageState(before));
+        // Less than any word with this code are those with `waits`, and a wiped one.
+        let is_rare = (before as i64) < opened(EXCLUSIVE) as i64;
+        if is_rare { self.left_exclusive_rarely(before, step) } else { Wake::Nobody }
     }
 
     #[cold]
     fn left_exclusive_rarely(&self, before: u64, step: u64) -> Wake {
-        if PageState(before).is_absent() { self.was_wiped(step) } else { self.withdraw_writer() }
+        if before == WIPED { self.was_wiped(step) } else { self.withdraw_writer() }
     }
 
     /// Wins the right to bring the page in, if it is absent.
@@ -432,7 +462,7 @@ impl PageWord {
 
     /// The page is in `frame`; the caller keeps a shared latch.
     pub fn publish_shared(&self, frame: FrameId) -> Wake {
-        self.publish(frame, UNLATCHED - 1)
+        self.publish(frame, SHARED_BY_ONE)
     }
 
     /// The page is in `frame`; the caller keeps the exclusive latch.
@@ -446,7 +476,7 @@ impl PageWord {
     }
 
     fn publish(&self, frame: FrameId, code: u64) -> Wake {
-        self.replace(|state| state.0 & VERSION_MASK | (code << CODE_SHIFT) | u64::from(frame.0))
+        self.replace(|state| state.0 & VERSION_MASK | opened(code) | u64::from(frame.0))
     }
 
     /// The page is in memory no more.
@@ -454,7 +484,7 @@ impl PageWord {
         self.replace(|state| next_version(state.0 & VERSION_MASK))
     }
 
-    /// Replaces everything. For the holder of 1 or 2; others can only set flags meanwhile.
+    /// Replaces everything. For the holder of 1 or 2; others can only set `waits` meanwhile.
     fn replace(&self, next: impl Fn(PageState) -> u64) -> Wake {
         let mut before = self.0.load(Ordering::Relaxed);
         debug_assert!(matches!(PageState(before).code(), LOADING | EXCLUSIVE), "{:?}", PageState(before));
@@ -472,15 +502,26 @@ impl PageWord {
     /// Tells holders that the caller is about to park, unless `state` is out of date. The caller holds the
     /// lock of the place it parks at, and parks only on `true`.
     pub fn announce(&self, state: PageState, want: Want) -> bool {
-        let flags = if want == Want::Exclusive { WAITS | WRITE } else { WAITS };
-        self.0.compare_exchange(state.0, state.0 | flags, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let announced = match want {
+            Want::Shared => state.0 | WAITS,
+            Want::Exclusive => (state.0 | WAITS) & !OPEN,
+        };
+        self.0.compare_exchange(state.0, announced, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Nobody stands back for a writer any more: one gave up waiting, or had the latch. Waiting writers
-    /// announce themselves again.
+    /// Lets readers in again, after a writer gave up waiting or had the latch. Writers that still wait are
+    /// woken, and announce themselves again.
     #[cold]
     pub fn withdraw_writer(&self) -> Wake {
-        Wake::from(self.0.fetch_and(!(WRITE | WAITS), Ordering::Relaxed))
+        let mut before = PageState(self.0.load(Ordering::Relaxed));
+        loop {
+            let opened = if before.allows_optimistic() { OPEN } else { 0 };
+            let after = before.0 & !WAITS | opened;
+            match self.0.compare_exchange_weak(before.0, after, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Wake::from(before.0),
+                Err(now) => before = PageState(now),
+            }
+        }
     }
 }
 
@@ -497,7 +538,7 @@ mod tests {
     const FRAME: FrameId = FrameId((1 << 24) - 1);
 
     fn resident(version: u64) -> PageWord {
-        PageWord(AtomicU64::new(version << VERSION_SHIFT | UNLATCHED << CODE_SHIFT | u64::from(FRAME.0)))
+        PageWord(AtomicU64::new(version << VERSION_SHIFT | opened(UNLATCHED) | u64::from(FRAME.0)))
     }
 
     /// As in the child of a fork, where latches are let go of that the word says nothing of.
@@ -510,6 +551,41 @@ mod tests {
             assert_eq!(word.downgrade(changed), Wake::Nobody);
             assert_eq!(word.0.load(Ordering::Relaxed), 0);
         }
+    }
+
+    #[test]
+    fn comparisons_of_the_halves_agree_with_the_table() {
+        for (code, open, waits) in (0..128).flat_map(|code| {
+            [(false, false), (false, true), (true, false), (true, true)]
+                .map(|(open, waits)| (code, open, waits))
+        }) {
+            if open && code < UNLATCHED {
+                continue;
+            }
+            let word = code << CODE_SHIFT | u64::from(FRAME.0) | VERSION_MASK;
+            let state = PageState(word | if open { OPEN } else { 0 } | if waits { WAITS } else { 0 });
+            assert_eq!(state.allows_shared(), open && (UNLATCHED..SHARED_FULL).contains(&code), "{state:?}");
+            assert_eq!(state.allows_optimistic(), code >= UNLATCHED, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_writer_that_gives_up_opens_only_what_readers_may_have() {
+        let word = PageWord::new();
+        assert_eq!(word.withdraw_writer(), Wake::Nobody);
+        assert_eq!(word.state(), PageState(0));
+        assert_eq!(word.begin_load(), Ok(()));
+        assert!(word.announce(word.state(), Want::Exclusive));
+        assert_eq!(word.withdraw_writer(), Wake::All);
+        assert!(word.state().is_loading() && !word.state().allows_shared());
+        assert_eq!(word.publish_exclusive(FRAME), Wake::Nobody);
+        assert!(word.announce(word.state(), Want::Exclusive));
+        assert_eq!(word.withdraw_writer(), Wake::All);
+        assert!(word.state().is_exclusive() && !word.state().allows_shared());
+        assert_eq!(word.downgrade(false), Wake::Nobody);
+        assert!(word.announce(word.state(), Want::Exclusive) && !word.state().allows_shared());
+        assert_eq!(word.withdraw_writer(), Wake::All);
+        assert_eq!(word.state(), PageState(opened(SHARED_BY_ONE) | u64::from(FRAME.0)));
     }
 
     #[test]
@@ -530,7 +606,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_room_among_holders_is_woken() {
-        let (word, holders_max) = (resident(7), UNLATCHED - SHARED_FULL);
+        let (word, holders_max) = (resident(7), SHARED_FULL - UNLATCHED);
         for holders in 0..holders_max {
             assert_eq!(u64::from(word.state().holders()), holders);
             assert_eq!(word.try_shared(), Ok(FRAME));

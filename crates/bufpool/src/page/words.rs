@@ -32,8 +32,8 @@ unsafe impl Sync for WordTable {}
 
 impl WordTable {
     /// An empty table that can grow to `capacity` words, or to a part of that where the process may not have
-    /// so many addresses; to none where it may not have `least`. Under a limit on addresses it takes no more
-    /// than [`reservable_bytes`], so that files leave the rest of the process what it needs.
+    /// that many addresses; to none where it may not have `least`. Under a limit on addresses it takes no
+    /// more than [`reservable_bytes`], so that files leave the rest of the process what it needs.
     pub fn new(capacity: u64, least: u64) -> Self {
         let _one_at_a_time = ADDRESSES.lock();
         let words_max = reservable_bytes() / size_of::<u64>() as u64;

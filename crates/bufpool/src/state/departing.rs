@@ -103,13 +103,13 @@ impl Departing {
     }
 }
 
-/// Carries clean victims that were exchanged down to nowhere, when a test says so.
+/// Lets a test have clean victims exchanged, too, and hold them back on their way out.
 #[cfg(test)]
 #[derive(Default)]
 pub(crate) struct Carrier {
     /// Clean victims are exchanged.
     pub is_on: std::sync::atomic::AtomicBool,
-    /// Departures on their way down; none if departures are done at once.
+    /// Departures that are held back; none if departures are done at once.
     pub held: parking_lot::Mutex<Option<Vec<Departing>>>,
 }
 

@@ -72,9 +72,9 @@ pub(crate) struct PoolShared {
     pub dirty_limit: AtomicU64,
     pub threads_max: u32,
     pub direct: Direct,
-    /// Set under the policy lock, so that no file is opened behind its back.
+    /// Set under the policy lock, so that no file is opened afterwards.
     pub closed: AtomicBool,
-    /// Held by who closes the pool.
+    /// Held by the thread that closes the pool.
     pub closing: Mutex<()>,
     /// Writes what is dirty when the pool goes without having been closed.
     pub write_rest: fn(&PoolShared),
@@ -218,8 +218,8 @@ impl PoolShared {
         }
     }
 
-    /// Whether clean victims leave by exchange too, so that something may be done with them on their way.
-    /// Nothing is yet.
+    /// Whether clean victims leave by exchange too, so that something may be done with them on their way out.
+    /// Only tests do that.
     pub(crate) fn exchanges_clean(&self) -> bool {
         #[cfg(test)]
         return self.carrier.is_on.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! How long an access may wait, what comes of it that may wait no longer, and what it is for.
+//! How long an access may wait, what it gets when it may wait no longer, and what it is for.
 
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use crate::thread::hot::{HOLDS_RECORDED, HOLDS_SLOTS, hot};
 
-/// Where each thread counts its guards and pins on pages of a pool: a place below [`HOLDS_SLOTS`], or as much
-/// more if the pool's recorder is to hear of them, where counts are below 0.
+/// Where each thread counts its guards and pins on pages of a pool: a place below [`HOLDS_SLOTS`], or, if the
+/// pool's recorder is to hear of them, that place plus [`HOLDS_SLOTS`], where counts are negative.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HoldsSlot(u32);
 
@@ -24,7 +24,7 @@ impl HoldsSlot {
         Self(number % (2 * HOLDS_SLOTS as u32))
     }
 
-    /// Counts. False if a recorder is to hear of it.
+    /// Adds `step` to the count. False if a recorder is to hear of it.
     #[inline(always)]
     pub fn count(self, step: i32) -> bool {
         hot(|thread| {

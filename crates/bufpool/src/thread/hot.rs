@@ -26,9 +26,9 @@ pub(crate) struct HotThread {
     pub keys: Cell<&'static Keys>,
     /// The thread's optimistic reads, unless it has to fence them itself.
     pub reader: Reader,
-    /// That reader or another, once the thread has one.
+    /// The reader that the thread has registered: the one above, or one that fences itself.
     pub registered: Cell<Option<ReaderRef>>,
-    /// The thread does not end.
+    /// The thread is not ending, so it may register a reader.
     pub may_register: Cell<bool>,
     /// Guards and pins, by the slots of their pools: first of those without recorders, then of those with,
     /// which begin at [`HOLDS_RECORDED`].

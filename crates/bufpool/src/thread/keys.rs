@@ -10,12 +10,12 @@ use crate::thread::context::ScopeId;
 use crate::thread::site::{CallPlace, Site, SiteRef};
 
 /// Keys of a ring; a power of two, at most 64. A thread that comes from more places than that drains its ring
-/// each time it has met so many.
+/// each time it has met this many.
 pub(crate) const KEYS: usize = if cfg!(bufpool_loom) { 2 } else { 64 };
 /// Skipped hits of a key after which its ring is drained, since a thread whose hits are all skipped has no
 /// other occasion.
 pub(crate) const SKIPS_A_DRAIN: u64 = 1 << 16;
-/// Any number.
+/// An arbitrary constant: 2^64 divided by the golden ratio.
 pub(crate) const SALT: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Tenants told apart by a frame's mark, by the lower bits of their number.
 pub(crate) const TENANT_BITS: u32 = 16;
@@ -53,7 +53,7 @@ impl TenantTag {
 pub(crate) struct SiteHash(pub(crate) u64);
 
 impl SiteHash {
-    /// Stands for nobody, in a key without use.
+    /// In a key that is not in use.
     pub(crate) const NOBODY: u64 = u64::MAX;
 
     #[inline(always)]

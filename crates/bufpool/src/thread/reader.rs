@@ -58,8 +58,8 @@ impl Reader {
         if sections & READING != 0 {
             return None;
         }
-        // Release, too: whoever sees only this count, and not the end of the read before, is after that read
-        // all the same.
+        // Release, too: a waiter that sees this count without having seen the end of the read before comes
+        // after that read all the same.
         self.sections.store(sections + BEGINS, Ordering::Release);
         // Nothing of the read moves before the store in the program; `membarrier` does the rest.
         compiler_fence(Ordering::SeqCst);
@@ -68,7 +68,7 @@ impl Reader {
 
     /// The count of the read that is going on now, if one is. After a barrier.
     pub fn reading(&self) -> Option<u64> {
-        // Acquire: what the reader did is over for whoever sees the next count.
+        // Acquire: what the reader did is over for a thread that sees the next count.
         Some(self.sections.load(Ordering::Acquire)).filter(|sections| sections & READING != 0)
     }
 

@@ -109,7 +109,7 @@ impl Ring {
         key.scope.store(site.scope.0, Ordering::Relaxed);
         key.tenant.store(tenant.0, Ordering::Relaxed);
         key.who.store(who.0, Ordering::Relaxed);
-        // Release, so that whoever sees the key in use sees what it is.
+        // Release, so that a thread that sees the key in use sees its fields.
         self.keys_used.fetch_or(1 << place, Ordering::Release);
     }
 
@@ -134,7 +134,7 @@ impl Ring {
         entry.page.store(page.0, Ordering::Relaxed);
         debug_assert!(frame.0 < 1 << FRAME_BITS);
         entry.frame_and_key.store(key.0 << FRAME_BITS | frame.0, Ordering::Relaxed);
-        // Release, so that whoever sees the new count sees the entry.
+        // Release, so that a thread that sees the new count sees the entry.
         self.pushed.store(pushed + 1, Ordering::Release);
         // Acquire pairs with the release in `drain`: the entries counted as taken have been read.
         match pushed + 1 - self.taken.load(Ordering::Acquire) {
@@ -190,7 +190,7 @@ impl Ring {
         (frame, &self.keys.0[(both >> FRAME_BITS) as usize % KEYS])
     }
 
-    /// Its thread has ended; what it pushed and counted before is visible to whoever has seen this.
+    /// Its thread has ended; what it pushed and counted before is visible to a caller that has seen this.
     pub fn is_abandoned(&self) -> bool {
         self.users.load(Ordering::Acquire) & THREAD == 0
     }

@@ -75,7 +75,7 @@ pub(crate) struct SiteRef {
     pub scope: ScopeId,
 }
 
-/// A call site as an access begins with it: the scopes around it are asked for where somebody wants to know.
+/// A call site as an access begins with it. The scopes around it are looked up only where they are needed.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin {
     pub place: CallPlace,

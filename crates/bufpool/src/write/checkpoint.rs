@@ -22,7 +22,7 @@ use crate::state::shared::PoolShared;
 use crate::write::borrowed::Borrowing;
 use crate::write::drain::{Drain, Drained};
 use crate::write::flush::{DirtyPage, Flush};
-use crate::write::page_out::{PageOut, Prepared, Via};
+use crate::write::page_out::{PageOut, Prepared, WrittenFrom};
 
 /// Frames given back under one hold of the policy lock.
 const DROP_BATCH: usize = 1024;
@@ -105,8 +105,9 @@ impl<'p> Checkpoint<'p> {
         outcome
     }
 
-    /// As [`Flush::write`], for pages that there is no frame to copy to: as many as are a transfer at a time,
-    /// which are latched meanwhile.
+    /// As [`Flush::write`], for pages that there is no frame to copy to. They are latched while they are
+    /// written, so only as many at a time as the longest transfer of any source has. They may be of several
+    /// files; how many of them are one transfer is up to each file's source.
     fn write_in_place<'a>(
         self,
         pages: &[&'a DirtyPage],
@@ -120,7 +121,12 @@ impl<'p> Checkpoint<'p> {
                     outcome = outcome.and_then(|()| Err(file.poisoned_error(operation).at_page(*number)));
                     continue;
                 }
-                match PageOut::of(self.pool).take_for_write(file, *number, Patience::None, Via::CallPlace) {
+                match PageOut::of(self.pool).take_for_write(
+                    file,
+                    *number,
+                    Patience::None,
+                    WrittenFrom::OwnFrame,
+                ) {
                     Prepared::Outgoing(page) => batch.push(page),
                     Prepared::Clean => {}
                     Prepared::InFlight | Prepared::NoRoom | Prepared::Refused(_) => later.push(page),
@@ -139,14 +145,14 @@ impl<'p> Checkpoint<'p> {
         patience: Patience,
         operation: &'static str,
     ) -> Result<()> {
-        let mut via = Via::Copy;
+        let mut written_from = WrittenFrom::Copy;
         while !file.is_poisoned() {
-            match PageOut::of(self.pool).take_for_write(file, number, patience, via) {
+            match PageOut::of(self.pool).take_for_write(file, number, patience, written_from) {
                 Prepared::Clean => return Ok(()),
                 Prepared::Outgoing(page) => {
                     return PageOut::of(self.pool).write_outgoing(vec![page], operation).1;
                 }
-                Prepared::NoRoom => via = Via::CallPlace,
+                Prepared::NoRoom => written_from = WrittenFrom::OwnFrame,
                 Prepared::InFlight => {
                     let frame = file.table.get(number).and_then(|word| word.state().resident_frame());
                     if let Some(frame) = frame {

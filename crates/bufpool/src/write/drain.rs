@@ -1,4 +1,4 @@
-//! All pages of a file in one hand, for what closes, removes, reopens or shortens it.
+//! Exclusive hold of all pages of a file, for operations that close, remove, reopen or shorten it.
 //!
 //! Such an operation goes in three steps, and others see nothing of it before the third:
 //!
@@ -36,8 +36,8 @@ const TRY_FIRST: Duration = Duration::from_millis(4);
 /// The longest try, as a part of `latch_wait_ms`.
 const TRIES_IN_WAIT: u32 = 4;
 
-/// A file of which nobody holds or loads a page, from one on, and whose length nobody else changes. Dropped,
-/// it is as it was, or as the gate says by then.
+/// A file of which nobody holds or loads a page, from one on, and whose length nobody else changes. Dropping
+/// it leaves the file as it was, or as the gate says by then.
 pub(crate) struct Drained<'f> {
     // Dropped in this order: a load that the gate lets pass finds no page latched.
     pub seized: Vec<Seized>,

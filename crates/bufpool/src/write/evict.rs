@@ -39,7 +39,7 @@ pub(crate) enum Emptied {
     /// Its page has left, but somebody may still read it without a latch.
     SetAside,
     /// The victim was put back: its log records are not durable yet, and the frame of the reserve that its
-    /// own could have been exchanged for went to somebody else.
+    /// own could have been exchanged for went to another thread.
     PutBack,
 }
 
@@ -109,7 +109,7 @@ impl<'p> Eviction<'p> {
 
     /// Makes the victim leave: its frame, or the one that it was exchanged for. None if the victim had to be
     /// put back: its log records are not durable yet, and the reserve frame that it could have been exchanged
-    /// for went to somebody else.
+    /// for went to another thread.
     fn evict(self, victim: Victim, tenant: TenantId) -> Result<Option<FrameLease>> {
         let Victim { latch, page, owner, spare } = victim;
         if let Some(spare) = spare {

@@ -2,12 +2,14 @@
 //!
 //! As the background writer does, a flush keeps a window of [runs](crate::write::window) in flight, as far as
 //! the reserve goes beyond what is kept for misses, and gathers more while the device works. Its runs come
-//! back to it, in its own thread: it may be the last that knows the pool.
+//! back to it, in its own thread: the pool may be being dropped, so that no other thread could hold it until
+//! a run ends.
 //!
 //! While it has transfers it waits only for these, and it holds only copies and a ring: before the log is
 //! advanced, which takes as long as the engine likes, all transfers have ended, and the ring is there for
-//! others. Where the reserve has no frame for it, it waits for some a little: the rest is written from where
-//! it is.
+//! others. Where the reserve has no free frame, it waits for one at most
+//! [`RESERVE_WAIT`](crate::write::victims::RESERVE_WAIT); the remaining pages are written from their own
+//! frames.
 
 use std::iter::Peekable;
 use std::slice::Iter;
@@ -22,7 +24,7 @@ use crate::io::{IoError, Lane};
 use crate::page::latch::Patience;
 use crate::state::pace::BATCH_PAGES;
 use crate::state::shared::PoolShared;
-use crate::write::page_out::{Outgoing, PageOut, Prepared, Via};
+use crate::write::page_out::{Outgoing, PageOut, Prepared, WrittenFrom};
 use crate::write::victims::RESERVE_WAIT;
 use crate::write::window::{Launch, Run, RunEnd};
 
@@ -100,7 +102,7 @@ pub(crate) struct Flush<'p> {
 }
 
 impl<'p> Flush<'p> {
-    /// Nothing yet, for what errors are to call `operation`.
+    /// A flush with nothing in flight; errors name it `operation`.
     pub fn new(pool: &'p PoolShared, operation: &'static str) -> Self {
         Self {
             pool,
@@ -118,7 +120,8 @@ impl<'p> Flush<'p> {
     /// no frame to copy to.
     pub fn write(mut self, pages: &'p [DirtyPage]) -> (Result<()>, Vec<&'p DirtyPage>) {
         let mut rest = pages.iter().peekable();
-        // Where others take what comes back, or nothing does, pages are written sooner from where they are.
+        // All waits together: where others take the frames that come back, or none come back, the remaining
+        // pages are written from their own frames that much sooner.
         let mut patience = RESERVE_WAIT;
         loop {
             let has_room = self.launch(&mut rest);
@@ -160,7 +163,7 @@ impl<'p> Flush<'p> {
                 pages.next();
                 continue;
             }
-            match PageOut::of(pool).take_for_write(file, *number, Patience::None, Via::Copy) {
+            match PageOut::of(pool).take_for_write(file, *number, Patience::None, WrittenFrom::Copy) {
                 Prepared::NoRoom => has_room = false,
                 Prepared::Outgoing(page) if page.page_lsn > durable => self.held.push(page),
                 Prepared::Outgoing(page) => launch.push_outgoing(page),

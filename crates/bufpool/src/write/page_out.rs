@@ -5,9 +5,9 @@
 //! arrives while the copy is on its way keeps the page dirty. The first failed write poisons the page's file:
 //! nothing of it is written any more, and nothing marked clean.
 //!
-//! Hooks work on copies, of pages that leave or are written from their frames in one of the
-//! [`HookBuffers`](crate::memory::reserve::HookBuffers): what they do, and whether the write succeeds,
-//! changes nothing of what readers see.
+//! Hooks work on copies. Those of pages that leave, and of pages written from their own frames, lie in the
+//! [`HookBuffers`](crate::memory::reserve::HookBuffers). So neither what hooks do nor a write that fails
+//! changes what readers see.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use bufpool_policies::FrameId;
 use crate::error::{Error, Result};
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
-use crate::io::{Buffers, IoError};
+use crate::io::IoError;
 use crate::memory::frame::Mark;
 use crate::memory::lease::FrameLease;
 use crate::memory::request::WriteFrom;
@@ -38,7 +38,7 @@ pub(crate) struct Outgoing {
     /// The page is not written before the log is durable up to here.
     pub page_lsn: u64,
     pub seen: Snapshot,
-    source: Source,
+    source: OutgoingBytes,
 }
 
 /// A page as it was when it was taken to be written; it stays in its frame, which is marked as being written.
@@ -49,7 +49,7 @@ pub(crate) struct Snapshot {
     log_end: u64,
 }
 
-enum Source {
+enum OutgoingBytes {
     /// A copy in the reserve.
     Copy(FrameLease),
     /// The page's own frame, latched shared.
@@ -72,11 +72,11 @@ pub(crate) enum Prepared {
 
 /// Where a page is written from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Via {
+pub(crate) enum WrittenFrom {
     /// A copy in the reserve, from what lies above its low mark.
     Copy,
     /// Its own frame, whose latch is held until it is written.
-    CallPlace,
+    OwnFrame,
 }
 
 /// One page of a batch: file, number, and bytes that nobody changes meanwhile.
@@ -101,7 +101,7 @@ impl<'p> PageOut<'p> {
         file: &Arc<FileShared>,
         number: u64,
         patience: Patience,
-        via: Via,
+        written_from: WrittenFrom,
     ) -> Prepared {
         if file.table.get(number).is_none() {
             return Prepared::Clean;
@@ -120,9 +120,9 @@ impl<'p> PageOut<'p> {
         if entry.is_writing() {
             return Prepared::InFlight;
         }
-        let copy = match via {
-            Via::CallPlace => None,
-            Via::Copy => match self.take_copy_frame() {
+        let copy = match written_from {
+            WrittenFrom::OwnFrame => None,
+            WrittenFrom::Copy => match self.take_copy_frame() {
                 None => return Prepared::NoRoom,
                 copy => copy,
             },
@@ -150,9 +150,9 @@ impl<'p> PageOut<'p> {
                     sys::copy_uncached(to, from);
                 }
                 drop(latch);
-                Source::Copy(copy)
+                OutgoingBytes::Copy(copy)
             }
-            None => Source::Latched(latch),
+            None => OutgoingBytes::Latched(latch),
         };
         let file = Arc::clone(file);
         Prepared::Outgoing(Outgoing {
@@ -222,10 +222,10 @@ impl<'p> PageOut<'p> {
         }
     }
 
-    /// Its write is over, or is not made. To be announced.
+    /// The page's write is over, or is not made. The caller announces it.
     pub(crate) fn end_write(self, page: Outgoing) {
         self.end_write_of(&page.seen);
-        if let Source::Copy(copy) = page.source {
+        if let OutgoingBytes::Copy(copy) = page.source {
             Borrowing::of(self.pool).give_back_to_reserve([copy]);
         }
     }
@@ -257,8 +257,8 @@ impl<'p> PageOut<'p> {
         results
     }
 
-    /// What hooks make of the first of the pages (at least one; not none) for their files, as many as there
-    /// are buffers for.
+    /// Copies of the first of the pages (which are not none), as hooks prepare them for their files: at least
+    /// one, and as many as there are buffers for.
     pub(crate) fn prepare(self, pages: &[PageBytes<'_>]) -> Vec<FrameLease> {
         let mut buffers = self.pool.hook_buffers.take(pages.len());
         for ((file, number, lease), buffer) in pages.iter().zip(&mut buffers) {
@@ -274,13 +274,13 @@ impl<'p> PageOut<'p> {
         let mut writes: Vec<WriteFrom<'_>> = Vec::new();
         // The index of the first page of each write.
         let mut firsts = Vec::new();
-        for (index, ((_, number, lease), io)) in pages.iter().zip(&ios).enumerate() {
+        for (index, ((file, number, lease), io)) in pages.iter().zip(&ios).enumerate() {
             let Ok(io) = io else { continue };
             match writes.last_mut() {
                 Some(last)
                     if Arc::ptr_eq(last.file, io)
                         && last.number + last.frames.len() as u64 == *number
-                        && last.frames.len() < Buffers::PIECES_MAX =>
+                        && last.frames.len() < file.run_pages =>
                 {
                     last.frames.push(lease);
                 }
@@ -342,16 +342,16 @@ impl View<'_> {
 
 impl Outgoing {
     /// What is to be done when it is written, and the copy to write. Only for a page that was taken
-    /// [`Via::Copy`].
+    /// [`WrittenFrom::Copy`].
     pub(crate) fn into_copy(self) -> (Snapshot, FrameLease) {
         match self.source {
-            Source::Copy(copy) => (self.seen, copy),
-            Source::Latched(_) => unreachable!("it was taken by way of a copy"),
+            OutgoingBytes::Copy(copy) => (self.seen, copy),
+            OutgoingBytes::Latched(_) => unreachable!("it was taken by way of a copy"),
         }
     }
 }
 
-impl Source {
+impl OutgoingBytes {
     fn view(&self) -> View<'_> {
         match self {
             Self::Copy(lease) => View::Copy(lease),

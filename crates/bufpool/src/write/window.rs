@@ -86,8 +86,8 @@ pub(crate) struct Launch<'p> {
 }
 
 impl<'p> Launch<'p> {
-    /// Into `lane`, if there is one. Pages that leave go into none with hooks, whose buffers have to come
-    /// back while the caller waits for more.
+    /// Into `lane`, if there is one. In a pool with hooks there must be none for pages that leave: their
+    /// buffers have to come back while the caller waits for more.
     pub fn new(pool: &'p PoolShared, lane: Option<&'p mut (dyn Lane + 'static)>) -> Self {
         Self::with_owner(pool, lane, Owner::Pool(pool.me.clone()))
     }
@@ -138,7 +138,7 @@ impl<'p> Launch<'p> {
         })
     }
 
-    /// Whatever was gathered is on its way.
+    /// Hands all that was gathered to the backend.
     pub fn go(&mut self) {
         self.end_run();
         self.submit();
@@ -157,7 +157,7 @@ impl<'p> Launch<'p> {
             return self.launch(run, None);
         }
         while !run.fates.is_empty() {
-            // What waits here holds buffers too.
+            // Runs that are not submitted yet hold buffers that `prepare` may wait for.
             self.submit();
             let pages = run.leases.iter().zip(run.first..).map(|(lease, number)| (&run.file, number, lease));
             let prepared = PageOut::of(self.pool).prepare(&pages.collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Writing dirty pages in the background, and before it is too late in the foreground.
+//! Who writes dirty pages, and when: the background writer, misses, flushes and checkpoints.
 //!
 //! A page that stays is written from a copy, made under a shared latch into a frame of the clean reserve: a
 //! writer of the page never waits for I/O, and no page on the device is ever torn by us. A page that leaves
@@ -34,7 +34,7 @@ use crate::state::departing::Departing;
 use crate::state::departures::WriteBack;
 use crate::state::pace::{AfterRound, Scan, Scanned, Until};
 use crate::state::shared::PoolShared;
-use crate::write::page_out::{OPERATION, PageOut, Prepared, Via};
+use crate::write::page_out::{OPERATION, PageOut, Prepared, WrittenFrom};
 use crate::write::victims::Victims;
 use crate::write::window::Launch;
 
@@ -202,7 +202,7 @@ impl Writer<'_> {
             if !has_room {
                 continue;
             }
-            // Misses have come so far meanwhile, and take page by page what would be runs.
+            // Misses have reached these pages meanwhile, and evict them one by one.
             if pool.write_back.pace().has_departures() {
                 return started;
             }
@@ -210,7 +210,8 @@ impl Writer<'_> {
         started
     }
 
-    /// Until there is no room in the reserve, which is the second result, or somebody else has a page.
+    /// Starts writing pages until the reserve has no room, or another thread has a page. Returns how many,
+    /// and whether the reserve still has room.
     fn launch_ahead<'a>(
         &mut self,
         pages: &mut Peekable<impl Iterator<Item = &'a (Arc<FileShared>, u64)>>,
@@ -219,7 +220,7 @@ impl Writer<'_> {
         let mut launch = Launch::new(pool, self.lane.as_deref_mut());
         let mut launched = 0;
         while let Some((file, number)) = pages.peek() {
-            match PageOut::of(pool).take_for_write(file, *number, Patience::None, Via::Copy) {
+            match PageOut::of(pool).take_for_write(file, *number, Patience::None, WrittenFrom::Copy) {
                 Prepared::NoRoom => return (launched, false),
                 Prepared::Outgoing(page) if page.page_lsn > pool.log.durable() => {
                     PageOut::of(pool).end_write(page);

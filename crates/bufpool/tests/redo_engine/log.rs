@@ -21,9 +21,9 @@ pub type Images = Vec<(u64, Vec<u8>)>;
 
 /// A log that is appended to; clones are the same log.
 #[derive(Clone)]
-pub struct RedoLog(Arc<Shared>);
+pub struct RedoLog(Arc<LogContents>);
 
-struct Shared {
+struct LogContents {
     /// Records not yet handed to the file.
     tail: Mutex<Vec<u8>>,
     end: AtomicU64,
@@ -50,7 +50,7 @@ impl RedoLog {
         file.seek(SeekFrom::End(0)).unwrap();
         let length = || AtomicU64::new(end as u64);
         let shared =
-            Shared { tail: Mutex::default(), end: length(), durable: length(), file: Mutex::new(file) };
+            LogContents { tail: Mutex::default(), end: length(), durable: length(), file: Mutex::new(file) };
         (Self(Arc::new(shared)), records)
     }
 

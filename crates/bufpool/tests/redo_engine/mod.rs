@@ -2,7 +2,7 @@
 //!
 //! A page carries the number of its last log record, a hash of itself, and for each thread of the engine the
 //! number of that thread's last transaction on it. Transaction `n` of a thread changes two pages that follow
-//! from thread and `n`, so whoever knows how many transactions survived knows what every page must be.
+//! from thread and `n`, so a test that knows how many transactions survived knows what every page must be.
 
 mod log;
 

@@ -29,7 +29,7 @@ pub struct Told {
 enum Presence {
     #[default]
     Absent,
-    /// Being made, and whoever finds it has not been told of it.
+    /// Being made: it may be found, and nobody has been told of it.
     Perhaps,
     Present,
     /// Being removed: it is as it was, or not there.

@@ -107,7 +107,7 @@ proptest! {
         in_step(frames, &steps, policy, naive::WTinyLfu::new(frames, parameters));
     }
 
-    /// With counters for so many frames no page shares its counters with the others of the case.
+    /// With counters for this many frames no page shares its counters with the others of the case.
     #[test]
     fn w_tinylfu_of_libcachesim((frames, steps) in cases()) {
         let mut policy = LibCacheSimWTinyLfu::new(1 << 16);

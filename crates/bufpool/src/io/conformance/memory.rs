@@ -19,10 +19,15 @@ use crate::io::name::{Entry, NameError};
 use crate::io::source::{Alignment, Capabilities};
 use crate::{ErrorKind, FileOptions, Pool, PoolOptions};
 
+/// The longest transfer of these files that pays.
+const RUN_BYTES: usize = 2 * PAGE_BYTES;
+
 /// Files in memory, by path.
 #[derive(Debug, Default)]
 pub(super) struct MemoryFiles {
     files: Arc<Mutex<HashMap<PathBuf, Contents>>>,
+    /// Bytes of the longest transfer that was asked of any of them.
+    longest_bytes: Arc<AtomicU64>,
 }
 
 /// A file, and by whom it is open.
@@ -43,6 +48,7 @@ struct MemorySource {
     read_only: bool,
     /// Kept as long as the file is open.
     _lock: Arc<()>,
+    longest_bytes: Arc<AtomicU64>,
     work: mpsc::Sender<(Action, Done)>,
 }
 
@@ -79,6 +85,7 @@ impl Opener for MemoryFiles {
             bytes: Arc::clone(&file.bytes),
             read_only,
             _lock: lock,
+            longest_bytes: Arc::clone(&self.longest_bytes),
             work,
         }))
     }
@@ -120,6 +127,9 @@ fn execute(file: &mut Vec<u8>, action: &Action, read_only: bool) -> Result<(), C
 impl MemorySource {
     /// Leaves an action to the file's thread, which ends when the source and all of this are gone.
     fn leave(&self, action: Action, done: Done) {
+        if matches!(action, Action::Read { .. } | Action::Write { .. }) {
+            self.longest_bytes.fetch_max(action.len(), Ordering::Relaxed);
+        }
         // If the thread has ended, dropping what was sent fails the request.
         let _ = self.work.send((action, done));
     }
@@ -134,7 +144,7 @@ impl Source for MemorySource {
         Capabilities {
             writable: !self.read_only,
             fixed_length: false,
-            run_bytes: 2 * PAGE_BYTES,
+            run_bytes: RUN_BYTES,
             requests_in_flight: 1,
             alignment: Alignment::NONE,
         }
@@ -310,6 +320,35 @@ fn a_source_that_takes_no_writes_is_opened_for_reading_only() {
     let refused = pool.open_file("table", FileOptions::new()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ReadOnly);
     pool.open_file("table", FileOptions::new().read_only(true)).unwrap();
+}
+
+/// Neighbours are written, evicted, read ahead and read together in runs as long as their source says, with a
+/// reserve to copy to and without.
+#[test]
+fn every_transfer_is_as_long_as_its_source_says() {
+    const PAGES: u64 = 200;
+    for reserve_frames in [0, 16] {
+        let files = Arc::new(MemoryFiles::default());
+        let options = PoolOptions::new()
+            .frames(64)
+            .page_bytes(PAGE_BYTES)
+            .reserve_low_frames(0)
+            .reserve_high_frames(reserve_frames);
+        let started = Started { opener: files.clone(), backend: start::threads().unwrap() };
+        let pool = Pool::open_on(options, started).unwrap();
+        let file = pool.open_file("table", FileOptions::new().create(true)).unwrap();
+        file.extend(PAGES).unwrap();
+        let tenant = pool.default_tenant();
+        for flushed in 1..=3 {
+            (0..20).for_each(|number| tenant.write(file.page(number)).unwrap().fill(flushed));
+            file.flush().unwrap();
+        }
+        (0..PAGES).for_each(|number| tenant.write(file.page(number)).unwrap().fill(4));
+        let pages: Vec<_> = (0..16).map(|number| file.page(number)).collect();
+        assert!(tenant.read_many(&pages).into_iter().all(|page| page.unwrap().unwrap()[7] == 4));
+        pool.close().unwrap();
+        assert_eq!(files.longest_bytes.load(Ordering::Relaxed), RUN_BYTES as u64);
+    }
 }
 
 #[test]

@@ -4,6 +4,19 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::io::source::Alignment;
+
+fn source(requests_in_flight: u32) -> Capabilities {
+    let alignment = Alignment::NONE;
+    Capabilities { writable: true, fixed_length: false, run_bytes: 1, requests_in_flight, alignment }
+}
+
+/// A queue before a device that is saturated with this many reads in flight.
+fn saturated_at<T>(slots: usize) -> FairQueue<T> {
+    let mut queue = FairQueue::new();
+    queue.add_source(&source(slots as u32));
+    queue
+}
 
 /// The rules, told once more over plain lists.
 struct Naive {
@@ -98,7 +111,7 @@ proptest! {
     ) {
         let mut naive =
             Naive { slots, in_flight: Vec::new(), waiting: Vec::new(), turns: Vec::new() };
-        let mut queue = FairQueue::new(slots);
+        let mut queue = saturated_at(slots);
         for (name, (step, tenant, cost)) in (0..).zip(steps) {
             match step {
                 0 => {
@@ -148,7 +161,7 @@ proptest! {
         count in 0..40_usize,
     ) {
         let queues = || {
-            let mut queue = FairQueue::<u64>::new(slots);
+            let mut queue = saturated_at::<u64>(slots);
             for &tenant in &others {
                 if queue.start(TenantId(tenant), 1) == 0 {
                     queue.push(TenantId(tenant), 1, 0);
@@ -168,7 +181,7 @@ proptest! {
 #[test]
 fn tenants_that_always_wait_get_the_same_whatever_their_reads_cost() {
     let costs = [1, 3, 17];
-    let mut queue = FairQueue::new(4);
+    let mut queue = saturated_at(4);
     let mut served = [0_u64; 3];
     let backlog = |queue: &mut FairQueue<u32>, tenant: usize| {
         (0..3).for_each(|_| queue.push(TenantId(tenant as u32), costs[tenant], costs[tenant]));
@@ -189,8 +202,17 @@ fn tenants_that_always_wait_get_the_same_whatever_their_reads_cost() {
 }
 
 #[test]
+fn the_source_that_takes_most_reads_says_when_the_device_is_saturated() {
+    let mut queue = FairQueue::<()>::new();
+    for (requests_in_flight, slots) in [(1, 1), (4, 4), (2, 4), (9, 9)] {
+        queue.add_source(&source(requests_in_flight));
+        assert_eq!(queue.slots, slots);
+    }
+}
+
+#[test]
 fn a_lone_reader_never_queues() {
-    let mut queue = FairQueue::<()>::new(4);
+    let mut queue = saturated_at::<()>(4);
     assert_eq!(queue.start(TenantId(3), 1000), 1000);
     queue.finish(TenantId(3), 1000);
     assert_eq!(queue.start(TenantId(2), 1000), 1000);
@@ -200,7 +222,7 @@ fn a_lone_reader_never_queues() {
 /// However long the greedy one's backlog, the other starts its reads at once, up to half of the slots.
 #[test]
 fn a_tenant_below_its_share_does_not_queue_behind_a_greedy_one() {
-    let mut queue = FairQueue::new(8);
+    let mut queue = saturated_at(8);
     assert_eq!(queue.start(TenantId(1), 100), 100);
     assert_eq!(queue.start(TenantId(2), 3), 3);
     (0..50).for_each(|name| queue.push(TenantId(1), 1, name));
@@ -227,7 +249,7 @@ fn a_tenant_below_its_share_does_not_queue_behind_a_greedy_one() {
 #[test]
 fn every_waiting_read_is_started_after_at_most_so_many_others() {
     let tenants = 16_u32;
-    let mut queue = FairQueue::new(2);
+    let mut queue = saturated_at(2);
     for tenant in 0..tenants {
         (0..200).for_each(|_| queue.push(TenantId(tenant), 1, ()));
     }

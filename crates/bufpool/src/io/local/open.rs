@@ -30,7 +30,7 @@ impl LocalFile {
         let (file, refusal) = open_patiently(&name, flags, how.direct != Direct::Off)?;
         let kind = check_kind(&file.metadata().map_err(OpenError::os("fstat"))?)?;
         let name = name.entry_of(kind.identity).map_err(OpenError::os("looking up the name"))?;
-        // Also if it was there: whoever made it may not have come so far.
+        // Also if it was there: its maker may have been interrupted before this.
         if creates {
             let name = name.as_ref().ok_or(OpenError::NoName)?;
             name.sync_folder().map_err(OpenError::os("making the file's name durable"))?;

@@ -16,7 +16,7 @@ use crate::io::request::Action;
 /// The unit in which a torn write is torn, unless set otherwise: what devices write atomically.
 pub(super) const SECTOR_BYTES: usize = 512;
 
-pub(super) struct State {
+pub(super) struct DeviceState {
     pub(super) seed: u64,
     pub(super) random: Random,
     pub(super) sector_bytes: usize,
@@ -32,7 +32,7 @@ pub(super) struct State {
     pub(super) power_is_cut: bool,
 }
 
-impl State {
+impl DeviceState {
     /// The file's number, making the file if need be.
     pub(super) fn number_of(&mut self, path: &Path) -> u64 {
         if let Some(&number) = self.names.now.get(path) {

@@ -20,6 +20,7 @@ use super::super::backend::Backend;
 use super::super::fair::{FairQueue, cost_of};
 use super::super::options::IoOptions;
 use super::super::request::Request;
+use super::super::source::Capabilities;
 use super::super::threads::Threads;
 use super::ring::{Outcome, Region, Ring};
 use super::setup::{self, Notes};
@@ -30,12 +31,12 @@ const LONG_BYTES: u64 = 64 << 10;
 
 /// A handle to the I/O thread. Dropping it finishes what was submitted, then ends the thread.
 pub(super) struct Driver {
-    shared: Arc<Shared>,
+    shared: Arc<DriverQueues>,
     thread: Option<JoinHandle<()>>,
     ring_fd: RawFd,
 }
 
-struct Shared {
+struct DriverQueues {
     inbox: Mutex<Inbox>,
     /// Reads of tenants: those in flight on any ring or by a system call, and those that wait for this thread
     /// to start them. Locked after `inbox`, if both.
@@ -76,9 +77,9 @@ impl Driver {
         helper: &Arc<Threads>,
         calls: &Arc<AtomicU64>,
     ) -> io::Result<(Self, Notes)> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DriverQueues {
             inbox: Mutex::default(),
-            reads: Mutex::new(FairQueue::new(options.saturation_depth as usize)),
+            reads: Mutex::new(FairQueue::new()),
             work: Condvar::new(),
             idle: Condvar::new(),
             eventfd: File::from(sys::eventfd()?),
@@ -121,6 +122,11 @@ impl Driver {
             inbox.unfinished += requests.len();
             inbox.requests.extend(requests.drain(..));
         });
+    }
+
+    /// Reads of one more source will come.
+    pub(super) fn add_source(&self, capabilities: &Capabilities) {
+        self.shared.reads.lock().add_source(capabilities);
     }
 
     /// Starts up to `count` reads of `tenant`, wherever they are done; returns how many. The others have to
@@ -209,7 +215,7 @@ impl Drop for Driver {
 /// What the I/O thread owns.
 struct Loop {
     ring: Ring,
-    shared: Arc<Shared>,
+    shared: Arc<DriverQueues>,
     /// Taken from the inbox, waiting for room in the ring; all but reads of tenants. It comes first, and
     /// there is never much of it: writers wait for what they submit.
     backlog: VecDeque<Request>,

@@ -36,8 +36,8 @@ const FOR_DRIVER: [Flags; 3] = [
     PLAIN,
 ];
 
-/// For rings that go from thread to thread: the flags that bind a ring to a thread are out of the
-/// question, but whoever holds one is in the kernel while it waits, so it need not be interrupted.
+/// For rings that go from thread to thread: the flags that bind a ring to a thread are out of the question,
+/// but the thread that holds one is in the kernel while it waits, so it need not be interrupted.
 const FOR_LEASE: [Flags; 2] = [COOPERATIVE, PLAIN];
 
 /// With a kernel thread that submits, there is no task to defer work to.

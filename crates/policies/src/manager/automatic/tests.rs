@@ -145,7 +145,7 @@ fn a_stream_answers_for_choices_by_value_alone() {
         }
         let after = count(&pool);
         assert_eq!(pool.manager.acting, changes.last().copied().unwrap_or(Expert::Value));
-        assert!(after.0 > before.0 + 50, "mistakes are reported whoever chose");
+        assert!(after.0 > before.0 + 50, "mistakes are reported, whichever expert chose");
         after.1 - before.1
     };
     assert!(wrong(&[]) > 30);
