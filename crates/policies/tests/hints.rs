@@ -326,7 +326,8 @@ fn wrong_hints_cost_nobody_else() {
         neighbours_misses
     };
     let (without, with) = (run(false), run(true));
-    assert!(with * 100 <= without * 102, "{with} misses of the neighbour, {without} without hints");
+    // Fewer where a wrong hint happens to be right.
+    assert!(with <= without, "{with} misses of the neighbour, {without} without hints");
 }
 
 /// Half of the hints are never read: nothing is fetched ahead for the list any more.

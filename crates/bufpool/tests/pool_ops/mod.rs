@@ -15,7 +15,8 @@ use std::time::Duration;
 use arbitrary::{Arbitrary, Unstructured};
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
 use bufpool::{
-    ErrorKind, File, FileOptions, IoOperation, OwnedReadGuard, Page, Policy, Pool, PoolOptions, Tenant,
+    ErrorKind, File, FileOptions, HintedPage, Hints, IoOperation, OwnedReadGuard, Page, Policy, Pool,
+    PoolOptions, Tenant,
 };
 
 use super::common::{PAGE_BYTES, deterministic, kind, small, stamp, version};
@@ -108,6 +109,25 @@ pub enum Operation {
         #[arbitrary(with = count)]
         count: u64,
     },
+    /// A list of reads is disclosed, twice over, instead of the one there is.
+    Hint {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = number)]
+        first: u64,
+        #[arbitrary(with = count)]
+        count: u64,
+    },
+    /// The next pages of the list are read.
+    ReadHinted {
+        #[arbitrary(with = count)]
+        count: u64,
+    },
+    SkipHints {
+        #[arbitrary(with = count)]
+        count: u64,
+    },
+    DropHints,
     /// Pinned, read, written and let go of.
     Pin {
         #[arbitrary(with = tenant)]
@@ -309,6 +329,7 @@ pub fn run(mut world: World, operations: &[Operation], is_quiet: bool) -> u32 {
         }
     }
     world.kept.clear();
+    world.hints = None;
     world.set_latency(Duration::ZERO);
     world.pool.checkpoint().ok();
     world.pool.check_invariants();
@@ -352,6 +373,8 @@ pub struct World {
     optimistic: bool,
     keeps_guards: bool,
     kept: VecDeque<(u64, OwnedReadGuard)>,
+    /// A list of reads, and the pages that it may still give.
+    hints: Option<(Hints, VecDeque<u64>)>,
     pool: Pool,
     file: Option<File>,
     tenants: Vec<Tenant>,
@@ -396,6 +419,7 @@ impl World {
             optimistic,
             keeps_guards: false,
             kept: VecDeque::new(),
+            hints: None,
             pool,
             file: Some(file),
             tenants,
@@ -562,6 +586,18 @@ impl World {
             Operation::Prefetch { tenant, first, count } => {
                 self.tenants[tenant].prefetch((first..first + count).map(|number| file.page(number)));
             }
+            Operation::Hint { tenant, first, count } => {
+                let numbers: VecDeque<u64> = (first..first + count).chain(first..first + count).collect();
+                let pages: Vec<HintedPage> = numbers.iter().map(|n| file.page(*n).into()).collect();
+                self.hints = Some((self.tenants[tenant].hint(pages).unwrap(), numbers));
+            }
+            Operation::ReadHinted { count } => (0..count).for_each(|_| self.read_hinted()),
+            Operation::SkipHints { count } => {
+                if let Some((hints, _)) = &mut self.hints {
+                    hints.skip(count as usize);
+                }
+            }
+            Operation::DropHints => self.hints = None,
             Operation::Pin { tenant, number } if in_range(number) && !self.keeps(number..=number) => {
                 let tenant = self.tenants[tenant].clone();
                 if let Some(pin) = self.may_fail(tenant.pin(file.page(number))) {
@@ -628,6 +664,8 @@ impl World {
             Operation::CloseTenant { tenant } => self.close_tenant(tenant),
             Operation::CloseFile => {
                 self.kept.clear();
+                // It goes on with pages of a file that is gone.
+                self.hints.iter_mut().for_each(|(_, numbers)| numbers.clear());
                 drop(file);
                 self.close_and_open();
             }
@@ -656,6 +694,7 @@ impl World {
             Operation::PowerCut { seed } => {
                 drop(file);
                 self.kept.clear();
+                self.hints = None;
                 if let Some(device) = self.device.take() {
                     self.cut_power(&device, u64::from(seed));
                 }
@@ -663,6 +702,23 @@ impl World {
             _ => {}
         }
         self.heal();
+    }
+
+    /// Reads the next page of the list. Pages that the tenant has read by other calls are left out of it.
+    fn read_hinted(&mut self) {
+        let Some((mut hints, mut numbers)) = self.hints.take() else { return };
+        match hints.next() {
+            Ok(None) => {}
+            Ok(Some(guard)) => {
+                let number = guard.page().number();
+                let at = numbers.iter().position(|next| *next == number).expect("a page of the list");
+                numbers.drain(..=at);
+                self.check(number, &guard);
+            }
+            Err(error) if error.kind() == ErrorKind::TenantClosed => return,
+            Err(error) => drop(self.may_fail::<()>(Err(error))),
+        }
+        self.hints = Some((hints, numbers));
     }
 
     /// What comes of a future of a page that is polled once.
