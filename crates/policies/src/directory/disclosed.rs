@@ -184,7 +184,7 @@ impl Directory {
     }
 
     /// Appends the pages that the lists of the tenant's account would have brought in now, those of each list
-    /// in its order, at most [`WANTS_MAX`](crate::WANTS_MAX) in all, for `frames_left` frames; none while the
+    /// in its order, at most [`WANTS_MAX`] in all, for `frames_left` frames; none while the
     /// account's manager is revoked. `present` tells whether a page is in memory or on its way.
     pub fn hint_wants(
         &mut self,

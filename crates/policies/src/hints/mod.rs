@@ -2,7 +2,7 @@
 //!
 //! A tenant discloses reads in [lists](HintList). From the lists of an account follows which of its pages is
 //! needed last and so goes first, and which absent pages to bring in before they are needed
-//! ([`AccountHints`]). How far ahead of its reader a list fetches is the [depth rule](Depth).
+//! (`AccountHints`). How far ahead of its reader a list fetches is the [depth rule](Depth).
 //!
 //! Papers: Patterson et al., "Informed Prefetching and Caching", SOSP '95; Cao, Felten, Karlin, Li, "A Study
 //! of Integrated Prefetching and Caching Strategies", SIGMETRICS '95; Tomkins, Patterson, Gibson, "Informed
