@@ -326,7 +326,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     #[track_caller]
     pub fn next_async(&mut self) -> NextFuture<'_, I> {
         let site = Origin::caller().site();
-        NextFuture { hints: self, site, reading: None }
+        NextFuture { hints: self, site, reading: None, pending_since: None }
     }
 
     /// Appends reads, for engines that know them late. They come after all that the iterator has yielded so
@@ -505,6 +505,8 @@ pub struct NextFuture<'h, I> {
     hints: &'h mut Hints<I>,
     site: SiteRef,
     reading: Option<ReadFuture>,
+    /// When it was pending first.
+    pending_since: Option<Instant>,
 }
 
 impl<I: Iterator<Item = HintedPage>> Future for NextFuture<'_, I> {
@@ -532,8 +534,14 @@ impl<I: Iterator<Item = HintedPage>> Future for NextFuture<'_, I> {
                 self.hints.cursor.is_asked = true;
             }
             let reading = self.reading.as_mut().expect("just begun");
-            let Poll::Ready(read) = Pin::new(reading).poll(context) else { return Poll::Pending };
+            let Poll::Ready(read) = Pin::new(reading).poll(context) else {
+                self.pending_since.get_or_insert_with(Instant::now);
+                return Poll::Pending;
+            };
             self.reading = None;
+            if let Some(since) = self.pending_since.take() {
+                self.hints.pace.waited += since.elapsed();
+            }
             match read {
                 Err(error) if is_vain(&error) => self.hints.skip_one(),
                 outcome => {

@@ -375,8 +375,10 @@ impl AccountHints {
         let Some(at) = self.find(serial) else { return };
         let mut passed = Vec::new();
         let skipped = self.lists[at].list.pass(count, |hint| passed.push(hint));
-        // What the reader itself says is not wrong.
-        self.lists[at].counts.skipped += skipped;
+        // However many it leaves out at a time, as behind a LIMIT, it is one piece of news about the list.
+        let news = skipped.min(1);
+        self.lists[at].judge_skips(news, news);
+        self.lists[at].counts.skipped += skipped - news;
         passed.into_iter().for_each(|hint| self.passed(at, hint, false));
     }
 
