@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use bufpool::{ErrorKind, File, HintPolicy, HintedPage, Hints, IoOperation, Pool, PoolOptions, Tenant};
+use bufpool_policies::FileId;
 use common::{
     block_on, deterministic, directory, new_file, on_each_backend, open_on, small, stamp, stamped_device,
     version,
@@ -147,7 +148,12 @@ fn pages_that_cannot_be_read_are_skipped_and_counted() {
         let tenant = pool.default_tenant();
         let mut pages = pages_of(&file, 0..50);
         pages.extend(pages_of(&gone, 0..40));
-        pages.push(HintedPage { file: file.id(), number: 5000 });
+        for number in [5000, 1 << 40, u64::MAX] {
+            pages.push(HintedPage { file: file.id(), number });
+        }
+        for id in [3, 1 << 24, u32::MAX] {
+            pages.push(HintedPage { file: FileId(id), number: 0 });
+        }
         pages.extend(pages_of(&file, 50..100));
         let mut hints = tenant.hint(pages).unwrap();
         for number in 0..30 {
@@ -156,8 +162,8 @@ fn pages_that_cannot_be_read_are_skipped_and_counted() {
         gone.remove().unwrap();
         file.truncate(90).unwrap();
         assert_eq!(rest(&mut hints), (30..90).collect::<Vec<u64>>());
-        assert_eq!(hints.counts().skipped, 51);
-        assert_eq!(hints.position(), 141);
+        assert_eq!(hints.counts().skipped, 56);
+        assert_eq!(hints.position(), 146);
         pool.check_invariants();
     });
 }

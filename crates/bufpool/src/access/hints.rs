@@ -25,6 +25,7 @@ use bufpool_policies::{ContextId, FileId, FrameId, HintOptions, PageId};
 
 use crate::access::futures::{OwnedReadGuard, ReadFuture};
 use crate::access::hit::Access;
+use crate::engine::recorder::Event;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::word::OwnedWord;
 use crate::handle::file::{File, Page};
@@ -40,6 +41,8 @@ use crate::thread::site::{Origin, SiteRef};
 const HINT: &str = "hint pages";
 const NEXT: &str = "read hinted page";
 
+/// The highest number of a file.
+const FILE_ID_MAX: u32 = (1 << (u64::BITS - PageId::NUMBER_BITS)) - 1;
 /// Items asked of the iterator by one call.
 const PULLED_MAX: usize = 256;
 /// Hints ahead of a reader that has not read anything yet; with each read, [`AHEAD_A_READ`] more.
@@ -55,6 +58,15 @@ pub struct HintedPage {
     pub file: FileId,
     /// The page's number within its file, from 0.
     pub number: u64,
+}
+
+impl HintedPage {
+    /// The page's name in policies. One that no file can have is named like the last page there can be.
+    fn id(self) -> PageId {
+        let file = self.file.0.min(FILE_ID_MAX);
+        let number = self.number.min((1 << PageId::NUMBER_BITS) - 1);
+        PageId::in_file(FileId(file), number)
+    }
 }
 
 impl From<Page<'_>> for HintedPage {
@@ -259,13 +271,26 @@ impl Cursor {
     }
 
     fn disclose(&mut self, policy: &mut PolicyState, list: Disclosed) {
+        let first = self.disclosed;
         while let Some(hint) = self.ring.get(self.disclosed) {
-            let page = PageId::in_file(hint.file, hint.number);
+            let page = hint.id();
             let frame = frame_of(policy, page);
             if policy.directory.hint(list.id, page, frame).is_none() {
                 break;
             }
             self.disclosed += 1;
+        }
+        if policy.is_recording() {
+            self.record(first, policy, list);
+        }
+    }
+
+    /// Tells the recorder of the hints from `first` on that were disclosed, in runs of neighbours.
+    fn record(&self, first: usize, policy: &mut PolicyState, list: Disclosed) {
+        let pages: Vec<PageId> = self.ring.range(first..self.disclosed).map(|hint| hint.id()).collect();
+        for run in pages.chunk_by(|one, other| one.0 + 1 == other.0) {
+            let (tenant, first, last) = (list.id.tenant().0, run[0], run[run.len() - 1]);
+            policy.record(Event::Hint { tenant, first, last });
         }
     }
 }
