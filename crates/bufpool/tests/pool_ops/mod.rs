@@ -367,14 +367,22 @@ struct Model {
     closed_tenants: bool,
 }
 
+/// A list of reads.
+struct Hinted {
+    hints: Hints,
+    /// The pages that it has yet to give.
+    numbers: VecDeque<u64>,
+    /// It was read from: until then, other reads may move it.
+    is_read: bool,
+}
+
 /// A pool with one file, and what is known of it.
 pub struct World {
     options: Box<dyn Fn() -> PoolOptions>,
     optimistic: bool,
     keeps_guards: bool,
     kept: VecDeque<(u64, OwnedReadGuard)>,
-    /// A list of reads, and the pages that it may still give.
-    hints: Option<(Hints, VecDeque<u64>)>,
+    hints: Option<Hinted>,
     pool: Pool,
     file: Option<File>,
     tenants: Vec<Tenant>,
@@ -589,12 +597,14 @@ impl World {
             Operation::Hint { tenant, first, count } => {
                 let numbers: VecDeque<u64> = (first..first + count).chain(first..first + count).collect();
                 let pages: Vec<HintedPage> = numbers.iter().map(|n| file.page(*n).into()).collect();
-                self.hints = Some((self.tenants[tenant].hint(pages).unwrap(), numbers));
+                let hints = self.tenants[tenant].hint(pages).unwrap();
+                self.hints = Some(Hinted { hints, numbers, is_read: false });
             }
             Operation::ReadHinted { count } => (0..count).for_each(|_| self.read_hinted()),
             Operation::SkipHints { count } => {
-                if let Some((hints, _)) = &mut self.hints {
-                    hints.skip(count as usize);
+                if let Some(hinted) = &mut self.hints {
+                    hinted.hints.skip(count as usize);
+                    hinted.numbers.drain(..(count as usize).min(hinted.numbers.len()));
                 }
             }
             Operation::DropHints => self.hints = None,
@@ -665,7 +675,7 @@ impl World {
             Operation::CloseFile => {
                 self.kept.clear();
                 // It goes on with pages of a file that is gone.
-                self.hints.iter_mut().for_each(|(_, numbers)| numbers.clear());
+                self.hints.iter_mut().for_each(|hinted| hinted.numbers.clear());
                 drop(file);
                 self.close_and_open();
             }
@@ -704,21 +714,29 @@ impl World {
         self.heal();
     }
 
-    /// Reads the next page of the list. Pages that the tenant has read by other calls are left out of it.
+    /// Reads the next page of the list that the file has.
     fn read_hinted(&mut self) {
-        let Some((mut hints, mut numbers)) = self.hints.take() else { return };
-        match hints.next() {
-            Ok(None) => {}
+        let Some(mut hinted) = self.hints.take() else { return };
+        let (read, len) = (hinted.hints.next(), self.model.len);
+        let numbers = &mut hinted.numbers;
+        match read {
+            Ok(None) => assert!(!hinted.is_read || numbers.iter().all(|number| *number >= len)),
             Ok(Some(guard)) => {
                 let number = guard.page().number();
-                let at = numbers.iter().position(|next| *next == number).expect("a page of the list");
-                numbers.drain(..=at);
+                let is_passed = |next: &u64| if hinted.is_read { *next >= len } else { *next != number };
+                let passed = numbers.iter().take_while(|next| is_passed(next)).count();
+                assert_eq!(numbers.drain(..=passed).next_back(), Some(number));
                 self.check(number, &guard);
             }
             Err(error) if error.kind() == ErrorKind::TenantClosed => return,
-            Err(error) => drop(self.may_fail::<()>(Err(error))),
+            Err(error) => {
+                let passed = numbers.iter().take_while(|next| **next >= len).count();
+                numbers.drain(..=passed);
+                self.may_fail::<()>(Err(error));
+            }
         }
-        self.hints = Some((hints, numbers));
+        hinted.is_read = true;
+        self.hints = Some(hinted);
     }
 
     /// What comes of a future of a page that is polled once.

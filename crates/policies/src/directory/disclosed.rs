@@ -65,10 +65,13 @@ impl Directory {
         }
     }
 
-    /// The reader of a list has come to `position`, whether or not all of its accesses have been told.
+    /// The reader of a list has come to `position`. From the first such call on it is the reader who moves the
+    /// list, and accesses are not matched with it any more: reads of the same pages for other purposes would
+    /// move it past pages that the reader has not seen.
     pub fn hints_consumed(&mut self, list: HintListId, position: u64) {
+        let now = self.now();
         if let Some(hints) = self.disclosed(list) {
-            hints.consumed_to(list.serial, position);
+            hints.consumed_to(list.serial, position, now);
         }
     }
 

@@ -24,8 +24,8 @@ const WANTS_SCANNED: usize = 1024;
 const IN_FLIGHT_PAGES: u32 = 256;
 /// Neighbours that are waited for to become one transfer.
 const RUN_PAGES: usize = 32;
-/// Consumed hints whose accesses may still be told.
-const UNTOLD_MAX: usize = 512;
+/// How far the reader of a list may be ahead of the position that it has told.
+const LED_BY: u64 = 32;
 /// A list's estimate of the directory's time between two of its accesses moves by this part of the difference.
 const PACE_SHARE: f64 = 1.0 / 64.0;
 
@@ -112,8 +112,8 @@ struct OpenList {
     in_flight_max: u32,
     /// Pages of a transfer, about.
     run_pages: f64,
-    /// Pages that the reader consumed by [`AccountHints::consumed_to`] and whose accesses are not told yet.
-    untold: VecDeque<PageId>,
+    /// The reader says itself where it is; see [`AccountHints::consumed_to`].
+    is_led: bool,
     /// The directory's time at the last access, and between two.
     last_access: Option<u64>,
     pace: f64,
@@ -144,9 +144,13 @@ impl OpenList {
         2 * u64::from(self.depth.get().max(HORIZON))
     }
 
-    fn accessed(&mut self, now: u64) {
+    /// The reader has made `reads` accesses.
+    fn went_on(&mut self, reads: u64, now: u64) {
+        self.counts.used += reads;
+        (0..reads).for_each(|_| self.depth.consumed());
         if let Some(last) = self.last_access.replace(now) {
-            self.pace += (now.saturating_sub(last) as f64 - self.pace) * PACE_SHARE;
+            let each = now.saturating_sub(last) as f64 / reads as f64;
+            self.pace += (each - self.pace) * (PACE_SHARE * reads as f64).min(1.0);
             self.pace = self.pace.max(1.0);
         }
     }
@@ -305,7 +309,7 @@ impl AccountHints {
             in_flight: 0,
             in_flight_max: in_flight.max(1),
             run_pages: 1.0,
-            untold: VecDeque::new(),
+            is_led: false,
             last_access: None,
             pace: 1.0,
             passed: 0,
@@ -351,23 +355,19 @@ impl AccountHints {
         Some(position)
     }
 
-    /// The reader of a list has come to `position`, whether its accesses were told or not.
-    pub fn consumed_to(&mut self, serial: u64, position: u64) {
+    /// The reader of a list has come to `position`, at a time of the directory's. From the first such call on
+    /// it is the reader who moves the list: accesses are not matched with it any more.
+    pub fn consumed_to(&mut self, serial: u64, position: u64, now: u64) {
         let Some(at) = self.find(serial) else { return };
-        let behind = position.saturating_sub(self.lists[at].list.position());
         let mut passed = Vec::new();
-        self.lists[at].list.pass(behind, |hint| passed.push(hint));
-        for hint in passed {
-            let list = &mut self.lists[at];
-            if list.untold.len() == UNTOLD_MAX {
-                list.untold.pop_front();
-            }
-            list.untold.push_back(hint.page);
-            list.counts.used += 1;
-            list.depth.consumed();
-            list.judge_skips(1, 0);
-            self.passed(at, hint, true);
+        let list = &mut self.lists[at];
+        list.is_led = true;
+        let behind = list.list.pass(position.saturating_sub(list.list.position()), |hint| passed.push(hint));
+        if behind > 0 {
+            list.went_on(behind, now);
+            list.judge_skips(behind, 0);
         }
+        passed.into_iter().for_each(|hint| self.passed(at, hint, true));
     }
 
     /// The reader passes over the next `count` hints.
@@ -449,10 +449,10 @@ impl AccountHints {
             if list.tenant != tenant {
                 continue;
             }
-            if let Some(untold) = list.untold.iter().position(|told| *told == page) {
-                list.untold.drain(..=untold);
-                list.accessed(now);
-                named = Some(list.serial);
+            if list.is_led {
+                // The reader may be a few reads ahead of what it has said.
+                let next = list.list.next_use(page).filter(|next| next - list.list.position() < LED_BY);
+                named = named.or_else(|| next.map(|_| list.serial));
                 continue;
             }
             let mut passed = Vec::new();
@@ -460,9 +460,7 @@ impl AccountHints {
             else {
                 continue;
             };
-            list.accessed(now);
-            list.counts.used += 1;
-            list.depth.consumed();
+            list.went_on(1, now);
             list.judge_skips(consumed.skipped + 1, consumed.skipped);
             named = Some(list.serial);
             for hint in passed {
@@ -505,7 +503,7 @@ impl AccountHints {
     /// Whether a list of the tenant names the page, for an access that is about to be told.
     pub fn discloses(&self, tenant: TenantId, page: PageId) -> bool {
         let mut lists = self.lists.iter().filter(|list| list.tenant == tenant);
-        lists.any(|list| list.list.next_use(page).is_some() || list.untold.contains(&page))
+        lists.any(|list| list.list.next_use(page).is_some())
     }
 
     fn is_named(&self, page: PageId) -> bool {
