@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use bufpool_policies::hints::{HintListId, HintPolicy};
 use bufpool_policies::{
     Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions, FileId,
-    FrameId, HintOptions, PageId, SplitMix64, TenantId,
+    FrameId, HintOptions, ManagerKind, PageId, SplitMix64, TenantId,
 };
 
 struct Busy<'a>(&'a HashSet<FrameId>);
@@ -368,4 +368,24 @@ fn a_reader_that_leaves_page_after_page_out_loses_it_too() {
     assert_eq!(driver.prefetch(DEFAULT_TENANT, 8), []);
     let (counts, ..) = driver.directory.hint_state(list).unwrap();
     assert_eq!((counts.used, counts.skipped), (0, 256));
+}
+
+/// A tenant that leaves the commons takes its blocks along, and lists of those that stay know them no more.
+#[test]
+fn blocks_that_leave_the_commons_leave_its_lists() {
+    let mut driver = Driver::new(10, true);
+    let manager = || ManagerKind::Auto.build(10, 0, DEFAULT_TENANT);
+    driver.directory.join_commons(DEFAULT_TENANT, manager).unwrap();
+    let other = driver.directory.open_tenant(0, 10).unwrap();
+    driver.directory.join_commons(other, manager).unwrap();
+    (0..5).for_each(|page| assert!(driver.access(other, PageId(page))));
+    let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+    for page in 0..8 {
+        driver.disclose(list, PageId(page)).unwrap();
+    }
+    driver.directory.check_invariants();
+    driver.directory.set_floor(other, 2).unwrap();
+    driver.directory.check_invariants();
+    (0..40).for_each(|page| assert!(driver.access(DEFAULT_TENANT, PageId(page % 20))));
+    driver.directory.check_invariants();
 }

@@ -478,7 +478,8 @@ impl Directory {
         }
         if let Some(hints) = &account.hints {
             assert!(!hints.is_empty(), "no list is open");
-            hints.check_invariants(&self.ledger.frames);
+            let is_own = |frame: u32| self.ledger.account(self.ledger.frames[frame].owner) == id;
+            hints.check_invariants(&self.ledger.frames, is_own);
         }
         let members = self.ledger.tenants.iter().filter(|tenant| tenant.account == id);
         let expected = if self.commons == Some(id) { 0..=self.ledger.tenants.len() } else { 1..=1 };

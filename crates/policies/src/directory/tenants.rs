@@ -291,6 +291,9 @@ impl Directory {
             if self.is_known(*frame) {
                 self.tell(tenant, |control, frames| control.block_gone(frames, *frame, false));
             }
+            if let Some(hints) = &mut self.ledger.accounts[commons.index()].hints {
+                hints.left(self.ledger.frames[*frame].page);
+            }
             self.ledger.accounts[commons.index()].ledger.remove(&mut self.ledger.frames.ledger_links, *frame);
             self.ledger.accounts[own.index()].ledger.push_tail(&mut self.ledger.frames.ledger_links, *frame);
         }

@@ -719,11 +719,13 @@ impl AccountHints {
             + self.spent_order.capacity() * size_of::<(u64, PageId)>()
     }
 
-    /// Panics if the state contradicts itself or the frames. For tests.
-    pub fn check_invariants(&self, frames: &FrameTable) {
+    /// Panics if the state contradicts itself or the frames, of which `is_own` tells those of the account. For
+    /// tests.
+    pub fn check_invariants(&self, frames: &FrameTable, is_own: impl Fn(u32) -> bool) {
         let mut in_flight: HashMap<u64, u32> = HashMap::new();
         for (page, block) in &self.blocks {
             if let Some(frame) = block.place.frame() {
+                assert!(is_own(frame), "{page:?} in {frame} is another account's");
                 assert!(
                     frames.is_present(FrameId(frame)) && frames[frame].page == *page,
                     "{page:?} in {frame}"
