@@ -26,8 +26,8 @@ pub struct Fetches<T, I> {
     tenant: Tenant,
     pages: Hints<Steps<T, I>>,
     planned: Rc<RefCell<Planned<T>>>,
-    /// Steps given to the caller.
-    taken: u64,
+    /// Steps that the list has passed over, and whose pages are read one by one.
+    alone: usize,
 }
 
 /// What the list has been told of, and the caller has not been given.
@@ -50,7 +50,7 @@ impl<T, I: Plan<T>> Fetches<T, I> {
     pub fn new(tenant: &Tenant, plan: impl IntoIterator<IntoIter = I>) -> Result<Self> {
         let planned = Rc::new(RefCell::new(Planned { steps: VecDeque::new(), error: None }));
         let pages = tenant.hint_with(Steps { plan: plan.into_iter(), planned: Rc::clone(&planned) })?;
-        Ok(Self { tenant: tenant.clone(), pages, planned, taken: 0 })
+        Ok(Self { tenant: tenant.clone(), pages, planned, alone: 0 })
     }
 
     /// The next item and its page, latched for reading; `None` at the end of the plan. One access.
@@ -61,17 +61,22 @@ impl<T, I: Plan<T>> Fetches<T, I> {
     #[expect(clippy::should_implement_trait, reason = "an Iterator cannot say from where it is called")]
     pub fn next(&mut self) -> Result<Option<(T, OwnedReadGuard)>> {
         // The list passes over pages that other calls of the tenant have read, and those that cannot be had.
-        let is_passed = self.taken < self.pages.position();
-        let given = if is_passed { None } else { self.pages.next()? };
-        let Some((page, item)) = self.planned.borrow_mut().steps.pop_front() else {
-            return self.planned.borrow_mut().error.take().map_or(Ok(None), Err);
+        let given = if self.alone > 0 { None } else { self.pages.next()? };
+        let mut planned = self.planned.borrow_mut();
+        if let Some(given) = &given {
+            let is_given = |(page, _): &(HintedPage, T)| *page == given.page().into();
+            self.alone = planned.steps.iter().position(is_given).map_or(0, |at| at + usize::from(at > 0));
+        }
+        let Some((page, item)) = planned.steps.pop_front() else {
+            return planned.error.take().map_or(Ok(None), Err);
         };
-        self.taken += 1;
+        drop(planned);
         let guard = match given {
-            Some(guard) if self.taken == self.pages.position() => guard,
-            // Another page than the caller's turn is not kept latched.
-            other => {
-                drop(other);
+            Some(guard) if page == guard.page().into() => guard,
+            // A page that comes later is not kept latched.
+            later => {
+                drop(later);
+                self.alone = self.alone.saturating_sub(1);
                 self.read_alone(page)?
             }
         };
