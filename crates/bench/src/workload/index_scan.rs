@@ -60,7 +60,7 @@ impl Workload for IndexScan {
         let table = session.database.open_table(session.pool, Table::Large)?;
         let tenant = session.tenant("scans", |_| Ok(()))?;
         let index = session.database.open_index(session.pool, &tenant, Index::LargeUnique1)?;
-        let scan = Scan { tenant: &tenant, index: &index, table: &table };
+        let scan = TuplesByIndex { tenant: &tenant, index: &index, table: &table };
         session.share(Self::ranges(session.database), |item, answer| {
             let (first, last) = Self::range(session.database, session.seed, item);
             match session.batch {
@@ -79,15 +79,21 @@ impl Workload for IndexScan {
     }
 }
 
-/// An index and its table.
-pub(crate) struct Scan<'a> {
+/// An index and its table, and three ways to read the tuples of a range of keys.
+pub struct TuplesByIndex<'a> {
+    /// On whose behalf.
     pub tenant: &'a Tenant,
+    /// The index.
     pub index: &'a IndexTree,
+    /// The table.
     pub table: &'a HeapFile,
 }
 
-impl Scan<'_> {
-    /// Reads the tuples of the keys `first..=last`, the pages being known to the pool some way ahead.
+impl TuplesByIndex<'_> {
+    /// Reads the tuples of the keys `first..=last`, their pages being disclosed.
+    ///
+    /// # Errors
+    /// As the pool's.
     pub fn disclosed(&self, first: u64, last: u64, answer: &mut Answer) -> Result<()> {
         let keys = first.to_be_bytes()..=last.to_be_bytes();
         let mut pages = operators::index_scan(self.tenant, self.index, self.table, keys)?;
@@ -99,6 +105,9 @@ impl Scan<'_> {
     }
 
     /// Reads the tuples one after the other.
+    ///
+    /// # Errors
+    /// As the pool's.
     pub fn one_by_one(&self, first: u64, last: u64, answer: &mut Answer) -> Result<()> {
         for entry in self.index.scan(self.tenant, first.to_be_bytes()..=last.to_be_bytes())? {
             let (key, rid) = entry?;
@@ -109,6 +118,9 @@ impl Scan<'_> {
     }
 
     /// Reads `batch` tuples at a time.
+    ///
+    /// # Errors
+    /// As the pool's.
     pub fn in_batches(&self, first: u64, last: u64, batch: usize, answer: &mut Answer) -> Result<()> {
         let mut entries = self.index.scan(self.tenant, first.to_be_bytes()..=last.to_be_bytes())?;
         loop {

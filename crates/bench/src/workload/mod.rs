@@ -34,6 +34,7 @@ pub use self::answer::Answer;
 pub use self::bound::Bound;
 pub use self::contract::Workload;
 pub use self::database::{Database, Index, IndexTree, PAGE_BYTES, Sizes, Table};
+pub use self::index_scan::TuplesByIndex;
 pub use self::measurement::Measurement;
 pub use self::options::{Memory, RunOptions};
 pub use self::run::run;
