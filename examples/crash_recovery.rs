@@ -99,6 +99,9 @@ fn recover(device: &SimDevice, log: &Log) -> Result<()> {
     let (pool, file) = open(device, log)?;
     let tenant = pool.default_tenant();
     let records = log.0.lock().unwrap().all.clone();
+    // The log names the pages in the order in which they are needed, so the pool can fetch them ahead.
+    let mut ahead = tenant.hint([])?;
+    ahead.extend(records.iter().map(|record| file.page(record.page).into()));
     let mut redone = 0;
     for record in &records {
         let mut guard = tenant.write(file.page(record.page))?;
@@ -108,6 +111,7 @@ fn recover(device: &SimDevice, log: &Log) -> Result<()> {
             redone += 1;
         }
     }
+    drop(ahead);
     pool.checkpoint()?;
     for page in 0..PAGES {
         let last = records.iter().rev().find(|record| record.page == page).map_or(0, |last| last.value);

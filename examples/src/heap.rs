@@ -125,7 +125,7 @@ impl HeapFile {
     pub fn insert(&self, tenant: &Tenant, tuple: &[u8]) -> Result<Rid> {
         let tail = *self.tail();
         if let Some(number) = tail {
-            let mut page = self.checked(tenant.write(self.file.page(number))?, number)?;
+            let mut page = self.view(tenant.write(self.file.page(number))?, number)?;
             if let Some(slot) = page.insert(tuple) {
                 return Ok(Rid { page: number, slot });
             }
@@ -143,7 +143,22 @@ impl HeapFile {
     /// As the pool's; [`Error::Format`] if the page is not a heap page of this format.
     #[track_caller]
     pub fn page<'t>(&'t self, tenant: &'t Tenant, number: u64) -> Result<HeapPage<ReadGuard<'t>>> {
-        self.checked(tenant.read(self.file.page(number))?, number)
+        self.view(tenant.read(self.file.page(number))?, number)
+    }
+
+    /// Takes the bytes of page `number`, such as a guard that was had elsewhere, as a heap page.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if it is not a heap page of this format.
+    pub fn view<B: std::ops::Deref<Target = [u8]>>(&self, page: B, number: u64) -> Result<HeapPage<B>> {
+        HeapPage::open(page, self.format).ok_or_else(|| Error::Format {
+            file: self.file.name().to_string(),
+            page: number,
+            expected: format!(
+                "a {:?} heap page of {}-byte tuples",
+                self.format.layout, self.format.tuple_bytes
+            ),
+        })
     }
 
     /// What `f` makes of the tuple at `rid`; `None` if there is none.
@@ -161,7 +176,7 @@ impl HeapFile {
     /// As [`page`](Self::page).
     #[track_caller]
     pub fn update<R>(&self, tenant: &Tenant, rid: Rid, f: impl FnOnce(&mut [u8]) -> R) -> Result<Option<R>> {
-        let mut page = self.checked(tenant.write(self.file.page(rid.page))?, rid.page)?;
+        let mut page = self.view(tenant.write(self.file.page(rid.page))?, rid.page)?;
         Ok(page.tuple_mut(rid.slot).map(f))
     }
 
@@ -171,7 +186,7 @@ impl HeapFile {
     /// As [`page`](Self::page).
     #[track_caller]
     pub fn delete(&self, tenant: &Tenant, rid: Rid) -> Result<bool> {
-        let mut page = self.checked(tenant.write(self.file.page(rid.page))?, rid.page)?;
+        let mut page = self.view(tenant.write(self.file.page(rid.page))?, rid.page)?;
         Ok(page.delete(rid.slot))
     }
 
@@ -179,19 +194,8 @@ impl HeapFile {
     #[track_caller]
     fn new_page<'t>(&'t self, tenant: &'t Tenant) -> Result<(u64, HeapPage<WriteGuard<'t>>)> {
         let number = self.space.take(&self.file)?;
-        let page = self.checked(tenant.create(self.file.page(number))?, number)?;
+        let page = self.view(tenant.create(self.file.page(number))?, number)?;
         Ok((number, page))
-    }
-
-    fn checked<B: std::ops::Deref<Target = [u8]>>(&self, page: B, number: u64) -> Result<HeapPage<B>> {
-        HeapPage::open(page, self.format).ok_or_else(|| Error::Format {
-            file: self.file.name().to_string(),
-            page: number,
-            expected: format!(
-                "a {:?} heap page of {}-byte tuples",
-                self.format.layout, self.format.tuple_bytes
-            ),
-        })
     }
 
     fn tail(&self) -> std::sync::MutexGuard<'_, Option<u64>> {

@@ -48,10 +48,15 @@ fn the_main_job_prints_each_workload_under_each_scheme() {
         "lookup-uniform",
         "lookup-zipf",
         "range-scan",
+        "index-scan",
+        "bitmap-scan",
         "external-sort",
     ];
-    let expected =
-        workloads.iter().flat_map(|workload| ["lru", "lru-sp", "auto"].map(|scheme| [*workload, scheme]));
+    let disclosed = ["block-nested-loop-join", "index-join", "index-scan", "bitmap-scan", "external-sort"];
+    let expected = workloads.iter().flat_map(|workload| {
+        let hints = disclosed.contains(workload).then_some("auto+hints");
+        ["lru", "lru-sp", "auto"].into_iter().chain(hints).map(|scheme| [*workload, scheme])
+    });
     assert!(rows[1..].iter().map(|row| [row[0].as_str(), row[1].as_str()]).eq(expected));
     for row in &rows[1..] {
         let [accesses, misses, reads, opt_reads] =
@@ -118,12 +123,29 @@ fn mistakes_are_refused_with_what_was_expected() {
     assert!(refused(&["live", "--workload", "readn", "--frames", "3"]).contains("expected from"));
     assert!(refused(&["--dir", "missing", "live", "--workload", "readn"]).contains("missing"));
     assert!(
-        refused(&["live", "--workload", "readn", "--batch", "8"]).contains("expected the workload btree")
+        refused(&["live", "--workload", "readn", "--batch", "8"]).contains("expected one of the workloads")
     );
+    assert!(
+        refused(&["live", "--workload", "readn", "--hints", "auto"])
+            .contains("expected one of the workloads block-nested-loop-join, index-join, index-scan")
+    );
+    let recorded = ["record", "--out", "half", "--workload", "index-scan", "--hints", "auto"];
+    assert!(refused(&recorded).contains("expected off for a trace"));
     let half = ["record", "--out", "half", "--workload", "readn", "--frames", "3"];
     assert!(refused(&half).contains("expected from"));
     assert!(refused(&["--quick", "live", "--workload", "readn"]).contains("main job"));
     assert_eq!(names_in(folder.path()), [""; 0], "nothing is left behind");
+}
+
+#[test]
+fn hints_are_held_against_what_engines_do_without() {
+    let folder = folder();
+    let rows = rows(&bufbench(folder.path(), &["hints", "--tuples", "20000", "--batch", "16"]));
+    assert_eq!(rows[0].join(","), "work,unit,ours,against,theirs,ratio,least,greatest,bar,verdict");
+    assert_eq!(rows.len(), 1 + 4 + 4 + 13);
+    let misses = rows.iter().find(|row| row[1] == "misses").unwrap();
+    assert_eq!(misses[5..], ["1.000000", "1.000000", "1.000000", "<= 1", "met"]);
+    assert!(names_in(folder.path()).is_empty());
 }
 
 #[test]

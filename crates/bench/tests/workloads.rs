@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use bufpool::{Direct, Io, IoBackend};
+use bufpool::{Direct, HintPolicy, Io, IoBackend};
 use bufpool_bench::simulate::{self, By, Setup, simulate};
 use bufpool_bench::trace::Trace;
 use bufpool_bench::trace::recording::Recording;
@@ -123,6 +123,60 @@ fn a_deterministic_run_is_the_same_each_time() {
             |measured: Measurement| (measured.accesses, measured.misses, measured.reads, measured.writes);
         let runs = [(); 2].map(|()| counts(fixture.run(workload, scheme, 1, true)));
         assert_eq!(runs[0], runs[1], "{}", workload.name());
+    }
+}
+
+/// The runs check their own answers.
+#[test]
+fn workloads_that_disclose_their_reads_give_the_same_answers() {
+    let all = [HintPolicy::Auto, HintPolicy::Aggressive { batch: 16 }, HintPolicy::Horizon];
+    for io in [Io::Auto, Io::Require(IoBackend::Threads)] {
+        let fixture = Fixture::new(4_000, io);
+        let disclosing: Vec<_> = all_workloads().filter(|workload| workload.takes_hints()).collect();
+        assert_eq!(disclosing.len(), 5);
+        for workload in disclosing {
+            let schemes = ["lru-sp", "auto"].map(|name| Scheme::find(name).unwrap());
+            for (scheme, hints) in schemes.iter().flat_map(|scheme| all.map(|hints| (scheme, hints))) {
+                for (threads, deterministic) in [(1, true), (1, false), (3, false)] {
+                    let options =
+                        RunOptions { threads, deterministic, hints, seed: SEED, ..RunOptions::default() };
+                    let run = workload::run(workload, scheme, &fixture.database, &options, None);
+                    run.unwrap_or_else(|error| panic!("{options:?}: {error:#}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_made_by_hand_give_the_same_answers() {
+    let fixture = Fixture::new(4_000, Io::Auto);
+    for workload in WORKLOADS.iter().filter(|workload| workload.takes_batches()) {
+        for (batch, deterministic) in [(2, true), (16, false), (500, false)] {
+            let options = RunOptions { batch, deterministic, seed: SEED, ..RunOptions::default() };
+            workload::run(*workload, &SCHEMES[0], &fixture.database, &options, None).unwrap();
+        }
+    }
+}
+
+/// Of a loop that is disclosed in full, what fits stays.
+#[test]
+fn a_disclosed_nested_loop_reads_what_opt_does() {
+    let fixture = Fixture::new(Sizes::QUICK.tuples, Io::Auto);
+    let join = workload::find("block-nested-loop-join").unwrap();
+    let frames = 2 * fixture.database.table_pages(workload::Table::Large) as u32 / 3;
+    let options = RunOptions {
+        memory: Memory::Frames(frames),
+        deterministic: true,
+        seed: SEED,
+        hints: HintPolicy::Auto,
+        ..RunOptions::default()
+    };
+    for scheme in ["lru-sp", "auto"] {
+        let scheme = Scheme::find(scheme).unwrap();
+        let measured = workload::run(join, scheme, &fixture.database, &options, None).unwrap();
+        let opt = workload::Bound::of(join, &fixture.database, &options).unwrap().reads(frames).unwrap();
+        assert!(measured.reads as f64 <= 1.02 * opt as f64, "{} reads, OPT {opt}", measured.reads);
     }
 }
 

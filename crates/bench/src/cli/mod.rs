@@ -1,5 +1,6 @@
 //! Flags that several commands share.
 
+mod hints;
 mod io;
 mod size;
 
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+pub use hints::Hints;
 pub use io::{Backend, Direct};
 pub use size::Size;
 

@@ -5,7 +5,7 @@ use bufpool::engine::Recorder;
 use clap::Args;
 
 use super::data_folder::DataFolder;
-use crate::cli::{Backend, Common};
+use crate::cli::{Backend, Common, Hints};
 use crate::output::{Cell, Table};
 use crate::workload::{self, Database, Measurement, Memory, RunOptions, Scheme, Sizes, Workload};
 
@@ -43,9 +43,12 @@ pub struct LiveArgs {
     /// Threads that share the work
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: u32,
-    /// Lookups made together, level by level; for the workload btree
+    /// Lookups or reads made together; for the workloads btree, index-scan and bitmap-scan
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub batch: u32,
+    /// What the pool does with reads that the workload discloses; for workloads that can
+    #[arg(long, value_enum, default_value_t = Hints::Off)]
+    pub hints: Hints,
     /// Print what the pool says about tenants and call sites, on standard error
     #[arg(long)]
     pub report: bool,
@@ -108,8 +111,18 @@ pub(super) fn run_recorded(
     let takes_batches = |workload: &&dyn Workload| workload.takes_batches();
     ensure!(
         args.batch == 1 || workloads.iter().all(takes_batches),
-        "--batch {}: expected the workload btree alone, which is made of lookups that do not depend on one another",
-        args.batch
+        "--batch {}: expected one of the workloads {} alone, whose reads do not depend on one another",
+        args.batch,
+        workload::names_of(|workload| workload.takes_batches())
+    );
+    ensure!(
+        args.hints == Hints::Off || workloads.iter().all(|workload| workload.takes_hints()),
+        "--hints: expected one of the workloads {}, which know what they will read",
+        workload::names_of(|workload| workload.takes_hints())
+    );
+    ensure!(
+        args.hints == Hints::Off || recorder.is_none(),
+        "--hints: expected off for a trace, which has no word for disclosed reads"
     );
     let options = RunOptions {
         memory: args.pool.memory(),
@@ -117,7 +130,9 @@ pub(super) fn run_recorded(
         deterministic: args.pool.deterministic,
         seed: common.seed,
         batch: args.batch,
+        hints: args.hints.policy(),
         saturation_depth: args.pool.saturation_depth,
+        ..RunOptions::default()
     };
     let recording = recorder.is_some();
     let folder = DataFolder::new(common)?;
@@ -133,7 +148,7 @@ pub(super) fn run_recorded(
             if args.batch > 1 {
                 against_device(&measured, &database, args.batch, common.seed)?;
             }
-            table.push(row(workload, scheme, args.threads, &measured));
+            table.push(row(workload, &options.name_of(scheme), args.threads, &measured));
         }
         if !recording && let Some(findings) = workload.findings(&database, &options)? {
             eprintln!("{findings}");
@@ -157,10 +172,10 @@ fn against_device(measured: &Measurement, database: &Database, depth: u32, seed:
     Ok(())
 }
 
-fn row(workload: &dyn Workload, scheme: &Scheme, threads: u32, measured: &Measurement) -> Vec<Cell> {
+fn row(workload: &dyn Workload, scheme: &str, threads: u32, measured: &Measurement) -> Vec<Cell> {
     vec![
         workload.name().into(),
-        scheme.name.into(),
+        scheme.into(),
         Cell::text(&measured.backend),
         u64::from(threads).into(),
         u64::from(measured.frames).into(),

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use bufpool::HintPolicy;
 use clap::Args;
 
 use super::data_folder::DataFolder;
@@ -12,11 +13,8 @@ use crate::machine::Machine;
 use crate::output::plot::{self, Bars};
 use crate::output::report::Report;
 use crate::output::{Cell, Table, unwritable};
-use crate::simulate::{self, NextUses, Setup, simulate};
-use crate::trace::Trace;
-use crate::trace::recording::Recording;
 use crate::workload::{
-    self, Database, Measurement, Memory, RunOptions, SCHEMES, Scheme, Sizes, WORKLOADS, Workload,
+    self, Bound, Database, Measurement, Memory, RunOptions, SCHEMES, Scheme, Sizes, WORKLOADS, Workload,
 };
 
 const COLUMNS: &[&str] = &[
@@ -33,8 +31,8 @@ const COLUMNS: &[&str] = &[
     "opt_reads",
 ];
 
-/// Memory of the run whose accesses are recorded.
-const BOUND_MEMORY_BYTES: u64 = 256 << 20;
+/// The scheme under which workloads run that disclose their reads.
+const DISCLOSED: &str = "auto";
 
 /// Arguments of the main job.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
@@ -85,19 +83,36 @@ pub fn run(args: &MainJobArgs, common: &Common) -> Result<()> {
         seed: common.seed,
         ..RunOptions::default()
     };
+    let disclosed = RunOptions { hints: HintPolicy::Auto, ..options };
     let mut table = Table::new(COLUMNS);
     for &workload in WORKLOADS {
         let schemes = SCHEMES.iter().filter(|scheme| args.all || scheme.in_main_job);
-        let runs: Vec<(&Scheme, Measurement)> = schemes
-            .map(|scheme| Ok((scheme, workload::run(workload, scheme, &database, &options, None)?)))
-            .collect::<Result<_>>()?;
-        let bound = Bound::of(workload, &database, common.seed)?;
-        for (scheme, measured) in &runs {
-            table.push(row(workload, scheme, measured, bound.reads(measured.frames)?));
+        add_rows(&mut table, workload, schemes, &database, &options)?;
+        if workload.takes_hints() {
+            add_rows(&mut table, workload, [Scheme::find(DISCLOSED)?], &database, &disclosed)?;
         }
     }
     table.print(common.format)?;
     write_report(&table, args, common, folder.path())
+}
+
+/// Runs a workload under some schemes, and adds a row for each.
+fn add_rows<'s>(
+    table: &mut Table,
+    workload: &dyn Workload,
+    schemes: impl IntoIterator<Item = &'s Scheme>,
+    database: &Database,
+    options: &RunOptions,
+) -> Result<()> {
+    let measured = |scheme: &Scheme| {
+        Ok((options.name_of(scheme), workload::run(workload, scheme, database, options, None)?))
+    };
+    let runs: Vec<(String, Measurement)> = schemes.into_iter().map(measured).collect::<Result<_>>()?;
+    let bound = Bound::of(workload, database, options)?;
+    for (scheme, measured) in &runs {
+        table.push(row(workload, scheme, measured, bound.reads(measured.frames)?));
+    }
+    Ok(())
 }
 
 /// The table and its charts as a page.
@@ -107,7 +122,7 @@ fn write_report(table: &Table, args: &MainJobArgs, common: &Common, data: &Path)
     let mut report = Report::new("Workloads on real pages");
     report.paragraph(
         "Each workload runs cold, with the same memory, under each scheme. Reads are pages read from the device; opt is \
-         what the best possible policy would read with as many frames.",
+         what the best possible policy would read with as many frames. With +hints the workload discloses its reads.",
     );
     report.chart(&plot::bars(&bars(table, "Pages read", "reads", Some("opt_reads"))));
     report.chart(&plot::bars(&bars(table, "Elapsed time in seconds", "elapsed_s", None)));
@@ -117,7 +132,7 @@ fn write_report(table: &Table, args: &MainJobArgs, common: &Common, data: &Path)
     Ok(())
 }
 
-/// A group of bars a workload, a bar a scheme, and one more for the bound.
+/// A group of bars a workload, a bar a scheme if there is a row, and one more for the bound.
 fn bars(table: &Table, title: &str, column: &str, bound: Option<&str>) -> Bars {
     let at = |name: &str| {
         table.columns().iter().position(|column| *column == name).expect("a column of the table")
@@ -125,10 +140,16 @@ fn bars(table: &Table, title: &str, column: &str, bound: Option<&str>) -> Bars {
     let text = |row: &[Cell], name: &str| Table::plain(&row[at(name)]);
     let number = |row: &[Cell], name: &str| text(row, name).parse().expect("a number");
     let mut names: Vec<String> = Vec::new();
+    for scheme in table.rows().iter().map(|row| text(row, "scheme")) {
+        if !names.contains(&scheme) {
+            names.push(scheme);
+        }
+    }
     let mut groups: Vec<(String, Vec<f64>)> = Vec::new();
     for rows in table.rows().chunk_by(|a, b| text(a, "workload") == text(b, "workload")) {
-        names = rows.iter().map(|row| text(row, "scheme")).collect();
-        let mut values: Vec<f64> = rows.iter().map(|row| number(row, column)).collect();
+        let row_of = |name: &String| rows.iter().find(|row| text(row, "scheme") == *name);
+        let value = |name| row_of(name).map_or(f64::NAN, |row| number(row, column));
+        let mut values: Vec<f64> = names.iter().map(value).collect();
         values.extend(bound.map(|bound| number(&rows[0], bound)));
         groups.push((text(&rows[0], "workload"), values));
     }
@@ -136,39 +157,10 @@ fn bars(table: &Table, title: &str, column: &str, bound: Option<&str>) -> Bars {
     Bars { title: title.to_owned(), names, groups }
 }
 
-/// What the best possible policy would read.
-struct Bound {
-    trace: Trace,
-    next_uses: NextUses,
-    creations: u64,
-}
-
-impl Bound {
-    /// Records the accesses of a workload, which are the same under every scheme and in any memory: so in
-    /// much.
-    fn of(workload: &dyn Workload, database: &Database, seed: u64) -> Result<Self> {
-        let recording = Recording::in_memory();
-        let memory = Memory::Bytes(BOUND_MEMORY_BYTES);
-        let options = RunOptions { memory, deterministic: true, seed, ..RunOptions::default() };
-        workload::run(workload, Scheme::find("lru")?, database, &options, Some(recording.recorder()))?;
-        let (items, creations) = recording.finish()?;
-        let trace = Trace::of(workload.name(), items);
-        let next_uses = NextUses::in_memory(&trace)?;
-        Ok(Self { trace, next_uses, creations })
-    }
-
-    /// Pages that OPT reads with that many frames.
-    fn reads(&self, frames: u32) -> Result<u64> {
-        let outcome =
-            simulate(&self.trace, simulate::Policy::Opt, &Setup::frames(frames), Some(&self.next_uses))?;
-        Ok(outcome.total().misses() - self.creations)
-    }
-}
-
-fn row(workload: &dyn Workload, scheme: &Scheme, measured: &Measurement, opt_reads: u64) -> Vec<Cell> {
+fn row(workload: &dyn Workload, scheme: &str, measured: &Measurement, opt_reads: u64) -> Vec<Cell> {
     vec![
         workload.name().into(),
-        scheme.name.into(),
+        scheme.into(),
         u64::from(measured.frames).into(),
         measured.accesses.into(),
         measured.misses.into(),

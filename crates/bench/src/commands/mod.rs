@@ -3,6 +3,7 @@
 pub mod check_baselines;
 mod data_folder;
 pub mod r#gen;
+pub mod hints;
 pub mod io;
 pub mod live;
 pub mod main_job;
@@ -19,6 +20,7 @@ use clap::{Parser, Subcommand};
 
 use self::check_baselines::CheckBaselinesArgs;
 use self::r#gen::GenArgs;
+use self::hints::HintsArgs;
 use self::io::IoArgs;
 use self::live::LiveArgs;
 use self::main_job::MainJobArgs;
@@ -61,6 +63,8 @@ pub enum Command {
     Io(IoArgs),
     /// Compare a cold sequential scan through a pool with a bare io_uring loop
     Scan(ScanArgs),
+    /// Disclosed reads against reads in batches, single reads, and lists that are wrong
+    Hints(HintsArgs),
     /// Run published experiments
     Paper(PaperArgs),
     /// Dirty pages through a pool against a bare io_uring loop, and hits beside a writer
@@ -86,6 +90,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Some(Command::Gen(args)) => r#gen::run(args, &cli.common),
         Some(Command::Sim(args)) => sim::run(args, &cli.common),
         Some(Command::Scan(args)) => scan::run(args, &cli.common),
+        Some(Command::Hints(args)) => hints::run(args, &cli.common),
         Some(Command::Io(args)) => io::run(args, &cli.common),
         Some(Command::WriteBack(args)) => write_back::run(args, &cli.common),
         Some(Command::Paper(args)) => paper::run(args, &cli.common),

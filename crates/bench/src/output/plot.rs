@@ -67,7 +67,7 @@ pub struct Bars {
     pub title: String,
     /// Names of the bars of each group.
     pub names: Vec<String>,
-    /// Groups, each with a value for every name.
+    /// Groups, each with a value for every name; NaN draws none.
     pub groups: Vec<(String, Vec<f64>)>,
 }
 
@@ -266,7 +266,7 @@ fn draw_bars(chart: &Bars, area: &Area<'_>) -> Drawing {
     let bar_width = (group_width * 4 / 5) / chart.names.len().max(1) as i32;
     for (group, (name, values)) in (0..).zip(&chart.groups) {
         let begin = SIDE_PIXELS + group * group_width + group_width / 10;
-        for (bar, value) in (0..).zip(values) {
+        for (bar, value) in (0..).zip(values).filter(|(_, value)| !value.is_nan()) {
             let x = begin + bar * bar_width;
             let top = base - (value / most * f64::from(base - TOP_PIXELS - 16)) as i32;
             area.draw(&Rectangle::new([(x, top), (x + bar_width - 2, base)], bar_colour(bar).filled()))?;

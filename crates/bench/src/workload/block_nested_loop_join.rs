@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use bufpool::Policy;
+use bufpool_examples::heap::HeapFile;
+use bufpool_examples::operators::{Fetches, Plan, Side, nested_loop};
 
 use super::answer::Answer;
 use super::contract::Workload;
@@ -35,14 +37,25 @@ impl Workload for BlockNestedLoopJoin {
         Ok(database.table_pages(Table::Large) / 2)
     }
 
+    fn takes_hints(&self) -> bool {
+        true
+    }
+
     fn run(&self, session: &Session<'_>) -> Result<Answer> {
         let outer = session.database.open_table(session.pool, Table::Small)?;
         let inner = session.database.open_table(session.pool, Table::Large)?;
         let tenant = session.tenant("join", |join| join.set_policy(0, Policy::Mru))?;
 
+        let block_of = |block| outer.pages() * block / BLOCKS..outer.pages() * (block + 1) / BLOCKS;
+        if session.gives_hints() {
+            return session.share_ranges(BLOCKS, |blocks, answer| {
+                let mut pages = nested_loop(&tenant, &outer, &inner, blocks.map(block_of))?;
+                join_planned(&mut pages, &outer, &inner, answer)
+            });
+        }
         session.share(BLOCKS, |block, answer| {
             let mut partners = HashMap::new();
-            for number in outer.pages() * block / BLOCKS..outer.pages() * (block + 1) / BLOCKS {
+            for number in block_of(block) {
                 let page = outer.page(&tenant, number)?;
                 partners.extend(page.tuples().map(|(_, tuple)| (unique1(tuple), unique2(tuple))));
             }
@@ -64,4 +77,31 @@ impl Workload for BlockNestedLoopJoin {
             |unique2| inner.unique2(outer.unique1(unique2)).expect("the small domain lies in the large one");
         (0..outer.tuples()).map(|unique2| (unique2, partner(unique2))).collect()
     }
+}
+
+/// Joins the pages of a plan as they come.
+fn join_planned(
+    pages: &mut Fetches<Side, impl Plan<Side>>,
+    outer: &HeapFile,
+    inner: &HeapFile,
+    answer: &mut Answer,
+) -> Result<()> {
+    let mut partners = HashMap::new();
+    while let Some((side, guard)) = pages.next()? {
+        let number = guard.page().number();
+        if side == Side::Inner {
+            for (_, tuple) in inner.view(&*guard, number)?.tuples() {
+                if let Some(&partner) = partners.get(&unique1(tuple)) {
+                    answer.add(partner, unique2(tuple));
+                }
+            }
+            continue;
+        }
+        if side == Side::NewBlock {
+            partners.clear();
+        }
+        let page = outer.view(&*guard, number)?;
+        partners.extend(page.tuples().map(|(_, tuple)| (unique1(tuple), unique2(tuple))));
+    }
+    Ok(())
 }

@@ -34,8 +34,13 @@ pub trait Workload: Sync {
         None
     }
 
-    /// Whether it can make lookups together.
+    /// Whether it can read pages together.
     fn takes_batches(&self) -> bool {
+        false
+    }
+
+    /// Whether it can disclose what it will read.
+    fn takes_hints(&self) -> bool {
         false
     }
 

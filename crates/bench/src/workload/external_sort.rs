@@ -1,5 +1,7 @@
 //! External merge sort: the paper's `sort`, whose temporary files are written once and read once.
 
+mod disclosed;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -43,6 +45,10 @@ impl Workload for ExternalSort {
         Ok(database.table_pages(Table::Large) / 4)
     }
 
+    fn takes_hints(&self) -> bool {
+        true
+    }
+
     fn run(&self, session: &Session<'_>) -> Result<Answer> {
         let input = session.database.open_table(session.pool, Table::Large)?;
         let tenant = session.tenant("sort", |sort| {
@@ -50,6 +56,9 @@ impl Workload for ExternalSort {
             sort.set_policy(0, Policy::Mru)?;
             sort.set_priority(input.file(), -1).map(drop)
         })?;
+        if session.gives_hints() {
+            return disclosed::sort(session, &tenant, &input);
+        }
         let sort = Sort { session, tenant: &tenant, input: &input };
 
         let mut runs = sort.make_runs()?;

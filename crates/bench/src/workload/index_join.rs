@@ -1,13 +1,18 @@
 //! Index nested-loop join: the paper's `pjn`, a Postgres join with an index that just about fits in memory.
 
-use anyhow::Result;
-use bufpool_examples::heap::Rid;
+use anyhow::{Context, Result};
+use bufpool::Tenant;
+use bufpool_examples::heap::{HeapFile, Rid};
+use bufpool_examples::operators::index_join;
 
 use super::answer::Answer;
 use super::contract::Workload;
 use super::database::{Database, Index, Table};
 use super::session::Session;
 use super::wisconsin::{unique1, unique2};
+
+/// Keys looked up together where reads are disclosed.
+const KEYS_TOGETHER: usize = 32;
 
 /// Looks up each tuple of the sparse relation in the large one's index on `unique1`; one in five has a
 /// partner to fetch.
@@ -31,6 +36,10 @@ impl Workload for IndexJoin {
         Ok(database.index_pages(Index::LargeUnique1)? * 5 / 4)
     }
 
+    fn takes_hints(&self) -> bool {
+        true
+    }
+
     fn run(&self, session: &Session<'_>) -> Result<Answer> {
         let outer = session.database.open_table(session.pool, Table::Sparse)?;
         let inner = session.database.open_table(session.pool, Table::Large)?;
@@ -40,6 +49,20 @@ impl Workload for IndexJoin {
             tenant.set_priority(index.file(), 1)?;
         }
 
+        if session.gives_hints() {
+            return session.share_ranges(outer.pages(), |numbers, answer| {
+                let keys = numbers.flat_map(|number| keys_of(&tenant, &outer, number));
+                let mut partners = index_join(&tenant, keys, &index, &inner, KEYS_TOGETHER)?;
+                while let Some((visit, guard)) = partners.next()? {
+                    let page = inner.view(&*guard, guard.page().number())?;
+                    for (slot, outer) in visit {
+                        let partner = page.tuple(slot).map(unique2);
+                        answer.add(outer, partner.context("an index entry without a tuple")?);
+                    }
+                }
+                Ok(())
+            });
+        }
         session.share(outer.pages(), |number, answer| {
             let page = outer.page(&tenant, number)?;
             for (_, tuple) in page.tuples() {
@@ -59,5 +82,14 @@ impl Workload for IndexJoin {
             if unique1 < inner.tuples() { inner.unique2(unique1) } else { None }
         };
         (0..outer.tuples()).filter_map(|unique2| Some((unique2, partner(unique2)?))).collect()
+    }
+}
+
+/// Key and `unique2` of the tuples of an outer page, or why there are none.
+fn keys_of(tenant: &Tenant, outer: &HeapFile, number: u64) -> Vec<bufpool_examples::Result<([u8; 8], u64)>> {
+    let keys = |tuple: &[u8]| (unique1(tuple).to_be_bytes(), unique2(tuple));
+    match outer.page(tenant, number) {
+        Ok(page) => page.tuples().map(|(_, tuple)| Ok(keys(tuple))).collect(),
+        Err(error) => vec![Err(error)],
     }
 }

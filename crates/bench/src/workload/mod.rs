@@ -5,12 +5,16 @@
 //! own, and measures it. A new workload is one file with one type, and one line in [`WORKLOADS`].
 
 mod answer;
+mod batches;
+mod bitmap_scan;
 mod block_nested_loop_join;
+mod bound;
 mod btree_lookup;
 mod contract;
 mod database;
 mod external_sort;
 mod index_join;
+mod index_scan;
 mod lookup;
 mod measurement;
 mod neighbour_mixes;
@@ -27,8 +31,10 @@ pub mod wisconsin;
 use anyhow::{Result, anyhow};
 
 pub use self::answer::Answer;
+pub use self::bound::Bound;
 pub use self::contract::Workload;
 pub use self::database::{Database, Index, IndexTree, PAGE_BYTES, Sizes, Table};
+pub use self::index_scan::TuplesByIndex;
 pub use self::measurement::Measurement;
 pub use self::options::{Memory, RunOptions};
 pub use self::run::run;
@@ -43,6 +49,8 @@ pub const WORKLOADS: &[&dyn Workload] = &[
     &lookup::Lookup::UNIFORM,
     &lookup::Lookup::ZIPF,
     &range_scan::RangeScan,
+    &index_scan::IndexScan,
+    &bitmap_scan::BitmapScan,
     &external_sort::ExternalSort,
 ];
 
@@ -56,8 +64,13 @@ pub const EXTRA_WORKLOADS: &[&dyn Workload] =
 /// If there is none; the message names all.
 pub fn find(name: &str) -> Result<&'static dyn Workload> {
     let mut all = WORKLOADS.iter().chain(EXTRA_WORKLOADS);
-    all.find(|workload| workload.name() == name).copied().ok_or_else(|| {
-        let names: Vec<_> = WORKLOADS.iter().chain(EXTRA_WORKLOADS).map(|workload| workload.name()).collect();
-        anyhow!("no workload is named {name:?}: expected one of {}", names.join(", "))
-    })
+    all.find(|workload| workload.name() == name)
+        .copied()
+        .ok_or_else(|| anyhow!("no workload is named {name:?}: expected one of {}", names_of(|_| true)))
+}
+
+/// Names of the workloads that are as asked for, separated by commas.
+pub fn names_of(is_wanted: impl Fn(&dyn Workload) -> bool) -> String {
+    let all = WORKLOADS.iter().chain(EXTRA_WORKLOADS).filter(|workload| is_wanted(**workload));
+    all.map(|workload| workload.name()).collect::<Vec<_>>().join(", ")
 }

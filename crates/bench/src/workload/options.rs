@@ -1,5 +1,9 @@
 //! How a workload is run.
 
+use bufpool::HintPolicy;
+
+use super::scheme::Scheme;
+
 /// How much memory a run gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memory {
@@ -24,8 +28,26 @@ pub struct RunOptions {
     pub seed: u64,
     /// Lookups made together, at least 1, where the workload takes batches.
     pub batch: u32,
+    /// What the pool does with reads that the workload discloses; `Off`: it discloses none.
+    pub hints: HintPolicy,
+    /// Whether the pool reads ahead by itself.
+    pub read_ahead: bool,
     /// Reads in flight from which on tenants take turns; the pool's default if none is given.
     pub saturation_depth: Option<u32>,
+}
+
+impl RunOptions {
+    /// How a scheme is called under these options.
+    pub fn name_of(&self, scheme: &Scheme) -> String {
+        let hints = match self.hints {
+            HintPolicy::Off => "",
+            HintPolicy::Auto => "+hints",
+            HintPolicy::CostBenefit => "+hints:cost-benefit",
+            HintPolicy::Aggressive { .. } => "+hints:aggressive",
+            HintPolicy::Horizon => "+hints:horizon",
+        };
+        format!("{}{hints}", scheme.name)
+    }
 }
 
 impl Default for RunOptions {
@@ -36,6 +58,9 @@ impl Default for RunOptions {
             deterministic: false,
             seed: 1,
             batch: 1,
+            hints: HintPolicy::Off,
+            // What is compared is which pages stay: each miss of a policy shall be seen.
+            read_ahead: false,
             saturation_depth: None,
         }
     }

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use bufpool::engine::Recorder;
-use bufpool::{Pool, PoolOptions};
+use bufpool::{HintPolicy, Pool, PoolOptions};
 
 use super::contract::Workload;
 use super::database::{Database, PAGE_BYTES};
@@ -36,9 +36,14 @@ pub fn run(
         "{} threads: deterministic mode takes 1",
         options.threads
     );
+    ensure!(
+        options.hints == HintPolicy::Off || workload.takes_hints(),
+        "{} with hints: expected a workload that discloses its reads",
+        workload.name()
+    );
     workload.build(database)?;
     let pool = open_pool(workload, scheme, database, options, recorder)?;
-    let what = format!("{} under {}", workload.name(), scheme.name);
+    let what = format!("{} under {}", workload.name(), options.name_of(scheme));
     let bar = progress::bar(&what, 1, "steps");
     let start = Mutex::new(Start::now(&pool));
     let session = Session {
@@ -48,6 +53,7 @@ pub fn run(
         threads: options.threads,
         seed: options.seed,
         batch: options.batch,
+        hints: options.hints,
         deterministic: options.deterministic,
         progress: &bar,
         start: &start,
@@ -74,8 +80,7 @@ fn open_pool(
         .threads_max(threads_max)
         .allocation(scheme.allocation)
         .manager(scheme.manager.kind())
-        // What is compared is which pages stay: each miss of a policy shall be seen.
-        .read_ahead(false)
+        .read_ahead(options.read_ahead)
         .io(database.io())
         .direct(database.direct());
     pool = match options.memory {

@@ -1,10 +1,11 @@
 //! One run of a workload: its pool, its data, and the threads that share the work.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
-use bufpool::{Pool, Tenant};
+use bufpool::{HintPolicy, Pool, Tenant};
 use indicatif::ProgressBar;
 
 use super::answer::Answer;
@@ -26,8 +27,10 @@ pub struct Session<'a> {
     pub threads: u32,
     /// Seed of everything drawn at random.
     pub seed: u64,
-    /// Lookups made together, at least 1.
+    /// Lookups or reads made together, at least 1.
     pub batch: u32,
+    /// What the pool does with disclosed reads.
+    pub hints: HintPolicy,
     /// Whether the run has to be the same each time: cold, and nothing before it.
     pub deterministic: bool,
     /// Advances with the work.
@@ -42,7 +45,7 @@ impl Session<'_> {
     /// # Errors
     /// As the pool's.
     pub fn tenant(&self, name: &str, advise: impl FnOnce(&Tenant) -> bufpool::Result<()>) -> Result<Tenant> {
-        let tenant = self.pool.tenant(name).open()?;
+        let tenant = self.pool.tenant(name).hints(self.hints).open()?;
         if self.takes_advice() {
             advise(&tenant)?;
         }
@@ -54,9 +57,28 @@ impl Session<'_> {
         self.scheme.manager == Manager::Directives
     }
 
+    /// Whether the workload discloses its reads.
+    pub fn gives_hints(&self) -> bool {
+        self.hints != HintPolicy::Off
+    }
+
     /// Measures from here on: what was done before prepared the run.
     pub fn start_measuring(&self) {
         *self.start.lock().unwrap_or_else(PoisonError::into_inner) = Start::now(self.pool);
+    }
+
+    /// Cuts `0..items` into a range for each thread and does `work` for each: for workloads that make one plan
+    /// of many items.
+    ///
+    /// # Errors
+    /// As [`share`](Self::share).
+    pub fn share_ranges(
+        &self,
+        items: u64,
+        work: impl Fn(Range<u64>, &mut Answer) -> Result<()> + Sync,
+    ) -> Result<Answer> {
+        let threads = u64::from(self.threads);
+        self.share(threads, |at, answer| work(items * at / threads..items * (at + 1) / threads, answer))
     }
 
     /// Does `work` for each of the items `0..items` and sums up the answers: in order on one thread,

@@ -49,9 +49,13 @@ impl Engine {
         }
         let engine = Self { tenant: pool.default_tenant(), pool, file, log, master };
         let torn = (0..PAGES).filter(|&number| !engine.is_whole(number)).count() as u64;
-        for (lsn, images) in &records {
-            images.iter().for_each(|(number, image)| engine.redo(*lsn, *number, image));
-        }
+        // The log names the pages in the order in which they are needed.
+        let mut ahead = engine.tenant.hint([]).unwrap();
+        let images =
+            || records.iter().flat_map(|(lsn, images)| images.iter().map(move |image| (*lsn, image)));
+        ahead.extend(images().map(|(_, (number, _))| engine.file.page(*number).into()));
+        images().for_each(|(lsn, (number, image))| engine.redo(lsn, *number, image));
+        drop(ahead);
         engine.checkpoint();
         (engine, Recovery { records: records.len() as u64, torn })
     }

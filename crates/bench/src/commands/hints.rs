@@ -1,0 +1,81 @@
+//! `bufbench hints`: reads that are disclosed, held against what an engine would do without, in alternating
+//! rounds.
+
+use anyhow::Result;
+use clap::Args;
+
+use super::data_folder::DataFolder;
+use crate::cli::{Backend, Common};
+use crate::measure::hints::{Bar, Comparison, index_scans, joins, wrong_lists};
+use crate::output::{Cell, Table};
+use crate::rounds::Spread;
+use crate::workload::Sizes;
+
+const COLUMNS: &[&str] =
+    &["work", "unit", "ours", "against", "theirs", "ratio", "least", "greatest", "bar", "verdict"];
+/// The relations of the join are smaller by this.
+const JOIN_SHARE: u64 = 5;
+
+/// Arguments of `bufbench hints`.
+#[derive(Args, Clone, Debug)]
+pub struct HintsArgs {
+    /// Tuples of the relation that is scanned; the join has a fifth
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(20_000..=1 << 29))]
+    pub tuples: u64,
+    /// Tuples of a batch made by hand
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub batch: u64,
+    /// Only one part: index-scan, join or wrong
+    #[arg(long, default_value = "")]
+    pub only: String,
+    /// The pool's I/O backend
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
+}
+
+/// Measures and prints the table.
+///
+/// # Errors
+/// If the data files cannot be made, the pool fails, or an answer is wrong.
+pub fn run(args: &HintsArgs, common: &Common) -> Result<()> {
+    let folder = DataFolder::new(common)?;
+    let sizes = |tuples| Sizes { tuples };
+    let large = folder.database("scans", sizes(args.tuples), args.backend.io())?;
+    let small = folder.database("joins", sizes(args.tuples / JOIN_SHARE), args.backend.io())?;
+    let is_wanted = |part: &str| part.starts_with(&args.only);
+    let mut table = Table::new(COLUMNS);
+    let mut push = |found: Vec<Comparison>| found.iter().for_each(|of| table.push(row(of)));
+    if is_wanted("index-scan") {
+        push(index_scans(&large, args.batch as usize, common.seed)?);
+    }
+    if is_wanted("join") {
+        push(joins(&small, common.seed)?);
+    }
+    if is_wanted("wrong") {
+        push(wrong_lists(&large, common.seed)?);
+    }
+    Ok(table.print(common.format)?)
+}
+
+fn row(found: &Comparison) -> Vec<Cell> {
+    let ratio = found.ratio();
+    let median = |side: fn(&(f64, f64)) -> f64| Spread::of(found.rounds.iter().map(side)).median;
+    let decimals = if found.unit == "s" { 3 } else { 0 };
+    let (bar, is_met) = match found.bar {
+        Bar::AtLeast(bar) => (Cell::text(format!(">= {bar}")), Some(ratio.median >= bar)),
+        Bar::AtMost(bar) => (Cell::text(format!("<= {bar}")), Some(ratio.median <= bar)),
+        Bar::None => (Cell::Empty, None),
+    };
+    vec![
+        found.work.into(),
+        found.unit.into(),
+        Cell::real(median(|(ours, _)| *ours), decimals),
+        Cell::text(&found.against),
+        Cell::real(median(|(_, theirs)| *theirs), decimals),
+        Cell::Ratio(ratio.median),
+        Cell::Ratio(ratio.least),
+        Cell::Ratio(ratio.greatest),
+        bar,
+        is_met.map_or(Cell::Empty, |is_met| Cell::text(if is_met { "met" } else { "missed" })),
+    ]
+}
