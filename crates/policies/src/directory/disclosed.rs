@@ -37,10 +37,15 @@ impl Directory {
         self.hint_lists += 1;
         let serial = self.hint_lists;
         let account = self.ledger.account_of(tenant);
-        self.hinted += u32::from(account.hints.is_none());
+        let is_first = account.hints.is_none();
+        self.hinted += u32::from(is_first);
         let hints = account.hints.get_or_insert_with(Box::default);
         let depth = Depth::new(options.depth_max);
         hints.open(serial, tenant, options.policy, depth, options.in_flight_max);
+        if is_first {
+            let account = self.ledger.account(tenant);
+            self.ledger.hinting.push(account);
+        }
         self.accessors_changed();
         Ok(HintListId { tenant, serial })
     }
@@ -112,6 +117,8 @@ impl Directory {
         unread.into_iter().for_each(|frame| self.demote(FrameId(frame)));
         if is_last {
             self.ledger.account_of(list.tenant).hints = None;
+            let account = self.ledger.account(list.tenant);
+            self.ledger.hinting.retain(|hinting| *hinting != account);
             self.hinted -= 1;
             self.accessors_changed();
         }
@@ -143,13 +150,14 @@ impl Directory {
         self.ledger.account_of(tenant).hints.as_mut()?.accessed(tenant, page, now)
     }
 
-    /// The page of `access` comes in for `heir`.
-    pub(super) fn disclosed_enters(&mut self, access: &Access, heir: TenantId, arrival: Arrival) {
+    /// The page of `access` comes in for `heir`. Returns whether a list named the access.
+    pub(super) fn disclosed_enters(&mut self, access: &Access, heir: TenantId, arrival: Arrival) -> bool {
         let is_missed = arrival == Arrival::Missed;
         let named = if is_missed { self.accessed_by(access.tenant, access.page) } else { None };
         if let Some(hints) = &mut self.ledger.account_of(heir).hints {
             hints.entering(access.page, !is_missed, named);
         }
+        named.is_some()
     }
 
     /// What goes of the account's blocks: `choice`, or what its lists offer, if that is needed later, and

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use super::{DEPTH_MIN, Depth, HintCounts, HintList, HintPolicy, NEVER, list::Passed, page_map::PageMap};
+use super::{
+    DEPTH_MIN, Depth, HintCounts, HintList, HintPolicy, NEVER, aggressive::NextUse, list::Passed,
+    page_map::PageMap,
+};
 use crate::{
     frame_table::FrameTable,
     ids::{FrameId, PageId, TenantId},
@@ -674,6 +677,54 @@ impl AccountHints {
             }
         }
         best
+    }
+
+    /// A list, while it is open.
+    pub fn list(&self, serial: u64) -> Option<&HintList> {
+        self.lists.iter().find(|list| list.serial == serial).map(|list| &list.list)
+    }
+
+    /// Whether a list names the page.
+    pub fn names(&self, page: PageId) -> bool {
+        self.is_named(page)
+    }
+
+    /// For each list that names the page, whose list it is, and how many of its reads ahead: the next one is
+    /// 1 ahead.
+    pub fn reads_until(&self, page: PageId) -> impl Iterator<Item = (TenantId, u64)> {
+        self.lists.iter().filter_map(move |list| {
+            let next = list.list.next_use(page)?;
+            Some((list.tenant, next - list.list.position() + 1))
+        })
+    }
+
+    /// The frame of the block that each list needs last, busy ones left out.
+    pub fn last_of_each(&self, busy: &mut dyn FnMut(FrameId) -> bool) -> Vec<u32> {
+        let frame_of = |page: PageId| self.blocks.get(&page).and_then(|block| block.place.frame());
+        let lists = self.lists.iter();
+        lists
+            .filter_map(|list| {
+                let mut frames = list.present.iter().rev().filter_map(|(_, page)| frame_of(*page));
+                frames.find(|frame| !busy(FrameId(*frame)))
+            })
+            .collect()
+    }
+
+    /// When the block that would go first is needed again, by the reads of the list that needs it first;
+    /// `None` if the lists concern no block that could go.
+    pub fn next_use_of_victim(&mut self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<NextUse> {
+        if self.offer_spent(busy).is_some() {
+            return Some(NextUse::Never);
+        }
+        let frame = self.offer_farthest(busy)?.frame;
+        let here = |list: &OpenList| {
+            let at =
+                list.present.iter().rev().find(|(_, page)| {
+                    self.blocks.get(page).and_then(|block| block.place.frame()) == Some(frame)
+                });
+            at.map(|(position, _)| position - list.list.position() + 1)
+        };
+        self.lists.iter().filter_map(here).min().map(NextUse::Ahead)
     }
 
     /// Whether the page of an offer is needed later than that in `frame`, of which the lists tell, or which is
