@@ -102,7 +102,8 @@ impl CostBenefit {
         if frame == NIL {
             return;
         }
-        if is_named(ledger, ledger.frames[frame].page) {
+        let page = ledger.frames[frame].page;
+        if hinting(ledger).any(|hints| hints.names(page) || hints.is_untold(page)) {
             self.hinted.move_to_tail(&mut self.links, frame);
         } else {
             self.put_first(frame);

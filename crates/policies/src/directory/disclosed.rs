@@ -173,7 +173,7 @@ impl Directory {
         let now = self.ledger.now as u64;
         let hints = self.ledger.accounts[account.index()].hints.as_ref();
         let is_later = hints.is_some_and(|hints| {
-            let comes_in = missing.and_then(|access| hints.distance(access.page)).unwrap_or(0.0);
+            let comes_in = missing.map_or(0.0, |access| hints.needed_in(access.page));
             (offer.distance > comes_in || offer.distance.is_infinite())
                 && hints.is_later(offer, &self.ledger.frames, choice, now)
         });

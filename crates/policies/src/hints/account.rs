@@ -632,6 +632,17 @@ impl AccountHints {
         nearest.min_by(f64::total_cmp)
     }
 
+    /// How long until a page that comes in is needed, in steps of the directory's time: 0 if an access to it
+    /// has begun and is not told yet, or if the lists do not know.
+    pub fn needed_in(&self, page: PageId) -> f64 {
+        if self.is_untold(page) { 0.0 } else { self.distance(page).unwrap_or(0.0) }
+    }
+
+    /// Whether an access to the page that a list named has begun and is not told yet.
+    pub fn is_untold(&self, page: PageId) -> bool {
+        self.lists.iter().any(|list| list.untold.contains(&page))
+    }
+
     /// The block that the lists would give up: a spent one, or that with the farthest next use. None if they
     /// concern no block that could be taken.
     pub fn offer(&mut self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<Offer> {

@@ -67,15 +67,24 @@ pub struct Cache<'a> {
     log: Option<Vec<Change>>,
 }
 
-/// Something that happened to a block.
+/// Something that happened to a process or a block, for tests. Processes are numbered in the order in which
+/// the trace names their tenants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// A process missed it.
-    Missed(u64),
-    /// It was fetched ahead of need.
-    Prefetched(u64),
-    /// It left.
+    /// The process gave hints.
+    Hinted(usize),
+    /// The process came to an access to the block.
+    Asked(usize, u64),
+    /// The read of the block was asked for, as the process missed it.
+    Missed(usize, u64),
+    /// The read of the block was asked for ahead of need.
+    Prefetched(usize, u64),
+    /// The block left.
     Evicted(u64),
+    /// The block was read.
+    Arrived(u64),
+    /// The process ended.
+    Ended(usize),
 }
 
 /// In the simulator nothing is busy but what is on its way, which the directory knows.
@@ -195,9 +204,15 @@ impl<'a> Cache<'a> {
         self.directory.note_gap(self.tenants[process], gap_us as f64);
     }
 
-    /// The process accesses a block.
+    /// The process comes to an access.
     pub fn access(&mut self, process: usize, block: u64, steps: &[Step]) -> Found {
+        self.note(Change::Asked(process, block));
         self.follow(process, block, steps);
+        self.look_up(process, block)
+    }
+
+    /// Makes the access that the process has come to, or finds out what it has to wait for.
+    pub fn look_up(&mut self, process: usize, block: u64) -> Found {
         if let Some(flight) = self.flights.get_mut(&block) {
             let is_late = flight.ahead_for.is_some() && !std::mem::replace(&mut flight.is_awaited, true);
             self.counts[process].late += u64::from(is_late);
@@ -210,7 +225,7 @@ impl<'a> Cache<'a> {
         let access = self.access_to(process, block);
         let admission = self.directory.admit(&access, &mut NothingBusy);
         let Some(frame) = self.admitted(admission) else { return Found::NoFrame };
-        self.note(Change::Missed(block));
+        self.note(Change::Missed(process, block));
         self.flights.insert(block, Flight { frame, ahead_for: None, is_awaited: true });
         self.counts[process].accesses += 1;
         self.counts[process].demand_misses += 1;
@@ -226,6 +241,7 @@ impl<'a> Cache<'a> {
     /// The read of `block` is over. Returns the process that may begin another batch, if it ends one.
     pub fn arrived(&mut self, block: u64) -> Option<usize> {
         let flight = self.flights.remove(&block).expect("what was read was on its way");
+        self.note(Change::Arrived(block));
         self.directory.loaded(flight.frame);
         self.frame_of.insert(block, flight.frame);
         let process = flight.ahead_for?;
@@ -238,6 +254,7 @@ impl<'a> Cache<'a> {
 
     /// The process is over: its hints are withdrawn.
     pub fn ended(&mut self, process: usize) {
+        self.note(Change::Ended(process));
         if let Some(stream) = &self.streams[process] {
             self.directory.close_hints(stream.list);
         }
@@ -338,7 +355,7 @@ impl<'a> Cache<'a> {
         if let Some(evicted) = evicted {
             stream.evicted(&self.directory, evicted);
         }
-        self.note(Change::Prefetched(block));
+        self.note(Change::Prefetched(process, block));
         self.flights.insert(block, Flight { frame, ahead_for: Some(process), is_awaited: false });
         self.counts[process].prefetches += 1;
         stream.in_flight += 1;
@@ -390,6 +407,7 @@ impl<'a> Cache<'a> {
         if self.options.policy == MachinePolicy::Lru {
             return Ok(());
         }
+        self.note(Change::Hinted(process));
         if self.streams[process].is_none() {
             // What to fetch, and when, is decided here.
             let options = HintOptions { policy: HintPolicy::Horizon, depth_max: 1, in_flight_max: 1 };

@@ -165,7 +165,7 @@ struct Machine<'a> {
     /// Processes that wait for a block.
     waiting: HashMap<u64, Vec<Waiting>>,
     /// Processes that wait for any frame.
-    starved: Vec<usize>,
+    starved: Vec<(usize, u64)>,
     now_us: u64,
     until_first_end: Vec<(u32, Ran)>,
     /// Blocks to fetch; kept to be used again.
@@ -236,6 +236,11 @@ impl<'a> Machine<'a> {
         self.cache.note_gap(process, state.compute_us + self.options.hit_us);
         let found = self.cache.access(process, block, &state.steps);
         self.prefetch(process);
+        self.go_on_with(process, block, found)
+    }
+
+    /// The process goes on if its block is there, and else waits.
+    fn go_on_with(&mut self, process: usize, block: u64, found: Found) -> Result<(), SimError> {
         let state = &mut self.processes[process];
         if found == Found::Here {
             state.next += 1;
@@ -252,7 +257,7 @@ impl<'a> Machine<'a> {
                 self.processor.start(Start { block, process }, Urgency::Demand);
                 self.waiting.entry(block).or_default().push(Waiting { process, is_miss: true });
             }
-            Found::NoFrame => self.starved.push(process),
+            Found::NoFrame => self.starved.push((process, block)),
         }
         Ok(())
     }
@@ -293,9 +298,10 @@ impl<'a> Machine<'a> {
         for waiting in self.waiting.remove(&block).unwrap_or_default() {
             self.wake(waiting, block)?;
         }
-        for process in std::mem::take(&mut self.starved) {
+        for (process, block) in std::mem::take(&mut self.starved) {
             self.awake(process);
-            self.access(process)?;
+            let found = self.cache.look_up(process, block);
+            self.go_on_with(process, block, found)?;
         }
         self.serve(disk);
         if let Some(process) = ends_batch_of {
