@@ -34,7 +34,7 @@
 //! | the parts, in the order one meets them | [pool](#pool), [file](#file), [page and guard](#page-and-guard), [tenant](#tenant) |
 //! | how to say what is known of accesses | [call site and context](#call-site-and-context), [manager and directives](#manager-and-directives) |
 //! | what is on the device when | [durability](#durability), [`docs::guarantees`] |
-//! | how not to wait | [async](#async), [optimistic reads](#optimistic-reads), [read-ahead and prefetch](#read-ahead-and-prefetch) |
+//! | how not to wait | [async](#async), [optimistic reads](#optimistic-reads), [read-ahead and prefetch](#read-ahead-and-prefetch), [disclosed reads](#disclosed-reads) |
 //! | how to repeat a run | [deterministic mode and recording](#deterministic-mode-and-recording) |
 //! | what happens inside | [statistics](#statistics), [`docs::performance`] |
 //! | which function to call | [what to call when](#what-to-call-when) |
@@ -249,6 +249,35 @@
 //! # }
 //! ```
 //!
+//! # Disclosed reads
+//!
+//! An engine often knows what it will read, and in which order: the tuple ids of an index leaf, a bitmap, the
+//! log that it replays, the inner relation that it scans again. [`Tenant::hint`] takes that as an iterator and
+//! returns a [`Hints`], whose [`next`](Hints::next) gives the pages in this order. They are fetched as far ahead
+//! as it takes that the reader does not wait; neighbours are one transfer; only the page handed out is held.
+//! Of the tenant's pages the one that is needed last goes first, so a list that goes round keeps what fits.
+//! Dropping the handle early, as for a LIMIT, is the normal case.
+//!
+//! ```
+//! use bufpool::{HintedPage, Tenant};
+//!
+//! # fn run(tenant: &Tenant, heap: &bufpool::File, tuples: Vec<(u64, u16)>) -> bufpool::Result<()> {
+//! let file = heap.id();
+//! let pages = tuples.clone().into_iter().map(move |(number, _)| HintedPage { file, number });
+//! let mut hints = tenant.hint(pages)?;
+//! for (number, slot) in tuples.into_iter().take(10) {
+//!     let page = hints.next()?.expect("a page for each tuple");
+//!     assert_eq!(page.page().number(), number);
+//!     let _tuple = &page[usize::from(slot)..];
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is done with them is the tenant's [`HintPolicy`] ([`TenantOptions::hints`]). Fetched pages take at most
+//! [`hint_limit_percent`](PoolOptions::hint_limit_percent) of the frames a tenant may own. Hints that turn out
+//! wrong cost the tenant that gave them; what became of them is in [`Stats::hints`](stats::Stats::hints).
+//!
 //! # Deterministic mode and recording
 //!
 //! With [`PoolOptions::deterministic`] nothing runs in the background and random numbers come from a seed:
@@ -292,6 +321,7 @@
 //! | keep a page in memory, unlatched | [`Tenant::pin`], or `pin` of any guard | as `read`; nothing |
 //! | read a list of pages together | [`Tenant::read_many`] | the device; for others only while it holds nothing |
 //! | say which pages come next | [`Tenant::prefetch`] | nothing |
+//! | read pages in an order that is known beforehand | [`Tenant::hint`], then [`Hints::next`] | as [`Tenant::read`] |
 //! | access pages from tasks | [`Tenant::read_async`], [`write_async`](Tenant::write_async) | the task, not the thread |
 //! | read a hot page on many cores | [`Tenant::optimistic`], [`Tenant::still`] | nothing, or as `read` |
 //! | change a page of an optimistic file | [`Tenant::write_optimistic`], [`create_optimistic`](Tenant::create_optimistic) | as `write`, `create` |

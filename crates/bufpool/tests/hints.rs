@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use bufpool::{ErrorKind, File, HintPolicy, HintedPage, Hints, IoOperation, Pool, PoolOptions, Tenant};
+use bufpool_policies::FileId;
 use common::{
     block_on, deterministic, directory, new_file, on_each_backend, open_on, small, stamp, stamped_device,
     version,
@@ -120,7 +121,28 @@ fn a_list_is_skipped_extended_and_dropped_at_any_place() {
     });
 }
 
-/// What the engine reads by other calls is behind the reader.
+/// Once `next` was called it gives each page of the list, whatever else is read meanwhile.
+#[test]
+fn other_reads_do_not_move_a_reader() {
+    on_each_backend(|io| {
+        let folder = directory();
+        let pool = plain().io(io).open().unwrap();
+        let file = stamped_file(&pool, &folder, 60);
+        let tenant = pool.default_tenant();
+        let numbers = scattered(500, 60);
+        let mut hints = tenant.hint(pages_of(&file, numbers.clone())).unwrap();
+        for (at, number) in numbers.iter().enumerate() {
+            assert_eq!(hints.next().unwrap().unwrap().page().number(), *number);
+            // Pages that the list names a little later, too.
+            let other = numbers[(at + at % 40) % 500];
+            drop(tenant.read(file.page(other)).unwrap());
+        }
+        let counts = hints.counts();
+        assert_eq!((hints.position(), counts.used, counts.skipped), (500, 500, 0));
+    });
+}
+
+/// A list whose pages the engine reads by other calls is followed by these.
 #[test]
 fn reads_past_the_handle_are_matched() {
     let folder = directory();
@@ -129,8 +151,7 @@ fn reads_past_the_handle_are_matched() {
     let tenant = pool.default_tenant();
     let numbers = scattered(60, 300);
     let mut hints = tenant.hint(pages_of(&file, numbers.clone())).unwrap();
-    assert_eq!(hints.next().unwrap().unwrap().page().number(), numbers[0]);
-    numbers[1..10].iter().for_each(|number| drop(tenant.read(file.page(*number)).unwrap()));
+    numbers[..10].iter().for_each(|number| drop(tenant.read(file.page(*number)).unwrap()));
     hints.extend([]);
     assert_eq!(hints.position(), 10);
     assert_eq!(rest(&mut hints), numbers[10..]);
@@ -147,7 +168,12 @@ fn pages_that_cannot_be_read_are_skipped_and_counted() {
         let tenant = pool.default_tenant();
         let mut pages = pages_of(&file, 0..50);
         pages.extend(pages_of(&gone, 0..40));
-        pages.push(HintedPage { file: file.id(), number: 5000 });
+        for number in [5000, 1 << 40, u64::MAX] {
+            pages.push(HintedPage { file: file.id(), number });
+        }
+        for id in [3, 1 << 24, u32::MAX] {
+            pages.push(HintedPage { file: FileId(id), number: 0 });
+        }
         pages.extend(pages_of(&file, 50..100));
         let mut hints = tenant.hint(pages).unwrap();
         for number in 0..30 {
@@ -156,8 +182,8 @@ fn pages_that_cannot_be_read_are_skipped_and_counted() {
         gone.remove().unwrap();
         file.truncate(90).unwrap();
         assert_eq!(rest(&mut hints), (30..90).collect::<Vec<u64>>());
-        assert_eq!(hints.counts().skipped, 51);
-        assert_eq!(hints.position(), 141);
+        assert_eq!(hints.counts().skipped, 56);
+        assert_eq!(hints.position(), 146);
         pool.check_invariants();
     });
 }

@@ -326,7 +326,8 @@ fn wrong_hints_cost_nobody_else() {
         neighbours_misses
     };
     let (without, with) = (run(false), run(true));
-    assert!(with * 100 <= without * 102, "{with} misses of the neighbour, {without} without hints");
+    // Fewer where a wrong hint happens to be right.
+    assert!(with <= without, "{with} misses of the neighbour, {without} without hints");
 }
 
 /// Half of the hints are never read: nothing is fetched ahead for the list any more.
@@ -345,4 +346,26 @@ fn a_reader_that_skips_loses_the_right_to_prefetch() {
     assert_eq!(driver.prefetch(DEFAULT_TENANT, 8), []);
     let (counts, ..) = driver.directory.hint_state(list).unwrap();
     assert_eq!((counts.used, counts.skipped), (400, 399));
+}
+
+/// So does one that says so of each page. One long jump is no habit.
+#[test]
+fn a_reader_that_leaves_page_after_page_out_loses_it_too() {
+    let open = || {
+        let mut driver = Driver::new(100, true);
+        let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+        for at in 0..1000_u64 {
+            driver.disclose(list, PageId(at)).unwrap();
+        }
+        (driver, list)
+    };
+    let (mut driver, list) = open();
+    driver.directory.skip_hints(list, 500);
+    (500..700).for_each(|at| assert!(driver.access(DEFAULT_TENANT, PageId(at))));
+    assert!(!driver.prefetch(DEFAULT_TENANT, 8).is_empty());
+    let (mut driver, list) = open();
+    (0..256).for_each(|_| driver.directory.skip_hints(list, 1));
+    assert_eq!(driver.prefetch(DEFAULT_TENANT, 8), []);
+    let (counts, ..) = driver.directory.hint_state(list).unwrap();
+    assert_eq!((counts.used, counts.skipped), (0, 256));
 }

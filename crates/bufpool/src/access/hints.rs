@@ -7,8 +7,9 @@
 //! victims see the list alone. So an iterator that blocks, reads pages of the same pool or panics holds up
 //! nobody but its owner.
 //!
-//! The reader's position is the handle's. The directory follows it by the accesses that it is told of, which
-//! come in batches, and by what the handle says at each pump.
+//! A reader that calls `next` is where its handle says, and the directory hears of that at each pump. Where
+//! the engine reads the pages by other calls, the directory matches accesses with the list, and the handle
+//! follows.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,6 +26,7 @@ use bufpool_policies::{ContextId, FileId, FrameId, HintOptions, PageId};
 
 use crate::access::futures::{OwnedReadGuard, ReadFuture};
 use crate::access::hit::Access;
+use crate::engine::recorder::Event;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::word::OwnedWord;
 use crate::handle::file::{File, Page};
@@ -40,6 +42,8 @@ use crate::thread::site::{Origin, SiteRef};
 const HINT: &str = "hint pages";
 const NEXT: &str = "read hinted page";
 
+/// The highest number of a file.
+const FILE_ID_MAX: u32 = (1 << (u64::BITS - PageId::NUMBER_BITS)) - 1;
 /// Items asked of the iterator by one call.
 const PULLED_MAX: usize = 256;
 /// Hints ahead of a reader that has not read anything yet; with each read, [`AHEAD_A_READ`] more.
@@ -57,6 +61,15 @@ pub struct HintedPage {
     pub number: u64,
 }
 
+impl HintedPage {
+    /// The page's name in policies. One that no file can have is named like the last page there can be.
+    fn id(self) -> PageId {
+        let file = self.file.0.min(FILE_ID_MAX);
+        let number = self.number.min((1 << PageId::NUMBER_BITS) - 1);
+        PageId::in_file(FileId(file), number)
+    }
+}
+
 impl From<Page<'_>> for HintedPage {
     fn from(page: Page<'_>) -> Self {
         Self { file: page.file().id(), number: page.number() }
@@ -69,9 +82,10 @@ impl From<Page<'_>> for HintedPage {
 /// in preference to others of the tenant. Only the page handed out is held: fetched pages are unpinned, and
 /// one that has left before it is read is read again.
 ///
-/// The handle does not own the scan. The engine may leave pages out with [`skip`](Self::skip), read them by
-/// other calls of the same tenant, which are matched with the list, and drop the handle at any time: that
-/// withdraws what is not reached.
+/// The handle does not own the scan. The engine may leave pages out with [`skip`](Self::skip), and drop the
+/// handle at any time: that withdraws what is not reached. It may also read all pages by other calls of the
+/// same tenant: as long as `next` was never called, accesses are matched with the list, the next hint or one
+/// shortly behind it. Once it was, `next` alone gives the pages, each of them, and other accesses move nothing.
 ///
 /// # Limits
 ///
@@ -89,6 +103,8 @@ pub struct Hints<I = Box<dyn Iterator<Item = HintedPage> + Send>> {
     tenant: Tenant,
     pages: Option<I>,
     cursor: Cursor,
+    /// The pages are read by [`next`](Self::next), and not by other calls.
+    leads: bool,
     /// Reads since the directory heard of the position.
     untold: u64,
     /// The list in the directory; none if hints are off.
@@ -111,8 +127,6 @@ struct Cursor {
     disclosed: usize,
     /// Hints consumed or skipped.
     position: u64,
-    /// A future has begun to read the next page.
-    is_asked: bool,
 }
 
 /// How fast the reader goes when it does not wait.
@@ -158,7 +172,8 @@ impl Access<'_> {
         let mut hints = Hints {
             tenant: self.tenant.clone(),
             pages: Some(pages),
-            cursor: Cursor { ring: VecDeque::new(), disclosed: 0, position: 0, is_asked: false },
+            cursor: Cursor { ring: VecDeque::new(), disclosed: 0, position: 0 },
+            leads: false,
             untold: 0,
             list: None,
             depth: 0,
@@ -180,12 +195,15 @@ impl<I> Hints<I> {
         self.cursor.position
     }
 
-    /// What became of the hints of this list so far. `used` and `skipped` follow the reader with a delay of
-    /// some accesses. All zero where hints are off.
+    /// What became of the hints of this list so far. All zero where hints are off.
     pub fn counts(&self) -> HintCounts {
-        let policy = self.tenant.pool.policy.lock();
-        let state = self.list.and_then(|list| policy.directory.hint_state(list.id));
-        state.map_or_else(HintCounts::default, |(counts, ..)| counts)
+        let Some(list) = self.list else { return HintCounts::default() };
+        let mut policy = self.tenant.pool.policy.lock();
+        self.tenant.pool.drain_own_log_into(&mut policy);
+        if self.leads {
+            policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
+        }
+        policy.directory.hint_state(list.id).map_or_else(HintCounts::default, |(counts, ..)| counts)
     }
 
     /// How many hints ahead of the reader the pool fetches now.
@@ -226,7 +244,11 @@ impl<I> Hints<I> {
             self.list = self.open_list().ok().flatten();
             return;
         };
-        self.cursor.follow(&mut policy, list, followed);
+        if self.leads {
+            policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
+        } else {
+            self.cursor.follow(followed + list.opened_at);
+        }
         self.cursor.disclose(&mut policy, list);
         if let Some(horizon) = horizon {
             policy.directory.set_hint_horizon(list.id, horizon);
@@ -245,27 +267,41 @@ impl<I> Hints<I> {
 }
 
 impl Cursor {
-    /// Makes the positions of handle and directory one: pages of the list that were read by other calls are
-    /// behind the reader.
-    fn follow(&mut self, policy: &mut PolicyState, list: Disclosed, followed: u64) {
-        let position = self.position - list.opened_at;
-        policy.directory.hints_consumed(list.id, position);
-        // The miss of a future that has not been given its page yet is no progress.
-        let ahead = followed.saturating_sub(position).saturating_sub(u64::from(self.is_asked));
-        let ahead = ahead.min(self.disclosed as u64);
+    /// The directory has found that hints up to this position were used.
+    fn follow(&mut self, followed: u64) {
+        let ahead = followed.saturating_sub(self.position).min(self.disclosed as u64);
         self.ring.drain(..ahead as usize);
         self.disclosed -= ahead as usize;
         self.position += ahead;
     }
 
+    /// Takes the next hint out.
+    fn take(&mut self) {
+        self.ring.pop_front();
+        self.disclosed = self.disclosed.saturating_sub(1);
+    }
+
     fn disclose(&mut self, policy: &mut PolicyState, list: Disclosed) {
+        let first = self.disclosed;
         while let Some(hint) = self.ring.get(self.disclosed) {
-            let page = PageId::in_file(hint.file, hint.number);
+            let page = hint.id();
             let frame = frame_of(policy, page);
             if policy.directory.hint(list.id, page, frame).is_none() {
                 break;
             }
             self.disclosed += 1;
+        }
+        if policy.is_recording() {
+            self.record(first, policy, list);
+        }
+    }
+
+    /// Tells the recorder of the hints from `first` on that were disclosed, in runs of neighbours.
+    fn record(&self, first: usize, policy: &mut PolicyState, list: Disclosed) {
+        let pages: Vec<PageId> = self.ring.range(first..self.disclosed).map(|hint| hint.id()).collect();
+        for run in pages.chunk_by(|one, other| one.0 + 1 == other.0) {
+            let (tenant, first, last) = (list.id.tenant().0, run[0], run[run.len() - 1]);
+            policy.record(Event::Hint { tenant, first, last });
         }
     }
 }
@@ -296,6 +332,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     #[expect(clippy::should_implement_trait, reason = "an Iterator cannot say from where it is called")]
     pub fn next(&mut self) -> Result<Option<OwnedReadGuard>> {
         let origin = Origin::caller();
+        self.leads = true;
         loop {
             self.keep_ahead();
             let Some((hint, file)) = self.peek()? else { return Ok(None) };
@@ -326,7 +363,8 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     #[track_caller]
     pub fn next_async(&mut self) -> NextFuture<'_, I> {
         let site = Origin::caller().site();
-        NextFuture { hints: self, site, reading: None }
+        self.leads = true;
+        NextFuture { hints: self, site, reading: None, pending_since: None }
     }
 
     /// Appends reads, for engines that know them late. They come after all that the iterator has yielded so
@@ -339,6 +377,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     /// Leaves out the next `pages` of the list, or all if there are fewer: the rest of a LIMIT, entries of an
     /// index that are dead.
     pub fn skip(&mut self, pages: usize) {
+        self.pump();
         let mut left = pages;
         while left > 0 {
             if self.cursor.ring.is_empty() {
@@ -352,12 +391,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
             let told = now.min(self.cursor.disclosed);
             self.cursor.disclosed -= told;
             left -= now;
-            if let Some(list) = self.list {
-                let mut policy = self.tenant.pool.policy.lock();
-                self.tenant.pool.drain_own_log_into(&mut policy);
-                policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
-                policy.directory.skip_hints(list.id, told as u64);
-            }
+            self.tell_skipped(told as u64);
             self.cursor.position += now as u64;
         }
         self.refill();
@@ -366,7 +400,8 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
 
     /// Sees to it that the pool knows enough of what comes, before a read.
     fn keep_ahead(&mut self) {
-        let due = u64::from(self.depth / 4).clamp(1, UNTOLD_MAX);
+        let most = if self.tenant.pool.is_immediate { 1 } else { UNTOLD_MAX };
+        let due = u64::from(self.depth / 4).clamp(1, most);
         if self.untold >= due || self.cursor.ring.is_empty() {
             self.refill();
             self.pump();
@@ -412,24 +447,28 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     }
 
     fn consume(&mut self) {
-        self.cursor.ring.pop_front();
-        self.cursor.is_asked = false;
+        self.cursor.take();
         self.cursor.position += 1;
         self.untold += 1;
-        if self.cursor.disclosed > 0 {
-            self.cursor.disclosed -= 1;
-        }
     }
 
     /// Passes over the next hint, whose page cannot be read.
     fn skip_one(&mut self) {
-        self.consume();
-        if let Some(list) = self.list {
-            let mut policy = self.tenant.pool.policy.lock();
-            self.tenant.pool.drain_own_log_into(&mut policy);
-            policy.directory.hints_consumed(list.id, self.cursor.position - 1 - list.opened_at);
-            policy.directory.skip_hints(list.id, 1);
+        let told = self.cursor.disclosed.min(1);
+        self.cursor.take();
+        self.tell_skipped(told as u64);
+        self.cursor.position += 1;
+    }
+
+    /// The next hints that the directory has are passed over. The position is still that before them.
+    fn tell_skipped(&self, hints: u64) {
+        let Some(list) = self.list else { return };
+        let mut policy = self.tenant.pool.policy.lock();
+        self.tenant.pool.drain_own_log_into(&mut policy);
+        if self.leads {
+            policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
         }
+        policy.directory.skip_hints(list.id, hints);
     }
 
     fn read(&mut self, file: &File, number: u64, origin: Origin) -> Result<OwnedReadGuard> {
@@ -482,7 +521,9 @@ impl<I> Drop for Hints<I> {
         let Some(list) = self.list.filter(|_| pool.owner.is_here()) else { return };
         let mut policy = pool.policy.lock();
         pool.drain_own_log_into(&mut policy);
-        policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
+        if self.leads {
+            policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
+        }
         policy.close_hints(list.id, list.context, self.depth_max);
     }
 }
@@ -505,6 +546,8 @@ pub struct NextFuture<'h, I> {
     hints: &'h mut Hints<I>,
     site: SiteRef,
     reading: Option<ReadFuture>,
+    /// When it was pending first.
+    pending_since: Option<Instant>,
 }
 
 impl<I: Iterator<Item = HintedPage>> Future for NextFuture<'_, I> {
@@ -529,11 +572,16 @@ impl<I: Iterator<Item = HintedPage>> Future for NextFuture<'_, I> {
                 }
                 let reading = Access::of(&self.hints.tenant).read_future(page, self.site);
                 self.reading = Some(reading);
-                self.hints.cursor.is_asked = true;
             }
             let reading = self.reading.as_mut().expect("just begun");
-            let Poll::Ready(read) = Pin::new(reading).poll(context) else { return Poll::Pending };
+            let Poll::Ready(read) = Pin::new(reading).poll(context) else {
+                self.pending_since.get_or_insert_with(Instant::now);
+                return Poll::Pending;
+            };
             self.reading = None;
+            if let Some(since) = self.pending_since.take() {
+                self.hints.pace.waited += since.elapsed();
+            }
             match read {
                 Err(error) if is_vain(&error) => self.hints.skip_one(),
                 outcome => {

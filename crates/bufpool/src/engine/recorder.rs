@@ -4,7 +4,9 @@
 //! the directory's order, and a page that is held (by a guard or a pin) while another access happens is
 //! bracketed by [`Event::Pin`] and [`Event::Unpin`]. Pages dropped by `truncate`, `discard`, `remove` and
 //! `File::close` have no event, because the trace format has no word for them; do these outside the part that
-//! is replayed.
+//! is replayed. The same holds for more than one open list of disclosed reads a tenant, and for
+//! [`Hints::skip`](crate::Hints::skip): the replay has one list a tenant, and finds skipped hints by the
+//! accesses behind them.
 
 use bufpool_policies::classic::PolicyKind as Policy;
 use bufpool_policies::{FileId, PageId};
@@ -75,6 +77,20 @@ pub enum Event<'a> {
         last: PageId,
         /// Their priority from now on.
         priority: i32,
+    },
+    /// A list of [`Tenant::hint`](crate::Tenant::hint): the pages `first..=last` are its next hints.
+    Hint {
+        /// The number of the tenant that will read them.
+        tenant: u32,
+        /// First page of the run.
+        first: PageId,
+        /// Last page of the run, included.
+        last: PageId,
+    },
+    /// What the tenant's list still named is withdrawn.
+    HintsEnd {
+        /// The number of the tenant.
+        tenant: u32,
     },
     /// `Tenant::set_temporary_priority`: those of the pages `first..=last` that are resident.
     TemporaryPriority {

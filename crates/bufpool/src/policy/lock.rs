@@ -475,6 +475,7 @@ impl PolicyState {
     /// Closes a list that was opened from the context, and notes what became of it.
     pub fn close_hints(&mut self, list: HintListId, context: ContextId, depth_max: u32) {
         let counts = self.directory.close_hints(list);
+        self.record(Event::HintsEnd { tenant: list.tenant().0 });
         let site = self.hint_site(list.tenant(), context);
         site.counts.add(&counts.unwrap_or_default());
         site.depth_max = site.depth_max.max(depth_max);
@@ -623,6 +624,11 @@ impl PolicyState {
             });
         }
         found
+    }
+
+    /// Whether there is a recorder.
+    pub fn is_recording(&self) -> bool {
+        self.recording.is_some()
     }
 
     /// Tells the recorder, if there is one.

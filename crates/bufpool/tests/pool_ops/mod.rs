@@ -15,7 +15,8 @@ use std::time::Duration;
 use arbitrary::{Arbitrary, Unstructured};
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
 use bufpool::{
-    ErrorKind, File, FileOptions, IoOperation, OwnedReadGuard, Page, Policy, Pool, PoolOptions, Tenant,
+    ErrorKind, File, FileOptions, HintedPage, Hints, IoOperation, OwnedReadGuard, Page, Policy, Pool,
+    PoolOptions, Tenant,
 };
 
 use super::common::{PAGE_BYTES, deterministic, kind, small, stamp, version};
@@ -108,6 +109,25 @@ pub enum Operation {
         #[arbitrary(with = count)]
         count: u64,
     },
+    /// A list of reads is disclosed, twice over, instead of the one there is.
+    Hint {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = number)]
+        first: u64,
+        #[arbitrary(with = count)]
+        count: u64,
+    },
+    /// The next pages of the list are read.
+    ReadHinted {
+        #[arbitrary(with = count)]
+        count: u64,
+    },
+    SkipHints {
+        #[arbitrary(with = count)]
+        count: u64,
+    },
+    DropHints,
     /// Pinned, read, written and let go of.
     Pin {
         #[arbitrary(with = tenant)]
@@ -309,6 +329,7 @@ pub fn run(mut world: World, operations: &[Operation], is_quiet: bool) -> u32 {
         }
     }
     world.kept.clear();
+    world.hints = None;
     world.set_latency(Duration::ZERO);
     world.pool.checkpoint().ok();
     world.pool.check_invariants();
@@ -346,12 +367,22 @@ struct Model {
     closed_tenants: bool,
 }
 
+/// A list of reads.
+struct Hinted {
+    hints: Hints,
+    /// The pages that it has yet to give.
+    numbers: VecDeque<u64>,
+    /// It was read from: until then, other reads may move it.
+    is_read: bool,
+}
+
 /// A pool with one file, and what is known of it.
 pub struct World {
     options: Box<dyn Fn() -> PoolOptions>,
     optimistic: bool,
     keeps_guards: bool,
     kept: VecDeque<(u64, OwnedReadGuard)>,
+    hints: Option<Hinted>,
     pool: Pool,
     file: Option<File>,
     tenants: Vec<Tenant>,
@@ -396,6 +427,7 @@ impl World {
             optimistic,
             keeps_guards: false,
             kept: VecDeque::new(),
+            hints: None,
             pool,
             file: Some(file),
             tenants,
@@ -562,6 +594,20 @@ impl World {
             Operation::Prefetch { tenant, first, count } => {
                 self.tenants[tenant].prefetch((first..first + count).map(|number| file.page(number)));
             }
+            Operation::Hint { tenant, first, count } => {
+                let numbers: VecDeque<u64> = (first..first + count).chain(first..first + count).collect();
+                let pages: Vec<HintedPage> = numbers.iter().map(|n| file.page(*n).into()).collect();
+                let hints = self.tenants[tenant].hint(pages).unwrap();
+                self.hints = Some(Hinted { hints, numbers, is_read: false });
+            }
+            Operation::ReadHinted { count } => (0..count).for_each(|_| self.read_hinted()),
+            Operation::SkipHints { count } => {
+                if let Some(hinted) = &mut self.hints {
+                    hinted.hints.skip(count as usize);
+                    hinted.numbers.drain(..(count as usize).min(hinted.numbers.len()));
+                }
+            }
+            Operation::DropHints => self.hints = None,
             Operation::Pin { tenant, number } if in_range(number) && !self.keeps(number..=number) => {
                 let tenant = self.tenants[tenant].clone();
                 if let Some(pin) = self.may_fail(tenant.pin(file.page(number))) {
@@ -628,6 +674,8 @@ impl World {
             Operation::CloseTenant { tenant } => self.close_tenant(tenant),
             Operation::CloseFile => {
                 self.kept.clear();
+                // It goes on with pages of a file that is gone.
+                self.hints.iter_mut().for_each(|hinted| hinted.numbers.clear());
                 drop(file);
                 self.close_and_open();
             }
@@ -656,6 +704,7 @@ impl World {
             Operation::PowerCut { seed } => {
                 drop(file);
                 self.kept.clear();
+                self.hints = None;
                 if let Some(device) = self.device.take() {
                     self.cut_power(&device, u64::from(seed));
                 }
@@ -663,6 +712,31 @@ impl World {
             _ => {}
         }
         self.heal();
+    }
+
+    /// Reads the next page of the list that the file has.
+    fn read_hinted(&mut self) {
+        let Some(mut hinted) = self.hints.take() else { return };
+        let (read, len) = (hinted.hints.next(), self.model.len);
+        let numbers = &mut hinted.numbers;
+        match read {
+            Ok(None) => assert!(!hinted.is_read || numbers.iter().all(|number| *number >= len)),
+            Ok(Some(guard)) => {
+                let number = guard.page().number();
+                let is_passed = |next: &u64| if hinted.is_read { *next >= len } else { *next != number };
+                let passed = numbers.iter().take_while(|next| is_passed(next)).count();
+                assert_eq!(numbers.drain(..=passed).next_back(), Some(number));
+                self.check(number, &guard);
+            }
+            Err(error) if error.kind() == ErrorKind::TenantClosed => return,
+            Err(error) => {
+                let passed = numbers.iter().take_while(|next| **next >= len).count();
+                numbers.drain(..=passed);
+                self.may_fail::<()>(Err(error));
+            }
+        }
+        hinted.is_read = true;
+        self.hints = Some(hinted);
     }
 
     /// What comes of a future of a page that is polled once.

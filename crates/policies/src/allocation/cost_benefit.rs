@@ -103,7 +103,7 @@ impl CostBenefit {
             return;
         }
         let page = ledger.frames[frame].page;
-        if hinting(ledger).any(|hints| hints.names(page) || hints.is_untold(page)) {
+        if hinting(ledger).any(|hints| hints.names(page) || hints.is_awaited(page)) {
             self.hinted.move_to_tail(&mut self.links, frame);
         } else {
             self.put_first(frame);

@@ -70,10 +70,22 @@ impl Directory {
         }
     }
 
-    /// The reader of a list has come to `position`, whether or not all of its accesses have been told.
+    /// The reader of a list has come to `position`. From the first such call on it is the reader who moves the
+    /// list, and accesses are not matched with it any more: reads of the same pages for other purposes would
+    /// move it past pages that the reader has not seen.
     pub fn hints_consumed(&mut self, list: HintListId, position: u64) {
+        let now = self.now();
         if let Some(hints) = self.disclosed(list) {
-            hints.consumed_to(list.serial, position);
+            hints.consumed_to(list.serial, position, now);
+        }
+    }
+
+    /// The reader of a list has reached its next hint, and makes the access: it is told next, by
+    /// [`hit`](Self::hit) or [`admit`](Self::admit), or as soon as the page has come in.
+    pub fn hint_reached(&mut self, list: HintListId) {
+        let now = self.now();
+        if let Some(hints) = self.disclosed(list) {
+            hints.reached(list.serial, now);
         }
     }
 
@@ -192,7 +204,7 @@ impl Directory {
     }
 
     /// Appends the pages that the lists of the tenant's account would have brought in now, those of each list
-    /// in its order, at most [`WANTS_MAX`](crate::WANTS_MAX) in all, for `frames_left` frames; none while the
+    /// in its order, at most [`WANTS_MAX`] in all, for `frames_left` frames; none while the
     /// account's manager is revoked. `present` tells whether a page is in memory or on its way.
     pub fn hint_wants(
         &mut self,

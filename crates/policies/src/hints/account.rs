@@ -27,8 +27,10 @@ const WANTS_SCANNED: usize = 1024;
 const IN_FLIGHT_PAGES: u32 = 256;
 /// Neighbours that are waited for to become one transfer.
 const RUN_PAGES: usize = 32;
-/// Consumed hints whose accesses may still be told.
-const UNTOLD_MAX: usize = 512;
+/// Pages that a reader has reached and waits for at most.
+const AWAITED_MAX: usize = 64;
+/// How far the reader of a list may be ahead of the position that it has told.
+const LED_BY: u64 = 32;
 /// A list's estimate of the directory's time between two of its accesses moves by this part of the difference.
 const PACE_SHARE: f64 = 1.0 / 64.0;
 
@@ -115,8 +117,10 @@ struct OpenList {
     in_flight_max: u32,
     /// Pages of a transfer, about.
     run_pages: f64,
-    /// Pages that the reader consumed by [`AccountHints::consumed_to`] and whose accesses are not told yet.
-    untold: VecDeque<PageId>,
+    /// The reader says itself where it is; see [`AccountHints::consumed_to`].
+    is_led: bool,
+    /// Pages that the reader has reached and whose accesses are told next.
+    awaited: Vec<PageId>,
     /// The directory's time at the last access, and between two.
     last_access: Option<u64>,
     pace: f64,
@@ -147,9 +151,13 @@ impl OpenList {
         2 * u64::from(self.depth.get().max(HORIZON))
     }
 
-    fn accessed(&mut self, now: u64) {
+    /// The reader has made `reads` accesses.
+    fn went_on(&mut self, reads: u64, now: u64) {
+        self.counts.used += reads;
+        (0..reads).for_each(|_| self.depth.consumed());
         if let Some(last) = self.last_access.replace(now) {
-            self.pace += (now.saturating_sub(last) as f64 - self.pace) * PACE_SHARE;
+            let each = now.saturating_sub(last) as f64 / reads as f64;
+            self.pace += (each - self.pace) * (PACE_SHARE * reads as f64).min(1.0);
             self.pace = self.pace.max(1.0);
         }
     }
@@ -308,7 +316,8 @@ impl AccountHints {
             in_flight: 0,
             in_flight_max: in_flight.max(1),
             run_pages: 1.0,
-            untold: VecDeque::new(),
+            is_led: false,
+            awaited: Vec::new(),
             last_access: None,
             pace: 1.0,
             passed: 0,
@@ -354,22 +363,31 @@ impl AccountHints {
         Some(position)
     }
 
-    /// The reader of a list has come to `position`, whether its accesses were told or not.
-    pub fn consumed_to(&mut self, serial: u64, position: u64) {
+    /// The reader of a list has come to `position`, at a time of the directory's. From the first such call on
+    /// it is the reader who moves the list: accesses are not matched with it any more.
+    pub fn consumed_to(&mut self, serial: u64, position: u64, now: u64) {
         let Some(at) = self.find(serial) else { return };
-        let behind = position.saturating_sub(self.lists[at].list.position());
         let mut passed = Vec::new();
-        self.lists[at].list.pass(behind, |hint| passed.push(hint));
-        for hint in passed {
-            let list = &mut self.lists[at];
-            if list.untold.len() == UNTOLD_MAX {
-                list.untold.pop_front();
-            }
-            list.untold.push_back(hint.page);
-            list.counts.used += 1;
-            list.depth.consumed();
-            list.judge_skips(1, 0);
-            self.passed(at, hint, true);
+        let list = &mut self.lists[at];
+        list.is_led = true;
+        let behind = list.list.pass(position.saturating_sub(list.list.position()), |hint| passed.push(hint));
+        if behind > 0 {
+            list.went_on(behind, now);
+            list.judge_skips(behind, 0);
+        }
+        passed.into_iter().for_each(|hint| self.passed(at, hint, true));
+    }
+
+    /// As [`consumed_to`](Self::consumed_to), up to and with the next hint, whose access is told next or as
+    /// soon as its page has come in.
+    pub fn reached(&mut self, serial: u64, now: u64) {
+        let Some(at) = self.find(serial) else { return };
+        let list = &mut self.lists[at];
+        let position = list.list.position();
+        if let Some(page) = list.list.page_at(position) {
+            list.awaited.truncate(AWAITED_MAX - 1);
+            list.awaited.push(page);
+            self.consumed_to(serial, position + 1, now);
         }
     }
 
@@ -378,8 +396,10 @@ impl AccountHints {
         let Some(at) = self.find(serial) else { return };
         let mut passed = Vec::new();
         let skipped = self.lists[at].list.pass(count, |hint| passed.push(hint));
-        // What the reader itself says is not wrong.
-        self.lists[at].counts.skipped += skipped;
+        // However many it leaves out at a time, as behind a LIMIT, it is one piece of news about the list.
+        let news = skipped.min(1);
+        self.lists[at].judge_skips(news, news);
+        self.lists[at].counts.skipped += skipped - news;
         passed.into_iter().for_each(|hint| self.passed(at, hint, false));
     }
 
@@ -450,10 +470,15 @@ impl AccountHints {
             if list.tenant != tenant {
                 continue;
             }
-            if let Some(untold) = list.untold.iter().position(|told| *told == page) {
-                list.untold.drain(..=untold);
-                list.accessed(now);
+            if let Some(awaited) = list.awaited.iter().position(|awaited| *awaited == page) {
+                list.awaited.remove(awaited);
                 named = Some(list.serial);
+                continue;
+            }
+            if list.is_led {
+                // The reader may be a few reads ahead of what it has said.
+                let next = list.list.next_use(page).filter(|next| next - list.list.position() < LED_BY);
+                named = named.or_else(|| next.map(|_| list.serial));
                 continue;
             }
             let mut passed = Vec::new();
@@ -461,9 +486,7 @@ impl AccountHints {
             else {
                 continue;
             };
-            list.accessed(now);
-            list.counts.used += 1;
-            list.depth.consumed();
+            list.went_on(1, now);
             list.judge_skips(consumed.skipped + 1, consumed.skipped);
             named = Some(list.serial);
             for hint in passed {
@@ -506,7 +529,7 @@ impl AccountHints {
     /// Whether a list of the tenant names the page, for an access that is about to be told.
     pub fn discloses(&self, tenant: TenantId, page: PageId) -> bool {
         let mut lists = self.lists.iter().filter(|list| list.tenant == tenant);
-        lists.any(|list| list.list.next_use(page).is_some() || list.untold.contains(&page))
+        lists.any(|list| list.list.next_use(page).is_some())
     }
 
     fn is_named(&self, page: PageId) -> bool {
@@ -632,15 +655,15 @@ impl AccountHints {
         nearest.min_by(f64::total_cmp)
     }
 
-    /// How long until a page that comes in is needed, in steps of the directory's time: 0 if an access to it
-    /// has begun and is not told yet, or if the lists do not know.
-    pub fn needed_in(&self, page: PageId) -> f64 {
-        if self.is_untold(page) { 0.0 } else { self.distance(page).unwrap_or(0.0) }
+    /// Whether a reader has [reached](Self::reached) the page, and the access is not told yet.
+    pub fn is_awaited(&self, page: PageId) -> bool {
+        self.lists.iter().any(|list| list.awaited.contains(&page))
     }
 
-    /// Whether an access to the page that a list named has begun and is not told yet.
-    pub fn is_untold(&self, page: PageId) -> bool {
-        self.lists.iter().any(|list| list.untold.contains(&page))
+    /// How long until a page that comes in is needed, in steps of the directory's time: 0 if a reader waits
+    /// for it, or if the lists do not know.
+    pub fn needed_in(&self, page: PageId) -> f64 {
+        if self.is_awaited(page) { 0.0 } else { self.distance(page).unwrap_or(0.0) }
     }
 
     /// The block that the lists would give up: a spent one, or that with the farthest next use. None if they

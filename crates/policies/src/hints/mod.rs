@@ -2,7 +2,7 @@
 //!
 //! A tenant discloses reads in [lists](HintList). From the lists of an account follows which of its pages is
 //! needed last and so goes first, and which absent pages to bring in before they are needed
-//! ([`AccountHints`]). How far ahead of its reader a list fetches is the [depth rule](Depth).
+//! (`AccountHints`). How far ahead of its reader a list fetches is the [depth rule](Depth).
 //!
 //! [`costs`] and [`cost_benefit`] price frames and prefetches, by the rates and hit ratios that [`estimators`]
 //! observes. [`aggressive`] is the published rule by which a stream prefetches in batches.

@@ -216,12 +216,16 @@ impl<'a> Cache<'a> {
         if let Some(flight) = self.flights.get_mut(&block) {
             let is_late = flight.ahead_for.is_some() && !std::mem::replace(&mut flight.is_awaited, true);
             self.counts[process].late += u64::from(is_late);
-            return Found::InFlight;
-        }
-        if let Some(&frame) = self.frame_of.get(&block) {
+            Found::InFlight
+        } else if let Some(&frame) = self.frame_of.get(&block) {
             self.hit(process, block, frame);
-            return Found::Here;
+            Found::Here
+        } else {
+            self.miss(process, block)
         }
+    }
+
+    fn miss(&mut self, process: usize, block: u64) -> Found {
         let access = self.access_to(process, block);
         let admission = self.directory.admit(&access, &mut NothingBusy);
         let Some(frame) = self.admitted(admission) else { return Found::NoFrame };
@@ -384,15 +388,20 @@ impl<'a> Cache<'a> {
         self.counts[process].accesses += 1;
     }
 
-    /// The process comes to an access, perhaps a hinted one. It is told when the block is there, so that a
-    /// hint whose block is late is over, too.
+    /// The process has come to an access. If it is hinted, among the next hints as far as twice the horizon,
+    /// the list is behind it from now on, also if the block is late.
     fn follow(&mut self, process: usize, block: u64, steps: &[Step]) {
-        let Self { streams, directory, frame_of, .. } = self;
+        let Self { streams, directory, frame_of, options, .. } = self;
         let Some(stream) = &mut streams[process] else { return };
-        let hints = directory.hint_list(stream.list);
-        let next = hints.filter(|hints| hints.page_at(hints.position()) == Some(PageId(block)));
-        if let Some(position) = next.map(|hints| hints.position() + 1) {
-            directory.hints_consumed(stream.list, position);
+        if let Some(hints) = directory.hint_list(stream.list) {
+            let position = hints.position();
+            let next = hints.next_use(PageId(block));
+            if let Some(next) = next.filter(|next| next - position < 2 * options.costs.horizon()) {
+                if next > position {
+                    directory.skip_hints(stream.list, next - position);
+                }
+                directory.hint_reached(stream.list);
+            }
         }
         stream.feed(directory, steps, |block| frame_of.get(&block).copied());
     }
