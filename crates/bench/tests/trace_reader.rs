@@ -18,6 +18,8 @@ fn line() -> impl Strategy<Value = String> {
         2 => "-?[0-9]{1,2}",
         4 => prop::sample::select(&["!policy", "!priority", "!temp", "!file", "!pin", "!unpin"][..])
             .prop_map(str::to_owned),
+        2 => prop::sample::select(&["!hint", "!hints-all", "!compute", "0.92", "7.", ".5"][..])
+            .prop_map(str::to_owned),
         2 => prop::sample::select(&["lru", "mru", "clock", "opt", "#", "*", "\r", "\u{b}", "\u{a0}"][..])
             .prop_map(str::to_owned),
         1 => "\\PC{0,3}",

@@ -26,10 +26,10 @@ mod sketch;
 mod slot_index;
 mod tenant;
 
-pub use allocation::Allocation;
+pub use allocation::{Allocation, CostBenefitOptions};
 pub use directory::{
     Admission, Claims, DEFAULT_TENANT, Decision, Directory, DirectoryOptions, Eviction, HintOptions,
-    HitOutcome,
+    HitOutcome, NextFrame,
 };
 pub use error::{DirectiveError, DirectoryError};
 pub use ids::{Access, ContextId, FRAMES_MAX, FileId, FrameId, PRIORITIES, PageId, TenantId};

@@ -13,6 +13,7 @@ pub mod peers;
 pub mod record;
 pub mod scan;
 pub mod sim;
+mod sim_on_machine;
 pub mod write_back;
 
 use anyhow::{Result, bail};

@@ -9,11 +9,13 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 
+use super::sim_on_machine;
 use crate::cli::{Common, Size};
 use crate::output::plot::{self, Curves, Series};
 use crate::output::progress;
 use crate::output::{Cell, Table, unwritable};
 use crate::parallel;
+use crate::simulate::machine::{MachineOptions, MachinePolicy};
 use crate::simulate::{self, By, Counts, NextUses, Outcome, Policy, Setup, SimError};
 use crate::trace::{Input, LoadOptions, Trace};
 
@@ -23,12 +25,17 @@ pub struct SimArgs {
     /// Trace files
     #[arg(long = "trace", required = true, num_args = 1.., value_name = "PATH")]
     pub traces: Vec<PathBuf>,
-    /// Policies, separated by commas
+    /// Policies, separated by commas; on a machine some of lru, lru-sp, tip2, aggressive, horizon
     #[arg(long, required = true, value_delimiter = ',', value_name = "NAME")]
-    pub policy: Vec<Policy>,
+    pub policy: Vec<Named>,
     /// Cache sizes, separated by commas: frames, or shares of the distinct blocks such as 5%
     #[arg(long, required = true, value_delimiter = ',', value_name = "SIZE")]
     pub frames: Vec<Size>,
+    /// Play the trace in time, each tenant a process, on a machine such as
+    /// disks=1,sequential_ms=5,random_ms=22; also queue=scan or fifo, quantum_ms=100, driver_us=500,
+    /// hit_us=425
+    #[arg(long, value_name = "KEY=VALUE,...", conflicts_with_all = ["by", "plot", "scratch", "floors", "caps"])]
+    pub machine: Option<Machine>,
     /// Format of the traces [default: told by the name]
     #[arg(long, value_enum)]
     pub input: Option<Input>,
@@ -60,6 +67,46 @@ pub struct SimArgs {
     /// Memory for the accesses of a trace; a longer one is read from its file for each run
     #[arg(long, value_name = "BYTES", default_value_t = LoadOptions::default().budget_bytes)]
     pub trace_memory: usize,
+}
+
+/// A machine; its flag has commas of its own.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Machine(pub MachineOptions);
+
+impl FromStr for Machine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self)
+    }
+}
+
+/// The name of a policy, of the simulator or of a machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Named(String);
+
+impl Named {
+    /// The policy of that name, of the simulator or of a machine.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such policy.
+    pub fn find<P: FromStr<Err = String>>(&self) -> Result<P> {
+        self.0.parse().map_err(anyhow::Error::msg)
+    }
+}
+
+impl FromStr for Named {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let is_known = name.parse::<MachinePolicy>().is_ok();
+        if is_known {
+            Ok(Self(name.to_owned()))
+        } else {
+            name.parse::<Policy>().map(|_| Self(name.to_owned()))
+        }
+    }
 }
 
 /// Something that is on or off.
@@ -122,12 +169,15 @@ const COLUMNS: [&str; 15] = [
 ///
 /// If a trace cannot be read or is malformed, or a simulation cannot be carried out.
 pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
+    if let Some(Machine(machine)) = &args.machine {
+        return sim_on_machine::run(args, machine, common);
+    }
     let columns: Vec<&str> = args.by.map(|_| "key").into_iter().chain(COLUMNS).collect();
     let mut table = Table::new(&columns);
     let mut charts = Vec::new();
     for path in &args.traces {
         let trace = load(path, args)?;
-        let runs = runs(args, common, &trace);
+        let runs = runs(args, common, &trace)?;
         let outcomes = simulate_all(args, common, &trace, &runs)?;
         for (run, outcome) in runs.iter().zip(&outcomes).filter(|(run, _)| run.is_listed) {
             let timed = common.jobs == Some(1);
@@ -144,7 +194,7 @@ pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
     Ok(())
 }
 
-fn load(path: &Path, args: &SimArgs) -> Result<Trace> {
+pub(super) fn load(path: &Path, args: &SimArgs) -> Result<Trace> {
     let length_bytes = fs::metadata(path).map_or(0, |metadata| metadata.len());
     let bar = progress::bytes_bar(format!("reading {}", path.display()), length_bytes);
     let options = LoadOptions { input: args.input, budget_bytes: args.trace_memory };
@@ -154,7 +204,8 @@ fn load(path: &Path, args: &SimArgs) -> Result<Trace> {
 }
 
 /// Every policy with every size.
-fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Vec<Run> {
+fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Result<Vec<Run>> {
+    let policies: Vec<Policy> = args.policy.iter().map(Named::find).collect::<Result<_>>()?;
     let shares = |shares: &[Share]| -> BTreeMap<u32, u32> {
         shares.iter().map(|share| (share.tenant, share.frames)).collect()
     };
@@ -172,11 +223,11 @@ fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Vec<Run> {
     let with = |policy: Policy, is_listed: bool| {
         args.frames.iter().map(move |size| Run { policy, setup: sized(size), is_listed }).collect::<Vec<_>>()
     };
-    let mut runs: Vec<Run> = args.policy.iter().flat_map(|&policy| with(policy, true)).collect();
-    if args.plot.is_some() && !args.policy.contains(&Policy::Opt) {
+    let mut runs: Vec<Run> = policies.iter().flat_map(|&policy| with(policy, true)).collect();
+    if args.plot.is_some() && !policies.contains(&Policy::Opt) {
         runs.extend(with(Policy::Opt, false));
     }
-    runs
+    Ok(runs)
 }
 
 fn simulate_all(args: &SimArgs, common: &Common, trace: &Trace, runs: &[Run]) -> Result<Vec<Outcome>> {

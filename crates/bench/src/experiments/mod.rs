@@ -5,6 +5,7 @@
 
 pub mod application_control;
 pub mod call_sites;
+pub mod cost_benefit;
 pub mod detection;
 mod experiment;
 mod finding;
@@ -14,12 +15,9 @@ pub use finding::{Finding, Verdict};
 
 /// All experiments in order, except those [on request](on_request).
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    static LATER: [Experiment; 3] = [
-        Experiment::later("B", "cost-benefit against rate-based allocation"),
-        Experiment::later("D", "exclusive caching"),
-        Experiment::later("E", "policy programs"),
-    ];
-    application_control::ALL.iter().chain(&LATER[..1]).chain(detection::ALL).chain(&LATER[1..])
+    static LATER: [Experiment; 2] =
+        [Experiment::later("D", "exclusive caching"), Experiment::later("E", "policy programs")];
+    application_control::ALL.iter().chain(cost_benefit::ALL).chain(detection::ALL).chain(&LATER)
 }
 
 /// The experiments that run only when they are named, since they take long.

@@ -4,6 +4,7 @@
 //! pinned, and notes whom each event concerns. Every decision is the real one.
 
 mod error;
+pub mod machine;
 mod next_uses;
 mod one_level;
 mod pins;

@@ -33,6 +33,7 @@ impl Policy {
             Self::TwoLevel(Allocation::AllocLru) => "alloc-lru",
             Self::TwoLevel(Allocation::LruS) => "lru-s",
             Self::TwoLevel(Allocation::LruSp) => "lru-sp",
+            Self::TwoLevel(Allocation::CostBenefit) => "cost-benefit",
             Self::Managed(kind) => kind.name(),
         }
     }

@@ -221,6 +221,8 @@ impl<'a> TwoLevelRun<'a> {
                 self.files.clear();
                 Ok(())
             }
+            // There is no time in which a hint could come true.
+            Directive::Hint { .. } | Directive::HintsAll { .. } | Directive::Compute { .. } => Ok(()),
             Directive::Pin(_) | Directive::Unpin(_) => unreachable!("pins are acts of their own"),
         };
         done.map_err(|refused: DirectiveError| {
@@ -305,7 +307,11 @@ impl Replay for TwoLevelRun<'_> {
 }
 
 /// Opens every tenant of the trace; the trace's tenant 0 is the default tenant.
-fn open_tenants(directory: &mut Directory, trace: &Trace, setup: &Setup) -> Result<Vec<TenantId>, SimError> {
+pub fn open_tenants(
+    directory: &mut Directory,
+    trace: &Trace,
+    setup: &Setup,
+) -> Result<Vec<TenantId>, SimError> {
     let named = setup.floors.keys().chain(setup.caps.keys());
     if let Some(&tenant) = named.into_iter().find(|&&tenant| trace.tenant_number(tenant).is_none()) {
         return Err(SimError::UnknownTenant { trace: trace.name().to_owned(), tenant });

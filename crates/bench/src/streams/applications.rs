@@ -130,7 +130,7 @@ pub(super) static ALL: &[Stream] = &[
 ];
 
 /// cs1, cs2, cs3, din: one file read from begin to end again and again.
-fn file_loop(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
+pub(super) fn file_loop(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     let blocks = settings.count("blocks");
     script.file(0, blocks, "data")?;
     if script.is_smart() {
@@ -147,7 +147,7 @@ fn file_loop(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     Ok(())
 }
 
-fn glimpse(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
+pub(super) fn glimpse(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     const INDEX_FILES: u64 = 4;
     let (index, articles) = (settings.count("index"), settings.count("articles"));
     let partitions = settings.count("partitions").min(articles);

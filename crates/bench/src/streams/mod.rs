@@ -1,13 +1,15 @@
-//! Synthetic reference streams: the applications of the LRU-SP paper, the patterns of the AMP paper, and a
-//! few classics, with every count a parameter.
+//! Synthetic reference streams: the applications of the LRU-SP paper, the patterns of the AMP paper, the
+//! hinting programs of the comparison of TIP2 with LRU-SP, and a few classics, with every count a parameter.
 //!
 //! A stream is a function that emits the steps of a trace one by one, so that any length can be written with
 //! little memory. The same seed gives the same stream.
 
 mod applications;
+mod hinted;
 mod patterns;
 mod settings;
 mod stream;
+mod xds;
 
 use crate::trace::Item;
 
@@ -17,7 +19,7 @@ pub use stream::{Advice, Parameter, Stream};
 
 /// All streams, in the order they are listed to users.
 pub fn all() -> impl Iterator<Item = &'static Stream> {
-    applications::ALL.iter().chain(patterns::ALL)
+    applications::ALL.iter().chain(patterns::ALL).chain(hinted::ALL)
 }
 
 /// The stream of that name.

@@ -509,7 +509,10 @@ impl Builder {
     fn number_tenant_of(&mut self, directive: &Directive) {
         if let Directive::Policy { tenant, .. }
         | Directive::Priority { tenant, .. }
-        | Directive::TemporaryPriority { tenant, .. } = directive
+        | Directive::TemporaryPriority { tenant, .. }
+        | Directive::Hint { tenant, .. }
+        | Directive::HintsAll { tenant }
+        | Directive::Compute { tenant, .. } = directive
         {
             self.tenants.number(u64::from(*tenant));
         }

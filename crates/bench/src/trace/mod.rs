@@ -33,6 +33,7 @@ pub use file_ranges::FileRanges;
 pub use loaded::{Act, Batch, LoadOptions, Replay, Trace};
 pub use numbering::Numbering;
 pub use read::{Input, Reader};
+pub use text::microseconds;
 pub use write::Writer;
 
 /// One access of a trace.
@@ -93,6 +94,28 @@ pub enum Directive {
     Pin(u64),
     /// Takes back one [`Directive::Pin`] of the block.
     Unpin(u64),
+    /// The tenant will access the blocks `first..=last`, in this order, after those that it was to access
+    /// before. Of use on a machine only.
+    Hint {
+        /// Who will.
+        tenant: u32,
+        /// The first block.
+        first: u64,
+        /// The last block.
+        last: u64,
+    },
+    /// All accesses that the tenant makes from here on are its hints. Of use on a machine only.
+    HintsAll {
+        /// Whose accesses.
+        tenant: u32,
+    },
+    /// How long the tenant computes before each of its later accesses. Of use on a machine only.
+    Compute {
+        /// Who computes.
+        tenant: u32,
+        /// How long, in microseconds.
+        compute_us: u32,
+    },
 }
 
 /// One step of a trace.

@@ -351,6 +351,9 @@ mod tests {
             "!file 0 9 a b",
             "!pin 7",
             "!unpin 7",
+            "!hint 3 5 9",
+            "!hints-all 4",
+            "!compute 4 0.92",
         ];
         let directives = text.iter().map(|line| text::parse(line.as_bytes()).unwrap().unwrap());
         [access(7, 0, 0), access(8, 2, 0)]

@@ -60,8 +60,11 @@ fn parse_directive(line: &[u8]) -> Result<Directive, String> {
         "!file" => "!file FIRST LAST NAME",
         "!pin" => "!pin BLOCK",
         "!unpin" => "!unpin BLOCK",
+        "!hint" => "!hint TENANT FIRST LAST",
+        "!hints-all" => "!hints-all TENANT",
+        "!compute" => "!compute TENANT MS",
         _ => {
-            let known = "!policy, !priority, !temp, !file, !pin or !unpin";
+            let known = "!policy, !priority, !temp, !file, !pin, !unpin, !hint, !hints-all or !compute";
             return Err(format!("one of {known}, found {}", quoted(line)));
         }
     };
@@ -95,6 +98,17 @@ fn arguments(text: &str, words: &[&str]) -> Result<Directive, String> {
         }
         ["!pin", block] => Ok(Directive::Pin(parse_block("BLOCK", block)?)),
         ["!unpin", block] => Ok(Directive::Unpin(parse_block("BLOCK", block)?)),
+        ["!hint", tenant, first, last] => {
+            let (first, last) = parse_range(first, last)?;
+            Ok(Directive::Hint { tenant: parse_tenant(tenant)?, first, last })
+        }
+        ["!hints-all", tenant] => Ok(Directive::HintsAll { tenant: parse_tenant(tenant)? }),
+        ["!compute", tenant, ms] => {
+            let compute_us = microseconds(ms).ok_or_else(|| {
+                "MS a number of milliseconds below 4294967 with at most three decimals".to_owned()
+            })?;
+            Ok(Directive::Compute { tenant: parse_tenant(tenant)?, compute_us })
+        }
         _ => Err("exactly these arguments".to_owned()),
     }
 }
@@ -118,6 +132,23 @@ fn parse_prio(word: &str) -> Result<i32, String> {
     let magnitude = number(digits.as_bytes()).filter(|&magnitude| magnitude <= 32).map(|value| value as i32);
     let prio = magnitude.map(|value| if digits.len() < word.len() { -value } else { value });
     prio.filter(|prio| (-32..=31).contains(prio)).ok_or_else(|| "PRIO in -32..=31".to_owned())
+}
+
+/// The microseconds of a number of milliseconds with at most three decimals, such as `0.92`.
+pub fn microseconds(ms: &str) -> Option<u32> {
+    let (whole, decimals) = ms.split_once('.').unwrap_or((ms, "0"));
+    if decimals.len() > 3 {
+        return None;
+    }
+    let thousandths = number(format!("{decimals:0<3}").as_bytes()).filter(|_| !decimals.is_empty())?;
+    let us = number(whole.as_bytes())?.checked_mul(1000)?.checked_add(thousandths)?;
+    u32::try_from(us).ok()
+}
+
+/// A number of microseconds as milliseconds, as [`microseconds`] reads it.
+pub fn milliseconds(us: u32) -> String {
+    let text = format!("{}.{:03}", us / 1000, us % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Fields between tabs and blanks.
@@ -192,6 +223,12 @@ mod tests {
         );
         assert_eq!(directive("!pin 4"), Directive::Pin(4));
         assert_eq!(directive("!unpin 4"), Directive::Unpin(4));
+        assert_eq!(directive("!hint 3 5 9"), Directive::Hint { tenant: 3, first: 5, last: 9 });
+        assert_eq!(directive("!hints-all 2"), Directive::HintsAll { tenant: 2 });
+        for (ms, compute_us) in [("5", 5000), ("0.92", 920), ("0.001", 1), ("10.50", 10_500), ("0", 0)] {
+            assert_eq!(directive(&format!("!compute 1 {ms}")), Directive::Compute { tenant: 1, compute_us });
+            assert_eq!(microseconds(&milliseconds(compute_us)), Some(compute_us));
+        }
     }
 
     #[test]
@@ -220,6 +257,15 @@ mod tests {
             ("!file 5 9 \u{b}", "a NAME"),
             ("!pin", "exactly these arguments"),
             ("!unpin 1 2", "exactly these arguments"),
+            ("!hint 0 9 5", "FIRST not above LAST"),
+            ("!hint 0 9", "`!hint TENANT FIRST LAST` with exactly these arguments"),
+            ("!hints-all", "exactly these arguments"),
+            ("!hints-all x", "TENANT"),
+            ("!compute 0 1.2345", "MS a number of milliseconds"),
+            ("!compute 0 -1", "MS a number of milliseconds"),
+            ("!compute 0 1.", "MS a number of milliseconds"),
+            ("!compute 0 .5", "MS a number of milliseconds"),
+            ("!compute 0 4294968", "MS a number of milliseconds"),
         ] {
             let message = parse(line.as_bytes()).expect_err(line);
             assert!(message.contains(expected), "{line:?}: {message}");

@@ -7,6 +7,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::text::milliseconds;
 use super::{Directive, Item, Reference};
 
 /// Writes steps of a trace as lines of text, compressed if the file's name ends in `.gz` or `.zst`.
@@ -110,6 +111,11 @@ impl<'a> Writer<'a> {
             Directive::File { first, last, name } => writeln!(out, "!file {first} {last} {name}"),
             Directive::Pin(block) => writeln!(out, "!pin {block}"),
             Directive::Unpin(block) => writeln!(out, "!unpin {block}"),
+            Directive::Hint { tenant, first, last } => writeln!(out, "!hint {tenant} {first} {last}"),
+            Directive::HintsAll { tenant } => writeln!(out, "!hints-all {tenant}"),
+            Directive::Compute { tenant, compute_us } => {
+                writeln!(out, "!compute {tenant} {}", milliseconds(*compute_us))
+            }
         }
     }
 }

@@ -280,7 +280,10 @@ impl Oracle {
                 }
                 self.manage(tenant).move_group(&moved, prio);
             }
-            Directive::File { .. } => {}
+            Directive::File { .. }
+            | Directive::Hint { .. }
+            | Directive::HintsAll { .. }
+            | Directive::Compute { .. } => {}
             Directive::Pin(block) => *self.pins.entry(block).or_insert(0) += 1,
             Directive::Unpin(block) => *self.pins.get_mut(&block).expect("pinned") -= 1,
         }

@@ -1,7 +1,7 @@
 //! What a way of allocating frames to tenants decides.
 
 use super::ledger::{Eligible, Ledger};
-use crate::ids::{AccountId, PageId};
+use crate::ids::{AccountId, PageId, TenantId};
 
 /// Why a page comes in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,8 +52,9 @@ pub(crate) trait Allocate {
         true
     }
 
-    /// The page in `frame` was used, and keeps its place. O(1), allocates nothing.
-    fn referenced(&mut self, _ledger: &mut Ledger, _frame: u32) {}
+    /// The page in `frame` was used by `tenant`, or is in flight for it, and a list of disclosed reads named
+    /// the access or not. Called where [`orders_by_use`](Self::orders_by_use) is false.
+    fn referenced(&mut self, _ledger: &mut Ledger, _tenant: TenantId, _frame: u32, _is_named: bool) {}
 
     /// `accesses` to blocks of an account whose manager is revoked, those included that the driver left out.
     fn accessed_while_revoked(&mut self, _ledger: &mut Ledger, _account: AccountId, _accesses: u64) {}

@@ -16,6 +16,8 @@ pub(crate) struct Ledger {
     pub frames: FrameTable,
     pub tenants: Vec<Tenant>,
     pub accounts: Vec<Account>,
+    /// Accounts with open lists of disclosed reads.
+    pub hinting: Vec<AccountId>,
     /// References and loads so far; the stamp of the frame last moved to a tail.
     pub now: i64,
     /// Stamp of the frame last moved to the head.
@@ -30,10 +32,21 @@ pub(crate) struct Ledger {
 
 /// The frames that the question at hand may still take.
 pub(crate) struct Eligible {
-    /// The account that asks is at its cap: only its own frames are.
+    /// The account that asks.
+    account: AccountId,
+    /// It is at its cap: only its own frames are.
     only_own: bool,
     /// If so, the first that was not passed over.
     own_next: u32,
+    /// Frames that are not, for an allocation that does not go by the ledger's order.
+    refused: Vec<u32>,
+}
+
+impl Eligible {
+    /// The frame is not eligible any more.
+    pub fn refuse(&mut self, frame: u32) {
+        self.refused.push(frame);
+    }
 }
 
 impl Ledger {
@@ -43,6 +56,7 @@ impl Ledger {
             frames: FrameTable::new(frames),
             tenants: Vec::new(),
             accounts: Vec::new(),
+            hinting: Vec::new(),
             now: 0,
             head_stamp: 0,
             all_heads: Heads::default(),
@@ -175,13 +189,24 @@ impl Ledger {
     #[inline]
     pub fn begin(&mut self, account: AccountId) -> Eligible {
         let asks = &self.accounts[account.index()];
-        let eligible = Eligible { only_own: asks.is_at_cap(), own_next: asks.ledger.head() };
+        let (only_own, own_next) = (asks.is_at_cap(), asks.ledger.head());
+        let eligible = Eligible { account, only_own, own_next, refused: Vec::new() };
         if !eligible.only_own && self.floors_frames > 0 {
             // Its own floor does not protect an account from itself.
             self.open_heads.set(account, self.all_heads.stamp(account));
             self.passed.push((account, eligible.own_next));
         }
         eligible
+    }
+
+    /// Whether the question may take `frame`, for an allocation that does not go by the ledger's order. Takes
+    /// a step for each frame refused so far.
+    pub fn is_eligible(&self, eligible: &Eligible, frame: u32) -> bool {
+        let owner = self.account(self.frames[frame].owner);
+        let is_open = owner == eligible.account
+            || !eligible.only_own
+                && (self.floors_frames == 0 || self.accounts[owner.index()].is_above_floor());
+        is_open && !eligible.refused.contains(&frame)
     }
 
     /// The eligible frame of least stamp, or [`NIL`].

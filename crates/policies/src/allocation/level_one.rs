@@ -2,11 +2,12 @@
 
 use super::alloc_lru::AllocLru;
 use super::allocate::{Allocate, Arrival};
+use super::cost_benefit::CostBenefit;
 use super::global_lru::GlobalLru;
 use super::ledger::{Eligible, Ledger};
 use super::lru_s::LruS;
 use super::lru_sp::LruSp;
-use crate::ids::{AccountId, PageId};
+use crate::ids::{AccountId, PageId, TenantId};
 
 /// What the pool makes of a manager's overrule.
 ///
@@ -22,6 +23,9 @@ pub enum Allocation {
     /// Swapping and placeholders: an overrule costs nobody but the tenant that made it.
     #[default]
     LruSp,
+    /// By what frames save, as far as hints and hits tell (TIP2). Managers are not asked, and nobody is
+    /// protected: for tenants that trust each other's hints, and for comparison.
+    CostBenefit,
 }
 
 /// The ways to choose from. An enum and not a `Box<dyn Allocate>`, so that what a way has by default is
@@ -31,6 +35,7 @@ pub(crate) enum LevelOne {
     AllocLru(AllocLru),
     LruS(LruS),
     LruSp(LruSp),
+    CostBenefit(Box<CostBenefit>),
 }
 
 impl LevelOne {
@@ -41,6 +46,7 @@ impl LevelOne {
             Allocation::AllocLru => Self::AllocLru(AllocLru),
             Allocation::LruS => Self::LruS(LruS),
             Allocation::LruSp => Self::LruSp(LruSp::new(frames, revocation)),
+            Allocation::CostBenefit => Self::CostBenefit(Box::new(CostBenefit::new(frames))),
         }
     }
 }
@@ -53,6 +59,7 @@ macro_rules! with_way {
             LevelOne::AllocLru($way) => $answer,
             LevelOne::LruS($way) => $answer,
             LevelOne::LruSp($way) => $answer,
+            LevelOne::CostBenefit($way) => $answer,
         }
     };
 }
@@ -82,8 +89,8 @@ impl Allocate for LevelOne {
         with_way!(self, way => way.orders_by_use())
     }
 
-    fn referenced(&mut self, ledger: &mut Ledger, frame: u32) {
-        with_way!(self, way => way.referenced(ledger, frame));
+    fn referenced(&mut self, ledger: &mut Ledger, tenant: TenantId, frame: u32, is_named: bool) {
+        with_way!(self, way => way.referenced(ledger, tenant, frame, is_named));
     }
 
     #[cold]

@@ -6,11 +6,12 @@
 //! has passed over.
 //!
 //! [`Allocate`] is what the ways differ in, and each is a file: [`lru_sp`], its ablations [`lru_s`] and
-//! [`alloc_lru`], and [`global_lru`]. The directory asks whichever its [`Allocation`] names; [`LevelOne`]
+//! [`alloc_lru`], [`global_lru`], and [`cost_benefit`]. The directory asks whichever its [`Allocation`] names; [`LevelOne`]
 //! holds it.
 
 mod alloc_lru;
 mod allocate;
+mod cost_benefit;
 mod global_lru;
 pub(crate) mod heads;
 pub(crate) mod ledger;
@@ -21,6 +22,7 @@ mod placeholders;
 mod revocation;
 
 pub(crate) use allocate::{Allocate, Arrival};
+pub use cost_benefit::CostBenefitOptions;
 pub(crate) use ledger::Ledger;
 pub use level_one::Allocation;
 pub(crate) use level_one::LevelOne;

@@ -37,10 +37,15 @@ impl Directory {
         self.hint_lists += 1;
         let serial = self.hint_lists;
         let account = self.ledger.account_of(tenant);
-        self.hinted += u32::from(account.hints.is_none());
+        let is_first = account.hints.is_none();
+        self.hinted += u32::from(is_first);
         let hints = account.hints.get_or_insert_with(Box::default);
         let depth = Depth::new(options.depth_max);
         hints.open(serial, tenant, options.policy, depth, options.in_flight_max);
+        if is_first {
+            let account = self.ledger.account(tenant);
+            self.ledger.hinting.push(account);
+        }
         self.accessors_changed();
         Ok(HintListId { tenant, serial })
     }
@@ -72,6 +77,15 @@ impl Directory {
         let now = self.now();
         if let Some(hints) = self.disclosed(list) {
             hints.consumed_to(list.serial, position, now);
+        }
+    }
+
+    /// The reader of a list has reached its next hint, and makes the access: it is told next, by
+    /// [`hit`](Self::hit) or [`admit`](Self::admit), or as soon as the page has come in.
+    pub fn hint_reached(&mut self, list: HintListId) {
+        let now = self.now();
+        if let Some(hints) = self.disclosed(list) {
+            hints.reached(list.serial, now);
         }
     }
 
@@ -115,6 +129,8 @@ impl Directory {
         unread.into_iter().for_each(|frame| self.demote(FrameId(frame)));
         if is_last {
             self.ledger.account_of(list.tenant).hints = None;
+            let account = self.ledger.account(list.tenant);
+            self.ledger.hinting.retain(|hinting| *hinting != account);
             self.hinted -= 1;
             self.accessors_changed();
         }
@@ -146,13 +162,14 @@ impl Directory {
         self.ledger.account_of(tenant).hints.as_mut()?.accessed(tenant, page, now)
     }
 
-    /// The page of `access` comes in for `heir`.
-    pub(super) fn disclosed_enters(&mut self, access: &Access, heir: TenantId, arrival: Arrival) {
+    /// The page of `access` comes in for `heir`. Returns whether a list named the access.
+    pub(super) fn disclosed_enters(&mut self, access: &Access, heir: TenantId, arrival: Arrival) -> bool {
         let is_missed = arrival == Arrival::Missed;
         let named = if is_missed { self.accessed_by(access.tenant, access.page) } else { None };
         if let Some(hints) = &mut self.ledger.account_of(heir).hints {
             hints.entering(access.page, !is_missed, named);
         }
+        named.is_some()
     }
 
     /// What goes of the account's blocks: `choice`, or what its lists offer, if that is needed later, and
@@ -168,7 +185,7 @@ impl Directory {
         let now = self.ledger.now as u64;
         let hints = self.ledger.accounts[account.index()].hints.as_ref();
         let is_later = hints.is_some_and(|hints| {
-            let comes_in = missing.and_then(|access| hints.distance(access.page)).unwrap_or(0.0);
+            let comes_in = missing.map_or(0.0, |access| hints.needed_in(access.page));
             (offer.distance > comes_in || offer.distance.is_infinite())
                 && hints.is_later(offer, &self.ledger.frames, choice, now)
         });

@@ -22,6 +22,7 @@
 //! and the manager's choice.
 
 mod disclosed;
+mod prices;
 mod question;
 mod tenants;
 
@@ -29,6 +30,7 @@ use std::{collections::BinaryHeap, ops::RangeInclusive};
 
 pub use crate::ids::FRAMES_MAX;
 pub use disclosed::HintOptions;
+pub use prices::NextFrame;
 pub use question::{Admission, Claims, Decision, Eviction};
 
 use crate::{
@@ -520,13 +522,12 @@ impl Directory {
         let (owner, is_special) = (slot.owner, slot.has_claim() | (slot.state == FrameState::Ahead));
         let id = self.ledger.account(owner);
         let mut was_head = false;
-        if self.level_one.orders_by_use() {
+        let orders_by_use = self.level_one.orders_by_use();
+        if orders_by_use {
             was_head = self.ledger.renew(id, frame);
-        } else {
-            self.level_one.referenced(&mut self.ledger, frame);
         }
         let account = &mut self.ledger.accounts[id.index()];
-        if was_head | is_special | account.is_revoked | self.watches_accessors {
+        if was_head | is_special | account.is_revoked | self.watches_accessors | !orders_by_use {
             return self.reference_special(frame, access, was_head);
         }
         if account.control.block_accessed(&mut self.ledger.frames, frame, access).is_err() {
@@ -550,8 +551,9 @@ impl Directory {
         if !self.foreign.is_empty() && self.ledger.account(access.tenant) != id {
             self.foreign[frame as usize] = self.ledger.now;
         }
-        if self.hinted > 0 {
-            self.accessed_by(access.tenant, access.page);
+        let is_named = self.hinted > 0 && self.accessed_by(access.tenant, access.page).is_some();
+        if !self.level_one.orders_by_use() {
+            self.level_one.referenced(&mut self.ledger, access.tenant, frame, is_named);
         }
         if vindicated {
             self.level_one.vindicated(&mut self.ledger, frame);
@@ -591,10 +593,11 @@ impl Directory {
     fn enter_for(&mut self, frame: u32, access: &Access, heir: TenantId, arrival: Arrival) {
         let origin = Origin { file: access.file, context: access.context };
         self.enter(frame, access.page, origin, heir, arrival);
-        if self.hinted > 0 {
-            self.disclosed_enters(access, heir, arrival);
-        }
+        let is_named = self.hinted > 0 && self.disclosed_enters(access, heir, arrival);
         if arrival == Arrival::Missed {
+            if !self.level_one.orders_by_use() {
+                self.level_one.referenced(&mut self.ledger, access.tenant, frame, is_named);
+            }
             let stats = &mut self.ledger.tenants[access.tenant.index()].stats;
             stats.accesses += 1;
             stats.misses += 1;

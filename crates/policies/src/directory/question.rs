@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use super::Directory;
+use super::{Directory, NextFrame};
 use crate::{
     allocation::{Allocate, Arrival},
     frame_table::FrameState,
@@ -227,14 +227,11 @@ impl Directory {
     ///
     /// [`Allocation`]: crate::Allocation
     pub fn cost_of_frame(&mut self, tenant: TenantId, now_us: u64) -> Option<f64> {
-        let account = self.ledger.account(tenant);
-        if !self.free.is_empty() && !self.ledger.accounts[account.index()].is_at_cap() {
-            return Some(0.0);
+        match self.next_frame(tenant, now_us) {
+            NextFrame::Free => Some(0.0),
+            NextFrame::Taken { cost, .. } => Some(cost),
+            NextFrame::None => None,
         }
-        let eligible = self.ledger.begin(account);
-        let candidate = self.level_one.cheapest(&mut self.ledger, &eligible);
-        self.ledger.end();
-        (candidate != NIL).then(|| self.level_one.cost_to_give(&self.ledger, candidate, now_us))
     }
 
     /// The candidate that a placeholder of the missing page names. A busy one is being referenced, so it

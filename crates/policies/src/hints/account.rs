@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use super::{DEPTH_MIN, Depth, HintCounts, HintList, HintPolicy, NEVER, list::Passed, page_map::PageMap};
+use super::{
+    DEPTH_MIN, Depth, HintCounts, HintList, HintPolicy, NEVER, aggressive::NextUse, list::Passed,
+    page_map::PageMap,
+};
 use crate::{
     frame_table::FrameTable,
     ids::{FrameId, PageId, TenantId},
@@ -24,6 +27,8 @@ const WANTS_SCANNED: usize = 1024;
 const IN_FLIGHT_PAGES: u32 = 256;
 /// Neighbours that are waited for to become one transfer.
 const RUN_PAGES: usize = 32;
+/// Pages that a reader has reached and waits for at most.
+const AWAITED_MAX: usize = 64;
 /// How far the reader of a list may be ahead of the position that it has told.
 const LED_BY: u64 = 32;
 /// A list's estimate of the directory's time between two of its accesses moves by this part of the difference.
@@ -114,6 +119,8 @@ struct OpenList {
     run_pages: f64,
     /// The reader says itself where it is; see [`AccountHints::consumed_to`].
     is_led: bool,
+    /// Pages that the reader has reached and whose accesses are told next.
+    awaited: Vec<PageId>,
     /// The directory's time at the last access, and between two.
     last_access: Option<u64>,
     pace: f64,
@@ -310,6 +317,7 @@ impl AccountHints {
             in_flight_max: in_flight.max(1),
             run_pages: 1.0,
             is_led: false,
+            awaited: Vec::new(),
             last_access: None,
             pace: 1.0,
             passed: 0,
@@ -368,6 +376,19 @@ impl AccountHints {
             list.judge_skips(behind, 0);
         }
         passed.into_iter().for_each(|hint| self.passed(at, hint, true));
+    }
+
+    /// As [`consumed_to`](Self::consumed_to), up to and with the next hint, whose access is told next or as
+    /// soon as its page has come in.
+    pub fn reached(&mut self, serial: u64, now: u64) {
+        let Some(at) = self.find(serial) else { return };
+        let list = &mut self.lists[at];
+        let position = list.list.position();
+        if let Some(page) = list.list.page_at(position) {
+            list.awaited.truncate(AWAITED_MAX - 1);
+            list.awaited.push(page);
+            self.consumed_to(serial, position + 1, now);
+        }
     }
 
     /// The reader passes over the next `count` hints.
@@ -447,6 +468,11 @@ impl AccountHints {
         for at in 0..self.lists.len() {
             let list = &mut self.lists[at];
             if list.tenant != tenant {
+                continue;
+            }
+            if let Some(awaited) = list.awaited.iter().position(|awaited| *awaited == page) {
+                list.awaited.remove(awaited);
+                named = Some(list.serial);
                 continue;
             }
             if list.is_led {
@@ -629,6 +655,17 @@ impl AccountHints {
         nearest.min_by(f64::total_cmp)
     }
 
+    /// Whether a reader has [reached](Self::reached) the page, and the access is not told yet.
+    pub fn is_awaited(&self, page: PageId) -> bool {
+        self.lists.iter().any(|list| list.awaited.contains(&page))
+    }
+
+    /// How long until a page that comes in is needed, in steps of the directory's time: 0 if a reader waits
+    /// for it, or if the lists do not know.
+    pub fn needed_in(&self, page: PageId) -> f64 {
+        if self.is_awaited(page) { 0.0 } else { self.distance(page).unwrap_or(0.0) }
+    }
+
     /// The block that the lists would give up: a spent one, or that with the farthest next use. None if they
     /// concern no block that could be taken.
     pub fn offer(&mut self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<Offer> {
@@ -674,6 +711,54 @@ impl AccountHints {
             }
         }
         best
+    }
+
+    /// A list, while it is open.
+    pub fn list(&self, serial: u64) -> Option<&HintList> {
+        self.lists.iter().find(|list| list.serial == serial).map(|list| &list.list)
+    }
+
+    /// Whether a list names the page.
+    pub fn names(&self, page: PageId) -> bool {
+        self.is_named(page)
+    }
+
+    /// For each list that names the page, whose list it is, and how many of its reads ahead: the next one is
+    /// 1 ahead.
+    pub fn reads_until(&self, page: PageId) -> impl Iterator<Item = (TenantId, u64)> {
+        self.lists.iter().filter_map(move |list| {
+            let next = list.list.next_use(page)?;
+            Some((list.tenant, next - list.list.position() + 1))
+        })
+    }
+
+    /// The frame of the block that each list needs last, busy ones left out.
+    pub fn last_of_each(&self, busy: &mut dyn FnMut(FrameId) -> bool) -> Vec<u32> {
+        let frame_of = |page: PageId| self.blocks.get(&page).and_then(|block| block.place.frame());
+        let lists = self.lists.iter();
+        lists
+            .filter_map(|list| {
+                let mut frames = list.present.iter().rev().filter_map(|(_, page)| frame_of(*page));
+                frames.find(|frame| !busy(FrameId(*frame)))
+            })
+            .collect()
+    }
+
+    /// When the block that would go first is needed again, by the reads of the list that needs it first;
+    /// `None` if the lists concern no block that could go.
+    pub fn next_use_of_victim(&mut self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<NextUse> {
+        if self.offer_spent(busy).is_some() {
+            return Some(NextUse::Never);
+        }
+        let frame = self.offer_farthest(busy)?.frame;
+        let here = |list: &OpenList| {
+            let at =
+                list.present.iter().rev().find(|(_, page)| {
+                    self.blocks.get(page).and_then(|block| block.place.frame()) == Some(frame)
+                });
+            at.map(|(position, _)| position - list.list.position() + 1)
+        };
+        self.lists.iter().filter_map(here).min().map(NextUse::Ahead)
     }
 
     /// Whether the page of an offer is needed later than that in `frame`, of which the lists tell, or which is

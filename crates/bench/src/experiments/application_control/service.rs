@@ -9,9 +9,9 @@
 //! The two times are fitted to the published ones: Read300 alone on its disk takes 20 s, two ReadN on one
 //! disk take 53 s (Cao, Felten, Li, OSDI '94).
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
+use crate::simulate::machine::{Disk, Events, Queue, ServiceTimes, Urgency};
 use crate::simulate::{Counts, Policy, Setup, SimError, Stepper};
 use crate::trace::{Directive, Item, Reference, Trace};
 
@@ -58,18 +58,21 @@ pub fn run(programs: &[Program], policy: Policy, setup: &Setup) -> Result<Vec<Ra
         (0..).zip(programs).map(|(tenant, program)| placed(&program.items, tenant)).collect();
     let trace = Trace::of("programs", items.iter().flatten().cloned());
     let mut office = Office::new(programs, &items, Stepper::new(&trace, policy, setup)?);
-    (0..programs.len()).try_for_each(|program| office.compute(program, 0.0))?;
-    while let Some(Reverse(event)) = office.events.pop() {
-        office.happen(event)?;
+    (0..programs.len()).try_for_each(|program| office.compute(program, 0))?;
+    while let Some((now_us, kind)) = office.events.pop() {
+        office.happen(kind, now_us)?;
     }
-    let counts = (0..).zip(office.ended_ms);
+    let counts = (0..).zip(office.ended_us);
     Ok(counts
-        .map(|(tenant, ended_ms)| Ran { counts: office.cache.counts(tenant), elapsed_s: ended_ms / 1000.0 })
+        .map(|(tenant, ended_us)| Ran {
+            counts: office.cache.counts(tenant),
+            elapsed_s: ended_us as f64 / 1e6,
+        })
         .collect())
 }
 
 /// The items as tenant `tenant`'s, with its blocks.
-fn placed(items: &[Item], tenant: u32) -> Vec<Item> {
+pub(in crate::experiments) fn placed(items: &[Item], tenant: u32) -> Vec<Item> {
     let base = u64::from(tenant) * BLOCKS_MAX;
     let mut placed = items.to_vec();
     for item in &mut placed {
@@ -90,48 +93,26 @@ fn placed(items: &[Item], tenant: u32) -> Vec<Item> {
                 *name = format!("{tenant}:{name}");
             }
             Item::Directive(Directive::Pin(block) | Directive::Unpin(block)) => *block += base,
+            Item::Directive(Directive::Hint { tenant: whose, first, last }) => {
+                (*whose, *first, *last) = (tenant, base + *first, base + *last);
+            }
+            Item::Directive(
+                Directive::HintsAll { tenant: whose } | Directive::Compute { tenant: whose, .. },
+            ) => {
+                *whose = tenant;
+            }
         }
     }
     placed
 }
 
-/// Something that will happen. Ordered by time, then by order of creation, so that runs repeat exactly.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Event {
-    at_ms: f64,
-    number: u64,
-    program: usize,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// Something that will happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// The program has computed and makes its next access.
-    Access,
-    /// The program's block has been read.
-    Read,
-}
-
-impl Eq for Event {}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.at_ms.total_cmp(&other.at_ms).then(self.number.cmp(&other.number))
-    }
-}
-
-#[derive(Default)]
-struct Disk {
-    /// Programs and blocks to serve, the first being served.
-    queue: VecDeque<(usize, u64)>,
-    /// The block served last.
-    head: Option<u64>,
+    Access(usize),
+    /// The disk has read a block.
+    Read(usize),
 }
 
 struct Office<'a> {
@@ -139,87 +120,83 @@ struct Office<'a> {
     items: Vec<VecDeque<&'a Item>>,
     cache: Stepper<'a>,
     disks: Vec<Disk>,
-    events: BinaryHeap<Reverse<Event>>,
-    events_made: u64,
+    events: Events<Kind>,
     /// When the processor is free again.
-    processor_free_ms: f64,
-    ended_ms: Vec<f64>,
+    processor_free_us: u64,
+    ended_us: Vec<u64>,
 }
 
 impl<'a> Office<'a> {
     fn new(programs: &'a [Program], items: &'a [Vec<Item>], cache: Stepper<'a>) -> Self {
         let disks = programs.iter().map(|program| program.disk + 1).max().unwrap_or(0);
+        let times =
+            ServiceTimes { sequential_us: microseconds(SEQUENTIAL_MS), random_us: microseconds(RANDOM_MS) };
         Self {
             programs,
             items: items.iter().map(|items| items.iter().collect()).collect(),
             cache,
-            disks: (0..disks).map(|_| Disk::default()).collect(),
-            events: BinaryHeap::new(),
-            events_made: 0,
-            processor_free_ms: 0.0,
-            ended_ms: vec![0.0; programs.len()],
+            disks: (0..disks).map(|_| Disk::new(Queue::Fifo, times)).collect(),
+            events: Events::default(),
+            processor_free_us: 0,
+            ended_us: vec![0; programs.len()],
         }
     }
 
-    fn happen(&mut self, event: Event) -> Result<(), SimError> {
-        match event.kind {
-            Kind::Access => self.access(event.program, event.at_ms),
-            Kind::Read => self.read(event.program, event.at_ms),
+    fn happen(&mut self, kind: Kind, now_us: u64) -> Result<(), SimError> {
+        match kind {
+            Kind::Access(program) => self.access(program, now_us),
+            Kind::Read(disk) => self.read(disk, now_us),
         }
     }
 
     /// The program waits for the processor and computes until its next access; directives take no time.
-    fn compute(&mut self, program: usize, now_ms: f64) -> Result<(), SimError> {
+    fn compute(&mut self, program: usize, now_us: u64) -> Result<(), SimError> {
         while let Some(Item::Directive(directive)) = self.items[program].front() {
             self.cache.direct(directive)?;
             self.items[program].pop_front();
         }
         if self.items[program].is_empty() {
-            self.ended_ms[program] = now_ms;
+            self.ended_us[program] = now_us;
             return Ok(());
         }
-        self.processor_free_ms = self.processor_free_ms.max(now_ms) + self.programs[program].compute_ms;
-        self.schedule(self.processor_free_ms, program, Kind::Access);
+        let compute_us = microseconds(self.programs[program].compute_ms);
+        self.processor_free_us = self.processor_free_us.max(now_us) + compute_us;
+        self.events.add(self.processor_free_us, Kind::Access(program));
         Ok(())
     }
 
-    fn access(&mut self, program: usize, now_ms: f64) -> Result<(), SimError> {
+    fn access(&mut self, program: usize, now_us: u64) -> Result<(), SimError> {
         let Some(Item::Access(reference)) = self.items[program].pop_front() else {
             unreachable!("directives are carried out before a program computes");
         };
         if self.cache.access(reference)? {
-            return self.compute(program, now_ms);
+            return self.compute(program, now_us);
         }
         self.cache.pin(reference.block);
-        let disk = &mut self.disks[self.programs[program].disk];
-        disk.queue.push_back((program, reference.block));
-        if disk.queue.len() == 1 {
-            self.serve(self.programs[program].disk, now_ms);
-        }
+        let disk = self.programs[program].disk;
+        self.disks[disk].push(reference.block, reference.block, Urgency::Demand);
+        self.serve(disk, now_us);
         Ok(())
     }
 
-    /// The disk begins with the first request of its queue.
-    fn serve(&mut self, disk: usize, now_ms: f64) {
-        let disk = &mut self.disks[disk];
-        let Some(&(program, block)) = disk.queue.front() else { return };
-        let is_next = disk.head.is_some_and(|head| head + 1 == block);
-        disk.head = Some(block);
-        self.schedule(now_ms + if is_next { SEQUENTIAL_MS } else { RANDOM_MS }, program, Kind::Read);
+    /// The disk begins with the first request of its queue, unless it is at work.
+    fn serve(&mut self, disk: usize, now_us: u64) {
+        if let Some(takes_us) = self.disks[disk].begin() {
+            self.events.add(now_us + takes_us, Kind::Read(disk));
+        }
     }
 
-    fn read(&mut self, program: usize, now_ms: f64) -> Result<(), SimError> {
-        let disk = self.programs[program].disk;
-        let (_, block) = self.disks[disk].queue.pop_front().expect("what was read was queued");
+    fn read(&mut self, disk: usize, now_us: u64) -> Result<(), SimError> {
+        let block = self.disks[disk].complete();
         self.cache.unpin(block);
-        self.serve(disk, now_ms);
-        self.compute(program, now_ms)
+        self.serve(disk, now_us);
+        // Programs have blocks of their own, and each waits for one at a time.
+        self.compute((block / BLOCKS_MAX) as usize, now_us)
     }
+}
 
-    fn schedule(&mut self, at_ms: f64, program: usize, kind: Kind) {
-        self.events.push(Reverse(Event { at_ms, number: self.events_made, program, kind }));
-        self.events_made += 1;
-    }
+fn microseconds(ms: f64) -> u64 {
+    (ms * 1000.0).round() as u64
 }
 
 #[cfg(test)]

@@ -1,0 +1,33 @@
+//! Part B: Tomkins, Patterson, Gibson, "A Trace-Driven Comparison of Algorithms for Multi-Process Prefetching
+//! and Caching", CMU-CS-96-174: cost-benefit allocation (TIP2) against LRU-SP with controlled-aggressive
+//! prefetching.
+//!
+//! The paper's traces and most of its curves are lost. Programs are the stand-ins of
+//! [`crate::streams`], and run on [`crate::simulate::machine`].
+
+pub mod bound;
+mod formulas;
+mod pairs;
+mod programs;
+mod runs;
+
+use super::experiment::Experiment;
+
+pub(super) static ALL: &[Experiment] = &[
+    Experiment::new("B1", "the prefetch horizon", formulas::horizon),
+    Experiment::new("B2", "the bound on aggressive prefetching", formulas::aggressive_bound),
+    Experiment::new("B3", "a hinted loop beside blocks read once", pairs::loop_beside_once),
+    Experiment::new("B4", "a hinted loop beside a larger unhinted one", pairs::loop_beside_loop),
+    Experiment::new("B5", "an unhinted loop beside XDataSlice", pairs::loop_beside_xds),
+    Experiment::new("B6", "the same, blocks that were read being kept", pairs::loop_beside_xds_kept),
+    Experiment::new(
+        "B7",
+        "an unhinted loop beside a larger, faster hinted one",
+        pairs::loop_beside_fast_loop,
+    ),
+    Experiment::new("B8", "cscope1 unhinted beside cscope2 hinted", programs::unhinted_beside_hinted),
+    Experiment::new("B9", "cscope1 hinted beside XDataSlice unhinted", programs::hinted_beside_unhinted),
+    Experiment::new("B10", "cscope1 in pairs, both hinted", programs::hinted_pairs),
+    Experiment::new("B11", "reads of aggressive prefetching with many disks", programs::many_disks),
+    Experiment::new("B12", "LRU-SP with a fixed horizon", programs::fixed_horizon),
+];

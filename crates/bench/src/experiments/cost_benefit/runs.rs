@@ -1,0 +1,60 @@
+//! Runs on the machine, and how they are told.
+
+use anyhow::{Context as _, Result};
+
+use crate::experiments::application_control::service::placed;
+use crate::parallel;
+use crate::simulate::machine::{
+    self, CacheOptions, MachineOptions, MachineOutcome, MachinePolicy, ServiceTimes,
+};
+use crate::streams::{self, Advice};
+use crate::trace::Trace;
+
+/// Frames of the paper's cache.
+pub(super) const FRAMES: u32 = 1280;
+
+/// One disk of 5 ms for a sequential read, 22 ms for any other.
+pub(super) fn machine() -> MachineOptions {
+    MachineOptions::default()
+}
+
+/// The same with a disk of 3 and 12 ms.
+pub(super) fn fast_disk() -> MachineOptions {
+    MachineOptions { times: ServiceTimes { sequential_us: 3_000, random_us: 12_000 }, ..machine() }
+}
+
+/// The stream `name` with the settings `set`.
+pub(super) fn stream(name: &str, set: &[&str], seed: u64) -> Trace {
+    Trace::of(name, streams::items(name, set, Advice::None, seed))
+}
+
+/// Two streams, each a tenant with blocks of its own.
+pub(super) fn beside(programs: [(&str, &[&str]); 2], seed: u64) -> Trace {
+    let items = programs.map(|(name, set)| streams::items(name, set, Advice::None, seed));
+    let items = (0..).zip(&items).flat_map(|(tenant, items)| placed(items, tenant));
+    Trace::of(&format!("{}+{}", programs[0].0, programs[1].0), items)
+}
+
+/// A run: on which machine, and with which cache.
+pub(super) type Run = (MachineOptions, CacheOptions);
+
+/// Runs of one trace, in their order.
+pub(super) fn play(trace: &Trace, runs: &[Run], jobs: usize) -> Result<Vec<MachineOutcome>> {
+    let outcomes = parallel::map(runs.len(), jobs, |run| {
+        let (machine, cache) = &runs[run];
+        machine::run(trace, machine, cache)
+            .with_context(|| format!("{}, {}, {} frames", trace.name(), cache.policy.name(), cache.frames))
+    });
+    outcomes.into_iter().collect()
+}
+
+/// A policy at several sizes on the ordinary machine.
+pub(super) fn at_sizes(policy: MachinePolicy, sizes: &[u32]) -> Vec<Run> {
+    sizes.iter().map(|frames| (machine(), CacheOptions::new(*frames, policy))).collect()
+}
+
+/// Shares as findings list them: `.40, .99`.
+pub(super) fn shares(shares: &[f64]) -> String {
+    let texts: Vec<String> = shares.iter().map(|share| format!("{share:.3}")).collect();
+    texts.join(", ")
+}

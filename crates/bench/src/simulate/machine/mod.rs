@@ -1,0 +1,405 @@
+//! A machine in time: processes that compute, wait for their reads and share one processor, disks and a cache.
+//!
+//! Each tenant of a trace is a process. Before an access it computes for as long as `!compute` says, and for
+//! the time of a hit. A block that is not in the cache is read from its disk, and the process sleeps until it
+//! is there; hints bring blocks in ahead of need. Starting a read takes processor time. All times are whole
+//! microseconds, and events of one time happen in the order in which they were caused, so runs repeat exactly.
+//!
+//! Decisions are those of the directory, which the live pool asks too.
+//!
+//! The machine stands for the one simulated in Tomkins, Patterson, Gibson, "A Trace-Driven Comparison of
+//! Algorithms for Multi-Process Prefetching and Caching", CMU-CS-96-174.
+
+mod cache;
+mod disk;
+mod events;
+mod options;
+mod process;
+mod processor;
+mod stream;
+
+pub use cache::{CacheCounts, Change};
+pub use disk::{Disk, Queue, ServiceTimes, Urgency};
+pub use events::Events;
+pub use options::{CacheOptions, MachineOptions, MachinePolicy};
+
+use std::collections::HashMap;
+
+use cache::{Cache, Found};
+use process::{Processes, Step};
+use processor::{Done, Processor, Start};
+
+use super::SimError;
+use crate::trace::{Directive, Trace};
+
+/// What became of a process, or of all together.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub struct Ran {
+    /// What it cost and got.
+    pub counts: CacheCounts,
+    /// From the start to its end, in microseconds; of all, to the end of the last.
+    pub elapsed_us: u64,
+    /// Time that it waited for reads.
+    pub stall_us: u64,
+    /// Processor time, that to start its reads included.
+    pub cpu_us: u64,
+    /// Prefetched blocks that left unread, or were still unread at its end.
+    pub wasted: u64,
+    /// Frames that it owned at its end; of all, at the end of the last.
+    pub frames_owned: u64,
+}
+
+/// What became of a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MachineOutcome {
+    /// By ascending tenant.
+    pub processes: Vec<(u32, Ran)>,
+    /// Of all together.
+    pub all: Ran,
+    /// As `processes`, at the moment at which the first of them ended: what they had of each other.
+    pub until_first_end: Vec<(u32, Ran)>,
+    /// What happened to blocks, if a log was asked for.
+    pub log: Vec<Change>,
+}
+
+impl MachineOutcome {
+    /// What became of a tenant.
+    ///
+    /// # Panics
+    ///
+    /// If the trace does not have it.
+    pub fn of(&self, tenant: u32) -> &Ran {
+        of(&self.processes, tenant)
+    }
+
+    /// What had become of a tenant when the first one ended.
+    ///
+    /// # Panics
+    ///
+    /// If the trace does not have it.
+    pub fn of_until_first_end(&self, tenant: u32) -> &Ran {
+        of(&self.until_first_end, tenant)
+    }
+}
+
+fn of(processes: &[(u32, Ran)], tenant: u32) -> &Ran {
+    let found = processes.iter().find(|(number, _)| *number == tenant);
+    &found.expect("a tenant of the trace").1
+}
+
+/// Plays the trace on the machine; the cache is empty at first.
+///
+/// # Errors
+///
+/// If the trace cannot be read again, pins blocks, or gives a directive that is refused.
+pub fn run(
+    trace: &Trace,
+    machine: &MachineOptions,
+    cache: &CacheOptions,
+) -> Result<MachineOutcome, SimError> {
+    Machine::new(trace, machine, cache)?.run()
+}
+
+/// As [`run`], with a log of what happens to blocks.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_logged(
+    trace: &Trace,
+    machine: &MachineOptions,
+    cache: &CacheOptions,
+) -> Result<MachineOutcome, SimError> {
+    let mut machine = Machine::new(trace, machine, cache)?;
+    machine.cache.keep_log();
+    machine.run()
+}
+
+/// Something that will happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Happening {
+    /// The processor has done a stretch of work with this number.
+    Worked(u64),
+    /// A disk has read a block.
+    Read(usize),
+}
+
+/// What a process does now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// It computes, or waits for the processor.
+    Computing,
+    /// It waits for a block, since then.
+    Waiting(u64),
+    /// It is over.
+    Over,
+}
+
+struct Process {
+    steps: Vec<Step>,
+    /// The step that comes next.
+    next: usize,
+    compute_us: u64,
+    state: State,
+    stall_us: u64,
+    /// When it ended, and what it owned then.
+    end: Option<(u64, u64)>,
+}
+
+/// A process that waits for a block.
+#[derive(Clone, Copy)]
+struct Waiting {
+    process: usize,
+    /// Its access was a miss, which the cache was told when it began.
+    is_miss: bool,
+}
+
+struct Machine<'a> {
+    options: MachineOptions,
+    trace: &'a Trace,
+    cache: Cache<'a>,
+    events: Events<Happening>,
+    processor: Processor,
+    disks: Vec<Disk>,
+    processes: Vec<Process>,
+    /// Processes that wait for a block.
+    waiting: HashMap<u64, Vec<Waiting>>,
+    /// Processes that wait for any frame.
+    starved: Vec<(usize, u64)>,
+    now_us: u64,
+    until_first_end: Vec<(u32, Ran)>,
+    /// Blocks to fetch; kept to be used again.
+    fetched: Vec<u64>,
+}
+
+impl<'a> Machine<'a> {
+    fn new(trace: &'a Trace, options: &MachineOptions, cache: &CacheOptions) -> Result<Self, SimError> {
+        let processes = Processes::of(trace)?.steps.into_iter().map(|steps| Process {
+            steps,
+            next: 0,
+            compute_us: 0,
+            state: State::Computing,
+            stall_us: 0,
+            end: None,
+        });
+        let processes: Vec<Process> = processes.collect();
+        Ok(Self {
+            options: *options,
+            trace,
+            cache: Cache::new(trace, cache, options.disks)?,
+            events: Events::default(),
+            processor: Processor::new(processes.len(), options.quantum_us, options.driver_us),
+            disks: (0..options.disks).map(|_| Disk::new(options.queue, options.times)).collect(),
+            processes,
+            waiting: HashMap::new(),
+            starved: Vec::new(),
+            now_us: 0,
+            until_first_end: Vec::new(),
+            fetched: Vec::new(),
+        })
+    }
+
+    fn run(mut self) -> Result<MachineOutcome, SimError> {
+        (0..self.processes.len()).try_for_each(|process| self.proceed(process))?;
+        self.go_on();
+        while let Some((at_us, happening)) = self.events.pop() {
+            self.now_us = at_us;
+            match happening {
+                Happening::Worked(number) => self.worked(number)?,
+                Happening::Read(disk) => self.read(disk)?,
+            }
+            self.go_on();
+        }
+        Ok(self.outcome())
+    }
+
+    /// The processor is at the end of a stretch of work.
+    fn worked(&mut self, number: u64) -> Result<(), SimError> {
+        match self.processor.complete(number, self.now_us) {
+            None | Some(Done::Ran(_)) => Ok(()),
+            Some(Done::Started(start, urgency)) => {
+                let (disk, address) = self.place(start.block);
+                self.disks[disk].push(start.block, address, urgency);
+                self.serve(disk);
+                Ok(())
+            }
+            Some(Done::Worked(process)) => self.access(process),
+        }
+    }
+
+    /// The process has computed and makes its next access.
+    fn access(&mut self, process: usize) -> Result<(), SimError> {
+        let state = &mut self.processes[process];
+        let Step::Access(block) = state.steps[state.next] else {
+            unreachable!("a process says what it has to say before it computes");
+        };
+        self.cache.note_gap(process, state.compute_us + self.options.hit_us);
+        let found = self.cache.access(process, block, &state.steps);
+        self.prefetch(process);
+        self.go_on_with(process, block, found)
+    }
+
+    /// The process goes on if its block is there, and else waits.
+    fn go_on_with(&mut self, process: usize, block: u64, found: Found) -> Result<(), SimError> {
+        let state = &mut self.processes[process];
+        if found == Found::Here {
+            state.next += 1;
+            return self.proceed(process);
+        }
+        state.state = State::Waiting(self.now_us);
+        self.processor.give_up(process);
+        match found {
+            Found::Here => {}
+            Found::InFlight => {
+                self.waiting.entry(block).or_default().push(Waiting { process, is_miss: false });
+            }
+            Found::Missing => {
+                self.processor.start(Start { block, process }, Urgency::Demand);
+                self.waiting.entry(block).or_default().push(Waiting { process, is_miss: true });
+            }
+            Found::NoFrame => self.starved.push((process, block)),
+        }
+        Ok(())
+    }
+
+    /// The process says what it has to say, and computes until its next access.
+    fn proceed(&mut self, process: usize) -> Result<(), SimError> {
+        let state = &mut self.processes[process];
+        let said = state.next;
+        while let Some(Step::Say(directive, place)) = state.steps.get(state.next) {
+            if let Directive::Compute { compute_us, .. } = directive {
+                state.compute_us = u64::from(*compute_us);
+            }
+            state.next += 1;
+            self.cache.say(process, directive, *place, &state.steps, state.next)?;
+        }
+        if state.next < state.steps.len() {
+            state.state = State::Computing;
+            self.processor.work(process, state.compute_us + self.options.hit_us);
+            if state.next > said {
+                self.prefetch(process);
+            }
+        } else {
+            state.state = State::Over;
+            self.processor.give_up(process);
+            state.end = Some((self.now_us, self.cache.frames_owned(process)));
+            if self.until_first_end.is_empty() {
+                self.until_first_end = self.so_far();
+            }
+            self.cache.ended(process);
+        }
+        Ok(())
+    }
+
+    /// A disk has read a block: those that wait for it go on.
+    fn read(&mut self, disk: usize) -> Result<(), SimError> {
+        let block = self.disks[disk].complete();
+        let ends_batch_of = self.cache.arrived(block);
+        for waiting in self.waiting.remove(&block).unwrap_or_default() {
+            self.wake(waiting, block)?;
+        }
+        for (process, block) in std::mem::take(&mut self.starved) {
+            self.awake(process);
+            let found = self.cache.look_up(process, block);
+            self.go_on_with(process, block, found)?;
+        }
+        self.serve(disk);
+        if let Some(process) = ends_batch_of {
+            self.prefetch(process);
+        }
+        Ok(())
+    }
+
+    /// The block that the process waited for is there.
+    fn wake(&mut self, Waiting { process, is_miss }: Waiting, block: u64) -> Result<(), SimError> {
+        self.awake(process);
+        let state = &mut self.processes[process];
+        if !is_miss {
+            self.cache.access_late(process, block);
+        }
+        state.next += 1;
+        self.proceed(process)
+    }
+
+    fn awake(&mut self, process: usize) {
+        if let State::Waiting(since_us) = self.processes[process].state {
+            self.processes[process].stall_us += self.now_us - since_us;
+            self.processes[process].state = State::Computing;
+        }
+    }
+
+    /// The process fetches what it should fetch now.
+    fn prefetch(&mut self, process: usize) {
+        let mut fetched = std::mem::take(&mut self.fetched);
+        self.cache.prefetch(process, self.now_us, &mut fetched);
+        for block in fetched.drain(..) {
+            self.processor.start(Start { block, process }, Urgency::Ahead);
+        }
+        self.fetched = fetched;
+    }
+
+    fn serve(&mut self, disk: usize) {
+        if let Some(takes_us) = self.disks[disk].begin() {
+            self.events.add(self.now_us + takes_us, Happening::Read(disk));
+        }
+    }
+
+    fn go_on(&mut self) {
+        if let Some((takes_us, number)) = self.processor.go_on(self.now_us) {
+            self.events.add(self.now_us + takes_us, Happening::Worked(number));
+        }
+    }
+
+    /// The disk of a block, and where it is there: blocks are striped one by one.
+    fn place(&self, block: u64) -> (usize, u64) {
+        let disks = u64::from(self.options.disks);
+        ((block % disks) as usize, block / disks)
+    }
+
+    fn outcome(mut self) -> MachineOutcome {
+        let mut all = Ran::default();
+        let processes = self.so_far();
+        processes.iter().for_each(|(_, ran)| all.add(ran));
+        all.frames_owned = (0..processes.len()).map(|process| self.cache.frames_owned(process)).sum();
+        let until_first_end = self.until_first_end;
+        MachineOutcome { processes, all, until_first_end, log: self.cache.take_log() }
+    }
+
+    /// What has become of the processes so far, by ascending tenant.
+    fn so_far(&self) -> Vec<(u32, Ran)> {
+        let tenants = self.trace.tenants().iter().map(|tenant| *tenant as u32);
+        let mut processes: Vec<(u32, Ran)> = tenants
+            .zip(0..)
+            .map(|(tenant, process)| {
+                let state = &self.processes[process];
+                let owned = || (self.now_us, self.cache.frames_owned(process));
+                let (elapsed_us, frames_owned) = state.end.unwrap_or_else(owned);
+                let ran = Ran {
+                    counts: self.cache.counts(process),
+                    elapsed_us,
+                    stall_us: state.stall_us,
+                    cpu_us: self.processor.used_us(process),
+                    wasted: self.cache.unread(process),
+                    frames_owned,
+                };
+                (tenant, ran)
+            })
+            .collect();
+        processes.sort_by_key(|(tenant, _)| *tenant);
+        processes
+    }
+}
+
+impl Ran {
+    /// Adds what can be added; the end is that of the later one.
+    fn add(&mut self, other: &Ran) {
+        self.counts.accesses += other.counts.accesses;
+        self.counts.demand_misses += other.counts.demand_misses;
+        self.counts.prefetches += other.counts.prefetches;
+        self.counts.late += other.counts.late;
+        self.elapsed_us = self.elapsed_us.max(other.elapsed_us);
+        self.stall_us += other.stall_us;
+        self.cpu_us += other.cpu_us;
+        self.wasted += other.wasted;
+    }
+}
