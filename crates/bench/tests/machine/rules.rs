@@ -182,7 +182,7 @@ impl Rules {
         } else if self.is_named(block) || was_queued && !self.options.keep_read {
             return;
         } else if self.options.keep_read && self.options.policy == MachinePolicy::Tip2 {
-            self.move_to_top(block);
+            self.raise(block);
         } else {
             self.worthless.push(block);
             return;
@@ -195,7 +195,7 @@ impl Rules {
     fn count(&mut self, block: u64) {
         self.accesses += 1.0;
         self.since_halved += 1;
-        if let Some(at) = self.move_to_top(block) {
+        if let Some(at) = self.raise(block) {
             let segment = self.segment();
             self.hits[at / segment] += 1.0;
         }
@@ -206,7 +206,7 @@ impl Rules {
         }
     }
 
-    fn move_to_top(&mut self, block: u64) -> Option<usize> {
+    fn raise(&mut self, block: u64) -> Option<usize> {
         let at = self.stack.iter().position(|other| *other == block);
         self.stack.retain(|other| *other != block);
         self.stack.insert(0, block);

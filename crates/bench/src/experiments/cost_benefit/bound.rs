@@ -251,13 +251,14 @@ mod tests {
         assert_eq!((tried.strings, tried.cases, tried.above), (5_265, 16 * 5_265, 0));
     }
 
-    /// Some minutes: `cargo test --release -p bufpool-bench --lib cost_benefit::bound -- --ignored`.
+    /// `cargo test -p bufpool-bench --lib cost_benefit::bound -- --ignored`: 4,139,831 strings, 66,237,296 cases,
+    /// none above the bound.
     #[test]
-    #[ignore = "takes minutes"]
+    #[ignore = "takes a minute"]
     fn aggressive_prefetching_is_within_its_bound_on_all_strings_of_twelve() {
         let tried = try_all(&Cases { accesses_max: 12, ..UP_TO_EIGHT }, 2);
         println!("{tried:?}");
-        assert_eq!(tried.above, 0);
+        assert_eq!((tried.strings, tried.cases, tried.above), (4_139_831, 16 * 4_139_831, 0));
     }
 
     #[test]
@@ -280,6 +281,6 @@ mod tests {
             let problem = Problem { string: &string, frames, fetch };
             better += u32::from(problem.best(problem.aggressive()) < problem.aggressive());
         }
-        println!("{better} of 4");
+        assert!(better > 0, "the bound is not an equality");
     }
 }
