@@ -184,7 +184,8 @@ impl Access<'_> {
         };
         hints.list = hints.open_list()?;
         hints.refill();
-        hints.pump();
+        // The reader's first read is its own: a page that the backend's thread fetches comes later.
+        hints.tell(false);
         Ok(hints)
     }
 }
@@ -231,6 +232,15 @@ impl<I> Hints<I> {
 
     /// Tells the directory how far the reader has come and what it will read, and begins to fetch.
     fn pump(&mut self) {
+        let fetches = !self.tenant.pool.is_immediate;
+        self.tell(fetches);
+        if fetches {
+            Prefetch::of(&self.tenant.pool).carry_out_plans_now();
+        }
+    }
+
+    /// Tells the directory how far the reader has come and what it will read, and perhaps asks what it wants.
+    fn tell(&mut self, asks: bool) {
         let reads = std::mem::take(&mut self.untold);
         let Some(list) = self.list else { return };
         let pool = &*self.tenant.pool;
@@ -253,15 +263,11 @@ impl<I> Hints<I> {
         if let Some(horizon) = horizon {
             policy.directory.set_hint_horizon(list.id, horizon);
         }
-        if !pool.is_immediate {
-            policy.ask_for_disclosed(self.tenant.tenant_id());
-            pool.note_plans_made(&policy);
-        }
         self.depth = policy.directory.hint_state(list.id).map_or(0, |(_, depth, _)| depth);
         self.depth_max = self.depth_max.max(self.depth);
-        drop(policy);
-        if !pool.is_immediate {
-            Prefetch::of(pool).carry_out_plans_now();
+        if asks {
+            policy.ask_for_disclosed(self.tenant.tenant_id());
+            pool.note_plans_made(&policy);
         }
     }
 }

@@ -130,7 +130,8 @@ struct OpenList {
     /// Pages brought in, and wasted among them, since they were judged.
     fetched: u32,
     wasted: u32,
-    /// More than a quarter was skipped: nothing is fetched for the list any more.
+    /// More than a quarter was skipped: nothing is fetched for the list any more, and no page goes because of
+    /// where the list names it.
     has_strayed: bool,
     counts: HintCounts,
 }
@@ -651,7 +652,8 @@ impl AccountHints {
         if self.blocks.get(&page).is_some_and(|block| block.spent.is_some()) {
             return Some(f64::INFINITY);
         }
-        let nearest = self.lists.iter().filter_map(|list| Some(list.distance(list.list.next_use(page)?)));
+        let lists = self.lists.iter().filter(|list| !list.has_strayed);
+        let nearest = lists.filter_map(|list| Some(list.distance(list.list.next_use(page)?)));
         nearest.min_by(f64::total_cmp)
     }
 
@@ -691,7 +693,7 @@ impl AccountHints {
 
     fn offer_farthest(&self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<Offer> {
         let mut best: Option<Offer> = None;
-        for list in &self.lists {
+        for list in self.lists.iter().filter(|list| !list.has_strayed) {
             let offers = list.present.iter().rev().take(OFFERS_TRIED);
             for (_, page) in offers {
                 let Some(distance) = self.distance(*page) else { continue };
