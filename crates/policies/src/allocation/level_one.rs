@@ -24,7 +24,9 @@ pub enum Allocation {
     #[default]
     LruSp,
     /// By what frames save, as far as hints and hits tell (TIP2). Managers are not asked, and nobody is
-    /// protected: for tenants that trust each other's hints, and for comparison.
+    /// protected: for tenants that trust each other's hints, and for comparison. Prices need the rates that
+    /// [`Directory::note_gap`](crate::Directory::note_gap) is told, which the pool of `bufpool` does not tell:
+    /// there all prices are 0.
     CostBenefit,
 }
 
