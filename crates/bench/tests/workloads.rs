@@ -48,39 +48,46 @@ fn a_recording_replayed_with_the_same_frames_gives_the_same_misses() {
     let fixture = Fixture::new(4_000, Io::Auto);
     for workload in all_workloads() {
         for scheme in SCHEMES {
-            let recording = Recording::in_memory();
-            let options = RunOptions { deterministic: true, seed: SEED, ..RunOptions::default() };
-            let live =
-                workload::run(workload, scheme, &fixture.database, &options, Some(recording.recorder()))
-                    .unwrap();
-            let (items, creations) = recording.finish().unwrap();
-            let trace = Trace::of(workload.name(), items);
-            let frames = Setup::frames(live.frames);
-            let setup = Setup { revocation: true, shared_pages: true, by: By::Tenant, seed: SEED, ..frames };
-            let policy = match scheme.manager.kind() {
-                Some(kind) => simulate::Policy::Managed(kind),
-                None => simulate::Policy::TwoLevel(scheme.allocation),
-            };
-            let replayed = simulate(&trace, policy, &setup, None).unwrap();
-            let counts = replayed.total();
-            assert_eq!(
-                (live.accesses, live.hits, live.misses, live.creations),
-                (counts.accesses, counts.hits, counts.misses(), creations),
-                "{} under {}",
-                workload.name(),
-                scheme.name
-            );
-            let misses = replayed.counts.values().map(bufpool_bench::simulate::Counts::misses);
-            assert_eq!(
-                sorted(live.tenant_misses.values().copied()),
-                sorted(misses),
-                "{} under {}, misses of each tenant that has some",
-                workload.name(),
-                scheme.name
-            );
-            assert_eq!(live.reads, live.misses - live.creations, "{}: a read for each miss", workload.name());
+            check_replay(&fixture, workload, scheme, HintPolicy::Off);
+            if workload.takes_hints() {
+                check_replay(&fixture, workload, scheme, HintPolicy::Auto);
+            }
         }
     }
+}
+
+#[track_caller]
+fn check_replay(fixture: &Fixture, workload: &dyn Workload, scheme: &Scheme, hints: HintPolicy) {
+    let recording = Recording::in_memory();
+    let options = RunOptions { deterministic: true, seed: SEED, hints, ..RunOptions::default() };
+    let live =
+        workload::run(workload, scheme, &fixture.database, &options, Some(recording.recorder())).unwrap();
+    let (items, creations) = recording.finish().unwrap();
+    let trace = Trace::of(workload.name(), items);
+    let frames = Setup::frames(live.frames);
+    let setup = Setup { revocation: true, shared_pages: true, by: By::Tenant, seed: SEED, ..frames };
+    let policy = match scheme.manager.kind() {
+        Some(kind) => simulate::Policy::Managed(kind),
+        None => simulate::Policy::TwoLevel(scheme.allocation),
+    };
+    let replayed = simulate(&trace, policy, &setup, None).unwrap();
+    let counts = replayed.total();
+    assert_eq!(
+        (live.accesses, live.hits, live.misses, live.creations),
+        (counts.accesses, counts.hits, counts.misses(), creations),
+        "{} under {}, hints {hints:?}",
+        workload.name(),
+        scheme.name
+    );
+    let misses = replayed.counts.values().map(bufpool_bench::simulate::Counts::misses);
+    assert_eq!(
+        sorted(live.tenant_misses.values().copied()),
+        sorted(misses),
+        "{} under {}, hints {hints:?}, misses of each tenant that has some",
+        workload.name(),
+        scheme.name
+    );
+    assert_eq!(live.reads, live.misses - live.creations, "{}: a read for each miss", workload.name());
 }
 
 fn sorted(misses: impl Iterator<Item = u64>) -> Vec<u64> {

@@ -120,10 +120,6 @@ pub(super) fn run_recorded(
         "--hints: expected one of the workloads {}, which know what they will read",
         workload::names_of(|workload| workload.takes_hints())
     );
-    ensure!(
-        args.hints == Hints::Off || recorder.is_none(),
-        "--hints: expected off for a trace, which has no word for disclosed reads"
-    );
     let options = RunOptions {
         memory: args.pool.memory(),
         threads: args.threads,

@@ -1,8 +1,11 @@
 //! A trace against the directory: a ledger over all tenants, and their priority levels.
 
+use std::collections::HashMap;
+
+use bufpool_policies::hints::{HintListId, HintPolicy};
 use bufpool_policies::{
     Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Decision, DirectiveError, Directory,
-    DirectoryOptions, FileId, FrameId, ManagerKind, PageId, TenantId,
+    DirectoryOptions, FileId, FrameId, HintOptions, ManagerKind, PageId, TenantId,
 };
 
 use super::one_level::ABSENT;
@@ -11,6 +14,8 @@ use super::tally::{By, Counts, Tally};
 use super::{Setup, SimError};
 use crate::trace::{Act, Batch, Directive, FileRanges, Place, Replay, Trace, TraceError};
 
+/// How lists are used: nothing is fetched ahead.
+const HINTS: HintOptions = HintOptions { policy: HintPolicy::Auto, depth_max: 1, in_flight_max: 1 };
 /// Accesses whose blocks and frames are fetched together.
 const AHEAD: usize = 16;
 /// Frames of which everything known stays in the processor's first caches.
@@ -31,6 +36,8 @@ pub struct TwoLevelRun<'a> {
     /// Per frame: its block.
     block_in: Vec<u32>,
     pins: Pins,
+    /// Per tenant of the trace, by name: the list of what it has disclosed.
+    lists: HashMap<u32, HintListId>,
     ranges: FileRanges,
     /// Per block: its file. Empty if `ranges` is.
     files: Vec<FileId>,
@@ -84,6 +91,7 @@ impl<'a> TwoLevelRun<'a> {
             frame_of: vec![ABSENT; trace.blocks().len()],
             block_in: vec![ABSENT; frames as usize],
             pins: Pins::new(pins, frames),
+            lists: HashMap::new(),
             ranges: FileRanges::new(),
             files: Vec::new(),
             tally: Tally::new(trace, setup.by, frames),
@@ -221,8 +229,24 @@ impl<'a> TwoLevelRun<'a> {
                 self.files.clear();
                 Ok(())
             }
-            // There is no time in which a hint could come true.
-            Directive::Hint { .. } | Directive::HintsAll { .. } | Directive::Compute { .. } => Ok(()),
+            Directive::Hint { tenant: named, first, last } => {
+                let tenant = tenant(named);
+                let list = *self.lists.entry(named).or_insert_with(|| {
+                    directory.open_hints(tenant, HINTS).expect("tenants of a trace are open")
+                });
+                // A list that is full takes no more.
+                let disclose = |block: u64| directory.hint(list, PageId(block), resident(PageId(block)));
+                let _full = (first..=last).map(disclose).any(|position| position.is_none());
+                Ok(())
+            }
+            Directive::HintsEnd { tenant: named } => {
+                if let Some(list) = self.lists.remove(&named) {
+                    directory.close_hints(list);
+                }
+                Ok(())
+            }
+            // There is no time in which they could come true.
+            Directive::HintsAll { .. } | Directive::Compute { .. } => Ok(()),
             Directive::Pin(_) | Directive::Unpin(_) => unreachable!("pins are acts of their own"),
         };
         done.map_err(|refused: DirectiveError| {

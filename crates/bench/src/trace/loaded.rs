@@ -512,6 +512,7 @@ impl Builder {
         | Directive::TemporaryPriority { tenant, .. }
         | Directive::Hint { tenant, .. }
         | Directive::HintsAll { tenant }
+        | Directive::HintsEnd { tenant }
         | Directive::Compute { tenant, .. } = directive
         {
             self.tenants.number(u64::from(*tenant));

@@ -95,7 +95,7 @@ pub enum Directive {
     /// Takes back one [`Directive::Pin`] of the block.
     Unpin(u64),
     /// The tenant will access the blocks `first..=last`, in this order, after those that it was to access
-    /// before. Of use on a machine only.
+    /// before. Only on a machine are they fetched ahead.
     Hint {
         /// Who will.
         tenant: u32,
@@ -107,6 +107,11 @@ pub enum Directive {
     /// All accesses that the tenant makes from here on are its hints. Of use on a machine only.
     HintsAll {
         /// Whose accesses.
+        tenant: u32,
+    },
+    /// What the tenant's hints still name is withdrawn. Not on a machine, where hints end by being used.
+    HintsEnd {
+        /// Whose hints.
         tenant: u32,
     },
     /// How long the tenant computes before each of its later accesses. Of use on a machine only.

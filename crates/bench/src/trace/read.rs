@@ -353,6 +353,7 @@ mod tests {
             "!unpin 7",
             "!hint 3 5 9",
             "!hints-all 4",
+            "!hints-end 4",
             "!compute 4 0.92",
         ];
         let directives = text.iter().map(|line| text::parse(line.as_bytes()).unwrap().unwrap());

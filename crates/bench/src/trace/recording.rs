@@ -152,6 +152,10 @@ impl<S: Sink> SinkState<S> {
                     prio: priority,
                 })
             }
+            Event::Hint { tenant, first, last } => {
+                Item::Directive(Directive::Hint { tenant, first: first.0, last: last.0 })
+            }
+            Event::HintsEnd { tenant } => Item::Directive(Directive::HintsEnd { tenant }),
             // The pool may learn to tell more than a trace can say.
             _ => return Ok(()),
         };

@@ -62,9 +62,11 @@ fn parse_directive(line: &[u8]) -> Result<Directive, String> {
         "!unpin" => "!unpin BLOCK",
         "!hint" => "!hint TENANT FIRST LAST",
         "!hints-all" => "!hints-all TENANT",
+        "!hints-end" => "!hints-end TENANT",
         "!compute" => "!compute TENANT MS",
         _ => {
-            let known = "!policy, !priority, !temp, !file, !pin, !unpin, !hint, !hints-all or !compute";
+            let known =
+                "!policy, !priority, !temp, !file, !pin, !unpin, !hint, !hints-all, !hints-end or !compute";
             return Err(format!("one of {known}, found {}", quoted(line)));
         }
     };
@@ -103,6 +105,7 @@ fn arguments(text: &str, words: &[&str]) -> Result<Directive, String> {
             Ok(Directive::Hint { tenant: parse_tenant(tenant)?, first, last })
         }
         ["!hints-all", tenant] => Ok(Directive::HintsAll { tenant: parse_tenant(tenant)? }),
+        ["!hints-end", tenant] => Ok(Directive::HintsEnd { tenant: parse_tenant(tenant)? }),
         ["!compute", tenant, ms] => {
             let compute_us = microseconds(ms).ok_or_else(|| {
                 "MS a number of milliseconds below 4294967 with at most three decimals".to_owned()
@@ -225,6 +228,7 @@ mod tests {
         assert_eq!(directive("!unpin 4"), Directive::Unpin(4));
         assert_eq!(directive("!hint 3 5 9"), Directive::Hint { tenant: 3, first: 5, last: 9 });
         assert_eq!(directive("!hints-all 2"), Directive::HintsAll { tenant: 2 });
+        assert_eq!(directive("!hints-end 2"), Directive::HintsEnd { tenant: 2 });
         for (ms, compute_us) in [("5", 5000), ("0.92", 920), ("0.001", 1), ("10.50", 10_500), ("0", 0)] {
             assert_eq!(directive(&format!("!compute 1 {ms}")), Directive::Compute { tenant: 1, compute_us });
             assert_eq!(microseconds(&milliseconds(compute_us)), Some(compute_us));

@@ -113,6 +113,7 @@ impl<'a> Writer<'a> {
             Directive::Unpin(block) => writeln!(out, "!unpin {block}"),
             Directive::Hint { tenant, first, last } => writeln!(out, "!hint {tenant} {first} {last}"),
             Directive::HintsAll { tenant } => writeln!(out, "!hints-all {tenant}"),
+            Directive::HintsEnd { tenant } => writeln!(out, "!hints-end {tenant}"),
             Directive::Compute { tenant, compute_us } => {
                 writeln!(out, "!compute {tenant} {}", milliseconds(*compute_us))
             }

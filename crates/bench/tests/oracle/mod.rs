@@ -283,6 +283,7 @@ impl Oracle {
             Directive::File { .. }
             | Directive::Hint { .. }
             | Directive::HintsAll { .. }
+            | Directive::HintsEnd { .. }
             | Directive::Compute { .. } => {}
             Directive::Pin(block) => *self.pins.entry(block).or_insert(0) += 1,
             Directive::Unpin(block) => *self.pins.get_mut(&block).expect("pinned") -= 1,

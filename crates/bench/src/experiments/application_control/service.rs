@@ -97,7 +97,9 @@ pub(in crate::experiments) fn placed(items: &[Item], tenant: u32) -> Vec<Item> {
                 (*whose, *first, *last) = (tenant, base + *first, base + *last);
             }
             Item::Directive(
-                Directive::HintsAll { tenant: whose } | Directive::Compute { tenant: whose, .. },
+                Directive::HintsAll { tenant: whose }
+                | Directive::HintsEnd { tenant: whose }
+                | Directive::Compute { tenant: whose, .. },
             ) => {
                 *whose = tenant;
             }

@@ -190,9 +190,11 @@ impl<'a> Cache<'a> {
                 self.stream(process, |stream| stream.hint_all(next), steps)?;
                 Ok(())
             }
-            Directive::File { .. } | Directive::Pin(_) | Directive::Unpin(_) | Directive::Compute { .. } => {
-                Ok(())
-            }
+            Directive::File { .. }
+            | Directive::Pin(_)
+            | Directive::Unpin(_)
+            | Directive::HintsEnd { .. }
+            | Directive::Compute { .. } => Ok(()),
         };
         said.map_err(|refused: DirectiveError| {
             SimError::Trace(TraceError::refused(self.trace.path(), place, refused.to_string()))
