@@ -121,6 +121,7 @@ fn calls_are_refused(pool: &Pool, tenant: &Tenant, file: &File) {
     let pages: Vec<_> = (0..PAGES).map(|number| file.page(number)).collect();
     assert_eq!(tenant.prefetch(pages.iter().copied()), 0);
     tenant.read_many(&pages).into_iter().for_each(refused);
+    refused(tenant.hint([bufpool::HintedPage::from(pages[0])]));
 
     refused(file.extend(1));
     refused(file.truncate(1));

@@ -90,9 +90,9 @@ impl From<Page<'_>> for HintedPage {
 /// # Limits
 ///
 /// Fetched pages that nobody has read yet are at most
-/// [`hint_limit_percent`](crate::PoolOptions::hint_limit_percent) of the frames the tenant may own, reads in
-/// flight for one list at most [`saturation_depth`](crate::PoolOptions::saturation_depth), and the pool holds
-/// at most 65,536 hints ahead of a reader; the iterator is asked for more as the reader comes near.
+/// [`hint_limit_percent`](crate::PoolOptions::hint_limit_percent) of the frames the tenant may own, transfers
+/// in flight for one list at most twice
+/// [`saturation_depth`](crate::PoolOptions::saturation_depth), and the pool holds at most 65,536 hints ahead of a reader; the iterator is asked for more as the reader comes near.
 ///
 /// # Wrong hints
 ///
@@ -196,10 +196,12 @@ impl<I> Hints<I> {
         self.cursor.position
     }
 
-    /// What became of the hints of this list so far. All zero where hints are off.
+    /// What became of the hints of this list so far. All zero where hints are off, and once the tenant or the
+    /// pool is closed.
     pub fn counts(&self) -> HintCounts {
-        let Some(list) = self.list else { return HintCounts::default() };
-        let mut policy = self.tenant.pool.policy.lock();
+        let (Some(list), Ok(mut policy)) = (self.list, self.tenant.lock_policy(HINT)) else {
+            return HintCounts::default();
+        };
         self.tenant.pool.drain_own_log_into(&mut policy);
         if self.leads {
             policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
@@ -207,9 +209,9 @@ impl<I> Hints<I> {
         policy.directory.hint_state(list.id).map_or_else(HintCounts::default, |(counts, ..)| counts)
     }
 
-    /// How many hints ahead of the reader the pool fetches now.
+    /// How many hints ahead of the reader the pool fetches now; 0 where it does not.
     pub fn depth(&self) -> u32 {
-        let policy = self.tenant.pool.policy.lock();
+        let Ok(policy) = self.tenant.lock_policy(HINT) else { return 0 };
         self.list.and_then(|list| policy.directory.hint_state(list.id)).map_or(0, |(_, depth, _)| depth)
     }
 
@@ -468,8 +470,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
 
     /// The next hints that the directory has are passed over. The position is still that before them.
     fn tell_skipped(&self, hints: u64) {
-        let Some(list) = self.list else { return };
-        let mut policy = self.tenant.pool.policy.lock();
+        let (Some(list), Ok(mut policy)) = (self.list, self.tenant.lock_policy(HINT)) else { return };
         self.tenant.pool.drain_own_log_into(&mut policy);
         if self.leads {
             policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
