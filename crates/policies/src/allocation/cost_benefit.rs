@@ -103,7 +103,7 @@ impl CostBenefit {
             return;
         }
         let page = ledger.frames[frame].page;
-        if hinting(ledger).any(|hints| hints.names(page) || hints.is_awaited(page)) {
+        if hinting(ledger).any(|hints| hints.is_named(page) || hints.is_awaited(page)) {
             self.hinted.move_to_tail(&mut self.links, frame);
         } else {
             self.put_first(frame);
@@ -187,7 +187,7 @@ impl CostBenefit {
 
 /// Whether any list names the page.
 fn is_named(ledger: &Ledger, page: PageId) -> bool {
-    hinting(ledger).any(|hints| hints.names(page))
+    hinting(ledger).any(|hints| hints.is_named(page))
 }
 
 /// The lists of each account that has any.

@@ -184,7 +184,7 @@ impl Directory {
         let account = &self.ledger.accounts[self.ledger.account(slot.owner).index()];
         account.cap_frames >= self.frames() / 2
             && !account.control.needs_every_hit(slot.page)
-            && !account.hints.as_ref().is_some_and(|hints| hints.needs_every_hit(slot.page))
+            && !account.hints.as_ref().is_some_and(|hints| hints.is_named(slot.page))
     }
 
     /// References and loads so far: the directory's time.

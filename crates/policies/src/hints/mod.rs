@@ -19,14 +19,16 @@ mod counts;
 mod depth;
 pub mod estimators;
 mod list;
+mod open_list;
 mod page_map;
 mod policy;
 
-pub(crate) use account::{AccountHints, Offer, Room};
+pub(crate) use account::{AccountHints, Offer};
 pub use costs::CostModel;
 pub use counts::HintCounts;
 pub use depth::{DEPTH_MIN, Depth};
 pub use list::{Consumed, HINTS_MAX, HintList, NEVER};
+pub(crate) use open_list::Room;
 pub use policy::{AGGRESSIVE_BATCH, HintPolicy};
 
 use crate::ids::TenantId;

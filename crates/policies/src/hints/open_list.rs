@@ -1,0 +1,263 @@
+//! An open list: how far ahead of its reader it fetches, and how well its hints turn out.
+
+use std::collections::BTreeSet;
+
+use super::{DEPTH_MIN, Depth, HintCounts, HintList, HintPolicy, NEVER};
+use crate::{
+    ids::{PageId, TenantId},
+    manager::Want,
+};
+
+/// Hints after which skipped ones are judged, and of these the most that may be skipped.
+const SKIP_WINDOW: u32 = 256;
+/// Pages brought in after which wasted ones are judged.
+const WASTE_WINDOW: u32 = 64;
+/// The published prefetch horizon: that of a list before it is measured, and hints that a list is matched with
+/// at least.
+const HORIZON: u32 = 68;
+/// Hints that are looked at to find pages to bring in, a call.
+const WANTS_SCANNED: usize = 1024;
+/// Pages in flight that keep a device busy, in transfers of neighbours.
+const IN_FLIGHT_PAGES: u32 = 256;
+/// Neighbours that are waited for to become one transfer.
+const RUN_PAGES: usize = 32;
+/// A list's estimate of the directory's time between two of its accesses moves by this part of the difference.
+const PACE_SHARE: f64 = 1.0 / 64.0;
+
+/// What may come in ahead now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Pages that the driver has room for.
+    pub pages: u32,
+    /// Frames that nothing is lost by: free ones, and the account's whose pages no list names.
+    pub harmless: u32,
+}
+
+/// A list of disclosed reads with its reader, and how well it does.
+pub(super) struct OpenList {
+    pub serial: u64,
+    pub tenant: TenantId,
+    pub policy: HintPolicy,
+    pub list: HintList,
+    pub depth: Depth,
+    /// Hints that the reader consumes during a read, as the driver measured.
+    pub horizon: u32,
+    /// The blocks that the list names and that are present, by their next use in it.
+    pub present: BTreeSet<(u64, PageId)>,
+    /// No page below this position, from the reader's on, is missing.
+    pub frontier: u64,
+    /// Pages of the list on their way in ahead.
+    pub in_flight: u32,
+    /// Transfers in flight at most.
+    pub in_flight_max: u32,
+    /// Pages of a transfer, about.
+    pub run_pages: f64,
+    /// The reader says itself where it is; see [`AccountHints::consumed_to`].
+    pub is_led: bool,
+    /// Pages that the reader has reached and whose accesses are told next.
+    pub awaited: Vec<PageId>,
+    /// The directory's time at the last access, and between two.
+    pub last_access: Option<u64>,
+    pub pace: f64,
+    /// Hints passed, and skipped among them, since they were judged.
+    pub passed: u32,
+    pub skipped: u32,
+    /// Pages brought in, and wasted among them, since they were judged.
+    pub fetched: u32,
+    pub wasted: u32,
+    /// More than a quarter was skipped: nothing is fetched for the list any more, and no page goes because of
+    /// where the list names it.
+    pub has_strayed: bool,
+    pub counts: HintCounts,
+}
+
+/// Whether one page follows another in the list and in its file, so that one transfer can have both.
+fn continues(one: &Want, other: &Want) -> bool {
+    one.position + 1 == other.position && one.page.0.wrapping_add(1) == other.page.0
+}
+
+impl OpenList {
+    /// A list without hints, whose reader is at position 0. `in_flight` transfers for it may be under way.
+    pub fn new(serial: u64, tenant: TenantId, policy: HintPolicy, depth: Depth, in_flight: u32) -> Self {
+        Self {
+            serial,
+            tenant,
+            policy,
+            list: HintList::new(),
+            depth,
+            horizon: HORIZON,
+            present: BTreeSet::new(),
+            frontier: 0,
+            in_flight: 0,
+            in_flight_max: in_flight.max(1),
+            run_pages: 1.0,
+            is_led: false,
+            awaited: Vec::new(),
+            last_access: None,
+            pace: 1.0,
+            passed: 0,
+            skipped: 0,
+            fetched: 0,
+            wasted: 0,
+            has_strayed: false,
+            counts: HintCounts { lists: 1, ..HintCounts::default() },
+        }
+    }
+
+    /// In how many steps of the directory's time the hint at `position` is reached.
+    pub fn distance(&self, position: u64) -> f64 {
+        (position - self.list.position()) as f64 * self.pace
+    }
+
+    /// Hints among which an access that is not the next one is looked for: twice the horizon.
+    pub fn resync_window(&self) -> u64 {
+        2 * u64::from(self.depth.get().max(HORIZON))
+    }
+
+    /// The reader has made `reads` accesses.
+    pub fn went_on(&mut self, reads: u64, now: u64) {
+        self.counts.used += reads;
+        (0..reads).for_each(|_| self.depth.consumed());
+        if let Some(last) = self.last_access.replace(now) {
+            let each = now.saturating_sub(last) as f64 / reads as f64;
+            self.pace += (each - self.pace) * (PACE_SHARE * reads as f64).min(1.0);
+            self.pace = self.pace.max(1.0);
+        }
+    }
+
+    /// The reader waited for a page that the list names. With as many reads in flight as there may be it would
+    /// have waited at any depth.
+    pub fn waited(&mut self) {
+        self.counts.late += 1;
+        if f64::from(self.in_flight) < f64::from(self.in_flight_max) * self.run_pages {
+            self.depth.waited();
+        }
+    }
+
+    /// Appends the pages to bring in now.
+    ///
+    /// `is_block` tells of the account's blocks, those in flight included, `present` of other pages whether they
+    /// are in memory. Each takes a frame that nothing is lost by, or that of a page needed later than itself (a prefetch
+    /// does no harm). Under [`HintPolicy::Auto`] the latter holds up to the horizon only: a list that goes
+    /// round would otherwise give up each page for the next one, and save no read.
+    pub fn wants(
+        &mut self,
+        is_block: impl Fn(PageId) -> bool,
+        room: &mut Room,
+        present: &mut dyn FnMut(PageId) -> bool,
+        out: &mut Vec<Want>,
+    ) {
+        self.frontier = self.frontier.max(self.list.position());
+        let (end, exchanged_until) = self.reach();
+        let (first, batch) = (out.len(), self.batch());
+        let mut victims = self.present.iter().rev();
+        let (mut is_contiguous, mut frontier, mut stop) = (true, self.frontier, None);
+        for (position, page) in self.list.from(self.frontier).take(WANTS_SCANNED) {
+            if out.len() - first >= batch as usize || room.pages == 0 {
+                break;
+            }
+            if position >= end {
+                stop = Some(position);
+                break;
+            }
+            if is_block(page) {
+                frontier = if is_contiguous { position + 1 } else { frontier };
+                continue;
+            }
+            is_contiguous = false;
+            // A page named twice in the window comes in once.
+            if self.list.next_use(page) != Some(position) || present(page) {
+                continue;
+            }
+            if room.harmless > 0 {
+                room.harmless -= 1;
+            } else if position >= exchanged_until || victims.next().is_none_or(|(next, _)| *next <= position)
+            {
+                stop = Some(position);
+                break;
+            }
+            out.push(Want { page, position });
+            room.pages -= 1;
+        }
+        self.frontier = frontier;
+        if let Some(stop) = stop {
+            self.put_off_cut_run(stop, first, out);
+        }
+    }
+
+    /// Behind which position nothing comes in, and from which on only into frames that nothing is lost by.
+    fn reach(&self) -> (u64, u64) {
+        let from = self.list.position();
+        let (depth, horizon) = (u64::from(self.depth.get()), u64::from(self.horizon));
+        match self.policy {
+            HintPolicy::Aggressive { .. } => (self.list.end(), NEVER),
+            HintPolicy::Horizon => (from + depth.min(horizon.max(u64::from(DEPTH_MIN))), NEVER),
+            // Where the device is busy all the time, reads that are begun earlier do not end earlier.
+            HintPolicy::Auto => (from + depth, from + horizon.min(u64::from(self.in_flight_pages_max()))),
+            HintPolicy::CostBenefit | HintPolicy::Off => (from + depth, NEVER),
+        }
+    }
+
+    /// How many pages may be asked for now. Reads are begun several at a time, since asking has a price.
+    fn batch(&self) -> u32 {
+        if let HintPolicy::Aggressive { batch } = self.policy {
+            return if self.in_flight > 0 { 0 } else { u32::from(batch.max(1)) };
+        }
+        let in_flight = (f64::from(self.in_flight) / self.run_pages) as u32;
+        let left = self.in_flight_max.saturating_sub(in_flight);
+        if left < self.in_flight_max.div_ceil(4) {
+            return 0;
+        }
+        let pages = (f64::from(left) * self.run_pages) as u32;
+        pages.min(self.in_flight_pages_max().saturating_sub(self.in_flight))
+    }
+
+    /// Pages in flight at most, however long their transfers are.
+    fn in_flight_pages_max(&self) -> u32 {
+        self.in_flight_max.max(IN_FLIGHT_PAGES)
+    }
+
+    /// Leaves out the last pages asked for if more of their neighbours come into reach soon, and there is time
+    /// for that: they are one transfer then.
+    fn put_off_cut_run(&self, stop: u64, first: usize, out: &mut Vec<Want>) {
+        let Some(last) = out[first..].last().copied() else { return };
+        let goes_on = last.position + 1 == stop
+            && self.list.page_at(stop).is_some_and(|page| page.0 == last.page.0.wrapping_add(1));
+        let start = out[first..].chunk_by(continues).next_back().map_or(0, <[Want]>::len);
+        let begin = &out[out.len() - start];
+        let is_near = begin.position - self.list.position() <= (stop - self.list.position()) / 2;
+        if goes_on && !is_near && start < RUN_PAGES {
+            out.truncate(out.len() - start);
+        }
+    }
+
+    /// Learns how many pages a transfer has.
+    pub fn note_runs(&mut self, wants: &[Want]) {
+        if !wants.is_empty() {
+            let runs = wants.chunk_by(continues).count();
+            let mean = (wants.len() as f64 / runs as f64).min(RUN_PAGES as f64);
+            self.run_pages += (mean - self.run_pages) / 4.0;
+        }
+    }
+
+    /// `passed` hints are behind the reader, `skipped` of them unread.
+    pub fn judge_skips(&mut self, passed: u64, skipped: u64) {
+        self.counts.skipped += skipped;
+        self.passed = self.passed.saturating_add(passed.min(u64::from(u32::MAX)) as u32);
+        self.skipped = self.skipped.saturating_add(skipped.min(u64::from(u32::MAX)) as u32);
+        if self.passed >= SKIP_WINDOW {
+            self.has_strayed |= self.skipped > self.passed / 4;
+            (self.passed, self.skipped) = (0, 0);
+        }
+    }
+
+    /// Looks less far ahead if much of what was fetched lately was not used.
+    pub fn judge_waste(&mut self) {
+        if self.fetched >= WASTE_WINDOW {
+            if self.wasted > self.fetched / 4 {
+                self.depth.wasted();
+            }
+            (self.fetched, self.wasted) = (0, 0);
+        }
+    }
+}
