@@ -1,7 +1,7 @@
 //! Merging sorted runs.
 //!
-//! A merge needs the next page of a run when it has consumed the last key of the page before. So whoever
-//! writes the runs and remembers the last key of each page knows the order of the pages beforehand (Knuth,
+//! A merge needs the next page of a run when it has consumed the last key of the page before. So the
+//! writer of the runs, who remembers the last key of each page, knows the order of the pages beforehand (Knuth,
 //! The Art of Computer Programming, volume 3, 5.4.9: forecasting).
 
 use std::cmp::Reverse;

@@ -48,7 +48,7 @@ impl Batches {
 pub enum NextUse {
     /// Not as far as it knows.
     Never,
-    /// So many accesses ahead.
+    /// This many accesses ahead.
     Ahead(u64),
 }
 

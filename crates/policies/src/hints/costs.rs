@@ -24,7 +24,7 @@ impl Default for CostModel {
 }
 
 impl CostModel {
-    /// The *prefetch horizon*: a block that is fetched so many accesses ahead is there in time, even if no
+    /// The *prefetch horizon*: a block that is fetched this many accesses ahead is there in time, even if no
     /// access takes longer than a hit. To fetch it earlier gains nothing. At least 1.
     pub fn horizon(&self) -> u64 {
         (self.disk_us / self.hit_us).round().max(1.0) as u64

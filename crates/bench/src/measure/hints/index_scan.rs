@@ -12,8 +12,9 @@ use crate::random::Random;
 use crate::rounds::{Spread, alternate};
 use crate::workload::{Answer, Database, Index, IndexTree, PAGE_BYTES, Table, TuplesByIndex};
 
-/// The pool has one frame for so many pages of the table, and this many at least.
+/// Pages of the table for each frame of the pool.
 const PAGES_PER_FRAME: u64 = 6;
+/// Frames of the pool at least.
 const FRAMES_MIN: u64 = 64;
 /// Tuples of the relation for each one that is scanned.
 const TUPLES_PER_KEY: u64 = 50;

@@ -11,8 +11,9 @@ use crate::random::{Permutation, Random};
 use crate::rounds::alternate;
 use crate::workload::{Database, PAGE_BYTES, Table};
 
-/// The pool has one frame for so many pages of the file, and this many at least.
+/// Pages of the file for each frame of the pool.
 const PAGES_PER_FRAME: u64 = 12;
+/// Frames of the pool at least.
 const FRAMES_MIN: u64 = 64;
 /// Reads of each tenant for each frame.
 const READS_PER_FRAME: u64 = 10;

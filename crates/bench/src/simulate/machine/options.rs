@@ -162,7 +162,7 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
-    /// The defaults, for so many frames under this policy.
+    /// The defaults, for `frames` frames under this policy.
     pub fn new(frames: u32, policy: MachinePolicy) -> Self {
         Self {
             frames,

@@ -53,7 +53,7 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// An idle processor for so many processes.
+    /// An idle processor for `processes` processes.
     pub fn new(processes: usize, quantum_us: u64, driver_us: u64) -> Self {
         Self {
             quantum_us,
