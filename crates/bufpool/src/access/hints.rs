@@ -383,7 +383,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     }
 
     /// Leaves out the next `pages` of the list, or all if there are fewer: the rest of a LIMIT, entries of an
-    /// index that are dead.
+    /// index that are dead. Asks the iterator for the pages that it leaves out.
     pub fn skip(&mut self, pages: usize) {
         self.pump();
         let mut left = pages;
