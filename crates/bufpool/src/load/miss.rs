@@ -18,12 +18,14 @@ use std::time::Instant;
 
 use bufpool_policies::PageId;
 
+use crate::error::Result;
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::load::frame::{FrameSearch, Seeker};
 use crate::load::page_load::{Load, Loads};
 use crate::load::prefetch::Prefetch;
 use crate::load::verify::{Attempt, PageRead};
+use crate::memory::lease::FrameLease;
 use crate::page::latch::Latch;
 use crate::page::word::PageWord;
 use crate::policy::lock::Admitted;
@@ -64,20 +66,36 @@ impl<'p> Miss<'p> {
             }
             search.wait(&mut waits.frame, waits.own_limit)?;
         };
-        Prefetch::of(self.pool).carry_out_plans_now();
         if purpose == Purpose::Create {
             self.pool.counters.creations.fetch_add(1, Ordering::Relaxed);
+            Prefetch::of(self.pool).carry_out_plans_now();
         } else {
-            let (file, tenant) = (&page.file().shared, tenant.tenant_id());
-            let read = PageRead::of(self.pool);
-            let outcome =
-                read.read(file, page.number(), &mut found.lease, tenant, Attempt::First, purpose.operation());
+            let (lease, outcome) = self.read(page, found.lease, tenant, purpose.operation());
+            found.lease = lease;
             if let Err(error) = outcome {
                 Loads::of(self.pool).abandon(load, found.lease);
                 return Err(error.into());
             }
         }
         Ok(Loads::of(self.pool).complete(load, found, purpose.want()))
+    }
+
+    /// Reads the page, then what is expected to be needed after it.
+    fn read(
+        self,
+        page: Page<'_>,
+        mut lease: FrameLease,
+        tenant: &Tenant,
+        operation: &'static str,
+    ) -> (FrameLease, Result<()>) {
+        let (file, number, tenant) = (&page.file().shared, page.number(), tenant.tenant_id());
+        let (read, ahead) = (PageRead::of(self.pool), Prefetch::of(self.pool));
+        if ahead.has_plans() {
+            return read
+                .read_meanwhile(file, number, lease, tenant, operation, || ahead.carry_out_plans_now());
+        }
+        let outcome = read.read(file, number, &mut lease, tenant, Attempt::First, operation);
+        (lease, outcome)
     }
 
     /// Asks for a frame for each of `pages`, all to be read, under one hold of the policy lock. The answers

@@ -257,10 +257,15 @@ impl<'p> Prefetch<'p> {
         }
     }
 
+    /// Whether reads ahead are to be begun.
+    pub(crate) fn has_plans(self) -> bool {
+        self.pool.plans_waiting.load(Ordering::SeqCst)
+    }
+
     /// The same for a reader that has missed a page: what is in flight may be another's, or behind what it
     /// needs.
     pub(crate) fn carry_out_plans_now(self) {
-        if !self.pool.plans_waiting.load(Ordering::SeqCst) {
+        if !self.has_plans() {
             return;
         }
         let Wants { plans, wanted } = {

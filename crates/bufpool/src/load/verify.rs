@@ -91,6 +91,31 @@ impl<'p> PageRead<'p> {
         }
     }
 
+    /// As [`read`](Self::read), the first time; does `meanwhile` once the transfer has begun.
+    pub(crate) fn read_meanwhile(
+        self,
+        file: &FileShared,
+        number: u64,
+        lease: FrameLease,
+        tenant: TenantId,
+        operation: &'static str,
+        meanwhile: impl FnOnce(),
+    ) -> (FrameLease, Result<()>) {
+        let io = match file.io(operation) {
+            Ok(io) => io,
+            Err(error) => return (lease, Err(error)),
+        };
+        let (mut lease, result) =
+            self.pool.arena.read_meanwhile(&*self.pool.backend, &io, number, lease, tenant, meanwhile);
+        self.pool.count_reads(u64::from(result.is_ok()));
+        let outcome = match self.judge(file, number, &mut lease, result, Attempt::First, operation) {
+            Verdict::Good => Ok(()),
+            Verdict::Again(next) => self.read(file, number, &mut lease, tenant, next, operation),
+            Verdict::Failed(error) => Err(error),
+        };
+        (lease, outcome)
+    }
+
     /// What to make of a page whose transfer is over.
     pub(crate) fn judge(
         self,

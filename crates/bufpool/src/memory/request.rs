@@ -1,7 +1,7 @@
 //! Transfers between frames and files: reads and writes of runs of pages, whose requests own the frames'
 //! leases.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use bufpool_policies::{FrameId, TenantId};
 use parking_lot::Mutex;
@@ -152,6 +152,38 @@ impl Arena {
         backend.read_for(tenant, file, read)
     }
 
+    /// As [`read`](Self::read); does `meanwhile` once the read has begun. Where the backend cannot do both at a
+    /// time, `meanwhile` comes first.
+    pub fn read_meanwhile(
+        &self,
+        backend: &dyn Backend,
+        file: &Arc<dyn Source>,
+        number: u64,
+        mut lease: FrameLease,
+        tenant: TenantId,
+        meanwhile: impl FnOnce(),
+    ) -> (FrameLease, Result<(), IoError>) {
+        let Some(mut lane) = backend.leased_lane() else {
+            meanwhile();
+            let result = self.read(backend, file, number, &mut lease, tenant);
+            return (lease, result);
+        };
+        let (done, outcome) = mpsc::sync_channel(1);
+        let request =
+            self.read_request(Arc::clone(file), number, vec![lease], tenant, move |leases, result| {
+                // Its receiver waits.
+                let _ = done.send((leases, result));
+            });
+        lane.submit(&mut vec![request]);
+        meanwhile();
+        while lane.wait() {
+            while lane.complete() {}
+        }
+        // What queues for its tenant's turn, or was refused by the ring, is completed by a thread of the backend.
+        let (mut leases, result) = outcome.recv().expect("a request is completed");
+        (leases.pop().expect("the lease that was lent"), result)
+    }
+
     /// Does all reads of `source` for `tenant` and waits for them. Where the backend can do that, the source
     /// is asked for more, and told of those that are over, while others are in flight.
     pub fn read_stream(&self, backend: &dyn Backend, tenant: TenantId, source: &mut dyn ReadSource) {
@@ -279,5 +311,60 @@ impl Arena {
     unsafe fn buffer(&self, frame: FrameId) -> Buffer {
         // SAFETY: the range is a frame of ours, mapped as long as the arena; the rest is our caller's duty.
         unsafe { Buffer::new(self.frame(frame).cast(), self.map().page_bytes()) }
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::io::options::{Direct, Io, IoBackend};
+    use crate::io::{FileOpen, IoOptions, Started, start};
+
+    const PAGE_BYTES: usize = 4096;
+    const TENANT: TenantId = TenantId(0);
+
+    /// What is done meanwhile is done once and before the call returns, also where it begins a read itself,
+    /// where the read fails, and where it panics; and the frame comes back but for a panic.
+    #[test]
+    fn something_else_is_done_while_a_page_is_read() {
+        for backend in [IoBackend::Threads, IoBackend::Uring] {
+            let options = IoOptions { io: Io::Require(backend), ..IoOptions::default() };
+            let Ok(Started { opener, backend }) = start(&options) else {
+                println!("skipped: no io_uring");
+                continue;
+            };
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("file");
+            std::fs::write(&path, [vec![1; PAGE_BYTES], vec![2; PAGE_BYTES]].concat()).unwrap();
+            let how = FileOpen { read_only: true, create: false, direct: Direct::Prefer };
+            let file = opener.open(&path, &how).unwrap();
+            let (arena, mut leases) = Arena::new(3, PAGE_BYTES).unwrap();
+            let ahead = vec![leases.pop().unwrap()];
+            let (other, landed) = mpsc::channel();
+            let submit = || {
+                let file = Arc::clone(&file);
+                let then = move |leases, result| other.send((leases, result)).unwrap();
+                backend.submit(&mut vec![arena.read_request(file, 0, ahead, TENANT, then)]);
+            };
+            let lease = leases.pop().unwrap();
+            let (lease, result) = arena.read_meanwhile(&*backend, &file, 1, lease, TENANT, submit);
+            assert_eq!((result, arena.bytes(&lease)), (Ok(()), &[2; PAGE_BYTES][..]));
+            let (ahead, result) = landed.recv().unwrap();
+            assert_eq!((result, arena.bytes(&ahead[0])), (Ok(()), &[1; PAGE_BYTES][..]));
+
+            let mut done = 0;
+            let (_, result) = arena.read_meanwhile(&*backend, &file, 2, lease, TENANT, || done += 1);
+            assert!(result.unwrap_err().is_end_of_file());
+            assert_eq!(done, 1);
+
+            let lease = leases.pop().unwrap();
+            let read =
+                || arena.read_meanwhile(&*backend, &file, 1, lease, TENANT, || panic!("in the meantime"));
+            assert!(catch_unwind(AssertUnwindSafe(read)).is_err());
+            // Nothing is left in flight that would fill a frame later.
+            backend.drain();
+        }
     }
 }

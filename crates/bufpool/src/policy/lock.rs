@@ -289,7 +289,8 @@ impl PolicyState {
         self.last_accessor = hit.tenant;
         let listed = self.directory.page(hit.frame) == Some(hit.page);
         if listed {
-            let is_disclosed = self.directory.discloses(hit.tenant, hit.page);
+            let is_disclosed = self.directory.is_ahead(hit.frame, hit.page)
+                && self.directory.discloses(hit.tenant, hit.page);
             let outcome = self.directory.hit(hit.frame, &access(hit.page, hit.tenant, context));
             if outcome.first && !is_disclosed {
                 self.observe(hit.page, hit.tenant, context.id, Seen::FoundAhead);

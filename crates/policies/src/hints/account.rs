@@ -114,11 +114,11 @@ impl AccountHints {
         if let Some(block) = self.blocks.get_mut(&page) {
             self.spent_len -= u32::from(block.spent.take().is_some());
             if block.place.frame().is_some() {
-                list.present.insert((position, page));
+                list.present.insert(position);
             }
         } else if let Some(place) = place {
             self.blocks.insert(page, Block { place, came_for: None, spent: None });
-            list.present.insert((position, page));
+            list.present.insert(position);
         }
         Some(position)
     }
@@ -264,11 +264,15 @@ impl AccountHints {
     fn passed(&mut self, at: usize, hint: Passed, is_used: bool) {
         let list = &mut self.lists[at];
         list.frontier = list.frontier.max(list.list.position());
-        let Some(block) = self.blocks.get(&hint.page).copied() else { return };
-        if list.present.remove(&(hint.position, hint.page)) && hint.next != NEVER {
-            list.present.insert((hint.next, hint.page));
+        let was_present = list.present.remove(hint.position);
+        if hint.next != NEVER {
+            if was_present {
+                list.present.insert(hint.next);
+            }
+            return;
         }
-        if hint.next != NEVER || self.is_named(hint.page) {
+        let Some(block) = self.blocks.get(&hint.page).copied() else { return };
+        if self.is_named(hint.page) {
             return;
         }
         match (block.came_for, block.place) {
@@ -356,7 +360,7 @@ impl AccountHints {
         let mut is_named = false;
         for list in &mut self.lists {
             if let Some(position) = list.list.next_use(page) {
-                list.present.insert((position, page));
+                list.present.insert(position);
                 is_named = true;
             }
         }
@@ -393,7 +397,7 @@ impl AccountHints {
         let mut is_named = false;
         for list in &mut self.lists {
             if let Some(position) = list.list.next_use(page) {
-                list.present.remove(&(position, page));
+                list.present.remove(position);
                 list.frontier = list.frontier.min(position);
                 is_named = true;
             }
@@ -454,10 +458,10 @@ impl AccountHints {
     fn offer_farthest(&self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<Offer> {
         let mut best: Option<Offer> = None;
         for list in self.lists.iter().filter(|list| !list.has_strayed) {
-            let offers = list.present.iter().rev().take(OFFERS_TRIED);
+            let offers = list.present_by_use().take(OFFERS_TRIED);
             for (_, page) in offers {
-                let Some(distance) = self.distance(*page) else { continue };
-                let Some(frame) = self.blocks.get(page).and_then(|block| block.place.frame()) else {
+                let Some(distance) = self.distance(page) else { continue };
+                let Some(frame) = self.blocks.get(&page).and_then(|block| block.place.frame()) else {
                     continue;
                 };
                 if best.is_some_and(|best| best.distance >= distance) {
@@ -495,7 +499,7 @@ impl AccountHints {
         let lists = self.lists.iter();
         lists
             .filter_map(|list| {
-                let mut frames = list.present.iter().rev().filter_map(|(_, page)| frame_of(*page));
+                let mut frames = list.present_by_use().filter_map(|(_, page)| frame_of(page));
                 frames.find(|frame| !busy(FrameId(*frame)))
             })
             .collect()
@@ -509,10 +513,9 @@ impl AccountHints {
         }
         let frame = self.offer_farthest(busy)?.frame;
         let here = |list: &OpenList| {
-            let at =
-                list.present.iter().rev().find(|(_, page)| {
-                    self.blocks.get(page).and_then(|block| block.place.frame()) == Some(frame)
-                });
+            let at = list
+                .present_by_use()
+                .find(|(_, page)| self.blocks.get(page).and_then(|block| block.place.frame()) == Some(frame));
             at.map(|(position, _)| position - list.list.position() + 1)
         };
         self.lists.iter().filter_map(here).min().map(NextUse::Ahead)
@@ -546,11 +549,10 @@ impl AccountHints {
 
     /// Bytes of memory held.
     pub fn metadata_bytes(&self) -> usize {
-        let lists = self.lists.iter().map(|list| {
-            size_of::<OpenList>()
-                + list.list.metadata_bytes()
-                + list.present.len() * 2 * size_of::<(u64, PageId)>()
-        });
+        let lists = self
+            .lists
+            .iter()
+            .map(|list| size_of::<OpenList>() + list.list.metadata_bytes() + list.present.metadata_bytes());
         lists.sum::<usize>()
             + self.blocks.capacity() * size_of::<(PageId, Block)>()
             + self.spent_order.capacity() * size_of::<(u64, PageId)>()
@@ -581,14 +583,18 @@ impl AccountHints {
         for list in &self.lists {
             list.list.check_invariants();
             assert_eq!(list.in_flight, in_flight.get(&list.serial).copied().unwrap_or(0), "pages in flight");
-            for (position, page) in &list.present {
-                assert_eq!(list.list.next_use(*page), Some(*position), "next use of {page:?}");
-                assert!(self.blocks.get(page).is_some_and(|block| block.place.frame().is_some()), "{page:?}");
+            for (position, page) in list.present_by_use() {
+                assert_eq!(list.list.next_use(page), Some(position), "next use of {page:?}");
+                assert!(
+                    self.blocks.get(&page).is_some_and(|block| block.place.frame().is_some()),
+                    "{page:?}"
+                );
             }
             let named = self.blocks.iter().filter(|(page, block)| {
                 block.place.frame().is_some() && list.list.next_use(**page).is_some()
             });
             assert_eq!(named.count(), list.present.len(), "named blocks");
+            assert_eq!(list.present_by_use().count(), list.present.len(), "positions of named blocks");
             let below =
                 list.list.from(list.list.position()).take_while(|(position, _)| *position < list.frontier);
             for (position, page) in below {

@@ -22,6 +22,7 @@ mod list;
 mod open_list;
 mod page_map;
 mod policy;
+mod position_set;
 
 pub(crate) use account::{AccountHints, Offer};
 pub use costs::CostModel;

@@ -1,8 +1,6 @@
 //! An open list: how far ahead of its reader it fetches, and how well its hints turn out.
 
-use std::collections::BTreeSet;
-
-use super::{DEPTH_MIN, Depth, HintCounts, HintList, HintPolicy, NEVER};
+use super::{DEPTH_MIN, Depth, HintCounts, HintList, HintPolicy, NEVER, position_set::PositionSet};
 use crate::{
     ids::{PageId, TenantId},
     manager::Want,
@@ -21,6 +19,9 @@ const WANTS_SCANNED: usize = 1024;
 const IN_FLIGHT_PAGES: u32 = 256;
 /// Neighbours that are waited for to become one transfer.
 const RUN_PAGES: usize = 32;
+/// How far ahead a page that is read once takes the frame of one that is named: as far as it takes to have one
+/// transfer in flight.
+const ONCE_HORIZON: u32 = RUN_PAGES as u32;
 /// A list's estimate of the directory's time between two of its accesses moves by this part of the difference.
 const PACE_SHARE: f64 = 1.0 / 64.0;
 
@@ -33,6 +34,24 @@ pub(crate) struct Room {
     pub harmless: u32,
 }
 
+/// Behind which positions nothing comes in.
+struct Reach {
+    end: u64,
+    /// In exchange for a page that is needed later: a page that is named again. In a list that goes round it
+    /// costs nothing to exchange one page for another early.
+    again_until: u64,
+    /// The same for a page that is read once. The frame that it takes is missing to the others until it is
+    /// read, and one of them has to be read once more.
+    once_until: u64,
+}
+
+impl Reach {
+    /// The same for a page whose next use after this one is `again`.
+    fn exchanged_until(&self, again: u64) -> u64 {
+        if again == NEVER { self.once_until } else { self.again_until }
+    }
+}
+
 /// A list of disclosed reads with its reader, and how well it does.
 pub(super) struct OpenList {
     pub serial: u64,
@@ -42,8 +61,8 @@ pub(super) struct OpenList {
     pub depth: Depth,
     /// Hints that the reader consumes during a read, as the driver measured.
     pub horizon: u32,
-    /// The blocks that the list names and that are present, by their next use in it.
-    pub present: BTreeSet<(u64, PageId)>,
+    /// The next uses in the list of the blocks that it names and that are present.
+    pub present: PositionSet,
     /// No page below this position, from the reader's on, is missing.
     pub frontier: u64,
     /// Pages of the list on their way in ahead.
@@ -86,7 +105,7 @@ impl OpenList {
             list: HintList::new(),
             depth,
             horizon: HORIZON,
-            present: BTreeSet::new(),
+            present: PositionSet::new(),
             frontier: 0,
             in_flight: 0,
             in_flight_max: in_flight.max(1),
@@ -107,6 +126,12 @@ impl OpenList {
     /// In how many steps of the directory's time the hint at `position` is reached.
     pub fn distance(&self, position: u64) -> f64 {
         (position - self.list.position()) as f64 * self.pace
+    }
+
+    /// The blocks that the list names and that are present, with their next uses, that used last coming first.
+    pub fn present_by_use(&self) -> impl Iterator<Item = (u64, PageId)> + '_ {
+        let page_at = |position| Some((position, self.list.page_at(position)?));
+        self.present.descending().filter_map(page_at)
     }
 
     /// Hints among which an access that is not the next one is looked for: twice the horizon.
@@ -148,19 +173,19 @@ impl OpenList {
         out: &mut Vec<Want>,
     ) {
         self.frontier = self.frontier.max(self.list.position());
-        let (end, exchanged_until) = self.reach();
+        let reach = self.reach();
         let (first, batch) = (out.len(), self.batch());
-        let mut victims = self.present.iter().rev();
+        let mut victims = self.present.descending();
         let (mut is_contiguous, mut frontier, mut stop) = (true, self.frontier, None);
         for (position, page) in self.list.from(self.frontier).take(WANTS_SCANNED) {
             if out.len() - first >= batch as usize || room.pages == 0 {
                 break;
             }
-            if position >= end {
+            if position >= reach.end {
                 stop = Some(position);
                 break;
             }
-            if is_block(page) {
+            if self.present.contains(position) || is_block(page) {
                 frontier = if is_contiguous { position + 1 } else { frontier };
                 continue;
             }
@@ -171,7 +196,8 @@ impl OpenList {
             }
             if room.harmless > 0 {
                 room.harmless -= 1;
-            } else if position >= exchanged_until || victims.next().is_none_or(|(next, _)| *next <= position)
+            } else if position >= reach.exchanged_until(self.list.use_after(position))
+                || victims.next().is_none_or(|next| next <= position)
             {
                 stop = Some(position);
                 break;
@@ -185,16 +211,21 @@ impl OpenList {
         }
     }
 
-    /// Behind which position nothing comes in, and from which on only into frames that nothing is lost by.
-    fn reach(&self) -> (u64, u64) {
+    /// Up to where pages come in.
+    fn reach(&self) -> Reach {
         let from = self.list.position();
         let (depth, horizon) = (u64::from(self.depth.get()), u64::from(self.horizon));
+        let reach = |end| Reach { end, again_until: NEVER, once_until: NEVER };
         match self.policy {
-            HintPolicy::Aggressive { .. } => (self.list.end(), NEVER),
-            HintPolicy::Horizon => (from + depth.min(horizon.max(u64::from(DEPTH_MIN))), NEVER),
-            // Where the device is busy all the time, reads that are begun earlier do not end earlier.
-            HintPolicy::Auto => (from + depth, from + horizon.min(u64::from(self.in_flight_pages_max()))),
-            HintPolicy::CostBenefit | HintPolicy::Off => (from + depth, NEVER),
+            HintPolicy::Aggressive { .. } => reach(self.list.end()),
+            HintPolicy::Horizon => reach(from + depth.min(horizon.max(u64::from(DEPTH_MIN)))),
+            HintPolicy::CostBenefit | HintPolicy::Off => reach(from + depth),
+            HintPolicy::Auto => {
+                // Where the device is busy all the time, reads that are begun earlier do not end earlier.
+                let horizon = horizon.min(u64::from(self.in_flight_pages_max()));
+                let once = horizon.min(u64::from(ONCE_HORIZON));
+                Reach { end: from + depth, again_until: from + horizon, once_until: from + once }
+            }
         }
     }
 
