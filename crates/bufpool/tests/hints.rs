@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use bufpool::{ErrorKind, File, HintPolicy, HintedPage, Hints, IoOperation, Pool, PoolOptions, Tenant};
-use bufpool_policies::FileId;
+use bufpool_policies::{Allocation, FileId};
 use common::{
     block_on, deterministic, directory, new_file, on_each_backend, open_on, small, stamp, stamped_device,
     version,
@@ -414,4 +414,37 @@ fn statistics_and_report_tell_lists_apart() {
     let report = pool.report().to_string();
     assert!(report.contains("orders: ") && report.contains("hints.rs"), "{report}");
     println!("{report}");
+}
+
+/// Where frames have prices, a list that is read once fetches ahead, and takes nothing from an undisclosed loop
+/// that fits beside it. Rates are measured: when the machine stalls, prices are others, so one of a few attempts
+/// has to show it.
+#[test]
+fn frames_go_where_they_are_worth_most() {
+    on_each_backend(|io| {
+        let folder = directory();
+        let outcomes: Vec<_> = (0..5)
+            .map(|attempt| {
+                let name = format!("attempt {attempt}");
+                let pool = plain().allocation(Allocation::CostBenefit).io(io).open().unwrap();
+                let file = new_file(&pool, folder.path(), &name, 1100);
+                let tenant = |name: &str| pool.tenant(name).hints(HintPolicy::CostBenefit).open().unwrap();
+                let (scan, looping) = (tenant("scan"), tenant("loop"));
+                let mut list = scan.hint(pages_of(&file, 60..1060)).unwrap();
+                for round in 0..16 {
+                    for number in 0..60 {
+                        drop(looping.read(file.page(number)).unwrap());
+                        if round > 0 {
+                            drop(list.next().unwrap().unwrap());
+                        }
+                    }
+                }
+                pool.check_invariants();
+                let misses = pool.stats().tenants.iter().find(|of| of.name == "loop").unwrap().misses;
+                (misses, list.counts().prefetched)
+            })
+            .take_while(|(misses, prefetched)| (*misses, *prefetched > 100) != (60, true))
+            .collect();
+        assert!(outcomes.len() < 5, "misses of the loop, pages fetched: {outcomes:?}");
+    });
 }

@@ -389,3 +389,27 @@ fn blocks_that_leave_the_commons_leave_its_lists() {
     (0..40).for_each(|page| assert!(driver.access(DEFAULT_TENANT, PageId(page % 20))));
     driver.directory.check_invariants();
 }
+
+/// Each file has a batch of its own: it takes no more while it runs, and other files go on.
+#[test]
+fn batches_are_by_file() {
+    let mut driver = Driver::new(64, true);
+    let how = HintOptions { policy: HintPolicy::Aggressive { batch: 3 }, ..ALL };
+    let list = driver.directory.open_hints(DEFAULT_TENANT, how).unwrap();
+    let page = |file, number| PageId::in_file(FileId(file), number);
+    for number in 0..8 {
+        driver.disclose(list, page(0, number));
+        driver.disclose(list, page(1, number));
+    }
+    let begun = |driver: &mut Driver| -> Vec<PageId> {
+        driver.prefetch(DEFAULT_TENANT, 64).into_iter().map(|(page, _)| page).collect()
+    };
+    let first: Vec<PageId> = (0..3).flat_map(|number| [page(0, number), page(1, number)]).collect();
+    assert_eq!(begun(&mut driver), first);
+    driver.land(page(1, 0));
+    driver.land(page(1, 1));
+    assert_eq!(begun(&mut driver), []);
+    driver.land(page(1, 2));
+    assert_eq!(begun(&mut driver), [3, 4, 5].map(|number| page(1, number)));
+    driver.directory.check_invariants();
+}

@@ -139,15 +139,20 @@ struct Pace {
 }
 
 impl Pace {
-    /// `reads` were made. Returns how far ahead a read that takes `read_ns` must be begun to be there in time.
-    fn horizon(&mut self, reads: u64, read_ns: u64) -> Option<u32> {
+    /// `reads` were made. Returns how long they took, waits left out.
+    fn lap(&mut self, reads: u64) -> Duration {
         let now = Instant::now();
         let busy = now.duration_since(self.since).saturating_sub(self.waited);
         (self.since, self.waited) = (now, Duration::ZERO);
-        if let Some(each) = u64::try_from(busy.as_nanos()).ok()?.checked_div(reads) {
+        if let Some(each) = u64::try_from(busy.as_nanos()).ok().and_then(|busy| busy.checked_div(reads)) {
             self.access_ns =
                 if self.access_ns == 0 { each } else { self.access_ns - self.access_ns / 8 + each / 8 };
         }
+        busy
+    }
+
+    /// How far ahead a read that takes `read_ns` must be begun to be there in time.
+    fn horizon(&self, read_ns: u64) -> Option<u32> {
         let during_a_read = read_ns.checked_div(self.access_ns)?;
         // Twice, as reads take longer now and then; and reads are begun a few at a time.
         let horizon = during_a_read.saturating_add(UNTOLD_MAX).saturating_mul(2);
@@ -246,7 +251,8 @@ impl<I> Hints<I> {
         let reads = std::mem::take(&mut self.untold);
         let Some(list) = self.list else { return };
         let pool = &*self.tenant.pool;
-        let horizon = self.pace.horizon(reads, pool.ahead_latency_ns.load(Ordering::Relaxed));
+        let busy = self.pace.lap(reads);
+        let horizon = self.pace.horizon(pool.ahead_latency_ns.load(Ordering::Relaxed));
         let Ok(mut policy) = self.tenant.lock_policy(HINT) else { return };
         pool.drain_own_log_into(&mut policy);
         let Some((_, _, followed)) = policy.directory.hint_state(list.id) else {
@@ -265,6 +271,7 @@ impl<I> Hints<I> {
         if let Some(horizon) = horizon {
             policy.directory.set_hint_horizon(list.id, horizon);
         }
+        policy.note_pace(self.tenant.tenant_id(), reads, busy);
         self.depth = policy.directory.hint_state(list.id).map_or(0, |(_, depth, _)| depth);
         self.depth_max = self.depth_max.max(self.depth);
         if asks {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bufpool_policies::planner::ReadAhead;
-use bufpool_policies::{DEFAULT_TENANT, Directory, DirectoryOptions, FileId};
+use bufpool_policies::{Allocation, DEFAULT_TENANT, Directory, DirectoryOptions, FileId};
 use crossbeam::utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 
@@ -36,6 +36,7 @@ use crate::memory::reserve::{HookBuffers, Reserve};
 use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
 use crate::policy::lock::{PolicyState, TenantEntry};
+use crate::policy::pricing::Pricing;
 use crate::state::aside::AsideFrames;
 use crate::state::departures::WriteBack;
 use crate::state::shared::PoolShared;
@@ -128,6 +129,8 @@ impl Pool {
         policy.prefetch_limit_percent = options.prefetch_limit_percent;
         policy.hint_limit_percent = options.hint_limit_percent;
         policy.hints_in_flight_max = 2 * options.saturation_depth;
+        let has_prices = options.allocation == Allocation::CostBenefit;
+        policy.pricing = has_prices.then(|| Pricing::new(options.deterministic.is_some()));
         policy.site_mask = if options.call_sites { u64::MAX } else { 0 };
         policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
         policy.manage_as_default(DEFAULT_TENANT, false);
@@ -150,6 +153,7 @@ impl Pool {
             plans_waiting: AtomicBool::new(false),
             runs_ahead: AtomicUsize::new(0),
             ahead_latency_ns: AtomicU64::new(0),
+            ahead_submission_ns: AtomicU64::new(0),
             frames_count: frames,
             reserve: CachePadded::new(reserve),
             hook_buffers,

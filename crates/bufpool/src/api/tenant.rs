@@ -598,6 +598,7 @@ impl Tenant {
         self.pool.drain_logs(&mut policy);
         let closed = policy.directory.close_tenant(self.tenant_id());
         closed.map_err(|error| share_error(OPERATION, error))?;
+        policy.directory.forget_rate(self.tenant_id());
         let entry = &mut policy.tenants[self.tenant_id().index()];
         entry.closed = true;
         entry.floor_frames = 0;

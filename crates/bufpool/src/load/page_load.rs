@@ -67,6 +67,9 @@ impl<W: Deref<Target = PageWord>> Load<W> {
     pub fn enter(&self, frame: FrameId, frames: &FrameTable, policy: &mut PolicyState) {
         frames.get(frame).occupy(self.page);
         policy.directory.loaded(frame);
+        if let Charge::Access { tenant, .. } = self.charge {
+            policy.wait_ended(tenant);
+        }
     }
 
     /// After [`enter`](Self::enter): others find the page, and the caller has the latch that it wants.
@@ -87,6 +90,7 @@ impl<W: Deref<Target = PageWord>> Load<W> {
         let tenant = match self.charge {
             Charge::Access { tenant, site } => {
                 policy.take_back_miss(tenant, site);
+                policy.wait_ended(tenant);
                 tenant
             }
             Charge::Ahead { tenant } => tenant,

@@ -17,9 +17,9 @@
 //! reads the page again and gets the error.
 
 use std::iter::Peekable;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bufpool_policies::{ContextId, PageId, TenantId};
 
@@ -46,8 +46,8 @@ const LOOK_MAX: usize = 1 << 16;
 /// Transfers in flight with which a reader leaves it to the next completion to begin more.
 const RUNS_ENOUGH: usize = 4;
 
-/// A transfer's part of the moving average of their latency.
-const LATENCY_SHARE: u64 = 16;
+/// A transfer's part of moving averages.
+const MEAN_SHARE: u64 = 16;
 
 const OPERATION: &str = "prefetch page";
 
@@ -203,9 +203,13 @@ impl<'p> Prefetch<'p> {
         }
         self.pool.counters.prefetch_issued.fetch_add(outcome.pages as u64, Ordering::Relaxed);
         let request = |arrival: Arrival| arrival.into_request(self.pool, &io);
-        self.pool.runs_ahead.fetch_add(arrivals.len(), Ordering::SeqCst);
+        let transfers = arrivals.len();
+        self.pool.runs_ahead.fetch_add(transfers, Ordering::SeqCst);
         let mut requests: Vec<Request> = arrivals.into_iter().map(request).collect();
         self.pool.backend.submit(&mut requests);
+        if let Some(each) = begun.elapsed().checked_div(transfers as u32) {
+            move_mean(&self.pool.ahead_submission_ns, each);
+        }
         outcome
     }
 
@@ -304,13 +308,13 @@ impl<'p> Prefetch<'p> {
     }
 }
 
-/// A transfer that began then is over.
-fn note_latency(pool: &PoolShared, begun: Instant) {
-    let now = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    // One that is lost between two threads is missed by nobody.
-    let before = pool.ahead_latency_ns.load(Ordering::Relaxed);
-    let next = if before == 0 { now } else { before - before / LATENCY_SHARE + now / LATENCY_SHARE };
-    pool.ahead_latency_ns.store(next, Ordering::Relaxed);
+/// Lets a moving average in nanoseconds follow a measurement. One that is lost between two threads is missed by
+/// nobody.
+fn move_mean(mean_ns: &AtomicU64, sample: Duration) {
+    let now = u64::try_from(sample.as_nanos()).unwrap_or(u64::MAX);
+    let before = mean_ns.load(Ordering::Relaxed);
+    let next = if before == 0 { now } else { before - before / MEAN_SHARE + now / MEAN_SHARE };
+    mean_ns.store(next, Ordering::Relaxed);
 }
 
 /// Neighbouring pages of a file on their way in, with nobody waiting for them.
@@ -341,7 +345,7 @@ impl Arrival {
     fn complete(mut self, result: Result<(), IoError>) {
         // A pool that is gone has no use for frames; the words become absent.
         let Some(pool) = self.pool.upgrade() else { return };
-        note_latency(&pool, self.begun);
+        move_mean(&pool.ahead_latency_ns, self.begun.elapsed());
         let verified: Vec<bool> = match result {
             Err(_) => vec![false; self.pages.len()],
             Ok(()) => {
@@ -364,6 +368,8 @@ impl Arrival {
         let mut landed = Vec::with_capacity(self.pages.len());
         {
             let mut policy = pool.policy.lock();
+            let submitting = Duration::from_nanos(pool.ahead_submission_ns.load(Ordering::Relaxed));
+            policy.note_read_ahead(self.begun.elapsed(), submitting);
             for ((load, lease), verified) in self.pages.into_iter().zip(verified) {
                 if *verified {
                     load.enter(lease.frame(), &pool.frames, &mut policy);

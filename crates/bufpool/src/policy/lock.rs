@@ -5,6 +5,7 @@
 //! so a thread may take it while it holds latches.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bufpool_policies::hints::{HintCounts, HintListId, HintPolicy};
 use bufpool_policies::planner::{Bounds, Plan, Planner, Seen, StreamCounts, Stretch};
@@ -24,6 +25,7 @@ use crate::memory::reserve::Reserve;
 use crate::page::latch::Latch;
 use crate::page::word::Want as LatchWant;
 use crate::policy::ahead::{Account, AheadPages, BUSY_MAX, Expectation, Wanted, Wants};
+use crate::policy::pricing::Pricing;
 use crate::thread::ring::{Hit, Ring, Skipped};
 use crate::thread::site::SiteRef;
 
@@ -55,6 +57,8 @@ pub(crate) struct PolicyState {
     pub hint_limit_percent: u8,
     /// Reads in flight for a list of disclosed reads at most.
     pub hints_in_flight_max: u32,
+    /// None where frames have no prices.
+    pub pricing: Option<Pricing>,
     /// 0 if sites are not told apart, otherwise all ones.
     pub site_mask: u64,
     filter: HitFilter,
@@ -173,6 +177,7 @@ impl PolicyState {
             prefetch_limit_percent: 0,
             hint_limit_percent: 0,
             hints_in_flight_max: 1,
+            pricing: None,
             site_mask: u64::MAX,
             filter,
             epochs,
@@ -287,6 +292,9 @@ impl PolicyState {
         self.contexts.counts(hit.tenant, context).accesses += 1;
         self.record_access(hit.page, context.id, hit.tenant, creation);
         self.last_accessor = hit.tenant;
+        if let Some(pricing) = &mut self.pricing {
+            pricing.found(hit.tenant);
+        }
         let listed = self.directory.page(hit.frame) == Some(hit.page);
         if listed {
             let is_disclosed = self.directory.is_ahead(hit.frame, hit.page)
@@ -320,6 +328,11 @@ impl PolicyState {
         self.last_accessor = tenant;
         self.record_access(page, context.id, tenant, creation);
         self.count_miss(tenant, context, &decision);
+        match &mut self.pricing {
+            Some(pricing) if creation => pricing.found(tenant),
+            Some(pricing) => pricing.missed(&mut self.directory, tenant),
+            None => {}
+        }
         if !creation && !is_disclosed {
             self.observe(page, tenant, context.id, Seen::Missed);
         }
@@ -625,6 +638,27 @@ impl PolicyState {
             });
         }
         found
+    }
+
+    /// The page that a tenant waited for is there, or does not come.
+    pub fn wait_ended(&mut self, tenant: TenantId) {
+        if let Some(pricing) = &mut self.pricing {
+            pricing.ended(&mut self.directory, tenant);
+        }
+    }
+
+    /// A tenant made `accesses`, for which it took `busy`, waits left out.
+    pub fn note_pace(&mut self, tenant: TenantId, accesses: u64, busy: Duration) {
+        if let Some(pricing) = &mut self.pricing {
+            pricing.accessed(&mut self.directory, tenant, accesses.min(u64::from(u32::MAX)) as u32, busy);
+        }
+    }
+
+    /// A transfer ahead took that long, and its submission kept the processor that long.
+    pub fn note_read_ahead(&mut self, took: Duration, submitting: Duration) {
+        if let Some(pricing) = &mut self.pricing {
+            pricing.read_ahead(&mut self.directory, took, submitting);
+        }
     }
 
     /// Whether there is a recorder.

@@ -2,3 +2,4 @@
 
 pub(crate) mod ahead;
 pub(crate) mod lock;
+pub(crate) mod pricing;

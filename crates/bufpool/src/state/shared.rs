@@ -52,6 +52,8 @@ pub(crate) struct PoolShared {
     pub runs_ahead: AtomicUsize,
     /// How long such a transfer takes, queueing included; a moving average.
     pub ahead_latency_ns: AtomicU64,
+    /// How long it keeps the submitter; the same.
+    pub ahead_submission_ns: AtomicU64,
     /// The hits of all threads. Locked after `policy`, if both.
     pub logs: CachePadded<Mutex<Vec<&'static Ring>>>,
 

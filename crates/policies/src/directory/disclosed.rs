@@ -2,7 +2,7 @@
 
 use super::Directory;
 use crate::{
-    allocation::Arrival,
+    allocation::{Arrival, LevelOne},
     error::DirectoryError,
     frame_table::FrameState,
     hints::{AccountHints, Depth, HintCounts, HintListId, HintPolicy, Offer, Room},
@@ -224,7 +224,26 @@ impl Directory {
             let others = own.saturating_sub(hints.blocks());
             let harmless = others + if is_at_cap { 0 } else { free };
             let pages = frames_left.min(WANTS_MAX as u32);
+            let first = out.len();
             hints.wants(Room { pages, harmless }, present, out);
+            self.drop_what_does_not_pay(tenant, first, out);
+        }
+    }
+
+    /// Leaves out the wants from `first` on that are not worth their frames, where frames have prices and a list
+    /// goes by them.
+    fn drop_what_does_not_pay(&mut self, tenant: TenantId, first: usize, out: &mut Vec<Want>) {
+        if !matches!(self.level_one, LevelOne::CostBenefit(_)) {
+            return;
+        }
+        let wants = out.split_off(first);
+        for want in wants {
+            let account = self.ledger.account(tenant);
+            let hints = self.ledger.accounts[account.index()].hints.as_deref();
+            let priced = hints.and_then(|hints| hints.priced_list(want.page, want.position));
+            if priced.is_none_or(|list| self.is_worth_fetching(list, want.position, 0)) {
+                out.push(want);
+            }
         }
     }
 }

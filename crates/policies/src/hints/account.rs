@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::{
-    Depth, HintCounts, HintList, HintPolicy, NEVER,
+    Depth, HintCounts, HintList, HintListId, HintPolicy, NEVER,
     aggressive::NextUse,
     list::Passed,
     open_list::{OpenList, Room},
@@ -332,7 +332,7 @@ impl AccountHints {
         if let Some(list) = came_for.and_then(|serial| self.find(serial)).map(|at| &mut self.lists[at]) {
             list.depth.read_begun();
             if is_ahead {
-                list.in_flight += 1;
+                list.begun(page);
             } else if named.is_some() {
                 list.waited();
             }
@@ -350,7 +350,7 @@ impl AccountHints {
         block.place = if was_ahead { Place::Ahead(frame) } else { Place::Resident(frame) };
         let came_for = block.came_for;
         if was_ahead {
-            self.landed(came_for);
+            self.landed(page, came_for);
             if let Some(at) = came_for.and_then(|serial| self.find(serial)) {
                 self.lists[at].counts.prefetched += 1;
                 self.lists[at].fetched += 1;
@@ -381,9 +381,9 @@ impl AccountHints {
     }
 
     /// A page in flight ahead is there, or does not come.
-    fn landed(&mut self, came_for: Option<u64>) {
+    fn landed(&mut self, page: PageId, came_for: Option<u64>) {
         if let Some(at) = came_for.and_then(|serial| self.find(serial)) {
-            self.lists[at].in_flight = self.lists[at].in_flight.saturating_sub(1);
+            self.lists[at].landed(page);
         }
     }
 
@@ -392,7 +392,7 @@ impl AccountHints {
         let Some(block) = self.blocks.get(&page).copied() else { return };
         self.forget(page);
         if block.place == Place::AheadInFlight {
-            self.landed(block.came_for);
+            self.landed(page, block.came_for);
         }
         let mut is_named = false;
         for list in &mut self.lists {
@@ -542,6 +542,13 @@ impl AccountHints {
         }
     }
 
+    /// The list that would have the page brought in for its use at `position`, if it goes by prices.
+    pub fn priced_list(&self, page: PageId, position: u64) -> Option<HintListId> {
+        let mut lists = self.lists.iter().filter(|list| list.policy == HintPolicy::CostBenefit);
+        let list = lists.find(|list| list.list.next_use(page) == Some(position))?;
+        Some(HintListId { tenant: list.tenant, serial: list.serial })
+    }
+
     /// Blocks of the account that lists concern.
     pub fn blocks(&self) -> u32 {
         self.blocks.len() as u32
@@ -582,7 +589,11 @@ impl AccountHints {
         );
         for list in &self.lists {
             list.list.check_invariants();
-            assert_eq!(list.in_flight, in_flight.get(&list.serial).copied().unwrap_or(0), "pages in flight");
+            assert_eq!(
+                list.pages_in_flight(),
+                in_flight.get(&list.serial).copied().unwrap_or(0),
+                "pages in flight"
+            );
             for (position, page) in list.present_by_use() {
                 assert_eq!(list.list.next_use(page), Some(position), "next use of {page:?}");
                 assert!(

@@ -2,7 +2,7 @@
 
 use super::{DEPTH_MIN, Depth, HintCounts, HintList, HintPolicy, NEVER, position_set::PositionSet};
 use crate::{
-    ids::{PageId, TenantId},
+    ids::{FileId, PageId, TenantId},
     manager::Want,
 };
 
@@ -52,6 +52,28 @@ impl Reach {
     }
 }
 
+/// Pages that batches may have more.
+struct Batches {
+    /// Of a batch that begins.
+    pages: u32,
+    /// Of those that have begun, by file.
+    left: Vec<(FileId, u32)>,
+}
+
+impl Batches {
+    /// Whether the file's batch takes one more page; it is counted then.
+    fn has_room(&mut self, file: FileId) -> bool {
+        let at = self.left.iter().position(|(of, _)| *of == file).unwrap_or_else(|| {
+            self.left.push((file, self.pages));
+            self.left.len() - 1
+        });
+        let left = &mut self.left[at].1;
+        let has_room = *left > 0;
+        *left -= u32::from(has_room);
+        has_room
+    }
+}
+
 /// A list of disclosed reads with its reader, and how well it does.
 pub(super) struct OpenList {
     pub serial: u64,
@@ -65,8 +87,8 @@ pub(super) struct OpenList {
     pub present: PositionSet,
     /// No page below this position, from the reader's on, is missing.
     pub frontier: u64,
-    /// Pages of the list on their way in ahead.
-    pub in_flight: u32,
+    /// Pages of the list on their way in ahead, by file; files without any are left out.
+    pub in_flight: Vec<(FileId, u32)>,
     /// Transfers in flight at most.
     pub in_flight_max: u32,
     /// Pages of a transfer, about.
@@ -107,7 +129,7 @@ impl OpenList {
             horizon: HORIZON,
             present: PositionSet::new(),
             frontier: 0,
-            in_flight: 0,
+            in_flight: Vec::new(),
             in_flight_max: in_flight.max(1),
             run_pages: 1.0,
             is_led: false,
@@ -154,7 +176,7 @@ impl OpenList {
     /// have waited at any depth.
     pub fn waited(&mut self) {
         self.counts.late += 1;
-        if f64::from(self.in_flight) < f64::from(self.in_flight_max) * self.run_pages {
+        if f64::from(self.pages_in_flight()) < f64::from(self.in_flight_max) * self.run_pages {
             self.depth.waited();
         }
     }
@@ -174,11 +196,12 @@ impl OpenList {
     ) {
         self.frontier = self.frontier.max(self.list.position());
         let reach = self.reach();
-        let (first, batch) = (out.len(), self.batch());
+        let (first, room_in_flight) = (out.len(), self.room_in_flight());
+        let mut batches = self.batches();
         let mut victims = self.present.descending();
         let (mut is_contiguous, mut frontier, mut stop) = (true, self.frontier, None);
         for (position, page) in self.list.from(self.frontier).take(WANTS_SCANNED) {
-            if out.len() - first >= batch as usize || room.pages == 0 {
+            if out.len() - first >= room_in_flight as usize || room.pages == 0 {
                 break;
             }
             if position >= reach.end {
@@ -192,6 +215,9 @@ impl OpenList {
             is_contiguous = false;
             // A page named twice in the window comes in once.
             if self.list.next_use(page) != Some(position) || present(page) {
+                continue;
+            }
+            if batches.as_mut().is_some_and(|batches| !batches.has_room(page.file())) {
                 continue;
             }
             if room.harmless > 0 {
@@ -218,8 +244,9 @@ impl OpenList {
         let reach = |end| Reach { end, again_until: NEVER, once_until: NEVER };
         match self.policy {
             HintPolicy::Aggressive { .. } => reach(self.list.end()),
-            HintPolicy::Horizon => reach(from + depth.min(horizon.max(u64::from(DEPTH_MIN)))),
-            HintPolicy::CostBenefit | HintPolicy::Off => reach(from + depth),
+            HintPolicy::Horizon | HintPolicy::CostBenefit | HintPolicy::Off => {
+                reach(from + depth.min(horizon.max(u64::from(DEPTH_MIN))))
+            }
             HintPolicy::Auto => {
                 // Where the device is busy all the time, reads that are begun earlier do not end earlier.
                 let horizon = horizon.min(u64::from(self.in_flight_pages_max()));
@@ -229,18 +256,49 @@ impl OpenList {
         }
     }
 
+    /// The batches that a call may begin, where reads are begun in batches: one for each file, if none is under
+    /// way. What a device is given to do is a file's affair, and files may lie on several.
+    fn batches(&self) -> Option<Batches> {
+        let HintPolicy::Aggressive { batch } = self.policy else { return None };
+        let under_way = self.in_flight.iter().map(|(file, _)| (*file, 0)).collect();
+        Some(Batches { pages: u32::from(batch.max(1)), left: under_way })
+    }
+
     /// How many pages may be asked for now. Reads are begun several at a time, since asking has a price.
-    fn batch(&self) -> u32 {
-        if let HintPolicy::Aggressive { batch } = self.policy {
-            return if self.in_flight > 0 { 0 } else { u32::from(batch.max(1)) };
+    fn room_in_flight(&self) -> u32 {
+        if let HintPolicy::Aggressive { .. } = self.policy {
+            return u32::MAX;
         }
-        let in_flight = (f64::from(self.in_flight) / self.run_pages) as u32;
-        let left = self.in_flight_max.saturating_sub(in_flight);
+        let in_flight = self.pages_in_flight();
+        let left = self.in_flight_max.saturating_sub((f64::from(in_flight) / self.run_pages) as u32);
         if left < self.in_flight_max.div_ceil(4) {
             return 0;
         }
         let pages = (f64::from(left) * self.run_pages) as u32;
-        pages.min(self.in_flight_pages_max().saturating_sub(self.in_flight))
+        pages.min(self.in_flight_pages_max().saturating_sub(in_flight))
+    }
+
+    /// Pages on their way in ahead.
+    pub fn pages_in_flight(&self) -> u32 {
+        self.in_flight.iter().map(|(_, pages)| pages).sum()
+    }
+
+    /// A read of the page was begun ahead.
+    pub fn begun(&mut self, page: PageId) {
+        match self.in_flight.iter_mut().find(|(file, _)| *file == page.file()) {
+            Some((_, pages)) => *pages += 1,
+            None => self.in_flight.push((page.file(), 1)),
+        }
+    }
+
+    /// A page in flight ahead is there, or does not come.
+    pub fn landed(&mut self, page: PageId) {
+        if let Some(at) = self.in_flight.iter().position(|(file, _)| *file == page.file()) {
+            self.in_flight[at].1 -= 1;
+            if self.in_flight[at].1 == 0 {
+                self.in_flight.swap_remove(at);
+            }
+        }
     }
 
     /// Pages in flight at most, however long their transfers are.
