@@ -2,6 +2,7 @@
 //! read.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bufpool::HintPolicy;
@@ -10,7 +11,7 @@ use clap::Args;
 use super::data_folder::DataFolder;
 use crate::cli::{Backend, Common};
 use crate::machine::Machine;
-use crate::output::plot::{self, Bars};
+use crate::output::plot::{self, Bars, Curves, Series};
 use crate::output::report::Report;
 use crate::output::{Cell, Table, unwritable};
 use crate::workload::{
@@ -54,6 +55,9 @@ pub struct MainJobArgs {
     pub report: Option<PathBuf>,
 }
 
+/// Points of a curve at most.
+const DEPTH_POINTS: usize = 60;
+
 /// Why a sub-command is refused after one of these flags.
 pub(super) const NOT_WITH_A_SUB_COMMAND: &str = "--quick, --all, --deterministic, --backend and --report before a sub-command belong to the main job: \
      expected no sub-command, or flags behind it";
@@ -83,27 +87,29 @@ pub fn run(args: &MainJobArgs, common: &Common) -> Result<()> {
         seed: common.seed,
         ..RunOptions::default()
     };
-    let disclosed = RunOptions { hints: HintPolicy::Auto, ..options };
-    let mut table = Table::new(COLUMNS);
+    let watches_depths = !args.deterministic;
+    let disclosed = RunOptions { hints: HintPolicy::Auto, watches_depths, ..options };
+    let (mut table, mut depths) = (Table::new(COLUMNS), Vec::new());
     for &workload in WORKLOADS {
         let schemes = SCHEMES.iter().filter(|scheme| args.all || scheme.in_main_job);
         add_rows(&mut table, workload, schemes, &database, &options)?;
         if workload.takes_hints() {
-            add_rows(&mut table, workload, [Scheme::find(DISCLOSED)?], &database, &disclosed)?;
+            let runs = add_rows(&mut table, workload, [Scheme::find(DISCLOSED)?], &database, &disclosed)?;
+            depths.extend(runs.into_iter().map(|(_, run)| depth_curve(workload, &run)));
         }
     }
     table.print(common.format)?;
-    write_report(&table, args, common, folder.path())
+    write_report(&table, depths, args, common, folder.path())
 }
 
-/// Runs a workload under some schemes, and adds a row for each.
+/// Runs a workload under some schemes, and adds a row for each. Returns the runs with their schemes' names.
 fn add_rows<'s>(
     table: &mut Table,
     workload: &dyn Workload,
     schemes: impl IntoIterator<Item = &'s Scheme>,
     database: &Database,
     options: &RunOptions,
-) -> Result<()> {
+) -> Result<Vec<(String, Measurement)>> {
     let measured = |scheme: &Scheme| {
         Ok((options.name_of(scheme), workload::run(workload, scheme, database, options, None)?))
     };
@@ -112,11 +118,25 @@ fn add_rows<'s>(
     for (scheme, measured) in &runs {
         table.push(row(workload, scheme, measured, bound.reads(measured.frames)?));
     }
-    Ok(())
+    Ok(runs)
+}
+
+/// How far ahead the lists of a run looked, at [`DEPTH_POINTS`] moments at most.
+fn depth_curve(workload: &dyn Workload, run: &Measurement) -> Series {
+    let each = run.depths.len().div_ceil(DEPTH_POINTS).max(1);
+    let point = |(time, depth): &(Duration, u32)| (time.as_secs_f64() * 1e3, f64::from(*depth));
+    let points = run.depths.iter().step_by(each).map(point).collect();
+    Series { name: workload.name().to_owned(), points, is_bound: false }
 }
 
 /// The table and its charts as a page.
-fn write_report(table: &Table, args: &MainJobArgs, common: &Common, data: &Path) -> Result<()> {
+fn write_report(
+    table: &Table,
+    depths: Vec<Series>,
+    args: &MainJobArgs,
+    common: &Common,
+    data: &Path,
+) -> Result<()> {
     let beside = || common.dir.clone().unwrap_or_default().join("bufbench-report.html");
     let path = args.report.clone().unwrap_or_else(beside);
     let mut report = Report::new("Workloads on real pages");
@@ -126,6 +146,14 @@ fn write_report(table: &Table, args: &MainJobArgs, common: &Common, data: &Path)
     );
     report.chart(&plot::bars(&bars(table, "Pages read", "reads", Some("opt_reads"))));
     report.chart(&plot::bars(&bars(table, "Elapsed time in seconds", "elapsed_s", None)));
+    if depths.iter().any(|curve| !curve.points.is_empty()) {
+        report.chart(&plot::curves(&Curves {
+            title: "Disclosed reads: how far ahead is fetched".to_owned(),
+            x: "milliseconds since the run began".to_owned(),
+            y: "hints ahead of the reader".to_owned(),
+            series: depths,
+        }));
+    }
     report.table(table);
     report.write(&path, data).with_context(|| unwritable(&path))?;
     eprintln!("report: {}", path.display());

@@ -35,6 +35,8 @@ pub struct Measurement {
     pub lookups: Option<u64>,
     /// Misses of each tenant, by its name.
     pub tenant_misses: BTreeMap<String, u64>,
+    /// How far ahead the deepest list of disclosed reads looked, by the time since the run began.
+    pub depths: Vec<(Duration, u32)>,
     /// What the pool says about tenants and call sites.
     pub report: String,
 }
@@ -80,6 +82,7 @@ impl Start {
             tenant_misses: misses(&stats)
                 .map(|(name, misses)| (name.to_owned(), misses - before(name)))
                 .collect(),
+            depths: Vec::new(),
             report: pool.report().to_string(),
         }
     }

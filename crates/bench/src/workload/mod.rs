@@ -12,6 +12,7 @@ mod bound;
 mod btree_lookup;
 mod contract;
 mod database;
+mod depths;
 mod external_sort;
 mod index_join;
 mod index_scan;

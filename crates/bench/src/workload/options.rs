@@ -30,6 +30,8 @@ pub struct RunOptions {
     pub batch: u32,
     /// What the pool does with reads that the workload discloses; `Off`: it discloses none.
     pub hints: HintPolicy,
+    /// Whether a thread looks at the lists of disclosed reads during the run, which costs a little.
+    pub watches_depths: bool,
     /// Whether the pool reads ahead by itself.
     pub read_ahead: bool,
     /// Reads in flight from which on tenants take turns; the pool's default if none is given.
@@ -59,6 +61,7 @@ impl Default for RunOptions {
             seed: 1,
             batch: 1,
             hints: HintPolicy::Off,
+            watches_depths: false,
             // What is compared is which pages stay: each miss of a policy shall be seen.
             read_ahead: false,
             saturation_depth: None,

@@ -8,6 +8,7 @@ use bufpool::{HintPolicy, Pool, PoolOptions};
 
 use super::contract::Workload;
 use super::database::{Database, PAGE_BYTES};
+use super::depths::watched;
 use super::measurement::{Measurement, Start};
 use super::options::{Memory, RunOptions};
 use super::scheme::Scheme;
@@ -58,10 +59,12 @@ pub fn run(
         progress: &bar,
         start: &start,
     };
-    let answer = workload.run(&session).with_context(|| what.clone())?;
+    let work = || workload.run(&session);
+    let (answer, depths) = if options.watches_depths { watched(&pool, work) } else { (work(), Vec::new()) };
+    let answer = answer.with_context(|| what.clone())?;
     bar.finish_and_clear();
     let start = start.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let measurement = start.until_now(&pool, workload.lookups(database));
+    let measurement = Measurement { depths, ..start.until_now(&pool, workload.lookups(database)) };
     pool.close()?;
     answer.check(&what, workload.expected(database, options.seed))?;
     Ok(measurement)
