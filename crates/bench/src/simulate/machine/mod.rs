@@ -19,7 +19,7 @@ mod processor;
 mod stream;
 
 pub use cache::{CacheCounts, Change};
-pub use disk::{Disk, Queue, ServiceTimes, Urgency};
+pub use disk::{Disk, DiskCounts, Queue, ServiceTimes, Urgency};
 pub use events::Events;
 pub use options::{CacheOptions, MachineOptions, MachinePolicy};
 
@@ -56,6 +56,8 @@ pub struct MachineOutcome {
     pub processes: Vec<(u32, Ran)>,
     /// Of all together.
     pub all: Ran,
+    /// What the disks did, all together.
+    pub disks: DiskCounts,
     /// As `processes`, at the moment at which the first of them ended: what they had of each other.
     pub until_first_end: Vec<(u32, Ran)>,
     /// What happened to blocks, if a log was asked for.
@@ -372,8 +374,10 @@ impl<'a> Machine<'a> {
         let processes = self.so_far();
         processes.iter().for_each(|(_, ran)| all.add(ran));
         all.frames_owned = (0..processes.len()).map(|process| self.cache.frames_owned(process)).sum();
+        let mut disks = DiskCounts::default();
+        self.disks.iter().for_each(|disk| disks.add(&disk.counts()));
         let until_first_end = self.until_first_end;
-        MachineOutcome { processes, all, until_first_end, log: self.cache.take_log() }
+        MachineOutcome { processes, all, disks, until_first_end, log: self.cache.take_log() }
     }
 
     /// What has become of the processes so far, by ascending tenant.
