@@ -8,8 +8,8 @@
 //!
 //! How slices lie is not published. By default each has 234 blocks of its own. With `crossing=1` slices are
 //! random planes, each from a random height in the first plane of the volume to one in the last, and have
-//! blocks of earlier ones. They are then so many blocks high as makes the distinct ones right, 1.6 of a plane
-//! with the defaults: 400 blocks a slice, of which a third is read again by later ones.
+//! blocks of earlier ones. How high a slice is then follows from the number of distinct blocks. With the
+//! defaults it has 400 to 600 blocks, about half of them blocks of earlier slices.
 
 use std::io;
 
