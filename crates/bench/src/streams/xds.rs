@@ -45,8 +45,8 @@ pub(super) const CROSSING: Parameter = Parameter {
     about: "1 if slices are random planes, which cross; 0 if each has blocks of its own",
 };
 
-/// A slice that is a plane through the volume: how high it begins in the first plane of the volume, and ends in the last, in
-/// blocks; and its reads.
+/// A slice that is a plane through the volume: its height in the first plane of the volume and in the last,
+/// in blocks, and how many reads it takes.
 struct Plane {
     begin: f64,
     end: f64,
@@ -114,8 +114,8 @@ fn crossing_slices(settings: &Settings, random: &mut Random) -> Vec<u64> {
     drawn.iter().flat_map(|slice| slice.blocks(height, settings.count("row"))).collect()
 }
 
-/// `reads` reads of the blocks `0..distinct`, `row` of them at a time, again and again: each with the number of
-/// the time.
+/// `reads` reads of the blocks `0..distinct`, `row` of them at a time, again and again: each block with how
+/// often it was read before.
 fn row_by_row(distinct: u64, reads: u64, row: u64) -> impl Iterator<Item = (u64, u64)> {
     let read_before = move |block: u64| block * reads / distinct;
     (0..distinct).step_by(row as usize).flat_map(move |first| {
