@@ -107,10 +107,15 @@ pub(super) static ALL: &[Stream] = &[
         "xds-pair",
         "XDataSlice with hints (tenant 0) beside an unhinted loop (tenant 1)",
         &[
-            Parameter::count("slices", 25, "slices of the volume, at most 32"),
+            Parameter::count("slices", 25, "slices of the volume, at most 32 if they do not cross"),
             Parameter::count("reads", 32_371, "reads of all slices"),
-            Parameter::count("distinct", 5_853, "distinct blocks of all slices, at most 256 a slice"),
+            Parameter::count(
+                "distinct",
+                5_853,
+                "distinct blocks of all slices, at most 256 a slice if they do not cross",
+            ),
             Parameter::count("row", 1, "blocks read before the first of them is read again; 1 for at once"),
+            xds::CROSSING,
             Parameter::count("runs", 3, "times the whole is done, each time with another volume"),
             milliseconds("hinted_ms", 0.92, "time on the processor before each hinted access"),
             Parameter::count("unhinted_blocks", 500, "blocks of the unhinted loop"),

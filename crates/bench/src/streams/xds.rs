@@ -3,57 +3,149 @@
 //!
 //! The trace is lost; what is published is that 25 slices of a volume of 64 MB take 32,371 reads of 5,853
 //! distinct blocks of 8 KB. Here the volume is 256 planes of 32 blocks, and a slice cuts all planes: the
-//! blocks of one of its rows lie 32 apart. A slice of more than one picture row to a block reads them again,
-//! `row` blocks further on.
+//! blocks of one of its rows lie about 32 apart. A slice of more than one picture row to a block reads them
+//! again, `row` blocks further on.
+//!
+//! How slices lie is not published. By default each has 234 blocks of its own. With `crossing=1` slices are
+//! random planes, each from a random height in the first plane of the volume to one in the last, and have
+//! blocks of earlier ones. How high a slice is then follows from the number of distinct blocks. With the
+//! defaults it has 400 to 600 blocks, about half of them blocks of earlier slices.
 
 use std::io;
 
 use super::settings::Settings;
 use super::stream::{Parameter, Script};
+use crate::random::Random;
 
 /// Blocks of the volume: planes, and blocks of a plane.
 const PLANES: u64 = 256;
 const PLANE_BLOCKS: u64 = 32;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter::count("slices", 25, "slices of the volume, at most 32"),
+    Parameter::count("slices", 25, "slices of the volume, at most 32 if they do not cross"),
     Parameter::count("reads", 32_371, "reads of all slices"),
-    Parameter::count("distinct", 5_853, "distinct blocks of all slices, at most 256 a slice"),
+    Parameter::count(
+        "distinct",
+        5_853,
+        "distinct blocks of all slices, at most 256 a slice if they do not cross",
+    ),
     Parameter::count("row", 256, "blocks read before the first of them is read again; 1 for at once"),
+    CROSSING,
     Parameter::count("runs", 1, "times the whole is done, each time with another volume"),
     super::hinted::COMPUTE_MS_XDS,
     super::hinted::HINTED,
 ];
 
+pub(super) const CROSSING: Parameter = Parameter {
+    name: "crossing",
+    default: 0.0,
+    min: 0.0,
+    max: 1.0,
+    whole: true,
+    about: "1 if slices are random planes, which cross; 0 if each has blocks of its own",
+};
+
+/// A slice that is a plane through the volume: its height in the first plane of the volume and in the last,
+/// in blocks, and how many reads it takes.
+struct Plane {
+    begin: f64,
+    end: f64,
+    reads: u64,
+}
+
+impl Plane {
+    /// The blocks of the slice's reads. Its rows rise by `height` blocks in all.
+    fn blocks(&self, height: f64, row: u64) -> impl Iterator<Item = u64> {
+        let times = self.reads.div_ceil(PLANES).max(1);
+        let reads = row_by_row(PLANES, self.reads, row);
+        reads.map(move |(plane, time)| self.block(plane, height * time as f64 / times as f64))
+    }
+
+    /// The block of `plane` that the slice has `above` its first row.
+    fn block(&self, plane: u64, above: f64) -> u64 {
+        let along = plane as f64 / (PLANES - 1) as f64;
+        let height = self.begin + (self.end - self.begin) * along + above;
+        plane * PLANE_BLOCKS + (height as u64).min(PLANE_BLOCKS - 1)
+    }
+}
+
 /// The blocks of the stream, in order.
 pub(super) fn blocks(settings: &Settings, script: &mut Script<'_>) -> Vec<u64> {
+    let slices = if settings.count("crossing") == 1 { crossing_slices } else { slices_apart };
+    let runs = 0..settings.count("runs");
+    runs.flat_map(|run| {
+        let volume = run * PLANES * PLANE_BLOCKS;
+        slices(settings, &mut script.random).into_iter().map(move |block| volume + block)
+    })
+    .collect()
+}
+
+/// How many of `whole` are the slice's of this number.
+fn part(number: u64, slices: u64, whole: u64) -> u64 {
+    (number + 1) * whole / slices - number * whole / slices
+}
+
+/// Slices of blocks of their own, one after the other.
+fn slices_apart(settings: &Settings, random: &mut Random) -> Vec<u64> {
     let slices = settings.count("slices").min(PLANE_BLOCKS);
-    let part = |number: u64, whole: u64| number * whole / slices;
+    let mut places: Vec<u64> = (0..PLANE_BLOCKS).collect();
+    random.shuffle(&mut places);
     let mut blocks = Vec::new();
-    for run in 0..settings.count("runs") {
-        let mut places: Vec<u64> = (0..PLANE_BLOCKS).collect();
-        script.random.shuffle(&mut places);
-        for slice in 0..slices {
-            let distinct =
-                part(slice + 1, settings.count("distinct")) - part(slice, settings.count("distinct"));
-            let reads = part(slice + 1, settings.count("reads")) - part(slice, settings.count("reads"));
-            let distinct = distinct.clamp(1, PLANES);
-            let first = script.random.below(PLANES - distinct + 1);
-            let place = run * PLANES * PLANE_BLOCKS + places[slice as usize];
-            let block = |plane: u64| place + (first + plane) * PLANE_BLOCKS;
-            blocks.extend(row_by_row(distinct, reads, settings.count("row")).map(block));
-        }
+    for slice in 0..slices {
+        let reads = part(slice, slices, settings.count("reads"));
+        let distinct = part(slice, slices, settings.count("distinct")).clamp(1, PLANES);
+        let first = random.below(PLANES - distinct + 1);
+        let block = |plane: u64| places[slice as usize] + (first + plane) * PLANE_BLOCKS;
+        blocks.extend(row_by_row(distinct, reads, settings.count("row")).map(|(plane, _)| block(plane)));
     }
     blocks
 }
 
-/// `reads` reads of the blocks `0..distinct`, `row` of them at a time, again and again.
-fn row_by_row(distinct: u64, reads: u64, row: u64) -> impl Iterator<Item = u64> {
+/// Slices that are random planes, one after the other.
+fn crossing_slices(settings: &Settings, random: &mut Random) -> Vec<u64> {
+    let slices = settings.count("slices");
+    let drawn = (0..slices).map(|number| Plane {
+        begin: random.unit() * PLANE_BLOCKS as f64,
+        end: random.unit() * PLANE_BLOCKS as f64,
+        reads: part(number, slices, settings.count("reads")),
+    });
+    let drawn: Vec<Plane> = drawn.collect();
+    let height = height_for(settings.count("distinct"), &drawn);
+    drawn.iter().flat_map(|slice| slice.blocks(height, settings.count("row"))).collect()
+}
+
+/// `reads` reads of the blocks `0..distinct`, `row` of them at a time, again and again: each block with how
+/// often it was read before.
+fn row_by_row(distinct: u64, reads: u64, row: u64) -> impl Iterator<Item = (u64, u64)> {
     let read_before = move |block: u64| block * reads / distinct;
     (0..distinct).step_by(row as usize).flat_map(move |first| {
         let end = (first + row).min(distinct);
-        (0..read_before(end) - read_before(first)).map(move |read| first + read % (end - first))
+        (0..read_before(end) - read_before(first))
+            .map(move |read| (first + read % (end - first), read / (end - first)))
     })
+}
+
+/// How high slices are that have `distinct` blocks together, or as near to that as they come.
+fn height_for(distinct: u64, slices: &[Plane]) -> f64 {
+    let (mut low, mut high) = (0.0, PLANE_BLOCKS as f64);
+    // Heights that differ by 2^-40 of a block are the same.
+    for _ in 0..45 {
+        let height = (low + high) / 2.0;
+        match distinct_blocks(slices, height) {
+            found if found < distinct => low = height,
+            found if found > distinct => high = height,
+            _ => return height,
+        }
+    }
+    low
+}
+
+fn distinct_blocks(slices: &[Plane], height: f64) -> u64 {
+    let mut is_read = vec![false; (PLANES * PLANE_BLOCKS) as usize];
+    for block in slices.iter().flat_map(|slice| slice.blocks(height, PLANES)) {
+        is_read[block as usize] = true;
+    }
+    is_read.iter().filter(|is_read| **is_read).count() as u64
 }
 
 pub(super) fn slices(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
@@ -82,14 +174,16 @@ mod tests {
 
     #[test]
     fn reads_and_blocks_are_those_published() {
-        for row in ["row=1", "row=32", "row=256"] {
-            let blocks = accessed(&[row]);
+        for set in ["row=1", "row=32", "row=256", "crossing=1"] {
+            let blocks = accessed(&[set]);
             let distinct: HashSet<u64> = blocks.iter().copied().collect();
-            assert_eq!((blocks.len(), distinct.len()), (32_371, 5_853), "{row}");
+            assert_eq!((blocks.len(), distinct.len()), (32_371, 5_853), "{set}");
             assert!(distinct.iter().all(|block| *block < 8_192));
         }
-        let three: HashSet<u64> = accessed(&["runs=3"]).into_iter().collect();
-        assert_eq!(three.len(), 3 * 5_853);
+        for crossing in ["crossing=0", "crossing=1"] {
+            let three: HashSet<u64> = accessed(&["runs=3", crossing]).into_iter().collect();
+            assert_eq!(three.len(), 3 * 5_853);
+        }
     }
 
     #[test]
@@ -99,6 +193,34 @@ mod tests {
         assert_eq!(blocks[1], blocks[0] + 32);
         let at_once = accessed(&["row=1"]);
         assert_eq!(at_once[0], at_once[1]);
-        assert_eq!(row_by_row(3, 7, 2).collect::<Vec<_>>(), [0, 1, 0, 1, 2, 2, 2]);
+        let reads: Vec<u64> = row_by_row(3, 7, 2).map(|(block, _)| block).collect();
+        assert_eq!(reads, [0, 1, 0, 1, 2, 2, 2]);
+    }
+
+    /// Of how many other blocks ago each block was read last, the number at each distance.
+    fn distances(blocks: &[u64]) -> Vec<u64> {
+        let (mut stack, mut counts) = (Vec::new(), vec![0; 8_192]);
+        for block in blocks {
+            if let Some(at) = stack.iter().rev().position(|other| other == block) {
+                counts[at] += 1;
+                stack.remove(stack.len() - 1 - at);
+            }
+            stack.push(*block);
+        }
+        counts
+    }
+
+    /// Slices apart have no block again beyond a row; those that cross have, at all distances.
+    #[test]
+    fn slices_that_cross_have_blocks_of_earlier_ones() {
+        let again = |crossing: &str| {
+            let counts = distances(&accessed(&[crossing]));
+            [0..100, 100..512, 512..1_280, 1_280..8_192].map(|range| counts[range].iter().sum::<u64>())
+        };
+        assert_eq!(again("crossing=0"), [0, 32_371 - 5_853, 0, 0]);
+        let [at_once, a_row_later, in_the_cache, beyond] = again("crossing=1");
+        assert_eq!(at_once + a_row_later + in_the_cache + beyond, 32_371 - 5_853);
+        assert!(at_once < 100 && a_row_later > 20_000, "{at_once}, {a_row_later}");
+        assert!(in_the_cache > 500 && beyond > 2_000, "{in_the_cache}, {beyond}");
     }
 }

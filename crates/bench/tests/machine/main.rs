@@ -5,12 +5,12 @@
 mod rules;
 
 use bufpool_bench::simulate::machine::{
-    self, CacheOptions, Change, MachineOptions, MachineOutcome, MachinePolicy, ServiceTimes,
+    self, CacheCounts, CacheOptions, Change, MachineOptions, MachineOutcome, MachinePolicy, ServiceTimes,
 };
 use bufpool_bench::simulate::{NextUses, Policy, Setup, simulate};
 use bufpool_bench::trace::{Directive, Item, Reference, Trace};
 use bufpool_policies::SplitMix64;
-use rules::Rules;
+use rules::{Rules, Verdicts};
 
 /// What a process does: its accesses, whether they are hinted, and how long it computes.
 struct Program {
@@ -51,23 +51,23 @@ fn logged(trace: &Trace, machine: &MachineOptions, cache: &CacheOptions) -> Mach
 
 #[test]
 fn each_fetch_and_each_eviction_is_what_the_rules_say() {
-    for seed in 0..150 {
+    for seed in 0..400 {
         let mut random = SplitMix64::new(seed);
-        let one = [program(&mut random, true)];
-        let is_hinted = [random.below(2) == 0, random.below(2) == 0];
-        let two = is_hinted.map(|is_hinted| program(&mut random, is_hinted));
+        let are_hinted: Vec<bool> = (0..1 + random.below(3)).map(|_| random.below(4) > 0).collect();
+        let programs = are_hinted.iter().map(|is_hinted| program(&mut random, *is_hinted));
+        let programs: Vec<Program> = programs.collect();
         let machine = machine(&mut random);
         for policy in MachinePolicy::ALL {
-            // With several processes LRU-SP is held against a naive one elsewhere.
-            let is_ledger = !matches!(policy, MachinePolicy::Lru | MachinePolicy::Tip2);
-            let programs = if is_ledger { &one[..] } else { &two[..] };
             let mut cache = CacheOptions::new(2 + random.below(40) as u32, policy);
             cache.keep_read = random.below(4) == 0;
             cache.reserve = random.below(4) == 0;
-            let trace = trace(programs);
-            let outcome = logged(&trace, &machine, &cache);
-            let mut rules = Rules::new(programs, &machine, &cache);
+            let outcome = logged(&trace(&programs), &machine, &cache);
+            let mut rules = Rules::new(&programs, &machine, &cache);
             rules.replay(&outcome.log, &format!("seed {seed}, {}", policy.name()));
+            for (process, expected) in (0..).zip(&rules.verdicts) {
+                let CacheCounts { overrules, mistakes, vindications, .. } = outcome.of(process).counts;
+                assert_eq!(Verdicts { overrules, mistakes, vindications }, *expected, "seed {seed}");
+            }
             let accesses: usize = programs.iter().map(|program| program.blocks.len()).sum();
             assert_eq!(outcome.all.counts.accesses as usize, accesses);
         }

@@ -2,6 +2,10 @@
 //!
 //! What takes time is taken from the log: who asks for what when, and when blocks arrive. Everything else in
 //! the log has to follow from that.
+//!
+//! `lru` goes by the ledger, the blocks in the order of their last uses. `lru-sp`, `aggressive` and `horizon`
+//! go by the ledger, a manager that knows its process's hints, swapping and placeholders. `tip2` goes by
+//! prices.
 
 use std::collections::VecDeque;
 
@@ -22,23 +26,42 @@ struct Process {
     is_running: bool,
     /// Per disk: prefetches of a batch that have not arrived.
     left: Vec<u32>,
-    /// The block of its access, if that is on its way ahead.
+    /// The block of its access, if that is on its way.
     waits_for: Option<u64>,
 }
 
-/// A block in memory.
+/// A block in memory, or on its way there.
 struct Held {
     block: u64,
-    /// Whose it is, for a prefetch that has not been read.
-    unread_of: Option<usize>,
+    owner: usize,
+    /// When it was used last: the number of uses before.
+    last_use: u64,
+    /// It was prefetched, and not read so far.
+    is_unread: bool,
     is_in_flight: bool,
+}
+
+/// What became of a process's overrules.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Verdicts {
+    pub overrules: u64,
+    pub mistakes: u64,
+    pub vindications: u64,
 }
 
 pub struct Rules {
     options: CacheOptions,
     disks: u64,
     processes: Vec<Process>,
+    /// The ledger, its head first.
     held: Vec<Held>,
+    /// Absent blocks, each with the block in memory that a manager kept instead.
+    placeholders: Vec<(u64, u64)>,
+    /// Per process.
+    pub verdicts: Vec<Verdicts>,
+    uses: u64,
+    /// Processes that wait for any frame, in the order in which they came.
+    starved: Vec<usize>,
     /// Unhinted blocks, by last use.
     queue: Vec<u64>,
     /// Blocks that were read from hints and are hinted no further, in order.
@@ -69,6 +92,10 @@ impl Rules {
             disks: u64::from(machine.disks),
             processes: (0..).zip(programs).map(process).collect(),
             held: Vec::new(),
+            placeholders: Vec::new(),
+            verdicts: vec![Verdicts::default(); programs.len()],
+            uses: 0,
+            starved: Vec::new(),
             queue: Vec::new(),
             worthless: Vec::new(),
             stack: Vec::new(),
@@ -82,10 +109,7 @@ impl Rules {
     /// Panics where the log is not what the rules say.
     pub fn replay(&mut self, log: &[Change], what: &str) {
         for (at, change) in log.iter().enumerate() {
-            let is_given = matches!(
-                change,
-                Change::Hinted(_) | Change::Asked(..) | Change::Arrived(_) | Change::Ended(_)
-            );
+            let is_given = matches!(change, Change::Hinted(_) | Change::Asked(..) | Change::Arrived(_));
             if is_given {
                 assert_eq!(self.expected.pop_front(), None, "{what}: {at} is {change:?}");
                 self.happened(*change);
@@ -103,85 +127,114 @@ impl Rules {
                 self.prefetch(process);
             }
             Change::Asked(process, block) => {
-                self.asked(process, block);
+                self.processes[process].position += 1;
+                self.processes[process].is_running = true;
+                let is_here = self.look_up(process, block);
                 self.prefetch(process);
+                self.end(process, is_here);
             }
             Change::Arrived(block) => self.arrived(block),
-            Change::Ended(process) => {
-                self.processes[process].gives_hints = false;
-                self.processes[process].is_running = false;
-            }
-            Change::Missed(..) | Change::Prefetched(..) | Change::Evicted(_) => unreachable!(),
-        }
-    }
-
-    fn asked(&mut self, process: usize, block: u64) {
-        self.processes[process].position += 1;
-        self.processes[process].is_running = true;
-        match self.held.iter().position(|held| held.block == block) {
-            Some(at) if self.held[at].is_in_flight => self.processes[process].waits_for = Some(block),
-            Some(_) => self.used(process, block),
-            None => {
-                if !self.make_room() {
-                    // It gets the next frame that it can have.
-                    self.processes[process].waits_for = Some(block);
-                    return;
-                }
-                self.missed(process, block);
+            Change::Missed(..) | Change::Prefetched(..) | Change::Evicted(_) | Change::Ended(_) => {
+                unreachable!()
             }
         }
     }
 
-    fn missed(&mut self, process: usize, block: u64) {
-        self.expected.push_back(Change::Missed(process, block));
-        self.held.push(Held { block, unread_of: None, is_in_flight: true });
+    /// Returns whether the process has its block and goes on.
+    fn look_up(&mut self, process: usize, block: u64) -> bool {
+        match self.held.iter().find(|held| held.block == block).map(|held| held.is_in_flight) {
+            Some(true) => self.processes[process].waits_for = Some(block),
+            Some(false) => {
+                self.hit(process, block);
+                return true;
+            }
+            None if self.make_room(block, true) => {
+                self.expected.push_back(Change::Missed(process, block));
+                self.enter(process, block, false);
+                self.used(process, block);
+                self.processes[process].waits_for = Some(block);
+            }
+            None => self.starved.push(process),
+        }
+        false
+    }
+
+    /// The block is on its way, at the ledger's tail.
+    fn enter(&mut self, owner: usize, block: u64, is_unread: bool) {
+        self.held.push(Held { block, owner, last_use: 0, is_unread, is_in_flight: true });
+    }
+
+    /// The block goes to the ledger's tail. A block that stayed instead of another was used first.
+    fn hit(&mut self, process: usize, block: u64) {
+        let at = self.held.iter().position(|held| held.block == block).expect("a block in memory");
+        let held = self.held.remove(at);
+        self.held.push(held);
+        self.verdicts[process].vindications += u64::from(self.end_claim_on(block).is_some());
         self.used(process, block);
+    }
+
+    /// A process that has had its last block is over.
+    fn end(&mut self, process: usize, has_block: bool) {
+        let Process { blocks, position, .. } = &self.processes[process];
+        if has_block && *position == blocks.len() {
+            self.processes[process].gives_hints = false;
+            self.processes[process].is_running = false;
+            let is_unread = |held: &Held| held.owner == process && held.is_unread;
+            assert!(!self.held.iter().any(is_unread), "what was right to fetch was read");
+            self.expected.push_back(Change::Ended(process));
+        }
     }
 
     fn arrived(&mut self, block: u64) {
         let held = self.held.iter_mut().find(|held| held.block == block).expect("it was on its way");
         held.is_in_flight = false;
-        let owner = held.unread_of;
-        let waiting: Vec<usize> = (0..self.processes.len())
-            .filter(|process| self.processes[*process].waits_for == Some(block))
-            .collect();
-        let lane = (block % self.disks) as usize;
-        let ends_batch = owner.is_some_and(|owner| {
-            let left = &mut self.processes[owner].left[lane];
-            *left -= u32::from(*left > 0);
-            *left == 0
-        });
-        for process in waiting {
-            self.processes[process].waits_for = None;
-            self.used(process, block);
-        }
-        for process in 0..self.processes.len() {
-            if let Some(starved) = self.processes[process].waits_for
-                && !self.held.iter().any(|held| held.block == starved)
-                && self.make_room()
-            {
-                self.processes[process].waits_for = None;
-                self.missed(process, starved);
+        let (owner, is_ahead) = (held.owner, held.is_unread);
+        let left = &mut self.processes[owner].left[(block % self.disks) as usize];
+        *left -= u32::from(is_ahead && *left > 0);
+        let ends_batch = is_ahead && *left == 0;
+        if self.processes[owner].waits_for == Some(block) {
+            self.processes[owner].waits_for = None;
+            // A miss was the block's use.
+            if is_ahead {
+                self.hit(owner, block);
             }
+            self.end(owner, true);
         }
-        if let (Some(owner), true, MachinePolicy::Aggressive) = (owner, ends_batch, self.options.policy) {
-            self.prefetch(owner);
+        for process in std::mem::take(&mut self.starved) {
+            self.find(process);
+        }
+        if ends_batch && self.options.policy == MachinePolicy::Aggressive {
+            self.fetch_batch(owner, block % self.disks);
         }
     }
 
-    /// The process accesses a block that is there, or that it missed.
+    /// A process that found no frame looks again.
+    fn find(&mut self, process: usize) {
+        let at = self.processes[process].position - 1;
+        let block = self.processes[process].blocks[at];
+        let is_here = self.look_up(process, block);
+        self.end(process, is_here);
+    }
+
+    /// The process uses a block that is there, or that it missed.
     fn used(&mut self, process: usize, block: u64) {
-        if let Some(held) = self.held.iter_mut().find(|held| held.block == block) {
-            held.unread_of = None;
+        self.uses += 1;
+        let held = self.held.iter_mut().find(|held| held.block == block).expect("a block in memory");
+        (held.is_unread, held.last_use) = (false, self.uses);
+        if self.options.policy == MachinePolicy::Tip2 {
+            self.value(process, block);
         }
-        let is_hinted = self.processes[process].is_hinted && self.options.policy != MachinePolicy::Lru;
+    }
+
+    /// The block, which was used, is hinted, in the queue, or of no value.
+    fn value(&mut self, process: usize, block: u64) {
         let was_queued = self.queue.contains(&block);
         self.worthless.retain(|other| *other != block);
-        if !is_hinted {
+        if !self.processes[process].is_hinted {
             self.count(block);
         } else if self.is_named(block) || was_queued && !self.options.keep_read {
             return;
-        } else if self.options.keep_read && self.options.policy == MachinePolicy::Tip2 {
+        } else if self.options.keep_read {
             self.raise(block);
         } else {
             self.worthless.push(block);
@@ -223,11 +276,28 @@ impl Rules {
     }
 
     /// False if everything is on its way.
-    fn make_room(&mut self) -> bool {
-        if self.has_free() {
-            return true;
-        }
-        let Some(victim) = self.victim() else { return false };
+    fn make_room(&mut self, coming: u64, is_missed: bool) -> bool {
+        let victim = if self.options.policy == MachinePolicy::Tip2 {
+            if self.has_free() {
+                return true;
+            }
+            self.cheapest()
+        } else {
+            let claimed = self.placeholders.iter().find(|(absent, _)| *absent == coming);
+            let claimed = claimed.map(|(_, stayed)| *stayed);
+            if claimed.is_none() && self.has_free() {
+                return true;
+            }
+            if let Some(stayed) = claimed {
+                // Only what a process misses shows a mistake.
+                let owner = self.held[self.place(stayed)].owner;
+                self.verdicts[owner].mistakes += u64::from(is_missed);
+                self.end_claim_on(stayed);
+            }
+            let oldest = || self.held.iter().find(|held| !held.is_in_flight).map(|held| held.block);
+            claimed.or_else(oldest).map(|candidate| self.overrule(candidate))
+        };
+        let Some(victim) = victim else { return false };
         self.held.retain(|held| held.block != victim);
         self.queue.retain(|block| *block != victim);
         self.worthless.retain(|block| *block != victim);
@@ -235,18 +305,59 @@ impl Rules {
         true
     }
 
+    /// What goes when the ledger, or a placeholder, names `candidate`: what its owner gives up instead.
+    fn overrule(&mut self, candidate: u64) -> u64 {
+        let place = self.place(candidate);
+        let owner = self.held[place].owner;
+        let victim = self.given_up_by(owner).unwrap_or(candidate);
+        if victim == candidate {
+            self.end_claim_on(candidate);
+            return victim;
+        }
+        self.verdicts[owner].overrules += 1;
+        let other = self.place(victim);
+        self.held.swap(place, other);
+        self.end_claim_on(candidate);
+        // A claim on the block that goes passes to the one that stays.
+        let absent = self.end_claim_on(victim).unwrap_or(victim);
+        self.placeholders.push((absent, candidate));
+        victim
+    }
+
+    /// The block of its own that a process with hints gives up: of those that it needs no more the one used
+    /// longest ago, else the one needed last.
+    fn given_up_by(&self, process: usize) -> Option<u64> {
+        if !self.processes[process].gives_hints {
+            return None;
+        }
+        self.unneeded(process).or_else(|| self.farthest(process))
+    }
+
+    fn unneeded(&self, process: usize) -> Option<u64> {
+        let own = self.held.iter().filter(|held| held.owner == process && !held.is_in_flight);
+        let unneeded = own.filter(|held| self.depth_of(process, held.block).is_none());
+        unneeded.min_by_key(|held| held.last_use).map(|held| held.block)
+    }
+
+    /// Deletes the placeholder that points to a block in memory; returns the absent block.
+    fn end_claim_on(&mut self, stayed: u64) -> Option<u64> {
+        let at = self.placeholders.iter().position(|(_, block)| *block == stayed)?;
+        Some(self.placeholders.remove(at).0)
+    }
+
+    fn place(&self, block: u64) -> usize {
+        self.held.iter().position(|held| held.block == block).expect("a block in memory")
+    }
+
     fn is_here(&self, block: u64) -> bool {
         self.held.iter().any(|held| held.block == block && !held.is_in_flight)
     }
 
-    /// The next block to go.
-    fn victim(&self) -> Option<u64> {
+    /// The next block to go, by prices.
+    fn cheapest(&self) -> Option<u64> {
         let worthless = self.worthless.iter().copied().find(|block| self.is_here(*block));
         let oldest = self.queue.iter().copied().find(|block| self.is_here(*block));
         let farthest = (0..self.processes.len()).filter_map(|process| self.farthest(process));
-        if self.options.policy != MachinePolicy::Tip2 {
-            return worthless.or(farthest.into_iter().next()).or(oldest);
-        }
         let mut best: Option<u64> = worthless;
         if best.is_none() {
             for offer in oldest.into_iter().chain(farthest) {
@@ -355,8 +466,10 @@ impl Rules {
         let mut reads = 0;
         while reads < BATCH_READS
             && self.fetch_one(process, Some(disk), |rules, process, _, depth| {
-                let unread = rules.held.iter().filter(|held| held.unread_of == Some(process)).count();
-                2 * (unread + 1) <= rules.options.frames as usize && rules.does_no_harm(process, depth)
+                let own = || rules.held.iter().filter(|held| held.owner == process);
+                let unread = own().filter(|held| held.is_unread).count();
+                let frames = own().count() + rules.options.frames as usize - rules.held.len();
+                2 * (unread + 1) <= frames && rules.does_no_harm(process, depth)
             })
         {
             reads += 1;
@@ -381,11 +494,11 @@ impl Rules {
         };
         let Some(ahead) = blocks[*position..].iter().position(is_missing) else { return false };
         let block = blocks[*position + ahead];
-        if !may(self, process, block, ahead as u64 + 1) || !self.make_room() {
+        if !may(self, process, block, ahead as u64 + 1) || !self.make_room(block, false) {
             return false;
         }
         self.expected.push_back(Change::Prefetched(process, block));
-        self.held.push(Held { block, unread_of: Some(process), is_in_flight: true });
+        self.enter(process, block, true);
         true
     }
 
@@ -397,7 +510,7 @@ impl Rules {
         let rate = if self.processes[process].is_running { self.processes[process].rate } else { 0.0 };
         let gain = 29_000.0 / (depth as f64 * (depth as f64 + 1.0)) * rate;
         let free = self.options.frames as usize - self.held.len();
-        let victim = if free > 0 { None } else { self.victim() };
+        let victim = if free > 0 { None } else { self.cheapest() };
         if free == 0 && victim.is_none() {
             return false;
         }
@@ -410,14 +523,11 @@ impl Rules {
         gain > price && needed.is_none_or(|needed| needed > depth)
     }
 
-    /// Whether a frame is free, or what the process would give up is needed later.
+    /// Whether a frame is free, or the process has a block that it needs later, or no more.
     fn does_no_harm(&self, process: usize, depth: u64) -> bool {
-        self.has_free()
-            || self.worthless.iter().any(|block| self.is_here(*block))
-            || self
-                .farthest(process)
-                .and_then(|block| self.depth_of(process, block))
-                .is_some_and(|needed| needed > depth)
+        let given_up = self.given_up_by(process);
+        let is_later = |block| self.depth_of(process, block).is_none_or(|needed| needed > depth);
+        self.has_free() || given_up.is_some_and(is_later)
     }
 }
 

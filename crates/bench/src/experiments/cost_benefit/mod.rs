@@ -4,12 +4,18 @@
 //!
 //! The paper's traces and most of its curves are lost. Programs are the stand-ins of
 //! [`crate::streams`], and run on [`crate::simulate::machine`].
+//!
+//! Rows whose names have a `/` are no claims of their own. They show how far a row depends on what is not
+//! published: the same on a faster disk (`/3-12`, 3 ms for a sequential read and 12 ms for any other; `/5-22`
+//! where the row itself has that disk), or with another stand-in for XDataSlice (`/crossing`).
 
 pub mod bound;
+mod distant_reuse;
 mod formulas;
 mod pairs;
 mod programs;
 mod runs;
+mod sensitivity;
 
 use super::experiment::Experiment;
 
@@ -26,8 +32,9 @@ pub(super) static ALL: &[Experiment] = &[
         pairs::loop_beside_fast_loop,
     ),
     Experiment::new("B8", "cscope1 unhinted beside cscope2 hinted", programs::unhinted_beside_hinted),
-    Experiment::new("B9", "cscope1 hinted beside XDataSlice unhinted", programs::hinted_beside_unhinted),
+    Experiment::new("B9", "cscope1 hinted beside XDataSlice unhinted", distant_reuse::hinted_beside_unhinted),
     Experiment::new("B10", "cscope1 in pairs, both hinted", programs::hinted_pairs),
     Experiment::new("B11", "reads of aggressive prefetching with many disks", programs::many_disks),
     Experiment::new("B12", "LRU-SP with a fixed horizon", programs::fixed_horizon),
+    Experiment::new("B13", "sensitivity to frames, processor and queue", sensitivity::cscope2_beside_glimpse),
 ];

@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 
-use super::runs::{self, at_sizes, fast_disk, machine, play, shares, stream};
+use super::runs::{self, at_sizes, fast_disk, machine, on_both_disks, play, shares, stream};
 use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict, listed};
 use crate::simulate::machine::MachinePolicy::{Aggressive, Tip2};
-use crate::simulate::machine::{CacheOptions, MachineOutcome, MachinePolicy};
+use crate::simulate::machine::{CacheOptions, MachineOptions, MachineOutcome, MachinePolicy};
 
 const CURVES: &str = "curves only";
 const LOST: &str = "depends on the processor's and the disk's order, which are not published";
@@ -26,10 +26,14 @@ fn hits(outcome: &MachineOutcome, blocks: u64) -> f64 {
 }
 
 pub(super) fn loop_beside_once(context: &Context) -> Result<Vec<Finding>> {
+    on_both_disks("B3/3-12", |machine| loop_beside_once_on(machine, context))
+}
+
+fn loop_beside_once_on(machine: MachineOptions, context: &Context) -> Result<Vec<Finding>> {
     const SIZES: [u32; 4] = [300, 500, 800, 1000];
     let set = ["blocks=500", "passes=500", "unhinted_blocks=10000", "unhinted_accesses=10000"];
     let trace = stream("hinted-pair", &set, context.seed);
-    let all = [at_sizes(Tip2, &SIZES), at_sizes(Aggressive, &SIZES)].concat();
+    let all = [at_sizes(machine, Tip2, &SIZES), at_sizes(machine, Aggressive, &SIZES)].concat();
     let outcomes = play(&trace, &all, context.jobs)?;
     let found: Vec<f64> = outcomes.iter().map(avoided).collect();
     let (tip, sp) = found.split_at(SIZES.len());
@@ -68,12 +72,16 @@ pub(super) fn loop_beside_once(context: &Context) -> Result<Vec<Finding>> {
 }
 
 pub(super) fn loop_beside_loop(context: &Context) -> Result<Vec<Finding>> {
+    on_both_disks("B4/3-12", |machine| loop_beside_loop_on(machine, context))
+}
+
+fn loop_beside_loop_on(machine: MachineOptions, context: &Context) -> Result<Vec<Finding>> {
     const SIZES: [u32; 7] = [300, 500, 600, 800, 1100, 1199, 1250];
     let set = ["blocks=500", "passes=100", "unhinted_blocks=1200", "unhinted_accesses=30000"];
     let trace = stream("hinted-pair", &set, context.seed);
     let mut findings = Vec::new();
     for (policy, name) in [(Tip2, "TIP2"), (Aggressive, "LRU-SP")] {
-        let outcomes = play(&trace, &at_sizes(policy, &SIZES), context.jobs)?;
+        let outcomes = play(&trace, &at_sizes(machine, policy, &SIZES), context.jobs)?;
         let counts: Vec<u64> = outcomes
             .iter()
             .map(|outcome| outcome.of_until_first_end(1).counts)
@@ -104,9 +112,13 @@ fn xds_hits(context: &Context, all: &[runs::Run]) -> Result<Vec<f64>> {
 }
 
 pub(super) fn loop_beside_xds(context: &Context) -> Result<Vec<Finding>> {
+    on_both_disks("B5/3-12", |machine| loop_beside_xds_on(machine, context))
+}
+
+fn loop_beside_xds_on(machine: MachineOptions, context: &Context) -> Result<Vec<Finding>> {
     const TIP: [u32; 4] = [500, 505, 520, 550];
     const SP: [u32; 5] = [550, 800, 1000, 1500, 2100];
-    let all = [at_sizes(Tip2, &TIP), at_sizes(Aggressive, &SP)].concat();
+    let all = [at_sizes(machine, Tip2, &TIP), at_sizes(machine, Aggressive, &SP)].concat();
     let found = xds_hits(context, &all)?;
     let (tip, sp) = found.split_at(TIP.len());
     let (of_tip, of_sp) = (threshold(&TIP, tip), threshold(&SP, sp));
@@ -136,16 +148,23 @@ pub(super) fn loop_beside_xds(context: &Context) -> Result<Vec<Finding>> {
 }
 
 pub(super) fn loop_beside_xds_kept(context: &Context) -> Result<Vec<Finding>> {
+    let mut findings = loop_beside_xds_kept_on(fast_disk(), "disk of 3 and 12 ms", context)?;
+    let slower = loop_beside_xds_kept_on(machine(), "disk of 5 and 22 ms", context)?;
+    findings.extend(slower.into_iter().map(|finding| Finding { id: "B6/5-22", ..finding }));
+    Ok(findings)
+}
+
+fn loop_beside_xds_kept_on(machine: MachineOptions, disk: &str, context: &Context) -> Result<Vec<Finding>> {
     const SIZES: [u32; 3] = [550, 1000, 1500];
     let kept = |frames: &u32| {
         let cache = CacheOptions { keep_read: true, ..CacheOptions::new(*frames, MachinePolicy::Tip2) };
-        (fast_disk(), cache)
+        (machine, cache)
     };
     let all: Vec<runs::Run> = SIZES.iter().map(kept).collect();
     let found = xds_hits(context, &all)?;
     Ok(vec![Finding {
         id: "B6",
-        what: format!("hits of the loop of 500 at {} frames, disk of 3 and 12 ms", listed(&SIZES)),
+        what: format!("hits of the loop of 500 at {} frames, {disk}", listed(&SIZES)),
         published: "similar to LRU-SP".to_owned(),
         ours: shares(&found),
         tolerance: "none at 550 and 1000, at least .95 at 1500".to_owned(),
@@ -154,6 +173,10 @@ pub(super) fn loop_beside_xds_kept(context: &Context) -> Result<Vec<Finding>> {
 }
 
 pub(super) fn loop_beside_fast_loop(context: &Context) -> Result<Vec<Finding>> {
+    on_both_disks("B7/3-12", |machine| loop_beside_fast_loop_on(machine, context))
+}
+
+fn loop_beside_fast_loop_on(machine: MachineOptions, context: &Context) -> Result<Vec<Finding>> {
     const TIP: [u32; 4] = [505, 550, 800, 1200];
     const SP: [u32; 4] = [550, 800, 1000, 1200];
     let set = [
@@ -165,8 +188,7 @@ pub(super) fn loop_beside_fast_loop(context: &Context) -> Result<Vec<Finding>> {
         "unhinted_ms=10",
     ];
     let trace = stream("hinted-pair", &set, context.seed);
-    let all = [at_sizes(Tip2, &TIP), at_sizes(Aggressive, &SP)].concat();
-    debug_assert_eq!(all[0].0, machine());
+    let all = [at_sizes(machine, Tip2, &TIP), at_sizes(machine, Aggressive, &SP)].concat();
     let found: Vec<f64> =
         play(&trace, &all, context.jobs)?.iter().map(|outcome| hits(outcome, 500)).collect();
     let (tip, sp) = found.split_at(TIP.len());

@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result};
 
 use crate::experiments::application_control::service::placed;
+use crate::experiments::finding::Finding;
 use crate::parallel;
 use crate::simulate::machine::{
     self, CacheOptions, MachineOptions, MachineOutcome, MachinePolicy, ServiceTimes,
@@ -23,6 +24,16 @@ pub(super) fn fast_disk() -> MachineOptions {
     MachineOptions { times: ServiceTimes { sequential_us: 3_000, random_us: 12_000 }, ..machine() }
 }
 
+/// What `run` finds on the ordinary machine, and as rows of their own, `id`, with the faster disk.
+pub(super) fn on_both_disks(
+    id: &'static str,
+    run: impl Fn(MachineOptions) -> Result<Vec<Finding>>,
+) -> Result<Vec<Finding>> {
+    let mut findings = run(machine())?;
+    findings.extend(run(fast_disk())?.into_iter().map(|finding| Finding { id, ..finding }));
+    Ok(findings)
+}
+
 /// The stream `name` with the settings `set`.
 pub(super) fn stream(name: &str, set: &[&str], seed: u64) -> Trace {
     Trace::of(name, streams::items(name, set, Advice::None, seed))
@@ -38,6 +49,15 @@ pub(super) fn beside(programs: [(&str, &[&str]); 2], seed: u64) -> Trace {
 /// A run: on which machine, and with which cache.
 pub(super) type Run = (MachineOptions, CacheOptions);
 
+/// A policy with the paper's cache.
+pub(super) fn run(machine: MachineOptions, policy: MachinePolicy) -> Run {
+    (machine, CacheOptions::new(FRAMES, policy))
+}
+
+pub(super) fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
+}
+
 /// Runs of one trace, in their order.
 pub(super) fn play(trace: &Trace, runs: &[Run], jobs: usize) -> Result<Vec<MachineOutcome>> {
     let outcomes = parallel::map(runs.len(), jobs, |run| {
@@ -48,9 +68,9 @@ pub(super) fn play(trace: &Trace, runs: &[Run], jobs: usize) -> Result<Vec<Machi
     outcomes.into_iter().collect()
 }
 
-/// A policy at several sizes on the ordinary machine.
-pub(super) fn at_sizes(policy: MachinePolicy, sizes: &[u32]) -> Vec<Run> {
-    sizes.iter().map(|frames| (machine(), CacheOptions::new(*frames, policy))).collect()
+/// A policy at several sizes.
+pub(super) fn at_sizes(machine: MachineOptions, policy: MachinePolicy, sizes: &[u32]) -> Vec<Run> {
+    sizes.iter().map(|frames| (machine, CacheOptions::new(*frames, policy))).collect()
 }
 
 /// Shares as findings list them: `.40, .99`.

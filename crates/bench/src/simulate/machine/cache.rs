@@ -37,6 +37,14 @@ struct Flight {
     is_awaited: bool,
 }
 
+/// A batch whose last read is over: the process may begin another one on the same disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EndedBatch {
+    /// Whose batch it was.
+    pub process: usize,
+    lane: usize,
+}
+
 /// What a process has cost and got so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct CacheCounts {
@@ -48,6 +56,12 @@ pub struct CacheCounts {
     pub prefetches: u64,
     /// Of these, those that the process had to wait for.
     pub late: u64,
+    /// Blocks of its own that it gave up instead of those that the ledger named.
+    pub overrules: u64,
+    /// Of these, those that it missed before it used the block that stayed.
+    pub mistakes: u64,
+    /// Of these, those where it used the block that stayed first.
+    pub vindications: u64,
 }
 
 /// The cache. Processes are numbered as the trace's tenants are.
@@ -144,7 +158,13 @@ impl<'a> Cache<'a> {
 
     /// What the process has cost and got.
     pub fn counts(&self, process: usize) -> CacheCounts {
-        self.counts[process]
+        let stats = self.directory.tenant_stats(self.tenants[process]);
+        CacheCounts {
+            overrules: stats.overrules,
+            mistakes: stats.mistakes,
+            vindications: stats.vindications,
+            ..self.counts[process]
+        }
     }
 
     /// Blocks that came in ahead and were not read so far, whether they are there or not.
@@ -244,8 +264,8 @@ impl<'a> Cache<'a> {
         self.hit(process, block, frame);
     }
 
-    /// The read of `block` is over. Returns the process that may begin another batch, if it ends one.
-    pub fn arrived(&mut self, block: u64) -> Option<usize> {
+    /// The read of `block` is over. Returns the batch that it ends, if any.
+    pub fn arrived(&mut self, block: u64) -> Option<EndedBatch> {
         let flight = self.flights.remove(&block).expect("what was read was on its way");
         self.note(Change::Arrived(block));
         self.directory.loaded(flight.frame);
@@ -255,7 +275,7 @@ impl<'a> Cache<'a> {
         stream.in_flight -= 1;
         let lane = stream.lane(block);
         let is_over = stream.batches.complete(lane);
-        (is_over && self.options.policy == MachinePolicy::Aggressive).then_some(process)
+        (is_over && self.options.policy == MachinePolicy::Aggressive).then_some(EndedBatch { process, lane })
     }
 
     /// The process is over: its hints are withdrawn.
@@ -265,6 +285,13 @@ impl<'a> Cache<'a> {
             self.directory.close_hints(stream.list);
         }
         self.directory.forget_rate(self.tenants[process]);
+    }
+
+    /// Appends the blocks of the batch that follows, which are on their way from here on.
+    pub fn prefetch_next(&mut self, ended: EndedBatch, out: &mut Vec<u64>) {
+        let Some(mut stream) = self.streams[ended.process].take() else { return };
+        self.fetch_batch(ended.process, &mut stream, ended.lane, out);
+        self.streams[ended.process] = Some(stream);
     }
 
     /// Appends the blocks that the process should fetch now, which are on their way from here on.

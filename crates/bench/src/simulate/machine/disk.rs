@@ -22,6 +22,26 @@ pub struct ServiceTimes {
     pub random_us: u64,
 }
 
+/// What disks have done.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct DiskCounts {
+    /// Reads.
+    pub reads: u64,
+    /// Of these, those of another block than the one behind the last.
+    pub seeks: u64,
+    /// Time that they took, in microseconds.
+    pub busy_us: u64,
+}
+
+impl DiskCounts {
+    /// Adds the counts of another disk.
+    pub fn add(&mut self, other: &Self) {
+        self.reads += other.reads;
+        self.seeks += other.seeks;
+        self.busy_us += other.busy_us;
+    }
+}
+
 /// Why a block is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Urgency {
@@ -45,6 +65,7 @@ pub struct Disk {
     head: Option<u64>,
     /// The block being read.
     reading: Option<u64>,
+    counts: DiskCounts,
 }
 
 impl Disk {
@@ -58,7 +79,13 @@ impl Disk {
             ahead: BTreeSet::new(),
             head: None,
             reading: None,
+            counts: DiskCounts::default(),
         }
+    }
+
+    /// What it has done so far, the read under way included.
+    pub fn counts(&self) -> DiskCounts {
+        self.counts
     }
 
     /// `block`, at `address`, is to be read.
@@ -82,7 +109,9 @@ impl Disk {
         let follows = self.head.is_some_and(|head| head + 1 == address);
         self.head = Some(address);
         self.reading = Some(block);
-        Some(if follows { self.times.sequential_us } else { self.times.random_us })
+        let takes_us = if follows { self.times.sequential_us } else { self.times.random_us };
+        self.counts.add(&DiskCounts { reads: 1, seeks: u64::from(!follows), busy_us: takes_us });
+        Some(takes_us)
     }
 
     /// The read that was under way is over; returns its block.
@@ -133,5 +162,6 @@ mod tests {
         disk.push(3, 3, Urgency::Ahead);
         disk.push(4, 4, Urgency::Demand);
         assert_eq!(served(&mut disk), [(7, 22), (3, 22), (4, 5)]);
+        assert_eq!(disk.counts(), DiskCounts { reads: 3, seeks: 2, busy_us: 49 });
     }
 }

@@ -19,13 +19,13 @@ mod processor;
 mod stream;
 
 pub use cache::{CacheCounts, Change};
-pub use disk::{Disk, Queue, ServiceTimes, Urgency};
+pub use disk::{Disk, DiskCounts, Queue, ServiceTimes, Urgency};
 pub use events::Events;
 pub use options::{CacheOptions, MachineOptions, MachinePolicy};
 
 use std::collections::HashMap;
 
-use cache::{Cache, Found};
+use cache::{Cache, EndedBatch, Found};
 use process::{Processes, Step};
 use processor::{Done, Processor, Start};
 
@@ -56,6 +56,8 @@ pub struct MachineOutcome {
     pub processes: Vec<(u32, Ran)>,
     /// Of all together.
     pub all: Ran,
+    /// What the disks did, all together.
+    pub disks: DiskCounts,
     /// As `processes`, at the moment at which the first of them ended: what they had of each other.
     pub until_first_end: Vec<(u32, Ran)>,
     /// What happened to blocks, if a log was asked for.
@@ -294,7 +296,7 @@ impl<'a> Machine<'a> {
     /// A disk has read a block: those that wait for it go on.
     fn read(&mut self, disk: usize) -> Result<(), SimError> {
         let block = self.disks[disk].complete();
-        let ends_batch_of = self.cache.arrived(block);
+        let ended_batch = self.cache.arrived(block);
         for waiting in self.waiting.remove(&block).unwrap_or_default() {
             self.wake(waiting, block)?;
         }
@@ -304,8 +306,8 @@ impl<'a> Machine<'a> {
             self.go_on_with(process, block, found)?;
         }
         self.serve(disk);
-        if let Some(process) = ends_batch_of {
-            self.prefetch(process);
+        if let Some(ended) = ended_batch {
+            self.prefetch_next(ended);
         }
         Ok(())
     }
@@ -332,6 +334,17 @@ impl<'a> Machine<'a> {
     fn prefetch(&mut self, process: usize) {
         let mut fetched = std::mem::take(&mut self.fetched);
         self.cache.prefetch(process, self.now_us, &mut fetched);
+        self.start_ahead(process, fetched);
+    }
+
+    /// The process fetches its next batch on the disk of the one that has ended.
+    fn prefetch_next(&mut self, ended: EndedBatch) {
+        let mut fetched = std::mem::take(&mut self.fetched);
+        self.cache.prefetch_next(ended, &mut fetched);
+        self.start_ahead(ended.process, fetched);
+    }
+
+    fn start_ahead(&mut self, process: usize, mut fetched: Vec<u64>) {
         for block in fetched.drain(..) {
             self.processor.start(Start { block, process }, Urgency::Ahead);
         }
@@ -361,8 +374,10 @@ impl<'a> Machine<'a> {
         let processes = self.so_far();
         processes.iter().for_each(|(_, ran)| all.add(ran));
         all.frames_owned = (0..processes.len()).map(|process| self.cache.frames_owned(process)).sum();
+        let mut disks = DiskCounts::default();
+        self.disks.iter().for_each(|disk| disks.add(&disk.counts()));
         let until_first_end = self.until_first_end;
-        MachineOutcome { processes, all, until_first_end, log: self.cache.take_log() }
+        MachineOutcome { processes, all, disks, until_first_end, log: self.cache.take_log() }
     }
 
     /// What has become of the processes so far, by ascending tenant.
@@ -397,6 +412,9 @@ impl Ran {
         self.counts.demand_misses += other.counts.demand_misses;
         self.counts.prefetches += other.counts.prefetches;
         self.counts.late += other.counts.late;
+        self.counts.overrules += other.counts.overrules;
+        self.counts.mistakes += other.counts.mistakes;
+        self.counts.vindications += other.counts.vindications;
         self.elapsed_us = self.elapsed_us.max(other.elapsed_us);
         self.stall_us += other.stall_us;
         self.cpu_us += other.cpu_us;
