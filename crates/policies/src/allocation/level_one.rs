@@ -30,9 +30,9 @@ pub enum Allocation {
     /// there all prices are 0.
     CostBenefit,
     /// As [`LruSp`](Self::LruSp), over two queues with reference bits (FIFO2) in place of the order of use
-    /// (HiPEC). A tenant whose floor is its cap gives up frames for its own misses alone. For comparison: what
-    /// an overrule costs other tenants is not exactly nothing, and a question may take a step for each frame
-    /// that a floor or a cap forbids.
+    /// (HiPEC). A tenant whose floor is its cap gives up frames for its own misses alone. For comparison:
+    /// what an overrule costs other tenants is not exactly nothing, and a question may take a step for each
+    /// frame that a floor or a cap forbids.
     Fifo2Sp,
 }
 

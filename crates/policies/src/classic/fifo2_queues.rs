@@ -1,5 +1,5 @@
-//! The two queues of FIFO2, with a reference bit a frame: the policy and the allocation of that name decide by
-//! them.
+//! The two queues of FIFO2, with a reference bit a frame: the policy and the allocation of that name decide
+//! by them.
 
 use crate::list::{Links, List, NIL, lengthen};
 
@@ -82,8 +82,8 @@ impl Fifo2Queues {
         }
     }
 
-    /// The first frame to give up of those that `may_go`, or [`NIL`]. `behind` is [`NIL`] in the first call of
-    /// a question. In a further call it is the answer of the last one, which then is passed over.
+    /// The first frame to give up of those that `may_go`, or [`NIL`]. `behind` is [`NIL`] in the first call
+    /// of a question. In a further call it is the answer of the last one, which then is passed over.
     ///
     /// Before the first answer the inactive queue is refilled. From its head on, a referenced frame gets a
     /// second chance: its bit is cleared, and it goes to the tail. The first unreferenced one is the answer.
