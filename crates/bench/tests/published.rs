@@ -1,7 +1,7 @@
 //! Published experiments with the counts that follow from them by arithmetic.
 //!
-//! Streams and numbers, but for the last two: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File
-//! Caching", OSDI '94. Single programs are loops, whose misses under LRU and MRU have closed forms; the
+//! Streams and numbers, but for the last two tests: Cao, Felten, Li, "Implementation and Performance of
+//! Application-Controlled File Caching", OSDI '94. Single programs are loops, whose misses under LRU and MRU have closed forms; the
 //! two-program experiment ReadN is run with a fixed interleaving, three accesses of the foreground to two of
 //! the background.
 

@@ -1,11 +1,11 @@
 //! FIFO2-SP: FIFO2 over all tenants, with swapping and placeholders, which its paper calls holders.
 //!
-//! Frames are in an active and an inactive queue with a reference bit each ([`Fifo2Queues`]), and not in the
-//! order of use. The candidate is the first inactive frame that was not referenced. If its manager chooses another
-//! block, the two exchange places, across both queues, and the absent page has a claim on the candidate while
-//! that is not referenced: a reference deletes the placeholder. A miss on the absent page then takes the
-//! candidate's frame, whatever its manager says, and the overrule was a mistake. Since references count only
-//! as bits, what LRU-SP promises other tenants is not exact here.
+//! Frames are in an active and an inactive queue with a reference bit each ([`Fifo2Queues`]), and not in
+//! the order of use. The candidate is the first inactive frame that was not referenced. If its manager
+//! chooses another block, the two exchange places, across both queues, and the absent page has a claim on
+//! the candidate while that is not referenced: a reference deletes the placeholder. A miss on the absent
+//! page then takes the candidate's frame, whatever its manager says, and the overrule was a mistake.
+//! Since references count only as bits, what LRU-SP promises other tenants is not exact here.
 //!
 //! An account whose floor is its cap is *privileged*: its frames are in neither queue and have no
 //! placeholders, nobody takes them away, and it gives them up for its own misses alone: the manager's choice,

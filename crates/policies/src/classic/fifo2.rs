@@ -1,9 +1,10 @@
 //! FIFO2: an active and an inactive queue, and a second chance in the latter.
 //!
-//! **Idea.** A page comes in at the tail of the active queue, where its references are not looked at. Before
-//! a victim is taken, pages move from the active head to the inactive tail, with their bits cleared, until two
-//! thirds of all pages, rounded up, are inactive. The inactive head goes, unless it was referenced since it
-//! became inactive: then it gets a second chance at the inactive tail. A hit costs a bit.
+//! **Idea.** A page comes in at the tail of the active queue, where its references are not looked at.
+//! Before a victim is taken, pages move from the active head to the inactive tail, with their bits
+//! cleared, until two thirds of all pages, rounded up, are inactive. The inactive head goes, unless it
+//! was referenced since it became inactive: then it gets a second chance at the inactive tail. A hit
+//! costs a bit.
 //!
 //! **Paper.** C.-H. Lee, M. C. Chen, R.-C. Chang: "In-Kernel Policy Interpretation for Application-Specific
 //! Memory Caching Management" (HiPEC), after the page-out daemon of Mach.
