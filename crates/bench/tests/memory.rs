@@ -84,6 +84,7 @@ fn a_frame_costs_what_the_policies_say() {
         ("mru", 8, 0),
         ("fifo", 8, 0),
         ("clock", 9, 0),
+        ("fifo2", 10, 0),
         ("sieve", 9, 0),
         ("lfu", 44, 0),
         ("2q", 22, 4),
@@ -94,6 +95,7 @@ fn a_frame_costs_what_the_policies_say() {
         ("w-tinylfu", 33, 0),
         ("w-tinylfu:libcachesim", 75, 0),
         ("lru-sp", 56, 0),
+        ("fifo2-sp", 66, 0),
     ] {
         let bytes = frame_bytes(&zipf, name);
         println!("{name}: {bytes} bytes a frame, of which the policy may have {policy_bytes}");

@@ -138,6 +138,11 @@ impl Account {
         self.ledger.len() > self.floor_frames
     }
 
+    /// Whether its floor is its cap: its frames are its own alone.
+    pub fn is_privileged(&self) -> bool {
+        self.floor_frames == self.cap_frames
+    }
+
     pub fn is_at_cap(&self) -> bool {
         self.ledger.len() >= self.cap_frames
     }

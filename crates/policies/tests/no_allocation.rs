@@ -90,26 +90,27 @@ impl Driver {
 #[test]
 fn accesses_allocate_nothing_after_warm_up() {
     for policy in PolicyKind::ALL {
-        let options = DirectoryOptions {
-            frames: FRAMES as u32,
-            allocation: Allocation::LruSp,
-            revocation: true,
-            shared_pages: true,
-        };
-        let mut directory = Directory::new(options).unwrap();
-        let guest = directory.open_tenant(20, 100).unwrap();
-        let other = directory.open_tenant(0, 150).unwrap();
-        directory.set_policy(DEFAULT_TENANT, 0, PolicyKind::Mru).unwrap();
-        directory.set_policy(guest, 0, policy).unwrap();
-        let mut driver =
-            Driver { directory, frame_of: vec![None; PAGES], random: SplitMix64::new(1), loop_at: 0 };
-        // A level's arrays follow its largest population, which is the cap.
-        driver.run(10_000, &[guest]);
-        assert_eq!(driver.directory.resident(guest), 100);
-        driver.run(60_000, &[DEFAULT_TENANT, guest, other]);
-        let before = ALLOCATIONS.with(Cell::get);
-        driver.run(60_000, &[DEFAULT_TENANT, guest, other]);
-        assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0, "allocations with {policy}");
-        assert!(driver.directory.stats().overrules > 1000);
+        allocates_nothing(Allocation::LruSp, policy);
     }
+    allocates_nothing(Allocation::Fifo2Sp, PolicyKind::Lru);
+}
+
+fn allocates_nothing(allocation: Allocation, policy: PolicyKind) {
+    let options =
+        DirectoryOptions { frames: FRAMES as u32, allocation, revocation: true, shared_pages: true };
+    let mut directory = Directory::new(options).unwrap();
+    let guest = directory.open_tenant(20, 100).unwrap();
+    let other = directory.open_tenant(0, 150).unwrap();
+    directory.set_policy(DEFAULT_TENANT, 0, PolicyKind::Mru).unwrap();
+    directory.set_policy(guest, 0, policy).unwrap();
+    let mut driver =
+        Driver { directory, frame_of: vec![None; PAGES], random: SplitMix64::new(1), loop_at: 0 };
+    // A level's arrays follow its largest population, which is the cap.
+    driver.run(10_000, &[guest]);
+    assert_eq!(driver.directory.resident(guest), 100);
+    driver.run(60_000, &[DEFAULT_TENANT, guest, other]);
+    let before = ALLOCATIONS.with(Cell::get);
+    driver.run(60_000, &[DEFAULT_TENANT, guest, other]);
+    assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0, "allocations with {policy} under {allocation:?}");
+    assert!(driver.directory.stats().overrules > 1000);
 }

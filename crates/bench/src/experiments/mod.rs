@@ -9,15 +9,16 @@ pub mod cost_benefit;
 pub mod detection;
 mod experiment;
 mod finding;
+pub mod policy_programs;
 
 pub use experiment::{Context, Experiment};
 pub use finding::{Finding, Verdict};
 
 /// All experiments in order, except those [on request](on_request).
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    static LATER: [Experiment; 2] =
-        [Experiment::later("D", "exclusive caching"), Experiment::later("E", "policy programs")];
-    application_control::ALL.iter().chain(cost_benefit::ALL).chain(detection::ALL).chain(&LATER)
+    static LATER: [Experiment; 1] = [Experiment::later("D", "exclusive caching")];
+    let built = application_control::ALL.iter().chain(cost_benefit::ALL).chain(detection::ALL);
+    built.chain(&LATER).chain(policy_programs::ALL)
 }
 
 /// The experiments that run only when they are named, since they take long.

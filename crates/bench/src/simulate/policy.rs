@@ -34,13 +34,15 @@ impl Policy {
             Self::TwoLevel(Allocation::LruS) => "lru-s",
             Self::TwoLevel(Allocation::LruSp) => "lru-sp",
             Self::TwoLevel(Allocation::CostBenefit) => "cost-benefit",
+            Self::TwoLevel(Allocation::Fifo2Sp) => "fifo2-sp",
             Self::Managed(kind) => kind.name(),
         }
     }
 
     /// All policies that users can name, in the order they are listed.
     pub fn all() -> impl Iterator<Item = Policy> {
-        let two_level = [Allocation::LruSp, Allocation::AllocLru, Allocation::LruS].map(Self::TwoLevel);
+        let two_level = [Allocation::LruSp, Allocation::AllocLru, Allocation::LruS, Allocation::Fifo2Sp];
+        let two_level = two_level.map(Self::TwoLevel);
         let managed = ManagerKind::ALL.into_iter().map(Self::Managed);
         let variants = Variant::ALL.into_iter().map(Self::Variant);
         let one_level = PolicyKind::ALL.into_iter().map(Self::OneLevel).chain([Self::Opt]).chain(variants);

@@ -1,5 +1,6 @@
 //! Synthetic reference streams: the applications of the LRU-SP paper, the patterns of the AMP paper, the
-//! hinting programs of the comparison of TIP2 with LRU-SP, and a few classics, with every count a parameter.
+//! hinting programs of the comparison of TIP2 with LRU-SP, the programs of HiPEC, and a few classics, with
+//! every count a parameter.
 //!
 //! A stream is a function that emits the steps of a trace one by one, so that any length can be written with
 //! little memory. The same seed gives the same stream.
@@ -7,6 +8,7 @@
 mod applications;
 mod hinted;
 mod patterns;
+mod policy_programs;
 mod settings;
 mod stream;
 mod xds;
@@ -19,7 +21,7 @@ pub use stream::{Advice, Parameter, Stream};
 
 /// All streams, in the order they are listed to users.
 pub fn all() -> impl Iterator<Item = &'static Stream> {
-    applications::ALL.iter().chain(patterns::ALL).chain(hinted::ALL)
+    applications::ALL.iter().chain(patterns::ALL).chain(hinted::ALL).chain(policy_programs::ALL)
 }
 
 /// The stream of that name.

@@ -90,6 +90,11 @@ pub(crate) trait Allocate {
         false
     }
 
+    /// Whether the manager is asked about a candidate that a placeholder names. If not, that page goes.
+    fn asks_about_placeholders(&self) -> bool {
+        true
+    }
+
     /// The page in `frame`, which has a claim, was used before the absent page: the overrule was right.
     fn vindicated(&mut self, _ledger: &mut Ledger, _frame: u32) {}
 
@@ -101,6 +106,9 @@ pub(crate) trait Allocate {
 
     /// The account has another manager, or none.
     fn manager_changed(&mut self, _ledger: &mut Ledger, _account: AccountId, _judges_itself: bool) {}
+
+    /// The account has another floor or cap.
+    fn share_changed(&mut self, _ledger: &mut Ledger, _account: AccountId) {}
 
     /// Absent pages with a claim on a frame.
     fn placeholders(&self) -> u32 {

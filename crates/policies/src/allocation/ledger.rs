@@ -40,12 +40,29 @@ pub(crate) struct Eligible {
     own_next: u32,
     /// Frames that are not, for an allocation that does not go by the ledger's order.
     refused: Vec<u32>,
+    /// The frame passed over last, for an allocation that goes by an order of its own.
+    last_passed: u32,
 }
 
 impl Eligible {
     /// The frame is not eligible any more.
     pub fn refuse(&mut self, frame: u32) {
         self.refused.push(frame);
+    }
+
+    /// The account that asks.
+    pub fn account(&self) -> AccountId {
+        self.account
+    }
+
+    /// The question goes on behind `frame`, in the allocation's own order.
+    pub fn go_on_behind(&mut self, frame: u32) {
+        self.last_passed = frame;
+    }
+
+    /// The frame that the question goes on behind; [`NIL`] at its beginning.
+    pub fn last_passed(&self) -> u32 {
+        self.last_passed
     }
 }
 
@@ -190,7 +207,7 @@ impl Ledger {
     pub fn begin(&mut self, account: AccountId) -> Eligible {
         let asks = &self.accounts[account.index()];
         let (only_own, own_next) = (asks.is_at_cap(), asks.ledger.head());
-        let eligible = Eligible { account, only_own, own_next, refused: Vec::new() };
+        let eligible = Eligible { account, only_own, own_next, refused: Vec::new(), last_passed: NIL };
         if !eligible.only_own && self.floors_frames > 0 {
             // Its own floor does not protect an account from itself.
             self.open_heads.set(account, self.all_heads.stamp(account));

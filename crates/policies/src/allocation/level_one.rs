@@ -3,6 +3,7 @@
 use super::alloc_lru::AllocLru;
 use super::allocate::{Allocate, Arrival};
 use super::cost_benefit::CostBenefit;
+use super::fifo2_sp::Fifo2Sp;
 use super::global_lru::GlobalLru;
 use super::ledger::{Eligible, Ledger};
 use super::lru_s::LruS;
@@ -28,6 +29,11 @@ pub enum Allocation {
     /// [`Directory::note_gap`](crate::Directory::note_gap) is told, which the pool of `bufpool` does not tell:
     /// there all prices are 0.
     CostBenefit,
+    /// As [`LruSp`](Self::LruSp), over two queues with reference bits (FIFO2) in place of the order of use
+    /// (HiPEC). A tenant whose floor is its cap gives up frames for its own misses alone. For comparison:
+    /// what an overrule costs other tenants is not exactly nothing, and a question may take a step for each
+    /// frame that a floor or a cap forbids.
+    Fifo2Sp,
 }
 
 /// The ways to choose from. An enum and not a `Box<dyn Allocate>`, so that what a way has by default is
@@ -38,6 +44,7 @@ pub(crate) enum LevelOne {
     LruS(LruS),
     LruSp(LruSp),
     CostBenefit(Box<CostBenefit>),
+    Fifo2Sp(Box<Fifo2Sp>),
 }
 
 impl LevelOne {
@@ -49,6 +56,7 @@ impl LevelOne {
             Allocation::LruS => Self::LruS(LruS),
             Allocation::LruSp => Self::LruSp(LruSp::new(frames, revocation)),
             Allocation::CostBenefit => Self::CostBenefit(Box::new(CostBenefit::new(frames))),
+            Allocation::Fifo2Sp => Self::Fifo2Sp(Box::new(Fifo2Sp::new(frames, revocation))),
         }
     }
 }
@@ -62,6 +70,7 @@ macro_rules! with_way {
             LevelOne::LruS($way) => $answer,
             LevelOne::LruSp($way) => $answer,
             LevelOne::CostBenefit($way) => $answer,
+            LevelOne::Fifo2Sp($way) => $answer,
         }
     };
 }
@@ -131,6 +140,10 @@ impl Allocate for LevelOne {
         with_way!(self, way => way.placeholder_met(ledger, frame, arrival))
     }
 
+    fn asks_about_placeholders(&self) -> bool {
+        with_way!(self, way => way.asks_about_placeholders())
+    }
+
     fn vindicated(&mut self, ledger: &mut Ledger, frame: u32) {
         with_way!(self, way => way.vindicated(ledger, frame));
     }
@@ -145,6 +158,10 @@ impl Allocate for LevelOne {
 
     fn manager_changed(&mut self, ledger: &mut Ledger, account: AccountId, judges_itself: bool) {
         with_way!(self, way => way.manager_changed(ledger, account, judges_itself));
+    }
+
+    fn share_changed(&mut self, ledger: &mut Ledger, account: AccountId) {
+        with_way!(self, way => way.share_changed(ledger, account));
     }
 
     fn placeholders(&self) -> u32 {

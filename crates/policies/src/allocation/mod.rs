@@ -6,18 +6,20 @@
 //! has passed over.
 //!
 //! [`Allocate`] is what the ways differ in, and each is a file: [`lru_sp`], its ablations [`lru_s`] and
-//! [`alloc_lru`], [`global_lru`], and [`cost_benefit`]. The directory asks whichever its [`Allocation`] names; [`LevelOne`]
-//! holds it.
+//! [`alloc_lru`], [`global_lru`], [`cost_benefit`], and [`fifo2_sp`]. The directory asks whichever its
+//! [`Allocation`] names; [`LevelOne`] holds it.
 
 mod alloc_lru;
 mod allocate;
 mod cost_benefit;
+mod fifo2_sp;
 mod global_lru;
 pub(crate) mod heads;
 pub(crate) mod ledger;
 mod level_one;
 mod lru_s;
 mod lru_sp;
+mod overrules;
 mod placeholders;
 mod revocation;
 

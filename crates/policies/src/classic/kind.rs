@@ -3,7 +3,9 @@
 use std::{fmt, str::FromStr};
 
 use super::local_frames::LocalFrames;
-use super::{Arc, Clock, ClockPro, Fifo, Lfu, Lirs, Lru, Mru, OneLevel, S3Fifo, Sieve, TwoQueue, WTinyLfu};
+use super::{
+    Arc, Clock, ClockPro, Fifo, Fifo2, Lfu, Lirs, Lru, Mru, OneLevel, S3Fifo, Sieve, TwoQueue, WTinyLfu,
+};
 
 /// The policies that need no knowledge of the future, which are those a priority level can have.
 ///
@@ -19,6 +21,8 @@ pub enum PolicyKind {
     Fifo,
     /// Second chance with one reference bit.
     Clock,
+    /// An active and an inactive queue, and a second chance in the latter.
+    Fifo2,
     /// Least frequently used.
     Lfu,
     /// 2Q: a probation queue and an LRU list of pages that came back.
@@ -39,11 +43,12 @@ pub enum PolicyKind {
 
 impl PolicyKind {
     /// All of them.
-    pub const ALL: [PolicyKind; 12] = [
+    pub const ALL: [PolicyKind; 13] = [
         Self::Lru,
         Self::Mru,
         Self::Fifo,
         Self::Clock,
+        Self::Fifo2,
         Self::Lfu,
         Self::TwoQueue,
         Self::Arc,
@@ -61,6 +66,7 @@ impl PolicyKind {
             Self::Mru => "mru",
             Self::Fifo => "fifo",
             Self::Clock => "clock",
+            Self::Fifo2 => "fifo2",
             Self::Lfu => "lfu",
             Self::TwoQueue => "2q",
             Self::Arc => "arc",
@@ -111,6 +117,7 @@ pub fn build(kind: PolicyKind, capacity: u32) -> Box<dyn OneLevel> {
         PolicyKind::Mru => Box::new(Mru::new(capacity)),
         PolicyKind::Fifo => Box::new(Fifo::new(capacity)),
         PolicyKind::Clock => Box::new(Clock::new(capacity)),
+        PolicyKind::Fifo2 => Box::new(Fifo2::new(capacity)),
         PolicyKind::Lfu => Box::new(Lfu::new(capacity)),
         PolicyKind::TwoQueue => Box::new(TwoQueue::new(capacity)),
         PolicyKind::Arc => Box::new(Arc::new(capacity)),

@@ -20,6 +20,7 @@
 //! | LRU, MRU | O(1), moves a list node | O(1) | 8 |
 //! | FIFO | nothing | O(1) | 8 |
 //! | CLOCK, SIEVE | sets a byte | O(1) amortised | 9 |
+//! | FIFO2 | sets a byte | O(1) amortised | 10 |
 //! | LFU | O(1), moves a list node | O(1) | 12 to 44 |
 //! | 2Q | O(1), moves a list node if hot | O(1) | 20 to 22 |
 //! | ARC | O(1), moves a list node | O(1) | 31 to 35 |
@@ -36,6 +37,8 @@ mod arc;
 mod clock;
 mod clock_pro;
 mod fifo;
+mod fifo2;
+pub(crate) mod fifo2_queues;
 mod kind;
 mod lfu;
 mod lirs;
@@ -55,6 +58,7 @@ pub use arc::Arc;
 pub use clock::Clock;
 pub use clock_pro::{ClockPro, ClockProParameters};
 pub use fifo::Fifo;
+pub use fifo2::Fifo2;
 pub use kind::{PolicyKind, UnknownPolicy, build, build_for_level};
 pub use lfu::Lfu;
 pub use lirs::{Lirs, LirsParameters};

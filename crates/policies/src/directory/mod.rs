@@ -406,7 +406,7 @@ impl Directory {
     }
 
     /// Appends to `out` the `count` resident frames nearest the ledger's head, nearest first: the pages that
-    /// plain LRU would evict next. Costs O((count + accounts) log accounts) and allocates.
+    /// plain LRU would evict next, or where the allocation does not order by use, FIFO would. Costs O((count + accounts) log accounts) and allocates.
     pub fn coldest(&self, count: usize, out: &mut Vec<FrameId>) {
         use std::cmp::Reverse;
         let heads =

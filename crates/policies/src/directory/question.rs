@@ -114,7 +114,12 @@ impl Directory {
         let account = self.ledger.account(access.tenant);
         let mut heir = access.tenant;
         if let Some(candidate) = self.take_placeholder(arrival, access, claims, &mut decision) {
-            victim = self.take(candidate, Some(access), claims, &mut decision);
+            victim = if self.level_one.asks_about_placeholders() {
+                self.take(candidate, Some(access), claims, &mut decision)
+            } else {
+                decision.candidate = Some(FrameId(candidate));
+                claims.claim(FrameId(candidate)).then_some(candidate)
+            };
             // Shared pages: a block that comes in through a placeholder belongs to the placeholder's owner,
             // so that no account's count changes.
             let owner = self.ledger.frames[candidate].owner;

@@ -89,6 +89,7 @@ impl Directory {
         }
         let account = self.leave_commons(tenant);
         self.ledger.set_floor(account, floor_frames);
+        self.level_one.share_changed(&mut self.ledger, account);
         Ok(())
     }
 
@@ -102,6 +103,7 @@ impl Directory {
         if cap_frames != before {
             let account = self.leave_commons(tenant);
             self.ledger.accounts[account.index()].cap_frames = cap_frames;
+            self.level_one.share_changed(&mut self.ledger, account);
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ pub(super) struct OpenList {
     pub in_flight_max: u32,
     /// Pages of a transfer, about.
     pub run_pages: f64,
-    /// The reader says itself where it is; see [`AccountHints::consumed_to`].
+    /// The reader says itself where it is; see [`AccountHints::consumed_to`](super::AccountHints::consumed_to).
     pub is_led: bool,
     /// Pages that the reader has reached and whose accesses are told next.
     pub awaited: Vec<PageId>,

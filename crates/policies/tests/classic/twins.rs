@@ -1,8 +1,8 @@
 //! Each policy in step with its naive twin.
 
 use bufpool_policies::classic::{
-    Arc, Clock, ClockPro, Fifo, Lfu, LibCacheSimWTinyLfu, Lirs, LirsParameters, Lru, Mru, OneLevel, Opt,
-    S3Fifo, S3FifoParameters, Sieve, TwoQueue, TwoQueueParameters, WTinyLfu, WTinyLfuParameters,
+    Arc, Clock, ClockPro, Fifo, Fifo2, Lfu, LibCacheSimWTinyLfu, Lirs, LirsParameters, Lru, Mru, OneLevel,
+    Opt, S3Fifo, S3FifoParameters, Sieve, TwoQueue, TwoQueueParameters, WTinyLfu, WTinyLfuParameters,
 };
 use proptest::prelude::*;
 
@@ -35,6 +35,11 @@ proptest! {
     #[test]
     fn clock((frames, steps) in cases()) {
         in_step(frames, &steps, Clock::new(frames), naive::Clock::default());
+    }
+
+    #[test]
+    fn fifo2((frames, steps) in cases()) {
+        in_step(frames, &steps, Fifo2::new(frames), naive::Fifo2::default());
     }
 
     #[test]

@@ -340,7 +340,7 @@ pub struct Driver {
     page_in: HashMap<FrameId, u64>,
     /// Frames that a page may come into instead of its victim's.
     spares: VecDeque<FrameId>,
-    pinned: BTreeSet<u64>,
+    pub pinned: BTreeSet<u64>,
 }
 
 struct Pins<'a>(&'a HashMap<FrameId, u64>, &'a BTreeSet<u64>);
@@ -359,7 +359,7 @@ fn access_of(tenant: usize, page: u64) -> Access {
 }
 
 impl Driver {
-    fn new(frames: usize, allocation: Allocation, shared_pages: bool) -> Self {
+    pub fn new(frames: usize, allocation: Allocation, shared_pages: bool) -> Self {
         let options = DirectoryOptions { frames: frames as u32, allocation, revocation: true, shared_pages };
         let mut directory = Directory::new(options).unwrap();
         directory.add_spares(SPARES).unwrap();
@@ -370,7 +370,7 @@ impl Driver {
         Self { directory, spares, frame_of: HashMap::new(), page_in: HashMap::new(), pinned: BTreeSet::new() }
     }
 
-    fn access(&mut self, tenant: usize, page: u64) -> Outcome {
+    pub fn access(&mut self, tenant: usize, page: u64) -> Outcome {
         let access = access_of(tenant, page);
         if let Some(frame) = self.frame_of.get(&page) {
             self.directory.hit(*frame, &access);
@@ -380,7 +380,7 @@ impl Driver {
         self.load(page, admission)
     }
 
-    fn bring_ahead(&mut self, tenant: usize, page: u64) -> Outcome {
+    pub fn bring_ahead(&mut self, tenant: usize, page: u64) -> Outcome {
         if self.frame_of.contains_key(&page) {
             return Outcome::Hit;
         }
@@ -411,7 +411,7 @@ impl Driver {
         Outcome::Loaded { evicted }
     }
 
-    fn set_cap(&mut self, tenant: usize, cap: usize) -> Vec<u64> {
+    pub fn set_cap(&mut self, tenant: usize, cap: usize) -> Vec<u64> {
         let tenant = TenantId(tenant as u32);
         self.directory.set_cap(tenant, cap as u32).unwrap();
         let mut gone = Vec::new();
@@ -425,7 +425,7 @@ impl Driver {
     }
 
     /// The page that goes.
-    fn borrow_frame(&mut self, tenant: usize) -> Option<u64> {
+    pub fn borrow_frame(&mut self, tenant: usize) -> Option<u64> {
         let pins = &mut Pins(&self.page_in, &self.pinned);
         let out = self.directory.evict_next(TenantId(tenant as u32), pins)?;
         self.frame_of.remove(&out.page.0);
@@ -434,12 +434,12 @@ impl Driver {
         Some(out.page.0)
     }
 
-    fn repay_frame(&mut self) {
+    pub fn repay_frame(&mut self) {
         let frame = self.spares.pop_front().expect("there are always some");
         self.directory.release(frame);
     }
 
-    fn end(&mut self, page: u64) {
+    pub fn end(&mut self, page: u64) {
         match self.frame_of.remove(&page) {
             Some(frame) => {
                 self.page_in.remove(&frame);

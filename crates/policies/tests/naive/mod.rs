@@ -4,6 +4,8 @@
 //! lists: index 0 is the head, the end that is replaced first.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod fifo2_sp;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bufpool_policies::{Allocation, TenantStats};
@@ -49,6 +51,38 @@ pub struct Record {
     /// Accesses until control is restored.
     sentence: usize,
     revocations: u64,
+}
+
+impl Record {
+    /// A block of the account was referenced or loaded.
+    fn serve(&mut self) {
+        if self.sentence > 0 {
+            self.sentence -= 1;
+            if self.sentence == 0 {
+                *self = Record { on_probation: true, revocations: self.revocations, ..Record::default() };
+            }
+        }
+    }
+
+    fn is_revoked(&self) -> bool {
+        self.sentence > 0
+    }
+
+    /// An overrule has turned out wrong or not. Whether that costs the manager its say.
+    fn settle(&mut self, is_wrong: bool, frames: usize) -> bool {
+        self.verdicts.push(is_wrong);
+        let last = &self.verdicts[self.verdicts.len().saturating_sub(256)..];
+        let wrong = last.iter().filter(|wrong| **wrong).count();
+        let on_probation = self.on_probation && self.verdicts.len() < 256;
+        let limit_percent = if on_probation { 25 } else { 50 };
+        let is_foolish = is_wrong && last.len() >= 128 && 100 * wrong > limit_percent * last.len();
+        let is_revoked = is_foolish && self.sentence == 0;
+        if is_revoked {
+            self.sentence = (16 * frames) << self.revocations.min(6);
+            self.revocations += 1;
+        }
+        is_revoked
+    }
 }
 
 pub struct Naive {
@@ -497,13 +531,7 @@ impl Naive {
 
     /// A block of the account was referenced or loaded.
     fn serve(&mut self, account: usize) {
-        let record = &mut self.records[account];
-        if record.sentence > 0 {
-            record.sentence -= 1;
-            if record.sentence == 0 {
-                *record = Record { on_probation: true, revocations: record.revocations, ..Record::default() };
-            }
-        }
+        self.records[account].serve();
     }
 
     fn settle_placeholder_to(&mut self, holder: u64, is_wrong: bool) -> Option<u64> {
@@ -513,17 +541,7 @@ impl Naive {
         }
         let owner = self.owner(holder);
         let record = &mut self.records[self.account[owner]];
-        record.verdicts.push(is_wrong);
-        let last = &record.verdicts[record.verdicts.len().saturating_sub(256)..];
-        let wrong = last.iter().filter(|wrong| **wrong).count();
-        let on_probation = record.on_probation && record.verdicts.len() < 256;
-        let limit_percent = if on_probation { 25 } else { 50 };
-        let is_foolish = is_wrong && last.len() >= 128 && 100 * wrong > limit_percent * last.len();
-        if self.revocation && is_foolish && record.sentence == 0 {
-            record.sentence = (16 * self.frames) << record.revocations.min(6);
-            record.revocations += 1;
-            self.stats[owner].revocations += 1;
-        }
+        self.stats[owner].revocations += u64::from(self.revocation && record.settle(is_wrong, self.frames));
         Some(absent)
     }
 

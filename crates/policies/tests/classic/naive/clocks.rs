@@ -92,3 +92,52 @@ impl OneLevel for Sieve {
         }
     }
 }
+
+/// FIFO2. Both queues have their heads in front; each page with its bit.
+#[derive(Default)]
+pub struct Fifo2 {
+    active: Vec<(FrameId, bool)>,
+    inactive: Vec<(FrameId, bool)>,
+}
+
+impl OneLevel for Fifo2 {
+    nothing_to_report!("naive FIFO2");
+
+    fn resize(&mut self, _capacity: u32) {}
+
+    fn hit(&mut self, frame: FrameId, _page: PageId) {
+        let pages = self.active.iter_mut().chain(&mut self.inactive);
+        pages.filter(|(f, _)| *f == frame).for_each(|(_, referenced)| *referenced = true);
+    }
+
+    fn insert(&mut self, frame: FrameId, _page: PageId) {
+        self.active.push((frame, false));
+    }
+
+    /// A busy page is passed over once its bit is clear. The loop has the published bound.
+    fn victim(&mut self, _missing: PageId, busy: Busy<'_>) -> Option<FrameId> {
+        while 3 * self.inactive.len() < 2 * (self.active.len() + self.inactive.len()) {
+            let (frame, _) = self.active.remove(0);
+            self.inactive.push((frame, false));
+        }
+        let (mut chances, mut passed) = (0, 0);
+        while passed < self.inactive.len() {
+            let (frame, referenced) = self.inactive[passed];
+            if referenced && chances < 2 * self.inactive.len() {
+                self.inactive.remove(passed);
+                self.inactive.push((frame, false));
+                chances += 1;
+            } else if busy(frame) {
+                passed += 1;
+            } else {
+                return Some(frame);
+            }
+        }
+        self.active.iter().map(|&(frame, _)| frame).find(|frame| !busy(*frame))
+    }
+
+    fn remove(&mut self, frame: FrameId, _page: PageId, _why: Departure) {
+        take(&mut self.active, |&(f, _)| f == frame);
+        take(&mut self.inactive, |&(f, _)| f == frame);
+    }
+}

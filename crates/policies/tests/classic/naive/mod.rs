@@ -12,7 +12,7 @@ mod w_tinylfu;
 
 pub use adaptive::Arc;
 pub use clock_pro::ClockPro;
-pub use clocks::{Clock, Sieve};
+pub use clocks::{Clock, Fifo2, Sieve};
 pub use lirs::Lirs;
 pub use ordered::{Lfu, Opt, Ordered};
 pub use queues::{S3Fifo, TwoQueue};
