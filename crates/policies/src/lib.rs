@@ -5,7 +5,8 @@
 //!
 //! Two levels decide. [`Directory`] picks the *tenant* that gives up a frame (LRU-SP, [`Allocation`]); that
 //! tenant's [`Manager`] may pick another of its pages than the one the ledger names. [`classic`] has the
-//! well-known single-level policies: opponents, and policies of a tenant's priority levels.
+//! well-known single-level policies: opponents, and policies of a tenant's priority levels. [`program`] has
+//! the language in which engines and their users write managers.
 #![forbid(unsafe_code)]
 
 mod allocation;
@@ -21,6 +22,7 @@ mod ids;
 mod list;
 mod manager;
 pub mod planner;
+pub mod program;
 mod random;
 mod sketch;
 mod slot_index;
@@ -34,7 +36,8 @@ pub use directory::{
 pub use error::{DirectiveError, DirectoryError};
 pub use ids::{Access, ContextId, FRAMES_MAX, FileId, FrameId, PRIORITIES, PageId, TenantId};
 pub use manager::{
-    Block, Manager, ManagerKind, StreamReport, WANTS_MAX, Want,
+    Block, Incident, Look, Manager, ManagerKind, ProgramStats, SendError, StreamReport, Unloaded, WANTS_MAX,
+    WISHES_MAX, Want, Wish,
     automatic::{Automatic, Strategy},
     partitioned::Partitioned,
 };

@@ -10,6 +10,7 @@ pub mod main_job;
 pub mod paper;
 #[cfg(feature = "peers")]
 pub mod peers;
+pub mod program;
 pub mod record;
 pub mod scan;
 pub mod sim;
@@ -28,6 +29,7 @@ use self::main_job::MainJobArgs;
 use self::paper::PaperArgs;
 #[cfg(feature = "peers")]
 use self::peers::PeersArgs;
+use self::program::ProgramArgs;
 use self::record::RecordArgs;
 use self::scan::ScanArgs;
 use self::sim::SimArgs;
@@ -60,6 +62,8 @@ pub enum Command {
     Gen(GenArgs),
     /// Play traces to replacement policies
     Sim(SimArgs),
+    /// Check a policy program, or print its code
+    Program(ProgramArgs),
     /// Random reads through a pool against a bare io_uring loop on the same file
     Io(IoArgs),
     /// Compare a cold sequential scan through a pool with a bare io_uring loop
@@ -90,6 +94,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Some(Command::Record(args)) => record::run(args, &cli.common),
         Some(Command::Gen(args)) => r#gen::run(args, &cli.common),
         Some(Command::Sim(args)) => sim::run(args, &cli.common),
+        Some(Command::Program(args)) => program::run(args, &cli.common),
         Some(Command::Scan(args)) => scan::run(args, &cli.common),
         Some(Command::Hints(args)) => hints::run(args, &cli.common),
         Some(Command::Io(args)) => io::run(args, &cli.common),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
+use bufpool_policies::program::Program;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 
@@ -25,7 +26,8 @@ pub struct SimArgs {
     /// Trace files
     #[arg(long = "trace", required = true, num_args = 1.., value_name = "PATH")]
     pub traces: Vec<PathBuf>,
-    /// Policies, separated by commas; on a machine some of lru, lru-sp, tip2, aggressive, horizon
+    /// Policies, separated by commas, or program:FILE for a policy program as every tenant's manager; on a
+    /// machine some of lru, lru-sp, tip2, aggressive, horizon
     #[arg(long, required = true, value_delimiter = ',', value_name = "NAME")]
     pub policy: Vec<Named>,
     /// Cache sizes, separated by commas: frames, or shares of the distinct blocks such as 5%
@@ -64,6 +66,10 @@ pub struct SimArgs {
     /// Where OPT's next uses are written, 8 bytes an access [default: in memory]
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
+    /// Steps that an event of a program may take [default: 4096, and for replace 16 for each frame of the
+    /// tenant if that is more]
+    #[arg(long, value_name = "STEPS")]
+    pub program_fuel: Option<u32>,
     /// Memory for the accesses of a trace; a longer one is read from its file for each run
     #[arg(long, value_name = "BYTES", default_value_t = LoadOptions::default().budget_bytes)]
     pub trace_memory: usize,
@@ -81,7 +87,7 @@ impl FromStr for Machine {
     }
 }
 
-/// The name of a policy, of the simulator or of a machine.
+/// The name of a policy, of the simulator or of a machine, or `program:FILE`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Named(String);
 
@@ -100,14 +106,18 @@ impl FromStr for Named {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let is_known = name.parse::<MachinePolicy>().is_ok();
+        let is_known = name.starts_with(PROGRAM) || name.parse::<MachinePolicy>().is_ok();
         if is_known {
             Ok(Self(name.to_owned()))
         } else {
-            name.parse::<Policy>().map(|_| Self(name.to_owned()))
+            let found = name.parse::<Policy>().map(|_| Self(name.to_owned()));
+            found.map_err(|expected| format!("{expected}, or program:FILE"))
         }
     }
 }
+
+/// What the name of a policy begins with that is a program in a file.
+const PROGRAM: &str = "program:";
 
 /// Something that is on or off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -139,6 +149,8 @@ impl FromStr for Share {
 
 /// One run of a trace.
 struct Run {
+    /// As it was given.
+    name: String,
     policy: Policy,
     setup: Setup,
     /// Whether it has rows in the table; others are only drawn.
@@ -205,7 +217,6 @@ pub(super) fn load(path: &Path, args: &SimArgs) -> Result<Trace> {
 
 /// Every policy with every size.
 fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Result<Vec<Run>> {
-    let policies: Vec<Policy> = args.policy.iter().map(Named::find).collect::<Result<_>>()?;
     let shares = |shares: &[Share]| -> BTreeMap<u32, u32> {
         shares.iter().map(|share| (share.tenant, share.frames)).collect()
     };
@@ -218,14 +229,29 @@ fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Result<Vec<Run>> {
         by: args.by.unwrap_or(By::Trace),
         seed: common.seed,
         shared_account: args.shared_account == Switch::On,
+        program: None,
+        program_fuel: args.program_fuel,
     };
-    let sized = &|size: &Size| Setup { frames: size.frames(trace.distinct()), ..setup.clone() };
-    let with = |policy: Policy, is_listed: bool| {
-        args.frames.iter().map(move |size| Run { policy, setup: sized(size), is_listed }).collect::<Vec<_>>()
+    let mut runs = Vec::new();
+    let mut push = |name: &str, policy: Policy, program: Option<Program>, is_listed: bool| {
+        runs.extend(args.frames.iter().map(|size| {
+            let frames = size.frames(trace.distinct());
+            let setup = Setup { frames, program: program.clone(), ..setup.clone() };
+            Run { name: name.to_owned(), policy, setup, is_listed }
+        }));
     };
-    let mut runs: Vec<Run> = policies.iter().flat_map(|&policy| with(policy, true)).collect();
-    if args.plot.is_some() && !policies.contains(&Policy::Opt) {
-        runs.extend(with(Policy::Opt, false));
+    for named in &args.policy {
+        match named.0.strip_prefix(PROGRAM) {
+            Some(file) => {
+                let program = simulate::read_program(Path::new(file)).map_err(anyhow::Error::msg)?;
+                push(&named.0, Policy::Program, Some(program), true);
+            }
+            None => push(&named.0, named.find()?, None, true),
+        }
+    }
+    let opt = Policy::Opt.name();
+    if args.plot.is_some() && !args.policy.iter().any(|named| named.0 == opt) {
+        push(opt, Policy::Opt, None, false);
     }
     Ok(runs)
 }
@@ -235,10 +261,10 @@ fn simulate_all(args: &SimArgs, common: &Common, trace: &Trace, runs: &[Run]) ->
     let next_uses = if needs_opt { Some(next_uses(args, trace)?) } else { None };
     let bar = progress::bar(format!("simulating {}", trace.name()), runs.len() as u64, "runs");
     let outcomes = parallel::map(runs.len(), common.jobs(), |number| {
-        let Run { policy, setup, .. } = &runs[number];
+        let Run { name, policy, setup, .. } = &runs[number];
         let outcome = simulate::simulate(trace, *policy, setup, next_uses.as_ref());
         bar.inc(1);
-        outcome.with_context(|| format!("policy {}, {} frames", policy.name(), setup.frames))
+        outcome.with_context(|| format!("policy {name}, {} frames", setup.frames))
     });
     bar.finish_and_clear();
     outcomes.into_iter().collect()
@@ -264,10 +290,10 @@ fn next_uses(args: &SimArgs, trace: &Trace) -> Result<NextUses> {
 fn chart(trace: &Trace, runs: &[Run], outcomes: &[Outcome]) -> Curves {
     let mut series: Vec<Series> = Vec::new();
     for (run, outcome) in runs.iter().zip(outcomes) {
-        let name = run.policy.name();
-        let at = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
+        let name = &run.name;
+        let at = series.iter().position(|series| series.name == *name).unwrap_or_else(|| {
             let is_bound = run.policy == Policy::Opt;
-            series.push(Series { name: name.to_owned(), points: Vec::new(), is_bound });
+            series.push(Series { name: name.clone(), points: Vec::new(), is_bound });
             series.len() - 1
         });
         let ratio = outcome.total().misses() as f64 / trace.accesses().max(1) as f64;
@@ -297,7 +323,7 @@ fn push_rows(table: &mut Table, keyed: bool, trace: &Trace, run: &Run, outcome: 
 fn cells(trace: &Trace, run: &Run, counts: &Counts) -> [Cell; COLUMNS.len() - 1] {
     [
         Cell::text(trace.name()),
-        Cell::text(run.policy.name()),
+        Cell::text(run.name.as_str()),
         u64::from(run.setup.frames).into(),
         counts.accesses.into(),
         trace.distinct().into(),

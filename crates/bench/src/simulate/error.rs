@@ -3,6 +3,7 @@
 use std::{error, fmt, io};
 
 use bufpool_policies::DirectoryError;
+use bufpool_policies::program::NeedsPrivilege;
 
 use crate::trace::{Place, Trace, TraceError};
 
@@ -22,6 +23,8 @@ pub enum SimError {
     },
     /// The file of next uses failed.
     Scratch(io::Error),
+    /// The program for all tenants is for privileged ones.
+    Privileged(NeedsPrivilege),
 }
 
 impl SimError {
@@ -42,6 +45,7 @@ impl fmt::Display for SimError {
         match self {
             Self::Trace(error) => error.fmt(f),
             Self::Directory(error) => error.fmt(f),
+            Self::Privileged(error) => error.fmt(f),
             Self::UnknownTenant { trace, tenant } => {
                 write!(f, "--floor, --cap: expected a tenant of trace {trace}, found {tenant}")
             }
@@ -58,7 +62,7 @@ impl error::Error for SimError {
         match self {
             Self::Trace(error) => error.source(),
             Self::Scratch(error) => Some(error),
-            Self::Directory(_) | Self::UnknownTenant { .. } => None,
+            Self::Directory(_) | Self::Privileged(_) | Self::UnknownTenant { .. } => None,
         }
     }
 }

@@ -9,6 +9,7 @@ mod next_uses;
 mod one_level;
 mod pins;
 mod policy;
+mod program_file;
 mod stepper;
 mod tally;
 mod two_level;
@@ -19,12 +20,14 @@ use std::time::{Duration, Instant};
 
 use bufpool_policies::Allocation;
 use bufpool_policies::classic::{self, Opt};
+use bufpool_policies::program::Program;
 
 use crate::trace::{Replay, Trace};
 
 pub use error::SimError;
 pub use next_uses::NextUses;
 pub use policy::Policy;
+pub use program_file::read_program;
 pub use stepper::Stepper;
 pub use tally::{By, Counts};
 pub use variant::Variant;
@@ -53,6 +56,10 @@ pub struct Setup {
     /// Whether tenants that give no directives, and have no floor or cap, share one account under `auto`, as
     /// in a pool.
     pub shared_account: bool,
+    /// What [`Policy::Program`] runs.
+    pub program: Option<Program>,
+    /// Steps that an event of a program may take; `None` for the default.
+    pub program_fuel: Option<u32>,
 }
 
 impl Setup {
@@ -68,6 +75,8 @@ impl Setup {
             by: By::Trace,
             seed: 1,
             shared_account: true,
+            program: None,
+            program_fuel: None,
         }
     }
 }
@@ -119,7 +128,7 @@ pub fn misses(
 ///
 /// # Panics
 ///
-/// If `next_uses` is missing for [`Policy::Opt`].
+/// If `next_uses` is missing for [`Policy::Opt`], or a program for [`Policy::Program`].
 pub fn simulate(
     trace: &Trace,
     policy: Policy,
@@ -150,6 +159,12 @@ pub fn simulate(
         Policy::Managed(kind) => {
             let mut run = TwoLevelRun::new(trace, setup, Allocation::LruSp)?;
             run.manage(kind, setup)?;
+            play(trace, run, TwoLevelRun::into_tally)
+        }
+        Policy::Program => {
+            let program = setup.program.as_ref().expect("the program is given");
+            let mut run = TwoLevelRun::new(trace, setup, Allocation::LruSp)?;
+            run.manage_by_program(program)?;
             play(trace, run, TwoLevelRun::into_tally)
         }
     }

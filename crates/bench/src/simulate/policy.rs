@@ -20,6 +20,9 @@ pub enum Policy {
     TwoLevel(Allocation),
     /// LRU-SP over all tenants, and a manager that needs no directives for each of them until it gives one.
     Managed(ManagerKind),
+    /// LRU-SP over all tenants, and the program of [`Setup::program`](super::Setup::program) as the manager
+    /// of each of them until it gives a directive.
+    Program,
 }
 
 impl Policy {
@@ -36,10 +39,11 @@ impl Policy {
             Self::TwoLevel(Allocation::CostBenefit) => "cost-benefit",
             Self::TwoLevel(Allocation::Fifo2Sp) => "fifo2-sp",
             Self::Managed(kind) => kind.name(),
+            Self::Program => "program",
         }
     }
 
-    /// All policies that users can name, in the order they are listed.
+    /// All policies that users can name, programs aside, in the order they are listed.
     pub fn all() -> impl Iterator<Item = Policy> {
         let two_level = [Allocation::LruSp, Allocation::AllocLru, Allocation::LruS, Allocation::Fifo2Sp];
         let two_level = two_level.map(Self::TwoLevel);

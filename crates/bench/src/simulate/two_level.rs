@@ -1,8 +1,10 @@
 //! A trace against the directory: a ledger over all tenants, and their priority levels.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use bufpool_policies::hints::{HintListId, HintPolicy};
+use bufpool_policies::program::{NeedsPrivilege, Program, ProgramManager, ProgramOptions};
 use bufpool_policies::{
     Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Decision, DirectiveError, Directory,
     DirectoryOptions, FileId, FrameId, HintOptions, ManagerKind, PageId, TenantId,
@@ -10,6 +12,7 @@ use bufpool_policies::{
 
 use super::one_level::ABSENT;
 use super::pins::Pins;
+use super::program_file::read_program;
 use super::tally::{By, Counts, Tally};
 use super::{Setup, SimError};
 use crate::trace::{Act, Batch, Directive, FileRanges, Place, Replay, Trace, TraceError};
@@ -36,6 +39,8 @@ pub struct TwoLevelRun<'a> {
     /// Per frame: its block.
     block_in: Vec<u32>,
     pins: Pins,
+    seed: u64,
+    program_fuel: Option<u32>,
     /// Per tenant of the trace, by name: the list of what it has disclosed.
     lists: HashMap<u32, HintListId>,
     ranges: FileRanges,
@@ -91,6 +96,8 @@ impl<'a> TwoLevelRun<'a> {
             frame_of: vec![ABSENT; trace.blocks().len()],
             block_in: vec![ABSENT; frames as usize],
             pins: Pins::new(pins, frames),
+            seed: setup.seed,
+            program_fuel: setup.program_fuel,
             lists: HashMap::new(),
             ranges: FileRanges::new(),
             files: Vec::new(),
@@ -116,6 +123,41 @@ impl<'a> TwoLevelRun<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Gives each tenant the program as its manager, which its first directive replaces.
+    ///
+    /// # Errors
+    ///
+    /// If the program is privileged.
+    pub fn manage_by_program(&mut self, program: &Program) -> Result<(), SimError> {
+        for at in 0..self.tenants.len() {
+            let named = self.trace.tenants()[at] as u32;
+            let manager = self.program_manager(program, named).map_err(SimError::Privileged)?;
+            self.directory.set_manager(self.tenants[at], manager, true)?;
+        }
+        Ok(())
+    }
+
+    /// A manager that runs the program for the tenant that the trace calls `named`.
+    fn program_manager(&self, program: &Program, named: u32) -> Result<Box<ProgramManager>, NeedsPrivilege> {
+        let options = ProgramOptions {
+            pool_frames: self.directory.frames(),
+            seed: self.seed,
+            tenant: TenantId(named),
+            fuel_steps: self.program_fuel,
+        };
+        ProgramManager::new(program, options).map(Box::new)
+    }
+
+    /// The tenant's manager is the program in a file beside the trace; directives are refused from then on.
+    fn load_program(&mut self, named: u32, file: &str) -> Result<(), String> {
+        let folder = self.trace.path().parent().unwrap_or(Path::new(""));
+        let program = read_program(&folder.join(file))?;
+        let manager = self.program_manager(&program, named).map_err(|why| format!("{file}: {why}"))?;
+        let number = self.trace.tenant_number(named).expect("numbered by the loader");
+        let tenant = self.tenants[number as usize];
+        self.directory.set_manager(tenant, manager, false).map_err(|why| why.to_string())
     }
 
     /// What was counted.
@@ -206,6 +248,10 @@ impl<'a> TwoLevelRun<'a> {
     }
 
     fn direct(&mut self, directive: &Directive, place: Place) -> Result<(), SimError> {
+        if let Directive::Program { tenant, file } = directive {
+            let refused = |why| SimError::Trace(TraceError::refused(self.trace.path(), place, why));
+            return self.load_program(*tenant, file).map_err(refused);
+        }
         let Self { trace, directory, frame_of, .. } = self;
         let tenants = &self.tenants;
         let tenant =
@@ -247,6 +293,7 @@ impl<'a> TwoLevelRun<'a> {
             }
             // There is no time in which they could come true.
             Directive::HintsAll { .. } | Directive::Compute { .. } => Ok(()),
+            Directive::Program { .. } => unreachable!("carried out before"),
             Directive::Pin(_) | Directive::Unpin(_) => unreachable!("pins are acts of their own"),
         };
         done.map_err(|refused: DirectiveError| {

@@ -362,8 +362,8 @@ impl Steps {
     }
 
     fn push_directive(&mut self, directive: Directive, place: Place) {
-        if let Directive::File { name, .. } = &directive {
-            self.text_bytes += name.capacity();
+        if let Directive::File { name: text, .. } | Directive::Program { file: text, .. } = &directive {
+            self.text_bytes += text.capacity();
         }
         self.acts.push((self.blocks.len() as u64, StoredAct::Directive(self.directives.len() as u32)));
         self.directives.push((directive, place));
@@ -513,6 +513,7 @@ impl Builder {
         | Directive::Hint { tenant, .. }
         | Directive::HintsAll { tenant }
         | Directive::HintsEnd { tenant }
+        | Directive::Program { tenant, .. }
         | Directive::Compute { tenant, .. } = directive
         {
             self.tenants.number(u64::from(*tenant));

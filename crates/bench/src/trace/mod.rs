@@ -114,6 +114,13 @@ pub enum Directive {
         /// Whose hints.
         tenant: u32,
     },
+    /// The tenant's manager is the program in a file, whose path is relative to the trace's folder.
+    Program {
+        /// Whose manager.
+        tenant: u32,
+        /// The path of the program's text.
+        file: String,
+    },
     /// How long the tenant computes before each of its later accesses. Of use on a machine only.
     Compute {
         /// Who computes.

@@ -64,9 +64,9 @@ fn parse_directive(line: &[u8]) -> Result<Directive, String> {
         "!hints-all" => "!hints-all TENANT",
         "!hints-end" => "!hints-end TENANT",
         "!compute" => "!compute TENANT MS",
+        "!program" => "!program TENANT FILE",
         _ => {
-            let known =
-                "!policy, !priority, !temp, !file, !pin, !unpin, !hint, !hints-all, !hints-end or !compute";
+            let known = "!policy, !priority, !temp, !file, !pin, !unpin, !hint, !hints-all, !hints-end, !compute or !program";
             return Err(format!("one of {known}, found {}", quoted(line)));
         }
     };
@@ -91,12 +91,10 @@ fn arguments(text: &str, words: &[&str]) -> Result<Directive, String> {
         }
         ["!file", first, last, name, ..] => {
             let (first, last) = parse_range(first, last)?;
-            // A name may contain blanks: it is the rest of the line, which `name` begins.
-            let rest = text[name.as_ptr() as usize - text.as_ptr() as usize..].trim_end();
-            if rest.is_empty() {
-                return Err("a NAME that is more than white space".to_owned());
-            }
-            Ok(Directive::File { first, last, name: rest.to_owned() })
+            Ok(Directive::File { first, last, name: parse_rest("NAME", text, name)? })
+        }
+        ["!program", tenant, file, ..] => {
+            Ok(Directive::Program { tenant: parse_tenant(tenant)?, file: parse_rest("FILE", text, file)? })
         }
         ["!pin", block] => Ok(Directive::Pin(parse_block("BLOCK", block)?)),
         ["!unpin", block] => Ok(Directive::Unpin(parse_block("BLOCK", block)?)),
@@ -114,6 +112,12 @@ fn arguments(text: &str, words: &[&str]) -> Result<Directive, String> {
         }
         _ => Err("exactly these arguments".to_owned()),
     }
+}
+
+/// A name that may contain blanks: the rest of the line, which `first` begins.
+fn parse_rest(what: &str, text: &str, first: &str) -> Result<String, String> {
+    let rest = text[first.as_ptr() as usize - text.as_ptr() as usize..].trim_end();
+    if rest.is_empty() { Err(format!("a {what} that is more than white space")) } else { Ok(rest.to_owned()) }
 }
 
 fn parse_tenant(word: &str) -> Result<u32, String> {
@@ -229,6 +233,8 @@ mod tests {
         assert_eq!(directive("!hint 3 5 9"), Directive::Hint { tenant: 3, first: 5, last: 9 });
         assert_eq!(directive("!hints-all 2"), Directive::HintsAll { tenant: 2 });
         assert_eq!(directive("!hints-end 2"), Directive::HintsEnd { tenant: 2 });
+        let file = "a file.policy".to_owned();
+        assert_eq!(directive("!program 3 a file.policy "), Directive::Program { tenant: 3, file });
         for (ms, compute_us) in [("5", 5000), ("0.92", 920), ("0.001", 1), ("10.50", 10_500), ("0", 0)] {
             assert_eq!(directive(&format!("!compute 1 {ms}")), Directive::Compute { tenant: 1, compute_us });
             assert_eq!(microseconds(&milliseconds(compute_us)), Some(compute_us));
@@ -264,6 +270,8 @@ mod tests {
             ("!hint 0 9 5", "FIRST not above LAST"),
             ("!hint 0 9", "`!hint TENANT FIRST LAST` with exactly these arguments"),
             ("!hints-all", "exactly these arguments"),
+            ("!program 1", "`!program TENANT FILE` with exactly these arguments"),
+            ("!program x a.policy", "TENANT"),
             ("!hints-all x", "TENANT"),
             ("!compute 0 1.2345", "MS a number of milliseconds"),
             ("!compute 0 -1", "MS a number of milliseconds"),

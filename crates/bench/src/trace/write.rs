@@ -114,6 +114,7 @@ impl<'a> Writer<'a> {
             Directive::Hint { tenant, first, last } => writeln!(out, "!hint {tenant} {first} {last}"),
             Directive::HintsAll { tenant } => writeln!(out, "!hints-all {tenant}"),
             Directive::HintsEnd { tenant } => writeln!(out, "!hints-end {tenant}"),
+            Directive::Program { tenant, file } => writeln!(out, "!program {tenant} {file}"),
             Directive::Compute { tenant, compute_us } => {
                 writeln!(out, "!compute {tenant} {}", milliseconds(*compute_us))
             }

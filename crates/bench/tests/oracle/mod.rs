@@ -284,6 +284,7 @@ impl Oracle {
             | Directive::Hint { .. }
             | Directive::HintsAll { .. }
             | Directive::HintsEnd { .. }
+            | Directive::Program { .. }
             | Directive::Compute { .. } => {}
             Directive::Pin(block) => *self.pins.entry(block).or_insert(0) += 1,
             Directive::Unpin(block) => *self.pins.get_mut(&block).expect("pinned") -= 1,

@@ -39,7 +39,7 @@ use crate::{
     frame_table::{FrameState, FrameTable, Origin},
     ids::{Access, AccountId, ContextId, FileId, FrameId, PageId, TenantId},
     list::{List, NIL},
-    manager::{Control, Panicked, StreamReport, Want, drop_control},
+    manager::{Control, Panicked, ProgramStats, StreamReport, Want, Wish, drop_control},
     tenant::{Account, Standing, Tenant, TenantStats},
 };
 
@@ -375,6 +375,22 @@ impl Directory {
         if self.knows_ahead(tenant) && !self.is_revoked(tenant) {
             self.tell(tenant, |control, _| control.wants(frames_left, out));
         }
+    }
+
+    /// The oldest wish of the tenant's manager that was not taken yet; none while it is revoked. The driver
+    /// asks after questions whose answer was the tenant's, until there is none.
+    pub fn take_wish(&mut self, tenant: TenantId) -> Option<Wish> {
+        if self.is_revoked(tenant) {
+            return None;
+        }
+        let mut wish = None;
+        self.tell(tenant, |control, _| control.take_wish().map(|taken| wish = taken));
+        wish
+    }
+
+    /// What the program of the tenant's manager did, if it runs one.
+    pub fn program_stats(&self, tenant: TenantId) -> Option<ProgramStats> {
+        self.ledger.accounts[self.ledger.account(tenant).index()].control.program_stats()
     }
 
     /// Counts of one tenant.

@@ -4,21 +4,25 @@
 //! first eligible frame that is not busy is the candidate; its manager may overrule; what is to go is
 //! claimed; only then is anything changed.
 
-use std::cell::Cell;
-
 use super::{Directory, NextFrame};
 use crate::{
     allocation::{Allocate, Arrival},
-    frame_table::FrameState,
+    frame_table::{FrameState, FrameTable},
     ids::{Access, AccountId, FrameId, PageId, TenantId},
     list::NIL,
-    manager::Panicked,
+    manager::{Look, Panicked},
+    tenant::Tenant,
 };
 
 /// What the directory asks about frames while it looks for a victim. Neither call may wait.
 pub trait Claims {
     /// Whether `frame` could not be taken now: pinned, latched, in I/O. Changes nothing.
     fn is_busy(&mut self, frame: FrameId) -> bool;
+
+    /// Whether the page in `frame` has changes that its file does not have. No, unless the driver says so.
+    fn is_modified(&mut self, _frame: FrameId) -> bool {
+        false
+    }
 
     /// Takes the frame's page away from its users, or says no. After a yes the directory evicts that page.
     fn claim(&mut self, frame: FrameId) -> bool;
@@ -353,45 +357,89 @@ impl Directory {
         self.ledger.tenants[owner.index()].stats.decisions += 1;
         let asks_manager =
             self.is_known(candidate) && self.ledger.accounts[account.index()].control.is_managed();
-        let ledger_head = if self.foreign.is_empty() { i64::MAX } else { self.ledger.least_stamp() };
-        let (frames, foreign, tenants) = (&self.ledger.frames, &self.foreign, &self.ledger.tenants);
-        let knows_ahead = self.ledger.accounts[account.index()].knows_ahead;
-        let tried = &mut decision.frames_tried;
-        // What was found free last, which need not be asked again: the claim decides.
-        let free = Cell::new(None);
-        let mut is_busy = |frame: FrameId, names_ahead: bool| {
-            *tried += 1;
-            let is_known = frames.is_resident(frame) || names_ahead && frames.is_present(frame);
-            if !is_known || tenants[frames[frame.0].owner.index()].account != account {
-                return true;
-            }
-            // Another account used it more recently than the oldest entitlement: the owner's manager may not
-            // take it away. The candidate may always leave.
-            let is_shared = foreign.get(frame.index()).is_some_and(|at| *at >= ledger_head);
-            let is_busy = (is_shared && frame.0 != candidate) || claims.is_busy(frame);
-            free.set((!is_busy).then_some(frame.0));
-            is_busy
+        let asked = &self.ledger.accounts[account.index()];
+        let mut look = Onlooker {
+            frames: &self.ledger.frames,
+            tenants: &self.ledger.tenants,
+            foreign: &self.foreign,
+            account,
+            candidate,
+            ledger_head: if self.foreign.is_empty() { i64::MAX } else { self.ledger.least_stamp() },
+            frames_left: asked.cap_frames.saturating_sub(asked.ledger.len()),
+            knows_ahead: asked.knows_ahead,
+            tried: &mut decision.frames_tried,
+            free: None,
+            claims,
         };
         let asked = &mut self.ledger.accounts[account.index()];
         let offer = match &mut asked.hints {
-            Some(hints) => hints.offer(&mut |frame| is_busy(frame, true)),
+            Some(hints) => hints.offer(&mut |frame| look.is_taken(frame, true)),
             None => None,
         };
         let managed = if asks_manager {
-            let mut busy = |frame| is_busy(frame, knows_ahead);
-            asked.control.replace_block(frames, candidate, missing, &mut busy)
+            asked.control.replace_block(&self.ledger.frames, candidate, missing, &mut look)
         } else {
             Ok(candidate)
         };
-        let choice = match managed {
-            Ok(choice) if choice == candidate || free.get() == Some(choice) => choice,
-            Ok(choice) if !is_busy(FrameId(choice), knows_ahead) => choice,
-            Ok(_) => candidate,
-            Err(Panicked) => {
-                self.dismiss(owner);
-                candidate
+        let checked = managed.and_then(|choice| {
+            if choice == candidate || look.free == Some(choice) || !look.is_busy(FrameId(choice)) {
+                return Ok(choice);
             }
-        };
+            asked.control.answer_refused().map(|()| candidate)
+        });
+        let choice = checked.unwrap_or_else(|Panicked| {
+            self.dismiss(owner);
+            candidate
+        });
         self.disclosed_choice(account, offer, choice, missing)
+    }
+}
+
+/// What the manager of one account sees of frames during one question.
+struct Onlooker<'a, C> {
+    frames: &'a FrameTable,
+    tenants: &'a [Tenant],
+    foreign: &'a [i64],
+    account: AccountId,
+    candidate: u32,
+    /// The oldest entitlement, where shared pages are protected.
+    ledger_head: i64,
+    frames_left: u32,
+    knows_ahead: bool,
+    tried: &'a mut u32,
+    /// The frame found free last, which need not be asked again: the claim decides.
+    free: Option<u32>,
+    claims: &'a mut C,
+}
+
+impl<C: Claims> Onlooker<'_, C> {
+    /// Whether the frame could not be taken for the account, as its block, or one that is known ahead of its
+    /// first access if `names_ahead`.
+    fn is_taken(&mut self, frame: FrameId, names_ahead: bool) -> bool {
+        *self.tried += 1;
+        let is_known = self.frames.is_resident(frame) || names_ahead && self.frames.is_present(frame);
+        if !is_known || self.tenants[self.frames[frame.0].owner.index()].account != self.account {
+            return true;
+        }
+        // Another account used it more recently than the oldest entitlement: the owner's manager may not take
+        // it away. The candidate may always leave.
+        let is_shared = self.foreign.get(frame.index()).is_some_and(|at| *at >= self.ledger_head);
+        let is_busy = (is_shared && frame.0 != self.candidate) || self.claims.is_busy(frame);
+        self.free = (!is_busy).then_some(frame.0);
+        is_busy
+    }
+}
+
+impl<C: Claims> Look for Onlooker<'_, C> {
+    fn is_busy(&mut self, frame: FrameId) -> bool {
+        self.is_taken(frame, self.knows_ahead)
+    }
+
+    fn is_modified(&mut self, frame: FrameId) -> bool {
+        self.claims.is_modified(frame)
+    }
+
+    fn frames_left(&self) -> u32 {
+        self.frames_left
     }
 }

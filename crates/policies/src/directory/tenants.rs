@@ -10,7 +10,7 @@ use crate::{
     frame_table::{FrameState, FrameTable},
     ids::{AccountId, FrameId, PageId, TenantId},
     manager::{
-        Control, Manager, PriorityPools, drop_control,
+        Control, Manager, PriorityPools, SendError, drop_control,
         priority_pools::{Resident, checked, checked_range},
     },
     tenant::{Account, Standing, Tenant},
@@ -126,6 +126,19 @@ impl Directory {
         self.open(tenant)?;
         self.adopt(tenant, Control::None);
         Ok(())
+    }
+
+    /// Sets the `int` that the program of the tenant's manager calls `slot`.
+    ///
+    /// # Errors
+    ///
+    /// If the tenant is not open or runs no program, or the program has no such `int`. Nothing has changed
+    /// then.
+    pub fn send(&mut self, tenant: TenantId, slot: &str, value: i64) -> Result<(), SendError> {
+        self.open(tenant).map_err(|_| SendError::NoProgram)?;
+        let mut sent = Err(SendError::NoProgram);
+        self.tell(tenant, |control, _| control.send(slot, value).map(|answer| sent = answer));
+        sent
     }
 
     /// Which policy picks the victim among the tenant's blocks of `priority`.

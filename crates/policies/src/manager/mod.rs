@@ -14,11 +14,13 @@ pub(crate) mod automatic;
 mod kind;
 pub(crate) mod partitioned;
 pub(crate) mod priority_pools;
+mod program_stats;
 mod ranges;
 mod stream_report;
 
 pub use kind::ManagerKind;
 pub(crate) use priority_pools::PriorityPools;
+pub use program_stats::{Incident, ProgramStats, SendError, Unloaded};
 pub use stream_report::StreamReport;
 
 /// A block that came in.
@@ -46,6 +48,50 @@ pub struct Want {
 
 /// The most pages of one answer of [`Manager::wants`] that are looked at.
 pub const WANTS_MAX: usize = 256;
+
+/// What a manager may look at while it answers a question.
+pub trait Look {
+    /// Whether the frame could not be taken now: pinned, latched, in I/O, or not the tenant's. Costs a few
+    /// loads.
+    fn is_busy(&mut self, frame: FrameId) -> bool;
+
+    /// Whether the page in the frame has changes that its file does not have. No, where the driver does not
+    /// know.
+    fn is_modified(&mut self, frame: FrameId) -> bool;
+
+    /// Frames that the tenant may take before it is at its cap.
+    fn frames_left(&self) -> u32;
+}
+
+/// Something that a manager would have the driver do. The page may have left by the time that the driver
+/// looks at it; then the wish is void. A driver may leave any wish undone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wish {
+    /// The page is to be written, if it is modified. Nobody waits for it.
+    Flush {
+        /// Where the page is.
+        frame: FrameId,
+        /// The page.
+        page: PageId,
+    },
+    /// The page is to count as modified.
+    SetModified {
+        /// Where the page is.
+        frame: FrameId,
+        /// The page.
+        page: PageId,
+    },
+    /// The page is to leave.
+    Release {
+        /// Where the page is.
+        frame: FrameId,
+        /// The page.
+        page: PageId,
+    },
+}
+
+/// Wishes that a manager keeps at most; what it would wish beyond is dropped.
+pub const WISHES_MAX: usize = 64;
 
 /// The five calls of the LRU-SP paper (section 4, "BUF/ACM interface"), one implementation per way of
 /// choosing.
@@ -76,6 +122,15 @@ pub trait Manager: Send {
         missing: Option<&Access>,
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> FrameId;
+
+    /// As [`replace_block`](Self::replace_block), for managers that look at more than whether a frame is busy.
+    /// This is what the directory calls.
+    fn choose(&mut self, candidate: FrameId, missing: Option<&Access>, look: &mut dyn Look) -> FrameId {
+        self.replace_block(candidate, missing, &mut |frame| look.is_busy(frame))
+    }
+
+    /// The answer to the last question was none of the tenant's blocks that could be taken: `candidate` goes.
+    fn answer_refused(&mut self) {}
 
     /// `missing` was evicted by this manager's choice while the candidate, now in `placeholder`, stayed and
     /// was not used since: the overrule was a mistake. A question with `placeholder` as its candidate
@@ -125,6 +180,21 @@ pub trait Manager: Send {
     /// that [know](Self::knows_ahead), after misses of the tenant, and after some of its hits. The same wants
     /// may be given again.
     fn wants(&mut self, _frames_left: u32, _out: &mut Vec<Want>) {}
+
+    /// The oldest wish that was not taken yet. The driver asks after questions, until there is none.
+    fn take_wish(&mut self) -> Option<Wish> {
+        None
+    }
+
+    /// Sets a parameter that the manager's program calls `slot`.
+    fn send(&mut self, _slot: &str, _value: i64) -> Result<(), SendError> {
+        Err(SendError::NoProgram)
+    }
+
+    /// What the manager's program did, if it runs one.
+    fn program_stats(&self) -> Option<ProgramStats> {
+        None
+    }
 
     /// Bytes of memory held.
     fn metadata_bytes(&self) -> usize {
@@ -236,14 +306,44 @@ impl Control {
         frames: &FrameTable,
         candidate: u32,
         missing: Option<&Access>,
-        busy: &mut dyn FnMut(FrameId) -> bool,
+        look: &mut dyn Look,
     ) -> Result<u32, Panicked> {
         match self {
             Control::None => Ok(candidate),
-            Control::Pools(pools) => Ok(pools.replace_block(frames, candidate, missing, busy)),
-            Control::Manager { manager, .. } => {
-                call(|| manager.replace_block(FrameId(candidate), missing, busy)).map(|frame| frame.0)
+            Control::Pools(pools) => {
+                Ok(pools.replace_block(frames, candidate, missing, &mut |frame| look.is_busy(frame)))
             }
+            Control::Manager { manager, .. } => {
+                call(|| manager.choose(FrameId(candidate), missing, look)).map(|frame| frame.0)
+            }
+        }
+    }
+
+    pub fn answer_refused(&mut self) -> Result<(), Panicked> {
+        match self {
+            Control::None | Control::Pools(_) => Ok(()),
+            Control::Manager { manager, .. } => call(|| manager.answer_refused()),
+        }
+    }
+
+    pub fn take_wish(&mut self) -> Result<Option<Wish>, Panicked> {
+        match self {
+            Control::None | Control::Pools(_) => Ok(None),
+            Control::Manager { manager, .. } => call(|| manager.take_wish()),
+        }
+    }
+
+    pub fn send(&mut self, slot: &str, value: i64) -> Result<Result<(), SendError>, Panicked> {
+        match self {
+            Control::None | Control::Pools(_) => Ok(Err(SendError::NoProgram)),
+            Control::Manager { manager, .. } => call(|| manager.send(slot, value)),
+        }
+    }
+
+    pub fn program_stats(&self) -> Option<ProgramStats> {
+        match self {
+            Control::None | Control::Pools(_) => None,
+            Control::Manager { manager, .. } => call(|| manager.program_stats()).unwrap_or(None),
         }
     }
 

@@ -99,6 +99,7 @@ pub(in crate::experiments) fn placed(items: &[Item], tenant: u32) -> Vec<Item> {
             Item::Directive(
                 Directive::HintsAll { tenant: whose }
                 | Directive::HintsEnd { tenant: whose }
+                | Directive::Program { tenant: whose, .. }
                 | Directive::Compute { tenant: whose, .. },
             ) => {
                 *whose = tenant;

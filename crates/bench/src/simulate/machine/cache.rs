@@ -214,6 +214,7 @@ impl<'a> Cache<'a> {
             | Directive::Pin(_)
             | Directive::Unpin(_)
             | Directive::HintsEnd { .. }
+            | Directive::Program { .. }
             | Directive::Compute { .. } => Ok(()),
         };
         said.map_err(|refused: DirectiveError| {

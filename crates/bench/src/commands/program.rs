@@ -1,0 +1,61 @@
+//! `bufbench program`: policy programs in files.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use bufpool_policies::program::Program;
+use clap::{Args, Subcommand};
+
+use crate::cli::Common;
+use crate::output::{Cell, Table};
+use crate::simulate::read_program;
+
+/// Arguments of `bufbench program`.
+#[derive(Args, Debug)]
+pub struct ProgramArgs {
+    /// What to do with the program
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+/// What to do with a program.
+#[derive(Subcommand, Debug)]
+pub enum Action {
+    /// Verify it, and print the size of each event and the most steps that it takes
+    Check {
+        /// The program's text
+        file: PathBuf,
+    },
+    /// Verify it, and print the text of its code
+    Disassemble {
+        /// The program's text
+        file: PathBuf,
+    },
+}
+
+/// Does it.
+///
+/// # Errors
+///
+/// If the file cannot be read or is no program; with line, column and what was expected.
+pub fn run(args: &ProgramArgs, common: &Common) -> Result<()> {
+    match &args.action {
+        Action::Check { file } => {
+            let mut table = Table::new(&["event", "instructions", "steps_max"]);
+            for event in load(file)?.events() {
+                let steps_max = event.steps_max.map_or(Cell::Empty, |steps| u64::from(steps).into());
+                table.push(vec![Cell::text(event.name), u64::from(event.instructions).into(), steps_max]);
+            }
+            table.print(common.format)?;
+        }
+        Action::Disassemble { file } => {
+            io::stdout().write_all(load(file)?.to_text().as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+fn load(file: &Path) -> Result<Program> {
+    read_program(file).map_err(anyhow::Error::msg)
+}

@@ -1,0 +1,71 @@
+//! What is said of a manager that runs a program, and to it.
+
+use std::fmt;
+
+/// What a manager's program did, since it became the tenant's manager.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ProgramStats {
+    /// Events run.
+    pub calls: u64,
+    /// Instructions done by them; `find` counts as 4.
+    pub steps: u64,
+    /// Events that ended with a division by zero.
+    pub faults: u64,
+    /// Events that ended because they took too long.
+    pub out_of_fuel: u64,
+    /// Answers that were no block of the tenant which could be taken.
+    pub invalid_answers: u64,
+    /// Whether, and why, the program runs no more: the tenant's blocks go in the ledger's order then.
+    pub unloaded: Option<Unloaded>,
+}
+
+/// Something that a program should not have done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Incident {
+    /// An event took more instructions than it may.
+    OutOfFuel,
+    /// An event divided by zero.
+    DivisionByZero,
+    /// The answer to a question was no block of the tenant which could be taken.
+    InvalidAnswer,
+}
+
+/// The last of the incidents that a program was unloaded for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unloaded {
+    /// What happened.
+    pub incident: Incident,
+    /// The name of the event that ran.
+    pub event: &'static str,
+}
+
+impl fmt::Display for Unloaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let incident = match self.incident {
+            Incident::OutOfFuel => "ran out of fuel",
+            Incident::DivisionByZero => "divided by zero",
+            Incident::InvalidAnswer => "named a page that could not be taken",
+        };
+        write!(f, "too many incidents, the last of them: event {} {incident}", self.event)
+    }
+}
+
+/// A value that was not sent to a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendError {
+    /// The tenant has no program, or is not open.
+    NoProgram,
+    /// The program has no int of that name, or it is a constant.
+    UnknownSlot,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoProgram => "expected a tenant that is open and has a program as its manager",
+            Self::UnknownSlot => "expected the name of an `int` of the program",
+        })
+    }
+}
+
+impl std::error::Error for SendError {}

@@ -1,0 +1,199 @@
+//! The flow of control within an event: every slot that is read has a value, and no page that is read may be
+//! nil.
+//!
+//! Abstract interpretation: what is known before each instruction is the intersection of what is known on all
+//! paths to it. What is known only shrinks, so it settles. A page is known not to be nil after `isnil t, v`
+//! and a `jz` or `jnz` on that `t`, on the path where `t` is 0, as long as neither is written, nothing is
+//! released, and, for a slot of the program, no event is called.
+
+use super::calls::CallGraph;
+use super::code::{Code, Event, Instruction, Op, Operand};
+use super::lexer::quoted;
+use super::verify::{Defect, Site, defect};
+
+/// Refuses an event that reads what may not be there.
+pub(super) fn check_flow(code: &Code, number: usize, calls: &CallGraph) -> Result<(), Defect> {
+    let event = &code.events[number];
+    let flow = Flow { code, event, calls };
+    let known = flow.settle();
+    for (at, known) in (event.first..).zip(&known) {
+        // Instructions that no path leads to may read what they like.
+        if let Some(known) = known {
+            flow.check(at, known)?;
+        }
+    }
+    Ok(())
+}
+
+/// A set of slots.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Slots([u64; 4]);
+
+impl Slots {
+    const NONE: Self = Self([0; 4]);
+
+    fn contains(&self, slot: u8) -> bool {
+        self.0[usize::from(slot) / 64] >> (slot % 64) & 1 == 1
+    }
+
+    fn insert(&mut self, slot: u8) {
+        self.0[usize::from(slot) / 64] |= 1 << (slot % 64);
+    }
+
+    fn remove(&mut self, slot: u8) {
+        self.0[usize::from(slot) / 64] &= !(1 << (slot % 64));
+    }
+
+    fn intersect(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= other);
+    }
+}
+
+/// What is known before an instruction.
+#[derive(Clone, PartialEq, Eq)]
+struct Known {
+    /// Slots of the event that have a value.
+    assigned: Slots,
+    /// Page slots that are not nil.
+    present: Slots,
+    /// Ints that say whether a page slot is nil: (int, page).
+    tests: Vec<(u8, u8)>,
+}
+
+impl Known {
+    fn tested_by(&self, int: u8) -> Option<u8> {
+        self.tests.iter().find(|(test, _)| *test == int).map(|(_, page)| *page)
+    }
+
+    /// A slot is written: what was known of it does not hold any more.
+    fn write(&mut self, slot: u8) {
+        self.assigned.insert(slot);
+        self.present.remove(slot);
+        self.tests.retain(|(test, page)| *test != slot && *page != slot);
+    }
+
+    /// Keeps what holds on both paths. Whether anything was lost.
+    fn meet(&mut self, other: &Self) -> bool {
+        let before = (self.assigned, self.present, self.tests.len());
+        self.assigned.intersect(&other.assigned);
+        self.present.intersect(&other.present);
+        self.tests.retain(|test| other.tests.contains(test));
+        before != (self.assigned, self.present, self.tests.len())
+    }
+}
+
+struct Flow<'a> {
+    code: &'a Code,
+    event: &'a Event,
+    calls: &'a CallGraph,
+}
+
+impl Flow<'_> {
+    /// What is known before each instruction of the event; `None` where no path leads.
+    fn settle(&self) -> Vec<Option<Known>> {
+        let mut known = vec![None; self.event.end - self.event.first];
+        let mut start = Known { assigned: Slots::NONE, present: Slots::NONE, tests: Vec::new() };
+        if self.event.has_parameter {
+            // The parameter is the first slot of the event.
+            start.write(self.code.slots.len() as u8);
+            start.present.insert(self.code.slots.len() as u8);
+        }
+        known[0] = Some(start);
+        let mut changed = vec![self.event.first];
+        while let Some(at) = changed.pop() {
+            let Some(before) = &known[at - self.event.first] else { continue };
+            let edges = self.edges(at, before);
+            for (to, after) in edges.into_iter().flatten() {
+                let there = &mut known[to - self.event.first];
+                let is_news = match there {
+                    Some(there) => there.meet(&after),
+                    None => {
+                        *there = Some(after);
+                        true
+                    }
+                };
+                if is_news {
+                    changed.push(to);
+                }
+            }
+        }
+        known
+    }
+
+    /// Where the instruction leads, and what is known there.
+    fn edges(&self, at: usize, before: &Known) -> [Option<(usize, Known)>; 2] {
+        let instruction = self.code.instructions[at];
+        let mut after = before.clone();
+        self.apply(instruction, &mut after);
+        // On the path where the test gave 0, the page is there.
+        let mut shown = after.clone();
+        if let Some(page) = before.tested_by(instruction.a) {
+            shown.present.insert(page);
+        }
+        let target = instruction.target().map(usize::from);
+        let (next, jumped) = match instruction.op {
+            Op::Jz => (after, shown),
+            Op::Jnz => (shown, after),
+            _ => (after.clone(), after),
+        };
+        let next = instruction.op.falls_through().then_some((at + 1, next));
+        [next, target.map(|target| (target, jumped))]
+    }
+
+    /// What the instruction changes of what is known.
+    fn apply(&self, instruction: Instruction, known: &mut Known) {
+        let own = self.code.slots.len();
+        match instruction.op {
+            Op::IsNil => {
+                known.write(instruction.a);
+                known.tests.push((instruction.a, instruction.b));
+            }
+            Op::Copy => {
+                known.write(instruction.a);
+                known.present.insert(instruction.a);
+            }
+            Op::Release => {
+                known.present = Slots::NONE;
+                known.tests.clear();
+                known.assigned.remove(instruction.a);
+            }
+            Op::Call | Op::CallWith => {
+                let callee = &self.calls.events[usize::from(instruction.a)];
+                if callee.releases {
+                    known.present = Slots::NONE;
+                    known.tests.clear();
+                    return;
+                }
+                (0..own).for_each(|slot| known.present.remove(slot as u8));
+                let written = Slots(callee.writes);
+                known.tests.retain(|(test, page)| usize::from(*page) >= own && !written.contains(*test));
+            }
+            _ => {
+                for (_, slot) in instruction.operands().filter(|(operand, _)| operand.is_destination()) {
+                    known.write(slot as u8);
+                }
+            }
+        }
+    }
+
+    /// Whether the instruction reads only what is there.
+    fn check(&self, at: usize, known: &Known) -> Result<(), Defect> {
+        for (position, (operand, slot)) in self.code.instructions[at].operands().enumerate() {
+            if !matches!(operand, Operand::Int | Operand::Page | Operand::PageOrNil) {
+                continue;
+            }
+            let name = self.code.slot(self.event, usize::from(slot)).map_or("", |(name, _)| name);
+            let site = Site::Operand(at, position);
+            let is_own = usize::from(slot) >= self.code.slots.len();
+            if is_own && !known.assigned.contains(slot as u8) {
+                let expected = "a slot that has a value on every path to here";
+                return Err(defect(site, expected, format!("{}, which may have none", quoted(name))));
+            }
+            if operand == Operand::Page && !known.present.contains(slot as u8) {
+                let expected = "a page that `isnil` and a jump have shown not to be nil";
+                return Err(defect(site, expected, format!("{}, which may be nil", quoted(name))));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,274 @@
+//! A manager that runs a program.
+
+use super::{
+    Program,
+    code::{SlotKind, Standard},
+    run::{About, Machine, block_number},
+};
+use crate::{
+    ids::{Access, FrameId, PageId, TenantId},
+    list::NIL,
+    manager::{Block, Incident, Look, Manager, ProgramStats, SendError, Unloaded, Wish},
+    random::{SplitMix64, mix64},
+};
+
+/// Fuel of an event, where nothing else is said.
+const FUEL: u64 = 4096;
+/// Fuel of `replace` for each of the tenant's pages, if that is more.
+const FUEL_PER_PAGE: u64 = 16;
+/// This number of incidents ...
+const INCIDENTS_MAX: usize = 8;
+/// ... within this number of calls unload the program.
+const INCIDENT_CALLS: u64 = 1024;
+
+/// For whom a program runs, and what it may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProgramOptions {
+    /// The frames of the pool, at least 1: how many ghosts a list may have.
+    pub pool_frames: u32,
+    /// The seed of `rand`; the same seed and tenant give the same numbers.
+    pub seed: u64,
+    /// Whose pages it manages.
+    pub tenant: TenantId,
+    /// Steps that an event may take. `None`: 4,096, and for `replace` 16 for each page of the tenant, if that
+    /// is more.
+    pub fuel_steps: Option<u32>,
+}
+
+/// A program that only a privileged tenant can run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NeedsPrivilege;
+
+impl std::fmt::Display for NeedsPrivilege {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("expected a program without `privileged`, for a tenant that is not privileged")
+    }
+}
+
+impl std::error::Error for NeedsPrivilege {}
+
+/// The manager of a tenant that has a program.
+///
+/// An event that runs out of fuel, divides by zero, or answers a question with a page that cannot be taken is
+/// an *incident*: what it did stands, the pool's candidate goes, and the incident is counted. With 8 incidents
+/// among 1,024 events the program is *unloaded*: the tenant's pages go in the ledger's order from then on, as
+/// those of a tenant without a manager.
+pub struct ProgramManager {
+    program: Program,
+    tenant: TenantId,
+    fuel_steps: Option<u64>,
+    /// What the program keeps; none once it is unloaded.
+    machine: Option<Machine>,
+    stats: ProgramStats,
+    /// The calls of the last incidents, by the number of the incident modulo their number.
+    incident_calls: [u64; INCIDENTS_MAX],
+    incidents: usize,
+}
+
+impl ProgramManager {
+    /// A manager for `program`, whose event `initial` has run.
+    ///
+    /// # Errors
+    ///
+    /// [`NeedsPrivilege`] if the program is privileged.
+    pub fn new(program: &Program, options: ProgramOptions) -> Result<Self, NeedsPrivilege> {
+        if program.is_privileged() {
+            return Err(NeedsPrivilege);
+        }
+        let ProgramOptions { pool_frames, seed, tenant, fuel_steps } = options;
+        let random = SplitMix64::new(mix64(seed ^ u64::from(tenant.0) << 32));
+        let machine = Machine::new(program.code(), program.locals_max(), pool_frames.max(1), random);
+        let mut manager = Self {
+            program: program.clone(),
+            tenant,
+            fuel_steps: fuel_steps.map(u64::from),
+            machine: Some(machine),
+            stats: ProgramStats::default(),
+            incident_calls: [0; INCIDENTS_MAX],
+            incidents: 0,
+        };
+        let about = About { parameter: NIL, page: None, arguments: [-1; 4] };
+        manager.run(Standard::Initial, &about, None);
+        Ok(manager)
+    }
+
+    /// What the program did.
+    pub fn stats(&self) -> ProgramStats {
+        self.stats
+    }
+
+    /// Runs an event, if the program has it and is loaded. The page that it gave, [`NIL`] if none.
+    fn run(&mut self, event: Standard, about: &About, look: Option<&mut dyn Look>) -> u32 {
+        let Some(machine) = &mut self.machine else { return NIL };
+        let Some(number) = self.program.standard(event) else { return NIL };
+        let for_pages = match event {
+            Standard::Replace => FUEL_PER_PAGE * u64::from(machine.pages.resident()),
+            _ => 0,
+        };
+        let fuel = self.fuel_steps.unwrap_or(FUEL.max(for_pages));
+        let ended = machine.run(self.program.code(), number, about, fuel, look);
+        self.stats.calls += 1;
+        self.stats.steps += ended.steps;
+        ended.answer.unwrap_or_else(|incident| {
+            self.note(incident, event);
+            NIL
+        })
+    }
+
+    /// Counts an incident, and unloads the program if there were too many lately.
+    #[cold]
+    fn note(&mut self, incident: Incident, event: Standard) {
+        match incident {
+            Incident::OutOfFuel => self.stats.out_of_fuel += 1,
+            Incident::DivisionByZero => self.stats.faults += 1,
+            Incident::InvalidAnswer => self.stats.invalid_answers += 1,
+        }
+        self.incident_calls[self.incidents % INCIDENTS_MAX] = self.stats.calls;
+        self.incidents += 1;
+        let oldest = self.incident_calls[self.incidents % INCIDENTS_MAX];
+        if self.incidents >= INCIDENTS_MAX && self.stats.calls - oldest < INCIDENT_CALLS {
+            self.machine = None;
+            self.stats.unloaded = Some(Unloaded { incident, event: event.name() });
+        }
+    }
+
+    fn knows(&self, frame: FrameId) -> bool {
+        self.machine.as_ref().is_some_and(|machine| machine.pages.has(frame))
+    }
+
+    /// An event about a page that the program knows.
+    fn about(&self, frame: FrameId) -> About {
+        let page = self.machine.as_ref().map(|machine| machine.pages.page(frame.0));
+        About { parameter: frame.0, page, arguments: [-1; 4] }
+    }
+}
+
+/// The arguments of an event that an access led to.
+fn arguments(missing: Option<PageId>, candidate: Option<PageId>, access: Option<&Access>) -> [i64; 4] {
+    let number = |page: Option<PageId>| page.map_or(-1, block_number);
+    let context = access.map_or(-1, |access| i64::from(access.context.0));
+    let tenant = access.map_or(-1, |access| i64::from(access.tenant.0));
+    [number(missing), number(candidate), context, tenant]
+}
+
+impl Manager for ProgramManager {
+    fn new_block(&mut self, block: &Block) {
+        let Some(machine) = &mut self.machine else { return };
+        machine.pages.enter(block.frame, block.page);
+        machine.now += 1;
+        let mut about = self.about(block.frame);
+        about.arguments = [-1, -1, i64::from(block.context.0), i64::from(self.tenant.0)];
+        self.run(Standard::Fault, &about, None);
+    }
+
+    fn block_gone(&mut self, frame: FrameId, _page: PageId) {
+        if !self.knows(frame) {
+            return;
+        }
+        let about = self.about(frame);
+        self.run(Standard::Gone, &about, None);
+        if let Some(machine) = &mut self.machine {
+            machine.gone(frame);
+        }
+    }
+
+    fn block_accessed(&mut self, frame: FrameId, access: &Access) {
+        let Some(machine) = &mut self.machine else { return };
+        if !machine.pages.has(frame) {
+            return;
+        }
+        machine.pages.set_referenced(frame.0, true);
+        machine.now += 1;
+        if self.program.standard(Standard::Access).is_some() {
+            let about = About { arguments: arguments(None, None, Some(access)), ..self.about(frame) };
+            self.run(Standard::Access, &about, None);
+        }
+    }
+
+    fn replace_block(
+        &mut self,
+        candidate: FrameId,
+        missing: Option<&Access>,
+        busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId {
+        self.choose(candidate, missing, &mut BusyOnly(busy))
+    }
+
+    fn choose(&mut self, candidate: FrameId, missing: Option<&Access>, look: &mut dyn Look) -> FrameId {
+        if !self.knows(candidate) {
+            return candidate;
+        }
+        let mut about = self.about(candidate);
+        let page = missing.map(|access| access.page);
+        about.arguments = arguments(page, about.page, missing);
+        about.page = page.or(about.page);
+        match self.run(Standard::Replace, &about, Some(look)) {
+            NIL => candidate,
+            frame => FrameId(frame),
+        }
+    }
+
+    fn answer_refused(&mut self) {
+        self.note(Incident::InvalidAnswer, Standard::Replace);
+    }
+
+    fn placeholder_used(&mut self, missing: &Access, placeholder: FrameId) {
+        if !self.knows(placeholder) {
+            return;
+        }
+        let arguments = arguments(Some(missing.page), None, Some(missing));
+        let about = About { arguments, ..self.about(placeholder) };
+        self.run(Standard::Mistake, &about, None);
+    }
+
+    /// Only an event `access` looks at hits one by one.
+    fn needs_every_hit(&self, _page: PageId) -> bool {
+        self.machine.is_some() && self.program.standard(Standard::Access).is_some()
+    }
+
+    fn take_wish(&mut self) -> Option<Wish> {
+        self.machine.as_mut()?.take_wish()
+    }
+
+    fn send(&mut self, slot: &str, value: i64) -> Result<(), SendError> {
+        let mut slots = self.program.code().slots.iter();
+        let is_sent = |kind: SlotKind| matches!(kind, SlotKind::Int(_));
+        let number = slots.position(|own| own.name == slot && is_sent(own.kind));
+        let number = number.ok_or(SendError::UnknownSlot)?;
+        if let Some(machine) = &mut self.machine {
+            machine.set_int(number, value);
+        }
+        Ok(())
+    }
+
+    fn program_stats(&self) -> Option<ProgramStats> {
+        Some(self.stats)
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        size_of::<Self>() + self.machine.as_ref().map_or(0, Machine::memory_bytes)
+    }
+
+    fn check_invariants(&self) {
+        if let Some(machine) = &self.machine {
+            machine.check_invariants();
+        }
+    }
+}
+
+/// What may be looked at where only busy frames are known.
+struct BusyOnly<'a>(&'a mut dyn FnMut(FrameId) -> bool);
+
+impl Look for BusyOnly<'_> {
+    fn is_busy(&mut self, frame: FrameId) -> bool {
+        (self.0)(frame)
+    }
+
+    fn is_modified(&mut self, _frame: FrameId) -> bool {
+        false
+    }
+
+    fn frames_left(&self) -> u32 {
+        0
+    }
+}

@@ -1,0 +1,260 @@
+//! Policy programs: managers as text, verified before they run and bounded while they do.
+//!
+//! An engine, or a user of it, writes which page a tenant gives up, in a small language; the pool loads the
+//! program, and need not trust it. The commands are those of HiPEC (Lee, Chen, Chang: "In-Kernel Policy
+//! Interpretation for Application-Specific Memory Caching Management"); the checks before the run are ours.
+//!
+//! ```text
+//! policy mru {
+//!   queue all
+//!   event initial     { ret }
+//!   event fault(p)    { enqt all, p ; ret }
+//!   event access(p)   { enqt all, p ; ret }
+//!   event replace(c)  { peekt v, all
+//!                 L:    isnil t, v ; jnz t, none      # a page is read only where it cannot be nil
+//!                       pinned t, v ; jz t, take
+//!                       prev v, v ; jmp L
+//!                 take: ret v
+//!                 none: ret c }
+//! }
+//! ```
+//!
+//! # Events
+//!
+//! `initial` runs when the program is loaded, `fault(p)` when page *p* has come in, `replace(c)` when the
+//! tenant must give up a page and the pool would take *c*: it returns the page to take. These three are
+//! mandatory. `access(p)` runs at each hit, `gone(p)` when *p* leaves (it still is in its queue then),
+//! `mistake(p)` when a page is missed that the program gave up although the pool would have taken *p*. A
+//! program without `access` costs a hit one bit at most. Other events are the program's own; `call` runs
+//! them.
+//!
+//! # Slots
+//!
+//! | declared by | holds | in the beginning |
+//! | --- | --- | --- |
+//! | `queue` | pages in an order, from head to tail; a page is in one queue or none | empty |
+//! | `ghost` | numbers of pages that left, oldest first, at most as many as the pool has frames | empty |
+//! | `page` | a page, or nil; nil when its page leaves | nil |
+//! | `int`, `const` | 64 bits; a `const` is never written | its value, else 0 |
+//!
+//! These keep their values between events; [`Manager::send`](crate::Manager::send) sets an `int`. Any other
+//! name belongs to one run of its event, and has the type of its first use as a destination. An event has at
+//! most 256 slots, those of the program included; a program at most 32 queues, 4 lists of ghosts, 256 events
+//! and 4,096 instructions.
+//!
+//! # Instructions
+//!
+//! The destination comes first. *d a b* are ints, *p v w* pages, *q* queues, *g* lists of ghosts.
+//!
+//! | | |
+//! | --- | --- |
+//! | `ret` / `ret p` | ends the event; `replace` returns a page, others nothing |
+//! | `jmp L` `jz a, L` `jnz a, L` | goes to the label, if *a* is 0, if it is not |
+//! | `call e` / `call e, p` | runs an event of the program's own; at most 8 calls open at a time, none in a circle |
+//! | `ldc d, NUMBER` | a constant |
+//! | `add sub mul div rem min max d, a, b` | wrapping; `div` and `rem` truncate, and by zero end the event |
+//! | `and or xor shl shr d, a, b` `not d, a` | bits; counts of shifts modulo 64, `shr` keeps the sign |
+//! | `lt le eq ne d, a, b` | 1 or 0 |
+//! | `empty d, q` `len d, q` `inq d, p, q` | whether the queue is empty, its length, whether *p* is in it |
+//! | `peekh v, q` `peekt v, q` | the page at the head, at the tail; nil if there is none |
+//! | `deqh v, q` `deqt v, q` | the same, and takes it out |
+//! | `next v, p` `prev v, p` | the page after *p* towards the tail, before it towards the head; nil at the end and of a page in no queue |
+//! | `copy v, p` | *p* itself |
+//! | `enqh q, p` `enqt q, p` `unlink p` | moves *p* to the head or tail, or out of its queue |
+//! | `isnil d, v` `same d, p, w` | whether *v* is nil, whether two pages are one |
+//! | `pinned d, p` `mod d, p` | whether *p* could not be taken now, whether it is modified; 0 but in `replace` |
+//! | `ref d, p` `setref p, 0` `setref p, 1` | the reference bit: clear after a load, set by a hit |
+//! | `meta d, p` `setmeta p, a` | a word of the program's own for each page, 0 after a load |
+//! | `block d, p` `find v, a` | the number of *p* in its file; the tenant's resident page of that number in the file of the page that the event is about (in `replace` the missing one), else nil |
+//! | `prio d, p` | the priority of *p*: 0, as tenants with a program give no directives |
+//! | `arg d, missing` `candidate` `context` `tenant` | the number of the missing page or of the candidate, who accesses and from where; -1 where the event has none |
+//! | `now d` `rand d` | accesses that the program was told of; 63 random bits from the pool's seed |
+//! | `flush p` `setmod p` | a wish: *p* is to be written, is to count as modified |
+//! | `remember g, p` | *p* is the youngest ghost of *g*, and in no other list; the oldest goes if the list is full |
+//! | `recall d, g, p` | whether *p* was a ghost of *g*, which it is no more |
+//! | `trim g, a` `ghosts d, g` | forgets the oldest until there are *a* at most; how many there are |
+//! | `request d, a` `release p` | privileged programs only: how many of *a* frames the tenant may take below its cap; a wish: *p* is to leave |
+//!
+//! The commands of HiPEC know resident pages only, so that policies which remember what they gave up (2Q,
+//! S3-FIFO, ARC, LIRS) could not be written: `ghost` and its four instructions are for them. Nor could a
+//! search keep the best page found so far, as LFU has to: that is `copy`.
+//!
+//! # Before the run
+//!
+//! Every slot that is read has a value on every path, and every page that is read is known not to be nil:
+//! `isnil t, v` and a `jz` or `jnz` on that `t` show it. So nothing has to be checked during the run but
+//! divisions. `access` has at most 32 instructions and no loop, with all that it calls.
+//!
+//! # During the run
+//!
+//! An instruction takes one unit of fuel, `find` four. See [`ProgramManager`] for what happens to a program
+//! that takes too long, or answers what cannot be taken.
+
+mod assemble;
+mod bytes;
+mod calls;
+mod code;
+mod error;
+mod flow;
+mod lexer;
+mod manager;
+mod pages;
+mod print;
+mod run;
+#[cfg(test)]
+mod tests;
+mod text;
+mod verify;
+
+use std::sync::Arc;
+
+use assemble::Positions;
+use calls::CallGraph;
+use code::{Code, Standard};
+pub use error::{ProgramError, ProgramPlace};
+use lexer::Position;
+pub use manager::{NeedsPrivilege, ProgramManager, ProgramOptions};
+use verify::{Defect, Site, verify};
+
+/// A verified program. Immutable; clones share it.
+#[derive(Clone, Debug)]
+pub struct Program {
+    loaded: Arc<Loaded>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    code: Code,
+    calls: CallGraph,
+    /// The numbers of the events that the pool tells of, by [`Standard`].
+    standard: [Option<usize>; Standard::ALL.len()],
+}
+
+/// What is known of one event of a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventSummary {
+    /// Its name.
+    pub name: String,
+    /// Its instructions, with the `loop` before each label that is jumped back to, without events it calls.
+    pub instructions: u32,
+    /// The most steps that it can take, with those of the events it calls; `None` with a loop.
+    pub steps_max: Option<u32>,
+}
+
+impl Program {
+    /// The program that `text` says. See the [module](self).
+    ///
+    /// # Errors
+    ///
+    /// If the text is no program, or one that might do what no program may; with line and column.
+    pub fn parse(text: &str) -> Result<Self, ProgramError> {
+        let source = text::read(text)?;
+        let (code, positions) = assemble::assemble(&source)?;
+        Self::load(code).map_err(|defect| {
+            let at = position_of(&positions, defect.site).unwrap_or(source.end);
+            at.error(defect.expected, defect.found)
+        })
+    }
+
+    /// The program whose [`to_bytes`](Self::to_bytes) are these. The bytes may come from anywhere.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse), with the byte, or the event and the instruction.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ProgramError> {
+        let code = bytes::read(bytes)?;
+        // The code is moved into the program, and needed for the message only if there is none.
+        let places = places(&code);
+        Self::load(code).map_err(|Defect { site, expected, found }| ProgramError {
+            place: places(site),
+            expected,
+            found,
+        })
+    }
+
+    fn load(code: Code) -> Result<Self, Defect> {
+        let calls = verify(&code)?;
+        let standard = Standard::ALL.map(|event| code.event(event.name()));
+        Ok(Self { loaded: Arc::new(Loaded { code, calls, standard }) })
+    }
+
+    /// The binary form, which does not depend on the machine.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        bytes::write(self.code())
+    }
+
+    /// Text that parses to this program: to the same bytes.
+    pub fn to_text(&self) -> String {
+        print::print(self.code())
+    }
+
+    /// The name that the text gives it.
+    pub fn name(&self) -> &str {
+        &self.code().name
+    }
+
+    /// Whether it may `request` and `release` frames.
+    pub fn is_privileged(&self) -> bool {
+        self.code().is_privileged
+    }
+
+    /// The events, in the order of the text.
+    pub fn events(&self) -> impl Iterator<Item = EventSummary> {
+        self.code().events.iter().zip(&self.loaded.calls.events).map(|(event, reach)| EventSummary {
+            name: event.name.clone(),
+            instructions: (event.end - event.first) as u32,
+            steps_max: reach.steps_max,
+        })
+    }
+
+    /// The most steps that a run of the event takes, with those of the events it calls; `None` if it has a
+    /// loop, or there is no such event.
+    pub fn steps_max(&self, event: &str) -> Option<u32> {
+        let number = self.code().event(event)?;
+        self.loaded.calls.events[number].steps_max
+    }
+
+    fn code(&self) -> &Code {
+        &self.loaded.code
+    }
+
+    fn standard(&self, event: Standard) -> Option<usize> {
+        self.loaded.standard[event as usize]
+    }
+
+    /// Slots that a run needs at most beside those of the program.
+    fn locals_max(&self) -> usize {
+        self.loaded.calls.events.iter().map(|event| event.locals).max().unwrap_or(0)
+    }
+}
+
+/// Where in the text a part of the code stands.
+fn position_of(positions: &Positions, site: Site) -> Option<Position> {
+    match site {
+        Site::Program => None,
+        Site::Slot(slot) => positions.slots.get(slot).copied(),
+        Site::Event(event) => positions.events.get(event).map(|(name, ..)| *name),
+        Site::EventEnd(event) => positions.events.get(event).map(|(.., end)| *end),
+        Site::Local(event, local) => positions.events.get(event)?.1.get(local).copied(),
+        Site::Instruction(at) => positions.instructions.get(at).map(|(name, _)| *name),
+        Site::Operand(at, operand) => positions.instructions.get(at)?.1.get(operand).copied(),
+    }
+}
+
+/// Says where in a binary form a part of the code is.
+fn places(code: &Code) -> impl Fn(Site) -> ProgramPlace + use<> {
+    let events: Vec<_> =
+        code.events.iter().map(|event| (event.name.clone(), event.first, event.end)).collect();
+    move |site| {
+        let (event, instruction) = match site {
+            Site::Program | Site::Slot(_) => return ProgramPlace::Byte(0),
+            Site::Event(event) | Site::Local(event, _) => (event, 0),
+            Site::EventEnd(event) => (event, events[event].2 - events[event].1),
+            Site::Instruction(at) | Site::Operand(at, _) => {
+                let event = events.partition_point(|(.., end)| *end <= at);
+                (event, at - events[event].1)
+            }
+        };
+        ProgramPlace::Code { event: events[event].0.clone(), instruction }
+    }
+}
