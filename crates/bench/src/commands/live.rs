@@ -66,6 +66,9 @@ pub struct PoolArgs {
     /// Reads in flight from which on tenants take turns [default: the pool's]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub saturation_depth: Option<u32>,
+    /// Let the pool read ahead by itself; otherwise each miss of a policy is seen
+    #[arg(long, conflicts_with = "deterministic")]
+    pub read_ahead: bool,
     /// I/O backend
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
@@ -128,6 +131,7 @@ pub(super) fn run_recorded(
         batch: args.batch,
         hints: args.hints.policy(),
         saturation_depth: args.pool.saturation_depth,
+        read_ahead: args.pool.read_ahead,
         ..RunOptions::default()
     };
     let recording = recorder.is_some();
