@@ -142,8 +142,9 @@ fn incidents_that_are_far_apart_do_not_unload_a_program() {
     let mut world = World::new(&program, 10);
     let mut accesses = loops().cycle();
     let mut faults = |world: &mut World, count: u64| {
-        let before = world.directory.program_stats(world.managed).unwrap().faults;
-        while world.directory.program_stats(world.managed).unwrap().faults < before + count {
+        let stats = |world: &World| world.directory.program_stats(world.managed).unwrap();
+        let enough = stats(world).faults + count;
+        while stats(world).faults < enough && stats(world).unloaded.is_none() {
             world.apply(&Op::Send { value: 1 });
             world.apply(&accesses.next().unwrap());
         }
@@ -154,7 +155,8 @@ fn incidents_that_are_far_apart_do_not_unload_a_program() {
     assert_eq!((after_seven.faults, after_seven.unloaded), (7, None));
     for op in loops().cycle() {
         world.apply(&op);
-        if world.directory.program_stats(world.managed).unwrap().calls > after_seven.calls + 1024 {
+        let stats = world.directory.program_stats(world.managed).unwrap();
+        if stats.calls > after_seven.calls + 1024 || stats.unloaded.is_some() {
             break;
         }
     }

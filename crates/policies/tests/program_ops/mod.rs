@@ -173,7 +173,7 @@ impl Claims for Busy {
     }
 
     fn is_modified(&mut self, frame: FrameId) -> bool {
-        frame.0 % 2 == 0
+        frame.0.is_multiple_of(2)
     }
 
     fn claim(&mut self, frame: FrameId) -> bool {
