@@ -23,7 +23,8 @@ pub struct HintOptions {
 
 impl Directory {
     /// Opens a list of reads that the tenant will make, in their order. Accesses of the tenant are matched
-    /// with it: the next hint, or one within twice the prefetch horizon, and those before it are dropped.
+    /// with it: the next hint, or one within twice the prefetch horizon. Those before that are dropped when several
+    /// accesses in a row have used later ones; see [`HintList::consume`](crate::hints::HintList::consume).
     ///
     /// # Errors
     ///
