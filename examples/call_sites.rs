@@ -1,7 +1,7 @@
 //! Nobody gives a directive: the pool finds out by itself what each part of a program does with its pages.
 //!
-//! A query joins orders with parts, looks up customers through an index, and reads a log once, all through one fetch function.
-//! Scopes say which operator is at work.
+//! A query joins orders with parts, looks up customers through an index, and reads a log once, all through
+//! one fetch function. Scopes say which operator is at work.
 //!
 //! `cargo run -p bufpool-examples --example call_sites` prints:
 //!
@@ -55,7 +55,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The query. It goes through the parts again and again, looks customers up in no order, and reads the log once.
+/// The query. It goes through the parts again and again, looks customers up in no order, and reads the log
+/// once.
 fn run(pool: &Pool, session: &Tenant, folder: &std::path::Path) -> Result<()> {
     let file = |name: &str, pages| {
         let file = pool.open_file(folder.join(name), FileOptions::new().create(true))?;
@@ -83,7 +84,8 @@ fn run(pool: &Pool, session: &Tenant, folder: &std::path::Path) -> Result<()> {
     Ok(())
 }
 
-/// The one place of the engine from which pages are fetched. Its own line would say nothing, so it has a name.
+/// The one place of the engine from which pages are fetched. Its own line would say nothing, so it has a
+/// name.
 fn fetch(session: &Tenant, file: &File, number: u64) -> Result<()> {
     let page = session.at(site!("fetch")).read(file.page(number))?;
     std::hint::black_box(page[0]);

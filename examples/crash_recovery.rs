@@ -1,4 +1,5 @@
-//! The pool keeps pages, the engine keeps a log: what both do so that a committed change outlives a power cut.
+//! The pool keeps pages, the engine keeps a log: what both do so that a committed change outlives a power
+//! cut.
 //!
 //! `cargo run -p bufpool-examples --example crash_recovery` prints:
 //!
@@ -7,7 +8,8 @@
 //! 52 of them were not in the file and are redone; nothing is lost, nothing uncommitted is there
 //! ```
 //!
-//! The device is simulated, so that its power can be cut. The log is a list, of which a first part is durable.
+//! The device is simulated, so that its power can be cut. The log is a list, of which a first part is
+//! durable.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,16 +1,18 @@
 //! A B+-tree from fixed-size keys to fixed-size values, for any number of threads.
 //!
-//! Keys are compared as byte strings, so integers go in big-endian. The root is always page 0: when it splits, its
-//! contents move to a new page below it, and no page ever points to where a root used to be.
+//! Keys are compared as byte strings, so integers go in big-endian. The root is always page 0: when it
+//! splits, its contents move to a new page below it, and no page ever points to where a root used to be.
 //!
 //! **Latches.** Every operation goes down from the root and latches a child before it lets go of the parent.
-//! Readers take shared latches. Writers do, too, down to the leaf, which they take exclusively; only a writer that finds
-//! its leaf full starts over with exclusive latches, and keeps those of the pages that a split could reach: from the
-//! lowest page with room downwards. Latches are thus always taken from top to bottom, and by nobody from bottom to
-//! top or from leaf to leaf while holding another, so there is no cycle to wait in.
+//! Readers take shared latches. Writers do, too, down to the leaf, which they take exclusively; only a writer
+//! that finds its leaf full starts over with exclusive latches, and keeps those of the pages that a split
+//! could reach: from the lowest page with room downwards. Latches are thus always taken from top to bottom,
+//! and by nobody from bottom to top or from leaf to leaf while holding another, so there is no cycle to wait
+//! in.
 //!
-//! **Deletion is lazy.** A key leaves its leaf, but leaves are neither merged nor freed: an empty one waits for keys of
-//! its range. Pages therefore keep their meaning for ever, which lets a scan remember the next leaf without a latch.
+//! **Deletion is lazy.** A key leaves its leaf, but leaves are neither merged nor freed: an empty one waits
+//! for keys of its range. Pages therefore keep their meaning for ever, which lets a scan remember the next
+//! leaf without a latch.
 
 mod batch;
 mod build;
@@ -35,8 +37,8 @@ type WriteNode<'t, const K: usize, const V: usize> = Node<WriteGuard<'t>, K, V>;
 
 /// A B+-tree with keys of `K` bytes and values of `V` bytes, each key once.
 ///
-/// The cost of an operation is one access for each level; of an insert that splits, about twice that and one creation
-/// for each page split. A thread holds latches on at most 2 × levels + 1 pages.
+/// The cost of an operation is one access for each level; of an insert that splits, about twice that and one
+/// creation for each page split. A thread holds latches on at most 2 × levels + 1 pages.
 pub struct BTree<const K: usize, const V: usize> {
     file: File,
     space: Space,
@@ -138,7 +140,8 @@ impl<const K: usize, const V: usize> BTree<K, V> {
         self.child_exclusive(tenant, &node, key)
     }
 
-    /// Inserts where the leaf was found full, under exclusive latches on every page that a split could change.
+    /// Inserts where the leaf was found full, under exclusive latches on every page that a split could
+    /// change.
     #[track_caller]
     fn insert_splitting(&self, tenant: &Tenant, key: &[u8; K], value: &[u8; V]) -> Result<Option<[u8; V]>> {
         let mut path = vec![self.write(tenant, ROOT)?];
@@ -153,7 +156,8 @@ impl<const K: usize, const V: usize> BTree<K, V> {
         if let Put::Done(previous) = put(leaf, key, value) {
             return Ok(previous);
         }
-        // Everything that can fail comes first: the new pages, one for each full page, and one more below a full root.
+        // Everything that can fail comes first: the new pages, one for each full page, and one more below a
+        // full root.
         let splits = path.iter().filter(|node| node.is_full()).count();
         let grows = path[0].is_full();
         let mut fresh = Vec::with_capacity(splits + 1);
@@ -238,8 +242,8 @@ fn put<const K: usize, const V: usize>(
     }
 }
 
-/// Splits the full pages of `path`, from the top, and inserts `key` into the leaf at its end. Only the first page of the
-/// path may have room; it is the root if it has none. `fresh` holds the new pages.
+/// Splits the full pages of `path`, from the top, and inserts `key` into the leaf at its end. Only the first
+/// page of the path may have room; it is the root if it has none. `fresh` holds the new pages.
 fn split_path<'t, const K: usize, const V: usize>(
     path: Vec<WriteNode<'t, K, V>>,
     fresh: Vec<(u64, WriteGuard<'t>)>,

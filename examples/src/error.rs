@@ -5,7 +5,8 @@ use std::fmt;
 /// The result of an operation on a heap file or a B+-tree.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation on a heap file or a B+-tree failed. Nothing was changed then, unless the operation says otherwise.
+/// Why an operation on a heap file or a B+-tree failed. Nothing was changed then, unless the operation says
+/// otherwise.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {

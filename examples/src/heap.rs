@@ -1,7 +1,7 @@
 //! A heap file: fixed-size tuples in no order, each with an address that stays valid.
 //!
-//! [`HeapFile::load`] fills page after page, [`HeapFile::insert`] adds one tuple. Readers take a whole page with
-//! [`HeapFile::page`] and go through its tuples under one latch.
+//! [`HeapFile::load`] fills page after page, [`HeapFile::insert`] adds one tuple. Readers take a whole page
+//! with [`HeapFile::page`] and go through its tuples under one latch.
 
 mod page;
 
@@ -87,8 +87,9 @@ impl HeapFile {
         self.format.capacity(self.file.page_bytes())
     }
 
-    /// Adds tuples on new pages behind the last one, and returns how many there were. All pages but the last are full,
-    /// so tuple n of a file loaded once is at page n ÷ [`tuples_per_page`](Self::tuples_per_page), slot the remainder.
+    /// Adds tuples on new pages behind the last one, and returns how many there were. All pages but the last
+    /// are full, so tuple n of a file loaded once is at page n ÷ [`tuples_per_page`](Self::tuples_per_page),
+    /// slot the remainder.
     ///
     /// Takes one exclusive access for each page.
     ///

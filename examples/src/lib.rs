@@ -4,9 +4,9 @@
 //! - [`btree`]: a B+-tree from fixed-size keys to fixed-size values, for several threads,
 //! - [`operators`]: scans, joins and a merge over both, which tell the pool what they will read.
 //!
-//! All take the tenant that pays for an access as an argument, visit each page through one guard (one access per
-//! page visit, however many tuples are read from it), and repeat `#[track_caller]`, so that the pool sees the
-//! engine's call sites. Neither logs: what a crash leaves is what the last checkpoint wrote.
+//! All take the tenant that pays for an access as an argument, visit each page through one guard (one access
+//! per page visit, however many tuples are read from it), and repeat `#[track_caller]`, so that the pool sees
+//! the engine's call sites. Neither logs: what a crash leaves is what the last checkpoint wrote.
 
 pub mod btree;
 mod error;

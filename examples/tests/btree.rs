@@ -11,7 +11,8 @@ use bufpool_examples::btree::BTree;
 use common::Fixture;
 use proptest::prelude::*;
 
-/// Values this long leave room for 6 entries on a leaf and 11 on a page above, so that few keys make a high tree.
+/// Values this long leave room for 6 entries on a leaf and 11 on a page above, so that few keys make a high
+/// tree.
 const VALUE: usize = 248;
 const KEY: usize = 360;
 type Tree = BTree<KEY, VALUE>;
@@ -179,8 +180,8 @@ proptest! {
     }
 }
 
-/// Four threads change disjoint keys that lie on the same leaves, while two others read; small leaves, so that
-/// splits reach the root again and again.
+/// Four threads change disjoint keys that lie on the same leaves, while two others read; small leaves, so
+/// that splits reach the root again and again.
 #[test]
 fn threads_neither_lose_keys_nor_wait_for_each_other_in_a_circle() {
     const WRITERS: u64 = 4;

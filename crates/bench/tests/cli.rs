@@ -65,8 +65,8 @@ fn sim_prints_every_column_in_order() {
     assert_eq!(csv.lines().collect::<Vec<_>>(), expected);
 }
 
-/// One process misses three blocks, each 22 ms of the disk and 0.5 ms to start; or each comes in ahead while it
-/// computes, as no more than half of its frames may be unread.
+/// One process misses three blocks, each 22 ms of the disk and 0.5 ms to start; or each comes in ahead while
+/// it computes, as no more than half of its frames may be unread.
 #[test]
 fn a_machine_has_a_row_for_each_tenant_and_one_for_all() {
     let dir = tempfile::tempdir().unwrap();

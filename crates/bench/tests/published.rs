@@ -1,9 +1,9 @@
 //! Published experiments with the counts that follow from them by arithmetic.
 //!
 //! Streams and numbers, but for the last two tests: Cao, Felten, Li, "Implementation and Performance of
-//! Application-Controlled File Caching", OSDI '94. Single programs are loops, whose misses under LRU and MRU have closed forms; the
-//! two-program experiment ReadN is run with a fixed interleaving, three accesses of the foreground to two of
-//! the background.
+//! Application-Controlled File Caching", OSDI '94. Single programs are loops, whose misses under LRU and MRU
+//! have closed forms; the two-program experiment ReadN is run with a fixed interleaving, three accesses of
+//! the foreground to two of the background.
 
 use bufpool_bench::simulate::{By, Counts, Policy, Setup, simulate};
 use bufpool_bench::streams::{self, Advice};
@@ -111,10 +111,10 @@ fn the_fool_is_revoked_and_a_smart_program_never() {
     }
 }
 
-/// Lee, Chen, Chang, "In-Kernel Policy Interpretation for Application-Specific Memory Caching Management": a join of
-/// L = 15,360 outer pages, which are read 64 times, in C frames. Under LRU every access misses. MRU keeps the inner
-/// page and C - 1 outer ones: of the accesses to outer pages 4.85, 31.10, 57.35 and 83.60 % miss. Without the inner
-/// page they are a loop of which C pages are kept: 4.84, 31.09, 57.34 and 83.59 %.
+/// Lee, Chen, Chang, "In-Kernel Policy Interpretation for Application-Specific Memory Caching Management": a
+/// join of L = 15,360 outer pages, which are read 64 times, in C frames. Under LRU every access misses. MRU
+/// keeps the inner page and C - 1 outer ones: of the accesses to outer pages 4.85, 31.10, 57.35 and 83.60 %
+/// miss. Without the inner page they are a loop of which C pages are kept: 4.84, 31.09, 57.34 and 83.59 %.
 #[test]
 fn a_nested_loop_join_misses_as_its_formula_says() {
     const MRU: Policy = Policy::OneLevel(PolicyKind::Mru);
@@ -140,8 +140,8 @@ fn a_nested_loop_join_misses_as_its_formula_says() {
     }
 }
 
-/// Of the same paper: lookups in a tree whose pages have the priority of their level miss less than under LRU, and the
-/// fewer frames there are, the more.
+/// Of the same paper: lookups in a tree whose pages have the priority of their level miss less than under
+/// LRU, and the fewer frames there are, the more.
 #[test]
 fn levels_of_a_tree_gain_more_in_less_memory() {
     const SET: &[&str] = &["lookups=30000"];

@@ -252,11 +252,11 @@
 //! # Disclosed reads
 //!
 //! An engine often knows what it will read, and in which order: the tuple ids of an index leaf, a bitmap, the
-//! log that it replays, the inner relation that it scans again. [`Tenant::hint`] takes that as an iterator and
-//! returns a [`Hints`], whose [`next`](Hints::next) gives the pages in this order. They are fetched as far ahead
-//! as it takes that the reader does not wait; neighbours are one transfer; only the page handed out is held.
-//! Of the tenant's pages the one that is needed last goes first, so a list that goes round keeps what fits.
-//! Dropping the handle early, as for a LIMIT, is the normal case.
+//! log that it replays, the inner relation that it scans again. [`Tenant::hint`] takes that as an iterator
+//! and returns a [`Hints`], whose [`next`](Hints::next) gives the pages in this order. They are fetched as
+//! far ahead as it takes that the reader does not wait; neighbours are one transfer; only the page handed out
+//! is held. Of the tenant's pages the one that is needed last goes first, so a list that goes round keeps
+//! what fits. Dropping the handle early, as for a LIMIT, is the normal case.
 //!
 //! ```
 //! use bufpool::{HintedPage, Tenant};
@@ -274,9 +274,10 @@
 //! # }
 //! ```
 //!
-//! What is done with them is the tenant's [`HintPolicy`] ([`TenantOptions::hints`]). Fetched pages take at most
-//! [`hint_limit_percent`](PoolOptions::hint_limit_percent) of the frames a tenant may own. Hints that turn out
-//! wrong cost the tenant that gave them; what became of them is in [`Stats::hints`](stats::Stats::hints).
+//! What is done with them is the tenant's [`HintPolicy`] ([`TenantOptions::hints`]). Fetched pages take at
+//! most [`hint_limit_percent`](PoolOptions::hint_limit_percent) of the frames a tenant may own. Hints that
+//! turn out wrong cost the tenant that gave them; what became of them is in
+//! [`Stats::hints`](stats::Stats::hints).
 //!
 //! # Deterministic mode and recording
 //!

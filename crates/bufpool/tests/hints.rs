@@ -1,5 +1,5 @@
-//! Goal: a list of disclosed reads gives its pages in order, whatever happens to them meanwhile; fetches ahead
-//! within its limits; and harms nobody but its owner when the iterator blocks, lies or panics.
+//! Goal: a list of disclosed reads gives its pages in order, whatever happens to them meanwhile; fetches
+//! ahead within its limits; and harms nobody but its owner when the iterator blocks, lies or panics.
 //! Method: contents and counts in small cases on each backend, and on a simulated device where reads are held
 //! up.
 
@@ -233,7 +233,8 @@ fn a_panic_of_the_iterator_is_the_callers_and_ends_the_list() {
     pool.check_invariants();
 }
 
-/// An iterator that reads through the same pool, and one that waits for another thread, which reads meanwhile.
+/// An iterator that reads through the same pool, and one that waits for another thread, which reads
+/// meanwhile.
 #[test]
 fn an_iterator_may_read_and_block() {
     let folder = directory();
@@ -416,9 +417,9 @@ fn statistics_and_report_tell_lists_apart() {
     println!("{report}");
 }
 
-/// Where frames have prices, a list that is read once fetches ahead, and takes nothing from an undisclosed loop
-/// that fits beside it. Rates are measured: when the machine stalls, prices are others, so one of a few attempts
-/// has to show it.
+/// Where frames have prices, a list that is read once fetches ahead, and takes nothing from an undisclosed
+/// loop that fits beside it. Rates are measured: when the machine stalls, prices are others, so one of a few
+/// attempts has to show it.
 #[test]
 fn frames_go_where_they_are_worth_most() {
     on_each_backend(|io| {

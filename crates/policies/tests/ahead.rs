@@ -1,5 +1,6 @@
-//! Goal: pages that come in ahead of their first access disturb nobody: a run in which each is accessed at once decides as one
-//! without reading ahead, and those that nobody accesses are known to no manager and go first.
+//! Goal: pages that come in ahead of their first access disturb nobody: a run in which each is accessed at
+//! once decides as one without reading ahead, and those that nobody accesses are known to no manager and go
+//! first.
 //! Method: random steps against a plain vector, and two directories side by side.
 
 use std::sync::{Arc, Mutex};
@@ -372,8 +373,8 @@ impl Manager for NewestFirst {
     }
 }
 
-/// A manager gave up page 4, which the ledger would have kept, for page 1. If 4 then comes in ahead, page 1 is the
-/// candidate, and nobody is judged; if a process misses on it, the overrule was a mistake.
+/// A manager gave up page 4, which the ledger would have kept, for page 1. If 4 then comes in ahead, page 1
+/// is the candidate, and nobody is judged; if a process misses on it, the overrule was a mistake.
 #[test]
 fn a_placeholder_that_a_prefetch_uses_is_settled_unjudged() {
     for ahead in [true, false] {

@@ -1,5 +1,5 @@
-//! The automatic manager: it handles loops nearly as OPT does, stays with LRU where LRU is best, costs oblivious
-//! tenants nothing, decides the same way twice, and never contradicts itself.
+//! The automatic manager: it handles loops nearly as OPT does, stays with LRU where LRU is best, costs
+//! oblivious tenants nothing, decides the same way twice, and never contradicts itself.
 //! Method: streams with a known optimum and random mixes, through a real directory.
 
 mod cache;
@@ -33,8 +33,8 @@ fn misses(cache: &mut Cache, pages: impl Iterator<Item = u64>) -> usize {
 
 #[test]
 fn loops_cost_little_more_than_the_optimum_after_the_second_pass() {
-    // Those after the third hit so much that their intervals, which misses make longer, change from pass to pass. The
-    // last one is left out by so few that a sample of it may fit.
+    // Those after the third hit so much that their intervals, which misses make longer, change from pass to
+    // pass. The last one is left out by so few that a sample of it may fit.
     let loops = [
         (1000u64, 200u64, 40),
         (1000, 500, 40),
@@ -152,7 +152,8 @@ fn auto_stays_near_lru_where_lru_is_optimal() {
     }
 }
 
-/// A frame whose page the followed shadow cache gives up is noted: hits must not add to those notes without end.
+/// A frame whose page the followed shadow cache gives up is noted: hits must not add to those notes without
+/// end.
 #[test]
 fn memory_does_not_grow_with_hits() {
     let mut cache = managed(200, ManagerKind::Auto);
@@ -163,7 +164,8 @@ fn memory_does_not_grow_with_hits() {
     assert!(after < before + 20_000, "{before} bytes became {after}");
 }
 
-/// A context loops until it is known for it, then turns local: the oblivious tenant hits wherever it would without it.
+/// A context loops until it is known for it, then turns local: the oblivious tenant hits wherever it would
+/// without it.
 #[test]
 fn a_context_that_changes_costs_an_oblivious_tenant_no_hit() {
     let frames = 300;
@@ -189,7 +191,8 @@ fn a_context_that_changes_costs_an_oblivious_tenant_no_hit() {
     }
 }
 
-/// A context loops until it is known for it, then turns local: 4 x frames accesses later it misses as under LRU.
+/// A context loops until it is known for it, then turns local: 4 x frames accesses later it misses as under
+/// LRU.
 #[test]
 fn a_context_that_changes_recovers() {
     let frames = 300u64;
@@ -217,8 +220,9 @@ fn seen(cache: &Cache, context: u32) -> StreamReport {
     found.expect("the context has been used")
 }
 
-/// A stream of which everything that was learned is wrong, and nothing can be learned, since the pages that it comes back to as soon as
-/// they have gone are none of the sample: it is treated like any other before long, and other streams as they were.
+/// A stream of which everything that was learned is wrong, and nothing can be learned, since the pages that
+/// it comes back to as soon as they have gone are none of the sample: it is treated like any other before
+/// long, and other streams as they were.
 #[test]
 fn a_stream_that_keeps_being_wrong_falls_back_alone() {
     const WRONG: u32 = 1;
@@ -396,7 +400,8 @@ fn advice_ends_the_sharing() {
     cache.directory.check_invariants();
 }
 
-/// What a closed tenant leaves in the commons is managed with the rest, and its number is free when the last of it has gone.
+/// What a closed tenant leaves in the commons is managed with the rest, and its number is free when the last
+/// of it has gone.
 #[test]
 fn a_closed_tenant_leaves_its_blocks_in_the_commons() {
     let mut cache = cache(10);

@@ -1,5 +1,5 @@
-//! The synthetic streams a to j, stand-ins for the lost ones of the AMP paper: what each detector must call them, and how
-//! far the sampled recency may be from the exact one.
+//! The synthetic streams a to j, stand-ins for the lost ones of the AMP paper: what each detector must call
+//! them, and how far the sampled recency may be from the exact one.
 
 use bufpool_policies::{
     PageId, SplitMix64,
@@ -136,8 +136,9 @@ fn sampled_recency_is_near_the_exact_one() {
     }
 }
 
-/// Evidence ages: after 50,000 random accesses a loop is seen as soon as the older blocks are forgotten, four times the frames
-/// later, and it has come round often enough for the mean: 256 accesses to a look at the class, and a pass or two.
+/// Evidence ages: after 50,000 random accesses a loop is seen as soon as the older blocks are forgotten, four
+/// times the frames later, and it has come round often enough for the mean: 256 accesses to a look at the
+/// class, and a pass or two.
 #[test]
 fn a_loop_that_starts_late_is_seen() {
     for (frames, blocks, seed) in [300, 1000, 4000]

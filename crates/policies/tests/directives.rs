@@ -174,7 +174,8 @@ fn failures_leave_no_trace() {
     assert_eq!(directory.resident(a), 1);
 }
 
-/// The last block of a closed tenant is evicted, cannot be written, and is back: the tenant's number is not free after all.
+/// The last block of a closed tenant is evicted, cannot be written, and is back: the tenant's number is not
+/// free after all.
 #[test]
 fn a_closed_tenant_gets_its_last_block_back() {
     let mut directory = directory(1);
@@ -196,8 +197,8 @@ fn a_closed_tenant_gets_its_last_block_back() {
     directory.check_invariants();
 }
 
-/// An access that was under way when its tenant, without a block, was closed: the tenant's number is not free as long as the block is
-/// there.
+/// An access that was under way when its tenant, without a block, was closed: the tenant's number is not free
+/// as long as the block is there.
 #[test]
 fn a_closed_tenant_that_gets_its_first_block_keeps_its_number() {
     for frames in [1, 2] {
@@ -229,7 +230,8 @@ fn a_closed_tenant_that_gets_no_block_leaves_its_number() {
     assert_eq!(directory.open_tenant(0, 1).unwrap(), a);
 }
 
-/// The last block of a closed tenant of the commons makes room for the page that it stayed for, and which takes its place in the accounts.
+/// The last block of a closed tenant of the commons makes room for the page that it stayed for, and which
+/// takes its place in the accounts.
 #[test]
 fn a_closed_tenant_inherits_the_page_its_last_block_makes_room_for() {
     let mut directory = directory(2);

@@ -1,6 +1,7 @@
-//! The directory against the naive LRU-SP, access by access: several tenants, directives in mid-stream, pins, floors,
-//! caps, shared pages, pages that end. After every step residency, ledger order, every count and the directory's own
-//! invariants are compared. Cases are random, or inputs on which the fuzz target `directory_ops` once failed.
+//! The directory against the naive LRU-SP, access by access: several tenants, directives in mid-stream, pins,
+//! floors, caps, shared pages, pages that end. After every step residency, ledger order, every count and the
+//! directory's own invariants are compared. Cases are random, or inputs on which the fuzz target
+//! `directory_ops` once failed.
 
 mod directory_ops;
 mod naive;
@@ -73,7 +74,8 @@ fn allocation() -> impl Strategy<Value = Allocation> {
     ]
 }
 
-/// The cases must reach what they are about: overrules that prove wrong, that prove right, and retargeted claims.
+/// The cases must reach what they are about: overrules that prove wrong, that prove right, and retargeted
+/// claims.
 #[test]
 fn cases_reach_every_count() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
@@ -169,8 +171,8 @@ fn regressions() {
     }
 }
 
-/// A manager that keeps being wrong is revoked, restored on probation and revoked again, for longer each time. The
-/// random cases above are too short for that.
+/// A manager that keeps being wrong is revoked, restored on probation and revoked again, for longer each
+/// time. The random cases above are too short for that.
 #[test]
 fn revocation_and_restoration() {
     let mut operations = vec![Op::Policy { tenant: 1, priority: 0, mru: true }];
@@ -229,7 +231,8 @@ fn edge_of_exhaustion() {
     assert_eq!(driver.directory.stats().accesses, 6, "an exhausted access is none");
 }
 
-/// Frames that are borrowed in the name of a tenant with a floor are not taken from under that floor, even if its pages are the oldest.
+/// Frames that are borrowed in the name of a tenant with a floor are not taken from under that floor, even if
+/// its pages are the oldest.
 #[test]
 fn borrowing_leaves_the_askers_floor_alone() {
     let mut operations = vec![Op::Floor { tenant: 1, frames: 3 }];

@@ -1,6 +1,6 @@
-//! FIFO2-SP against the naive one, decision by decision: several tenants with managers that change, pins, floors, caps,
-//! privileged tenants, pages that end, pages ahead. After every step every count and the directory's own invariants are
-//! compared.
+//! FIFO2-SP against the naive one, decision by decision: several tenants with managers that change, pins,
+//! floors, caps, privileged tenants, pages that end, pages ahead. After every step every count and the
+//! directory's own invariants are compared.
 
 mod directory_ops;
 mod naive;

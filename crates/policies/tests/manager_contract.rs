@@ -1,6 +1,6 @@
-//! What every manager owes the directory, and gets from it: whatever is accessed, discarded, busy or capped, the state stays
-//! consistent, the same calls give the same decisions, reports add up, and an oblivious tenant hits wherever it would under
-//! plain LRU.
+//! What every manager owes the directory, and gets from it: whatever is accessed, discarded, busy or capped,
+//! the state stays consistent, the same calls give the same decisions, reports add up, and an oblivious
+//! tenant hits wherever it would under plain LRU.
 //! Method: random steps through a real directory, invariants after each.
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! A custom manager that panics, answers nonsense or names another tenant's page harms nobody: the directory stays
-//! consistent and every other tenant's hits and misses are those next to an oblivious tenant.
+//! A custom manager that panics, answers nonsense or names another tenant's page harms nobody: the directory
+//! stays consistent and every other tenant's hits and misses are those next to an oblivious tenant.
 
 use std::collections::HashMap;
 
@@ -100,7 +100,8 @@ impl Claims for NothingBusy {
     }
 }
 
-/// Tenant 0 is oblivious, tenant 1 has the trickster. Returns tenant 0's hits in order, and tenant 1's counts.
+/// Tenant 0 is oblivious, tenant 1 has the trickster. Returns tenant 0's hits in order, and tenant 1's
+/// counts.
 fn run(trick: Trick) -> (Vec<bool>, TenantStats) {
     let options = DirectoryOptions {
         frames: 64,

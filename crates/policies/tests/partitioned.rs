@@ -1,5 +1,6 @@
-//! The partitioned manager: it handles loops nearly as OPT does, is ARC where nothing loops or nobody says who accesses, takes a wrong
-//! class back from the stream that it was wrong for and from no other, and never contradicts itself.
+//! The partitioned manager: it handles loops nearly as OPT does, is ARC where nothing loops or nobody says
+//! who accesses, takes a wrong class back from the stream that it was wrong for and from no other, and never
+//! contradicts itself.
 //! Method: streams with a known optimum and random mixes, through a real directory.
 
 mod cache;
@@ -37,7 +38,8 @@ fn loops_cost_little_more_than_the_optimum_once_they_are_seen() {
             let optimum = (passes * length * (length - frames)) as f64 / (length - 1) as f64;
             assert!(ours as f64 <= 1.05 * optimum, "{kind}, {frames} frames: {ours}, OPT {optimum}");
             let report = streams(&cache)[0];
-            // DEAR looks at 500 accesses at a time, and sees no page of so long a loop twice. That serves as well.
+            // DEAR looks at 500 accesses at a time, and sees no page of so long a loop twice. That serves as
+            // well.
             let class = if kind == ManagerKind::Dear { Class::OneShot } else { Class::Looping };
             assert_eq!(report.class, class, "{kind}");
             assert_eq!(u64::from(report.frames), frames, "{kind}");
@@ -140,13 +142,14 @@ fn sizes_adapt_to_what_frames_are_worth() {
             missed[1] += scan;
         }
     }
-    // A frame is hit once in 500 rounds by the index, and once in 2,000 by the loop. All to the index leaves 500 for the loop.
+    // A frame is hit once in 500 rounds by the index, and once in 2,000 by the loop. All to the index leaves
+    // 500 for the loop.
     assert!(missed[0] <= 10_000, "index: {missed:?}");
     assert!(missed[1] <= 85_000, "loop: {missed:?}");
 }
 
-/// A stream loops until it is known for it, then turns local. From four pool sizes of accesses later it misses hardly more than under
-/// LRU, and an oblivious tenant hits wherever it would without it.
+/// A stream loops until it is known for it, then turns local. From four pool sizes of accesses later it
+/// misses hardly more than under LRU, and an oblivious tenant hits wherever it would without it.
 #[test]
 fn a_stream_that_changes_recovers_and_costs_an_oblivious_tenant_nothing() {
     for kind in [ManagerKind::Amp, ManagerKind::Auto] {
@@ -182,8 +185,8 @@ fn a_stream_that_changes_recovers_and_costs_an_oblivious_tenant_nothing() {
     }
 }
 
-/// Groups that are read a few times each look like a loop and are none. The stream loses its class; a true loop beside it
-/// keeps its own.
+/// Groups that are read a few times each look like a loop and are none. The stream loses its class; a true
+/// loop beside it keeps its own.
 #[test]
 fn a_stream_that_keeps_being_wrong_is_not_followed_and_others_are() {
     let mut cache = Cache::new(819, false);
@@ -228,7 +231,8 @@ fn many_streams_pass() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
 
-    /// Any mix of contexts, files and pages, loops among them, discards in between; and the same decisions when repeated.
+    /// Any mix of contexts, files and pages, loops among them, discards in between; and the same decisions
+    /// when repeated.
     #[test]
     fn state_is_consistent_and_decisions_repeat(
         frames in 1u32..60,

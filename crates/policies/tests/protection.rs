@@ -1,5 +1,6 @@
-//! What LRU-SP promises to tenants about each other (invariants 3 to 6 and 10 of the design), on thousands of seeded
-//! random mixes, next to plain LRU of the same size; and that the ablations break the promises they are said to break.
+//! What LRU-SP promises to tenants about each other (invariants 3 to 6 and 10 of the design), on thousands of
+//! seeded random mixes, next to plain LRU of the same size; and that the ablations break the promises they
+//! are said to break.
 
 mod naive;
 
@@ -123,7 +124,8 @@ impl Pool {
     }
 }
 
-/// Manager `kind` for the tenant: none, LRU by directive, MRU by directive, random, random in common with others.
+/// Manager `kind` for the tenant: none, LRU by directive, MRU by directive, random, random in common with
+/// others.
 fn manage(pool: &mut Pool, tenant: u64, kind: u64, seed: u64) {
     let id = TenantId(tenant as u32);
     match kind {
@@ -220,8 +222,8 @@ fn lru_s_breaks_both() {
     assert!(verdicts.differences > 0);
 }
 
-/// The paper's ReadN, deterministic variant: three accesses of the foreground (groups of 500 blocks read five times),
-/// two of a foolish background (groups of 300), 819 frames.
+/// The paper's ReadN, deterministic variant: three accesses of the foreground (groups of 500 blocks read five
+/// times), two of a foolish background (groups of 300), 819 frames.
 #[test]
 fn lru_s_fails_read_500_where_lru_sp_equals_oblivious() {
     let foreground_misses = |allocation, foolish: bool| {
@@ -250,8 +252,8 @@ fn lru_s_fails_read_500_where_lru_sp_equals_oblivious() {
     assert_eq!(foreground_misses(Allocation::LruS, true), 3345);
 }
 
-/// With shared pages the rule protects every page that an unmanaged tenant used itself within the last C distinct
-/// blocks of all tenants.
+/// With shared pages the rule protects every page that an unmanaged tenant used itself within the last C
+/// distinct blocks of all tenants.
 #[test]
 fn shared_pages_stay_for_whoever_uses_them() {
     let lost = |rule: bool| {
@@ -304,8 +306,8 @@ fn agreeing_managers_are_plain_lru() {
     }
 }
 
-/// A single smart tenant misses as often as its policy run alone: a loop of L blocks under MRU with C frames misses
-/// L + (P - 1)(L - C) times.
+/// A single smart tenant misses as often as its policy run alone: a loop of L blocks under MRU with C frames
+/// misses L + (P - 1)(L - C) times.
 #[test]
 fn a_lone_smart_tenant_pays_nothing_for_the_ledger() {
     for (blocks, passes, frames, expected) in [
@@ -326,8 +328,8 @@ fn a_lone_smart_tenant_pays_nothing_for_the_ledger() {
     }
 }
 
-/// The same for every policy a level can have: the tenant misses exactly where the policy misses that owns all frames,
-/// told of each as it fills.
+/// The same for every policy a level can have: the tenant misses exactly where the policy misses that owns
+/// all frames, told of each as it fills.
 #[test]
 fn a_level_decides_as_its_policy_alone_would() {
     for kind in PolicyKind::ALL {
@@ -366,9 +368,9 @@ fn a_level_decides_as_its_policy_alone_would() {
     }
 }
 
-/// The shadow ledger: read through placeholders, it is the first C blocks by last reference, those left out whose
-/// placeholder was vindicated and which were not referenced since. Holds always; checked on the oracle that the
-/// directory equals.
+/// The shadow ledger: read through placeholders, it is the first C blocks by last reference, those left out
+/// whose placeholder was vindicated and which were not referenced since. Holds always; checked on the oracle
+/// that the directory equals.
 #[test]
 fn the_shadow_ledger_is_plain_lru_without_the_vindicated() {
     let mut vindications = 0;

@@ -12,9 +12,10 @@ type Descent = (u64, usize);
 impl<const K: usize, const V: usize> BTree<K, V> {
     /// The values of `keys`, in their order; a key may be there more than once.
     ///
-    /// One access for each page that the keys need at each level, and those of a level that are not in memory are read together. A
-    /// level stays latched until the next one is, as in [`get`](Self::get), so each value is one that its key had during the call; a thread holds
-    /// latches on up to twice as many pages as there are keys.
+    /// One access for each page that the keys need at each level, and those of a level that are not in memory
+    /// are read together. A level stays latched until the next one is, as in [`get`](Self::get), so each
+    /// value is one that its key had during the call; a thread holds latches on up to twice as many pages as
+    /// there are keys.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -28,8 +29,9 @@ impl<const K: usize, const V: usize> BTree<K, V> {
         Ok(values)
     }
 
-    /// Looks up the keys at the places `left`. Returns those whose way was blocked: a page of it was busy, and waiting for one
-    /// while others of its level are held could be for ever. At least one key is not among them.
+    /// Looks up the keys at the places `left`. Returns those whose way was blocked: a page of it was busy,
+    /// and waiting for one while others of its level are held could be for ever. At least one key is not
+    /// among them.
     #[track_caller]
     fn get_some(
         &self,
@@ -83,8 +85,8 @@ struct Search<'n, const K: usize> {
     left: usize,
 }
 
-/// For each key, how many of its node's keys are before it; as `partition_point` for each, but side by side: nodes that come from far away in
-/// memory then come together, and not one after the other.
+/// For each key, how many of its node's keys are before it; as `partition_point` for each, but side by side:
+/// nodes that come from far away in memory then come together, and not one after the other.
 fn places<'n, const K: usize>(
     searches: impl Iterator<Item = (&'n [[u8; K]], &'n [u8; K])>,
     is_before: impl Fn(&[u8; K], &[u8; K]) -> bool,

@@ -13,8 +13,9 @@ impl<const K: usize, const V: usize> BTree<K, V> {
     /// The leaves come to lie in key order. Costs one creation for each page.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the file is not empty, fewer than four keys and values fit on a page, the fill is out of
-    /// range, or the keys are not strictly ascending. The file then holds pages of an unfinished tree.
+    /// [`Error::Invalid`] if the file is not empty, fewer than four keys and values fit on a page, the fill
+    /// is out of range, or the keys are not strictly ascending. The file then holds pages of an unfinished
+    /// tree.
     #[track_caller]
     pub fn build(
         file: File,

@@ -204,10 +204,11 @@ impl<B: DerefMut<Target = [u8]>, const K: usize, const V: usize> Node<B, K, V> {
         self.set_count(count - 1);
     }
 
-    /// Moves the keys from `at` on to `right`, a fresh page of number `right_number`, and returns the key that separates the two:
-    /// everything on `right` is at or above it.
+    /// Moves the keys from `at` on to `right`, a fresh page of number `right_number`, and returns the key
+    /// that separates the two: everything on `right` is at or above it.
     ///
-    /// Of an inner page the key at `at` itself moves up to the parent, and its child becomes the leftmost one of `right`.
+    /// Of an inner page the key at `at` itself moves up to the parent, and its child becomes the leftmost one
+    /// of `right`.
     pub fn split<R>(&mut self, at: usize, right: R, right_number: u64) -> ([u8; K], Node<R, K, V>)
     where
         R: DerefMut<Target = [u8]>,

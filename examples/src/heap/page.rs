@@ -1,15 +1,15 @@
 //! The page of a heap file: fixed-size tuples, found by slot number.
 //!
-//! Both layouts start with 8 bytes: magic, bytes of a tuple, live tuples, slots in use (16 bits each). A page of zeros
-//! is an empty page, so pages need no formatting before their first tuple.
+//! Both layouts start with 8 bytes: magic, bytes of a tuple, live tuples, slots in use (16 bits each). A page
+//! of zeros is an empty page, so pages need no formatting before their first tuple.
 //!
 //! ```text
 //! dense    header | bitmap of live slots | tuple 0 | tuple 1 | ...          slot = position
 //! slotted  header | tuples without gaps ->      ...      <- slot directory   slot -> position + 1, 0 if dead
 //! ```
 //!
-//! Dense holds a few tuples more. Slotted keeps its tuples together whatever is deleted, at two bytes a tuple; a slot
-//! number stays valid in both.
+//! Dense holds a few tuples more. Slotted keeps its tuples together whatever is deleted, at two bytes a
+//! tuple; a slot number stays valid in both.
 
 use std::ops::{Deref, DerefMut};
 

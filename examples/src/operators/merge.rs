@@ -1,8 +1,8 @@
 //! Merging sorted runs.
 //!
-//! A merge needs the next page of a run when it has consumed the last key of the page before. So the
-//! writer of the runs, who remembers the last key of each page, knows the order of the pages beforehand (Knuth,
-//! The Art of Computer Programming, volume 3, 5.4.9: forecasting).
+//! A merge needs the next page of a run when it has consumed the last key of the page before. So the writer
+//! of the runs, who remembers the last key of each page, knows the order of the pages beforehand (Knuth, The
+//! Art of Computer Programming, volume 3, 5.4.9: forecasting).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

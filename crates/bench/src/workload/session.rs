@@ -67,8 +67,8 @@ impl Session<'_> {
         *self.start.lock().unwrap_or_else(PoisonError::into_inner) = Start::now(self.pool);
     }
 
-    /// Cuts `0..items` into a range for each thread and does `work` for each: for workloads that make one plan
-    /// of many items.
+    /// Cuts `0..items` into a range for each thread and does `work` for each: for workloads that make one
+    /// plan of many items.
     ///
     /// # Errors
     /// As [`share`](Self::share).

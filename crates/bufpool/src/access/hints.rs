@@ -85,20 +85,22 @@ impl From<Page<'_>> for HintedPage {
 /// The handle does not own the scan. The engine may leave pages out with [`skip`](Self::skip), and drop the
 /// handle at any time: that withdraws what is not reached. It may also read all pages by other calls of the
 /// same tenant: as long as `next` was never called, accesses are matched with the list, the next hint or one
-/// shortly behind it. Once it was, `next` alone gives the pages, each of them, and other accesses move nothing.
+/// shortly behind it. Once it was, `next` alone gives the pages, each of them, and other accesses move
+/// nothing.
 ///
 /// # Limits
 ///
 /// Fetched pages that nobody has read yet are at most
 /// [`hint_limit_percent`](crate::PoolOptions::hint_limit_percent) of the frames the tenant may own, transfers
-/// in flight for one list at most twice
-/// [`saturation_depth`](crate::PoolOptions::saturation_depth), and the pool holds at most 65,536 hints ahead of a reader; the iterator is asked for more as the reader comes near.
+/// in flight for one list at most twice [`saturation_depth`](crate::PoolOptions::saturation_depth), and the
+/// pool holds at most 65,536 hints ahead of a reader; the iterator is asked for more as the reader comes
+/// near.
 ///
 /// # Wrong hints
 ///
 /// Pages beyond their file's end, and pages of a file that is closed or removed, are skipped and counted. A
-/// list of which more than a quarter of 256 hints were skipped by the reader is not fetched for any more. What
-/// a list gives up wrongly costs its own tenant, as with every source of advice.
+/// list of which more than a quarter of 256 hints were skipped by the reader is not fetched for any more.
+/// What a list gives up wrongly costs its own tenant, as with every source of advice.
 pub struct Hints<I = Box<dyn Iterator<Item = HintedPage> + Send>> {
     tenant: Tenant,
     pages: Option<I>,
@@ -131,7 +133,8 @@ struct Cursor {
 
 /// How fast the reader goes when it does not wait.
 struct Pace {
-    /// Of the reads that the directory has not heard of: since when, and how long the reader waited meanwhile.
+    /// Of the reads that the directory has not heard of: since when, and how long the reader waited
+    /// meanwhile.
     since: Instant,
     waited: Duration,
     /// The time between two reads without waits; a moving average, 0 before the first.

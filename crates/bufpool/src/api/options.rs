@@ -326,8 +326,8 @@ impl PoolOptions {
         self
     }
 
-    /// The share of the frames a tenant may own, in per cent from 0 to 90, for pages that came in for lists of
-    /// [disclosed reads](crate::Tenant::hint) and were not read yet; 0 turns hints off. Default 50.
+    /// The share of the frames a tenant may own, in per cent from 0 to 90, for pages that came in for lists
+    /// of [disclosed reads](crate::Tenant::hint) and were not read yet; 0 turns hints off. Default 50.
     pub fn hint_limit_percent(mut self, percent: u8) -> Self {
         self.hint_limit_percent = percent;
         self

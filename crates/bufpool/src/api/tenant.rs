@@ -411,8 +411,8 @@ impl Tenant {
     /// `pages` is asked for more as the reader comes near, by calls of the handle only: it may be a plan's
     /// iterator, and need not be the whole list at once. Several lists may be open at a time; a list may name
     /// pages of several files, pages that other tenants own, and pages more than once. A list for a page that
-    /// is written, or created, in between is good as well: the reader sees what is there when it comes. Nothing
-    /// is read before the reader's first call.
+    /// is written, or created, in between is good as well: the reader sees what is there when it comes.
+    /// Nothing is read before the reader's first call.
     ///
     /// [`prefetch`](Self::prefetch) is for pages without an order.
     ///

@@ -308,8 +308,8 @@ impl<'p> Prefetch<'p> {
     }
 }
 
-/// Lets a moving average in nanoseconds follow a measurement. One that is lost between two threads is missed by
-/// nobody.
+/// Lets a moving average in nanoseconds follow a measurement. One that is lost between two threads is missed
+/// by nobody.
 fn move_mean(mean_ns: &AtomicU64, sample: Duration) {
     let now = u64::try_from(sample.as_nanos()).unwrap_or(u64::MAX);
     let before = mean_ns.load(Ordering::Relaxed);

@@ -152,8 +152,8 @@ impl Arena {
         backend.read_for(tenant, file, read)
     }
 
-    /// As [`read`](Self::read); does `meanwhile` once the read has begun. Where the backend cannot do both at a
-    /// time, `meanwhile` comes first.
+    /// As [`read`](Self::read); does `meanwhile` once the read has begun. Where the backend cannot do both at
+    /// a time, `meanwhile` comes first.
     pub fn read_meanwhile(
         &self,
         backend: &dyn Backend,
@@ -179,7 +179,8 @@ impl Arena {
         while lane.wait() {
             while lane.complete() {}
         }
-        // What queues for its tenant's turn, or was refused by the ring, is completed by a thread of the backend.
+        // What queues for its tenant's turn, or was refused by the ring, is completed by a thread of the
+        // backend.
         let (mut leases, result) = outcome.recv().expect("a request is completed");
         (leases.pop().expect("the lease that was lent"), result)
     }

@@ -23,8 +23,9 @@ pub struct HintOptions {
 
 impl Directory {
     /// Opens a list of reads that the tenant will make, in their order. Accesses of the tenant are matched
-    /// with it: the next hint, or one within twice the prefetch horizon. Those before that are dropped when several
-    /// accesses in a row have used later ones; see [`HintList::consume`](crate::hints::HintList::consume).
+    /// with it: the next hint, or one within twice the prefetch horizon. Those before that are dropped when
+    /// several accesses in a row have used later ones; see
+    /// [`HintList::consume`](crate::hints::HintList::consume).
     ///
     /// # Errors
     ///
@@ -71,9 +72,9 @@ impl Directory {
         }
     }
 
-    /// The reader of a list has come to `position`. From the first such call on it is the reader who moves the
-    /// list, and accesses are not matched with it any more: reads of the same pages for other purposes would
-    /// move it past pages that the reader has not seen.
+    /// The reader of a list has come to `position`. From the first such call on it is the reader who moves
+    /// the list, and accesses are not matched with it any more: reads of the same pages for other purposes
+    /// would move it past pages that the reader has not seen.
     pub fn hints_consumed(&mut self, list: HintListId, position: u64) {
         let now = self.now();
         if let Some(hints) = self.disclosed(list) {
@@ -231,8 +232,8 @@ impl Directory {
         }
     }
 
-    /// Leaves out the wants from `first` on that are not worth their frames, where frames have prices and a list
-    /// goes by them.
+    /// Leaves out the wants from `first` on that are not worth their frames, where frames have prices and a
+    /// list goes by them.
     fn drop_what_does_not_pay(&mut self, tenant: TenantId, first: usize, out: &mut Vec<Want>) {
         if !matches!(self.level_one, LevelOne::CostBenefit(_)) {
             return;

@@ -256,8 +256,8 @@ impl Directory {
         self.vacate(frame.0);
     }
 
-    /// As [`failed`](Self::failed), but `frame` cannot be used yet: it is the driver's, like a spare one, until it
-    /// [releases](Self::release) it.
+    /// As [`failed`](Self::failed), but `frame` cannot be used yet: it is the driver's, like a spare one,
+    /// until it [releases](Self::release) it.
     pub fn set_aside(&mut self, frame: FrameId, tenant: TenantId) {
         self.withdraw(frame.0, tenant);
     }
@@ -422,7 +422,8 @@ impl Directory {
     }
 
     /// Appends to `out` the `count` resident frames nearest the ledger's head, nearest first: the pages that
-    /// plain LRU would evict next, or where the allocation does not order by use, FIFO would. Costs O((count + accounts) log accounts) and allocates.
+    /// plain LRU would evict next, or where the allocation does not order by use, FIFO would. Costs O((count
+    /// + accounts) log accounts) and allocates.
     pub fn coldest(&self, count: usize, out: &mut Vec<FrameId>) {
         use std::cmp::Reverse;
         let heads =

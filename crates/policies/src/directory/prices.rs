@@ -93,8 +93,8 @@ impl Directory {
     }
 
     /// Whether, under [`Allocation::CostBenefit`](crate::Allocation::CostBenefit), the list should fetch the
-    /// page of its hint at `position` now. The frame that [`admit_ahead`](Self::admit_ahead) then takes is the
-    /// one that was weighed, if its claim succeeds.
+    /// page of its hint at `position` now. The frame that [`admit_ahead`](Self::admit_ahead) then takes is
+    /// the one that was weighed, if its claim succeeds.
     pub fn is_worth_fetching(&mut self, list: HintListId, position: u64, now_us: u64) -> bool {
         let Some(hints) = self.hint_list(list) else { return false };
         let depth = (position + 1).saturating_sub(hints.position());

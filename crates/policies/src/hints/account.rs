@@ -521,8 +521,8 @@ impl AccountHints {
         self.lists.iter().filter_map(here).min().map(NextUse::Ahead)
     }
 
-    /// Whether the page of an offer is needed later than that in `frame`, of which the lists tell, or which is
-    /// expected not to be needed for as long as it has been idle.
+    /// Whether the page of an offer is needed later than that in `frame`, of which the lists tell, or which
+    /// is expected not to be needed for as long as it has been idle.
     pub fn is_later(&self, offer: Offer, frames: &FrameTable, frame: u32, now: u64) -> bool {
         let idle = || now.saturating_sub(frames[frame].last_reference) as f64;
         offer.distance > self.distance(frames[frame].page).unwrap_or_else(idle)
@@ -565,8 +565,8 @@ impl AccountHints {
             + self.spent_order.capacity() * size_of::<(u64, PageId)>()
     }
 
-    /// Panics if the state contradicts itself or the frames, of which `is_own` tells those of the account. For
-    /// tests.
+    /// Panics if the state contradicts itself or the frames, of which `is_own` tells those of the account.
+    /// For tests.
     pub fn check_invariants(&self, frames: &FrameTable, is_own: impl Fn(u32) -> bool) {
         let mut in_flight: HashMap<u64, u32> = HashMap::new();
         for (page, block) in &self.blocks {

@@ -63,7 +63,8 @@ impl CostModel {
 /// The bound on the time of aggressive prefetching against the best schedule: one disk, one stream, a fetch
 /// of `fetch` accesses, `frames` frames.
 ///
-/// Paper: Cao, Felten, Karlin, Li, "A Study of Integrated Prefetching and Caching Strategies", SIGMETRICS '95.
+/// Paper: Cao, Felten, Karlin, Li, "A Study of Integrated Prefetching and Caching Strategies", SIGMETRICS
+/// '95.
 pub fn aggressive_bound(fetch: u32, frames: u32) -> f64 {
     1.0 + f64::from(fetch) / f64::from(frames.max(1))
 }

@@ -135,12 +135,12 @@ impl HintList {
         hints.filter(|(_, hint)| !hint.is_used).map(|(position, hint)| (position, hint.page))
     }
 
-    /// `page` was accessed: which hint was that? The next one, or else one within `window` hints. `None` if the
-    /// list does not name the page there: the reader stays where it is.
+    /// `page` was accessed: which hint was that? The next one, or else one within `window` hints. `None` if
+    /// the list does not name the page there: the reader stays where it is.
     ///
-    /// A reader may be a little out of order. So the hints before a later one stay for a while: they are dropped
-    /// when several accesses in a row have used later ones. `passed` is told of each hint that is behind the
-    /// reader now, or was used out of order.
+    /// A reader may be a little out of order. So the hints before a later one stay for a while: they are
+    /// dropped when several accesses in a row have used later ones. `passed` is told of each hint that is
+    /// behind the reader now, or was used out of order.
     pub fn consume(&mut self, page: PageId, window: u64, mut passed: impl FnMut(Passed)) -> Option<Consumed> {
         let position = self.next_use(page)?;
         let ahead = position - self.position;
@@ -170,8 +170,8 @@ impl HintList {
         Passed { page, position: self.position + ahead as u64, next }
     }
 
-    /// The reader passes over the next `count` hints, or all if there are fewer. Returns how many of them were not
-    /// used before.
+    /// The reader passes over the next `count` hints, or all if there are fewer. Returns how many of them
+    /// were not used before.
     pub fn pass(&mut self, count: u64, mut passed: impl FnMut(Passed)) -> u64 {
         let mut unused = 0;
         for _ in 0..count.min(self.hints.len() as u64) {
@@ -317,7 +317,8 @@ mod tests {
         }
     }
 
-    /// A reader that changes the order here and there uses all hints; one that leaves some out drops these only.
+    /// A reader that changes the order here and there uses all hints; one that leaves some out drops these
+    /// only.
     #[test]
     fn a_reader_may_be_a_little_out_of_order() {
         let mut list = HintList::new();

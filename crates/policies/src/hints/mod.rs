@@ -4,8 +4,8 @@
 //! needed last and so goes first, and which absent pages to bring in before they are needed
 //! (`AccountHints`). How far ahead of its reader a list fetches is the [depth rule](Depth).
 //!
-//! [`costs`] and [`cost_benefit`] price frames and prefetches, by the rates and hit ratios that [`estimators`]
-//! observes. [`aggressive`] is the published rule by which a stream prefetches in batches.
+//! [`costs`] and [`cost_benefit`] price frames and prefetches, by the rates and hit ratios that
+//! [`estimators`] observes. [`aggressive`] is the published rule by which a stream prefetches in batches.
 //!
 //! Papers: Patterson et al., "Informed Prefetching and Caching", SOSP '95; Cao, Felten, Karlin, Li, "A Study
 //! of Integrated Prefetching and Caching Strategies", SIGMETRICS '95; Tomkins, Patterson, Gibson, "Informed

@@ -10,8 +10,8 @@ use crate::{
 const SKIP_WINDOW: u32 = 256;
 /// Pages brought in after which wasted ones are judged.
 const WASTE_WINDOW: u32 = 64;
-/// The published prefetch horizon: that of a list before it is measured, and hints that a list is matched with
-/// at least.
+/// The published prefetch horizon: that of a list before it is measured, and hints that a list is matched
+/// with at least.
 const HORIZON: u32 = 68;
 /// Hints that are looked at to find pages to bring in, a call.
 const WANTS_SCANNED: usize = 1024;
@@ -19,10 +19,11 @@ const WANTS_SCANNED: usize = 1024;
 const IN_FLIGHT_PAGES: u32 = 256;
 /// Neighbours that are waited for to become one transfer.
 const RUN_PAGES: usize = 32;
-/// How far ahead a page that is read once takes the frame of one that is named: as far as it takes to have one
-/// transfer in flight.
+/// How far ahead a page that is read once takes the frame of one that is named: as far as it takes to have
+/// one transfer in flight.
 const ONCE_HORIZON: u32 = RUN_PAGES as u32;
-/// A list's estimate of the directory's time between two of its accesses moves by this part of the difference.
+/// A list's estimate of the directory's time between two of its accesses moves by this part of the
+/// difference.
 const PACE_SHARE: f64 = 1.0 / 64.0;
 
 /// What may come in ahead now.
@@ -93,7 +94,8 @@ pub(super) struct OpenList {
     pub in_flight_max: u32,
     /// Pages of a transfer, about.
     pub run_pages: f64,
-    /// The reader says itself where it is; see [`AccountHints::consumed_to`](super::AccountHints::consumed_to).
+    /// The reader says itself where it is; see
+    /// [`AccountHints::consumed_to`](super::AccountHints::consumed_to).
     pub is_led: bool,
     /// Pages that the reader has reached and whose accesses are told next.
     pub awaited: Vec<PageId>,
@@ -150,7 +152,8 @@ impl OpenList {
         (position - self.list.position()) as f64 * self.pace
     }
 
-    /// The blocks that the list names and that are present, with their next uses, that used last coming first.
+    /// The blocks that the list names and that are present, with their next uses, that used last coming
+    /// first.
     pub fn present_by_use(&self) -> impl Iterator<Item = (u64, PageId)> + '_ {
         let page_at = |position| Some((position, self.list.page_at(position)?));
         self.present.descending().filter_map(page_at)
@@ -172,8 +175,8 @@ impl OpenList {
         }
     }
 
-    /// The reader waited for a page that the list names. With as many reads in flight as there may be it would
-    /// have waited at any depth.
+    /// The reader waited for a page that the list names. With as many reads in flight as there may be it
+    /// would have waited at any depth.
     pub fn waited(&mut self) {
         self.counts.late += 1;
         if f64::from(self.pages_in_flight()) < f64::from(self.in_flight_max) * self.run_pages {
@@ -183,10 +186,10 @@ impl OpenList {
 
     /// Appends the pages to bring in now.
     ///
-    /// `is_block` tells of the account's blocks, those in flight included, `present` of other pages whether they
-    /// are in memory. Each takes a frame that nothing is lost by, or that of a page needed later than itself (a prefetch
-    /// does no harm). Under [`HintPolicy::Auto`] the latter holds up to the horizon only: a list that goes
-    /// round would otherwise give up each page for the next one, and save no read.
+    /// `is_block` tells of the account's blocks, those in flight included, `present` of other pages whether
+    /// they are in memory. Each takes a frame that nothing is lost by, or that of a page needed later than
+    /// itself (a prefetch does no harm). Under [`HintPolicy::Auto`] the latter holds up to the horizon only:
+    /// a list that goes round would otherwise give up each page for the next one, and save no read.
     pub fn wants(
         &mut self,
         is_block: impl Fn(PageId) -> bool,
@@ -256,8 +259,8 @@ impl OpenList {
         }
     }
 
-    /// The batches that a call may begin, where reads are begun in batches: one for each file, if none is under
-    /// way. What a device is given to do is a file's affair, and files may lie on several.
+    /// The batches that a call may begin, where reads are begun in batches: one for each file, if none is
+    /// under way. What a device is given to do is a file's affair, and files may lie on several.
     fn batches(&self) -> Option<Batches> {
         let HintPolicy::Aggressive { batch } = self.policy else { return None };
         let under_way = self.in_flight.iter().map(|(file, _)| (*file, 0)).collect();
@@ -306,8 +309,8 @@ impl OpenList {
         self.in_flight_max.max(IN_FLIGHT_PAGES)
     }
 
-    /// Leaves out the last pages asked for if more of their neighbours come into reach soon, and there is time
-    /// for that: they are one transfer then.
+    /// Leaves out the last pages asked for if more of their neighbours come into reach soon, and there is
+    /// time for that: they are one transfer then.
     fn put_off_cut_run(&self, stop: u64, first: usize, out: &mut Vec<Want>) {
         let Some(last) = out[first..].last().copied() else { return };
         let goes_on = last.position + 1 == stop

@@ -7,8 +7,8 @@ const WORDS: usize = HINTS_MAX / WORD_BITS;
 
 /// A set of positions, of which no two are [`HINTS_MAX`] or more apart.
 ///
-/// A bit for each position that a list can hold, and one for each word of them that is not 0. Every call costs
-/// O(1), a step of [`descending`](Self::descending) at most a look at 16 words. Holds 8 KiB.
+/// A bit for each position that a list can hold, and one for each word of them that is not 0. Every call
+/// costs O(1), a step of [`descending`](Self::descending) at most a look at 16 words. Holds 8 KiB.
 pub(super) struct PositionSet {
     words: Box<[u64]>,
     /// One bit a word: it is not 0.

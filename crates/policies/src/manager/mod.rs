@@ -123,8 +123,8 @@ pub trait Manager: Send {
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> FrameId;
 
-    /// As [`replace_block`](Self::replace_block), for managers that look at more than whether a frame is busy.
-    /// This is what the directory calls.
+    /// As [`replace_block`](Self::replace_block), for managers that look at more than whether a frame is
+    /// busy. This is what the directory calls.
     fn choose(&mut self, candidate: FrameId, missing: Option<&Access>, look: &mut dyn Look) -> FrameId {
         self.replace_block(candidate, missing, &mut |frame| look.is_busy(frame))
     }

@@ -50,9 +50,9 @@ impl std::error::Error for NeedsPrivilege {}
 /// The manager of a tenant that has a program.
 ///
 /// An event that runs out of fuel, divides by zero, or answers a question with a page that cannot be taken is
-/// an *incident*: what it did stands, the pool's candidate goes, and the incident is counted. With 8 incidents
-/// among 1,024 events the program is *unloaded*: the tenant's pages go in the ledger's order from then on, as
-/// those of a tenant without a manager.
+/// an *incident*: what it did stands, the pool's candidate goes, and the incident is counted. With 8
+/// incidents among 1,024 events the program is *unloaded*: the tenant's pages go in the ledger's order from
+/// then on, as those of a tenant without a manager.
 pub struct ProgramManager {
     program: Program,
     tenant: TenantId,

@@ -5,8 +5,8 @@
 //! ghosts when there are more than ever before.
 //!
 //! *Fuel* is charged by straight runs of code: where control leaves the sequence, the distance from where it
-//! entered it. It is compared before a `loop`, a `call` and a `find`, so that straight code runs on by its own
-//! length at most. A run that ends is the same under more fuel.
+//! entered it. It is compared before a `loop`, a `call` and a `find`, so that straight code runs on by its
+//! own length at most. A run that ends is the same under more fuel.
 
 use std::collections::VecDeque;
 

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use crate::driver::{Driver, Step, cases};
 
 proptest! {
-    /// Victims are resident and not busy, there is none only if all are busy, and no page is lost: at the end, as many
-    /// evictions as resident pages empty the cache.
+    /// Victims are resident and not busy, there is none only if all are busy, and no page is lost: at the
+    /// end, as many evictions as resident pages empty the cache.
     #[test]
     fn every_policy_keeps_the_contract((frames, steps) in cases()) {
         for kind in PolicyKind::ALL {

@@ -99,7 +99,8 @@ proptest! {
         in_step(frames, &steps, ClockPro::new(frames), naive::ClockPro::new(frames));
     }
 
-    /// The policy begins with a sketch so large that no page shares a counter, and keeps it: then counts are exact.
+    /// The policy begins with a sketch so large that no page shares a counter, and keeps it: then counts are
+    /// exact.
     #[test]
     fn w_tinylfu(
         (frames, steps) in cases(),

@@ -1,7 +1,7 @@
 //! Operations on a directory, and their execution beside the naive LRU-SP.
 //!
-//! The random tests and the fuzz target `directory_ops` draw from this one definition: the former by strategies, the
-//! latter from bytes.
+//! The random tests and the fuzz target `directory_ops` draw from this one definition: the former by
+//! strategies, the latter from bytes.
 #![allow(dead_code, reason = "the tests and the fuzz target use a part each")]
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -110,8 +110,8 @@ pub enum Op {
     },
     /// And gives it back.
     Repay,
-    /// The page comes in ahead of its first access. Left out of what a fuzzer's input can stand for, so that the inputs
-    /// there are keep their meaning.
+    /// The page comes in ahead of its first access. Left out of what a fuzzer's input can stand for, so that
+    /// the inputs there are keep their meaning.
     #[arbitrary(skip)]
     BringAhead { tenant: usize, page: u64 },
 }

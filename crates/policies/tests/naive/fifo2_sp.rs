@@ -1,4 +1,5 @@
-//! The obvious FIFO2-SP: two vectors of pages, a list of holders with marks, one line for each line of the algorithm.
+//! The obvious FIFO2-SP: two vectors of pages, a list of holders with marks, one line for each line of the
+//! algorithm.
 //!
 //! Every tenant has an account of its own.
 
@@ -152,7 +153,8 @@ impl Fifo2Sp {
         r
     }
 
-    /// Takes `s` out of its queue and puts it at `r`'s place in whichever queue that is in, and makes a holder.
+    /// Takes `s` out of its queue and puts it at `r`'s place in whichever queue that is in, and makes a
+    /// holder.
     fn swap_and_hold(&mut self, s: u64, r: u64) {
         self.leave_queues(s);
         let queue = if self.active.contains(&r) { &mut self.active } else { &mut self.inactive };

@@ -1,7 +1,7 @@
 //! The obvious LRU-SP: plain vectors searched from end to end, one line for each line of the algorithm.
 //!
-//! Blocks are named by their pages, since a page is in at most one frame. Positions in vectors are positions in
-//! lists: index 0 is the head, the end that is replaced first.
+//! Blocks are named by their pages, since a page is in at most one frame. Positions in vectors are positions
+//! in lists: index 0 is the head, the end that is replaced first.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod fifo2_sp;
@@ -97,7 +97,8 @@ pub struct Naive {
     pub inherited: BTreeSet<u64>,
     /// Absent pages whose placeholder was vindicated and that were not referenced since.
     pub vindicated: BTreeSet<u64>,
-    /// For each tenant, its account: its own, which has its number, or the commons, which has the number of tenants.
+    /// For each tenant, its account: its own, which has its number, or the commons, which has the number of
+    /// tenants.
     pub account: Vec<usize>,
     /// For each account, as the next three.
     pub pools: Vec<Option<Pools>>,
@@ -184,8 +185,8 @@ impl Naive {
         }
     }
 
-    /// The tenant's blocks stay, without claims, and without a manager but that of the commons. Accesses of it that were under way may
-    /// still come.
+    /// The tenant's blocks stay, without claims, and without a manager but that of the commons. Accesses of
+    /// it that were under way may still come.
     pub fn close(&mut self, tenant: usize) {
         self.closed[tenant] = true;
         self.set_floor(tenant, 0);

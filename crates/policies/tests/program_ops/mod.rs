@@ -17,7 +17,8 @@ use bufpool_policies::{
 const PAGES: u64 = 24;
 
 /// The text of a valid program: two queues, a list of ghosts, a page, three ints, a constant, an event of its
-/// own, and bodies of random statements. Each statement leaves everything in order that the verifier looks at.
+/// own, and bodies of random statements. Each statement leaves everything in order that the verifier looks
+/// at.
 pub fn program(u: &mut Unstructured<'_>) -> Result<String> {
     let mut text =
         "policy random {\n queue q, r\n ghost g\n page h\n int a = 3\n int b\n int n\n const k = 2\n"

@@ -1,10 +1,11 @@
 //! Aggressive prefetching against the best schedule, on all short strings of accesses.
 //!
 //! One process, one disk, all accesses known. An access takes one unit of time once its block is there. A
-//! fetch takes `fetch` units, one at a time; the block it replaces is gone from its beginning on. The cache is
-//! empty at first.
+//! fetch takes `fetch` units, one at a time; the block it replaces is gone from its beginning on. The cache
+//! is empty at first.
 //!
-//! Paper: Cao, Felten, Karlin, Li, "A Study of Integrated Prefetching and Caching Strategies", SIGMETRICS '95.
+//! Paper: Cao, Felten, Karlin, Li, "A Study of Integrated Prefetching and Caching Strategies", SIGMETRICS
+//! '95.
 
 use bufpool_policies::hints::aggressive::{NextUse, does_no_harm};
 
@@ -251,8 +252,8 @@ mod tests {
         assert_eq!((tried.strings, tried.cases, tried.above), (5_265, 16 * 5_265, 0));
     }
 
-    /// `cargo test -p bufpool-bench --lib cost_benefit::bound -- --ignored`: 4,139,831 strings, 66,237,296 cases,
-    /// none above the bound.
+    /// `cargo test -p bufpool-bench --lib cost_benefit::bound -- --ignored`: 4,139,831 strings, 66,237,296
+    /// cases, none above the bound.
     #[test]
     #[ignore = "takes a minute"]
     fn aggressive_prefetching_is_within_its_bound_on_all_strings_of_twelve() {

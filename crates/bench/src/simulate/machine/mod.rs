@@ -1,9 +1,11 @@
-//! A machine in time: processes that compute, wait for their reads and share one processor, disks and a cache.
+//! A machine in time: processes that compute, wait for their reads and share one processor, disks and a
+//! cache.
 //!
 //! Each tenant of a trace is a process. Before an access it computes for as long as `!compute` says, and for
 //! the time of a hit. A block that is not in the cache is read from its disk, and the process sleeps until it
 //! is there; hints bring blocks in ahead of need. Starting a read takes processor time. All times are whole
-//! microseconds, and events of one time happen in the order in which they were caused, so runs repeat exactly.
+//! microseconds, and events of one time happen in the order in which they were caused, so runs repeat
+//! exactly.
 //!
 //! Decisions are those of the directory, which the live pool asks too.
 //!

@@ -1,4 +1,5 @@
-//! The policies once more, as plainly as possible: vectors, linear searches, nothing kept that can be counted.
+//! The policies once more, as plainly as possible: vectors, linear searches, nothing kept that can be
+//! counted.
 //!
 //! Frames stand in vectors from cold to hot. Nothing here is shared with the policies but the trait.
 
