@@ -361,3 +361,13 @@ fn check_baselines_fails_when_an_exact_policy_differs_and_only_then() {
     let rows = check(true);
     assert!(rows.contains("LIRS_author,lirs,1,") && rows.contains("LIRS_author,lirs:unbounded,1,"), "{rows}");
 }
+
+#[test]
+fn the_folder_for_data_files_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let new = dir.path().join("not/there/yet");
+    let arguments =
+        ["live", "--workload", "btree", "--tuples", "1000", "--direct", "prefer", "--dir", text(&new)];
+    assert!(stdout(&arguments).contains("btree"));
+    assert!(new.is_dir());
+}

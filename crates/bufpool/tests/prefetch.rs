@@ -258,3 +258,34 @@ fn failures_at_every_read_lose_neither_frames_nor_changes() {
     println!("{reads} reads failed one at a time, {failed} prefetched pages with them, no frame lost");
     assert!(failed > 20);
 }
+
+/// An iterator of pages may itself read the pages that it has named.
+#[test]
+fn the_iterator_may_read_what_it_has_named() {
+    on_each_backend(|io| {
+        let directory = directory();
+        let pool = half().io(io).latch_wait_ms(2_000).open().unwrap();
+        let file = new_file(&pool, directory.path(), "data", 40);
+        file.discard(0..40).unwrap();
+        let tenant = pool.default_tenant();
+        let pages = (0..40).map(|number| {
+            if number > 0 {
+                drop(tenant.read(file.page(number - 1)).unwrap());
+            }
+            file.page(number)
+        });
+        // All but the last were read by then.
+        assert_eq!(tenant.prefetch(pages), 1);
+        settled(&pool);
+    });
+}
+
+/// A number that no file can have names no page of another file.
+#[test]
+fn numbers_beyond_all_files_name_no_other_files_page() {
+    let device = stamped_device(4);
+    let (_pool, file) = open_on(half(), &device);
+    for number in [1 << 40, (1 << 40) + 7, u64::MAX] {
+        assert_eq!(file.page(number).id().file(), file.id());
+    }
+}

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::cli::Common;
 use crate::workload::{Database, Sizes};
 
-/// A new folder below `--dir`, or below the current folder. Removed when dropped, unless `--keep` was given.
+/// A new folder below `--dir`, which is made if it is not there, or below the current folder. Removed when dropped, unless `--keep` was given.
 pub struct DataFolder {
     folder: TempDir,
     direct: bufpool::Direct,
@@ -23,7 +23,11 @@ impl DataFolder {
     /// If it cannot be made.
     pub fn new(common: &Common) -> Result<Self> {
         let parent = match &common.dir {
-            Some(dir) => dir.clone(),
+            Some(dir) => {
+                let what = || format!("make the folder {} that --dir names", dir.display());
+                std::fs::create_dir_all(dir).with_context(what)?;
+                dir.clone()
+            }
             None => env::current_dir().context("the current folder")?,
         };
         let folder = tempfile::Builder::new()

@@ -82,7 +82,9 @@ impl LogLink {
         if self.durable() >= lsn {
             return Ok(());
         }
-        let message = match catch_unwind(AssertUnwindSafe(|| log.advance(lsn))) {
+        // The error is the engine's, too: what it says of itself may panic.
+        let advance = || log.advance(lsn).map_err(|error| error.to_string());
+        let message = match catch_unwind(AssertUnwindSafe(advance)) {
             Ok(Ok(())) if self.durable() >= lsn => return Ok(()),
             Ok(Ok(())) => {
                 format!("it says it was advanced to {lsn} and is durable only up to {}", self.durable())
@@ -95,5 +97,49 @@ impl LogLink {
             operation,
             format!("the engine's log: {message}; its pages stay dirty"),
         ))
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use std::fmt;
+
+    use super::*;
+
+    /// An error that cannot be shown.
+    #[derive(Debug)]
+    struct Unspeakable;
+
+    impl fmt::Display for Unspeakable {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            panic!("there are no words for it")
+        }
+    }
+
+    impl std::error::Error for Unspeakable {}
+
+    struct Stuck;
+
+    impl Log for Stuck {
+        fn end(&self) -> u64 {
+            9
+        }
+
+        fn durable(&self) -> u64 {
+            3
+        }
+
+        fn advance(&self, _: u64) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
+            Err(Box::new(Unspeakable))
+        }
+    }
+
+    #[test]
+    fn an_error_that_panics_when_shown_is_an_error_of_the_log() {
+        let link = LogLink::new(Some(Box::new(Stuck)));
+        let error = link.advance(5, "write pages back").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Log);
+        assert!(error.to_string().contains("panicked when it was to be advanced to 5"), "{error}");
+        assert!(link.advance(3, "write pages back").is_ok());
     }
 }

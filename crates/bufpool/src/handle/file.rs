@@ -55,10 +55,12 @@ impl<'f> Page<'f> {
         self.number
     }
 
-    /// The page's name in traces and policies.
+    /// The page's name in traces and policies. That of a page whose number is higher than a file can have is
+    /// the name of the last page there can be.
     #[inline]
     pub fn id(self) -> PageId {
-        PageId::in_file(self.file.id(), self.number)
+        let last = (1 << PageId::NUMBER_BITS) - 1;
+        PageId::in_file(self.file.id(), self.number.min(last))
     }
 }
 

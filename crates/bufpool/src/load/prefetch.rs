@@ -83,8 +83,10 @@ impl<'g> TenantPrefetch<'g> {
                 continue;
             }
             let same = |page: &Page<'p>| std::ptr::eq(page.file(), file);
-            let numbers = std::iter::from_fn(|| pages.next_if(same)).map(Page::number);
-            let outcome = Prefetch::of(pool).bring_ahead(account, &file.shared, numbers);
+            // All are asked for before the first is claimed: the caller's iterator may read pages itself.
+            let next = std::iter::from_fn(|| pages.next_if(same)).map(Page::number);
+            let numbers: Vec<u64> = next.take(BATCH_PAGES).collect();
+            let outcome = Prefetch::of(pool).bring_ahead(account, &file.shared, numbers.into_iter());
             begun += outcome.pages;
             if outcome.refused.is_some() {
                 break;
