@@ -369,6 +369,7 @@ pub use api::tenant::{At, TenantOptions};
 pub use bufpool_policies::ManagerKind;
 pub use bufpool_policies::classic::PolicyKind as Policy;
 pub use bufpool_policies::hints::HintPolicy;
+pub use bufpool_policies::program::{EventSummary, Program, ProgramError, ProgramPlace};
 pub use error::{Error, ErrorKind, Result};
 pub use handle::file::{File, Page};
 pub use handle::tenant::Tenant;
