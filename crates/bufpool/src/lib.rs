@@ -451,11 +451,11 @@ pub mod manager {
 /// # }
 /// ```
 pub mod stats {
-    pub use bufpool_policies::StreamReport;
     pub use bufpool_policies::detect::Class as Pattern;
     pub use bufpool_policies::hints::HintCounts;
+    pub use bufpool_policies::{EventCalls, Incident, StreamReport, Unloaded};
 
     pub use crate::api::report::Report;
-    pub use crate::api::stats::{ContextStats, HintStats, Stats, StreamStats, TenantStats};
+    pub use crate::api::stats::{ContextStats, HintStats, ProgramStats, Stats, StreamStats, TenantStats};
     pub use crate::io::IoReport;
 }
