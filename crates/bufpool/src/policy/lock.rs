@@ -269,9 +269,10 @@ impl PolicyState {
             tenant: id,
             fuel_steps: self.program_fuel_steps,
         };
+        let granted_frames = if entry.is_privileged { entry.cap_frames } else { 0 };
         entry.manager = "program";
         entry.program = Some(program.name().into());
-        let manager = Box::new(LiveProgram::new(program, options));
+        let manager = Box::new(LiveProgram::new(program, options, granted_frames));
         self.directory.set_manager(id, manager, false).expect("the tenant is open");
         Ok(())
     }

@@ -19,9 +19,10 @@ pub(crate) struct LiveProgram {
 }
 
 impl LiveProgram {
-    /// For a tenant that may run it: a privileged one, if the program is.
-    pub fn new(program: &Program, options: ProgramOptions) -> Self {
-        Self { manager: ProgramManager::privileged(program, options), told: 0, timed_ns: 0 }
+    /// For a tenant that may run it: a privileged one, to which frames were granted, if the program is.
+    pub fn new(program: &Program, options: ProgramOptions, granted_frames: u32) -> Self {
+        let manager = ProgramManager::privileged(program, options, granted_frames);
+        Self { manager, told: 0, timed_ns: 0 }
     }
 
     #[inline]

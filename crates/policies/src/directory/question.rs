@@ -308,6 +308,9 @@ impl Directory {
         while !claims.gives_up() {
             let candidate = self.level_one.cheapest(&mut self.ledger, &eligible);
             if candidate == NIL {
+                if self.ledger.turn_to_own(&mut eligible) {
+                    continue;
+                }
                 break;
             }
             decision.frames_tried += 1;

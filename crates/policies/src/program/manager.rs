@@ -76,18 +76,20 @@ impl ProgramManager {
     ///
     /// [`NeedsPrivilege`] if the program is privileged.
     pub fn new(program: &Program, options: ProgramOptions) -> Result<Self, NeedsPrivilege> {
-        if program.is_privileged() { Err(NeedsPrivilege) } else { Ok(Self::privileged(program, options)) }
+        if program.is_privileged() { Err(NeedsPrivilege) } else { Ok(Self::privileged(program, options, 0)) }
     }
 
-    /// As [`new`](Self::new), for a tenant that is privileged, which may run any program.
+    /// As [`new`](Self::new), for a tenant that is privileged and has been granted `frames`: it may run any
+    /// program.
     ///
     /// While the tenant is at its cap, a privileged program answers the question for a missing page by its
     /// event `fault`, about the candidate, with the number of the page as `arg d, missing`. Of a page that has
     /// come in `fault` is told as well; `arg d, missing` gives -1 then, and its answer means nothing.
-    pub fn privileged(program: &Program, options: ProgramOptions) -> Self {
+    pub fn privileged(program: &Program, options: ProgramOptions, frames: u32) -> Self {
         let ProgramOptions { pool_frames, seed, tenant, fuel_steps } = options;
         let random = SplitMix64::new(mix64(seed ^ u64::from(tenant.0) << 32));
-        let machine = Machine::new(program.code(), program.locals_max(), pool_frames.max(1), random);
+        let mut machine = Machine::new(program.code(), program.locals_max(), pool_frames.max(1), random);
+        machine.granted_frames = frames;
         let mut manager = Self {
             program: program.clone(),
             is_privileged: program.is_privileged(),
