@@ -36,6 +36,7 @@
 //! | what is on the device when | [durability](#durability), [`docs::guarantees`] |
 //! | how not to wait | [async](#async), [optimistic reads](#optimistic-reads), [read-ahead and prefetch](#read-ahead-and-prefetch), [disclosed reads](#disclosed-reads) |
 //! | how to repeat a run | [deterministic mode and recording](#deterministic-mode-and-recording) |
+//! | how to write a replacement policy as text | [`docs::programs`] |
 //! | what happens inside | [statistics](#statistics), [`docs::performance`] |
 //! | which function to call | [what to call when](#what-to-call-when) |
 //!
@@ -332,6 +333,8 @@
 //! | shorten a file | [`File::truncate`] | those who hold pages beyond, the device |
 //! | end the use of a file | [`File::close`], or [`File::remove`] to delete it | those who hold its pages, the device |
 //! | use a file again after a failed write | [`File::reopen`] | the same |
+//! | give a tenant a policy program, or another one | [`Tenant::set_program`] | nothing |
+//! | set a parameter of it | [`Tenant::send`] | nothing |
 //! | end a tenant | [`Tenant::close`] | nothing |
 //! | end the pool, and hear of failures | [`Pool::close`] | all who hold pages, the device |
 //! | shorten the next checkpoint | [`Pool::set_dirty_limit_percent`] | nothing |

@@ -14,7 +14,7 @@ use bufpool::manager::{Access, Allocation, ContextId, FrameId, PageId, TenantId}
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
 use bufpool::stats::{Incident, ProgramStats};
 use bufpool::{ErrorKind, File, FileOptions, IoOperation, Pool, PoolOptions, Program, Tenant};
-use bufpool_policies::program::{ProgramManager, ProgramOptions};
+use bufpool_policies::program::{ProgramManager, ProgramOptions, instruction_forms};
 use bufpool_policies::{Admission, Claims, Directory, DirectoryOptions, SplitMix64};
 use common::{deterministic, directory, kind, new_file, on_each_backend, small, stamp, version};
 
@@ -757,4 +757,26 @@ fn wishes_end_with_a_poisoned_file_a_closed_tenant_and_a_closed_pool() {
         assert_eq!(kind(other.set_program(&program(MRU))), ErrorKind::PoolClosed);
         assert_eq!(kind(other.send("x", 1)), ErrorKind::PoolClosed);
     }
+}
+
+// ---- documentation
+
+/// The table of instructions names each of them once, in the form that is written, with its fuel.
+#[test]
+fn the_table_of_instructions_is_that_of_the_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/docs/programs.rs");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (_, table) = text.split_once("//! | instructions | fuel |").unwrap();
+    let mut documented = Vec::new();
+    for row in table.lines().skip(2).map_while(|line| line.strip_prefix("//! | ")) {
+        let [instructions, fuel] = row.splitn(3, " | ").take(2).collect::<Vec<_>>()[..] else {
+            panic!("{row}")
+        };
+        let fuel: u32 = fuel.parse().unwrap();
+        documented.extend(instructions.split('`').skip(1).step_by(2).map(|form| (form.to_owned(), fuel)));
+    }
+    let mut expected = instruction_forms();
+    documented.sort();
+    expected.sort();
+    assert_eq!(documented, expected);
 }

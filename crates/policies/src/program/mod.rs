@@ -130,6 +130,14 @@ struct Loaded {
     standard: [Option<usize>; Standard::ALL.len()],
 }
 
+/// The instruction set: how each instruction is written, and its fuel. For documentation that is held against
+/// it.
+#[doc(hidden)]
+pub fn instruction_forms() -> Vec<(String, u32)> {
+    let written = code::INSTRUCTION_SET.iter().filter(|row| row.op != code::Op::Loop);
+    written.map(|row| (row.form(), row.op.cost())).collect()
+}
+
 /// What is known of one event of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventSummary {
