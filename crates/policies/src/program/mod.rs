@@ -25,7 +25,8 @@
 //! tenant must give up a page and the pool would take *c*: it returns the page to take. These three are
 //! mandatory. `access(p)` runs at each hit, `gone(p)` when *p* leaves (it still is in its queue then),
 //! `mistake(p)` when a page is missed that the program gave up although the pool would have taken *p*. A
-//! program without `access` costs a hit one bit at most. Other events are the program's own; `call` runs
+//! program without `access` costs a hit one bit at most. The `fault` of a privileged program also answers
+//! questions, see [`ProgramManager::privileged`]. Other events are the program's own; `call` runs
 //! them.
 //!
 //! # Slots
