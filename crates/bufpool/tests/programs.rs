@@ -107,6 +107,39 @@ fn resident(pool: &Pool, tenant: &Tenant) -> u32 {
     pool.stats().tenants.iter().find(|stats| stats.id == tenant.id()).unwrap().resident_frames
 }
 
+/// The program hears of the pages in the order in which they would have gone, so its queue has that order.
+#[test]
+fn pages_keep_their_order_when_a_program_comes() {
+    let directory = directory();
+    let pool = deterministic().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 64);
+    let tenant = pool.tenant("managed").manager(None).open().unwrap();
+    read(&tenant, &file, 0..32);
+    read(&tenant, &file, 0..8);
+    tenant.set_program(&bad("", "", "peekh v, all ; isnil t, v ; jnz t, none ; ret v ; none:")).unwrap();
+    assert_eq!(did(&pool, &tenant).calls.fault, 32);
+    read(&tenant, &file, 32..56);
+    assert_eq!(misses(&pool, &tenant), 56);
+    read(&tenant, &file, 0..8);
+    assert_eq!(misses(&pool, &tenant), 56, "pages 8 to 31 went");
+    pool.check_invariants();
+}
+
+#[test]
+fn a_program_has_the_fuel_that_the_options_say() {
+    assert_eq!(kind(deterministic().program_fuel(0).open()), ErrorKind::InvalidOptions);
+    // 50 rounds of four steps.
+    let rounds = "ldc n, 50 ; L: jz n, end ; sub n, n, one ; jmp L ; end:";
+    for (fuel, out_of_fuel) in [(100, 8), (1000, 0)] {
+        let directory = directory();
+        let pool = deterministic().program_fuel(fuel).open().unwrap();
+        let file = new_file(&pool, directory.path(), "data", 20);
+        let tenant = pool.tenant("managed").program(&bad("fault", rounds, "")).open().unwrap();
+        read(&tenant, &file, 0..20);
+        assert_eq!(did(&pool, &tenant).out_of_fuel, out_of_fuel);
+    }
+}
+
 // ---- as in the simulator
 
 /// Accesses of a run: page, context, tenant.
