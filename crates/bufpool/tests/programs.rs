@@ -213,6 +213,7 @@ fn programs_decide_as_in_the_simulator() {
         .collect();
     texts.sort();
     assert!(texts.len() >= 9);
+    let mut overrules = 0;
     for at in 0..texts.len() {
         let programs = [&texts[at], &texts[(at + 1) % texts.len()]].map(|text| program(text));
         let accesses = Accesses::default();
@@ -241,7 +242,9 @@ fn programs_decide_as_in_the_simulator() {
             stats.tenants[1..].iter().map(|tenant| (tenant.misses, tenant.overrules)).collect();
         let accesses = accesses.0.lock().unwrap().clone();
         assert_eq!(live, simulate(&accesses, &programs), "{}", pool.report());
+        overrules += live.iter().map(|(_, overrules)| overrules).sum::<u64>();
     }
+    assert!(overrules > 100, "programs decide otherwise than the pool would");
 }
 
 // ---- programs that do what they should not
