@@ -69,6 +69,12 @@ pub enum ErrorKind {
     Directive,
     /// A directive that would pass a limit of the manager.
     DirectiveLimit,
+    /// A privileged program, for a tenant that is not privileged; or another share, for a tenant that is.
+    Privilege,
+    /// A value for a program, and the tenant has none.
+    NoProgram,
+    /// A value for an `int` that the tenant's program does not have.
+    UnknownSlot,
     /// The tenant was closed.
     TenantClosed,
     /// The pool was closed.

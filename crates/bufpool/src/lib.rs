@@ -36,6 +36,7 @@
 //! | what is on the device when | [durability](#durability), [`docs::guarantees`] |
 //! | how not to wait | [async](#async), [optimistic reads](#optimistic-reads), [read-ahead and prefetch](#read-ahead-and-prefetch), [disclosed reads](#disclosed-reads) |
 //! | how to repeat a run | [deterministic mode and recording](#deterministic-mode-and-recording) |
+//! | how to write a replacement policy as text | [`docs::programs`] |
 //! | what happens inside | [statistics](#statistics), [`docs::performance`] |
 //! | which function to call | [what to call when](#what-to-call-when) |
 //!
@@ -159,7 +160,8 @@
 //! # }
 //! ```
 //!
-//! Managers of the engine's own implement [`manager::Manager`].
+//! Managers of the engine's own implement [`manager::Manager`]. One that need not be trusted, because a user or
+//! a file brought it, is text: a [`Program`], see [`docs::programs`].
 //!
 //! # Durability
 //!
@@ -333,6 +335,8 @@
 //! | shorten a file | [`File::truncate`] | those who hold pages beyond, the device |
 //! | end the use of a file | [`File::close`], or [`File::remove`] to delete it | those who hold its pages, the device |
 //! | use a file again after a failed write | [`File::reopen`] | the same |
+//! | give a tenant a policy program, or another one | [`Tenant::set_program`] | nothing |
+//! | set a parameter of it | [`Tenant::send`] | nothing |
 //! | end a tenant | [`Tenant::close`] | nothing |
 //! | end the pool, and hear of failures | [`Pool::close`] | all who hold pages, the device |
 //! | shorten the next checkpoint | [`Pool::set_dirty_limit_percent`] | nothing |
@@ -370,6 +374,7 @@ pub use api::tenant::{At, TenantOptions};
 pub use bufpool_policies::ManagerKind;
 pub use bufpool_policies::classic::PolicyKind as Policy;
 pub use bufpool_policies::hints::HintPolicy;
+pub use bufpool_policies::program::{EventSummary, Program, ProgramError, ProgramPlace};
 pub use error::{Error, ErrorKind, Result};
 pub use handle::file::{File, Page};
 pub use handle::tenant::Tenant;
@@ -451,11 +456,11 @@ pub mod manager {
 /// # }
 /// ```
 pub mod stats {
-    pub use bufpool_policies::StreamReport;
     pub use bufpool_policies::detect::Class as Pattern;
     pub use bufpool_policies::hints::HintCounts;
+    pub use bufpool_policies::{EventCalls, Incident, StreamReport, Unloaded};
 
     pub use crate::api::report::Report;
-    pub use crate::api::stats::{ContextStats, HintStats, Stats, StreamStats, TenantStats};
+    pub use crate::api::stats::{ContextStats, HintStats, ProgramStats, Stats, StreamStats, TenantStats};
     pub use crate::io::IoReport;
 }

@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bufpool::engine::{Event, Log, Recorder};
-use bufpool::{ErrorKind, File, FileOptions, Io, IoBackend, Policy, Pool, PoolOptions, Result, Tenant};
+use bufpool::{
+    ErrorKind, File, FileOptions, Io, IoBackend, Policy, Pool, PoolOptions, Program, Result, Tenant,
+};
 use common::{PAGE_BYTES, deterministic, directory, kind, small, stamp, version};
 
 const PAGES: u64 = 64;
@@ -137,6 +139,12 @@ fn calls_are_refused(pool: &Pool, tenant: &Tenant, file: &File) {
     refused(tenant.set_priority(file, 1));
     refused(tenant.priority(file));
     refused(tenant.set_temporary_priority(file, 0..1, -1));
+    let program = Program::parse(
+        "policy oldest { event initial { ret } event fault(p) { ret } event replace(c) { ret c } }",
+    );
+    refused(tenant.set_program(&program.unwrap()));
+    refused(tenant.send("slot", 1));
+    refused(tenant.clear_program());
     refused(tenant.set_floor_frames(1));
     refused(tenant.set_cap_frames(4));
     refused(tenant.clone().close());

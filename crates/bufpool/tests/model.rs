@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
 use bufpool::{FileOptions, IoOperation, Policy};
 use common::{PAGE_BYTES, deterministic, directory, on_each_backend, small};
-use pool_ops::{Case, FAILING, FAILURES, Mode, NUMBERS, Operation, TENANTS, World};
+use pool_ops::{Case, FAILING, FAILURES, Mode, NUMBERS, Operation, PROGRAMS, TENANTS, World};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -55,6 +55,10 @@ fn operations(with_faults: bool) -> impl Strategy<Value = Vec<Operation>> {
         }),
         1 => (tenant.clone(), 0..10_u32).prop_map(|(tenant, frames)| Operation::Floor { tenant, frames }),
         1 => (tenant.clone(), 1..40_u32).prop_map(|(tenant, frames)| Operation::Cap { tenant, frames }),
+        3 => (tenant.clone(), 0..PROGRAMS.len()).prop_map(|(tenant, program)| Operation::Program { tenant, program }),
+        2 => (tenant.clone(), -1..3_i8).prop_map(|(tenant, value)| Operation::Send { tenant, value }),
+        1 => tenant.clone().prop_map(|tenant| Operation::ClearProgram { tenant }),
+        1 => (tenant.clone(), 0..8_u32).prop_map(|(tenant, frames)| Operation::OpenPrivileged { tenant, frames }),
         1 => tenant.prop_map(|tenant| Operation::CloseTenant { tenant }),
         1 => Just(Operation::CloseFile),
         1 => Just(Operation::Reopen),

@@ -110,6 +110,8 @@ pub(crate) struct Account {
     pub floor_frames: u32,
     /// Frames it may not exceed.
     pub cap_frames: u32,
+    /// Its tenant was opened as privileged: no placeholder points to its frames.
+    pub is_granted: bool,
     /// Nobody's: free for the next tenant.
     pub is_vacant: bool,
 }
@@ -124,6 +126,7 @@ impl Account {
             knows_ahead: false,
             floor_frames: 0,
             cap_frames,
+            is_granted: false,
             is_vacant: false,
         }
     }

@@ -38,6 +38,7 @@ pub struct PoolOptions {
     pub(crate) threads_max: u32,
     pub(crate) allocation: Allocation,
     pub(crate) manager: Option<ManagerKind>,
+    pub(crate) program_fuel_steps: Option<u32>,
     pub(crate) revocation: bool,
     pub(crate) shared_pages: bool,
     pub(crate) deterministic: Option<u64>,
@@ -95,6 +96,7 @@ impl Default for PoolOptions {
             threads_max: 16,
             allocation: Allocation::LruSp,
             manager: Some(ManagerKind::Auto),
+            program_fuel_steps: None,
             revocation: true,
             shared_pages: true,
             deterministic: None,
@@ -168,6 +170,14 @@ impl PoolOptions {
     /// tenant has its own manager.
     pub fn manager(mut self, manager: Option<ManagerKind>) -> Self {
         self.manager = manager;
+        self
+    }
+
+    /// Steps that an event of a policy program may take, at least 1; see [`Program`](crate::Program). More:
+    /// programs may search longer, and each search keeps the policy lock for as long. Default: 4,096, and for
+    /// questions 16 for each page of the tenant, if that is more.
+    pub fn program_fuel(mut self, steps: u32) -> Self {
+        self.program_fuel_steps = Some(steps);
         self
     }
 
@@ -383,6 +393,9 @@ impl PoolOptions {
         }
         if self.threads_max == 0 {
             return invalid("threads_max must be at least 1");
+        }
+        if self.program_fuel_steps == Some(0) {
+            return invalid("program_fuel is 0, expected at least 1 step");
         }
         if self.hint_limit_percent > 90 {
             return invalid("hint_limit_percent must be from 0 to 90");

@@ -120,6 +120,7 @@ impl Pool {
         let mut policy = PolicyState::new(directory, free, spares, filter.clone(), options.recorder);
         policy.default_manager = options.manager;
         policy.seed = options.deterministic.unwrap_or(0);
+        policy.program_fuel_steps = options.program_fuel_steps;
         let reads_ahead =
             options.read_ahead && options.prefetch_limit_percent > 0 && options.deterministic.is_none();
         if reads_ahead {

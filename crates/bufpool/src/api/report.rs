@@ -8,7 +8,7 @@ use std::fmt;
 
 use bufpool_policies::StreamReport;
 
-use crate::api::stats::{ContextStats, Stats, StreamStats, TenantStats, ratio};
+use crate::api::stats::{ContextStats, ProgramStats, Stats, StreamStats, TenantStats, ratio};
 
 /// Lines of streams in a report; the rest is summed up.
 const STREAMS_SHOWN: usize = 40;
@@ -33,6 +33,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fmt_pool(f)?;
         self.fmt_tenants(f)?;
+        self.fmt_programs(f)?;
         self.fmt_hints(f)?;
         self.fmt_streams(f)
     }
@@ -130,6 +131,56 @@ impl Report {
                 tenant.mistakes,
                 tenant.revocations
             )?;
+        }
+        Ok(())
+    }
+
+    fn fmt_programs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let programs =
+            self.stats.tenants.iter().filter_map(|tenant| Some((tenant, tenant.program.as_ref()?)));
+        let mut programs = programs.peekable();
+        if programs.peek().is_none() {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "\n{:>9} {:>9} {:>9} {:>9} {:>8} {:>12} {:>9} {:>8} {:>8} {:>8}  tenant: program",
+            "replace",
+            "fault",
+            "access",
+            "gone",
+            "mistake",
+            "steps",
+            "time_ms",
+            "no_fuel",
+            "div_zero",
+            "invalid"
+        )?;
+        for (tenant, program) in programs {
+            let ProgramStats { calls, .. } = program;
+            writeln!(
+                f,
+                "{:>9} {:>9} {:>9} {:>9} {:>8} {:>12} {:>9.1} {:>8} {:>8} {:>8}  {}: {}",
+                calls.replace,
+                calls.fault,
+                calls.access,
+                calls.gone,
+                calls.mistake,
+                program.steps,
+                program.spent_ns as f64 / 1e6,
+                program.out_of_fuel,
+                program.faults,
+                program.invalid_answers,
+                tenant.name,
+                program.name
+            )?;
+            if let Some(why) = program.unloaded {
+                writeln!(
+                    f,
+                    "          unloaded: {why}. The pages of {} go in LRU order until it is given a program.",
+                    tenant.name
+                )?;
+            }
         }
         Ok(())
     }
@@ -275,6 +326,9 @@ fn manager(tenant: &TenantStats) -> String {
     match tenant {
         TenantStats { closed: true, .. } => "closed".to_owned(),
         TenantStats { revoked: true, .. } => format!("{of} (revoked)"),
+        TenantStats { program: Some(ProgramStats { unloaded: Some(_), .. }), .. } => {
+            format!("{of} (unloaded)")
+        }
         TenantStats { in_commons: true, .. } => format!("{of} (commons)"),
         _ => of.to_owned(),
     }

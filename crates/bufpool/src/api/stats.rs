@@ -1,7 +1,7 @@
 //! What a pool can say about itself, as data; as text it is a [`Report`](crate::Report).
 
 use bufpool_policies::hints::HintCounts;
-use bufpool_policies::{StreamReport, TenantId};
+use bufpool_policies::{EventCalls, StreamReport, TenantId, Unloaded};
 
 use crate::policy::lock::PolicyState;
 use crate::state::shared::PoolShared;
@@ -105,8 +105,11 @@ pub struct TenantStats {
     pub floor_frames: u32,
     /// Its cap, in frames.
     pub cap_frames: u32,
-    /// What manages it: `none`, `directives`, `custom`, or the name of a [`ManagerKind`](crate::ManagerKind).
+    /// What manages it: `none`, `directives`, `program`, `custom`, or the name of a
+    /// [`ManagerKind`](crate::ManagerKind).
     pub manager: &'static str,
+    /// What its policy program did, if it has one.
+    pub program: Option<ProgramStats>,
     /// Whether it is in the commons: its manager, and its place among the tenants that give up frames, are
     /// those of all that want nothing of their own; see [`TenantOptions`](crate::TenantOptions).
     pub in_commons: bool,
@@ -144,6 +147,30 @@ pub struct TenantStats {
     pub recycled_accesses: u64,
     /// Of these, misses.
     pub recycled_misses: u64,
+}
+
+/// What a tenant's policy program did since it was given to the tenant; part of [`TenantStats`].
+#[derive(Clone, Default, Debug)]
+#[non_exhaustive]
+pub struct ProgramStats {
+    /// The name that its text gives it.
+    pub name: String,
+    /// How often each of its events ran.
+    pub calls: EventCalls,
+    /// Instructions that the events took; `find` counts as 4.
+    pub steps: u64,
+    /// Nanoseconds that the events took, together: an estimate. The clock is read for one event in 61, which
+    /// stands for all of them, so the estimate says little before some thousand calls.
+    pub spent_ns: u64,
+    /// Events that divided by zero.
+    pub faults: u64,
+    /// Events that took more steps than [`program_fuel`](crate::PoolOptions::program_fuel) lets them.
+    pub out_of_fuel: u64,
+    /// Answers that were no page of the tenant which could be taken.
+    pub invalid_answers: u64,
+    /// Whether, and why, the program runs no more: too many of these three within 1,024 calls. The tenant's
+    /// pages go in LRU order then, until it is given a program again.
+    pub unloaded: Option<Unloaded>,
 }
 
 /// One context's part of [`Stats`]: a call site with the scopes around it, for one tenant.
@@ -289,6 +316,7 @@ fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
         floor_frames: entry.floor_frames,
         cap_frames: entry.cap_frames,
         manager: policy.manager_name(id),
+        program: program_stats(policy, id),
         in_commons: policy.directory.is_in_commons(id),
         revoked: policy.directory.is_managed(id) && policy.directory.is_revoked(id),
         resident_frames: policy.directory.resident(id),
@@ -308,6 +336,21 @@ fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
         recycled_accesses: recycled_counts.accesses,
         recycled_misses: recycled_counts.misses,
     }
+}
+
+fn program_stats(policy: &PolicyState, id: TenantId) -> Option<ProgramStats> {
+    let name = policy.tenants[id.index()].program.as_ref()?;
+    let did = policy.directory.program_stats(id)?;
+    Some(ProgramStats {
+        name: name.to_string(),
+        calls: did.calls_of,
+        steps: did.steps,
+        spent_ns: did.spent_ns,
+        faults: did.faults,
+        out_of_fuel: did.out_of_fuel,
+        invalid_answers: did.invalid_answers,
+        unloaded: did.unloaded,
+    })
 }
 
 /// Counts of all lists of the tenant, of which `closed` are those of closed ones.

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use bufpool_policies::classic::PolicyKind as Policy;
 use bufpool_policies::hints::HintPolicy;
-use bufpool_policies::{DirectiveError, DirectoryError, FrameId, Manager, ManagerKind, PageId};
+use bufpool_policies::program::{NeedsPrivilege, Program};
+use bufpool_policies::{DirectiveError, DirectoryError, FrameId, Manager, ManagerKind, PageId, SendError};
 
 use crate::access::futures::{ReadFuture, WriteFuture};
 use crate::access::guard::{Pin, ReadGuard, WriteGuard};
@@ -44,6 +45,7 @@ pub struct TenantOptions {
     name: String,
     floor_frames: u32,
     cap_frames: Option<u32>,
+    privileged_frames: Option<u32>,
     management: Management,
     hint_policy: HintPolicy,
 }
@@ -54,6 +56,7 @@ enum Management {
     Default,
     Kind(Option<ManagerKind>),
     Custom(Box<dyn Manager>),
+    Program(Program),
 }
 
 /// A tenant whose accesses come from where the engine says; see [`Tenant::at`] and [`Tenant::in_context`].
@@ -73,6 +76,7 @@ impl TenantOptions {
             name,
             floor_frames: 0,
             cap_frames: None,
+            privileged_frames: None,
             management: Management::Default,
             hint_policy: HintPolicy::default(),
         }
@@ -99,6 +103,22 @@ impl TenantOptions {
         self
     }
 
+    /// Makes the tenant *privileged*: this many frames, at least 1, are its floor and its cap for as long as it
+    /// is open, in place of [`floor_frames`](Self::floor_frames) and [`cap_frames`](Self::cap_frames). No other
+    /// tenant ever takes one of them, whatever the tenant's manager did, and no manager of it is revoked. It may
+    /// run a [`Program`] that says `privileged`.
+    pub fn privileged(mut self, frames: u32) -> Self {
+        self.privileged_frames = Some(frames);
+        self
+    }
+
+    /// A policy program that decides which of the tenant's pages goes. Directives of the tenant are refused.
+    /// See [`docs::programs`](crate::docs::programs).
+    pub fn program(mut self, program: &Program) -> Self {
+        self.management = Management::Program(program.clone());
+        self
+    }
+
     /// What is done with the reads that the tenant [discloses](Tenant::hint). Default [`HintPolicy::Auto`].
     pub fn hints(mut self, how: HintPolicy) -> Self {
         self.hint_policy = how;
@@ -115,29 +135,46 @@ impl TenantOptions {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Floor`] if all floors together leave less than `2 * threads_max + 8` frames, or the cap
-    /// is below the floor; [`ErrorKind::PoolClosed`].
+    /// [`ErrorKind::Floor`] if all floors together leave less than `2 * threads_max + 8` frames, the cap is
+    /// below the floor, or the tenant is privileged with 0 frames; [`ErrorKind::Privilege`] for a privileged
+    /// program if the tenant is not privileged; [`ErrorKind::PoolClosed`].
     pub fn open(self) -> Result<Tenant> {
         const OPERATION: &str = "open tenant";
         self.pool.check_open(OPERATION)?;
+        let is_privileged = self.privileged_frames.is_some();
+        if let Management::Program(program) = &self.management
+            && program.is_privileged()
+            && !is_privileged
+        {
+            return Err(privilege_error(OPERATION, &self.name, program, NeedsPrivilege));
+        }
+        let floor_frames = self.privileged_frames.unwrap_or(self.floor_frames);
+        let cap_frames = self.privileged_frames.or(self.cap_frames);
+        let has_share = floor_frames > 0 || cap_frames.is_some();
         let mut policy = self.pool.policy.lock();
-        let cap_frames = self.cap_frames.unwrap_or(policy.directory.frames());
-        self.pool.check_floors(&policy, 0, self.floor_frames, OPERATION)?;
-        let opened = policy.directory.open_tenant(self.floor_frames, cap_frames);
+        let cap_frames = cap_frames.unwrap_or(policy.directory.frames());
+        self.pool.check_floors(&policy, 0, floor_frames, OPERATION)?;
+        let opened = if is_privileged {
+            policy.directory.open_privileged(floor_frames)
+        } else {
+            policy.directory.open_tenant(floor_frames, cap_frames)
+        };
         let id = opened.map_err(|error| share_error(OPERATION, error))?;
         let name: Arc<str> = self.name.into();
-        let mut entry = TenantEntry::new(Arc::clone(&name), self.floor_frames, cap_frames);
+        let mut entry = TenantEntry::new(Arc::clone(&name), floor_frames, cap_frames);
         entry.hint_policy = self.hint_policy;
+        entry.is_privileged = is_privileged;
         policy.add_tenant(id, entry);
         match self.management {
-            Management::Default => {
-                policy.manage_as_default(id, self.floor_frames > 0 || self.cap_frames.is_some());
-            }
+            Management::Default => policy.manage_as_default(id, has_share),
             Management::Kind(Some(kind)) => policy.manage(id, kind),
             Management::Kind(None) => {}
             Management::Custom(manager) => {
                 policy.directory.set_manager(id, manager, false).expect("the tenant is open");
                 policy.tenants[id.index()].manager = "custom";
+            }
+            Management::Program(program) => {
+                policy.manage_by_program(id, &program).expect("checked above");
             }
         }
         drop(policy);
@@ -546,14 +583,84 @@ impl Tenant {
         })
     }
 
+    /// Gives the tenant a policy program as its manager, instead of the manager or the directives that it has;
+    /// directives are refused from then on. The program is told of the tenant's pages in the order in which
+    /// they would have gone, by its event `fault`, and nothing of what an earlier program knew. Other threads
+    /// may use the tenant meanwhile; they wait for the events, which the policy lock is held for.
+    ///
+    /// ```
+    /// # fn main() -> bufpool::Result<()> {
+    /// # let pool = bufpool::PoolOptions::new().frames(64).open()?;
+    /// let text = "policy mru {
+    ///     queue all
+    ///     event initial    { ret }
+    ///     event fault(p)   { enqt all, p ; ret }
+    ///     event access(p)  { enqt all, p ; ret }
+    ///     event replace(c) { peekt v, all ; isnil t, v ; jnz t, none ; ret v
+    ///                  none: ret c }
+    /// }";
+    /// let program = bufpool::Program::parse(text).expect("the text is right");
+    /// let scan = pool.tenant("scan").open()?;
+    /// scan.set_program(&program)?;
+    /// # drop(scan);
+    /// # pool.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Privilege`] for a privileged program if the tenant is not
+    /// [privileged](TenantOptions::privileged); [`ErrorKind::TenantClosed`]. Nothing has changed then.
+    pub fn set_program(&self, program: &Program) -> Result<()> {
+        const OPERATION: &str = "set program";
+        let id = self.tenant_id();
+        let mut policy = self.lock_policy(OPERATION)?;
+        // The order in which the program hears of pages is that of the references so far.
+        self.pool.drain_logs(&mut policy);
+        policy.begin_epoch();
+        let set = policy.manage_by_program(id, program);
+        set.map_err(|why| privilege_error(OPERATION, self.name(), program, why))
+    }
+
+    /// Takes the tenant's program away, if it has one: its pages go in LRU order from then on, and it may give
+    /// directives again.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::TenantClosed`].
+    pub fn clear_program(&self) -> Result<()> {
+        let mut policy = self.lock_policy("clear program")?;
+        self.pool.drain_logs(&mut policy);
+        policy.clear_program(self.tenant_id());
+        Ok(())
+    }
+
+    /// Sets the `int` that the tenant's program calls `slot`: a parameter at run time. A program that was
+    /// unloaded takes it, and does nothing with it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NoProgram`] if the tenant has no program; [`ErrorKind::UnknownSlot`] if the program has no
+    /// `int` of that name, or a `const`; [`ErrorKind::TenantClosed`]. Nothing has changed then.
+    pub fn send(&self, slot: &str, value: i64) -> Result<()> {
+        const OPERATION: &str = "send";
+        let mut policy = self.lock_policy(OPERATION)?;
+        // What was accessed before the value was sent is seen before it.
+        self.pool.drain_logs(&mut policy);
+        let sent = policy.directory.send(self.tenant_id(), slot, value);
+        sent.map_err(|error| send_error(OPERATION, self.name(), slot, error))
+    }
+
     /// Changes the floor. A tenant of the commons leaves it, and has a manager of its own from then on.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Floor`] as in [`TenantOptions::open`]; [`ErrorKind::TenantClosed`].
+    /// [`ErrorKind::Floor`] as in [`TenantOptions::open`]; [`ErrorKind::Privilege`] for a privileged tenant;
+    /// [`ErrorKind::TenantClosed`].
     pub fn set_floor_frames(&self, frames: u32) -> Result<()> {
         const OPERATION: &str = "set floor";
         let mut policy = self.lock_policy(OPERATION)?;
+        self.check_share_is_free(&policy, OPERATION)?;
         let before = policy.tenants[self.tenant_id().index()].floor_frames;
         self.pool.check_floors(&policy, before, frames, OPERATION)?;
         let set =
@@ -569,12 +676,13 @@ impl Tenant {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Floor`] if the cap is 0 or below the floor; [`ErrorKind::TenantClosed`];
-    /// [`ErrorKind::Io`] if a dirty page could not be written, and it stays.
+    /// [`ErrorKind::Floor`] if the cap is 0 or below the floor; [`ErrorKind::Privilege`] for a privileged
+    /// tenant; [`ErrorKind::TenantClosed`]; [`ErrorKind::Io`] if a dirty page could not be written, and it stays.
     pub fn set_cap_frames(&self, frames: u32) -> Result<()> {
         const OPERATION: &str = "set cap";
         {
             let mut policy = self.lock_policy(OPERATION)?;
+            self.check_share_is_free(&policy, OPERATION)?;
             let set =
                 policy.set_share(self.tenant_id(), |directory| directory.set_cap(self.tenant_id(), frames));
             set.map_err(|error| share_error(OPERATION, error))?;
@@ -604,6 +712,15 @@ impl Tenant {
         entry.floor_frames = 0;
         self.shared.open_in.store(PoolTag::CLOSED.as_ptr(), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// A privileged tenant keeps its share.
+    fn check_share_is_free(&self, policy: &PolicyState, operation: &'static str) -> Result<()> {
+        if !policy.tenants[self.tenant_id().index()].is_privileged {
+            return Ok(());
+        }
+        let message = format!("tenant {} is privileged, expected one whose share may change", self.name());
+        Err(Error::new(ErrorKind::Privilege, operation, message))
     }
 
     fn directive<R>(
@@ -671,4 +788,17 @@ fn share_error(operation: &'static str, error: DirectoryError) -> Error {
         _ => ErrorKind::Floor,
     };
     Error::new(kind, operation, error.to_string())
+}
+
+fn privilege_error(operation: &'static str, tenant: &str, program: &Program, why: NeedsPrivilege) -> Error {
+    let message = format!("program {} for tenant {tenant}: {why}", program.name());
+    Error::new(ErrorKind::Privilege, operation, message)
+}
+
+fn send_error(operation: &'static str, tenant: &str, slot: &str, error: SendError) -> Error {
+    let kind = match error {
+        SendError::NoProgram => ErrorKind::NoProgram,
+        SendError::UnknownSlot => ErrorKind::UnknownSlot,
+    };
+    Error::new(kind, operation, format!("slot {slot} of tenant {tenant}: {error}"))
 }

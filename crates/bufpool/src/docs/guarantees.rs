@@ -167,6 +167,23 @@
 //!   `hooks::checksums_may_lie_beside_the_pages`,
 //!   `hooks::a_page_is_read_once_more_before_the_error`.
 //!
+//! **A policy program harms nobody but its own tenant**, whatever it is and whatever it does: it ends, its
+//! answers are checked, and no tenant misses a page because of it that plain LRU over all tenants would have
+//! had. A program that keeps failing is unloaded.
+//! * Ground: a program is verified when it is read and has fuel while it runs. An answer is one of the
+//!   tenant's own pages that can be taken, or counts as the pool's candidate. Wrong answers are booked by
+//!   LRU-SP like other managers'.
+//! * Tests: `programs::programs_that_run_away_or_divide_by_zero_are_unloaded_and_disturb_nobody`,
+//!   `programs::a_program_that_fails_in_mistake_is_unloaded`, `programs::bad_advice_costs_a_neighbour_no_hit`,
+//!   `programs::answers_that_cannot_be_followed_are_counted_and_the_candidate_goes`,
+//!   `programs::programs_are_swapped_while_pages_are_read_and_written`.
+//!
+//! **A privileged tenant's frames are its own**: it gets those that it was granted, and no other tenant takes
+//! one.
+//! * Ground: its floor is its cap, and no placeholder points to its frames.
+//! * Tests: `programs::a_privileged_tenant_keeps_its_frames_and_gives_up_none_but_its_own`,
+//!   `programs::a_privileged_tenant_grows_by_the_frames_of_others`.
+//!
 //! # Every wait ends
 //!
 //! **A miss waits for no write while the clean reserve has a frame.** When the reserve has none, the miss

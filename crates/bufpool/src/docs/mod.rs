@@ -2,3 +2,4 @@
 
 pub mod guarantees;
 pub mod performance;
+pub mod programs;

@@ -20,6 +20,7 @@ use crate::state::waiting::{Purpose, Refused};
 use crate::thread::site::SiteRef;
 use crate::write::borrowed::Borrowing;
 use crate::write::evict::{Emptied, Emptying, Eviction};
+use crate::write::wishes::Wishes;
 
 /// Until a search that found every frame busy looks again, unless a frame is let go of before.
 const FRAME_POLL: Duration = Duration::from_millis(1);
@@ -68,7 +69,7 @@ impl<'a> FrameSearch<'a> {
             if how == Emptying::AtOnce {
                 rules.dirty = Dirty::Exchanged;
             }
-            let (admitted, is_entered) = {
+            let (admitted, is_entered, wishes) = {
                 let mut policy = self.tenant.lock_policy(self.purpose.operation())?;
                 pool.drain_own_log_into(&mut policy);
                 let admitted = policy.admit(self.page.id(), id, self.site, creation, &rules);
@@ -78,10 +79,14 @@ impl<'a> FrameSearch<'a> {
                     admitted.as_ref().filter(|admitted| creation && admitted.is_settled(&pool.frames));
                 settled.inspect(|admitted| policy.directory.loaded(admitted.frame()));
                 let is_entered = settled.is_some();
-                (admitted, is_entered)
+                (admitted, is_entered, policy.take_wishes())
             };
             let Some(admitted) = admitted else { return Ok(None) };
-            match Eviction::of(pool).vacate(admitted, id, self.site, how) {
+            let vacated = Eviction::of(pool).vacate(admitted, id, self.site, how);
+            if !wishes.is_empty() {
+                Wishes::of(pool).carry_out(wishes, how);
+            }
+            match vacated {
                 Ok(Emptied::Frame(lease)) => return Ok(Some(Found { lease, is_entered })),
                 Ok(Emptied::SetAside) => {}
                 Ok(Emptied::PutBack) => return Ok(None),

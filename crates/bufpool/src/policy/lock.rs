@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use bufpool_policies::hints::{HintCounts, HintListId, HintPolicy};
 use bufpool_policies::planner::{Bounds, Plan, Planner, Seen, StreamCounts, Stretch};
+use bufpool_policies::program::{NeedsPrivilege, Program, ProgramOptions};
 use bufpool_policies::{
     Access, Admission, Claims, ContextId, DEFAULT_TENANT, Decision, Directory, DirectoryError, FileId,
-    FrameId, HintOptions, ManagerKind, PageId, TenantId, Want,
+    FrameId, HintOptions, ManagerKind, PageId, TenantId, WISHES_MAX, Want, Wish,
 };
 
 use crate::engine::recorder::{Event, Recorder};
@@ -26,6 +27,7 @@ use crate::page::latch::Latch;
 use crate::page::word::Want as LatchWant;
 use crate::policy::ahead::{Account, AheadPages, BUSY_MAX, Expectation, Wanted, Wants};
 use crate::policy::pricing::Pricing;
+use crate::policy::programs::LiveProgram;
 use crate::thread::ring::{Hit, Ring, Skipped};
 use crate::thread::site::SiteRef;
 
@@ -46,11 +48,15 @@ pub(crate) struct PolicyState {
     pub default_manager: Option<ManagerKind>,
     /// Seed of what managers draw at random.
     pub seed: u64,
+    /// Steps that an event of a program may take; `None` for the programs' own limit.
+    pub program_fuel_steps: Option<u32>,
     /// None where nothing is read ahead.
     pub planner: Option<Box<dyn Planner>>,
     /// Pages that managers and disclosed reads want, in their order; at most one answer of each kind and
     /// tenant.
     wanted: Vec<(TenantId, Expectation, Vec<Want>)>,
+    /// What programs wish, in their order, with their tenants.
+    wishes: Vec<Wished>,
     /// Whose access came last.
     last_accessor: TenantId,
     pub prefetch_limit_percent: u8,
@@ -76,6 +82,10 @@ pub(crate) struct TenantEntry {
     pub closed: bool,
     /// What manages it until it gives a directive, if not the commons.
     pub manager: &'static str,
+    /// Its floor is its cap, from its opening on.
+    pub is_privileged: bool,
+    /// The name of the program that is its manager.
+    pub program: Option<Arc<str>>,
     /// Hits on pages that had moved on, or were outside the directory, when the hit was applied.
     pub hits_unlisted: u64,
     /// Pages brought in ahead for it.
@@ -103,6 +113,8 @@ impl TenantEntry {
             floor_frames,
             cap_frames,
             manager: "none",
+            is_privileged: false,
+            program: None,
             closed: false,
             hits_unlisted: 0,
             ahead: AheadPages::default(),
@@ -110,6 +122,13 @@ impl TenantEntry {
             hint_sites: Vec::new(),
         }
     }
+}
+
+/// A wish of a tenant's program, about a page of the file.
+pub(crate) struct Wished {
+    pub tenant: TenantId,
+    pub wish: Wish,
+    pub file: Arc<FileShared>,
 }
 
 /// A page that must leave.
@@ -171,6 +190,8 @@ impl PolicyState {
             contexts: Contexts::new(),
             default_manager: None,
             seed: 0,
+            program_fuel_steps: None,
+            wishes: Vec::new(),
             planner: None,
             wanted: Vec::new(),
             last_accessor: DEFAULT_TENANT,
@@ -230,6 +251,39 @@ impl PolicyState {
         let manager = kind.build(self.directory.frames(), self.seed, id);
         self.directory.set_manager(id, manager, true).expect("the tenant is open");
         self.tenants[id.index()].manager = kind.name();
+    }
+
+    /// Gives an open tenant a program as its manager, which refuses directives.
+    ///
+    /// # Errors
+    ///
+    /// [`NeedsPrivilege`], and nothing has changed.
+    pub fn manage_by_program(&mut self, id: TenantId, program: &Program) -> Result<(), NeedsPrivilege> {
+        let entry = &mut self.tenants[id.index()];
+        if program.is_privileged() && !entry.is_privileged {
+            return Err(NeedsPrivilege);
+        }
+        let options = ProgramOptions {
+            pool_frames: self.directory.frames(),
+            seed: self.seed,
+            tenant: id,
+            fuel_steps: self.program_fuel_steps,
+        };
+        let granted_frames = if entry.is_privileged { entry.cap_frames } else { 0 };
+        entry.manager = "program";
+        entry.program = Some(program.name().into());
+        let manager = Box::new(LiveProgram::new(program, options, granted_frames));
+        self.directory.set_manager(id, manager, false).expect("the tenant is open");
+        Ok(())
+    }
+
+    /// An open tenant's pages go in the ledger's order from now on, if it has a program.
+    pub fn clear_program(&mut self, id: TenantId) {
+        let entry = &mut self.tenants[id.index()];
+        if entry.program.take().is_some() {
+            entry.manager = "none";
+            self.directory.clear_manager(id).expect("the tenant is open");
+        }
     }
 
     /// What manages a tenant now, for reports.
@@ -438,6 +492,7 @@ impl PolicyState {
                 if let Some(spare) = &spare {
                     self.directory.relocate(frame, spare.frame());
                 }
+                self.note_wishes(owner);
                 (Admitted::Evict(Victim { latch, page, owner, spare }), decision)
             }
         };
@@ -605,7 +660,45 @@ impl PolicyState {
         let eviction = self.directory.shrink(tenant, &mut claims)?;
         let latch = claims.taken.expect("the directory evicts what it has claimed");
         let spare = claims.rules.spare_for(eviction.frame);
+        self.note_wishes(tenant);
         Some(Victim { latch, page: eviction.page, owner: tenant, spare })
+    }
+
+    /// A page of the tenant that its program wishes to leave; none if it has left, or cannot be had.
+    pub fn release_page(
+        &mut self,
+        tenant: TenantId,
+        frame: FrameId,
+        page: PageId,
+        rules: &ClaimRules<'_>,
+    ) -> Option<Victim> {
+        let mut claims = PoolClaims::new(rules, &self.files);
+        self.directory.evict_page(tenant, frame, page, &mut claims)?;
+        let latch = claims.taken.expect("the directory evicts what it has claimed");
+        Some(Victim { latch, page, owner: tenant, spare: rules.spare_for(frame) })
+    }
+
+    /// The tenant's manager was asked: notes what its program wishes, as long as there are no more than
+    /// [`WISHES_MAX`] to be carried out.
+    fn note_wishes(&mut self, tenant: TenantId) {
+        if self.tenants[tenant.index()].program.is_none() {
+            return;
+        }
+        while self.wishes.len() < WISHES_MAX
+            && let Some(wish) = self.directory.take_wish(tenant)
+        {
+            let (Wish::Flush { page, .. } | Wish::SetModified { page, .. } | Wish::Release { page, .. }) =
+                wish;
+            if let Some(file) = self.file(page.file()) {
+                let file = Arc::clone(file);
+                self.wishes.push(Wished { tenant, wish, file });
+            }
+        }
+    }
+
+    /// What programs wish, to be carried out without the policy lock.
+    pub fn take_wishes(&mut self) -> Vec<Wished> {
+        std::mem::take(&mut self.wishes)
     }
 
     /// The next page that would make room for one of the tenant, latched exclusively and out of the
@@ -815,6 +908,10 @@ impl Claims for PoolClaims<'_> {
         });
         self.busy += u32::from(!could_be_taken);
         !could_be_taken
+    }
+
+    fn is_modified(&mut self, frame: FrameId) -> bool {
+        self.rules.frames.get(frame).is_dirty()
     }
 
     fn gives_up(&self) -> bool {

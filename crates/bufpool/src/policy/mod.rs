@@ -3,3 +3,4 @@
 pub(crate) mod ahead;
 pub(crate) mod lock;
 pub(crate) mod pricing;
+pub(crate) mod programs;

@@ -6,6 +6,7 @@
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bufpool_policies::PageId;
 use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 
 use crate::state::departing::Departing;
@@ -13,6 +14,9 @@ use crate::state::pace::{Next, Pace, Until};
 
 /// Pause before the background writer asks again a log that could not be advanced.
 const LOG_RETRY: Duration = Duration::from_millis(10);
+
+/// Pages that are wished to be written and wait for the background writer, at most.
+const WISHED_MAX: usize = 1024;
 
 /// What the background writer has to do.
 pub(crate) struct WriteBack {
@@ -28,13 +32,15 @@ struct Queue {
     pace: Pace,
     /// As many as the pace takes to be waiting, oldest first.
     departures: Vec<Departing>,
+    /// Pages that stay, and that programs wish to be written.
+    wished: Vec<PageId>,
 }
 
 impl WriteBack {
     /// For a pool with `reserve` frames in its clean reserve.
     pub fn new(reserve: usize) -> Self {
         Self {
-            queue: Mutex::new(Queue { pace: Pace::new(reserve), departures: Vec::new() }),
+            queue: Mutex::new(Queue { pace: Pace::new(reserve), departures: Vec::new(), wished: Vec::new() }),
             work: Condvar::new(),
             idle: Condvar::new(),
             thread: Mutex::new(None),
@@ -85,6 +91,20 @@ impl WriteBack {
     pub fn end(&self, pages: usize) {
         let wakes = self.pace().end(pages);
         self.wake_if(wakes);
+    }
+
+    /// A page is to be written though it stays. Forgotten if too many wait.
+    pub fn wish(&self, page: PageId) {
+        let mut queue = self.queue.lock();
+        if queue.wished.len() < WISHED_MAX {
+            queue.wished.push(page);
+        }
+        self.wake_if(queue.pace.kick());
+    }
+
+    /// The pages that are wished to be written.
+    pub fn take_wished(&self) -> Vec<PageId> {
+        std::mem::take(&mut self.queue.lock().wished)
     }
 
     /// See [`Pace::kick`].

@@ -21,6 +21,7 @@ use crate::state::shared::PoolShared;
 use crate::thread::site::SiteRef;
 use crate::write::page_out::PageOut;
 use crate::write::victims::Victims;
+use crate::write::wishes::Wishes;
 
 /// How a victim may be made to leave.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -159,20 +160,34 @@ impl<'p> Eviction<'p> {
     pub(crate) fn shrink_to_cap(self, tenant: TenantId) -> Result<()> {
         loop {
             let rules = self.pool.claim_rules();
-            let victim = {
+            let (victim, wishes) = {
                 let mut policy = self.pool.policy.lock();
                 self.pool.drain_logs(&mut policy);
-                policy.shrink(tenant, &rules)
+                (policy.shrink(tenant, &rules), policy.take_wishes())
             };
-            let Some(mut victim) = victim else { return Ok(()) };
-            if victim.spare.is_none() && self.pool.frames.get(victim.latch.frame()).is_dirty() {
-                victim.spare = Victims::of(self.pool).wait_for_reserve(None, None);
-            }
+            let Some(victim) = victim else { return Ok(()) };
+            let has_left = self.leave(victim, tenant, Emptying::Waiting(None));
+            Wishes::of(self.pool).carry_out(wishes, Emptying::Waiting(None));
             // A page that cannot be written yet stays for now.
-            let Some(lease) = self.evict(victim, tenant)? else { return Ok(()) };
-            let mut policy = self.pool.policy.lock();
-            policy.directory.release(lease.frame());
-            policy.free.put(lease);
+            if !has_left? {
+                return Ok(());
+            }
         }
+    }
+
+    /// Makes a page leave for which none comes in; its frame is free then. False if it stays for now.
+    pub(crate) fn leave(self, mut victim: Victim, tenant: TenantId, how: Emptying) -> Result<bool> {
+        if victim.spare.is_none() && self.pool.frames.get(victim.latch.frame()).is_dirty() {
+            let Emptying::Waiting(deadline) = how else {
+                self.put_back(victim, tenant);
+                return Ok(false);
+            };
+            victim.spare = Victims::of(self.pool).wait_for_reserve(None, deadline);
+        }
+        let Some(lease) = self.evict(victim, tenant)? else { return Ok(false) };
+        let mut policy = self.pool.policy.lock();
+        policy.directory.release(lease.frame());
+        policy.free.put(lease);
+        Ok(true)
     }
 }

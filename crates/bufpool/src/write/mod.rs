@@ -9,4 +9,5 @@ pub(crate) mod page_out;
 pub(crate) mod prepare;
 pub(crate) mod victims;
 pub(crate) mod window;
+pub(crate) mod wishes;
 pub(crate) mod writer;

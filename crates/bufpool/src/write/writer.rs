@@ -9,7 +9,8 @@
 //!
 //! * the *background writer* (one thread, none in deterministic mode) writes dirty victims that misses left
 //!   in the reserve, and cleans ahead of the ledger's head, so that later victims are clean. When more than
-//!   `dirty_limit_percent` of the frames are dirty it goes on until that is no longer so. It skips pages that
+//!   `dirty_limit_percent` of the frames are dirty it goes on until that is no longer so. Before it cleans
+//!   ahead it writes what policy programs [wish](crate::write::wishes) to be written. It skips pages that
 //!   are latched, and leaves the reserve below its low mark to misses. [`Pace`](crate::state::pace::Pace)
 //!   decides what it does when; [`window`](crate::write::window) keeps what it writes in flight.
 //! * a *miss* with a dirty victim takes a reserve frame and waits for no write as long as there is one. When
@@ -25,6 +26,8 @@
 use std::iter::Peekable;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+
+use bufpool_policies::PageId;
 
 use crate::error::Result;
 use crate::files::shared::FileShared;
@@ -72,6 +75,7 @@ impl Writer<'_> {
         loop {
             self.start_departures();
             if self.pool.write_back.pace().begin_scan() {
+                self.write_wished();
                 self.clean_ahead();
             }
             loop {
@@ -137,6 +141,29 @@ impl Writer<'_> {
         let lane = self.lane.as_deref_mut().filter(|_| self.pool.hooks.is_none());
         let mut launch = Launch::new(self.pool, lane);
         departures.into_iter().for_each(|departure| launch.push_departure(departure));
+    }
+
+    /// Writes the pages that programs wish to be written, as far as they are still dirty.
+    fn write_wished(&mut self) {
+        let wished = self.pool.write_back.take_wished();
+        if wished.is_empty() {
+            return;
+        }
+        let mut greatest_lsn = 0;
+        let mut pages: Vec<_> = {
+            let policy = self.pool.policy.lock();
+            let resident = |page: PageId| {
+                let file = policy.file(page.file())?;
+                let frame = file.table.get(page.number())?.state().resident_frame()?;
+                greatest_lsn = greatest_lsn.max(self.pool.frames.get(frame).page_lsn());
+                Some((Arc::clone(file), page.number()))
+            };
+            wished.into_iter().filter_map(resident).collect()
+        };
+        pages.sort_by_key(|(file, number)| (file.id, *number));
+        // A failure is counted, and what the log does not allow stays dirty.
+        let _ = self.advance_log(greatest_lsn);
+        self.start_ahead(&pages);
     }
 
     /// Cleans pages that will be victims soon, and more while too many are dirty.

@@ -16,7 +16,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
 use bufpool::{
     ErrorKind, File, FileOptions, HintedPage, Hints, IoOperation, OwnedReadGuard, Page, Policy, Pool,
-    PoolOptions, Tenant,
+    PoolOptions, Program, Tenant,
 };
 
 use super::common::{PAGE_BYTES, deterministic, kind, small, stamp, version};
@@ -42,6 +42,51 @@ pub const FAILURES: [SimFailure; 5] = [
 const EINTR: i32 = 4;
 pub const FAILING: [IoOperation; 4] =
     [IoOperation::Read, IoOperation::Write, IoOperation::Sync, IoOperation::Allocate];
+
+/// Policy programs: one that looks at everything and wishes, one that knows no hits, one that never comes to
+/// an end, and a privileged one that lets pages go.
+pub const PROGRAMS: [&str; 4] = [
+    "policy wishes {
+       queue all  ghost left  int wish  const one = 1
+       event initial { ret }
+       event fault(p) { recall t, left, p ; setmeta p, t ; enqt all, p ; ret }
+       event access(p) { enqt all, p ; ret }
+       event gone(p) { remember left, p ; ret }
+       event mistake(p) { enqh all, p ; ret }
+       event replace(c) { peekt v, all
+                    L:    isnil t, v ; jnz t, none
+                          eq t, wish, one ; jz t, look ; flush v
+                    look: lt t, one, wish ; jz t, held ; setmod v
+                    held: pinned t, v ; jz t, take
+                          prev v, v ; jmp L
+                    take: ret v
+                    none: ret c }
+     }",
+    "policy random {
+       event initial { ret }
+       event fault(p) { ret }
+       event replace(c) { ldc n, 120 ; rand r ; rem r, r, n ; find v, r ; isnil t, v ; jnz t, none ; ret v
+                    none: ret c }
+     }",
+    "policy endless {
+       const zero = 0
+       event initial { ret }
+       event fault(p) { L: jz zero, L ; ret }
+       event replace(c) { ret c }
+     }",
+    "policy releases privileged {
+       queue all  int wish  const zero = 0  const many = 1000
+       event initial { ret }
+       event fault(p) { arg m, missing ; lt t, m, zero ; jz t, asked
+                        enqt all, p ; request n, many ; jnz n, told
+                        peekh v, all ; isnil t, v ; jnz t, told ; release v
+                  back: peekt v, all ; isnil t, v ; jnz t, back ; ret v
+                  told: ret p
+                 asked: peekt v, all ; isnil t, v ; jnz t, none ; ret v
+                  none: ret p }
+       event replace(c) { ret c }
+     }",
+];
 
 /// One run on a simulated device.
 #[derive(Clone, Debug)]
@@ -226,6 +271,30 @@ pub enum Operation {
         #[arbitrary(with = failure)]
         failure: SimFailure,
     },
+    /// A policy program becomes the tenant's manager.
+    Program {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = program)]
+        program: usize,
+    },
+    /// The `int` of the programs that have one.
+    Send {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        value: i8,
+    },
+    ClearProgram {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+    },
+    /// The tenant is closed, and a privileged one opened in its place, if its frames can be had.
+    OpenPrivileged {
+        #[arbitrary(with = tenant)]
+        tenant: usize,
+        #[arbitrary(with = floor)]
+        frames: u32,
+    },
     /// The power is cut, and a new pool opened on what survived; only where the device is simulated.
     PowerCut {
         seed: u8,
@@ -250,6 +319,10 @@ fn priority(u: &mut Unstructured<'_>) -> arbitrary::Result<i32> {
 
 fn policy(u: &mut Unstructured<'_>) -> arbitrary::Result<Policy> {
     u.choose(&Policy::ALL).copied()
+}
+
+fn program(u: &mut Unstructured<'_>) -> arbitrary::Result<usize> {
+    u.int_in_range(0..=PROGRAMS.len() - 1)
 }
 
 fn floor(u: &mut Unstructured<'_>) -> arbitrary::Result<u32> {
@@ -363,6 +436,9 @@ struct Model {
     next_version: u64,
     floors: [u32; TENANTS],
     caps: [u32; TENANTS],
+    /// What the tenant's manager is, by its place in [`PROGRAMS`].
+    programs: [Option<usize>; TENANTS],
+    privileged: [bool; TENANTS],
     /// A tenant was closed in this pool, whose counts may be in the total only.
     closed_tenants: bool,
 }
@@ -418,6 +494,8 @@ impl World {
             next_version: 1,
             floors: FLOORS,
             caps: [frames; TENANTS],
+            programs: [None; TENANTS],
+            privileged: [false; TENANTS],
             closed_tenants: false,
         };
         Self {
@@ -661,14 +739,30 @@ impl World {
                 }
             }
             Operation::Policy { tenant, priority, policy } => {
-                self.tenants[tenant].set_policy(priority, policy).unwrap();
+                self.directed(tenant, self.tenants[tenant].set_policy(priority, policy));
             }
             Operation::Priority { tenant, priority } => {
-                self.tenants[tenant].set_priority(&file, priority).unwrap();
+                self.directed(tenant, self.tenants[tenant].set_priority(&file, priority));
             }
             Operation::TemporaryPriority { tenant, first, count, priority } if first + count <= pages => {
-                self.tenants[tenant].set_temporary_priority(&file, first..first + count, priority).unwrap();
+                let numbers = first..first + count;
+                let set = self.tenants[tenant].set_temporary_priority(&file, numbers, priority);
+                if count == 0 { assert_eq!(set.unwrap(), 0) } else { self.directed(tenant, set) }
             }
+            Operation::Program { tenant, program } => self.set_program(tenant, program),
+            Operation::Send { tenant, value } => {
+                let sent = self.tenants[tenant].send("wish", i64::from(value));
+                match self.model.programs[tenant] {
+                    None => assert_eq!(kind(sent), ErrorKind::NoProgram),
+                    Some(program) if PROGRAMS[program].contains("int wish") => sent.unwrap(),
+                    Some(_) => assert_eq!(kind(sent), ErrorKind::UnknownSlot),
+                }
+            }
+            Operation::ClearProgram { tenant } => {
+                self.tenants[tenant].clear_program().unwrap();
+                self.model.programs[tenant] = None;
+            }
+            Operation::OpenPrivileged { tenant, frames } => self.open_privileged(tenant, frames),
             Operation::Floor { tenant, frames } => self.set_floor(tenant, frames),
             Operation::Cap { tenant, frames } => self.set_cap(tenant, frames),
             Operation::CloseTenant { tenant } => self.close_tenant(tenant),
@@ -758,7 +852,47 @@ impl World {
         self.kept.iter().any(|(number, _)| numbers.contains(number))
     }
 
+    /// Directives are refused to a tenant with a program.
+    fn directed<T>(&self, tenant: usize, given: bufpool::Result<T>) {
+        match self.model.programs[tenant] {
+            None => drop(given.unwrap()),
+            Some(_) => assert_eq!(kind(given), ErrorKind::Directive),
+        }
+    }
+
+    fn set_program(&mut self, tenant: usize, program: usize) {
+        let parsed = Program::parse(PROGRAMS[program]).unwrap();
+        let set = self.tenants[tenant].set_program(&parsed);
+        if parsed.is_privileged() && !self.model.privileged[tenant] {
+            assert_eq!(kind(set), ErrorKind::Privilege);
+        } else {
+            set.unwrap();
+            self.model.programs[tenant] = Some(program);
+        }
+    }
+
+    fn open_privileged(&mut self, tenant: usize, frames: u32) {
+        if tenant == 0 {
+            return;
+        }
+        self.close_tenant(tenant);
+        let others = self.model.floors.iter().sum::<u32>() - self.model.floors[tenant];
+        let opened = self.pool.tenant("privileged").privileged(frames).open();
+        if frames == 0 || others + frames > FLOORS_MAX {
+            assert_eq!(kind(opened), ErrorKind::Floor);
+            return;
+        }
+        self.tenants[tenant].clone().close().unwrap();
+        self.tenants[tenant] = opened.unwrap();
+        let Model { floors, caps, privileged, .. } = &mut self.model;
+        (floors[tenant], caps[tenant], privileged[tenant]) = (frames, frames, true);
+        self.set_program(tenant, PROGRAMS.len() - 1);
+    }
+
     fn set_floor(&mut self, tenant: usize, frames: u32) {
+        if self.model.privileged[tenant] {
+            return assert_eq!(kind(self.tenants[tenant].set_floor_frames(frames)), ErrorKind::Privilege);
+        }
         let Model { floors, caps, .. } = &mut self.model;
         let others = floors.iter().sum::<u32>() - floors[tenant];
         let is_legal = frames <= caps[tenant] && others + frames <= FLOORS_MAX;
@@ -771,6 +905,9 @@ impl World {
 
     fn set_cap(&mut self, tenant: usize, frames: u32) {
         let set = self.tenants[tenant].set_cap_frames(frames);
+        if self.model.privileged[tenant] {
+            return assert_eq!(kind(set), ErrorKind::Privilege);
+        }
         if frames < self.model.floors[tenant] {
             assert_eq!(kind(set), ErrorKind::Floor);
             return;
@@ -791,6 +928,7 @@ impl World {
         assert_eq!(kind(closing.read(self.file().page(0))), ErrorKind::TenantClosed);
         self.tenants[tenant] = self.pool.tenant("another").open().unwrap();
         (self.model.floors[tenant], self.model.caps[tenant]) = (0, self.pool.frames());
+        (self.model.programs[tenant], self.model.privileged[tenant]) = (None, false);
         self.model.closed_tenants = true;
     }
 
@@ -803,6 +941,7 @@ impl World {
         assert!(model.lengths.contains(&file.pages()), "{} pages, not {:?}", file.pages(), model.lengths);
         (model.len, model.lengths) = (file.pages(), vec![file.pages()]);
         (model.floors, model.caps, model.closed_tenants) = (FLOORS, [pool.frames(); TENANTS], false);
+        (model.programs, model.privileged) = ([None; TENANTS], [false; TENANTS]);
         (self.pool, self.tenants, self.file, self.device) = (pool, tenants, Some(file), Some(image));
         for number in 0..self.model.len {
             self.model.pages[number as usize].current = UNKNOWN;

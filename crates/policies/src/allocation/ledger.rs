@@ -208,12 +208,24 @@ impl Ledger {
         let asks = &self.accounts[account.index()];
         let (only_own, own_next) = (asks.is_at_cap(), asks.ledger.head());
         let eligible = Eligible { account, only_own, own_next, refused: Vec::new(), last_passed: NIL };
-        if !eligible.only_own && self.floors_frames > 0 {
+        // One to which frames were granted takes those of others until it has them all.
+        if !eligible.only_own && self.floors_frames > 0 && !asks.is_granted {
             // Its own floor does not protect an account from itself.
             self.open_heads.set(account, self.all_heads.stamp(account));
             self.passed.push((account, eligible.own_next));
         }
         eligible
+    }
+
+    /// No frame of others is left: the question goes on with the account's own, if these were granted to it
+    /// and were not looked at yet.
+    pub fn turn_to_own(&self, eligible: &mut Eligible) -> bool {
+        let account = &self.accounts[eligible.account.index()];
+        let turns = account.is_granted && !eligible.only_own;
+        if turns {
+            (eligible.only_own, eligible.own_next) = (true, account.ledger.head());
+        }
+        turns
     }
 
     /// Whether the question may take `frame`, for an allocation that does not go by the ledger's order. Takes

@@ -224,6 +224,25 @@ impl Directory {
         Some(Eviction { frame: FrameId(victim), page })
     }
 
+    /// `page` of `tenant` in `frame` leaves because its manager [wishes](crate::Wish::Release) it. None if it is
+    /// not there any more, not the tenant's, or busy.
+    pub fn evict_page<C: Claims>(
+        &mut self,
+        tenant: TenantId,
+        frame: FrameId,
+        page: PageId,
+        claims: &mut C,
+    ) -> Option<Eviction> {
+        let is_own = self.ledger.frames.is_resident(frame)
+            && self.ledger.frames[frame.0].page == page
+            && self.ledger.frames[frame.0].owner == tenant;
+        if !is_own || !claims.claim(frame) {
+            return None;
+        }
+        self.evict(frame.0);
+        Some(Eviction { frame, page })
+    }
+
     /// Frees the frame of an [`Eviction`] that has been carried out.
     pub fn release(&mut self, frame: FrameId) {
         self.vacate(frame.0);
@@ -289,6 +308,9 @@ impl Directory {
         while !claims.gives_up() {
             let candidate = self.level_one.cheapest(&mut self.ledger, &eligible);
             if candidate == NIL {
+                if self.ledger.turn_to_own(&mut eligible) {
+                    continue;
+                }
                 break;
             }
             decision.frames_tried += 1;
@@ -330,7 +352,9 @@ impl Directory {
             let owner = self.ledger.frames[candidate].owner;
             self.ledger.tenants[owner.index()].stats.overrules += 1;
             let account = self.ledger.account(owner);
-            self.level_one.overruled(&mut self.ledger, account, candidate, victim);
+            if !self.ledger.accounts[account.index()].is_granted {
+                self.level_one.overruled(&mut self.ledger, account, candidate, victim);
+            }
         }
         Some(victim)
     }

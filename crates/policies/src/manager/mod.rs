@@ -20,7 +20,7 @@ mod stream_report;
 
 pub use kind::ManagerKind;
 pub(crate) use priority_pools::PriorityPools;
-pub use program_stats::{Incident, ProgramStats, SendError, Unloaded};
+pub use program_stats::{EventCalls, Incident, ProgramStats, SendError, Unloaded};
 pub use stream_report::StreamReport;
 
 /// A block that came in.

@@ -7,6 +7,8 @@ use std::fmt;
 pub struct ProgramStats {
     /// Events run.
     pub calls: u64,
+    /// The same by event.
+    pub calls_of: EventCalls,
     /// Instructions done by them; `find` counts as 4.
     pub steps: u64,
     /// Events that ended with a division by zero.
@@ -15,8 +17,27 @@ pub struct ProgramStats {
     pub out_of_fuel: u64,
     /// Answers that were no block of the tenant which could be taken.
     pub invalid_answers: u64,
+    /// Nanoseconds that the events took, as far as the driver measures it; otherwise 0.
+    pub spent_ns: u64,
     /// Whether, and why, the program runs no more: the tenant's blocks go in the ledger's order then.
     pub unloaded: Option<Unloaded>,
+}
+
+/// How often each event of a program ran, without those that it calls itself.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct EventCalls {
+    /// `initial`: 1.
+    pub initial: u64,
+    /// `fault`: pages that came in, and of a privileged program the questions that it answered.
+    pub fault: u64,
+    /// `replace`: questions.
+    pub replace: u64,
+    /// `access`: hits.
+    pub access: u64,
+    /// `gone`: pages that left.
+    pub gone: u64,
+    /// `mistake`: pages that were missed because of the program's answers.
+    pub mistake: u64,
 }
 
 /// Something that a program should not have done.

@@ -96,6 +96,28 @@ pub(super) struct Row {
     pub operands: &'static [Operand],
 }
 
+impl Row {
+    /// The instruction with names of operands as documentation has them.
+    pub fn form(&self) -> String {
+        let (mut ints, mut pages) = (["a", "b"].into_iter(), ["p", "w"].into_iter());
+        let names = self.operands.iter().map(|operand| match operand {
+            Operand::IntOut => "d",
+            Operand::Int => ints.next().expect("two ints at most"),
+            Operand::PageOut => "v",
+            Operand::Page | Operand::PageOrNil => pages.next().expect("two pages at most"),
+            Operand::Queue => "q",
+            Operand::Ghosts => "g",
+            Operand::Constant => "NUMBER",
+            Operand::Label => "L",
+            Operand::Event => "e",
+            Operand::Bit => "BIT",
+            Operand::Argument => "NAME",
+        });
+        let names: Vec<_> = names.collect();
+        format!("{} {}", self.name, names.join(", ")).trim_end().to_owned()
+    }
+}
+
 macro_rules! instruction_set {
     ($($op:ident $name:literal [$($operand:ident)*])*) => {
         /// Operations; the number of each is its opcode.

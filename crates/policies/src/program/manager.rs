@@ -8,7 +8,7 @@ use super::{
 use crate::{
     ids::{Access, FrameId, PageId, TenantId},
     list::NIL,
-    manager::{Block, Incident, Look, Manager, ProgramStats, SendError, Unloaded, Wish},
+    manager::{Block, EventCalls, Incident, Look, Manager, ProgramStats, SendError, Unloaded, Wish},
     random::{SplitMix64, mix64},
 };
 
@@ -55,6 +55,8 @@ impl std::error::Error for NeedsPrivilege {}
 /// then on, as those of a tenant without a manager.
 pub struct ProgramManager {
     program: Program,
+    /// Whether the program answers by its event `fault` while the tenant is at its cap.
+    is_privileged: bool,
     tenant: TenantId,
     fuel_steps: Option<u64>,
     /// What the program keeps; none once it is unloaded.
@@ -63,6 +65,8 @@ pub struct ProgramManager {
     /// The calls of the last incidents, by the number of the incident modulo their number.
     incident_calls: [u64; INCIDENTS_MAX],
     incidents: usize,
+    /// The event that answered the last question.
+    asked: Standard,
 }
 
 impl ProgramManager {
@@ -72,24 +76,34 @@ impl ProgramManager {
     ///
     /// [`NeedsPrivilege`] if the program is privileged.
     pub fn new(program: &Program, options: ProgramOptions) -> Result<Self, NeedsPrivilege> {
-        if program.is_privileged() {
-            return Err(NeedsPrivilege);
-        }
+        if program.is_privileged() { Err(NeedsPrivilege) } else { Ok(Self::privileged(program, options, 0)) }
+    }
+
+    /// As [`new`](Self::new), for a tenant that is privileged and has been granted `frames`: it may run any
+    /// program.
+    ///
+    /// While the tenant is at its cap, a privileged program answers the question for a missing page by its
+    /// event `fault`, about the candidate, with the number of the page as `arg d, missing`. Of a page that has
+    /// come in `fault` is told as well; `arg d, missing` gives -1 then, and its answer means nothing.
+    pub fn privileged(program: &Program, options: ProgramOptions, frames: u32) -> Self {
         let ProgramOptions { pool_frames, seed, tenant, fuel_steps } = options;
         let random = SplitMix64::new(mix64(seed ^ u64::from(tenant.0) << 32));
-        let machine = Machine::new(program.code(), program.locals_max(), pool_frames.max(1), random);
+        let mut machine = Machine::new(program.code(), program.locals_max(), pool_frames.max(1), random);
+        machine.granted_frames = frames;
         let mut manager = Self {
             program: program.clone(),
+            is_privileged: program.is_privileged(),
             tenant,
             fuel_steps: fuel_steps.map(u64::from),
             machine: Some(machine),
             stats: ProgramStats::default(),
             incident_calls: [0; INCIDENTS_MAX],
             incidents: 0,
+            asked: Standard::Replace,
         };
         let about = About { parameter: NIL, page: None, arguments: [-1; 4] };
         manager.run(Standard::Initial, &about, None);
-        Ok(manager)
+        manager
     }
 
     /// What the program did.
@@ -101,13 +115,12 @@ impl ProgramManager {
     fn run(&mut self, event: Standard, about: &About, look: Option<&mut dyn Look>) -> u32 {
         let Some(machine) = &mut self.machine else { return NIL };
         let Some(number) = self.program.standard(event) else { return NIL };
-        let for_pages = match event {
-            Standard::Replace => FUEL_PER_PAGE * u64::from(machine.pages.resident()),
-            _ => 0,
-        };
+        let is_question = look.is_some();
+        let for_pages = if is_question { FUEL_PER_PAGE * u64::from(machine.pages.resident()) } else { 0 };
         let fuel = self.fuel_steps.unwrap_or(FUEL.max(for_pages));
         let ended = machine.run(self.program.code(), number, about, fuel, look);
         self.stats.calls += 1;
+        *calls_of(&mut self.stats.calls_of, event) += 1;
         self.stats.steps += ended.steps;
         ended.answer.unwrap_or_else(|incident| {
             self.note(incident, event);
@@ -140,6 +153,17 @@ impl ProgramManager {
     fn about(&self, frame: FrameId) -> About {
         let page = self.machine.as_ref().map(|machine| machine.pages.page(frame.0));
         About { parameter: frame.0, page, arguments: [-1; 4] }
+    }
+}
+
+fn calls_of(calls: &mut EventCalls, event: Standard) -> &mut u64 {
+    match event {
+        Standard::Initial => &mut calls.initial,
+        Standard::Fault => &mut calls.fault,
+        Standard::Replace => &mut calls.replace,
+        Standard::Access => &mut calls.access,
+        Standard::Gone => &mut calls.gone,
+        Standard::Mistake => &mut calls.mistake,
     }
 }
 
@@ -202,14 +226,16 @@ impl Manager for ProgramManager {
         let page = missing.map(|access| access.page);
         about.arguments = arguments(page, about.page, missing);
         about.page = page.or(about.page);
-        match self.run(Standard::Replace, &about, Some(look)) {
+        let is_fault = self.is_privileged && missing.is_some() && look.frames_left() == 0;
+        self.asked = if is_fault { Standard::Fault } else { Standard::Replace };
+        match self.run(self.asked, &about, Some(look)) {
             NIL => candidate,
             frame => FrameId(frame),
         }
     }
 
     fn answer_refused(&mut self) {
-        self.note(Incident::InvalidAnswer, Standard::Replace);
+        self.note(Incident::InvalidAnswer, self.asked);
     }
 
     fn placeholder_used(&mut self, missing: &Access, placeholder: FrameId) {

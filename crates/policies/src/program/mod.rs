@@ -25,7 +25,8 @@
 //! tenant must give up a page and the pool would take *c*: it returns the page to take. These three are
 //! mandatory. `access(p)` runs at each hit, `gone(p)` when *p* leaves (it still is in its queue then),
 //! `mistake(p)` when a page is missed that the program gave up although the pool would have taken *p*. A
-//! program without `access` costs a hit one bit at most. Other events are the program's own; `call` runs
+//! program without `access` costs a hit one bit at most. The `fault` of a privileged program also answers
+//! questions, see [`ProgramManager::privileged`]. Other events are the program's own; `call` runs
 //! them.
 //!
 //! # Slots
@@ -128,6 +129,14 @@ struct Loaded {
     calls: CallGraph,
     /// The numbers of the events that the pool tells of, by [`Standard`].
     standard: [Option<usize>; Standard::ALL.len()],
+}
+
+/// The instruction set: how each instruction is written, and its fuel. For documentation that is held against
+/// it.
+#[doc(hidden)]
+pub fn instruction_forms() -> Vec<(String, u32)> {
+    let written = code::INSTRUCTION_SET.iter().filter(|row| row.op != code::Op::Loop);
+    written.map(|row| (row.form(), row.op.cost())).collect()
 }
 
 /// What is known of one event of a program.

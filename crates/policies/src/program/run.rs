@@ -41,6 +41,8 @@ pub(super) struct Machine {
     random: SplitMix64,
     /// Accesses that the program's manager was told of.
     pub now: u64,
+    /// Frames that were granted to a privileged tenant.
+    pub granted_frames: u32,
 }
 
 /// What an event is about.
@@ -83,6 +85,7 @@ impl Machine {
             wishes: VecDeque::with_capacity(if has_wishes { WISHES_MAX } else { 0 }),
             random,
             now: 0,
+            granted_frames: 0,
         };
         for (slot, int) in code.slots.iter().zip(&mut machine.ints) {
             if let SlotKind::Int(value) | SlotKind::Const(value) = slot.kind {
@@ -317,7 +320,8 @@ impl Run<'_, '_> {
             Op::Pinned => self.ask(b, |look, frame| look.is_busy(frame)),
             Op::Mod => self.ask(b, |look, frame| look.is_modified(frame)),
             Op::Request => {
-                let left = self.look.as_ref().map_or(0, |look| look.frames_left());
+                let told_left = self.machine.granted_frames.saturating_sub(pages.resident());
+                let left = self.look.as_ref().map_or(told_left, |look| look.frames_left());
                 self.int(b).clamp(0, i64::from(left))
             }
             Op::Recall => i64::from(self.recall(b, c)),

@@ -1,0 +1,95 @@
+//! What policy programs wish, carried out after the question and without the policy lock.
+//!
+//! A wish is void if its page has left, and left undone if the page is held by somebody, or cannot be written
+//! now: a program asks again if it still matters.
+
+use std::sync::Arc;
+
+use bufpool_policies::{FrameId, PageId, TenantId, Wish};
+
+use crate::files::shared::FileShared;
+use crate::files::word::OwnedWord;
+use crate::page::latch::{Latch, Patience};
+use crate::page::word::Want;
+use crate::policy::lock::{Dirty, Wished};
+use crate::state::shared::PoolShared;
+use crate::write::evict::{Emptying, Eviction};
+use crate::write::page_out::{OPERATION, PageOut, Prepared, WrittenFrom};
+
+/// Carries out wishes.
+#[derive(Clone, Copy)]
+pub(crate) struct Wishes<'p> {
+    pool: &'p PoolShared,
+}
+
+impl<'p> Wishes<'p> {
+    /// Of this pool.
+    pub fn of(pool: &'p PoolShared) -> Self {
+        Self { pool }
+    }
+
+    /// Carries them out, in their order. What would have to wait is left undone unless `how` allows it.
+    pub(crate) fn carry_out(self, wishes: Vec<Wished>, how: Emptying) {
+        for Wished { tenant, wish, file } in wishes {
+            match wish {
+                Wish::Flush { frame, page } => self.flush(&file, frame, page, how),
+                Wish::SetModified { frame, page } => self.set_modified(&file, frame, page),
+                Wish::Release { frame, page } => self.release(tenant, frame, page, how),
+            }
+        }
+    }
+
+    /// Leaves the page to the background writer; in deterministic mode, where there is none, writes it.
+    fn flush(self, file: &Arc<FileShared>, frame: FrameId, page: PageId, how: Emptying) {
+        let entry = self.pool.frames.get(frame);
+        if entry.page() != Some(page) || !entry.is_dirty() || file.is_poisoned() {
+            return;
+        }
+        if !self.pool.is_immediate {
+            return self.pool.write_back.wish(page);
+        }
+        if how == Emptying::AtOnce {
+            return;
+        }
+        let out = PageOut::of(self.pool);
+        match out.take_for_write(file, page.number(), Patience::None, WrittenFrom::OwnFrame) {
+            // The log is not advanced for a wish.
+            Prepared::Outgoing(page) if page.page_lsn > self.pool.log.durable() => {
+                out.end_write(page);
+                self.pool.write_ends.announce();
+            }
+            Prepared::Outgoing(page) => {
+                // A failure poisons the file, and is counted.
+                let _ = out.write_outgoing(vec![page], OPERATION);
+            }
+            Prepared::Clean | Prepared::InFlight | Prepared::NoRoom | Prepared::Refused(_) => {}
+        }
+    }
+
+    fn set_modified(self, file: &Arc<FileShared>, frame: FrameId, page: PageId) {
+        let entry = self.pool.frames.get(frame);
+        if file.is_read_only() || file.is_poisoned() || entry.page() != Some(page) {
+            return;
+        }
+        let word = OwnedWord::new(Arc::clone(file), page.number());
+        if let Ok(latch) = Latch::try_new(word, Want::Exclusive)
+            && latch.frame() == frame
+        {
+            let granted_lsn = self.pool.note_grant(entry);
+            self.pool.mark_dirty(entry, granted_lsn);
+        }
+    }
+
+    fn release(self, tenant: TenantId, frame: FrameId, page: PageId, how: Emptying) {
+        let mut rules = self.pool.claim_rules();
+        if how == Emptying::AtOnce {
+            rules.dirty = Dirty::Exchanged;
+        }
+        let victim = self.pool.policy.lock().release_page(tenant, frame, page, &rules);
+        let Some(victim) = victim else { return };
+        // A failure is the affair of the page's file, where it is counted; the page stays.
+        if Eviction::of(self.pool).leave(victim, tenant, how).unwrap_or(false) {
+            self.pool.frame_may_be_free();
+        }
+    }
+}
