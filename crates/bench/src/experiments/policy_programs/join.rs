@@ -5,7 +5,7 @@ use bufpool_policies::Allocation;
 use bufpool_policies::classic::PolicyKind;
 use bufpool_policies::program::Program;
 
-use super::{SIZES, texts};
+use super::{sizes::SIZES, texts};
 use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict, listed};
 use crate::parallel;

@@ -8,7 +8,7 @@
 use anyhow::Result;
 use bufpool_policies::Allocation;
 
-use super::{SIZES, texts};
+use super::{sizes::SIZES, texts};
 use crate::experiments::application_control::service::{self, BLOCKS_MAX, Program, Ran};
 use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict, listed};

@@ -9,13 +9,11 @@ mod join;
 mod mixes;
 mod player;
 mod runaway;
+mod sizes;
 mod texts;
 mod tree;
 
 use super::experiment::Experiment;
-
-/// 64, 48, 32 and 16 MB, less the 6 MB of the kernel, in pages of 4 KB.
-const SIZES: [u32; 4] = [14_848, 10_752, 6_656, 2_560];
 
 pub(super) static ALL: &[Experiment] = &[
     Experiment::new("E1", "what interpreting a policy costs a fault", cost::a_fault),

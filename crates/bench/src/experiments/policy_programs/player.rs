@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use bufpool_policies::Allocation;
 
-use super::{SIZES, texts};
+use super::{sizes::SIZES, texts};
 use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict, listed};
 use crate::simulate::{By, Policy, Setup, TenantProgram, simulate};

@@ -4,7 +4,7 @@ use anyhow::Result;
 use bufpool_policies::Allocation;
 use bufpool_policies::classic::PolicyKind;
 
-use super::{SIZES, texts};
+use super::{sizes::SIZES, texts};
 use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict, listed};
 use crate::parallel;

@@ -61,7 +61,7 @@ impl Faults {
             .read_ahead(false)
             .io(Io::Require(IoBackend::Threads))
             .open()?;
-        let file = pool.open_file(path, FileOptions::new().direct(direct))?;
+        let file = pool.open_file(path, FileOptions::new().read_only(true).direct(direct))?;
         let tenant = pool.tenant("reader");
         let tenant = match side {
             Side::Native => {
