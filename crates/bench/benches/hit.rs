@@ -12,7 +12,6 @@
 //!   which visits N of a thousand pages once, and divides the difference.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -21,6 +20,8 @@ use bufpool_bench::measure::hits::{
     zipf_visits,
 };
 use criterion::{Criterion, Throughput};
+
+mod callgrind;
 
 const PAGES: u32 = 1 << 16;
 const VISITS: usize = 1 << 20;
@@ -174,27 +175,10 @@ fn count_instructions(names: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many instructions, loads and stores the bench makes in which one contender makes `visits` visits.
+/// How many instructions, loads and stores the bench makes in which one contender makes `visits` visits:
+/// nothing but the visits, and what they call.
 fn count(name: &str, visits: usize) -> anyhow::Result<[f64; 3]> {
-    let output = Command::new("valgrind")
-        // The simulation of caches is what counts loads and stores.
-        .args(["--tool=callgrind", "--cache-sim=yes", "--callgrind-out-file=/dev/null"])
-        // Nothing but the visits, and what they call.
-        .arg("--toggle-collect=<bufpool_bench::measure::hits::*::visit*")
-        .arg(std::env::current_exe()?)
-        .args([format!("visits={visits}"), name.into()])
-        // Under valgrind rings do not complete anything.
-        .env("BUFPOOL_REFUSE_URING", "1")
-        .output()
-        .context("start valgrind, which counts the instructions")?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "valgrind failed: {told}");
-    let collected = told.lines().find_map(|line| line.split_once("Collected : "));
-    let (_, collected) = collected.with_context(|| format!("valgrind told no count: {told}"))?;
-    let mut events = collected.split_whitespace();
-    let mut next =
-        || events.next().context("valgrind counted less than was asked for")?.parse().context("a count");
-    Ok([next()?, next()?, next()?])
+    callgrind::count("<bufpool_bench::measure::hits::*::visit*", &[&format!("visits={visits}"), name])
 }
 
 /// Two threads that visit one page, and one.

@@ -8,8 +8,8 @@ use std::process::{Command, Output};
 
 use bufpool_bench::simulate::{Policy, Setup, misses, read_program};
 use bufpool_bench::trace::{Directive, Item, Reference, Trace};
-use bufpool_policies::SplitMix64;
 use bufpool_policies::program::Program;
+use bufpool_policies::{Allocation, SplitMix64};
 
 /// Programs that have a twin in Rust, of the same name.
 const TWINS: [&str; 8] = ["lru", "mru", "fifo", "clock", "sieve", "s3-fifo", "lfu", "2q"];
@@ -24,7 +24,7 @@ fn program(name: &str) -> Program {
 
 fn program_misses(trace: &Trace, name: &str, frames: u32) -> u64 {
     let setup = Setup { program: Some(program(name)), ..Setup::frames(frames) };
-    misses(trace, Policy::Program, &setup, None).unwrap()
+    misses(trace, Policy::Program(Allocation::LruSp), &setup, None).unwrap()
 }
 
 fn accesses(blocks: impl IntoIterator<Item = u64>) -> Trace {
@@ -168,7 +168,7 @@ fn check_prints_a_row_for_each_event() {
 #[test]
 fn what_disassemble_prints_is_the_same_program() {
     let folder = tempfile::tempdir().unwrap();
-    for name in TWINS.into_iter().chain(["fifo2"]) {
+    for name in TWINS.into_iter().chain(["fifo2", "levels", "ring"]) {
         let text = stdout(&["program", "disassemble", path(name).to_str().unwrap()]);
         let again = folder.path().join("again.policy");
         fs::write(&again, &text).unwrap();
@@ -229,6 +229,23 @@ fn sim_takes_programs_for_all_tenants_and_for_one() {
     assert_eq!((rows[1][1].as_str(), rows[2][6].as_str()), (policy.as_str(), "300"));
     assert_eq!((&rows[0][6], rows[0][6].as_str()), (&rows[1][6], "138"));
     assert_eq!(run(&named, "lru-sp")[0][6], "138");
+}
+
+/// Under FIFO2-SP the program decides all the same, and a tenant without one loses what FIFO2 takes.
+#[test]
+fn sim_takes_programs_under_fifo2_sp() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("loop.txt");
+    fs::write(&trace, (0..300).map(|at| format!("{}\n", at % 10)).collect::<String>()).unwrap();
+    let mru = format!("fifo2-sp+program:{}", path("mru").display());
+    let policies = format!("mru,{mru},fifo2-sp,fifo2");
+    let trace = trace.to_str().unwrap();
+    let csv = stdout(&["sim", "--trace", trace, "--policy", &policies, "--frames", "6", "--format", "csv"]);
+    let misses: Vec<&str> = csv.lines().skip(1).map(|line| line.split(',').nth(6).unwrap()).collect();
+    assert_eq!(misses, ["138", "138", "300", "300"]);
+    let message =
+        failure(&["sim", "--trace", trace, "--policy", "fifo2-sp+program:/nowhere", "--frames", "6"]);
+    assert!(message.contains("/nowhere: cannot be read, expected the text of a program"), "{message}");
 }
 
 /// A program that never comes to an end costs its tenant what no manager would have cost it, and others

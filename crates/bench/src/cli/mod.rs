@@ -23,7 +23,8 @@ pub struct Common {
     /// Seed of everything drawn at random
     #[arg(long, global = true, default_value_t = 1, value_parser = seed)]
     pub seed: u64,
-    /// Where data files are made; the folder is made if it is not there [default: a folder below the current one]
+    /// Where data files are made; the folder is made if it is not there [default: a folder below the current
+    /// one]
     #[arg(long, global = true)]
     pub dir: Option<PathBuf>,
     /// Keep the data files

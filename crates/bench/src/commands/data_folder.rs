@@ -9,7 +9,8 @@ use tempfile::TempDir;
 use crate::cli::Common;
 use crate::workload::{Database, Sizes};
 
-/// A new folder below `--dir`, which is made if it is not there, or below the current folder. Removed when dropped, unless `--keep` was given.
+/// A new folder below `--dir`, which is made if it is not there, or below the current folder. Removed when
+/// dropped, unless `--keep` was given.
 pub struct DataFolder {
     folder: TempDir,
     direct: bufpool::Direct,

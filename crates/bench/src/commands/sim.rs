@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
+use bufpool_policies::Allocation;
 use bufpool_policies::program::Program;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
@@ -26,8 +27,9 @@ pub struct SimArgs {
     /// Trace files
     #[arg(long = "trace", required = true, num_args = 1.., value_name = "PATH")]
     pub traces: Vec<PathBuf>,
-    /// Policies, separated by commas, or program:FILE for a policy program as every tenant's manager; on a
-    /// machine some of lru, lru-sp, tip2, aggressive, horizon
+    /// Policies, separated by commas, or program:FILE for a policy program as every tenant's manager under
+    /// LRU-SP, fifo2-sp+program:FILE under FIFO2-SP; on a machine some of lru, lru-sp, tip2, aggressive,
+    /// horizon
     #[arg(long, required = true, value_delimiter = ',', value_name = "NAME")]
     pub policy: Vec<Named>,
     /// Cache sizes, separated by commas: frames, or shares of the distinct blocks such as 5%
@@ -87,7 +89,7 @@ impl FromStr for Machine {
     }
 }
 
-/// The name of a policy, of the simulator or of a machine, or `program:FILE`.
+/// The name of a policy, of the simulator or of a machine, or of a program in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Named(String);
 
@@ -106,18 +108,25 @@ impl FromStr for Named {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let is_known = name.starts_with(PROGRAM) || name.parse::<MachinePolicy>().is_ok();
+        let is_known = program_file(name).is_some() || name.parse::<MachinePolicy>().is_ok();
         if is_known {
             Ok(Self(name.to_owned()))
         } else {
             let found = name.parse::<Policy>().map(|_| Self(name.to_owned()));
-            found.map_err(|expected| format!("{expected}, or program:FILE"))
+            found.map_err(|expected| format!("{expected}, or program:FILE, or fifo2-sp+program:FILE"))
         }
     }
 }
 
-/// What the name of a policy begins with that is a program in a file.
-const PROGRAM: &str = "program:";
+/// What the name of a policy begins with that is a program in a file, and what the program is under.
+const PROGRAMS: [(&str, Allocation); 2] =
+    [("program:", Allocation::LruSp), ("fifo2-sp+program:", Allocation::Fifo2Sp)];
+
+/// The file and the allocation that the name of a policy means, if it means a program.
+fn program_file(name: &str) -> Option<(&Path, Allocation)> {
+    let found = |(prefix, allocation)| Some((Path::new(name.strip_prefix(prefix)?), allocation));
+    PROGRAMS.into_iter().find_map(found)
+}
 
 /// Something that is on or off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -230,6 +239,7 @@ fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Result<Vec<Run>> {
         seed: common.seed,
         shared_account: args.shared_account == Switch::On,
         program: None,
+        programs: BTreeMap::new(),
         program_fuel: args.program_fuel,
     };
     let mut runs = Vec::new();
@@ -241,10 +251,10 @@ fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Result<Vec<Run>> {
         }));
     };
     for named in &args.policy {
-        match named.0.strip_prefix(PROGRAM) {
-            Some(file) => {
-                let program = simulate::read_program(Path::new(file)).map_err(anyhow::Error::msg)?;
-                push(&named.0, Policy::Program, Some(program), true);
+        match program_file(&named.0) {
+            Some((file, allocation)) => {
+                let program = simulate::read_program(file).map_err(anyhow::Error::msg)?;
+                push(&named.0, Policy::Program(allocation), Some(program), true);
             }
             None => push(&named.0, named.find()?, None, true),
         }

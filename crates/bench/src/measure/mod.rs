@@ -6,10 +6,12 @@
 //! | [`scan`] | a cold sequential scan with read-ahead | a bare loop's reads of 256 KiB |
 //! | [`write_back`] | dirty pages on their way out; hits meanwhile | a bare loop's writes; hits alone |
 //! | [`hints`] | index scans and joins that disclose their reads; lists that are wrong | reads in batches, single reads, OPT |
+//! | [`programs`] | replacements by policy programs | the same policies in Rust, a thread, a process |
 //! | [`hits`] | hits of resident pages | an array, other caches, a database |
 
 pub mod hints;
 pub mod hits;
 pub mod io;
+pub mod programs;
 pub mod scan;
 pub mod write_back;

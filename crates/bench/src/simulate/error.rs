@@ -2,8 +2,8 @@
 
 use std::{error, fmt, io};
 
-use bufpool_policies::DirectoryError;
 use bufpool_policies::program::NeedsPrivilege;
+use bufpool_policies::{DirectoryError, SendError};
 
 use crate::trace::{Place, Trace, TraceError};
 
@@ -23,8 +23,15 @@ pub enum SimError {
     },
     /// The file of next uses failed.
     Scratch(io::Error),
-    /// The program for all tenants is for privileged ones.
+    /// A program of tenants is for privileged ones.
     Privileged(NeedsPrivilege),
+    /// A program was not sent a value.
+    NotSent {
+        /// The name of the slot.
+        slot: String,
+        /// What was expected.
+        why: SendError,
+    },
 }
 
 impl SimError {
@@ -46,6 +53,7 @@ impl fmt::Display for SimError {
             Self::Trace(error) => error.fmt(f),
             Self::Directory(error) => error.fmt(f),
             Self::Privileged(error) => error.fmt(f),
+            Self::NotSent { slot, why } => write!(f, "{why}, found `{slot}`"),
             Self::UnknownTenant { trace, tenant } => {
                 write!(f, "--floor, --cap: expected a tenant of trace {trace}, found {tenant}")
             }
@@ -62,7 +70,9 @@ impl error::Error for SimError {
         match self {
             Self::Trace(error) => error.source(),
             Self::Scratch(error) => Some(error),
-            Self::Directory(_) | Self::Privileged(_) | Self::UnknownTenant { .. } => None,
+            Self::Directory(_) | Self::Privileged(_) | Self::NotSent { .. } | Self::UnknownTenant { .. } => {
+                None
+            }
         }
     }
 }

@@ -18,9 +18,9 @@ mod variant;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use bufpool_policies::Allocation;
 use bufpool_policies::classic::{self, Opt};
 use bufpool_policies::program::Program;
+use bufpool_policies::{Allocation, ProgramStats};
 
 use crate::trace::{Replay, Trace};
 
@@ -58,6 +58,9 @@ pub struct Setup {
     pub shared_account: bool,
     /// What [`Policy::Program`] runs.
     pub program: Option<Program>,
+    /// Programs of single tenants under a two-level policy, by tenant of the trace; those that the trace does
+    /// not have are left out.
+    pub programs: BTreeMap<u32, TenantProgram>,
     /// Steps that an event of a program may take; `None` for the default.
     pub program_fuel: Option<u32>,
 }
@@ -76,9 +79,19 @@ impl Setup {
             seed: 1,
             shared_account: true,
             program: None,
+            programs: BTreeMap::new(),
             program_fuel: None,
         }
     }
+}
+
+/// A program as the manager of one tenant, which can give no directives then.
+#[derive(Clone, Debug)]
+pub struct TenantProgram {
+    /// The program.
+    pub program: Program,
+    /// Values of its ints, sent when it is loaded.
+    pub sent: Vec<(String, i64)>,
 }
 
 /// What a simulation found.
@@ -86,6 +99,8 @@ impl Setup {
 pub struct Outcome {
     /// Counts by key: the trace's tenants or sites in ascending order, or a single key 0.
     pub counts: BTreeMap<u64, Counts>,
+    /// What the programs of tenants did, by tenant of the trace.
+    pub programs: BTreeMap<u32, ProgramStats>,
     /// Time spent, reading the trace not included.
     pub elapsed: Duration,
 }
@@ -124,7 +139,8 @@ pub fn misses(
 /// # Errors
 ///
 /// If the trace cannot be read again, gives a directive that is refused, or pins all frames that a missing
-/// block could take; if floors and caps contradict each other or name a tenant that the trace does not have.
+/// block could take; if floors and caps contradict each other or name a tenant that the trace does not have;
+/// if a program is for privileged tenants, or does not have an int that it is sent.
 ///
 /// # Panics
 ///
@@ -140,32 +156,32 @@ pub fn simulate(
     match policy {
         Policy::OneLevel(kind) => {
             let policy = classic::build(kind, setup.frames);
-            play(trace, OneLevelRun::new(trace, setup, policy), OneLevelRun::into_tally)
+            play(trace, OneLevelRun::new(trace, setup, policy), OneLevelRun::end)
         }
         Policy::Variant(variant) => {
             let policy = variant.build(setup.frames);
-            play(trace, OneLevelRun::new(trace, setup, policy), OneLevelRun::into_tally)
+            play(trace, OneLevelRun::new(trace, setup, policy), OneLevelRun::end)
         }
         Policy::Opt => {
             let uses = next_uses.expect("OPT is given the next uses").cursor();
             let failure = uses.failure();
             let policy = Box::new(Opt::new(Box::new(uses)));
-            let outcome = play(trace, OneLevelRun::new(trace, setup, policy), OneLevelRun::into_tally)?;
+            let outcome = play(trace, OneLevelRun::new(trace, setup, policy), OneLevelRun::end)?;
             failure.take().map_or(Ok(outcome), |error| Err(SimError::Scratch(error)))
         }
         Policy::TwoLevel(allocation) => {
-            play(trace, TwoLevelRun::new(trace, setup, allocation)?, TwoLevelRun::into_tally)
+            play(trace, TwoLevelRun::new(trace, setup, allocation)?, TwoLevelRun::end)
         }
         Policy::Managed(kind) => {
             let mut run = TwoLevelRun::new(trace, setup, Allocation::LruSp)?;
             run.manage(kind, setup)?;
-            play(trace, run, TwoLevelRun::into_tally)
+            play(trace, run, TwoLevelRun::end)
         }
-        Policy::Program => {
+        Policy::Program(allocation) => {
             let program = setup.program.as_ref().expect("the program is given");
-            let mut run = TwoLevelRun::new(trace, setup, Allocation::LruSp)?;
+            let mut run = TwoLevelRun::new(trace, setup, allocation)?;
             run.manage_by_program(program)?;
-            play(trace, run, TwoLevelRun::into_tally)
+            play(trace, run, TwoLevelRun::end)
         }
     }
 }
@@ -182,10 +198,11 @@ fn fit(trace: &Trace, setup: &Setup) -> Setup {
 fn play<R: Replay<Error = SimError>>(
     trace: &Trace,
     mut run: R,
-    into_tally: impl FnOnce(R) -> Tally,
+    end: impl FnOnce(R) -> (Tally, BTreeMap<u32, ProgramStats>),
 ) -> Result<Outcome, SimError> {
     let started = Instant::now();
     let reading = trace.replay(&mut run)?;
     let elapsed = started.elapsed().saturating_sub(reading);
-    Ok(Outcome { counts: into_tally(run).finish(trace), elapsed })
+    let (tally, programs) = end(run);
+    Ok(Outcome { counts: tally.finish(trace), programs, elapsed })
 }

@@ -1,7 +1,9 @@
 //! A trace against one policy that owns all frames.
 
+use std::collections::BTreeMap;
+
 use bufpool_policies::classic::{Departure, OneLevel};
-use bufpool_policies::{FrameId, PageId};
+use bufpool_policies::{FrameId, PageId, ProgramStats};
 
 use super::pins::Pins;
 use super::tally::Tally;
@@ -38,9 +40,9 @@ impl<'a, P: OneLevel + ?Sized> OneLevelRun<'a, P> {
         }
     }
 
-    /// What was counted.
-    pub fn into_tally(self) -> Tally {
-        self.tally
+    /// What was counted; there are no programs.
+    pub fn end(self) -> (Tally, BTreeMap<u32, ProgramStats>) {
+        (self.tally, BTreeMap::new())
     }
 
     fn page(&self, block: u32) -> PageId {

@@ -20,9 +20,9 @@ pub enum Policy {
     TwoLevel(Allocation),
     /// LRU-SP over all tenants, and a manager that needs no directives for each of them until it gives one.
     Managed(ManagerKind),
-    /// LRU-SP over all tenants, and the program of [`Setup::program`](super::Setup::program) as the manager
+    /// A ledger over all tenants, and the program of [`Setup::program`](super::Setup::program) as the manager
     /// of each of them until it gives a directive.
-    Program,
+    Program(Allocation),
 }
 
 impl Policy {
@@ -39,7 +39,7 @@ impl Policy {
             Self::TwoLevel(Allocation::CostBenefit) => "cost-benefit",
             Self::TwoLevel(Allocation::Fifo2Sp) => "fifo2-sp",
             Self::Managed(kind) => kind.name(),
-            Self::Program => "program",
+            Self::Program(_) => "program",
         }
     }
 

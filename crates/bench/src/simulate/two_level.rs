@@ -1,20 +1,20 @@
 //! A trace against the directory: a ledger over all tenants, and their priority levels.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use bufpool_policies::hints::{HintListId, HintPolicy};
 use bufpool_policies::program::{NeedsPrivilege, Program, ProgramManager, ProgramOptions};
 use bufpool_policies::{
     Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Decision, DirectiveError, Directory,
-    DirectoryOptions, FileId, FrameId, HintOptions, ManagerKind, PageId, TenantId,
+    DirectoryOptions, FileId, FrameId, HintOptions, ManagerKind, PageId, ProgramStats, TenantId,
 };
 
 use super::one_level::ABSENT;
 use super::pins::Pins;
 use super::program_file::read_program;
 use super::tally::{By, Counts, Tally};
-use super::{Setup, SimError};
+use super::{Setup, SimError, TenantProgram};
 use crate::trace::{Act, Batch, Directive, FileRanges, Place, Replay, Trace, TraceError};
 
 /// How lists are used: nothing is fetched ahead.
@@ -87,7 +87,7 @@ impl<'a> TwoLevelRun<'a> {
         for (number, tenant) in tenants.iter().enumerate() {
             tenant_numbers[tenant.index()] = number as u32;
         }
-        Ok(Self {
+        let mut run = Self {
             trace,
             directory,
             tenants,
@@ -102,7 +102,9 @@ impl<'a> TwoLevelRun<'a> {
             ranges: FileRanges::new(),
             files: Vec::new(),
             tally: Tally::new(trace, setup.by, frames),
-        })
+        };
+        setup.programs.iter().try_for_each(|(named, program)| run.manage_one_by_program(*named, program))?;
+        Ok(run)
     }
 
     /// Gives each tenant a manager, which its first directive replaces. With [`ManagerKind::Auto`], tenants
@@ -139,6 +141,19 @@ impl<'a> TwoLevelRun<'a> {
         Ok(())
     }
 
+    /// Gives the tenant that the trace calls `named` a program for good, if the trace has that tenant.
+    fn manage_one_by_program(&mut self, named: u32, loaded: &TenantProgram) -> Result<(), SimError> {
+        let Some(number) = self.trace.tenant_number(named) else { return Ok(()) };
+        let tenant = self.tenants[number as usize];
+        let manager = self.program_manager(&loaded.program, named).map_err(SimError::Privileged)?;
+        self.directory.set_manager(tenant, manager, false)?;
+        for (slot, value) in &loaded.sent {
+            let refused = |why| SimError::NotSent { slot: slot.clone(), why };
+            self.directory.send(tenant, slot, *value).map_err(refused)?;
+        }
+        Ok(())
+    }
+
     /// A manager that runs the program for the tenant that the trace calls `named`.
     fn program_manager(&self, program: &Program, named: u32) -> Result<Box<ProgramManager>, NeedsPrivilege> {
         let options = ProgramOptions {
@@ -160,9 +175,12 @@ impl<'a> TwoLevelRun<'a> {
         self.directory.set_manager(tenant, manager, false).map_err(|why| why.to_string())
     }
 
-    /// What was counted.
-    pub fn into_tally(self) -> Tally {
-        self.tally
+    /// What was counted, and what the programs of tenants did.
+    pub fn end(self) -> (Tally, BTreeMap<u32, ProgramStats>) {
+        let named = self.trace.tenants().iter().zip(&self.tenants);
+        let stats = |tenant: &TenantId| self.directory.program_stats(*tenant);
+        let programs = named.filter_map(|(named, tenant)| Some((*named as u32, stats(tenant)?))).collect();
+        (self.tally, programs)
     }
 
     /// Whether the block with this number is resident.

@@ -7,11 +7,15 @@
 //! *Fuel* is charged by straight runs of code: where control leaves the sequence, the distance from where it
 //! entered it. It is compared before a `loop`, a `call` and a `find`, so that straight code runs on by its
 //! own length at most. A run that ends is the same under more fuel.
+//!
+//! *Slots* of an event lie behind those of the program, at the same places for each event, so an operand is
+//! the place itself. A `call` sets the caller's slots aside. An instruction is told apart once: its arm is
+//! all of it.
 
 use std::collections::VecDeque;
 
 use super::{
-    code::{Code, GHOST_LISTS_MAX, Instruction, Op, SlotKind},
+    code::{Code, GHOST_LISTS_MAX, Instruction, Op, SLOTS_MAX, SlotKind},
     pages::Pages,
 };
 use crate::{
@@ -29,9 +33,12 @@ pub(super) struct Machine {
     /// The first page slot of the program, and the first int slot.
     first_page: usize,
     first_int: usize,
-    /// Per slot, the slots of events behind those of the program; each array is used where the type fits.
-    ints: Vec<i64>,
-    pages_in: Vec<u32>,
+    /// Per slot, those of the event that runs behind those of the program; each array is used where the type
+    /// fits.
+    ints: Box<[i64; SLOTS_MAX]>,
+    pages_in: Box<[u32; SLOTS_MAX]>,
+    /// The slots of events that wait for one that they called, the first caller's first.
+    aside: Vec<(i64, u32)>,
     pub pages: Pages,
     /// Pages that left; the first list is that of the slot after the queues.
     ghosts: Ghosts<GHOST_LISTS_MAX>,
@@ -76,8 +83,9 @@ impl Machine {
             own,
             first_page,
             first_int: code.first_of_rank(3),
-            ints: vec![0; own + locals],
-            pages_in: vec![NIL; own + locals],
+            ints: Box::new([0; SLOTS_MAX]),
+            pages_in: Box::new([NIL; SLOTS_MAX]),
+            aside: Vec::with_capacity(locals),
             pages: Pages::new(queues, uses(Op::Find)),
             ghosts: Ghosts::with_capacity(if ghosts > 0 { ghosts.saturating_add(1) } else { 0 }),
             first_ghosts: queues,
@@ -87,7 +95,7 @@ impl Machine {
             now: 0,
             granted_frames: 0,
         };
-        for (slot, int) in code.slots.iter().zip(&mut machine.ints) {
+        for (slot, int) in code.slots.iter().zip(machine.ints.iter_mut()) {
             if let SlotKind::Int(value) | SlotKind::Const(value) = slot.kind {
                 *int = value;
             }
@@ -104,11 +112,12 @@ impl Machine {
         fuel: u64,
         look: Option<&mut dyn Look>,
     ) -> Ended {
-        let base = self.own;
-        let mut run = Run { code, machine: self, about, look, fuel, spent: 0, base };
+        // Those that a run left which was stopped in a call.
+        self.aside.clear();
         if code.events[event].has_parameter {
-            run.machine.pages_in[base] = about.parameter;
+            self.pages_in[self.own] = about.parameter;
         }
+        let mut run = Run { code, machine: self, about, look, fuel, spent: 0 };
         let answer = run.event(event);
         Ended { steps: run.spent, answer }
     }
@@ -146,8 +155,9 @@ impl Machine {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.ints.capacity() * size_of::<i64>()
-            + self.pages_in.capacity() * size_of::<u32>()
+        size_of_val(&*self.ints)
+            + size_of_val(&*self.pages_in)
+            + self.aside.capacity() * size_of::<(i64, u32)>()
             + self.pages.memory_bytes()
             + self.ghosts.memory_bytes()
             + self.wishes.capacity() * size_of::<Wish>()
@@ -174,8 +184,6 @@ struct Run<'a, 'l> {
     look: Option<&'l mut dyn Look>,
     fuel: u64,
     spent: u64,
-    /// The first slot of the event that runs.
-    base: usize,
 }
 
 impl Run<'_, '_> {
@@ -242,34 +250,61 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Runs an event of the program's own; its slots lie behind those of the caller.
+    /// Runs an event of the program's own, with the slots of the caller set aside.
     fn call(&mut self, caller: usize, callee: usize, parameter: Option<u32>) -> Result<(), Incident> {
-        let base = self.base;
-        self.base += self.code.events[caller].locals.len();
+        let machine = &mut *self.machine;
+        let locals = machine.own..machine.own + self.code.events[caller].locals.len();
+        let waiting = machine.aside.len();
+        let (ints, pages) = (&machine.ints[locals.clone()], &machine.pages_in[locals.clone()]);
+        machine.aside.extend(ints.iter().copied().zip(pages.iter().copied()));
         if let Some(page) = parameter {
-            self.machine.pages_in[self.base] = page;
+            machine.pages_in[machine.own] = page;
         }
         self.event(callee)?;
-        self.base = base;
+        let machine = &mut *self.machine;
+        for (slot, (int, page)) in locals.zip(machine.aside.drain(waiting..)) {
+            (machine.ints[slot], machine.pages_in[slot]) = (int, page);
+        }
         Ok(())
     }
 
     /// An instruction that control passes through.
+    #[inline(always)]
     fn straight(&mut self, instruction: Instruction) -> Result<(), Incident> {
         let Instruction { op, a, b, c } = instruction;
         match op {
             Op::Ldc => self.set_int(a, self.code.constants[usize::from(instruction.wide())]),
             Op::Not => self.set_int(a, !self.int(b)),
-            Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem | Op::Min | Op::Max => {
-                let result = arithmetic(op, self.int(b), self.int(c)).ok_or(Incident::DivisionByZero)?;
-                self.set_int(a, result);
+            Op::Add => self.set_int(a, self.int(b).wrapping_add(self.int(c))),
+            Op::Sub => self.set_int(a, self.int(b).wrapping_sub(self.int(c))),
+            Op::Mul => self.set_int(a, self.int(b).wrapping_mul(self.int(c))),
+            Op::Div => {
+                let divisor = self.divisor(c)?;
+                self.set_int(a, self.int(b).wrapping_div(divisor));
             }
-            Op::And | Op::Or | Op::Xor | Op::Shl | Op::Shr | Op::Lt | Op::Le | Op::Eq | Op::Ne => {
-                self.set_int(a, logic(op, self.int(b), self.int(c)));
+            Op::Rem => {
+                let divisor = self.divisor(c)?;
+                self.set_int(a, self.int(b).wrapping_rem(divisor));
             }
-            Op::DeqH | Op::DeqT | Op::PeekH | Op::PeekT | Op::Copy | Op::Next | Op::Prev => {
-                self.walk(op, a, b);
-            }
+            Op::Min => self.set_int(a, self.int(b).min(self.int(c))),
+            Op::Max => self.set_int(a, self.int(b).max(self.int(c))),
+            Op::And => self.set_int(a, self.int(b) & self.int(c)),
+            Op::Or => self.set_int(a, self.int(b) | self.int(c)),
+            Op::Xor => self.set_int(a, self.int(b) ^ self.int(c)),
+            // Counts are modulo 64.
+            Op::Shl => self.set_int(a, self.int(b).wrapping_shl(self.int(c) as u32)),
+            Op::Shr => self.set_int(a, self.int(b).wrapping_shr(self.int(c) as u32)),
+            Op::Lt => self.set_int(a, i64::from(self.int(b) < self.int(c))),
+            Op::Le => self.set_int(a, i64::from(self.int(b) <= self.int(c))),
+            Op::Eq => self.set_int(a, i64::from(self.int(b) == self.int(c))),
+            Op::Ne => self.set_int(a, i64::from(self.int(b) != self.int(c))),
+            Op::PeekH => self.set_page(a, self.machine.pages.head(b)),
+            Op::PeekT => self.set_page(a, self.machine.pages.tail(b)),
+            Op::DeqH => self.dequeue(a, self.machine.pages.head(b)),
+            Op::DeqT => self.dequeue(a, self.machine.pages.tail(b)),
+            Op::Copy => self.set_page(a, self.page(b)),
+            Op::Next => self.set_page(a, self.machine.pages.next(self.page(b))),
+            Op::Prev => self.set_page(a, self.machine.pages.prev(self.page(b))),
             Op::EnqH => self.machine.pages.push_head(a, self.page(b)),
             Op::EnqT => self.machine.pages.push_tail(a, self.page(b)),
             Op::Unlink => self.machine.pages.unlink(self.page(a)),
@@ -278,6 +313,17 @@ impl Run<'_, '_> {
             Op::Flush | Op::SetMod | Op::Release => self.wish(op, a),
             Op::Remember => self.remember(a, self.page(b)),
             Op::Trim => self.trim(a, self.int(b)),
+            Op::Empty => self.set_int(a, i64::from(self.machine.pages.len(b) == 0)),
+            Op::Len => self.set_int(a, i64::from(self.machine.pages.len(b))),
+            Op::InQ => self.set_int(a, i64::from(self.machine.pages.is_in(self.page(b), c))),
+            Op::Same => self.set_int(a, i64::from(self.page(b) == self.page(c))),
+            Op::IsNil => self.set_int(a, i64::from(self.page(b) == NIL)),
+            Op::Ref => self.set_int(a, i64::from(self.machine.pages.is_referenced(self.page(b)))),
+            Op::Meta => self.set_int(a, self.machine.pages.meta(self.page(b))),
+            Op::Pinned => {
+                let is_pinned = self.ask(b, |look, frame| look.is_busy(frame));
+                self.set_int(a, is_pinned);
+            }
             _ => {
                 let value = self.look_up(instruction);
                 self.set_int(a, value);
@@ -286,38 +332,31 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Instructions that give a page.
-    fn walk(&mut self, op: Op, a: u8, b: u8) {
-        let pages = &self.machine.pages;
-        let frame = match op {
-            Op::PeekH | Op::DeqH => pages.head(b),
-            Op::PeekT | Op::DeqT => pages.tail(b),
-            Op::Copy => self.page(b),
-            Op::Next => pages.next(self.page(b)),
-            _ => pages.prev(self.page(b)),
-        };
-        if matches!(op, Op::DeqH | Op::DeqT) && frame != NIL {
-            self.machine.pages.unlink(frame);
-        }
-        self.set_page(a, frame);
+    /// The int in a slot, unless it is 0.
+    #[inline]
+    fn divisor(&self, slot: u8) -> Result<i64, Incident> {
+        let divisor = self.int(slot);
+        if divisor == 0 { Err(Incident::DivisionByZero) } else { Ok(divisor) }
     }
 
-    /// Instructions that give an int and change nothing else that a program sees.
+    /// Takes a page out of its queue, if there is one.
+    fn dequeue(&mut self, slot: u8, frame: u32) {
+        if frame != NIL {
+            self.machine.pages.unlink(frame);
+        }
+        self.set_page(slot, frame);
+    }
+
+    /// Instructions that give an int and change nothing else that a program sees, and that few programs need
+    /// at each question.
+    #[inline(never)]
     fn look_up(&mut self, Instruction { op, b, c, .. }: Instruction) -> i64 {
         let pages = &self.machine.pages;
         match op {
-            Op::Empty => i64::from(pages.len(b) == 0),
-            Op::Len => i64::from(pages.len(b)),
-            Op::InQ => i64::from(pages.is_in(self.page(b), c)),
-            Op::Same => i64::from(self.page(b) == self.page(c)),
-            Op::IsNil => i64::from(self.page(b) == NIL),
-            Op::Ref => i64::from(pages.is_referenced(self.page(b))),
-            Op::Meta => pages.meta(self.page(b)),
             Op::Block => block_number(pages.page(self.page(b))),
             Op::Arg => self.about.arguments[usize::from(c)],
             Op::Now => self.machine.now as i64,
             Op::Rand => (self.machine.random.next_u64() >> 1) as i64,
-            Op::Pinned => self.ask(b, |look, frame| look.is_busy(frame)),
             Op::Mod => self.ask(b, |look, frame| look.is_modified(frame)),
             Op::Request => {
                 let told_left = self.machine.granted_frames.saturating_sub(pages.resident());
@@ -346,8 +385,9 @@ impl Run<'_, '_> {
             _ => {
                 self.machine.wish(Wish::Release { frame: at, page });
                 self.machine.pages.unlink(frame);
-                let slots = self.machine.pages_in.iter_mut().filter(|slot| **slot == frame);
-                slots.for_each(|slot| *slot = NIL);
+                let waiting = self.machine.aside.iter_mut().map(|(_, page)| page);
+                let slots = self.machine.pages_in.iter_mut().chain(waiting);
+                slots.filter(|slot| **slot == frame).for_each(|slot| *slot = NIL);
             }
         }
     }
@@ -388,61 +428,23 @@ impl Run<'_, '_> {
     // ---- slots
 
     #[inline]
-    fn place(&self, slot: u8) -> usize {
-        let slot = usize::from(slot);
-        if slot < self.machine.own { slot } else { slot - self.machine.own + self.base }
-    }
-
-    #[inline]
     fn int(&self, slot: u8) -> i64 {
-        self.machine.ints[self.place(slot)]
+        self.machine.ints[usize::from(slot)]
     }
 
     #[inline]
     fn set_int(&mut self, slot: u8, value: i64) {
-        let place = self.place(slot);
-        self.machine.ints[place] = value;
+        self.machine.ints[usize::from(slot)] = value;
     }
 
     #[inline]
     fn page(&self, slot: u8) -> u32 {
-        self.machine.pages_in[self.place(slot)]
+        self.machine.pages_in[usize::from(slot)]
     }
 
     #[inline]
     fn set_page(&mut self, slot: u8, frame: u32) {
-        let place = self.place(slot);
-        self.machine.pages_in[place] = frame;
-    }
-}
-
-/// Wrapping arithmetic; `None` for a division by zero.
-fn arithmetic(op: Op, x: i64, y: i64) -> Option<i64> {
-    Some(match op {
-        Op::Add => x.wrapping_add(y),
-        Op::Sub => x.wrapping_sub(y),
-        Op::Mul => x.wrapping_mul(y),
-        Op::Div if y == 0 => return None,
-        Op::Div => x.wrapping_div(y),
-        Op::Rem if y == 0 => return None,
-        Op::Rem => x.wrapping_rem(y),
-        Op::Min => x.min(y),
-        _ => x.max(y),
-    })
-}
-
-/// Bits, shifts by a count modulo 64, and comparisons of signed numbers.
-fn logic(op: Op, x: i64, y: i64) -> i64 {
-    match op {
-        Op::And => x & y,
-        Op::Or => x | y,
-        Op::Xor => x ^ y,
-        Op::Shl => x.wrapping_shl(y as u32),
-        Op::Shr => x.wrapping_shr(y as u32),
-        Op::Lt => i64::from(x < y),
-        Op::Le => i64::from(x <= y),
-        Op::Eq => i64::from(x == y),
-        _ => i64::from(x != y),
+        self.machine.pages_in[usize::from(slot)] = frame;
     }
 }
 

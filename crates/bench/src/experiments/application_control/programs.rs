@@ -53,7 +53,7 @@ pub(super) fn items(name: &str, advice: Advice, seed: u64) -> Vec<Item> {
 
 pub(super) fn program(name: &str, advice: Advice, seed: u64) -> Program {
     let (_, compute_ms) = APPLICATIONS.into_iter().find(|(known, _)| *known == name).expect("an application");
-    Program { items: items(name, advice, seed), compute_ms, disk: 0 }
+    Program { items: items(name, advice, seed), compute_ms, disk: 0, period_ms: 0.0 }
 }
 
 /// Read`n` over a file of `blocks` blocks.
@@ -62,7 +62,7 @@ pub(super) fn read_n(blocks: u64, n: u64, advice: Advice) -> Program {
     let advice = (advice == Advice::Foolish).then_some(Item::Directive(fool));
     let accesses =
         streams::grouped(0, blocks, n, 5).map(|block| Item::Access(Reference { block, site: 1, tenant: 0 }));
-    Program { items: advice.into_iter().chain(accesses).collect(), compute_ms: 1.0, disk: 0 }
+    Program { items: advice.into_iter().chain(accesses).collect(), compute_ms: 1.0, disk: 0, period_ms: 0.0 }
 }
 
 pub(super) fn read_300(advice: Advice) -> Program {

@@ -30,6 +30,9 @@ pub struct Program {
     pub compute_ms: f64,
     /// The disk with its files.
     pub disk: usize,
+    /// The least time from one access to the next, in milliseconds, for a program that plays to a beat; 0 for
+    /// others. It leaves the processor to others meanwhile.
+    pub period_ms: f64,
 }
 
 /// What became of a program.
@@ -42,7 +45,7 @@ pub struct Ran {
 }
 
 /// Blocks a program may have: program p's block b is block p * 2^32 + b of the whole.
-const BLOCKS_MAX: u64 = 1 << 32;
+pub(in crate::experiments) const BLOCKS_MAX: u64 = 1 << 32;
 
 /// Runs the programs together in one cache that is empty at first; program p is tenant p.
 ///
@@ -54,11 +57,31 @@ const BLOCKS_MAX: u64 = 1 << 32;
 ///
 /// If `policy` is not a two-level policy.
 pub fn run(programs: &[Program], policy: Policy, setup: &Setup) -> Result<Vec<Ran>, SimError> {
+    let times =
+        ServiceTimes { sequential_us: microseconds(SEQUENTIAL_MS), random_us: microseconds(RANDOM_MS) };
+    run_on(times, programs, policy, setup)
+}
+
+/// As [`run`], on disks with other times.
+///
+/// # Errors
+///
+/// As [`run`].
+///
+/// # Panics
+///
+/// As [`run`].
+pub fn run_on(
+    times: ServiceTimes,
+    programs: &[Program],
+    policy: Policy,
+    setup: &Setup,
+) -> Result<Vec<Ran>, SimError> {
     let items: Vec<Vec<Item>> =
         (0..).zip(programs).map(|(tenant, program)| placed(&program.items, tenant)).collect();
     let trace = Trace::of("programs", items.iter().flatten().cloned());
-    let mut office = Office::new(programs, &items, Stepper::new(&trace, policy, setup)?);
-    (0..programs.len()).try_for_each(|program| office.compute(program, 0))?;
+    let mut office = Office::new(times, programs, &items, Stepper::new(&trace, policy, setup)?);
+    (0..programs.len()).try_for_each(|program| office.go_on(program, 0))?;
     while let Some((now_us, kind)) = office.events.pop() {
         office.happen(kind, now_us)?;
     }
@@ -112,6 +135,8 @@ pub(in crate::experiments) fn placed(items: &[Item], tenant: u32) -> Vec<Item> {
 /// Something that will happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
+    /// The program's next beat has come.
+    Beat(usize),
     /// The program has computed and makes its next access.
     Access(usize),
     /// The disk has read a block.
@@ -126,14 +151,14 @@ struct Office<'a> {
     events: Events<Kind>,
     /// When the processor is free again.
     processor_free_us: u64,
+    /// By program: when the beat of its next access comes.
+    beats_us: Vec<u64>,
     ended_us: Vec<u64>,
 }
 
 impl<'a> Office<'a> {
-    fn new(programs: &'a [Program], items: &'a [Vec<Item>], cache: Stepper<'a>) -> Self {
+    fn new(times: ServiceTimes, programs: &'a [Program], items: &'a [Vec<Item>], cache: Stepper<'a>) -> Self {
         let disks = programs.iter().map(|program| program.disk + 1).max().unwrap_or(0);
-        let times =
-            ServiceTimes { sequential_us: microseconds(SEQUENTIAL_MS), random_us: microseconds(RANDOM_MS) };
         Self {
             programs,
             items: items.iter().map(|items| items.iter().collect()).collect(),
@@ -141,19 +166,24 @@ impl<'a> Office<'a> {
             disks: (0..disks).map(|_| Disk::new(Queue::Fifo, times)).collect(),
             events: Events::default(),
             processor_free_us: 0,
+            beats_us: vec![0; programs.len()],
             ended_us: vec![0; programs.len()],
         }
     }
 
     fn happen(&mut self, kind: Kind, now_us: u64) -> Result<(), SimError> {
         match kind {
+            Kind::Beat(program) => {
+                self.compute(program, now_us);
+                Ok(())
+            }
             Kind::Access(program) => self.access(program, now_us),
             Kind::Read(disk) => self.read(disk, now_us),
         }
     }
 
-    /// The program waits for the processor and computes until its next access; directives take no time.
-    fn compute(&mut self, program: usize, now_us: u64) -> Result<(), SimError> {
+    /// The program waits for its beat, if it has one; directives take no time.
+    fn go_on(&mut self, program: usize, now_us: u64) -> Result<(), SimError> {
         while let Some(Item::Directive(directive)) = self.items[program].front() {
             self.cache.direct(directive)?;
             self.items[program].pop_front();
@@ -162,10 +192,21 @@ impl<'a> Office<'a> {
             self.ended_us[program] = now_us;
             return Ok(());
         }
+        let beat_us = self.beats_us[program];
+        self.beats_us[program] = beat_us.max(now_us) + microseconds(self.programs[program].period_ms);
+        if beat_us > now_us {
+            self.events.add(beat_us, Kind::Beat(program));
+        } else {
+            self.compute(program, now_us);
+        }
+        Ok(())
+    }
+
+    /// The program waits for the processor and computes until its next access.
+    fn compute(&mut self, program: usize, now_us: u64) {
         let compute_us = microseconds(self.programs[program].compute_ms);
         self.processor_free_us = self.processor_free_us.max(now_us) + compute_us;
         self.events.add(self.processor_free_us, Kind::Access(program));
-        Ok(())
     }
 
     fn access(&mut self, program: usize, now_us: u64) -> Result<(), SimError> {
@@ -173,7 +214,7 @@ impl<'a> Office<'a> {
             unreachable!("directives are carried out before a program computes");
         };
         if self.cache.access(reference)? {
-            return self.compute(program, now_us);
+            return self.go_on(program, now_us);
         }
         self.cache.pin(reference.block);
         let disk = self.programs[program].disk;
@@ -194,7 +235,7 @@ impl<'a> Office<'a> {
         self.cache.unpin(block);
         self.serve(disk, now_us);
         // Programs have blocks of their own, and each waits for one at a time.
-        self.compute((block / BLOCKS_MAX) as usize, now_us)
+        self.go_on((block / BLOCKS_MAX) as usize, now_us)
     }
 }
 
@@ -210,7 +251,7 @@ mod tests {
     fn program(blocks: &[u64], compute_ms: f64, disk: usize) -> Program {
         let items =
             blocks.iter().map(|&block| Item::Access(Reference { block, site: 0, tenant: 0 })).collect();
-        Program { items, compute_ms, disk }
+        Program { items, compute_ms, disk, period_ms: 0.0 }
     }
 
     fn elapsed_s(programs: &[Program]) -> Vec<f64> {
@@ -230,6 +271,14 @@ mod tests {
         let two = |disk| [program(&[5], 1.0, 0), program(&[5], 1.0, disk)];
         assert_eq!(elapsed_s(&two(0)), [0.021, 0.041]);
         assert_eq!(elapsed_s(&two(1)), [0.021, 0.022]);
+    }
+
+    #[test]
+    fn a_program_with_a_beat_leaves_the_processor_to_others_meanwhile() {
+        // Reads at 0, 50 and 100 ms, each after 1 ms of computing; the last is sequential.
+        let player = Program { period_ms: 50.0, ..program(&[5, 7, 8], 1.0, 0) };
+        assert_eq!(elapsed_s(&[player.clone()]), [0.111]);
+        assert_eq!(elapsed_s(&[player, program(&[5, 5, 5, 5], 3.0, 1)])[1], 0.033);
     }
 
     #[test]

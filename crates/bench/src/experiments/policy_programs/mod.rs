@@ -4,22 +4,29 @@
 //! The paper's times are those of a 33 MHz 486 under Mach. What can be compared is counted: misses of the
 //! streams of [`crate::streams`], in as many frames as its machine had left for data.
 
+mod cost;
 mod join;
+mod mixes;
 mod player;
+mod runaway;
+mod sizes;
+mod texts;
+mod tree;
 
 use super::experiment::Experiment;
 
-/// 64, 48, 32 and 16 MB, less the 6 MB of the kernel, in pages of 4 KB.
-const SIZES: [u32; 4] = [14_848, 10_752, 6_656, 2_560];
-
 pub(super) static ALL: &[Experiment] = &[
-    Experiment::later("E1", "what interpreting a policy costs a fault"),
-    Experiment::later("E2", "a program's answer against one from another thread or process"),
+    Experiment::new("E1", "what interpreting a policy costs a fault", cost::a_fault),
+    Experiment::new(
+        "E2",
+        "a program's answer against one from another thread or process",
+        cost::against_crossings,
+    ),
     Experiment::new("E3", "nested-loop join: MRU against LRU", join::mru_against_lru),
     Experiment::new("E4", "nested-loop join: LRU gains nothing from memory", join::lru_is_flat),
-    Experiment::later("E5", "lookups in a tree, pages by level: a million"),
-    Experiment::later("E6", "lookups in a tree, pages by level: a hundred thousand"),
+    Experiment::new("E5", "lookups in a tree, pages by level: a million", tree::a_million),
+    Experiment::new("E6", "lookups in a tree, pages by level: a hundred thousand", tree::a_hundred_thousand),
     Experiment::new("E7", "a film that is read in ten frames beside a writer", player::beside_a_writer),
-    Experiment::later("E8", "seven mixes"),
-    Experiment::later("E9", "a program that runs away"),
+    Experiment::new("E8", "seven mixes with programs and without", mixes::seven_mixes),
+    Experiment::new("E9", "a program that runs away", runaway::endless_events),
 ];

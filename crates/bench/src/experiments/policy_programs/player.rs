@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use bufpool_policies::Allocation;
 
-use super::SIZES;
+use super::{sizes::SIZES, texts};
 use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict, listed};
-use crate::simulate::{By, Policy, Setup, simulate};
+use crate::simulate::{By, Policy, Setup, TenantProgram, simulate};
 use crate::streams::{self, Advice};
 use crate::trace::{Item, Reference, Trace};
 
@@ -53,6 +53,18 @@ fn writer_misses(trace: &Trace, frames: u32, player_cap: Option<u32>) -> Result<
     Ok(outcome.counts[&u64::from(WRITER)].misses())
 }
 
+/// The misses of the writer and of the player, whose program is a ring: under LRU-SP with a cap, under
+/// FIFO2-SP as a privileged tenant, whose floor is its cap.
+fn misses_with_ring(trace: &Trace, frames: u32, allocation: Allocation) -> Result<[u64; 2]> {
+    let share = BTreeMap::from([(PLAYER, PLAYER_FRAMES)]);
+    let floors = if allocation == Allocation::Fifo2Sp { share.clone() } else { BTreeMap::new() };
+    let ring = TenantProgram { program: texts::ring(), sent: Vec::new() };
+    let programs = BTreeMap::from([(PLAYER, ring)]);
+    let setup = Setup { by: By::Tenant, floors, caps: share, programs, ..Setup::frames(frames) };
+    let outcome = simulate(trace, Policy::TwoLevel(allocation), &setup, None)?;
+    Ok([WRITER, PLAYER].map(|tenant| outcome.counts[&u64::from(tenant)].misses()))
+}
+
 pub(super) fn beside_a_writer(_: &Context) -> Result<Vec<Finding>> {
     let (alone, beside) = (trace(1, false), trace(1, true));
     let misses = |trace: &Trace, cap| {
@@ -71,7 +83,34 @@ pub(super) fn beside_a_writer(_: &Context) -> Result<Vec<Finding>> {
         tolerance: "exact: as alone".to_owned(),
         verdict: Verdict::of(capped == expected, "the player takes frames from the writer"),
     };
-    Ok(vec![once, writer_that_comes_back()?])
+    let privileged = beside_ring("FIFO2-SP, privileged", Allocation::Fifo2Sp)?;
+    Ok(vec![
+        once,
+        writer_that_comes_back()?,
+        beside_ring("LRU-SP with a cap", Allocation::LruSp)?,
+        privileged,
+    ])
+}
+
+/// The player's ring as a program, beside a writer that comes back: each page of the film misses once, and
+/// the file stays where it is.
+fn beside_ring(how: &str, allocation: Allocation) -> Result<Finding> {
+    let beside = trace(2, true);
+    let film = beside.accesses() - 2 * u64::from(FILE);
+    let found = misses_with_ring(&beside, FILE + PLAYER_FRAMES, allocation)?;
+    let expected = [u64::from(FILE), film];
+    Ok(Finding {
+        id: "E7",
+        what: format!(
+            "misses of a writer that writes its file twice and of a player with the program `ring` in \
+             {PLAYER_FRAMES} frames under {how}, at {} frames",
+            FILE + PLAYER_FRAMES
+        ),
+        published: String::new(),
+        ours: listed(&found),
+        tolerance: format!("exact: {}", listed(&expected)),
+        verdict: Verdict::of(found == expected, "the player takes frames from the writer"),
+    })
 }
 
 /// What is written once misses anyhow. A file that is written twice, and fits beside the player's frames,

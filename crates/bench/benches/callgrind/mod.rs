@@ -1,0 +1,28 @@
+//! Instructions, loads and stores, counted by callgrind: the bench starts itself under it.
+
+use std::process::Command;
+
+use anyhow::Context;
+
+/// How many instructions, loads and stores this bench makes with `arguments`, in functions that `toggle`
+/// matches and those that they call.
+pub fn count(toggle: &str, arguments: &[&str]) -> anyhow::Result<[f64; 3]> {
+    let output = Command::new("valgrind")
+        // The simulation of caches is what counts loads and stores.
+        .args(["--tool=callgrind", "--cache-sim=yes", "--callgrind-out-file=/dev/null"])
+        .arg(format!("--toggle-collect={toggle}"))
+        .arg(std::env::current_exe()?)
+        .args(arguments)
+        // Under valgrind rings do not complete anything.
+        .env("BUFPOOL_REFUSE_URING", "1")
+        .output()
+        .context("start valgrind, which counts the instructions")?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "valgrind failed: {told}");
+    let collected = told.lines().find_map(|line| line.split_once("Collected : "));
+    let (_, collected) = collected.with_context(|| format!("valgrind told no count: {told}"))?;
+    let mut events = collected.split_whitespace();
+    let mut next =
+        || events.next().context("valgrind counted less than was asked for")?.parse().context("a count");
+    Ok([next()?, next()?, next()?])
+}

@@ -1,0 +1,150 @@
+//! E9: programs with an event that never ends.
+
+use std::cmp::Ordering;
+
+use anyhow::Result;
+use bufpool_policies::program::Program;
+use bufpool_policies::{Allocation, ProgramStats};
+
+use crate::experiments::experiment::Context;
+use crate::experiments::finding::{Finding, Verdict};
+use crate::random::Random;
+use crate::simulate::{By, Counts, Policy, Setup, TenantProgram, simulate};
+use crate::trace::{Item, Reference, Trace};
+
+const NEIGHBOUR: u32 = 0;
+const RUNAWAY: u32 = 1;
+const FRAMES: u32 = 500;
+const ACCESSES: u64 = 100_000;
+/// Each tenant accesses as many pages as this, those with low numbers more often.
+const PAGES: u64 = 600;
+
+/// Two tenants that draw pages at random, in turns.
+fn trace(seed: u64) -> Trace {
+    let mut random = Random::new(seed);
+    let accesses = (0..ACCESSES).map(|at| {
+        let tenant = (at % 2) as u32;
+        let page = (random.unit().powi(2) * PAGES as f64) as u64;
+        Item::Access(Reference { block: u64::from(tenant) * PAGES + page, site: 0, tenant })
+    });
+    Trace::of("runaway", accesses)
+}
+
+/// A program that answers `answer`, with an event that never ends.
+fn text(event: &str, answer: &str) -> String {
+    let own = [
+        ("initial", "", "ret"),
+        ("fault", "(p)", "enqt all, p ; ret"),
+        ("access", "(p)", "ret"),
+        ("gone", "(p)", "ret"),
+        ("mistake", "(p)", "ret"),
+        ("replace", "(c)", answer),
+    ];
+    let events = own.map(|(name, parameter, body)| {
+        let body = if name == event { "L: jmp L" } else { body };
+        format!("event {name}{parameter} {{ {body} }}\n")
+    });
+    format!("policy runaway {{\nqueue all\n{}}}\n", events.concat())
+}
+
+/// The counts of the neighbour and of the other tenant, and what its program did.
+fn play(
+    trace: &Trace,
+    allocation: Allocation,
+    program: Option<Program>,
+) -> Result<([Counts; 2], Option<ProgramStats>)> {
+    let loaded = program.map(|program| (RUNAWAY, TenantProgram { program, sent: Vec::new() }));
+    let setup = Setup { by: By::Tenant, programs: loaded.into_iter().collect(), ..Setup::frames(FRAMES) };
+    let outcome = simulate(trace, Policy::TwoLevel(allocation), &setup, None)?;
+    let counts = [NEIGHBOUR, RUNAWAY].map(|tenant| outcome.counts[&u64::from(tenant)]);
+    Ok((counts, outcome.programs.get(&RUNAWAY).copied()))
+}
+
+pub(super) fn endless_events(context: &Context) -> Result<Vec<Finding>> {
+    let trace = trace(context.seed);
+    let mut findings = vec![refused()];
+    for (name, allocation) in [("LRU-SP", Allocation::LruSp), ("FIFO2-SP", Allocation::Fifo2Sp)] {
+        let (alone, _) = play(&trace, allocation, None)?;
+        for event in ["initial", "fault", "gone", "replace"] {
+            let program = Program::parse(&text(event, "ret c"))?;
+            let (counts, stats) = play(&trace, allocation, Some(program))?;
+            findings.push(Finding {
+                what: format!(
+                    "{event} never ends under {name}: misses of the neighbour, and of its own tenant"
+                ),
+                ours: format!("{}, {}; {}", counts[0].misses(), counts[1].misses(), end(stats)),
+                tolerance: format!(
+                    "exact: {}, {} as without a program",
+                    alone[0].misses(),
+                    alone[1].misses()
+                ),
+                verdict: Verdict::of(
+                    ran_out(stats)
+                        && [0, 1].map(|at| counts[at].misses()) == [0, 1].map(|at| alone[at].misses()),
+                    "a program that ran out of fuel changed what goes",
+                ),
+                ..row()
+            });
+        }
+    }
+    findings.push(mistake(&trace)?);
+    Ok(findings)
+}
+
+fn row() -> Finding {
+    Finding {
+        id: "E9",
+        what: String::new(),
+        published: "the selected page is taken".to_owned(),
+        ours: String::new(),
+        tolerance: String::new(),
+        verdict: Verdict::NotYetBuilt,
+    }
+}
+
+/// Whether an event was ended for want of fuel.
+fn ran_out(stats: Option<ProgramStats>) -> bool {
+    stats.is_some_and(|stats| stats.out_of_fuel > 0)
+}
+
+fn end(stats: Option<ProgramStats>) -> String {
+    let Some(stats) = stats else { return "no program".to_owned() };
+    match stats.unloaded {
+        Some(why) => format!("unloaded after {} events: {why}", stats.calls),
+        None => format!("{} of {} events ran out of fuel", stats.out_of_fuel, stats.calls),
+    }
+}
+
+/// `access` may not have a loop at all.
+fn refused() -> Finding {
+    let found = Program::parse(&text("access", "ret c"));
+    Finding {
+        what: "access never ends: no such program is loaded".to_owned(),
+        ours: found.as_ref().map_or_else(ToString::to_string, |_| "loaded".to_owned()),
+        tolerance: "refused".to_owned(),
+        verdict: Verdict::of(found.is_err(), "the verifier accepts a loop in `access`"),
+        ..row()
+    }
+}
+
+/// There are mistakes only where the program overrules. A page that it rightly keeps is no miss that takes a
+/// frame of the neighbour, whose misses may thus be fewer.
+fn mistake(trace: &Trace) -> Result<Finding> {
+    let newest = "peekt v, all ; isnil t, v ; jnz t, none ; ret v\nnone: ret c";
+    let program = Program::parse(&text("mistake", newest))?;
+    let ([alone, _], _) = play(trace, Allocation::LruSp, None)?;
+    let ([beside, _], stats) = play(trace, Allocation::LruSp, Some(program))?;
+    Ok(Finding {
+        what: "mistake never ends under LRU-SP: misses of the neighbour".to_owned(),
+        ours: format!("{}; {}", beside.misses(), end(stats)),
+        tolerance: format!("exact: {} as without a program", alone.misses()),
+        verdict: match beside.misses().cmp(&alone.misses()) {
+            Ordering::Equal if ran_out(stats) => Verdict::Reproduced,
+            Ordering::Less if ran_out(stats) => Verdict::SameOrder(
+                "what the program rightly keeps before it is unloaded spares the neighbour misses".to_owned(),
+            ),
+            _ => Verdict::NotReproduced("the neighbour pays for another tenant's program".to_owned()),
+        },
+        ..row()
+    })
+}
