@@ -160,8 +160,8 @@
 //! # }
 //! ```
 //!
-//! Managers of the engine's own implement [`manager::Manager`]. One that need not be trusted, because a user or
-//! a file brought it, is text: a [`Program`], see [`docs::programs`].
+//! Managers of the engine's own implement [`manager::Manager`]. One that need not be trusted, because a user
+//! or a file brought it, is text: a [`Program`], see [`docs::programs`].
 //!
 //! # Durability
 //!

@@ -103,10 +103,10 @@ impl TenantOptions {
         self
     }
 
-    /// Makes the tenant *privileged*: this many frames, at least 1, are its floor and its cap for as long as it
-    /// is open, in place of [`floor_frames`](Self::floor_frames) and [`cap_frames`](Self::cap_frames). No other
-    /// tenant ever takes one of them, whatever the tenant's manager did, and no manager of it is revoked. It may
-    /// run a [`Program`] that says `privileged`.
+    /// Makes the tenant *privileged*: this many frames, at least 1, are its floor and its cap for as long as
+    /// it is open, in place of [`floor_frames`](Self::floor_frames) and [`cap_frames`](Self::cap_frames). No
+    /// other tenant ever takes one of them, whatever the tenant's manager did, and no manager of it is
+    /// revoked. It may run a [`Program`] that says `privileged`.
     pub fn privileged(mut self, frames: u32) -> Self {
         self.privileged_frames = Some(frames);
         self
@@ -583,10 +583,10 @@ impl Tenant {
         })
     }
 
-    /// Gives the tenant a policy program as its manager, instead of the manager or the directives that it has;
-    /// directives are refused from then on. The program is told of the tenant's pages in the order in which
-    /// they would have gone, by its event `fault`, and nothing of what an earlier program knew. Other threads
-    /// may use the tenant meanwhile; they wait for the events, which the policy lock is held for.
+    /// Gives the tenant a policy program as its manager, instead of the manager or the directives that it
+    /// has; directives are refused from then on. The program is told of the tenant's pages in the order in
+    /// which they would have gone, by its event `fault`, and nothing of what an earlier program knew. Other
+    /// threads may use the tenant meanwhile; they wait for the events, which the policy lock is held for.
     ///
     /// ```
     /// # fn main() -> bufpool::Result<()> {
@@ -622,8 +622,8 @@ impl Tenant {
         set.map_err(|why| privilege_error(OPERATION, self.name(), program, why))
     }
 
-    /// Takes the tenant's program away, if it has one: its pages go in LRU order from then on, and it may give
-    /// directives again.
+    /// Takes the tenant's program away, if it has one: its pages go in LRU order from then on, and it may
+    /// give directives again.
     ///
     /// # Errors
     ///
@@ -640,8 +640,8 @@ impl Tenant {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NoProgram`] if the tenant has no program; [`ErrorKind::UnknownSlot`] if the program has no
-    /// `int` of that name, or a `const`; [`ErrorKind::TenantClosed`]. Nothing has changed then.
+    /// [`ErrorKind::NoProgram`] if the tenant has no program; [`ErrorKind::UnknownSlot`] if the program has
+    /// no `int` of that name, or a `const`; [`ErrorKind::TenantClosed`]. Nothing has changed then.
     pub fn send(&self, slot: &str, value: i64) -> Result<()> {
         const OPERATION: &str = "send";
         let mut policy = self.lock_policy(OPERATION)?;
@@ -677,7 +677,8 @@ impl Tenant {
     /// # Errors
     ///
     /// [`ErrorKind::Floor`] if the cap is 0 or below the floor; [`ErrorKind::Privilege`] for a privileged
-    /// tenant; [`ErrorKind::TenantClosed`]; [`ErrorKind::Io`] if a dirty page could not be written, and it stays.
+    /// tenant; [`ErrorKind::TenantClosed`]; [`ErrorKind::Io`] if a dirty page could not be written, and it
+    /// stays.
     pub fn set_cap_frames(&self, frames: u32) -> Result<()> {
         const OPERATION: &str = "set cap";
         {

@@ -16,9 +16,9 @@
 //!
 //! # Worked example
 //!
-//! Second chance: pages stand in a ring in the order in which they came. The first that was not used since its
-//! last turn goes, and those before it get another turn. The pool keeps the reference bits, so the program
-//! needs no event `access`, and hits on its tenant's pages cost what they cost without a program.
+//! Second chance: pages stand in a ring in the order in which they came. The first that was not used since
+//! its last turn goes, and those before it get another turn. The pool keeps the reference bits, so the
+//! program needs no event `access`, and most hits on its tenant's pages need not be told one by one.
 //!
 //! ```
 //! use bufpool::{FileOptions, PoolOptions, Program};
@@ -85,8 +85,8 @@
 //! NUMBER  = ["-"] digits | ["-"] "0x" hexadecimal digits, within 64 bits
 //! ```
 //!
-//! An instruction ends at a `;`, at the end of the line, or before a `}`. `#` begins a comment that goes to the
-//! end of the line. A label may stand on a line of its own; it belongs to its event.
+//! An instruction ends at a `;`, at the end of the line, or before a `}`. `#` begins a comment that goes to
+//! the end of the line. A label may stand on a line of its own; it belongs to its event.
 //!
 //! # Events
 //!
@@ -111,8 +111,8 @@
 //! | `page` | a page, or nil; nil when its page has left | nil |
 //! | `int`, `const` | 64 bits with a sign; a `const` is never written | its value, else 0 |
 //!
-//! They keep their values between events. A name that is not declared belongs to one run of its event, and has
-//! the type of its first use as a destination.
+//! They keep their values between events. A name that is not declared belongs to one run of its event, and
+//! has the type of its first use as a destination.
 //!
 //! # Instructions
 //!
@@ -154,10 +154,11 @@
 //! | `request d, a` | 1 | privileged: how many of *a* frames the tenant may take below its cap |
 //! | `release p` | 1 | privileged, a wish: *p* leaves, if it is modified once it is written |
 //!
-//! A question is a run of `replace`, or of a privileged program's `fault` that has to give up a page. *Wishes*
-//! are carried out after the tenant's next question, without the policy lock, at most 64 at a time; more are
-//! dropped. One is void if its page has left, and left undone if the page is held or cannot be written now. In
-//! deterministic mode, which has no background writer, the miss that asked writes what `flush` names.
+//! A question is a run of `replace`, or of a privileged program's `fault` that has to give up a page.
+//! *Wishes* are carried out after the tenant's next question, without the policy lock, at most 64 at a time;
+//! more are dropped. One is void if its page has left, and left undone if the page is held or cannot be
+//! written now. In deterministic mode, which has no background writer, the miss that asked writes what
+//! `flush` names.
 //!
 //! # Limits
 //!
@@ -165,8 +166,8 @@
 //! instructions, 8 calls open at a time and none in a circle. `access` has at most 32 instructions with all
 //! that it calls, and no loop, because it runs at hits.
 //!
-//! A program takes about 32 bytes for each frame, and more for ghosts if it has them; the pool's `metadata_bytes`
-//! counts both.
+//! A program takes about 32 bytes for each frame, and more for ghosts if it has them; the pool's
+//! `metadata_bytes` counts both.
 //!
 //! # What is checked before it runs
 //!
@@ -195,11 +196,12 @@
 //!
 //! # When a program fails
 //!
-//! An *incident* is an event that takes more steps than its fuel, one that divides by zero, and an answer that
-//! names a page which cannot be taken. The event ends there and what it did stands; a question is answered by
-//! the pool's candidate. Fuel is 4,096 steps an event, and in a question 16 for each page of the tenant if that
-//! is more. With 8 incidents among 1,024 events the program is *unloaded*: from then on the tenant's pages go
-//! in LRU order. The report says so and why, and [`Tenant::set_program`] gives it a program again.
+//! An *incident* is an event that takes more steps than its fuel, one that divides by zero, and an answer
+//! that names a page which cannot be taken. The event ends there and what it did stands; a question is
+//! answered by the pool's candidate. Fuel is 4,096 steps an event, and in a question 16 for each page of the
+//! tenant if that is more. With 8 incidents among 1,024 events the program is *unloaded*: from then on the
+//! tenant's pages go in LRU order. The report says so and why, and [`Tenant::set_program`] gives it a program
+//! again.
 //!
 //! ```
 //! # use bufpool::{FileOptions, PoolOptions, Program};
@@ -227,20 +229,20 @@
 //! # }
 //! ```
 //!
-//! An answer that can be carried out may be as bad as it likes. Like other managers' advice it costs the tenant
-//! that gave it: LRU-SP sees when it was wrong, and after enough of that the program is not asked for a while.
-//! Events run under the policy lock, so a program that searches long makes others wait for that long; statistics
-//! say what it took. Fuel bounds it.
+//! An answer that can be carried out may be as bad as it likes. Like other managers' advice it costs the
+//! tenant that gave it: LRU-SP sees when it was wrong, and after enough of that the program is not asked for
+//! a while. Events run under the policy lock, so a program that searches long makes others wait for that
+//! long; statistics say what it took. Fuel bounds it.
 //!
 //! # Privileged tenants
 //!
-//! A tenant that was opened by [`TenantOptions::privileged`] has been granted a number of frames: they are its
-//! floor and its cap. While it has fewer, it takes those of others before its own; nobody takes one of its own;
-//! and its manager is not judged, because nobody else pays. It may run any program, and it alone a *privileged*
-//! one. While the tenant has all its frames, such a program is asked by its event `fault(c)` instead of
-//! `replace(c)`, where *c* is the candidate and `arg d, missing` the number of the page that must come in. When
-//! a page has come in, `fault(p)` runs as in other programs; `arg d, missing` is -1 then, and the page that it
-//! gives means nothing.
+//! A tenant that was opened by [`TenantOptions::privileged`] has been granted a number of frames: they are
+//! its floor and its cap. While it has fewer, it takes those of others before its own; nobody takes one of
+//! its own; and its manager is not judged, because nobody else pays. It may run any program, and it alone a
+//! *privileged* one. While the tenant has all its frames, such a program is asked by its event `fault(c)`
+//! instead of `replace(c)`, where *c* is the candidate and `arg d, missing` the number of the page that must
+//! come in. When a page has come in, `fault(p)` runs as in other programs; `arg d, missing` is -1 then, and
+//! the page that it gives means nothing.
 //!
 //! ```
 //! # use bufpool::{ErrorKind, PoolOptions, Program};

@@ -224,8 +224,8 @@ impl Directory {
         Some(Eviction { frame: FrameId(victim), page })
     }
 
-    /// `page` of `tenant` in `frame` leaves because its manager [wishes](crate::Wish::Release) it. None if it is
-    /// not there any more, not the tenant's, or busy.
+    /// `page` of `tenant` in `frame` leaves because its manager [wishes](crate::Wish::Release) it. None if it
+    /// is not there any more, not the tenant's, or busy.
     pub fn evict_page<C: Claims>(
         &mut self,
         tenant: TenantId,

@@ -25,8 +25,8 @@ impl Directory {
     }
 
     /// Opens a *privileged* tenant: `frames` are its floor and its cap. While it has fewer, it takes those of
-    /// others before its own. No placeholder points to its frames, so nobody ever takes one, and its manager is
-    /// not judged: what it costs it costs its own tenant.
+    /// others before its own. No placeholder points to its frames, so nobody ever takes one, and its manager
+    /// is not judged: what it costs it costs its own tenant.
     pub fn open_privileged(&mut self, frames: u32) -> Result<TenantId, DirectoryError> {
         let tenant = self.open_tenant(frames, frames)?;
         self.ledger.account_of(tenant).is_granted = true;

@@ -83,8 +83,8 @@ impl ProgramManager {
     /// program.
     ///
     /// While the tenant is at its cap, a privileged program answers the question for a missing page by its
-    /// event `fault`, about the candidate, with the number of the page as `arg d, missing`. Of a page that has
-    /// come in `fault` is told as well; `arg d, missing` gives -1 then, and its answer means nothing.
+    /// event `fault`, about the candidate, with the number of the page as `arg d, missing`. Of a page that
+    /// has come in `fault` is told as well; `arg d, missing` gives -1 then, and its answer means nothing.
     pub fn privileged(program: &Program, options: ProgramOptions, frames: u32) -> Self {
         let ProgramOptions { pool_frames, seed, tenant, fuel_steps } = options;
         let random = SplitMix64::new(mix64(seed ^ u64::from(tenant.0) << 32));
