@@ -174,7 +174,8 @@
 //!   tenant's own pages that can be taken, or counts as the pool's candidate. Wrong answers are booked by
 //!   LRU-SP like other managers'.
 //! * Tests: `programs::programs_that_run_away_or_divide_by_zero_are_unloaded_and_disturb_nobody`,
-//!   `programs::a_program_that_fails_in_mistake_is_unloaded`, `programs::bad_advice_costs_a_neighbour_no_hit`,
+//!   `programs::a_program_that_fails_in_mistake_is_unloaded`,
+//!   `programs::bad_advice_costs_a_neighbour_no_hit`,
 //!   `programs::answers_that_cannot_be_followed_are_counted_and_the_candidate_goes`,
 //!   `programs::programs_are_swapped_while_pages_are_read_and_written`.
 //!

@@ -18,7 +18,7 @@
 //!
 //! Second chance: pages stand in a ring in the order in which they came. The first that was not used since
 //! its last turn goes, and those before it get another turn. The pool keeps the reference bits, so the
-//! program needs no event `access`, and hits on its tenant's pages cost what they cost without a program.
+//! program needs no event `access`, and most hits on its tenant's pages need not be told one by one.
 //!
 //! ```
 //! use bufpool::{FileOptions, PoolOptions, Program};
