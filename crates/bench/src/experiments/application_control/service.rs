@@ -277,7 +277,7 @@ mod tests {
     fn a_program_with_a_beat_leaves_the_processor_to_others_meanwhile() {
         // Reads at 0, 50 and 100 ms, each after 1 ms of computing; the last is sequential.
         let player = Program { period_ms: 50.0, ..program(&[5, 7, 8], 1.0, 0) };
-        assert_eq!(elapsed_s(&[player.clone()]), [0.111]);
+        assert_eq!(elapsed_s(std::slice::from_ref(&player)), [0.111]);
         assert_eq!(elapsed_s(&[player, program(&[5, 5, 5, 5], 3.0, 1)])[1], 0.033);
     }
 
