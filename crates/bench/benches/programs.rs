@@ -41,19 +41,19 @@ fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
     let path = folder.path().join("faults.pages");
     if is_asked("replacements") {
-        print("replacements of the directory alone", &compare_replacements(REPLACEMENTS)?, 1.05);
+        print("replacements of the directory alone", &compare_replacements(REPLACEMENTS)?, "");
     }
     if is_asked("faults") {
         build_file(&path, Direct::Off)?;
         let compared = compare_faults(&path, Direct::Off, Clock::Processor, FAULTS)?;
-        print("faults without I/O, processor time", &compared, 1.05);
+        print("faults without I/O, processor time", &compared, ", bar 1.05");
     }
     if is_asked("io") {
         build_file(&path, Direct::Require)?;
         let compared = compare_faults(&path, Direct::Require, Clock::Elapsed, FAULTS_WITH_IO)?;
-        print("faults with I/O, elapsed time", &compared, 1.005);
+        print("faults with I/O, elapsed time", &compared, ", bar 1.005");
         let compared = compare_faults(&path, Direct::Require, Clock::Processor, FAULTS_WITH_IO)?;
-        print("faults with I/O, processor time", &compared, 1.05);
+        print("faults with I/O, processor time", &compared, ", bar 1.05");
     }
     if is_asked("crossings") {
         let crossings = compare_crossings(QUESTIONS)?;
@@ -69,12 +69,12 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print(what: &str, compared: &[Compared], bar: f64) {
+fn print(what: &str, compared: &[Compared], bar: &str) {
     println!("{what}:");
     for one in compared {
         println!(
             "{:8} {:8.0} ns in Rust, {:8.0} ns as a program, {:+.0} ns ({:+.0} to {:+.0}), bar +1000; \
-             x {:.4} ({:.4} to {:.4}), bar {bar}; in Rust to itself x {:.4} ({:.4} to {:.4})",
+             x {:.4} ({:.4} to {:.4}){bar}; in Rust to itself x {:.4} ({:.4} to {:.4})",
             one.name,
             one.native_ns.median,
             one.program_ns.median,

@@ -140,7 +140,7 @@ pub(super) fn a_million(context: &Context) -> Result<Vec<Finding>> {
 fn gain(nodes_lie: &str, who: &str, opponent: &str, found: &[f64], without_levels: &[f64]) -> Finding {
     let holds = found.iter().all(|ratio| *ratio < 1.0) && found.is_sorted_by(|a, b| a > b);
     let reason = format!(
-        "the levels are FIFO2 queues, and FIFO2 without levels misses {} times as often as LRU",
+        "levels gain nothing at some size in this layout; FIFO2 without levels misses {} times as often as LRU",
         shown(without_levels)
     );
     Finding {
