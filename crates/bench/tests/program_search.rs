@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use bufpool_bench::cli::Size;
 use bufpool_bench::random::Random;
 use bufpool_bench::search::{Points, SearchOptions, library, search};
 use bufpool_bench::simulate::read_program;
@@ -26,7 +25,7 @@ fn trace(blocks: Vec<u64>) -> Trace {
 }
 
 fn points() -> Points {
-    Points::new(vec![trace(blocks(1))], &[Size::Frames(20), Size::Frames(50)], 1, 2).unwrap()
+    Points::new(vec![trace(blocks(1))], &[(0, 20), (0, 50)], 1, 2).unwrap()
 }
 
 #[test]
@@ -53,7 +52,7 @@ fn the_budget_is_kept() {
         assert_eq!(found.evaluations, budget);
     }
     let long = (0..70_000).map(|at| at * at % 997).collect();
-    let points = Points::new(vec![trace(long)], &[Size::Frames(100)], 1, 2).unwrap();
+    let points = Points::new(vec![trace(long)], &[(0, 100)], 1, 2).unwrap();
     for budget in [1, 24] {
         let options = SearchOptions { budget, seed: 3, jobs: 2 };
         let found = search(&points, &options, &mut |_, _| {}).unwrap();

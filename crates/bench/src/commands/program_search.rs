@@ -47,8 +47,8 @@ pub fn run(args: &SearchArgs, common: &Common) -> Result<()> {
     // Whatever is wrong with a file shows before the search, and before anything is written.
     let (tune, holdout) = (load(&args.tune)?, load(&args.holdout)?);
     let jobs = common.jobs();
-    let tune = Points::new(tune, &args.frames, common.seed, jobs)?;
-    let holdout = Points::new(holdout, &args.frames, common.seed, jobs)?;
+    let tune = points(tune, args, common)?;
+    let holdout = points(holdout, args, common)?;
     fs::write(&args.out, "").with_context(|| unwritable(&args.out))?;
     let found = searched(args, common, &tune)?;
     let mut table = Table::new(&COLUMNS);
@@ -62,6 +62,16 @@ pub fn run(args: &SearchArgs, common: &Common) -> Result<()> {
 
 fn load(paths: &[PathBuf]) -> Result<Vec<Trace>> {
     paths.iter().map(|path| Ok(Trace::open(path)?)).collect()
+}
+
+/// Every trace at every size, the traces in order within each size.
+fn points(traces: Vec<Trace>, args: &SearchArgs, common: &Common) -> Result<Points> {
+    let at_size = |size: &Size| {
+        let frames = |(number, trace): (usize, &Trace)| (number, size.frames(trace.distinct()));
+        traces.iter().enumerate().map(frames).collect::<Vec<_>>()
+    };
+    let sized: Vec<_> = args.frames.iter().flat_map(at_size).collect();
+    Ok(Points::new(traces, &sized, common.seed, common.jobs())?)
 }
 
 /// Searches; says on standard error when there is a better program.

@@ -174,7 +174,8 @@ fn word(draft: &Draft, event: usize, operand: Operand, random: &mut Random) -> O
     let written = |destination: Operand| {
         own.code()
             .flat_map(|code| code.row.iter().zip(&code.words))
-            .filter_map(move |(operand, word)| (*operand == destination).then(|| word.clone()))
+            .filter(move |(operand, _)| **operand == destination)
+            .map(|(_, word)| word.clone())
     };
     let names: Vec<String> = match operand {
         Operand::Queue => slots(|kind| *kind == Kind::Queue).collect(),

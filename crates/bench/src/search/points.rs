@@ -4,7 +4,6 @@ use bufpool_policies::classic::PolicyKind;
 use bufpool_policies::program::Program;
 
 use super::SearchError;
-use crate::cli::Size;
 use crate::parallel;
 use crate::random::mix;
 use crate::simulate::{Policy, Setup, SimError, misses};
@@ -42,26 +41,25 @@ pub struct Points {
 }
 
 impl Points {
-    /// Every trace at every size, the traces in order within each size. Plays each of [`OPPONENTS`] at each
-    /// point, on at most `jobs` threads.
+    /// Traces at sizes: each of `sized` is the number of a trace and its frames, at least 1. Plays each of
+    /// [`OPPONENTS`] at each point, on at most `jobs` threads.
     ///
     /// # Errors
     ///
     /// If there are no traces or no sizes, a trace has no accesses, or one cannot be played.
-    pub fn new(traces: Vec<Trace>, sizes: &[Size], seed: u64, jobs: usize) -> Result<Self, SearchError> {
-        if sizes.is_empty() {
+    ///
+    /// # Panics
+    ///
+    /// If there is no trace of a number.
+    pub fn new(
+        traces: Vec<Trace>,
+        sized: &[(usize, u32)],
+        seed: u64,
+        jobs: usize,
+    ) -> Result<Self, SearchError> {
+        if sized.is_empty() && !traces.is_empty() {
             return Err(SearchError::NoSizes);
         }
-        let at_size = |size: &Size| {
-            let frames = |(number, trace): (usize, &Trace)| (number, size.frames(trace.distinct()));
-            traces.iter().enumerate().map(frames).collect::<Vec<_>>()
-        };
-        let sized = sizes.iter().flat_map(at_size).collect();
-        Self::at(traces, sized, seed, jobs)
-    }
-
-    /// Traces, each at the sizes that are named with its number.
-    fn at(traces: Vec<Trace>, sized: Vec<(usize, u32)>, seed: u64, jobs: usize) -> Result<Self, SearchError> {
         if traces.is_empty() {
             return Err(SearchError::NoTraces);
         }
@@ -97,8 +95,8 @@ impl Points {
             let frames = (u64::from(point.frames) + rate / 2) / rate;
             (point.trace, frames.max(1) as u32)
         };
-        let sized = self.points.iter().map(reduced).collect();
-        Self::at(traces, sized, self.seed, jobs).map(Some)
+        let sized: Vec<_> = self.points.iter().map(reduced).collect();
+        Self::new(traces, &sized, self.seed, jobs).map(Some)
     }
 
     /// The points.
@@ -217,7 +215,7 @@ mod tests {
     fn a_policy_of_the_four_is_graded_one_or_above() {
         let mut random = Random::new(1);
         let traces = vec![trace((0..9000).map(|_| (random.unit().powi(3) * 300.0) as u64))];
-        let sizes = [Size::Percent(5.0), Size::Frames(90)];
+        let sizes = [(0, 15), (0, 90)];
         let points = Points::new(traces, &sizes, 1, 2).unwrap();
         let grades: Vec<f64> = crate::search::library()
             .iter()
@@ -233,7 +231,7 @@ mod tests {
     #[test]
     fn a_sample_has_all_accesses_to_its_blocks_and_smaller_sizes() {
         let long = trace((0..200_000).map(|at| at % 5000));
-        let points = Points::new(vec![long], &[Size::Percent(10.0)], 1, 1).unwrap();
+        let points = Points::new(vec![long], &[(0, 500)], 1, 1).unwrap();
         let samples = points.samples(1).unwrap().expect("a long trace");
         let sampled = &samples.traces[0];
         assert_eq!(sampled.accesses(), sampled.distinct() * 40, "each block is accessed 40 times");
@@ -243,11 +241,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_graded_on_is_said() {
-        let none = Points::new(Vec::new(), &[Size::Frames(1)], 1, 1).unwrap_err();
+        let none = Points::new(Vec::new(), &[(0, 1)], 1, 1).unwrap_err();
         assert!(matches!(none, SearchError::NoTraces), "{none}");
         let no_sizes = Points::new(vec![trace([1])], &[], 1, 1).unwrap_err();
         assert!(matches!(no_sizes, SearchError::NoSizes), "{no_sizes}");
-        let empty = Points::new(vec![trace([1]), trace([])], &[Size::Frames(1)], 1, 1).unwrap_err();
+        let empty = Points::new(vec![trace([1]), trace([])], &[(0, 1), (1, 1)], 1, 1).unwrap_err();
         assert!(matches!(empty, SearchError::Empty(_)), "{empty}");
     }
 }
