@@ -13,6 +13,7 @@
 //! | [`experiments`] | published experiments, a folder for each paper, with published values beside ours |
 //! | [`measure`] | what the pool costs, beside a bare loop or other caches: misses, scans, writes, hits |
 //! | [`workload`] | joins, scans, lookups and sorts over real tables in a live pool |
+//! | [`search`] | the search for a policy program that misses less |
 //! | [`baselines`] | recorded miss ratios of other programs, and where shared traces are |
 //! | [`simulate`] | the simulator: traces against policies |
 //! | [`streams`] | synthetic traces |
@@ -32,6 +33,7 @@ pub mod output;
 pub mod parallel;
 pub mod random;
 pub mod rounds;
+pub mod search;
 pub mod simulate;
 pub mod streams;
 pub mod trace;

@@ -1,5 +1,6 @@
 //! Cache sizes as users give them: frames, or a share of a trace's distinct blocks.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// A cache size.
@@ -19,6 +20,15 @@ impl Size {
             Self::Frames(frames) => frames,
             // Beyond 2^32 frames the conversion saturates.
             Self::Percent(percent) => ((percent / 100.0 * distinct as f64).round() as u32).max(1),
+        }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frames(frames) => write!(f, "{frames}"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod paper;
 #[cfg(feature = "peers")]
 pub mod peers;
 pub mod program;
+pub mod program_search;
 pub mod record;
 pub mod scan;
 pub mod sim;
@@ -62,7 +63,7 @@ pub enum Command {
     Gen(GenArgs),
     /// Play traces to replacement policies
     Sim(SimArgs),
-    /// Check a policy program, or print its code
+    /// Check a policy program, print its code, or search for one
     Program(ProgramArgs),
     /// Random reads through a pool against a bare io_uring loop on the same file
     Io(IoArgs),

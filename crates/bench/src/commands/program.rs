@@ -7,6 +7,7 @@ use anyhow::Result;
 use bufpool_policies::program::Program;
 use clap::{Args, Subcommand};
 
+use super::program_search::{self, SearchArgs};
 use crate::cli::Common;
 use crate::output::{Cell, Table};
 use crate::simulate::read_program;
@@ -32,13 +33,15 @@ pub enum Action {
         /// The program's text
         file: PathBuf,
     },
+    /// Search for a program that misses less than the best of fifo, lru, s3-fifo and sieve
+    Search(SearchArgs),
 }
 
 /// Does it.
 ///
 /// # Errors
 ///
-/// If the file cannot be read or is no program; with line, column and what was expected.
+/// If the file cannot be read or is no program, with line, column and what was expected; those of a search.
 pub fn run(args: &ProgramArgs, common: &Common) -> Result<()> {
     match &args.action {
         Action::Check { file } => {
@@ -52,6 +55,7 @@ pub fn run(args: &ProgramArgs, common: &Common) -> Result<()> {
         Action::Disassemble { file } => {
             io::stdout().write_all(load(file)?.to_text().as_bytes())?;
         }
+        Action::Search(args) => program_search::run(args, common)?,
     }
     Ok(())
 }

@@ -21,9 +21,9 @@ pub(super) const DEPTH_MAX: usize = 8;
 /// Instructions of `access` at most, with those of the events that it calls.
 pub(super) const ACCESS_MAX: u32 = 32;
 
-/// What an operand is.
+/// What an operand of an instruction is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Operand {
+pub enum Operand {
     /// An int slot that is written.
     IntOut,
     /// An int slot that is read.
@@ -46,7 +46,7 @@ pub(super) enum Operand {
     Event,
     /// 0 or 1.
     Bit,
-    /// What `arg` gives, see [`ARGUMENTS`].
+    /// What `arg` gives: one of [`ARGUMENTS`].
     Argument,
 }
 
@@ -61,7 +61,7 @@ pub(super) enum Type {
 
 impl Operand {
     /// The type of the slot that the operand names, if it names one.
-    pub fn slot_type(self) -> Option<Type> {
+    pub(super) fn slot_type(self) -> Option<Type> {
         match self {
             Self::IntOut | Self::Int => Some(Type::Int),
             Self::PageOut | Self::Page | Self::PageOrNil => Some(Type::Page),
@@ -195,8 +195,8 @@ instruction_set! {
     Ghosts "ghosts" [IntOut Ghosts]
 }
 
-/// What `arg` gives, by number.
-pub(super) const ARGUMENTS: [&str; 4] = ["missing", "candidate", "context", "tenant"];
+/// What the instruction `arg` gives, by number.
+pub const ARGUMENTS: [&str; 4] = ["missing", "candidate", "context", "tenant"];
 
 impl Op {
     pub fn row(self) -> &'static Row {

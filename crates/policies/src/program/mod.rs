@@ -111,7 +111,8 @@ use std::sync::Arc;
 
 use assemble::Positions;
 use calls::CallGraph;
-use code::{Code, Standard};
+pub use code::{ARGUMENTS, Operand};
+use code::{Code, INSTRUCTION_SET, Op, Standard};
 pub use error::{ProgramError, ProgramPlace};
 use lexer::Position;
 pub use manager::{NeedsPrivilege, ProgramManager, ProgramOptions};
@@ -235,6 +236,13 @@ impl Program {
     fn locals_max(&self) -> usize {
         self.loaded.calls.events.iter().map(|event| event.locals).max().unwrap_or(0)
     }
+}
+
+/// The instructions that a text may have: the name of each, and its operands in their order. Two rows have
+/// the same name if their numbers of operands differ.
+pub fn instruction_set() -> impl Iterator<Item = (&'static str, &'static [Operand])> {
+    // `loop` is the assembler's own.
+    INSTRUCTION_SET.iter().filter(|row| row.op != Op::Loop).map(|row| (row.name, row.operands))
 }
 
 /// Where in the text a part of the code stands.

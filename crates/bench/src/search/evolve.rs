@@ -1,0 +1,198 @@
+//! The evolution: parents, children, and who stays.
+
+use std::collections::HashSet;
+
+use bufpool_policies::program::Program;
+
+use super::draft::Draft;
+use super::mutate::{Change, mutate};
+use super::{Points, SearchError, library};
+use crate::parallel;
+use crate::random::Random;
+
+/// Programs that stay from one generation to the next.
+const PARENTS: usize = 32;
+/// Programs graded in a generation, whatever the number of threads.
+const CHILDREN: u64 = 16;
+/// A parent is the best of this number drawn.
+const TOURNAMENT: u64 = 3;
+/// Tries for a child before the search gives up.
+const TRIES: u32 = 2000;
+/// Instructions of a program at most, so that dead code does not pile up.
+const INSTRUCTIONS_MAX: u32 = 200;
+/// Programs of the last generation that are graded on whole traces, where samples were in use.
+const FINALISTS: u64 = 8;
+/// Programs found are called this.
+const NAME: &str = "found";
+
+/// How a search goes.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchOptions {
+    /// Programs that are graded, at least 1: those of the library, children, and those graded on whole traces
+    /// in the end.
+    pub budget: u64,
+    /// The seed of everything drawn at random.
+    pub seed: u64,
+    /// Threads that grade.
+    pub jobs: usize,
+}
+
+/// What a search found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The program.
+    pub program: Program,
+    /// The program of the library that it comes from.
+    pub origin: &'static str,
+    /// Its grade while searching: on samples, if the traces are long.
+    pub grade: f64,
+    /// The same of the best program of the library.
+    pub first_grade: f64,
+    /// Programs that were graded.
+    pub evaluations: u64,
+}
+
+/// A program and its grade.
+#[derive(Clone)]
+struct Graded {
+    program: Program,
+    origin: &'static str,
+    grade: f64,
+    instructions: u32,
+}
+
+/// Searches for a program with a low grade on `whole`, and on samples of its traces while searching.
+/// `report` is called after each generation with the evaluations so far and the best grade.
+///
+/// # Errors
+///
+/// If a trace cannot be played.
+pub fn search(
+    whole: &Points,
+    options: &SearchOptions,
+    report: &mut dyn FnMut(u64, f64),
+) -> Result<Found, SearchError> {
+    let samples = whole.samples(options.jobs)?;
+    let finalists = if samples.is_some() { FINALISTS.min(options.budget / 8) } else { 0 };
+    let points = samples.as_ref().unwrap_or(whole);
+    let mut evolution = Evolution {
+        points,
+        jobs: options.jobs,
+        random: Random::new(options.seed),
+        seen: HashSet::new(),
+        parents: Vec::new(),
+        evaluations: 0,
+    };
+    let left = options.budget - finalists;
+    evolution.begin(left)?;
+    let first_grade = evolution.parents[0].grade;
+    report(evolution.evaluations, first_grade);
+    // Constants alone for the first third, while the structure of the library's programs is still the best
+    // known.
+    let constants_until = left / 3;
+    while evolution.evaluations < left {
+        let is_early = evolution.evaluations < constants_until;
+        let constants = if is_early { 1.0 } else { 0.25 };
+        if !evolution.generation(left, constants)? {
+            break;
+        }
+        report(evolution.evaluations, evolution.parents[0].grade);
+    }
+    let best = evolution.choose(whole, finalists as usize)?;
+    let Graded { program, origin, grade, .. } = best;
+    Ok(Found { program, origin, grade, first_grade, evaluations: evolution.evaluations })
+}
+
+struct Evolution<'a> {
+    points: &'a Points,
+    jobs: usize,
+    random: Random,
+    /// The code of each program that was graded.
+    seen: HashSet<Vec<u8>>,
+    /// The best first.
+    parents: Vec<Graded>,
+    evaluations: u64,
+}
+
+impl Evolution<'_> {
+    /// Grades the programs of the library, as far as the budget goes.
+    fn begin(&mut self, budget: u64) -> Result<(), SearchError> {
+        let programs: Vec<_> = library().into_iter().take(budget.max(1) as usize).collect();
+        self.seen.extend(programs.iter().map(|(_, program)| program.to_bytes()));
+        self.add(programs)
+    }
+
+    /// Makes children and grades them. False if none could be made.
+    fn generation(&mut self, budget: u64, constants: f64) -> Result<bool, SearchError> {
+        let wanted = CHILDREN.min(budget - self.evaluations);
+        let mut children = Vec::new();
+        for _ in 0..wanted {
+            children.extend(self.child(constants));
+        }
+        let is_any = !children.is_empty();
+        self.add(children)?;
+        Ok(is_any)
+    }
+
+    /// A program that is new, and differs from a parent by a few changes.
+    fn child(&mut self, constants: f64) -> Option<(&'static str, Program)> {
+        for _ in 0..TRIES {
+            let drawn = (0..TOURNAMENT).map(|_| self.random.below(self.parents.len() as u64)).min();
+            let parent = &self.parents[drawn.unwrap_or(0) as usize];
+            let mut draft = Draft::of(&parent.program);
+            loop {
+                let is_constant = self.random.chance(constants);
+                let change = if is_constant { Change::Constant } else { Change::Instruction };
+                mutate(&mut draft, change, &mut self.random);
+                if self.random.chance(0.5) {
+                    break;
+                }
+            }
+            // Labels, names and `loop` as the assembler makes them, so that equal code has equal bytes.
+            let Ok(child) = Program::parse(&draft.text(NAME)) else { continue };
+            if instructions(&child) <= INSTRUCTIONS_MAX && self.seen.insert(child.to_bytes()) {
+                return Some((parent.origin, child));
+            }
+        }
+        None
+    }
+
+    /// Grades programs, and keeps the best of them and of the parents. Of those with equal grades, which
+    /// mostly do the same, the shortest one stays.
+    fn add(&mut self, programs: Vec<(&'static str, Program)>) -> Result<(), SearchError> {
+        let limit = match self.parents.last() {
+            Some(worst) if self.parents.len() == PARENTS => worst.grade,
+            _ => f64::INFINITY,
+        };
+        let grades =
+            parallel::map(programs.len(), self.jobs, |number| self.points.grade(&programs[number].1, limit));
+        self.evaluations += programs.len() as u64;
+        for ((origin, program), grade) in programs.into_iter().zip(grades) {
+            let instructions = instructions(&program);
+            self.parents.push(Graded { program, origin, grade: grade?, instructions });
+        }
+        self.parents.sort_by(|one, other| {
+            one.grade.total_cmp(&other.grade).then(one.instructions.cmp(&other.instructions))
+        });
+        self.parents.dedup_by_key(|graded| graded.grade.to_bits());
+        self.parents.truncate(PARENTS);
+        Ok(())
+    }
+
+    /// The best of the first `finalists` parents on whole traces; the first one if there are no finalists.
+    fn choose(&mut self, whole: &Points, finalists: usize) -> Result<Graded, SearchError> {
+        let mut best: Option<(f64, usize)> = None;
+        for number in 0..finalists.min(self.parents.len()) {
+            let grade = whole.grade_of(&whole.misses(&self.parents[number].program, self.jobs)?);
+            self.evaluations += 1;
+            if best.is_none_or(|(least, _)| grade < least) {
+                best = Some((grade, number));
+            }
+        }
+        Ok(self.parents.swap_remove(best.map_or(0, |(_, number)| number)))
+    }
+}
+
+fn instructions(program: &Program) -> u32 {
+    program.events().map(|event| event.instructions).sum()
+}
