@@ -209,7 +209,9 @@ fn programs_decide_as_in_the_simulator() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/programs");
     let mut texts: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
-        .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "policy"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
         .collect();
     texts.sort();
     assert!(texts.len() >= 9);
