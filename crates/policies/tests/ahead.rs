@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use bufpool_policies::classic::PolicyKind;
 use bufpool_policies::{
     Access, Admission, Allocation, Block, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions,
-    FileId, FrameId, Manager, PageId, SplitMix64, TenantId,
+    FileId, FrameId, Manager, NextFrame, PageId, SplitMix64, TenantId,
 };
 
 struct NothingBusy;
@@ -402,21 +402,22 @@ fn a_placeholder_that_a_prefetch_uses_is_settled_unjudged() {
     }
 }
 
-/// Only a price makes a frame cost something; without one it is 0, and there is none where nothing may go.
+/// Only a price makes a frame cost something; and there is none where nothing may go.
 #[test]
 fn frames_cost_nothing_where_the_order_alone_decides() {
     let options =
         DirectoryOptions { frames: 2, allocation: Allocation::LruSp, revocation: true, shared_pages: false };
     let mut directory = Directory::new(options).unwrap();
     let guest = directory.open_tenant(0, 2).unwrap();
-    assert_eq!(directory.cost_of_frame(guest, 0), Some(0.0), "a free frame");
+    assert_eq!(directory.next_frame(guest), NextFrame::Free);
     let mut driver =
         Driver { directory, frames: Default::default(), evicted: Vec::new(), flying: Vec::new() };
     (1..=2).for_each(|page| driver.access(page));
-    assert_eq!(driver.directory.cost_of_frame(guest, 0), Some(0.0));
+    assert!(matches!(driver.directory.next_frame(guest), NextFrame::Taken { cost: 0.0, .. }));
     driver.directory.set_floor(DEFAULT_TENANT, 2).unwrap();
-    assert_eq!(driver.directory.cost_of_frame(guest, 0), None, "all are below a floor");
-    assert_eq!(driver.directory.cost_of_frame(DEFAULT_TENANT, 0), Some(0.0), "which is its own");
+    assert_eq!(driver.directory.next_frame(guest), NextFrame::None, "all are below a floor");
+    let own = driver.directory.next_frame(DEFAULT_TENANT);
+    assert!(matches!(own, NextFrame::Taken { cost: 0.0, .. }), "which is its own: {own:?}");
     driver.directory.check_invariants();
 }
 

@@ -39,9 +39,9 @@ pub(crate) trait Allocate {
         ledger.pass(eligible, candidate);
     }
 
-    /// What the candidate's account loses with the frame, in seconds a second, `now_us` microseconds after an
-    /// epoch of the driver's. 0 where the order alone decides.
-    fn cost_to_give(&self, _ledger: &Ledger, _candidate: u32, _now_us: u64) -> f64 {
+    /// What the candidate's account loses with the frame, in seconds a second: 0 where the order
+    /// alone decides.
+    fn cost_to_give(&self, _ledger: &Ledger, _candidate: u32) -> f64 {
         0.0
     }
 

@@ -226,7 +226,7 @@ impl Allocate for CostBenefit {
         eligible.refuse(candidate);
     }
 
-    fn cost_to_give(&self, ledger: &Ledger, candidate: u32, _now_us: u64) -> f64 {
+    fn cost_to_give(&self, ledger: &Ledger, candidate: u32) -> f64 {
         self.price(ledger, candidate)
     }
 

@@ -91,8 +91,8 @@ impl Allocate for LevelOne {
         with_way!(self, way => way.passed_over(ledger, eligible, candidate));
     }
 
-    fn cost_to_give(&self, ledger: &Ledger, candidate: u32, now_us: u64) -> f64 {
-        with_way!(self, way => way.cost_to_give(ledger, candidate, now_us))
+    fn cost_to_give(&self, ledger: &Ledger, candidate: u32) -> f64 {
+        with_way!(self, way => way.cost_to_give(ledger, candidate))
     }
 
     #[inline(always)]

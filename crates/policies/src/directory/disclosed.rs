@@ -243,7 +243,7 @@ impl Directory {
             let account = self.ledger.account(tenant);
             let hints = self.ledger.accounts[account.index()].hints.as_deref();
             let priced = hints.and_then(|hints| hints.priced_list(want.page, want.position));
-            if priced.is_none_or(|list| self.is_worth_fetching(list, want.position, 0)) {
+            if priced.is_none_or(|list| self.is_worth_fetching(list, want.position)) {
                 out.push(want);
             }
         }

@@ -50,11 +50,10 @@ impl Directory {
         self.free.len()
     }
 
-    /// What the next page of `tenant` would be loaded into, `now_us` microseconds after an epoch of the
-    /// caller's, as far as no manager is asked and no claim fails. Costs O(log accounts), under
+    /// What the next page of `tenant` would be loaded into, as far as no manager is asked and no claim fails. Costs O(log accounts), under
     /// [`Allocation::CostBenefit`](crate::Allocation::CostBenefit) a step for each open list and its price.
     /// Under [`Allocation::Fifo2Sp`](crate::Allocation::Fifo2Sp) it gives the second chances that come first.
-    pub fn next_frame(&mut self, tenant: TenantId, now_us: u64) -> NextFrame {
+    pub fn next_frame(&mut self, tenant: TenantId) -> NextFrame {
         let account = self.ledger.account(tenant);
         if !self.free.is_empty() && !self.ledger.accounts[account.index()].is_at_cap() {
             return NextFrame::Free;
@@ -65,7 +64,7 @@ impl Directory {
         if candidate == NIL {
             return NextFrame::None;
         }
-        let cost = self.level_one.cost_to_give(&self.ledger, candidate, now_us);
+        let cost = self.level_one.cost_to_give(&self.ledger, candidate);
         NextFrame::Taken { frame: FrameId(candidate), page: self.ledger.frames[candidate].page, cost }
     }
 
@@ -95,13 +94,13 @@ impl Directory {
     /// Whether, under [`Allocation::CostBenefit`](crate::Allocation::CostBenefit), the list should fetch the
     /// page of its hint at `position` now. The frame that [`admit_ahead`](Self::admit_ahead) then takes is
     /// the one that was weighed, if its claim succeeds.
-    pub fn is_worth_fetching(&mut self, list: HintListId, position: u64, now_us: u64) -> bool {
+    pub fn is_worth_fetching(&mut self, list: HintListId, position: u64) -> bool {
         let Some(hints) = self.hint_list(list) else { return false };
         let depth = (position + 1).saturating_sub(hints.position());
         let LevelOne::CostBenefit(allocation) = &self.level_one else { return false };
         let gain = allocation.prefetch_gain(list.tenant, depth);
         let growth = allocation.growth();
-        let (cost, needed) = match self.next_frame(list.tenant, now_us) {
+        let (cost, needed) = match self.next_frame(list.tenant) {
             NextFrame::Free => (0.0, None),
             NextFrame::Taken { page, cost, .. } => {
                 let ahead = |list: &HintList| Some(list.next_use(page)? - list.position() + 1);

@@ -4,7 +4,7 @@
 //! first eligible frame that is not busy is the candidate; its manager may overrule; what is to go is
 //! claimed; only then is anything changed.
 
-use super::{Directory, NextFrame};
+use super::Directory;
 use crate::{
     allocation::{Allocate, Arrival},
     frame_table::{FrameState, FrameTable},
@@ -246,20 +246,6 @@ impl Directory {
     /// Frees the frame of an [`Eviction`] that has been carried out.
     pub fn release(&mut self, frame: FrameId) {
         self.vacate(frame.0);
-    }
-
-    /// What the account that would give up a frame to `tenant` now loses by that, in seconds a second,
-    /// `now_us` microseconds after an epoch of the caller's. 0 while a frame is free, and under every
-    /// [`Allocation`] that goes by order alone; `None` if no frame may be taken. Busy frames count as if they
-    /// were not. Costs O(log accounts).
-    ///
-    /// [`Allocation`]: crate::Allocation
-    pub fn cost_of_frame(&mut self, tenant: TenantId, now_us: u64) -> Option<f64> {
-        match self.next_frame(tenant, now_us) {
-            NextFrame::Free => Some(0.0),
-            NextFrame::Taken { cost, .. } => Some(cost),
-            NextFrame::None => None,
-        }
     }
 
     /// The candidate that a placeholder of the missing page names. A busy one is being referenced, so it

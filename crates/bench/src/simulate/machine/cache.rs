@@ -296,11 +296,11 @@ impl<'a> Cache<'a> {
     }
 
     /// Appends the blocks that the process should fetch now, which are on their way from here on.
-    pub fn prefetch(&mut self, process: usize, now_us: u64, out: &mut Vec<u64>) {
+    pub fn prefetch(&mut self, process: usize, out: &mut Vec<u64>) {
         let Some(mut stream) = self.streams[process].take() else { return };
         match self.options.policy {
             MachinePolicy::Lru | MachinePolicy::LruSp => {}
-            MachinePolicy::Tip2 => self.fetch_what_pays(process, &mut stream, now_us, out),
+            MachinePolicy::Tip2 => self.fetch_what_pays(process, &mut stream, out),
             MachinePolicy::Aggressive => {
                 (0..stream.lanes()).for_each(|lane| self.fetch_batch(process, &mut stream, lane, out));
             }
@@ -309,10 +309,10 @@ impl<'a> Cache<'a> {
         self.streams[process] = Some(stream);
     }
 
-    fn fetch_what_pays(&mut self, process: usize, stream: &mut Stream, now_us: u64, out: &mut Vec<u64>) {
+    fn fetch_what_pays(&mut self, process: usize, stream: &mut Stream, out: &mut Vec<u64>) {
         while let Some((position, block)) = self.next_missing(stream, 0) {
             if self.depth(stream, position) >= self.options.costs.horizon()
-                || !self.directory.is_worth_fetching(stream.list, position, now_us)
+                || !self.directory.is_worth_fetching(stream.list, position)
                 || !self.fetch(process, stream, block, out)
             {
                 return;

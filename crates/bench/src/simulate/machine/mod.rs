@@ -335,7 +335,7 @@ impl<'a> Machine<'a> {
     /// The process fetches what it should fetch now.
     fn prefetch(&mut self, process: usize) {
         let mut fetched = std::mem::take(&mut self.fetched);
-        self.cache.prefetch(process, self.now_us, &mut fetched);
+        self.cache.prefetch(process, &mut fetched);
         self.start_ahead(process, fetched);
     }
 
