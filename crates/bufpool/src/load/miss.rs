@@ -28,7 +28,7 @@ use crate::load::verify::{Attempt, PageRead};
 use crate::memory::lease::FrameLease;
 use crate::page::latch::Latch;
 use crate::page::word::PageWord;
-use crate::policy::lock::Admitted;
+use crate::policy::claims::Admitted;
 use crate::state::shared::PoolShared;
 use crate::state::waiting::{Purpose, Refused, Waits};
 use crate::thread::site::SiteRef;

@@ -33,7 +33,7 @@ use crate::load::verify::PageRead;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::Loading;
 use crate::policy::ahead::{Account, Expectation, Wanted, Wants};
-use crate::policy::lock::{Admitted, ClaimRules, Dirty};
+use crate::policy::claims::{Admitted, ClaimRules, Dirty};
 use crate::state::shared::{PoolShared, drop_pool_elsewhere};
 use crate::thread::site::SiteRef;
 use crate::write::evict::{Emptied, Emptying, Eviction};

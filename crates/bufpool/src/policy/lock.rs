@@ -11,8 +11,8 @@ use bufpool_policies::hints::{HintCounts, HintListId, HintPolicy};
 use bufpool_policies::planner::{Bounds, Plan, Planner, Seen, StreamCounts, Stretch};
 use bufpool_policies::program::{NeedsPrivilege, Program, ProgramOptions};
 use bufpool_policies::{
-    Access, Admission, Claims, ContextId, DEFAULT_TENANT, Decision, Directory, DirectoryError, FileId,
-    FrameId, HintOptions, ManagerKind, PageId, TenantId, WISHES_MAX, Want, Wish,
+    Access, Admission, ContextId, DEFAULT_TENANT, Decision, Directory, DirectoryError, FileId, FrameId,
+    HintOptions, ManagerKind, PageId, TenantId, WISHES_MAX, Want, Wish,
 };
 
 use crate::engine::recorder::{Event, Recorder};
@@ -20,14 +20,14 @@ use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::hits::contexts::{ContextSlot, Contexts};
 use crate::hits::filter::{Epochs, HitFilter};
-use crate::memory::frame::{Frame, FrameTable};
+use crate::memory::frame::FrameTable;
 use crate::memory::lease::{FrameLease, FreeLeases};
-use crate::memory::reserve::Reserve;
 use crate::page::latch::Latch;
-use crate::page::word::Want as LatchWant;
-use crate::policy::ahead::{Account, AheadPages, BUSY_MAX, Expectation, Wanted, Wants};
+use crate::policy::ahead::{Account, AheadPages, Expectation, Wanted, Wants};
+use crate::policy::claims::{Admitted, ClaimRules, Dirty, PoolClaims, Victim};
 use crate::policy::pricing::Pricing;
 use crate::policy::programs::LiveProgram;
+use crate::policy::recording::Recording;
 use crate::thread::ring::{Hit, Ring, Skipped};
 use crate::thread::site::SiteRef;
 
@@ -131,46 +131,6 @@ pub(crate) struct Wished {
     pub file: Arc<FileShared>,
 }
 
-/// A page that must leave.
-pub(crate) struct Victim {
-    /// Its word, held exclusively.
-    pub latch: Latch<OwnedWord>,
-    pub page: PageId,
-    pub owner: TenantId,
-    /// Of one that is exchanged: a frame of the reserve for the page that comes in, so that this one may
-    /// leave later. Dirty victims are exchanged if the reserve has a frame, clean ones as [`ClaimRules`] say.
-    pub spare: Option<FrameLease>,
-}
-
-/// A frame for a page that must come in.
-pub(crate) enum Admitted {
-    /// It was free.
-    Free(FrameLease),
-    /// This page must leave first.
-    Evict(Victim),
-}
-
-impl Admitted {
-    /// Where the page comes in.
-    pub fn frame(&self) -> FrameId {
-        match self {
-            Self::Free(lease) | Self::Evict(Victim { spare: Some(lease), .. }) => lease.frame(),
-            Self::Evict(victim) => victim.latch.frame(),
-        }
-    }
-
-    /// Whether emptying the frame can neither fail nor make anybody wait.
-    pub fn is_settled(&self, frames: &FrameTable) -> bool {
-        let has_readers = |frame| frames.get(frame).may_have_readers();
-        match self {
-            Self::Free(lease) | Self::Evict(Victim { spare: Some(lease), .. }) => !has_readers(lease.frame()),
-            Self::Evict(Victim { latch, .. }) => {
-                !frames.get(latch.frame()).is_dirty() && !latch.word().file().optimistic
-            }
-        }
-    }
-}
-
 impl PolicyState {
     /// For frames of which `free` hold no page, and `spares` more are the reserve's.
     pub fn new(
@@ -203,7 +163,7 @@ impl PolicyState {
             filter,
             epochs,
             hits_noted: 0,
-            recording: recorder.map(|recorder| Recording { recorder, held: Vec::new() }),
+            recording: recorder.map(|recorder| Recording::new(recorder)),
         }
     }
 
@@ -789,145 +749,4 @@ impl PolicyState {
 
 fn access(page: PageId, tenant: TenantId, context: ContextSlot) -> Access {
     Access { page, file: page.file(), tenant, context: ContextId(context.id) }
-}
-
-/// Turns held guards into pin events, only where another access happens meanwhile.
-struct Recording {
-    recorder: Box<dyn Recorder>,
-    /// Pages held now: how often, and whether the recorder knows.
-    held: Vec<(PageId, u32, bool)>,
-}
-
-impl Recording {
-    fn access(&mut self, event: Event<'_>) {
-        for (page, _, told) in &mut self.held {
-            if !std::mem::replace(told, true) {
-                self.recorder.record(Event::Pin(*page));
-            }
-        }
-        self.recorder.record(event);
-    }
-
-    fn hold(&mut self, page: PageId) {
-        match self.held.iter_mut().find(|(held, ..)| *held == page) {
-            Some((_, times, _)) => *times += 1,
-            None => self.held.push((page, 1, false)),
-        }
-    }
-
-    fn let_go(&mut self, page: PageId) {
-        let Some(at) = self.held.iter().position(|(held, ..)| *held == page) else { return };
-        self.held[at].1 -= 1;
-        if self.held[at].1 == 0 && self.held.remove(at).2 {
-            self.recorder.record(Event::Unpin(page));
-        }
-    }
-}
-
-/// What decides whether a page may be taken from its frame.
-pub(crate) struct ClaimRules<'a> {
-    pub frames: &'a FrameTable,
-    /// What gives a frame for a dirty victim, which is then written by someone who may advance the log first.
-    pub reserve: &'a Reserve,
-    /// The log is durable up to here.
-    pub durable_lsn: u64,
-    pub dirty: Dirty,
-    /// Pages of optimistic files may be evicted, whose frames others may have to leave first.
-    pub takes_optimistic: bool,
-    /// Clean victims are exchanged for frames of the reserve too, as far as it has
-    /// [some](Reserve::take_for_clean) for them.
-    pub exchanges_clean: bool,
-}
-
-/// What may become of dirty victims.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Dirty {
-    /// Exchanged for a frame of the reserve, or written by the caller.
-    Written,
-    /// Exchanged for a frame of the reserve.
-    Exchanged,
-    /// None may be taken; and after [`BUSY_MAX`] frames that cannot be taken the question ends.
-    Left,
-}
-
-impl ClaimRules<'_> {
-    /// The page in `frame` could be evicted as far as everything but its latch is concerned.
-    ///
-    /// A page whose write is in flight could not: the write's outcome belongs to the frame. That departs from
-    /// an exact ledger order, for the time of one write and only where a background writer or a flush runs.
-    fn allows(&self, frame: &Frame, file: &FileShared) -> bool {
-        frame.pins() == 0
-            && !frame.is_writing()
-            && (self.takes_optimistic || !file.optimistic)
-            && (!frame.is_dirty()
-                || !file.is_poisoned()
-                    && match self.dirty {
-                        Dirty::Written => self.reserve.has_free() || frame.page_lsn() <= self.durable_lsn,
-                        Dirty::Exchanged => self.reserve.has_free(),
-                        Dirty::Left => false,
-                    })
-    }
-
-    /// A frame of the reserve in exchange for that of a page which must leave.
-    fn spare_for(&self, frame: FrameId) -> Option<FrameLease> {
-        if self.frames.get(frame).is_dirty() {
-            self.reserve.take()
-        } else if self.exchanges_clean {
-            self.reserve.take_for_clean()
-        } else {
-            None
-        }
-    }
-}
-
-/// The directory's questions, answered from page words and the frame table. Never waits.
-struct PoolClaims<'a> {
-    rules: &'a ClaimRules<'a>,
-    files: &'a [Option<Arc<FileShared>>],
-    taken: Option<Latch<OwnedWord>>,
-    /// Frames found busy.
-    busy: u32,
-}
-
-impl<'a> PoolClaims<'a> {
-    fn new(rules: &'a ClaimRules<'a>, files: &'a [Option<Arc<FileShared>>]) -> Self {
-        Self { rules, files, taken: None, busy: 0 }
-    }
-
-    fn page_and_file(&self, frame: FrameId) -> Option<(PageId, &Arc<FileShared>)> {
-        let page = self.rules.frames.get(frame).page()?;
-        Some((page, self.files.get(page.file().index())?.as_ref()?))
-    }
-}
-
-impl Claims for PoolClaims<'_> {
-    fn is_busy(&mut self, frame: FrameId) -> bool {
-        let could_be_taken = self.page_and_file(frame).is_some_and(|(page, file)| {
-            let unlatched = file.table.get(page.number()).is_some_and(|word| word.state().is_unlatched());
-            unlatched && self.rules.allows(self.rules.frames.get(frame), file)
-        });
-        self.busy += u32::from(!could_be_taken);
-        !could_be_taken
-    }
-
-    fn is_modified(&mut self, frame: FrameId) -> bool {
-        self.rules.frames.get(frame).is_dirty()
-    }
-
-    fn gives_up(&self) -> bool {
-        self.rules.dirty == Dirty::Left && self.busy >= BUSY_MAX
-    }
-
-    fn claim(&mut self, frame: FrameId) -> bool {
-        let Some((page, file)) = self.page_and_file(frame) else { return false };
-        let word = OwnedWord::new(Arc::clone(file), page.number());
-        let Ok(latch) = Latch::try_new(word, LatchWant::Exclusive) else { return false };
-        // Pins, dirtiness and the right to write change only under a latch, so what holds now goes on
-        // holding.
-        if latch.frame() != frame || !self.rules.allows(self.rules.frames.get(frame), file) {
-            return false;
-        }
-        self.taken = Some(latch);
-        true
-    }
 }

@@ -15,7 +15,7 @@ use bufpool_policies::TenantId;
 use crate::error::Result;
 use crate::memory::lease::FrameLease;
 use crate::page::readers;
-use crate::policy::lock::{Admitted, Victim};
+use crate::policy::claims::{Admitted, Victim};
 use crate::state::departing::{Departing, Reason};
 use crate::state::shared::PoolShared;
 use crate::thread::site::SiteRef;

@@ -1,0 +1,164 @@
+//! Which pages may be taken from their frames: the rules, the directory's questions about them, and what it
+//! then hands out.
+
+use std::sync::Arc;
+
+use bufpool_policies::{Claims, FrameId, PageId, TenantId};
+
+use crate::files::shared::FileShared;
+use crate::files::word::OwnedWord;
+use crate::memory::frame::{Frame, FrameTable};
+use crate::memory::lease::FrameLease;
+use crate::memory::reserve::Reserve;
+use crate::page::latch::Latch;
+use crate::page::word::Want;
+use crate::policy::ahead::BUSY_MAX;
+
+/// A page that must leave.
+pub(crate) struct Victim {
+    /// Its word, held exclusively.
+    pub latch: Latch<OwnedWord>,
+    pub page: PageId,
+    pub owner: TenantId,
+    /// Of one that is exchanged: a frame of the reserve for the page that comes in, so that this one may
+    /// leave later. Dirty victims are exchanged if the reserve has a frame, clean ones as [`ClaimRules`] say.
+    pub spare: Option<FrameLease>,
+}
+
+/// A frame for a page that must come in.
+pub(crate) enum Admitted {
+    /// It was free.
+    Free(FrameLease),
+    /// This page must leave first.
+    Evict(Victim),
+}
+
+impl Admitted {
+    /// Where the page comes in.
+    pub fn frame(&self) -> FrameId {
+        match self {
+            Self::Free(lease) | Self::Evict(Victim { spare: Some(lease), .. }) => lease.frame(),
+            Self::Evict(victim) => victim.latch.frame(),
+        }
+    }
+
+    /// Whether emptying the frame can neither fail nor make anybody wait.
+    pub fn is_settled(&self, frames: &FrameTable) -> bool {
+        let has_readers = |frame| frames.get(frame).may_have_readers();
+        match self {
+            Self::Free(lease) | Self::Evict(Victim { spare: Some(lease), .. }) => !has_readers(lease.frame()),
+            Self::Evict(Victim { latch, .. }) => {
+                !frames.get(latch.frame()).is_dirty() && !latch.word().file().optimistic
+            }
+        }
+    }
+}
+
+/// What decides whether a page may be taken from its frame.
+pub(crate) struct ClaimRules<'a> {
+    pub frames: &'a FrameTable,
+    /// What gives a frame for a dirty victim, which is then written by someone who may advance the log first.
+    pub reserve: &'a Reserve,
+    /// The log is durable up to here.
+    pub durable_lsn: u64,
+    pub dirty: Dirty,
+    /// Pages of optimistic files may be evicted, whose frames others may have to leave first.
+    pub takes_optimistic: bool,
+    /// Clean victims are exchanged for frames of the reserve too, as far as it has
+    /// [some](Reserve::take_for_clean) for them.
+    pub exchanges_clean: bool,
+}
+
+/// What may become of dirty victims.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dirty {
+    /// Exchanged for a frame of the reserve, or written by the caller.
+    Written,
+    /// Exchanged for a frame of the reserve.
+    Exchanged,
+    /// None may be taken; and after [`BUSY_MAX`] frames that cannot be taken the question ends.
+    Left,
+}
+
+impl ClaimRules<'_> {
+    /// The page in `frame` could be evicted as far as everything but its latch is concerned.
+    ///
+    /// A page whose write is in flight could not: the write's outcome belongs to the frame. That departs from
+    /// an exact ledger order, for the time of one write and only where a background writer or a flush runs.
+    fn allows(&self, frame: &Frame, file: &FileShared) -> bool {
+        frame.pins() == 0
+            && !frame.is_writing()
+            && (self.takes_optimistic || !file.optimistic)
+            && (!frame.is_dirty()
+                || !file.is_poisoned()
+                    && match self.dirty {
+                        Dirty::Written => self.reserve.has_free() || frame.page_lsn() <= self.durable_lsn,
+                        Dirty::Exchanged => self.reserve.has_free(),
+                        Dirty::Left => false,
+                    })
+    }
+
+    /// A frame of the reserve in exchange for that of a page which must leave.
+    pub fn spare_for(&self, frame: FrameId) -> Option<FrameLease> {
+        if self.frames.get(frame).is_dirty() {
+            self.reserve.take()
+        } else if self.exchanges_clean {
+            self.reserve.take_for_clean()
+        } else {
+            None
+        }
+    }
+}
+
+/// The directory's questions, answered from page words and the frame table. Never waits.
+pub(super) struct PoolClaims<'a> {
+    pub rules: &'a ClaimRules<'a>,
+    files: &'a [Option<Arc<FileShared>>],
+    /// The page that the directory claimed last.
+    pub taken: Option<Latch<OwnedWord>>,
+    /// Frames found busy.
+    busy: u32,
+}
+
+impl<'a> PoolClaims<'a> {
+    pub fn new(rules: &'a ClaimRules<'a>, files: &'a [Option<Arc<FileShared>>]) -> Self {
+        Self { rules, files, taken: None, busy: 0 }
+    }
+
+    fn page_and_file(&self, frame: FrameId) -> Option<(PageId, &Arc<FileShared>)> {
+        let page = self.rules.frames.get(frame).page()?;
+        Some((page, self.files.get(page.file().index())?.as_ref()?))
+    }
+}
+
+impl Claims for PoolClaims<'_> {
+    fn is_busy(&mut self, frame: FrameId) -> bool {
+        let could_be_taken = self.page_and_file(frame).is_some_and(|(page, file)| {
+            let unlatched = file.table.get(page.number()).is_some_and(|word| word.state().is_unlatched());
+            unlatched && self.rules.allows(self.rules.frames.get(frame), file)
+        });
+        self.busy += u32::from(!could_be_taken);
+        !could_be_taken
+    }
+
+    fn is_modified(&mut self, frame: FrameId) -> bool {
+        self.rules.frames.get(frame).is_dirty()
+    }
+
+    fn gives_up(&self) -> bool {
+        self.rules.dirty == Dirty::Left && self.busy >= BUSY_MAX
+    }
+
+    fn claim(&mut self, frame: FrameId) -> bool {
+        let Some((page, file)) = self.page_and_file(frame) else { return false };
+        let word = OwnedWord::new(Arc::clone(file), page.number());
+        let Ok(latch) = Latch::try_new(word, Want::Exclusive) else { return false };
+        // Pins, dirtiness and the right to write change only under a latch, so what holds now goes on
+        // holding.
+        if latch.frame() != frame || !self.rules.allows(self.rules.frames.get(frame), file) {
+            return false;
+        }
+        self.taken = Some(latch);
+        true
+    }
+}
