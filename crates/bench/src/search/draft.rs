@@ -136,8 +136,9 @@ impl Code {
     fn read(name: &str, operands: &str) -> Self {
         let words: Vec<String> =
             operands.split(", ").filter(|word| !word.is_empty()).map(str::to_owned).collect();
-        let row = instruction_set().find(|(row, operands)| *row == name && operands.len() == words.len());
-        let (_, row) = row.expect("the text is that of a program");
+        let mut forms = instruction_set();
+        let form = forms.find(|form| form.name == name && form.operands.len() == words.len());
+        let row = form.expect("the text is that of a program").operands;
         Self { name: name.to_owned(), row, words }
     }
 }

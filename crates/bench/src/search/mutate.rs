@@ -3,7 +3,7 @@
 //! Most changes of an instruction make something that is no program, which the parser refuses; the caller
 //! tries again.
 
-use bufpool_policies::program::{ARGUMENTS, Operand, instruction_set};
+use bufpool_policies::program::{ARGUMENTS, InstructionForm, Operand, instruction_set};
 
 use super::draft::{Code, Draft, Event, Kind, Line, Slot};
 use crate::random::Random;
@@ -158,11 +158,11 @@ fn instruction(
     random: &mut Random,
     fits: impl Fn(&[Operand]) -> bool,
 ) -> Option<Code> {
-    let rows: Vec<_> =
-        instruction_set().filter(|(name, row)| !LEFT_OUT.contains(name) && fits(row)).collect();
-    let (name, row) = pick(&rows, random)?;
-    let words: Option<Vec<_>> = row.iter().map(|operand| word(draft, event, *operand, random)).collect();
-    Some(Code { name: name.to_owned(), row, words: words? })
+    let may_be = |form: &InstructionForm| !LEFT_OUT.contains(&form.name) && fits(form.operands);
+    let forms: Vec<_> = instruction_set().filter(may_be).collect();
+    let form = pick(&forms, random)?;
+    let words = form.operands.iter().map(|operand| word(draft, event, *operand, random));
+    Some(Code { name: form.name.to_owned(), row: form.operands, words: words.collect::<Option<_>>()? })
 }
 
 /// A random word for an operand; `None` if the event knows nothing that fits.

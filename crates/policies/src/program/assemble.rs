@@ -6,9 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::code::{
-    ARGUMENTS, Code, Event, INSTRUCTION_SET, Instruction, Local, Op, Operand, Row, Slot, Type,
-};
+use super::code::{ARGUMENTS, Code, Event, Instruction, Local, Op, Operand, Row, Slot, Type, written};
 use super::error::ProgramError;
 use super::lexer::{Position, quoted};
 use super::text::{EventSource, Line, Name, Source, Word};
@@ -197,8 +195,6 @@ impl<'a> Assembler<'a> {
 /// The row of the instruction set that a line means.
 fn row(line: &Line) -> Result<&'static Row, ProgramError> {
     let name = line.op.text.as_str();
-    // `loop` is the assembler's own.
-    let written = || INSTRUCTION_SET.iter().filter(|row| row.op != Op::Loop);
     let named: Vec<&Row> = written().filter(|row| row.name == name).collect();
     if named.is_empty() {
         let mut known: Vec<_> = written().map(|row| row.name).collect();

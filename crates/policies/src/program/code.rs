@@ -96,26 +96,9 @@ pub(super) struct Row {
     pub operands: &'static [Operand],
 }
 
-impl Row {
-    /// The instruction with names of operands as documentation has them.
-    pub fn form(&self) -> String {
-        let (mut ints, mut pages) = (["a", "b"].into_iter(), ["p", "w"].into_iter());
-        let names = self.operands.iter().map(|operand| match operand {
-            Operand::IntOut => "d",
-            Operand::Int => ints.next().expect("two ints at most"),
-            Operand::PageOut => "v",
-            Operand::Page | Operand::PageOrNil => pages.next().expect("two pages at most"),
-            Operand::Queue => "q",
-            Operand::Ghosts => "g",
-            Operand::Constant => "NUMBER",
-            Operand::Label => "L",
-            Operand::Event => "e",
-            Operand::Bit => "BIT",
-            Operand::Argument => "NAME",
-        });
-        let names: Vec<_> = names.collect();
-        format!("{} {}", self.name, names.join(", ")).trim_end().to_owned()
-    }
+/// The rows of what a text may have: `loop` is the assembler's own.
+pub(super) fn written() -> impl Iterator<Item = &'static Row> {
+    INSTRUCTION_SET.iter().filter(|row| row.op != Op::Loop)
 }
 
 macro_rules! instruction_set {

@@ -29,52 +29,12 @@
 //! questions, see [`ProgramManager::privileged`]. Other events are the program's own; `call` runs
 //! them.
 //!
-//! # Slots
+//! # The language
 //!
-//! | declared by | holds | in the beginning |
-//! | --- | --- | --- |
-//! | `queue` | pages in an order, from head to tail; a page is in one queue or none | empty |
-//! | `ghost` | numbers of pages that left, oldest first, at most as many as the pool has frames | empty |
-//! | `page` | a page, or nil; nil when its page leaves | nil |
-//! | `int`, `const` | 64 bits; a `const` is never written | its value, else 0 |
-//!
-//! These keep their values between events; [`Manager::send`](crate::Manager::send) sets an `int`. Any other
-//! name belongs to one run of its event, and has the type of its first use as a destination. An event has at
-//! most 256 slots, those of the program included; a program at most 32 queues, 4 lists of ghosts, 256 events
-//! and 4,096 instructions.
-//!
-//! # Instructions
-//!
-//! The destination comes first. *d a b* are ints, *p v w* pages, *q* queues, *g* lists of ghosts.
-//!
-//! | | |
-//! | --- | --- |
-//! | `ret` / `ret p` | ends the event; `replace` returns a page, others nothing |
-//! | `jmp L` `jz a, L` `jnz a, L` | goes to the label, if *a* is 0, if it is not |
-//! | `call e` / `call e, p` | runs an event of the program's own; at most 8 calls open at a time, none in a circle |
-//! | `ldc d, NUMBER` | a constant |
-//! | `add sub mul div rem min max d, a, b` | wrapping; `div` and `rem` truncate, and by zero end the event |
-//! | `and or xor shl shr d, a, b` `not d, a` | bits; counts of shifts modulo 64, `shr` keeps the sign |
-//! | `lt le eq ne d, a, b` | 1 or 0 |
-//! | `empty d, q` `len d, q` `inq d, p, q` | whether the queue is empty, its length, whether *p* is in it |
-//! | `peekh v, q` `peekt v, q` | the page at the head, at the tail; nil if there is none |
-//! | `deqh v, q` `deqt v, q` | the same, and takes it out |
-//! | `next v, p` `prev v, p` | the page after *p* towards the tail, before it towards the head; nil at the end and of a page in no queue |
-//! | `copy v, p` | *p* itself |
-//! | `enqh q, p` `enqt q, p` `unlink p` | moves *p* to the head or tail, or out of its queue |
-//! | `isnil d, v` `same d, p, w` | whether *v* is nil, whether two pages are one |
-//! | `pinned d, p` `mod d, p` | whether *p* could not be taken now, whether it is modified; 0 but in `replace` |
-//! | `ref d, p` `setref p, 0` `setref p, 1` | the reference bit: clear after a load, set by a hit |
-//! | `meta d, p` `setmeta p, a` | a word of the program's own for each page, 0 after a load |
-//! | `block d, p` `find v, a` | the number of *p* in its file; the tenant's resident page of that number in the file of the page that the event is about (in `replace` the missing one), else nil |
-//! | `prio d, p` | the priority of *p*: 0, as tenants with a program give no directives |
-//! | `arg d, missing` `candidate` `context` `tenant` | the number of the missing page or of the candidate, who accesses and from where; -1 where the event has none |
-//! | `now d` `rand d` | accesses that the program was told of; 63 random bits from the pool's seed |
-//! | `flush p` `setmod p` | a wish: *p* is to be written, is to count as modified |
-//! | `remember g, p` | *p* is the youngest ghost of *g*, and in no other list; the oldest goes if the list is full |
-//! | `recall d, g, p` | whether *p* was a ghost of *g*, which it is no more |
-//! | `trim g, a` `ghosts d, g` | forgets the oldest until there are *a* at most; how many there are |
-//! | `request d, a` `release p` | privileged programs only: how many of *a* frames the tenant may take below its cap; a wish: *p* is to leave |
+//! Slots, instructions, grammar and limits are in `bufpool::docs::programs`, the reference, and as data in
+//! [`instruction_set`]. Slots declared for the program (`queue`, `ghost`, `page`, `int`, `const`) keep their
+//! values between events, and [`Manager::send`](crate::Manager::send) sets an `int`; any other name belongs to
+//! one run of its event. A `page` is nil once its page has left.
 //!
 //! The commands of HiPEC know resident pages only, so that policies which remember what they gave up (2Q,
 //! S3-FIFO, ARC, LIRS) could not be written: `ghost` and its four instructions are for them. Nor could a
@@ -107,12 +67,12 @@ mod tests;
 mod text;
 mod verify;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use assemble::Positions;
 use calls::CallGraph;
 pub use code::{ARGUMENTS, Operand};
-use code::{Code, INSTRUCTION_SET, Op, Standard};
+use code::{Code, Standard};
 pub use error::{ProgramError, ProgramPlace};
 use lexer::Position;
 pub use manager::{NeedsPrivilege, ProgramManager, ProgramOptions};
@@ -130,14 +90,6 @@ struct Loaded {
     calls: CallGraph,
     /// The numbers of the events that the pool tells of, by [`Standard`].
     standard: [Option<usize>; Standard::ALL.len()],
-}
-
-/// The instruction set: how each instruction is written, and its fuel. For documentation that is held against
-/// it.
-#[doc(hidden)]
-pub fn instruction_forms() -> Vec<(String, u32)> {
-    let written = code::INSTRUCTION_SET.iter().filter(|row| row.op != code::Op::Loop);
-    written.map(|row| (row.form(), row.op.cost())).collect()
 }
 
 /// What is known of one event of a program.
@@ -238,11 +190,48 @@ impl Program {
     }
 }
 
-/// The instructions that a text may have: the name of each, and its operands in their order. Two rows have
-/// the same name if their numbers of operands differ.
-pub fn instruction_set() -> impl Iterator<Item = (&'static str, &'static [Operand])> {
-    // `loop` is the assembler's own.
-    INSTRUCTION_SET.iter().filter(|row| row.op != Op::Loop).map(|row| (row.name, row.operands))
+/// How an instruction is written. Shown as documentation has it: `add d, a, b`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InstructionForm {
+    /// Its name. Two forms have the same one if their numbers of operands differ.
+    pub name: &'static str,
+    /// Its operands, in their order.
+    pub operands: &'static [Operand],
+    /// Steps that it takes of the fuel.
+    pub fuel_steps: u32,
+}
+
+/// The instructions that a text may have.
+pub fn instruction_set() -> impl Iterator<Item = InstructionForm> {
+    code::written().map(|row| InstructionForm {
+        name: row.name,
+        operands: row.operands,
+        fuel_steps: row.op.cost(),
+    })
+}
+
+impl fmt::Display for InstructionForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut ints, mut pages) = (["a", "b"].into_iter(), ["p", "w"].into_iter());
+        f.write_str(self.name)?;
+        for (at, operand) in self.operands.iter().enumerate() {
+            let name = match operand {
+                Operand::IntOut => "d",
+                Operand::Int => ints.next().expect("two ints at most"),
+                Operand::PageOut => "v",
+                Operand::Page | Operand::PageOrNil => pages.next().expect("two pages at most"),
+                Operand::Queue => "q",
+                Operand::Ghosts => "g",
+                Operand::Constant => "NUMBER",
+                Operand::Label => "L",
+                Operand::Event => "e",
+                Operand::Bit => "BIT",
+                Operand::Argument => "NAME",
+            };
+            write!(f, "{} {name}", if at == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
 }
 
 /// Where in the text a part of the code stands.

@@ -170,7 +170,7 @@ impl Parser {
         let (token, at) = self.peek();
         match token {
             Token::Sign(';') | Token::LineEnd => self.at += 1,
-            // The end of the text is missed by whoever reads the event.
+            // At the end of the text the event itself finds that its brace is missing.
             Token::Sign('}') | Token::TextEnd => {}
             other if operands.is_empty() => {
                 return Err(at.error("an operand, `;`, the end of the line or `}`", other.show()));

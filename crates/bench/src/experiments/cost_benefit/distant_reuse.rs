@@ -114,7 +114,7 @@ fn median(draws: &[Draw], of: fn(&Draw) -> f64) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// What TIP2 takes a queue of [`BEHIND_A_ROW`] blocks to gain with one more, after so many reads of
+/// What TIP2 takes a queue of [`BEHIND_A_ROW`] blocks to gain with one more, after this many reads of
 /// XDataSlice.
 fn queue_price(xds: &[Item], reads: u64) -> f64 {
     let mut curve = HitCurve::new(FRAMES);
