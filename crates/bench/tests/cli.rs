@@ -1,29 +1,13 @@
 //! The program as its users and their scripts see it: columns, digits, exit status, messages.
 
+mod command;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
+use command::{bufbench, failure, stdout};
 use tempfile::TempDir;
-
-fn bufbench(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_bufbench")).args(arguments).output().expect("the program starts")
-}
-
-/// Standard output of a run that succeeds.
-fn stdout(arguments: &[&str]) -> String {
-    let output = bufbench(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// The message of a run that fails as a whole: status 1, nothing on standard output.
-fn failure(arguments: &[&str]) -> String {
-    let output = bufbench(arguments);
-    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
-    assert!(output.stdout.is_empty(), "{arguments:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
 
 fn write(dir: &TempDir, name: &str, text: &str) -> PathBuf {
     let path = dir.path().join(name);

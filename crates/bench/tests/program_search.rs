@@ -1,15 +1,17 @@
 //! `bufbench program search`: the same seed finds the same program, the budget is kept, what is found is
 //! better than what the search began with, and what cannot be searched on is named.
 
+mod command;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use bufpool_bench::random::Random;
 use bufpool_bench::search::{Points, SearchOptions, library, search};
 use bufpool_bench::simulate::read_program;
 use bufpool_bench::trace::{Item, Reference, Trace};
 use bufpool_policies::program::Program;
+use command::bufbench;
 
 /// Hot blocks beside loops that do not fit.
 fn blocks(seed: u64) -> Vec<u64> {
@@ -58,10 +60,6 @@ fn the_budget_is_kept() {
         let found = search(&points, &options, &mut |_, _| {}).unwrap();
         assert_eq!(found.evaluations, budget, "programs graded on whole traces count");
     }
-}
-
-fn bufbench(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_bufbench")).args(arguments).output().expect("the program starts")
 }
 
 /// A file with a block a line.

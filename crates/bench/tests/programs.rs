@@ -1,15 +1,17 @@
 //! The programs in `examples/programs` miss what the policies in Rust miss that they are named after, on
 //! synthetic streams and on pieces of real page requests; `bufbench` checks, prints and simulates them.
 
+mod command;
+
 use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use bufpool_bench::simulate::{Policy, Setup, misses, read_program};
 use bufpool_bench::trace::{Directive, Item, Reference, Trace};
 use bufpool_policies::program::Program;
 use bufpool_policies::{Allocation, SplitMix64};
+use command::{failure, stdout};
 
 /// Programs that have a twin in Rust, of the same name.
 const TWINS: [&str; 8] = ["lru", "mru", "fifo", "clock", "sieve", "s3-fifo", "lfu", "2q"];
@@ -139,22 +141,6 @@ fn fifo2_misses_what_the_description_says() {
         let found = program_misses(&accesses(blocks.iter().copied()), "fifo2", frames);
         assert_eq!(found, naive_fifo2(&blocks, frames as usize), "{frames} frames");
     }
-}
-
-fn bufbench(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_bufbench")).args(arguments).output().expect("the program starts")
-}
-
-fn stdout(arguments: &[&str]) -> String {
-    let output = bufbench(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn failure(arguments: &[&str]) -> String {
-    let output = bufbench(arguments);
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]), "{arguments:?}");
-    String::from_utf8(output.stderr).unwrap()
 }
 
 #[test]

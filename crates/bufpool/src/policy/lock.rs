@@ -163,7 +163,7 @@ impl PolicyState {
             filter,
             epochs,
             hits_noted: 0,
-            recording: recorder.map(|recorder| Recording::new(recorder)),
+            recording: recorder.map(Recording::new),
         }
     }
 
