@@ -23,11 +23,8 @@ impl<T, I: Iterator<Item = Result<(HintedPage, T)>>> Plan<T> for I {}
 /// The plan is asked for more by the calls of this handle, some steps ahead of the reader. It may read pages
 /// itself, such as the leaves of an index.
 pub struct Fetches<T, I> {
-    tenant: Tenant,
     pages: Hints<Steps<T, I>>,
     planned: Rc<RefCell<Planned<T>>>,
-    /// Steps that the list has passed over, and whose pages are read one by one.
-    alone: usize,
 }
 
 /// What the list has been told of, and the caller has not been given.
@@ -50,47 +47,29 @@ impl<T, I: Plan<T>> Fetches<T, I> {
     pub fn new(tenant: &Tenant, plan: impl IntoIterator<IntoIter = I>) -> Result<Self> {
         let planned = Rc::new(RefCell::new(Planned { steps: VecDeque::new(), error: None }));
         let pages = tenant.hint_with(Steps { plan: plan.into_iter(), planned: Rc::clone(&planned) })?;
-        Ok(Self { tenant: tenant.clone(), pages, planned, alone: 0 })
+        Ok(Self { pages, planned })
     }
 
     /// The next item and its page, latched for reading; `None` at the end of the plan. One access.
     ///
     /// # Errors
-    /// As the pool's; the plan's, after the pages before it.
+    /// As the pool's; the plan's, after the pages before it; [`Error::Format`] for a page that no open file has.
     #[track_caller]
     #[expect(clippy::should_implement_trait, reason = "an Iterator cannot say from where it is called")]
     pub fn next(&mut self) -> Result<Option<(T, OwnedReadGuard)>> {
-        // The list passes over pages that other calls of the tenant have read, and those that cannot be had.
-        let given = if self.alone > 0 { None } else { self.pages.next()? };
+        let given = self.pages.next();
         let mut planned = self.planned.borrow_mut();
-        if let Some(given) = &given {
-            let is_given = |(page, _): &(HintedPage, T)| *page == given.page().into();
-            self.alone = planned.steps.iter().position(is_given).map_or(0, |at| at + usize::from(at > 0));
+        let step = planned.steps.pop_front();
+        match (step, given?) {
+            (None, _) => planned.error.take().map_or(Ok(None), Err),
+            (Some((page, item)), Some(guard)) if page == guard.page().into() => Ok(Some((item, guard))),
+            // The list passes over pages that cannot be had; a plan has none.
+            (Some((page, _)), _) => Err(Error::Format {
+                file: format!("file {}", page.file.0),
+                page: page.number,
+                expected: "a page of an open file".to_owned(),
+            }),
         }
-        let Some((page, item)) = planned.steps.pop_front() else {
-            return planned.error.take().map_or(Ok(None), Err);
-        };
-        drop(planned);
-        let guard = match given {
-            Some(guard) if page == guard.page().into() => guard,
-            // A page that comes later is not kept latched.
-            later => {
-                drop(later);
-                self.alone = self.alone.saturating_sub(1);
-                self.read_alone(page)?
-            }
-        };
-        Ok(Some((item, guard)))
-    }
-
-    #[track_caller]
-    fn read_alone(&self, page: HintedPage) -> Result<OwnedReadGuard> {
-        let guard = self.tenant.hint_with([page])?.next()?;
-        guard.ok_or_else(|| Error::Format {
-            file: format!("file {}", page.file.0),
-            page: page.number,
-            expected: "a page of an open file".to_owned(),
-        })
     }
 }
 
