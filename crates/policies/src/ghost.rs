@@ -1,8 +1,10 @@
-//! Ghosts: pages that were evicted lately and are remembered by number only.
+//! Ghosts: pages that were evicted lately and are remembered by number only. The directory of a lower cache
+//! is made of the same lists.
 //!
 //! One or more lists, oldest ghost at the head, over one pool of slots and one index. Lists have no bound of
 //! their own; a policy keeps them within its bound with [`Ghosts::pop_oldest`]. 22 to 26 bytes a ghost; slots
-//! are used again, so that memory follows the largest number of ghosts there ever was.
+//! are used again, so that memory follows the largest number of ghosts there ever was. A page keeps its slot
+//! until it is forgotten.
 
 use crate::PageId;
 use crate::list::{Links, List};
@@ -41,13 +43,69 @@ impl<const LISTS: usize> Ghosts<LISTS> {
     /// The list that `page` is in.
     #[inline]
     pub(crate) fn find(&self, page: PageId) -> Option<usize> {
-        let slot = self.index.find(page.0, |slot| self.ghosts[slot as usize].0)?;
-        Some(self.list_of[slot as usize] as usize)
+        Some(self.list_of(self.slot(page)?))
     }
 
-    /// Makes `page`, which must be in no list, the newest ghost of `list`. Allocates only when there are more
-    /// ghosts than ever before.
-    pub(crate) fn push(&mut self, list: usize, page: PageId) {
+    /// The slot of `page`.
+    #[inline]
+    pub(crate) fn slot(&self, page: PageId) -> Option<u32> {
+        self.index.find(page.0, |slot| self.ghosts[slot as usize].0)
+    }
+
+    /// The list that the page in `slot` is in.
+    #[inline]
+    pub(crate) fn list_of(&self, slot: u32) -> usize {
+        self.list_of[slot as usize] as usize
+    }
+
+    /// The oldest ghost of `list`, and its slot.
+    #[inline]
+    pub(crate) fn oldest(&self, list: usize) -> Option<(u32, PageId)> {
+        self.iter(list).next()
+    }
+
+    /// The newest ghost of `list`, and its slot.
+    pub(crate) fn newest(&self, list: usize) -> Option<(u32, PageId)> {
+        let slot = self.lists[list].iter_from_tail(&self.links).next()?;
+        Some((slot, self.ghosts[slot as usize]))
+    }
+
+    /// The ghosts of `list` with their slots, oldest first.
+    pub(crate) fn iter(&self, list: usize) -> impl Iterator<Item = (u32, PageId)> {
+        self.lists[list].iter(&self.links).map(|slot| (slot, self.ghosts[slot as usize]))
+    }
+
+    /// Makes `page`, which must be in no list, the newest ghost of `list`, and returns its slot: the one that
+    /// became free last, else a new one. Allocates only when there are more ghosts than ever before.
+    pub(crate) fn push(&mut self, list: usize, page: PageId) -> u32 {
+        let slot = self.enter(list, page);
+        self.lists[list].push_tail(&mut self.links, slot);
+        slot
+    }
+
+    /// As [`push`](Self::push), as the oldest ghost.
+    pub(crate) fn push_oldest(&mut self, list: usize, page: PageId) -> u32 {
+        let slot = self.enter(list, page);
+        self.lists[list].push_head(&mut self.links, slot);
+        slot
+    }
+
+    /// Makes the page in `slot` the newest ghost of `list`.
+    pub(crate) fn shift(&mut self, slot: u32, list: usize) {
+        self.lists[self.list_of(slot)].remove(&mut self.links, slot);
+        self.list_of[slot as usize] = list as u8;
+        self.lists[list].push_tail(&mut self.links, slot);
+    }
+
+    /// Makes the page in `slot` the oldest ghost of `list`.
+    pub(crate) fn shift_oldest(&mut self, slot: u32, list: usize) {
+        self.lists[self.list_of(slot)].remove(&mut self.links, slot);
+        self.list_of[slot as usize] = list as u8;
+        self.lists[list].push_head(&mut self.links, slot);
+    }
+
+    /// Gives `page` a slot, which is marked for `list` and not yet in it.
+    fn enter(&mut self, list: usize, page: PageId) -> u32 {
         let slot = self.free.pop_head(&mut self.links).unwrap_or_else(|| {
             let slot = self.ghosts.len() as u32;
             self.ghosts.push(page);
@@ -57,8 +115,8 @@ impl<const LISTS: usize> Ghosts<LISTS> {
         });
         self.ghosts[slot as usize] = page;
         self.list_of[slot as usize] = list as u8;
-        self.lists[list].push_tail(&mut self.links, slot);
         self.index.insert(page.0, slot, |slot| self.ghosts[slot as usize].0);
+        slot
     }
 
     /// Forgets `page`. Returns the list it was in.
@@ -81,8 +139,7 @@ impl<const LISTS: usize> Ghosts<LISTS> {
 
     /// Forgets the newest ghost of `list`.
     pub(crate) fn pop_newest(&mut self, list: usize) -> Option<PageId> {
-        let slot = self.lists[list].iter_from_tail(&self.links).next()?;
-        let page = self.ghosts[slot as usize];
+        let (_, page) = self.newest(list)?;
         self.take(page);
         Some(page)
     }

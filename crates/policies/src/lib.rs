@@ -6,7 +6,8 @@
 //! Two levels decide. [`Directory`] picks the *tenant* that gives up a frame (LRU-SP, [`Allocation`]); that
 //! tenant's [`Manager`] may pick another of its pages than the one the ledger names. [`classic`] has the
 //! well-known single-level policies: opponents, and policies of a tenant's priority levels. [`program`] has
-//! the language in which engines and their users write managers.
+//! the language in which engines and their users write managers. [`tier`] has the directories of lower
+//! caches, which pages go to when they leave the pool.
 #![forbid(unsafe_code)]
 
 mod allocation;
@@ -27,6 +28,7 @@ mod random;
 mod sketch;
 mod slot_index;
 mod tenant;
+pub mod tier;
 
 pub use allocation::{Allocation, CostBenefitOptions};
 pub use directory::{

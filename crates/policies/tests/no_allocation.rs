@@ -7,7 +7,9 @@ use std::{
 
 use bufpool_policies::{
     Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions, FileId,
-    FrameId, PageId, SplitMix64, TenantId, classic::PolicyKind,
+    FrameId, PageId, SplitMix64, TenantId,
+    classic::PolicyKind,
+    tier::{Segments, TierKind, TierOrder, TierSetup},
 };
 
 thread_local! {
@@ -113,4 +115,41 @@ fn allocates_nothing(allocation: Allocation, policy: PolicyKind) {
     driver.run(60_000, &[DEFAULT_TENANT, guest, other]);
     assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0, "allocations with {policy} under {allocation:?}");
     assert!(driver.directory.stats().overrules > 1000);
+}
+
+/// Reads, demotions and pages that are taken or forgotten, of a tier that was full once.
+fn call_tier(tier: &mut dyn TierOrder, random: &mut SplitMix64, calls: u64) {
+    for now in 0..calls {
+        let page = PageId(random.below(5000));
+        match random.below(10) {
+            0 => drop(tier.take(page)),
+            1 => drop(tier.forget(page)),
+            2..5 => drop(tier.demote(page)),
+            _ => {
+                if tier.read(page).is_none() {
+                    tier.fill(page);
+                }
+            }
+        }
+        tier.hear_age(now, random.below(4000));
+    }
+}
+
+#[test]
+fn tiers_allocate_nothing_after_warm_up() {
+    for name in TierKind::NAMES.map(|name| name.replace("PERCENT", "50")) {
+        let kind: TierKind = name.parse().unwrap();
+        let frames = Segments::Exponential.capacity_min();
+        let mut tier = kind.build(TierSetup { frames, client_frames: frames, seed: 1 });
+        let mut random = SplitMix64::new(1);
+        // Every page comes in, and in the calls after it those that are used become protected.
+        for page in 0..20_000 {
+            tier.demote(PageId(page % 5000));
+        }
+        call_tier(&mut *tier, &mut random, 60_000);
+        let before = ALLOCATIONS.with(Cell::get);
+        call_tier(&mut *tier, &mut random, 60_000);
+        assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0, "allocations of {kind}");
+        assert!(tier.len() > frames / 4, "{kind} has {} pages", tier.len());
+    }
 }

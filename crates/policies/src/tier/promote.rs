@@ -1,0 +1,206 @@
+//! PROMOTE: a page is kept by one of the caches on its way up, and none is demoted.
+//!
+//! **Idea.** Each page that is read, from the tier or from the source, is passed up with a probability, and
+//! the tier drops its copy; else the tier keeps it, and the reader does not. Pages that are read often get
+//! to the client after a few reads. Kept pages are in LRU order.
+//!
+//! **Paper.** B. S. Gill: "On multi-level exclusive caching: offline optimality and why promotions are better
+//! than demotions", FAST '08, section 5.
+//!
+//! **The probability** follows the paper's rule. The client tells how old the page is that it ejects, its
+//! *life*; the tier's own life is the age of its next page to go. Pages that leave either are equally useful
+//! where both lives are equal. So with r = the client's life / (both), p grows by p (1 - p) (2 r - 1): a
+//! client whose pages live longer gets more of them. It does so at every second hint, as a change takes time
+//! to show, and not while the distance of r from 1/2 is shrinking by 5 % a hint or more. It begins with the
+//! client's share of all frames, which is also its largest value.
+//!
+//! **Departures.** Hints are heard a twentieth of the tier's life apart; the paper leaves the interval open.
+//! The probability is at least 1/256, so that it can grow again. There is one for all clients; in the paper
+//! each has its own. Nothing is adapted before the tier is full.
+//!
+//! **Cost.** O(1). 30 to 34 bytes a page.
+
+use super::order::{Arrival, Ejected, Found, TierOrder, TierSlot, eject_oldest, forget, room};
+use crate::PageId;
+use crate::ghost::Ghosts;
+use crate::random::SplitMix64;
+
+/// The one list.
+const ALL: usize = 0;
+
+/// Hints in a life of the tier.
+const HINTS: u64 = 20;
+/// The share of its distance from 1/2 by which r comes closer at a hint if nothing needs to be done.
+const CLOSING: f64 = 0.05;
+const PROBABILITY_MIN: f64 = 1.0 / 256.0;
+
+/// One list of pages, and the probability that another does not enter it. See the file's head.
+pub struct PromoteTier {
+    capacity: u32,
+    /// Next to go at the head.
+    pages: Ghosts<1>,
+    /// Per slot: when its page was used last.
+    used_at: Vec<u64>,
+    random: SplitMix64,
+    probability: f64,
+    probability_max: f64,
+    now: u64,
+    heard_at: u64,
+    /// Whether the next hint that is heard changes the probability.
+    is_turn: bool,
+    /// 2 r - 1 at the last hint that might have changed it.
+    imbalance: f64,
+}
+
+impl PromoteTier {
+    /// An empty tier below clients of `client_frames` frames in all. The sequence of random numbers is given
+    /// by `seed`.
+    pub fn new(capacity: u32, client_frames: u32, seed: u64) -> Self {
+        let frames = f64::from(capacity) + f64::from(client_frames);
+        let share = if frames == 0.0 { 0.0 } else { f64::from(client_frames) / frames };
+        let probability_max = share.max(PROBABILITY_MIN);
+        Self {
+            capacity,
+            pages: Ghosts::with_capacity(room(capacity)),
+            used_at: Vec::with_capacity(room(capacity) as usize),
+            random: SplitMix64::new(seed),
+            probability: probability_max,
+            probability_max,
+            now: 0,
+            heard_at: 0,
+            is_turn: false,
+            imbalance: 0.0,
+        }
+    }
+
+    /// The probability that a page is passed up.
+    pub fn probability(&self) -> f64 {
+        self.probability
+    }
+
+    fn passes_up(&mut self) -> bool {
+        self.random.unit() < self.probability
+    }
+
+    fn use_slot(&mut self, slot: u32) {
+        if slot as usize >= self.used_at.len() {
+            self.used_at.resize(slot as usize + 1, 0);
+        }
+        self.used_at[slot as usize] = self.now;
+    }
+
+    fn keep(&mut self, page: PageId) -> Arrival {
+        if let Some(slot) = self.pages.slot(page) {
+            self.pages.shift(slot, ALL);
+            self.use_slot(slot);
+            return Arrival::Present(TierSlot(slot));
+        }
+        if self.capacity == 0 {
+            return Arrival::NotKept;
+        }
+        let is_full = self.pages.len(ALL) == self.capacity;
+        let ejected = is_full.then(|| eject_oldest(&mut self.pages, ALL)).flatten();
+        let slot = self.pages.push(ALL, page);
+        self.use_slot(slot);
+        Arrival::Stored { slot: TierSlot(slot), ejected }
+    }
+
+    /// The time since the next page to go was used, once the tier is full.
+    fn life(&self) -> Option<u64> {
+        let (slot, _) = self.pages.oldest(ALL).filter(|_| self.pages.len(ALL) == self.capacity)?;
+        Some(self.now - self.used_at[slot as usize]).filter(|life| *life > 0)
+    }
+
+    fn adapt(&mut self, imbalance: f64) {
+        let before = std::mem::replace(&mut self.imbalance, imbalance);
+        let is_closing = before * imbalance > 0.0 && imbalance.abs() <= (1.0 - CLOSING) * before.abs();
+        if !is_closing {
+            let grown = self.probability + self.probability * (1.0 - self.probability) * imbalance;
+            self.probability = grown.clamp(PROBABILITY_MIN, self.probability_max);
+        }
+    }
+}
+
+impl TierOrder for PromoteTier {
+    fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    fn len(&self) -> u32 {
+        self.pages.len(ALL)
+    }
+
+    fn find(&self, page: PageId) -> Option<TierSlot> {
+        self.pages.slot(page).map(TierSlot)
+    }
+
+    fn read(&mut self, page: PageId) -> Option<Found> {
+        let slot = self.pages.slot(page)?;
+        let stays = !self.passes_up();
+        if stays {
+            self.pages.shift(slot, ALL);
+            self.use_slot(slot);
+        } else {
+            self.pages.take(page);
+        }
+        Some(Found { slot: TierSlot(slot), stays })
+    }
+
+    fn fill(&mut self, page: PageId) -> Arrival {
+        if self.passes_up() { Arrival::NotKept } else { self.keep(page) }
+    }
+
+    /// Clients demote nothing; what one demotes nevertheless is kept.
+    fn demote(&mut self, page: PageId) -> Arrival {
+        self.keep(page)
+    }
+
+    fn take(&mut self, page: PageId) -> Option<TierSlot> {
+        self.forget(page)
+    }
+
+    fn forget(&mut self, page: PageId) -> Option<TierSlot> {
+        forget(&mut self.pages, page)
+    }
+
+    fn resize(&mut self, capacity: u32, ejected: &mut dyn FnMut(Ejected)) {
+        self.capacity = capacity;
+        while self.pages.len(ALL) > capacity {
+            eject_oldest(&mut self.pages, ALL).into_iter().for_each(&mut *ejected);
+        }
+    }
+
+    fn keeps_alone(&self) -> bool {
+        true
+    }
+
+    fn hear_age(&mut self, now: u64, age: u64) {
+        self.now = self.now.max(now);
+        let Some(life) = self.life() else { return };
+        if (self.now - self.heard_at).saturating_mul(HINTS) < life {
+            return;
+        }
+        self.heard_at = self.now;
+        self.is_turn = !self.is_turn;
+        if self.is_turn {
+            self.adapt(2.0 * age as f64 / (age as f64 + life as f64) - 1.0);
+        }
+    }
+
+    fn for_each(&self, visit: &mut dyn FnMut(PageId, TierSlot)) {
+        self.pages.iter(ALL).for_each(|(slot, page)| visit(page, TierSlot(slot)));
+    }
+
+    fn check_invariants(&self) {
+        self.pages.check_invariants();
+        assert!(self.pages.len(ALL) <= self.capacity, "there are more pages than there is room for");
+        let allowed = PROBABILITY_MIN..=self.probability_max;
+        assert!(allowed.contains(&self.probability), "the probability is out of its range");
+        let times = self.pages.iter(ALL).map(|(slot, _)| self.used_at[slot as usize]);
+        assert!(times.is_sorted(), "pages are not in the order of their last use");
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        self.pages.memory_bytes() + self.used_at.capacity() * size_of::<u64>()
+    }
+}
