@@ -361,6 +361,7 @@ mod state;
 mod sync;
 mod sys;
 mod thread;
+pub mod tier;
 mod wakers;
 mod write;
 

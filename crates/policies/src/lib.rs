@@ -33,7 +33,7 @@ pub mod tier;
 pub use allocation::{Allocation, CostBenefitOptions};
 pub use directory::{
     Admission, Claims, DEFAULT_TENANT, Decision, Directory, DirectoryOptions, Eviction, HintOptions,
-    HitOutcome, NextFrame,
+    HitOutcome, NextFrame, PageWorth,
 };
 pub use error::{DirectiveError, DirectoryError};
 pub use ids::{Access, ContextId, FRAMES_MAX, FileId, FrameId, PRIORITIES, PageId, TenantId};

@@ -351,10 +351,11 @@ impl Acquiring {
             operation,
             load,
             attempt: Attempt::First,
+            begun: Instant::now(),
             landing: Arc::clone(&landing),
         };
         self.stage = Stage::Loading(landing);
-        flight.submit(&pool, &io, found.lease);
+        flight.begin(&pool, &io, found.lease);
         Prefetch::of(&pool).carry_out_plans_now();
         // It may have landed already, on a backend that does the work at once.
         self.advance(waker)
@@ -397,11 +398,49 @@ struct Flight {
     operation: &'static str,
     load: Load<OwnedWord>,
     attempt: Attempt,
+    /// When its transfer was submitted.
+    begun: Instant,
     landing: Arc<Landing<Result<OwnedPin>>>,
 }
 
 impl Flight {
-    fn submit(self, pool: &PoolShared, io: &Arc<dyn Source>, lease: FrameLease) {
+    /// Asks the tier, if there is one, and reads the page from its file otherwise.
+    fn begin(self, pool: &PoolShared, io: &Arc<dyn Source>, mut lease: FrameLease) {
+        let number = self.load.page().number();
+        let read = PageRead::of(pool);
+        let Some((tier, name, version)) = read.in_tier(&self.file, number) else {
+            return self.submit(pool, io, lease);
+        };
+        if pool.is_immediate {
+            if read.is_taken(&self.file, number, &mut lease) {
+                return self.complete_taken(lease);
+            }
+            return self.submit(pool, io, lease);
+        }
+        let io = Arc::clone(io);
+        tier.take_later(name, version, move |taken| {
+            let Some(pool) = self.pool.upgrade() else { return };
+            let is_good = taken.is_some_and(|taken| {
+                PageRead::of(&pool).is_good_copy(&self.file, number, &mut lease, &taken)
+            });
+            if is_good {
+                self.complete_taken(lease);
+            } else {
+                self.submit(&pool, &io, lease);
+            }
+            drop_pool_elsewhere(pool);
+        });
+    }
+
+    /// The tier had the page.
+    fn complete_taken(self, lease: FrameLease) {
+        let Some(pool) = self.pool.upgrade() else { return };
+        self.publish(&pool, lease);
+        drop_pool_elsewhere(pool);
+    }
+
+    fn submit(mut self, pool: &PoolShared, io: &Arc<dyn Source>, lease: FrameLease) {
+        self.begun = Instant::now();
         let (number, tenant) = (self.load.page().number(), self.tenant);
         let request =
             pool.arena.read_request(Arc::clone(io), number, vec![lease], tenant, move |leases, result| {
@@ -415,6 +454,7 @@ impl Flight {
         // A pool that is gone has no use for the frame, and nobody waits: futures keep their pool.
         let (Some(pool), Some(mut lease)) = (self.pool.upgrade(), leases.pop()) else { return };
         pool.count_reads(u64::from(result.is_ok()));
+        pool.tier.iter().for_each(|tier| tier.source_read(self.begun.elapsed()));
         let number = self.load.page().number();
         let read = PageRead::of(&pool);
         match read.judge(&self.file, number, &mut lease, result, self.attempt, self.operation) {

@@ -12,6 +12,8 @@
 //! of the batch waits for the device at most. Only a call that came away with nothing at all waits, for the
 //! first page of its list, as [`Tenant::read`] does; it holds nothing of its own then.
 
+use std::sync::mpsc;
+
 use bufpool_policies::PageId;
 
 use crate::access::guard::ReadGuard;
@@ -29,6 +31,7 @@ use crate::page::latch::{Latch, Loading};
 use crate::page::word::{PageWord, Want};
 use crate::state::waiting::{Limit, Purpose, Refused};
 use crate::thread::site::SiteRef;
+use crate::tier::TierBuffer;
 use crate::write::evict::{Emptied, Emptying, Eviction};
 
 /// Pages that get frames under one hold of the policy lock, but for the rest of a transfer.
@@ -208,6 +211,7 @@ impl<'g> Batch<'_, 'g> {
         let waiting = std::mem::take(&mut self.loads).into_iter();
         let mut stream =
             Stream { batch: self, waiting, flying: Vec::new(), arrived: Vec::new(), again: Vec::new() };
+        stream.take_from_tier();
         pool.arena.read_stream(&*pool.backend, tenant, &mut stream);
         stream.read_again();
     }
@@ -275,6 +279,9 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
         let pages = leases.len();
         if result.is_ok() {
             pool.count_reads(pages as u64);
+            if let Some(Entry { page, .. }) = &self.flying[first] {
+                pool.passed_tier_by(&page.file().shared, page.number(), pages);
+            }
         }
         for (at, lease) in leases.iter_mut().enumerate() {
             let load = self.flying[first + at].take().expect("a page arrives once");
@@ -303,6 +310,63 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
 }
 
 impl<'g> Stream<'_, '_, 'g> {
+    /// Asks the tier, if there is one, for all pages that have no neighbours in the list: runs are read from
+    /// the file whole. Waits for the answers, and gives the pages that there are their frames.
+    fn take_from_tier(&mut self) {
+        let tenant = self.batch.tenant;
+        let pool = &*tenant.pool;
+        if pool.tier.is_none() {
+            return;
+        }
+        let (sender, answers) = mpsc::channel();
+        let mut copies: Vec<Option<TierBuffer>> = Vec::new();
+        let waiting = self.waiting.as_slice();
+        for (at, Entry { page, .. }) in waiting.iter().enumerate() {
+            copies.push(None);
+            let follows_last = at > 0 && follows(waiting[at - 1].page, *page);
+            let is_followed = waiting.get(at + 1).is_some_and(|next| follows(*page, next.page));
+            let asked = PageRead::of(pool).in_tier(&page.file().shared, page.number());
+            let Some((tier, name, version)) = asked.filter(|_| !follows_last && !is_followed) else {
+                continue;
+            };
+            let sender = sender.clone();
+            tier.take_later(name, version, move |copy| {
+                // The receiver waits for all.
+                let _ = sender.send((at, copy));
+            });
+        }
+        drop(sender);
+        answers.into_iter().for_each(|(at, copy)| copies[at] = copy);
+        let mut rest = Vec::new();
+        for (entry, copy) in std::mem::take(&mut self.waiting).zip(copies) {
+            match copy {
+                Some(copy) => self.land_copy(entry, &copy),
+                None => rest.push(entry),
+            }
+        }
+        self.waiting = rest.into_iter();
+        if !self.arrived.is_empty() {
+            self.publish();
+        }
+    }
+
+    /// The tier gave the page. Without a frame at once it is given up: the caller reads it by itself, and waits
+    /// or is told why.
+    fn land_copy(&mut self, entry: Entry<'g>, copy: &TierBuffer) {
+        let (tenant, site) = (self.batch.tenant, self.batch.site);
+        let pool = &*tenant.pool;
+        let admitted = Miss::of(pool).admit_all(tenant, std::iter::once(entry.page.id()), site);
+        let empty =
+            |admitted| Eviction::of(pool).vacate(admitted, tenant.tenant_id(), site, Emptying::Waiting(None));
+        let Some(Ok(Emptied::Frame(mut lease))) = admitted.into_iter().next().map(empty) else { return };
+        let (file, number) = (&entry.page.file().shared, entry.page.number());
+        if PageRead::of(pool).is_good_copy(file, number, &mut lease, copy) {
+            self.arrived.push((entry, lease));
+        } else {
+            self.again.push((entry, lease, Attempt::First));
+        }
+    }
+
     /// How many pages get frames next: [`STEP_PAGES`], and those with which they are one transfer.
     fn step_len(&self) -> usize {
         let waiting = self.waiting.as_slice();

@@ -71,7 +71,9 @@ impl File {
         file.set_unsynced();
         file.gate.set_pages(pages);
         Checkpoint::of(&self.pool).drop_pages(drained.seized);
-        Checkpoint::of(&self.pool).forget(file.id, pages..before);
+        // Should the file grow again, these pages are zeros.
+        file.table.words(pages, before).for_each(|(_, word)| word.renew_absent());
+        Checkpoint::of(&self.pool).forget(file, pages..before);
         Ok(())
     }
 
@@ -89,8 +91,9 @@ impl File {
         let file = &self.shared;
         file.check_open(OPERATION)?;
         file.check_range(&pages, OPERATION)?;
-        let seized = Drain::of(&self.pool).seize(file, pages, OPERATION)?;
+        let seized = Drain::of(&self.pool).seize(file, pages.clone(), OPERATION)?;
         Checkpoint::of(&self.pool).drop_pages(seized);
+        self.pool.forget_in_tier(file, pages);
         Ok(())
     }
 

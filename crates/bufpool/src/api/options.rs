@@ -1,5 +1,7 @@
 //! Every setting of a pool and of a file: unit, default, range, and what it trades.
 
+use std::sync::Arc;
+
 use bufpool_policies::{Allocation, FileId, ManagerKind};
 
 use crate::api::pool::Pool;
@@ -12,6 +14,7 @@ use crate::io::run::run_pages;
 use crate::memory::arena::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use crate::state::pace::BATCH_PAGES;
 use crate::state::shared::FRAMES_SPARE;
+use crate::tier::{Tier, TierAdmit, TierPolicy};
 
 /// The largest number of frames of a pool; a page word holds 24 bits of frame number, one of which means
 /// "none".
@@ -58,6 +61,9 @@ pub struct PoolOptions {
     pub(crate) dirty_limit_percent: u8,
     pub(crate) reserve_high_frames: Option<u32>,
     pub(crate) reserve_low_frames: Option<u32>,
+    pub(crate) tier: Option<(Arc<dyn Tier>, TierPolicy, TierAdmit)>,
+    pub(crate) tier_bytes_per_second: Option<u64>,
+    pub(crate) tier_wait_ms: u64,
     pub(crate) read_ahead: bool,
     pub(crate) prefetch_limit_percent: u8,
     pub(crate) hint_limit_percent: u8,
@@ -116,6 +122,9 @@ impl Default for PoolOptions {
             dirty_limit_percent: 50,
             reserve_high_frames: None,
             reserve_low_frames: None,
+            tier: None,
+            tier_bytes_per_second: None,
+            tier_wait_ms: 50,
             read_ahead: true,
             prefetch_limit_percent: 12,
             hint_limit_percent: 50,
@@ -274,6 +283,28 @@ impl PoolOptions {
     /// What is done to pages after they are read and before they are written. Default nothing.
     pub fn hooks(mut self, hooks: Box<dyn PageHooks>) -> Self {
         self.hooks = Some(hooks);
+        self
+    }
+
+    /// A second place for pages that leave memory, and what goes there: see [`tier`](crate::tier). Its memory
+    /// is its own, and so are buffers for at most 256 pages and 8 MiB, or for 8 pages if they are larger.
+    /// Default none.
+    pub fn tier(mut self, tier: Arc<dyn Tier>, policy: TierPolicy, admit: TierAdmit) -> Self {
+        self.tier = Some((tier, policy, admit));
+        self
+    }
+
+    /// Most bytes a second that are offered to the tier, on average over a tenth of a second, so that they
+    /// leave room for its other users, or spare a drive that wears. Default no limit.
+    pub fn tier_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.tier_bytes_per_second = Some(bytes);
+        self
+    }
+
+    /// The longest wait of a miss for the tier, in milliseconds; the page is read from its file then. Default
+    /// 50.
+    pub fn tier_wait_ms(mut self, ms: u64) -> Self {
+        self.tier_wait_ms = ms;
         self
     }
 
@@ -508,6 +539,7 @@ pub struct FileOptions {
     pub(crate) create: bool,
     pub(crate) direct: Option<Direct>,
     pub(crate) tag: u64,
+    pub(crate) epoch: Option<u64>,
     pub(crate) optimistic: bool,
 }
 
@@ -540,6 +572,15 @@ impl FileOptions {
     /// The engine's own number for the file, which [`PageHooks`] are told. Default 0.
     pub fn tag(mut self, tag: u64) -> Self {
         self.tag = tag;
+        self
+    }
+
+    /// The engine's own number for the contents of a file that is opened for reading only: the same number
+    /// and the same [`tag`](Self::tag) mean the same contents, in every pool and at every time. Copies of its
+    /// pages in a [tier](crate::tier) are then of use to other pools and after a restart. Ignored where the
+    /// file is opened for writing. Default: none.
+    pub fn epoch(mut self, epoch: u64) -> Self {
+        self.epoch = Some(epoch);
         self
     }
 

@@ -42,6 +42,9 @@ use crate::state::departures::WriteBack;
 use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;
 use crate::thread::holds::HoldsSlot;
+use crate::tier::Attachment;
+use crate::tier::admission::Admission;
+use crate::tier::link::TierLink;
 use crate::wakers::WakerThread;
 use crate::write::checkpoint::Checkpoint;
 use crate::write::victims::Victims;
@@ -135,6 +138,22 @@ impl Pool {
         policy.site_mask = if options.call_sites { u64::MAX } else { 0 };
         policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
         policy.manage_as_default(DEFAULT_TENANT, false);
+        let tier = options.tier.map(|(tier, policy, admit)| {
+            let attachment = Attachment {
+                page_bytes: options.page_bytes,
+                policy,
+                is_deterministic: options.deterministic.is_some(),
+                opener: Arc::clone(&opener),
+                backend: Arc::clone(&backend),
+            };
+            let wait = Duration::from_millis(options.tier_wait_ms);
+            let admission = Admission::new(admit, options.tier_bytes_per_second, frames);
+            TierLink::open(tier, &attachment, admission, wait)
+        });
+        let tier = tier.transpose()?;
+        if tier.is_some() {
+            policy.directory.watch_departures();
+        }
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let holds_slot = HoldsSlot::new(serial, is_recording);
@@ -160,6 +179,7 @@ impl Pool {
             hook_buffers,
             log: LogLink::new(options.log),
             hooks: options.hooks,
+            tier,
             opener,
             backend,
             write_back,
@@ -179,8 +199,6 @@ impl Pool {
             frame_lock: Mutex::new(()),
             waker_thread,
             frame_freed: Condvar::new(),
-            #[cfg(test)]
-            carrier: Default::default(),
             write_ends: CachePadded::default(),
         });
         if options.deterministic.is_none() {
@@ -217,7 +235,7 @@ impl Pool {
         }
         let how = how_to_open(&self.shared, &options);
         let io = self.shared.opener.open(path, &how);
-        let io = io.map_err(|error| self.shared.open_error(error, OPERATION, &name))?;
+        let io = io.map_err(|error| error.into_error(OPERATION, &name))?;
         self.register(io, name, &options)
     }
 
@@ -238,7 +256,7 @@ impl Pool {
         let name = format!("fd {}", std::os::fd::AsRawFd::as_raw_fd(&fd));
         let how = how_to_open(&self.shared, &options);
         let io = self.shared.opener.adopt(fd, &how);
-        let io = io.map_err(|error| self.shared.open_error(error, OPERATION, &name))?;
+        let io = io.map_err(|error| error.into_error(OPERATION, &name))?;
         self.register(io, name, &options)
     }
 
@@ -401,6 +419,7 @@ impl Pool {
             read_only: options.read_only,
             optimistic: options.optimistic,
             tag: options.tag,
+            epoch: options.epoch.filter(|_| options.read_only),
             pages,
             io,
             frames: self.shared.arena.map(),
@@ -438,6 +457,7 @@ fn close(pool: &PoolShared) -> Result<()> {
         }
     };
     pool.write_back.stop();
+    pool.tier.iter().for_each(|tier| tier.close());
     pool.backend.drain();
     flushed
 }

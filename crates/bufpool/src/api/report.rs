@@ -9,6 +9,7 @@ use std::fmt;
 use bufpool_policies::StreamReport;
 
 use crate::api::stats::{ContextStats, ProgramStats, Stats, StreamStats, TenantStats, ratio};
+use crate::tier::TierStats;
 
 /// Lines of streams in a report; the rest is summed up.
 const STREAMS_SHOWN: usize = 40;
@@ -97,7 +98,7 @@ impl Report {
                 stats.read_ahead_wasteful
             )?;
         }
-        Ok(())
+        stats.tier.as_ref().map_or(Ok(()), |tier| fmt_tier(f, tier))
     }
 
     fn fmt_tenants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -340,4 +341,31 @@ fn evidence(seen: &StreamReport) -> String {
         (None, Some(interval)) => format!("{} samples, T {interval:.2}", seen.samples),
         (None, None) => format!("{} samples", seen.samples),
     }
+}
+
+fn fmt_tier(f: &mut fmt::Formatter<'_>, tier: &TierStats) -> fmt::Result {
+    let passed_by = tier.passed_by.map_or_else(|| "in use".into(), |why| format!("PASSED BY: {why}"));
+    writeln!(f, "tier: {}; {passed_by}", tier.report.note)?;
+    writeln!(
+        f,
+        "  has {} pages  hits {}  absent {}  timed out {}  wrong {}  panics {}  source {:.0} us",
+        tier.report.pages,
+        tier.hits,
+        tier.absent,
+        tier.timed_out,
+        tier.wrong,
+        tier.panics,
+        tier.source_latency_us
+    )?;
+    writeln!(
+        f,
+        "  demotions {}  present {}  refused {}  skipped {}  not admitted {}  rescues {}  failures {}",
+        tier.demotions,
+        tier.present,
+        tier.refused,
+        tier.skipped,
+        tier.not_admitted,
+        tier.report.rescues,
+        tier.report.failures
+    )
 }

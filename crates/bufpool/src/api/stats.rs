@@ -6,6 +6,7 @@ use bufpool_policies::{EventCalls, StreamReport, TenantId, Unloaded};
 use crate::policy::lock::PolicyState;
 use crate::state::shared::PoolShared;
 use crate::sync::Ordering;
+use crate::tier::TierStats;
 
 /// Counts since the pool was opened, taken at one moment.
 #[derive(Clone, Default, Debug)]
@@ -82,6 +83,8 @@ pub struct Stats {
     pub streams: Vec<StreamStats>,
     /// Lists of disclosed reads, by tenant and context.
     pub hints: Vec<HintStats>,
+    /// What the pool's tier is worth, if it has one.
+    pub tier: Option<TierStats>,
 }
 
 impl Stats {
@@ -254,6 +257,8 @@ pub(crate) fn take(pool: &PoolShared) -> Stats {
     if !pool.owner.is_here() {
         return Stats { frames: pool.frames_count, page_bytes: pool.page_bytes, ..Stats::default() };
     }
+    // Not under the lock: the tier has its own.
+    let tier = pool.tier.as_ref().map(|tier| tier.stats());
     let mut policy = pool.policy.lock();
     pool.drain_logs(&mut policy);
     let unlisted: u64 = policy.tenants.iter().map(|entry| entry.hits_unlisted).sum();
@@ -302,6 +307,7 @@ pub(crate) fn take(pool: &PoolShared) -> Stats {
         contexts: context_stats(&policy),
         streams: stream_stats(&policy),
         hints: hint_stats(&policy),
+        tier,
     }
 }
 

@@ -88,6 +88,12 @@
 //! * Tests: `stress::all_operations_mixed_on_each_backend`,
 //!   `src/loom_models.rs::eviction_against_a_reader_and_a_pin`.
 //!
+//! **A tier never makes a page older, or another.** Whatever a [tier](crate::tier) answers, forgets or fails
+//! to forget, what is read is what the file has.
+//! * Ground: a copy is asked for by a version that no other contents of the page ever had, and carries a hash.
+//! * Tests: `tiers::a_copy_of_before_is_never_served`, `tiers::what_is_not_what_was_asked_for_is_counted`,
+//!   `tiers::a_tier_that_never_answers_is_passed_by`.
+//!
 //! **Hooks change what is written, never what is in memory.**
 //! * Ground: they work on copies.
 //! * Tests: `hooks::hooks_change_what_is_written_and_not_what_is_in_memory`.

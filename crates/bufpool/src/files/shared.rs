@@ -1,8 +1,10 @@
 //! What all handles of a file share: its pages' words, its gate, the backend's file, and what has failed.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bufpool_policies::FileId;
@@ -16,7 +18,14 @@ use crate::io::{FileIdentity, IoError, NameError, Source};
 use crate::memory::arena::FrameMap;
 use crate::owner::Owner;
 use crate::page::table::PageTable;
+use crate::page::word::PageState;
 use crate::sync::deadline_after;
+use crate::tier::Version;
+
+/// Bits that nobody can foresee, and that are not drawn twice.
+fn random_bits() -> u64 {
+    RandomState::new().hash_one(Instant::now())
+}
 
 /// What all handles of a file share. It does not own the pool, which owns it.
 ///
@@ -37,6 +46,10 @@ pub(crate) struct FileShared {
     pub tag: u64,
     /// Pages may be read without a latch, and are written in words.
     pub optimistic: bool,
+    /// Of the [versions](Version) of its pages.
+    epoch: AtomicU64,
+    /// The engine says which epoch it is, and the file does not change.
+    has_own_epoch: bool,
     /// None once the file is closed. Like `unsynced` changed with each write, so away from what each access
     /// reads.
     io: CachePadded<RwLock<Option<Arc<dyn Source>>>>,
@@ -66,6 +79,8 @@ pub(crate) struct FileParts {
     pub read_only: bool,
     pub optimistic: bool,
     pub tag: u64,
+    /// The engine's epoch, for a file that is open for reading only.
+    pub epoch: Option<u64>,
     pub pages: u64,
     pub io: Arc<dyn Source>,
     pub frames: FrameMap,
@@ -87,6 +102,8 @@ impl FileShared {
             run_pages: parts.run_pages,
             tag: parts.tag,
             optimistic: parts.optimistic,
+            epoch: AtomicU64::new(parts.epoch.unwrap_or_else(random_bits)),
+            has_own_epoch: parts.epoch.is_some(),
             table: PageTable::new(parts.frames),
             owner: parts.owner,
             gate: Gate::new(parts.read_only, parts.pages),
@@ -96,6 +113,25 @@ impl FileShared {
             sync: Mutex::new(()),
             length: Mutex::new(()),
             handles: AtomicUsize::new(0),
+        }
+    }
+
+    /// What page `number` contains, now that its word is in this state: of a page that is being brought in,
+    /// what the file has, and of one that is about to leave, what the file has then.
+    pub fn version(&self, state: PageState) -> Version {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        let count = match state {
+            _ if self.is_read_only() => 0,
+            leaving if leaving.is_exclusive() => leaving.version_departed(),
+            coming => coming.version(),
+        };
+        Version { epoch, count: count.into() }
+    }
+
+    /// Copies of its pages that are elsewhere are not to be believed any more.
+    fn begin_epoch(&self) {
+        if !self.has_own_epoch {
+            self.epoch.store(random_bits(), Ordering::Release);
         }
     }
 
@@ -204,6 +240,7 @@ impl FileShared {
         let mut poison = self.poison.lock();
         if poison.is_none() {
             *poison = Some(error.duplicate());
+            self.begin_epoch();
         }
         self.gate.set_poisoned(true);
         error
@@ -211,6 +248,7 @@ impl FileShared {
 
     pub fn heal(&self) {
         *self.poison.lock() = None;
+        self.begin_epoch();
         self.unsynced.store(true, Ordering::Release);
         self.gate.set_poisoned(false);
     }

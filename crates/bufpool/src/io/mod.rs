@@ -65,7 +65,9 @@ pub use error::{IoError, IoOperation};
 pub(crate) use group::Group;
 pub(crate) use identity::FileIdentity;
 pub(crate) use name::NameError;
-pub(crate) use open::{FileOpen, OpenError, Opener};
+#[cfg(test)]
+pub(crate) use open::OpenError;
+pub(crate) use open::{FileOpen, Opener};
 pub(crate) use options::IoOptions;
 pub use report::IoReport;
 pub(crate) use request::{Action, Completion, Request};

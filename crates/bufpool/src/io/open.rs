@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::options::Direct;
 use super::source::Source;
+use crate::error::{Error, ErrorKind};
 
 /// Opens files as sources. A pool has one, beside its backend.
 pub(crate) trait Opener: Send + Sync + std::fmt::Debug {
@@ -47,6 +48,19 @@ pub(crate) enum OpenError {
 }
 
 impl OpenError {
+    /// The error of an operation on the file that was to be opened by this name.
+    pub(crate) fn into_error(self, operation: &'static str, name: &str) -> Error {
+        let kind = match &self {
+            Self::Os { .. } => ErrorKind::Io,
+            Self::Locked => ErrorKind::FileLocked,
+            Self::DirectImpossible { .. } => ErrorKind::IoUnavailable,
+            Self::NotAFile { .. } => ErrorKind::Unsupported,
+            Self::Descriptor { .. } => ErrorKind::Descriptor,
+            Self::NoName => ErrorKind::NameChanged,
+        };
+        Error::with_source(kind, operation, self).in_file(name)
+    }
+
     pub(super) fn os(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Os { doing, error }
     }

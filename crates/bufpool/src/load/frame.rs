@@ -192,7 +192,7 @@ impl Census {
             Self { holds: Vec::new(), in_flight: 0, poisoned: 0, unlogged: 0, others_may_let_go: false };
         // Of the frames that policies fill, those that are neither free nor hold a page are on their way.
         census.in_flight = policy.directory.frames();
-        if !pool.write_back.pace().is_leaving() && !pool.reserve.has_clean_leaving() {
+        if !pool.write_back.pace().is_leaving() {
             // What is free of the borrowed ones was repaid before the count, or is by the next look; the
             // others are stuck with pages that cannot be written.
             census.in_flight -= pool.reserve.borrowed() as u32;

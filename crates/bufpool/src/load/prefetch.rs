@@ -204,11 +204,14 @@ impl<'p> Prefetch<'p> {
             }
         }
         self.pool.counters.prefetch_issued.fetch_add(outcome.pages as u64, Ordering::Relaxed);
-        let request = |arrival: Arrival| arrival.into_request(self.pool, &io);
         let transfers = arrivals.len();
         self.pool.runs_ahead.fetch_add(transfers, Ordering::SeqCst);
+        let asks_tier = |arrival: &mut Arrival| self.pool.tier.is_some() && arrival.pages.len() == 1;
+        let alone: Vec<Arrival> = arrivals.extract_if(.., asks_tier).collect();
+        let request = |arrival: Arrival| arrival.into_request(self.pool, &io);
         let mut requests: Vec<Request> = arrivals.into_iter().map(request).collect();
         self.pool.backend.submit(&mut requests);
+        alone.into_iter().for_each(|arrival| arrival.ask_tier(self.pool, &io));
         if let Some(each) = begun.elapsed().checked_div(transfers as u32) {
             move_mean(&self.pool.ahead_submission_ns, each);
         }
@@ -230,7 +233,6 @@ impl<'p> Prefetch<'p> {
             durable_lsn: 0,
             dirty: Dirty::Left,
             takes_optimistic: self.pool.aside.count() == 0,
-            exchanges_clean: self.pool.exchanges_clean(),
         };
         let mut policy = self.pool.policy.lock();
         let room = policy.room_ahead(account.tenant, account.expectation).min(pages.len());
@@ -343,6 +345,27 @@ impl Arrival {
         })
     }
 
+    /// Looks for the page, a single one, in the tier, and reads it from the file if it is not there.
+    fn ask_tier(mut self, pool: &PoolShared, io: &Arc<dyn Source>) {
+        let (io, first) = (Arc::clone(io), self.first);
+        let Some((tier, name, version)) = PageRead::of(pool).in_tier(&self.file, first) else {
+            return pool.backend.submit(&mut vec![self.into_request(pool, &io)]);
+        };
+        tier.take_later(name, version, move |copy| {
+            let Some(pool) = self.pool.upgrade() else { return };
+            let is_good = copy.is_some_and(|copy| {
+                let (_, lease) = &mut self.pages[0];
+                PageRead::of(&pool).is_good_copy(&self.file, first, lease, &copy)
+            });
+            if is_good {
+                self.arrive(&pool, &[true]);
+            } else {
+                pool.backend.submit(&mut vec![self.into_request(&pool, &io)]);
+            }
+            drop_pool_elsewhere(pool);
+        });
+    }
+
     /// The transfer is over. Runs in a thread of the backend, or in whichever submitted it.
     fn complete(mut self, result: Result<(), IoError>) {
         // A pool that is gone has no use for frames; the words become absent.
@@ -352,16 +375,22 @@ impl Arrival {
             Err(_) => vec![false; self.pages.len()],
             Ok(()) => {
                 pool.count_reads(self.pages.len() as u64);
+                pool.passed_tier_by(&self.file, self.first, self.pages.len());
                 let numbered = (self.first..).zip(&mut self.pages);
                 numbered
                     .map(|(number, (_, lease))| PageRead::of(&pool).verify(&self.file, number, lease).is_ok())
                     .collect()
             }
         };
-        self.land(&pool, &verified);
-        pool.runs_ahead.fetch_sub(1, Ordering::SeqCst);
-        Prefetch::of(&pool).carry_out_plans_now();
+        self.arrive(&pool, &verified);
         drop_pool_elsewhere(pool);
+    }
+
+    /// The pages are in their frames, those that are verified, or will not be.
+    fn arrive(self, pool: &PoolShared, verified: &[bool]) {
+        self.land(pool, verified);
+        pool.runs_ahead.fetch_sub(1, Ordering::SeqCst);
+        Prefetch::of(pool).carry_out_plans_now();
     }
 
     /// Publishes the pages that are verified, and gives up the frames of the others.

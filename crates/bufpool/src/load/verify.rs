@@ -1,14 +1,19 @@
 //! A page is read into a frame, and the hooks verify it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
 
 use bufpool_policies::TenantId;
 
+use crate::engine::PageName;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::shared::FileShared;
 use crate::io::IoError;
 use crate::memory::lease::FrameLease;
 use crate::state::shared::PoolShared;
+use crate::tier::Version;
+use crate::tier::link::TierLink;
 
 /// Which reading of a page it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,8 +85,13 @@ impl<'p> PageRead<'p> {
         operation: &'static str,
     ) -> Result<()> {
         let io = file.io(operation)?;
+        if attempt == Attempt::First && self.is_taken(file, number, lease) {
+            return Ok(());
+        }
         loop {
+            let begun = self.pool.tier.as_ref().map(|tier| (tier, Instant::now()));
             let result = self.pool.arena.read(&*self.pool.backend, &io, number, lease, tenant);
+            begun.inspect(|(tier, begun)| tier.source_read(begun.elapsed()));
             self.pool.count_reads(u64::from(result.is_ok()));
             match self.judge(file, number, lease, result, attempt, operation) {
                 Verdict::Good => return Ok(()),
@@ -105,6 +115,11 @@ impl<'p> PageRead<'p> {
             Ok(io) => io,
             Err(error) => return (lease, Err(error)),
         };
+        let mut lease = lease;
+        if self.is_taken(file, number, &mut lease) {
+            meanwhile();
+            return (lease, Ok(()));
+        }
         let (mut lease, result) =
             self.pool.arena.read_meanwhile(&*self.pool.backend, &io, number, lease, tenant, meanwhile);
         self.pool.count_reads(u64::from(result.is_ok()));
@@ -114,6 +129,44 @@ impl<'p> PageRead<'p> {
             Verdict::Failed(error) => Err(error),
         };
         (lease, outcome)
+    }
+
+    /// The tier, and what to ask it for: a page that the calling thread brings in.
+    pub(crate) fn in_tier(
+        self,
+        file: &FileShared,
+        number: u64,
+    ) -> Option<(&'p Arc<TierLink>, PageName, Version)> {
+        let (tier, word) = (self.pool.tier.as_ref()?, file.table.get(number)?);
+        Some((tier, file.page_name(number), file.version(word.state())))
+    }
+
+    /// Takes the page, which the calling thread brings in, from the tier. False if there is none, or none of
+    /// use.
+    pub(crate) fn is_taken(self, file: &FileShared, number: u64, lease: &mut FrameLease) -> bool {
+        let Some((tier, name, version)) = self.in_tier(file, number) else { return false };
+        tier.take(name, version, self.pool.arena.bytes_mut(lease))
+            && self.is_verified(tier, file, number, lease)
+    }
+
+    /// Whether what the tier gave is the page; it is in the frame then.
+    pub(crate) fn is_good_copy(
+        self,
+        file: &FileShared,
+        number: u64,
+        lease: &mut FrameLease,
+        copy: &[u8],
+    ) -> bool {
+        self.pool.arena.bytes_mut(lease).copy_from_slice(copy);
+        self.pool.tier.as_ref().is_some_and(|tier| self.is_verified(tier, file, number, lease))
+    }
+
+    fn is_verified(self, tier: &TierLink, file: &FileShared, number: u64, lease: &mut FrameLease) -> bool {
+        let is_good = self.verify(file, number, lease).is_ok();
+        if !is_good {
+            tier.was_rejected();
+        }
+        is_good
     }
 
     /// What to make of a page whose transfer is over.

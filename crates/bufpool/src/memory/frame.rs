@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use bufpool_policies::{FrameId, PageId};
+use bufpool_policies::{FrameId, PageId, PageWorth};
 
-use crate::sync::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Condvar, Mutex, Ordering};
 
 /// Stands for "no page" in [`Frame::page`]; page ids never reach it.
 const NO_PAGE: u64 = u64::MAX;
@@ -30,6 +30,8 @@ pub(crate) struct Frame {
     page_lsn: AtomicU64,
     pins: AtomicU32,
     writing: AtomicU32,
+    /// A [`PageWorth`], set when the page is chosen to leave.
+    worth: AtomicU8,
 }
 
 #[cfg(not(bufpool_loom))]
@@ -48,6 +50,7 @@ impl Frame {
             page_lsn: AtomicU64::new(0),
             pins: AtomicU32::new(0),
             writing: AtomicU32::new(0),
+            worth: AtomicU8::new(PageWorth::Once as u8),
         }
     }
 
@@ -107,6 +110,18 @@ impl Frame {
         let written = |marks: u64| Some((marks >> 32 << 32) | u64::from(mark.0));
         let before = self.marks.fetch_update(Ordering::AcqRel, Ordering::Acquire, written);
         before.is_ok_and(|marks| (marks >> 32) as u32 == mark.0 && marks as u32 != mark.0)
+    }
+
+    /// What is known of the page, for a caller that has chosen it to leave.
+    pub fn set_worth(&self, worth: PageWorth) {
+        self.worth.store(worth as u8, Ordering::Relaxed);
+    }
+
+    /// What was known of the page when it was chosen to leave.
+    pub fn worth(&self) -> PageWorth {
+        let worth = self.worth.load(Ordering::Relaxed);
+        let known = [PageWorth::Again, PageWorth::Never].into_iter().find(|known| *known as u8 == worth);
+        known.unwrap_or(PageWorth::Once)
     }
 
     /// Takes the right to write the page out. Needs a latch; false if a write is in flight.

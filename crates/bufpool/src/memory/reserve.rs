@@ -26,8 +26,6 @@ pub(crate) struct Reserve {
     /// Frames of the pool that it has besides its own. Changed under the policy lock.
     borrowed: AtomicU32,
     borrowed_max: usize,
-    /// Frames that are out in exchange for those of clean victims.
-    for_clean: AtomicU32,
 }
 
 impl Reserve {
@@ -44,7 +42,6 @@ impl Reserve {
             low,
             borrowed: AtomicU32::new(0),
             borrowed_max,
-            for_clean: AtomicU32::new(0),
         }
     }
 
@@ -105,28 +102,6 @@ impl Reserve {
     /// A frame for a page that is not a victim: none if that leaves less than the low mark.
     pub fn take_spare(&self) -> Option<FrameLease> {
         self.take_leaving(self.low)
-    }
-
-    /// A frame in exchange for that of a clean victim, until [`clean_left`](Self::clean_left): none if that
-    /// leaves less than the low mark, or if an eighth of the frames (at least one) are out for clean victims.
-    pub fn take_for_clean(&self) -> Option<FrameLease> {
-        let mut free = self.free.lock();
-        let max = (self.high / 8).max(1);
-        if free.len() <= self.low || self.for_clean.load(Ordering::Relaxed) as usize >= max {
-            return None;
-        }
-        self.for_clean.fetch_add(1, Ordering::Relaxed);
-        self.take_from(&mut free)
-    }
-
-    /// A clean victim that was exchanged has left, and its frame was given back.
-    pub fn clean_left(&self) {
-        self.for_clean.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Whether clean victims that were exchanged have not left.
-    pub fn has_clean_leaving(&self) -> bool {
-        self.for_clean.load(Ordering::Relaxed) > 0
     }
 
     /// A frame for a victim, which may come free until then.

@@ -50,11 +50,12 @@
 //! | [`PageWord::publish_exclusive`] | 1 or 2 | 2, frame set | | the holder |
 //! | [`PageWord::publish_unlatched`] | 1 or 2 | 3, `open` and frame set | | the holder |
 //! | [`PageWord::depart`] | 1 or 2 | 0, frame and `waits` cleared | + 1 | the holder |
+//! | [`PageWord::renew_absent`] | 0 | 0 | + 1 | a truncation |
 //! | [`PageWord::announce`] | not what the caller needs | `waits` set, and `open` cleared for a writer | | a thread about to park |
 //! | [`PageWord::withdraw_writer`] | any | `waits` cleared, and `open` set from 3 on | | a writer that gives up |
 //!
-//! The version changes whenever contents may have: at each exclusive unlock that wrote, and at each
-//! departure. It has 31 bits, so a reader that looks twice is fooled only if exactly a multiple of 2^31
+//! The version changes whenever contents may have: at each exclusive unlock that wrote, at each departure,
+//! and when the file ends before the page for a while. It has 31 bits, so a reader that looks twice is fooled only if exactly a multiple of 2^31
 //! changes of that one page happen between its two looks: more than twenty seconds of nothing else at ten
 //! nanoseconds a change.
 
@@ -113,6 +114,11 @@ impl PageState {
     /// The version, which only grows (and wraps).
     pub fn version(self) -> u32 {
         ((self.0 & VERSION_MASK) >> VERSION_SHIFT) as u32
+    }
+
+    /// The version that the page will have when it has left memory, as it is now.
+    pub fn version_departed(self) -> u32 {
+        PageState(next_version(self.0 & VERSION_MASK)).version()
     }
 
     pub fn is_absent(self) -> bool {
@@ -482,6 +488,19 @@ impl PageWord {
     /// The page is in memory no more.
     pub fn depart(&self) -> Wake {
         self.replace(|state| next_version(state.0 & VERSION_MASK))
+    }
+
+    /// The absent page has other contents from here on than those it had. Does nothing to one that a thread
+    /// tries to bring in: it fails, or that was seen to.
+    pub fn renew_absent(&self) {
+        let mut state = PageState(self.0.load(Ordering::Relaxed));
+        while state.is_absent() {
+            let renewed = next_version(state.0 & VERSION_MASK);
+            match self.0.compare_exchange_weak(state.0, renewed, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => state = PageState(now),
+            }
+        }
     }
 
     /// Replaces everything. For the holder of 1 or 2; others can only set `waits` meanwhile.

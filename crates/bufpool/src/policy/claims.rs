@@ -20,8 +20,8 @@ pub(crate) struct Victim {
     pub latch: Latch<OwnedWord>,
     pub page: PageId,
     pub owner: TenantId,
-    /// Of one that is exchanged: a frame of the reserve for the page that comes in, so that this one may
-    /// leave later. Dirty victims are exchanged if the reserve has a frame, clean ones as [`ClaimRules`] say.
+    /// Of a dirty one: a frame of the reserve for the page that comes in, if there was one, so that this one
+    /// may leave later.
     pub spare: Option<FrameLease>,
 }
 
@@ -64,9 +64,6 @@ pub(crate) struct ClaimRules<'a> {
     pub dirty: Dirty,
     /// Pages of optimistic files may be evicted, whose frames others may have to leave first.
     pub takes_optimistic: bool,
-    /// Clean victims are exchanged for frames of the reserve too, as far as it has
-    /// [some](Reserve::take_for_clean) for them.
-    pub exchanges_clean: bool,
 }
 
 /// What may become of dirty victims.
@@ -100,13 +97,7 @@ impl ClaimRules<'_> {
 
     /// A frame of the reserve in exchange for that of a page which must leave.
     pub fn spare_for(&self, frame: FrameId) -> Option<FrameLease> {
-        if self.frames.get(frame).is_dirty() {
-            self.reserve.take()
-        } else if self.exchanges_clean {
-            self.reserve.take_for_clean()
-        } else {
-            None
-        }
+        if self.frames.get(frame).is_dirty() { self.reserve.take() } else { None }
     }
 }
 

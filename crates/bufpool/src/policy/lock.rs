@@ -453,6 +453,7 @@ impl PolicyState {
                     self.directory.relocate(frame, spare.frame());
                 }
                 self.note_wishes(owner);
+                self.note_worth(&latch, rules);
                 (Admitted::Evict(Victim { latch, page, owner, spare }), decision)
             }
         };
@@ -615,13 +616,21 @@ impl PolicyState {
     }
 
     /// A page that must go because its tenant's cap fell.
-    pub fn shrink(&mut self, tenant: TenantId, claims: &ClaimRules<'_>) -> Option<Victim> {
-        let mut claims = PoolClaims::new(claims, &self.files);
+    pub fn shrink(&mut self, tenant: TenantId, rules: &ClaimRules<'_>) -> Option<Victim> {
+        let mut claims = PoolClaims::new(rules, &self.files);
         let eviction = self.directory.shrink(tenant, &mut claims)?;
         let latch = claims.taken.expect("the directory evicts what it has claimed");
-        let spare = claims.rules.spare_for(eviction.frame);
+        let spare = rules.spare_for(eviction.frame);
         self.note_wishes(tenant);
+        self.note_worth(&latch, rules);
         Some(Victim { latch, page: eviction.page, owner: tenant, spare })
+    }
+
+    /// Notes in the victim's frame what the directory knows of it, if there is somebody to ask for it.
+    fn note_worth(&self, victim: &Latch<OwnedWord>, rules: &ClaimRules<'_>) {
+        if let Some(worth) = self.directory.worth_of_last() {
+            rules.frames.get(victim.frame()).set_worth(worth);
+        }
     }
 
     /// A page of the tenant that its program wishes to leave; none if it has left, or cannot be had.
@@ -635,6 +644,7 @@ impl PolicyState {
         let mut claims = PoolClaims::new(rules, &self.files);
         self.directory.evict_page(tenant, frame, page, &mut claims)?;
         let latch = claims.taken.expect("the directory evicts what it has claimed");
+        self.note_worth(&latch, rules);
         Some(Victim { latch, page, owner: tenant, spare: rules.spare_for(frame) })
     }
 
@@ -663,10 +673,10 @@ impl PolicyState {
 
     /// The next page that would make room for one of the tenant, latched exclusively and out of the
     /// directory. Its frame is the reserve's.
-    pub fn evict_next(&mut self, tenant: TenantId, claims: &ClaimRules<'_>) -> Option<Latch<OwnedWord>> {
-        let mut claims = PoolClaims::new(claims, &self.files);
+    pub fn evict_next(&mut self, tenant: TenantId, rules: &ClaimRules<'_>) -> Option<Latch<OwnedWord>> {
+        let mut claims = PoolClaims::new(rules, &self.files);
         self.directory.evict_next(tenant, &mut claims)?;
-        claims.taken
+        claims.taken.inspect(|latch| self.note_worth(latch, rules))
     }
 
     /// All floors together.

@@ -1,5 +1,6 @@
 //! The one way out of a frame.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
 use bufpool_policies::{FileId, FrameId, PageId};
@@ -8,6 +9,7 @@ use crate::files::word::OwnedWord;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{HeldWord, Latch};
 use crate::state::shared::PoolShared;
+use crate::tier::link::Demotion;
 
 /// Why a page leaves memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +36,9 @@ pub(crate) struct Departing {
 /// word.
 #[must_use = "dropping it makes the page absent; some callers give back frames first"]
 pub(crate) struct Absence {
+    // Dropped in this order: the page is offered to the tier when nobody waits for its word any more.
     _word: HeldWord<OwnedWord>,
+    _demotion: Option<Demotion>,
 }
 
 impl Departing {
@@ -78,6 +82,8 @@ impl Departing {
         let frame = pool.frames.get(lease.frame());
         let (file, number) = (word.word().file(), word.word().number());
         debug_assert_eq!(frame.page(), Some(PageId::in_file(file.id, number)));
+        let goes_down = reason != Reason::Dropped && pool.tier.is_some();
+        let demotion = if goes_down { self::demotion(pool, word.word(), &lease) } else { None };
         let was_dirty = frame.vacate(file.optimistic);
         let left = match reason {
             Reason::Clean => {
@@ -94,7 +100,7 @@ impl Departing {
         if was_dirty {
             pool.counters.dirty_frames.fetch_sub(1, Ordering::Relaxed);
         }
-        (lease, Absence { _word: word })
+        (lease, Absence { _word: word, _demotion: demotion })
     }
 
     /// The page stays in its frame.
@@ -103,26 +109,16 @@ impl Departing {
     }
 }
 
-/// Lets a test have clean victims exchanged, too, and hold them back on their way out.
-#[cfg(test)]
-#[derive(Default)]
-pub(crate) struct Carrier {
-    /// Clean victims are exchanged.
-    pub is_on: std::sync::atomic::AtomicBool,
-    /// Departures that are held back; none if departures are done at once.
-    pub held: parking_lot::Mutex<Option<Vec<Departing>>>,
-}
-
-#[cfg(test)]
-impl Carrier {
-    /// Takes a departure, or gives it back as done.
-    pub fn carry(&self, departing: Departing) -> Option<Departing> {
-        match &mut *self.held.lock() {
-            Some(held) => {
-                held.push(departing);
-                None
-            }
-            None => Some(departing),
-        }
-    }
+/// A copy for the tier of a page that leaves the frame of this lease, if it is one for the tier.
+#[cold]
+fn demotion(pool: &PoolShared, word: &OwnedWord, lease: &FrameLease) -> Option<Demotion> {
+    let (tier, file) = (pool.tier.as_ref()?, word.file());
+    let name = file.page_name(word.number());
+    let prepare = |bytes: &mut [u8]| {
+        let Some(hooks) = &pool.hooks else { return true };
+        // The page is on its file already, so that a failure loses nothing but the copy.
+        catch_unwind(AssertUnwindSafe(|| hooks.before_write(name, bytes))).is_ok()
+    };
+    let worth = pool.frames.get(lease.frame()).worth();
+    tier.offer(name, file.version(word.state()), worth, pool.arena.bytes(lease), prepare)
 }

@@ -2,6 +2,7 @@
 //! above.
 
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,10 +14,11 @@ use parking_lot::{Condvar, Mutex};
 use crate::engine::hooks::PageHooks;
 use crate::engine::log::LogLink;
 use crate::error::{Error, ErrorKind, Result};
+use crate::files::shared::FileShared;
 use crate::hits::fast_path::FastPool;
 use crate::hits::log::{existing_ring, give_up_ring};
 use crate::io::options::Direct;
-use crate::io::{Backend, OpenError, Opener, Source};
+use crate::io::{Backend, Opener, Source};
 use crate::memory::arena::Arena;
 use crate::memory::frame::{FrameTable, WriteEnds};
 use crate::memory::reserve::{HookBuffers, Reserve};
@@ -28,6 +30,8 @@ use crate::state::aside::AsideFrames;
 use crate::state::counters::Counters;
 use crate::state::departures::WriteBack;
 use crate::thread::ring::{POOL, Ring};
+use crate::tier::TierRange;
+use crate::tier::link::TierLink;
 use crate::wakers::WakerThread;
 
 /// Frames that belong to nobody's floor, whatever the options say.
@@ -63,6 +67,7 @@ pub(crate) struct PoolShared {
     pub hook_buffers: Arc<HookBuffers>,
     pub log: LogLink,
     pub hooks: Option<Box<dyn PageHooks>>,
+    pub tier: Option<Arc<TierLink>>,
     /// Opens files, whose bytes the backend moves.
     pub opener: Arc<dyn Opener>,
     pub backend: Arc<dyn Backend>,
@@ -92,25 +97,11 @@ pub(crate) struct PoolShared {
     /// Wakes futures.
     pub waker_thread: WakerThread,
     pub frame_freed: Condvar,
-    #[cfg(test)]
-    pub carrier: crate::state::departing::Carrier,
     // Locked at the end of each write, so away from what each access reads.
     pub write_ends: CachePadded<WriteEnds>,
 }
 
 impl PoolShared {
-    pub(crate) fn open_error(&self, error: OpenError, operation: &'static str, name: &str) -> Error {
-        let kind = match &error {
-            OpenError::Os { .. } => ErrorKind::Io,
-            OpenError::Locked => ErrorKind::FileLocked,
-            OpenError::DirectImpossible { .. } => ErrorKind::IoUnavailable,
-            OpenError::NotAFile { .. } => ErrorKind::Unsupported,
-            OpenError::Descriptor { .. } => ErrorKind::Descriptor,
-            OpenError::NoName => ErrorKind::NameChanged,
-        };
-        Error::with_source(kind, operation, error).in_file(name)
-    }
-
     /// Checks a file against the page size. Returns its number of pages.
     pub(crate) fn check_file(&self, io: &dyn Source, name: &str, operation: &'static str) -> Result<u64> {
         let page_bytes = self.page_bytes as u64;
@@ -209,6 +200,21 @@ impl PoolShared {
         }
     }
 
+    /// A run of pages from `first` on was read from the file whole. Under an exclusive tier, the copies there
+    /// are of no use any more.
+    pub(crate) fn passed_tier_by(&self, file: &FileShared, first: u64, pages: usize) {
+        if self.tier.as_ref().is_some_and(|tier| tier.is_exclusive()) {
+            self.forget_in_tier(file, first..first + pages as u64);
+        }
+    }
+
+    /// Copies of absent pages in the tier are of no use any more. Not under locks and latches.
+    pub(crate) fn forget_in_tier(&self, file: &FileShared, pages: Range<u64>) {
+        if let Some(tier) = &self.tier {
+            tier.forget(TierRange { file: file.id, file_tag: file.tag, pages });
+        }
+    }
+
     /// Asks the engine's log, so not under the policy lock.
     pub(crate) fn claim_rules(&self) -> ClaimRules<'_> {
         ClaimRules {
@@ -217,17 +223,7 @@ impl PoolShared {
             durable_lsn: self.log.durable(),
             dirty: Dirty::Written,
             takes_optimistic: self.aside.has_room(),
-            exchanges_clean: self.exchanges_clean(),
         }
-    }
-
-    /// Whether clean victims leave by exchange too, so that something may be done with them on their way out.
-    /// Only tests do that.
-    pub(crate) fn exchanges_clean(&self) -> bool {
-        #[cfg(test)]
-        return self.carrier.is_on.load(Ordering::Relaxed);
-        #[cfg(not(test))]
-        false
     }
 
     /// Whether a floor of `before` may become `floor_frames`.
@@ -281,6 +277,7 @@ impl Drop for PoolShared {
         if !self.closed.load(Ordering::Acquire) && !std::thread::panicking() {
             (self.write_rest)(self);
         }
+        self.tier.iter().for_each(|tier| tier.close());
         self.backend.drain();
         for ring in self.logs.get_mut().drain(..) {
             give_up_ring(ring, POOL);

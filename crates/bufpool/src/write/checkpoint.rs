@@ -209,10 +209,11 @@ impl<'p> Checkpoint<'p> {
     }
 
     /// Ends the identity of absent pages.
-    pub(crate) fn forget(self, file: FileId, pages: Range<u64>) {
+    pub(crate) fn forget(self, file: &FileShared, pages: Range<u64>) {
         if !pages.is_empty() {
-            let range = PageId::in_file(file, pages.start)..=PageId::in_file(file, pages.end - 1);
+            let range = PageId::in_file(file.id, pages.start)..=PageId::in_file(file.id, pages.end - 1);
             self.pool.policy.lock().directory.forget(&range);
+            self.pool.forget_in_tier(file, pages);
         }
     }
 
@@ -235,7 +236,7 @@ impl<'p> Checkpoint<'p> {
         let file = drained.file;
         file.gate.set_closed();
         self.drop_pages(drained.seized);
-        self.forget(file.id, 0..1 << PageId::NUMBER_BITS);
+        self.forget(file, 0..1 << PageId::NUMBER_BITS);
         // In this order: once the descriptor is closed, a new file may have this one's inode.
         self.pool.policy.lock().files[file.id.index()] = None;
         file.release_io(self.pool.latch_wait);
@@ -333,8 +334,9 @@ impl<'p> Checkpoint<'p> {
         let dirty = self.drop_pages(drained.seized);
         let before = file.gate.pages();
         file.gate.set_pages(pages);
-        self.forget(file.id, pages.min(before)..before);
+        self.forget(file, pages.min(before)..before);
         file.heal();
+        self.pool.forget_in_tier(file, 0..1 << PageId::NUMBER_BITS);
         Ok(dirty)
     }
 

@@ -114,7 +114,7 @@ impl<'p> Eviction<'p> {
     fn evict(self, victim: Victim, tenant: TenantId) -> Result<Option<FrameLease>> {
         let Victim { latch, page, owner, spare } = victim;
         if let Some(spare) = spare {
-            Victims::of(self.pool).leave_by_exchange(Departing::new(latch));
+            self.pool.write_back.enqueue(Departing::new(latch));
             return Ok(Some(spare));
         }
         let victim = Victim { latch, page, owner, spare: None };

@@ -36,27 +36,6 @@ impl<'p> Victims<'p> {
         Self { pool }
     }
 
-    /// A victim leaves later: its frame, which was exchanged for one of the reserve, counts to the reserve
-    /// from here on.
-    pub(crate) fn leave_by_exchange(self, departing: Departing) {
-        if self.pool.frames.get(departing.frame()).is_dirty() {
-            return self.pool.write_back.enqueue(departing);
-        }
-        #[cfg(test)]
-        let Some(departing) = self.pool.carrier.carry(departing) else { return };
-        self.end_clean_exchange(departing);
-    }
-
-    /// Nothing more is to be done with a clean victim that was exchanged.
-    pub(crate) fn end_clean_exchange(self, departing: Departing) {
-        let (lease, absence) = departing.finish(self.pool, Reason::Clean);
-        // The frame first: a thread that waits for the page may need one.
-        Borrowing::of(self.pool).give_back_to_reserve([lease]);
-        self.pool.reserve.clean_left();
-        drop(absence);
-        self.pool.frame_may_be_free();
-    }
-
     /// Writes what misses have left in the reserve, and waits; for a pool whose background writer has ended.
     pub(crate) fn write_departures(self) {
         let departures = self.pool.write_back.take_all();
@@ -139,8 +118,7 @@ impl<'p> Victims<'p> {
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
     use super::*;
-    use crate::io::sim::SimDevice;
-    use crate::{File, FileOptions, Pool, PoolOptions};
+    use crate::PoolOptions;
 
     /// All frames of the reserve are in a write that does not end: a miss that may not wait, or not for long,
     /// does not.
@@ -167,109 +145,5 @@ mod tests {
         assert!(waited.is_some(), "a frame came back");
         shared.reserve.give_back(waited);
         shared.write_back.end(2);
-    }
-
-    /// A pool of 32 frames and a reserve of `reserve`, with a file of 64 pages: clean victims are exchanged,
-    /// and held if `holds`.
-    fn exchanging(reserve: u32, holds: bool, optimistic: bool) -> (Pool, File) {
-        let options = PoolOptions::new().frames(32).page_bytes(4096).threads_max(4).read_ahead(false);
-        let options = options.manager(None).dirty_limit_percent(100);
-        let options = options.reserve_high_frames(reserve).reserve_low_frames(0);
-        let pool = options.open_on(&SimDevice::new(1)).unwrap();
-        let file = FileOptions::new().create(true).optimistic(optimistic);
-        let file = pool.open_file("data", file).unwrap();
-        file.extend(64).unwrap();
-        let shared = pool.shared();
-        shared.carrier.is_on.store(true, Ordering::Relaxed);
-        *shared.carrier.held.lock() = holds.then(Vec::new);
-        (pool, file)
-    }
-
-    fn read(pool: &Pool, file: &File, pages: std::ops::Range<u64>) {
-        let tenant = pool.default_tenant();
-        pages.for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
-    }
-
-    /// Whether nothing but an exclusive holder keeps the page from being latched.
-    fn is_departing(file: &File, number: u64) -> bool {
-        file.shared.table.get(number).unwrap().state().is_exclusive()
-    }
-
-    fn end_all(pool: &PoolShared) {
-        let held = pool.carrier.held.lock().replace(Vec::new()).unwrap();
-        held.into_iter().for_each(|departing| Victims::of(pool).end_clean_exchange(departing));
-    }
-
-    #[test]
-    fn a_clean_victim_that_is_exchanged_stays_held_until_its_carrier_is_done() {
-        for optimistic in [false, true] {
-            let (pool, file) = exchanging(16, true, optimistic);
-            let shared = pool.shared();
-            read(&pool, &file, 0..34);
-            // An eighth of the reserve: both victims are on their way, and the pages that came in are in its
-            // frames.
-            assert_eq!(shared.carrier.held.lock().as_ref().unwrap().len(), 2);
-            assert_eq!((shared.reserve.free(), shared.reserve.has_clean_leaving()), (14, true));
-            assert!(is_departing(&file, 0) && is_departing(&file, 1));
-            assert_eq!(pool.stats().left_clean, 0);
-            pool.check_invariants();
-            // The third just leaves.
-            read(&pool, &file, 34..35);
-            assert!(!is_departing(&file, 2) && file.shared.table.get(2).unwrap().state().is_absent());
-            assert_eq!((shared.reserve.free(), pool.stats().left_clean), (14, 1));
-            pool.check_invariants();
-            // A thread that wants a departing page cannot have it before it has left.
-            assert!(pool.default_tenant().try_read(file.page(0)).unwrap().is_none());
-            end_all(shared);
-            assert_eq!((shared.reserve.free(), shared.reserve.has_clean_leaving()), (16, false));
-            assert_eq!(pool.stats().left_clean, 3);
-            pool.check_invariants();
-            read(&pool, &file, 0..2);
-            assert_eq!(shared.carrier.held.lock().as_ref().unwrap().len(), 2, "there is room for two more");
-            end_all(shared);
-            pool.check_invariants();
-            pool.close().unwrap();
-        }
-    }
-
-    #[test]
-    fn a_small_reserve_lets_one_clean_victim_go_at_a_time() {
-        let (pool, file) = exchanging(1, true, false);
-        read(&pool, &file, 0..36);
-        let shared = pool.shared();
-        assert_eq!(shared.carrier.held.lock().as_ref().unwrap().len(), 1);
-        assert_eq!((shared.reserve.free(), pool.stats().left_clean), (0, 3));
-        pool.check_invariants();
-        end_all(shared);
-        pool.check_invariants();
-    }
-
-    /// Dirty victims are written in the background, clean ones are exchanged and done at once: no frame is
-    /// lost, and the counts of the ways out add up.
-    #[test]
-    fn with_nobody_to_carry_them_clean_victims_leave_at_once() {
-        for optimistic in [false, true] {
-            let (pool, file) = exchanging(8, false, optimistic);
-            let tenant = pool.default_tenant();
-            for number in (0..64).chain(0..64).chain((0..64).rev()) {
-                if number % 3 > 0 {
-                    drop(tenant.read(file.page(number)).unwrap());
-                } else if optimistic {
-                    tenant.write_optimistic(file.page(number)).unwrap().write_u64(0, 1);
-                } else {
-                    tenant.write(file.page(number)).unwrap()[0] = 1;
-                }
-            }
-            pool.check_invariants();
-            let stats = pool.stats();
-            assert_eq!(pool.shared().reserve.free() as u32, 8 + stats.borrowed_frames);
-            assert!(stats.left_clean > 0 && stats.left_written > 0 && stats.left_dropped == 0, "{stats:?}");
-            let resident: u32 = stats.tenants.iter().map(|tenant| tenant.resident_frames).sum();
-            assert_eq!(stats.left_clean + stats.left_written + u64::from(resident), stats.misses);
-            file.discard(0..64).unwrap();
-            assert_eq!(pool.stats().left_dropped, u64::from(resident));
-            pool.check_invariants();
-            pool.close().unwrap();
-        }
     }
 }

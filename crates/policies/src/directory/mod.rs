@@ -21,6 +21,7 @@
 //! when the block was its account's next candidate; a miss the same, plus a step for each busy frame passed
 //! and the manager's choice.
 
+mod departures;
 mod disclosed;
 mod prices;
 mod question;
@@ -29,6 +30,8 @@ mod tenants;
 use std::{collections::BinaryHeap, ops::RangeInclusive};
 
 pub use crate::ids::FRAMES_MAX;
+use departures::Departures;
+pub use departures::PageWorth;
 pub use disclosed::HintOptions;
 pub use prices::NextFrame;
 pub use question::{Admission, Claims, Decision, Eviction};
@@ -106,6 +109,8 @@ pub struct Directory {
     watches_accessors: bool,
     /// Counts of tenants whose slots have been reused.
     departed: TenantStats,
+    /// What pages that leave are worth; none unless a driver asks for it.
+    departures: Option<Box<Departures>>,
 }
 
 impl Directory {
@@ -128,6 +133,7 @@ impl Directory {
             hint_lists: 0,
             watches_accessors: false,
             departed: TenantStats::default(),
+            departures: None,
         };
         for frame in 0..frames {
             directory.free.push_tail(&mut directory.ledger.frames.ledger_links, frame);
@@ -163,7 +169,21 @@ impl Directory {
         let stats = &mut self.ledger.tenants[access.tenant.index()].stats;
         stats.accesses += 1;
         stats.hits += 1;
+        if let Some(departures) = &mut self.departures {
+            departures.accessed(frame);
+        }
         self.reference(frame.0, access)
+    }
+
+    /// From here on [`worth_of_last`](Self::worth_of_last) is to be known. One bit a frame.
+    pub fn watch_departures(&mut self) {
+        self.departures.get_or_insert_with(|| Box::new(Departures::new()));
+    }
+
+    /// Whether the page that left last is likely to be missed. None unless departures are
+    /// [watched](Self::watch_departures).
+    pub fn worth_of_last(&self) -> Option<PageWorth> {
+        self.departures.as_ref().map(|departures| departures.last())
     }
 
     /// `hits` accesses of `tenant` found their pages and were not told one by one, as
@@ -450,6 +470,7 @@ impl Directory {
         self.ledger.frames.metadata_bytes()
             + self.level_one.metadata_bytes()
             + self.foreign.capacity() * size_of::<i64>()
+            + self.departures.as_ref().map_or(0, |departures| departures.metadata_bytes())
             + self.ledger.tenants.capacity() * size_of::<Tenant>()
             + self.ledger.accounts.capacity() * size_of::<Account>()
             + self
@@ -657,7 +678,13 @@ impl Directory {
         if self.ledger.frames[frame].state == FrameState::Ahead {
             self.ledger.tenants[owner.index()].stats.prefetch_wasted += 1;
         }
-        if self.is_known(frame) {
+        let is_known = self.is_known(frame);
+        if let Some(departures) = &mut self.departures {
+            let account = self.ledger.account(owner);
+            let control = &self.ledger.accounts[account.index()].control;
+            departures.left(FrameId(frame), is_known && control.reads_once(FrameId(frame)));
+        }
+        if is_known {
             self.tell(owner, |control, frames| control.block_gone(frames, frame, evicted));
         }
         self.unlink(frame, evicted);

@@ -191,6 +191,12 @@ pub trait Manager: Send {
         Err(SendError::NoProgram)
     }
 
+    /// Whether the block in `frame` is of a stream that reads its pages once, so that nobody will miss it. Asked
+    /// when it leaves, to keep scans out of a tier below.
+    fn reads_once(&self, _frame: FrameId) -> bool {
+        false
+    }
+
     /// What the manager's program did, if it runs one.
     fn program_stats(&self) -> Option<ProgramStats> {
         None
@@ -337,6 +343,13 @@ impl Control {
         match self {
             Control::None | Control::Pools(_) => Ok(Err(SendError::NoProgram)),
             Control::Manager { manager, .. } => call(|| manager.send(slot, value)),
+        }
+    }
+
+    pub fn reads_once(&self, frame: FrameId) -> bool {
+        match self {
+            Control::None | Control::Pools(_) => false,
+            Control::Manager { manager, .. } => call(|| manager.reads_once(frame)).unwrap_or(false),
         }
     }
 

@@ -33,6 +33,7 @@ mod tests;
 mod turns;
 
 use super::{Block, Manager, StreamReport};
+use crate::detect::Class;
 use crate::ids::{Access, FrameId, PageId};
 use crate::list::{NIL, lengthen};
 use crate::random::SplitMix64;
@@ -522,6 +523,11 @@ impl Manager for Automatic {
             let is_by_value = self.acting == Expert::Value && is_later;
             self.streams.mistaken(departed.stream, is_by_value || self.samples.is_complete());
         }
+    }
+
+    fn reads_once(&self, frame: FrameId) -> bool {
+        let frame = self.frames.get(frame.index());
+        frame.is_some_and(|frame| self.streams[frame.stream].label() == Class::OneShot)
     }
 
     fn judges_itself(&self) -> bool {

@@ -345,6 +345,10 @@ impl Manager for Partitioned {
         }
     }
 
+    fn reads_once(&self, frame: FrameId) -> bool {
+        self.frames.get(frame.index()).is_some_and(|frame| usize::from(frame.place) == PASSING)
+    }
+
     fn streams(&self, show: &mut dyn FnMut(&StreamReport)) {
         let mut frames = vec![0; self.streams.iter().count()];
         for frame in self.frames.iter().filter(|frame| usize::from(frame.place) != NOWHERE) {

@@ -1,0 +1,114 @@
+//! Ends questions that nobody's thread waits for, when a tier does not.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::tier::done::Question;
+
+/// Questions in the order of their deadlines, and a thread that gives them up then. The thread is started with
+/// the first question, and ends when this is dropped.
+pub(super) struct Deadlines {
+    /// The time that a tier has for an answer.
+    wait: Duration,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    questions: VecDeque<(Instant, Arc<Question>)>,
+    has_thread: bool,
+    is_over: bool,
+}
+
+impl Deadlines {
+    pub fn new(wait: Duration) -> Self {
+        Self { wait, shared: Arc::default() }
+    }
+
+    /// The question, which was asked then, is given up when its time is over. At once, if there is no thread
+    /// to be had for that.
+    pub fn watch(&self, asked: Instant, question: Arc<Question>) {
+        let mut queue = self.shared.queue.lock();
+        if !queue.has_thread {
+            let shared = Arc::clone(&self.shared);
+            let builder = std::thread::Builder::new().name("bufpool-tier".into());
+            if builder.spawn(move || shared.run()).is_err() {
+                drop(queue);
+                return question.give_up();
+            }
+            queue.has_thread = true;
+        }
+        let wakes = queue.questions.is_empty();
+        queue.questions.push_back((asked + self.wait, question));
+        drop(queue);
+        if wakes {
+            self.shared.changed.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        let mut queue = self.queue.lock();
+        loop {
+            match queue.questions.front() {
+                _ if queue.is_over => return,
+                None => self.changed.wait(&mut queue),
+                Some((deadline, _)) if *deadline > Instant::now() => {
+                    let deadline = *deadline;
+                    self.changed.wait_until(&mut queue, deadline);
+                }
+                Some(_) => {
+                    let due = queue.questions.pop_front();
+                    parking_lot::MutexGuard::unlocked(&mut queue, || {
+                        due.into_iter().for_each(|(_, question)| question.give_up());
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Deadlines {
+    fn drop(&mut self) {
+        self.shared.queue.lock().is_over = true;
+        self.shared.changed.notify_one();
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::tier::done::Answer;
+
+    #[test]
+    fn what_is_not_answered_is_given_up() {
+        let deadlines = Deadlines::new(Duration::from_millis(1));
+        let (sender, answers) = mpsc::channel();
+        let mut kept = Vec::new();
+        for at in 0..20 {
+            let sender = sender.clone();
+            let question = Question::calling(Box::new(move |answer| {
+                sender.send((at, matches!(answer, Answer::TimedOut))).unwrap();
+            }));
+            let done = question.done();
+            deadlines.watch(Instant::now(), question);
+            if at % 2 == 0 { kept.push(done) } else { drop(done) }
+        }
+        drop(sender);
+        let given_up = answers.iter().take(20).filter(|(at, timed_out)| *timed_out && at % 2 == 0).count();
+        assert_eq!(given_up, 10);
+        drop(kept);
+    }
+}

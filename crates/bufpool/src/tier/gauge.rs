@@ -1,0 +1,255 @@
+//! Whether a tier pays: what is waited for it against what its hits save. Pure; the caller brings the times.
+
+use std::fmt;
+
+/// Sums are halved this often, so that they are about the last half second.
+const WINDOW_NS: u64 = 250_000_000;
+/// Questions after which there is something to judge.
+const TAKES_MIN: u32 = 32;
+/// Answers in time after which a tier that did not answer is used again.
+const ANSWERS_MIN: u32 = 8;
+/// Questions in a row without an answer in time after which a tier is passed by.
+const TIMEOUTS_MAX: u32 = 3;
+/// Offers after which there is something to judge.
+const OFFERS_MIN: u32 = 256;
+/// A tier is passed by if more is waited for it than this part of what its hits save,
+const SPENT_SHARE: f64 = 0.5;
+/// and of the time that misses take at the source. It lets a tier that is filled have its first misses.
+const SPENT_FREE_SHARE: f64 = 1.0 / 128.0;
+/// It is used again at this part, which is less, so that it does not come and go.
+const SPENT_SHARE_AGAIN: f64 = 0.4;
+/// A reading's part of the moving average of the source's latency.
+const MEAN_SHARE: f64 = 1.0 / 16.0;
+
+/// Why a tier is passed by.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum PassedBy {
+    /// What is waited for it is more than half of what its hits save.
+    DoesNotPay {
+        /// The wait, as a part of what its hits saved.
+        spent_share: f64,
+    },
+    /// It did not answer in time three times in a row.
+    DoesNotAnswer,
+    /// It refuses more than nine pages in ten.
+    Refuses,
+}
+
+impl fmt::Display for PassedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DoesNotPay { spent_share } if spent_share.is_finite() => {
+                write!(
+                    f,
+                    "waiting for it takes {spent_share:.2} of what its hits save, expected at most {SPENT_SHARE}"
+                )
+            }
+            Self::DoesNotPay { .. } => f.write_str("waiting for it takes time, and nothing hits in it"),
+            Self::DoesNotAnswer => f.write_str("it does not answer in time"),
+            Self::Refuses => f.write_str("it refuses nearly all pages"),
+        }
+    }
+}
+
+/// How a question to the tier ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Took {
+    Hit,
+    No,
+    TimedOut,
+}
+
+/// Counts of a sliding window, and the judgement on them.
+#[derive(Default)]
+pub(super) struct Gauge {
+    window_begin_ns: u64,
+    spent_ns: f64,
+    hits: f64,
+    takes: u32,
+    source_reads: f64,
+    /// Moving average.
+    source_latency_ns: f64,
+    timeouts_in_a_row: u32,
+    answers_in_a_row: u32,
+    offered: u32,
+    refused: u32,
+    passed_by: Option<PassedBy>,
+}
+
+impl Gauge {
+    /// Why the tier is passed by, if it is.
+    pub fn passed_by(&self) -> Option<PassedBy> {
+        self.passed_by
+    }
+
+    /// What a miss takes at the source, in nanoseconds: a moving average.
+    pub fn source_latency_ns(&self) -> f64 {
+        self.source_latency_ns
+    }
+
+    /// A page was read from its source.
+    pub fn source_read(&mut self, ns: u64) {
+        self.source_reads += 1.0;
+        let mean = &mut self.source_latency_ns;
+        *mean = if *mean == 0.0 { ns as f64 } else { *mean + (ns as f64 - *mean) * MEAN_SHARE };
+    }
+
+    /// A question ended at `now_ns`, after `ns`.
+    pub fn took(&mut self, now_ns: u64, ns: u64, took: Took) {
+        self.slide(now_ns);
+        self.spent_ns += ns as f64;
+        self.takes += 1;
+        self.hits += f64::from(u8::from(took == Took::Hit));
+        if took == Took::TimedOut {
+            self.timeouts_in_a_row += 1;
+            self.answers_in_a_row = 0;
+        } else {
+            self.timeouts_in_a_row = 0;
+            self.answers_in_a_row += 1;
+        }
+        match self.passed_by {
+            None if self.timeouts_in_a_row >= TIMEOUTS_MAX => self.change(Some(PassedBy::DoesNotAnswer)),
+            Some(PassedBy::DoesNotAnswer) if self.answers_in_a_row >= ANSWERS_MIN => self.change(None),
+            None if self.takes >= TAKES_MIN => {
+                let free = self.source_reads * self.source_latency_ns * SPENT_FREE_SHARE;
+                if self.spent_ns > self.saved_ns() * SPENT_SHARE + free {
+                    let spent_share = self.spent_ns / self.saved_ns();
+                    self.change(Some(PassedBy::DoesNotPay { spent_share }));
+                }
+            }
+            Some(PassedBy::DoesNotPay { .. })
+                if self.takes >= TAKES_MIN && self.spent_ns < self.saved_ns() * SPENT_SHARE_AGAIN =>
+            {
+                self.change(None);
+            }
+            _ => {}
+        }
+    }
+
+    /// A page was offered.
+    pub fn offered(&mut self, refused: bool) {
+        self.offered += 1;
+        self.refused += u32::from(refused);
+        if self.offered < OFFERS_MIN && !(self.offered >= TAKES_MIN && self.passed_by.is_some()) {
+            return;
+        }
+        let refuses = u64::from(self.refused) * 10 > u64::from(self.offered) * 9;
+        match self.passed_by {
+            None if refuses => self.change(Some(PassedBy::Refuses)),
+            Some(PassedBy::Refuses) if !refuses => self.change(None),
+            _ => (self.offered, self.refused) = (0, 0),
+        }
+    }
+
+    fn saved_ns(&self) -> f64 {
+        self.hits * self.source_latency_ns
+    }
+
+    /// What was seen before the change says nothing about after it.
+    fn change(&mut self, to: Option<PassedBy>) {
+        let (window_begin_ns, source_latency_ns) = (self.window_begin_ns, self.source_latency_ns);
+        *self = Self { window_begin_ns, source_latency_ns, passed_by: to, ..Self::default() };
+    }
+
+    fn slide(&mut self, now_ns: u64) {
+        // While it is passed by, questions are few, and none is forgotten before there is a judgement.
+        let has_enough = self.passed_by.is_none() || self.takes >= TAKES_MIN;
+        if has_enough && now_ns.saturating_sub(self.window_begin_ns) >= WINDOW_NS {
+            self.window_begin_ns = now_ns;
+            self.spent_ns /= 2.0;
+            self.hits /= 2.0;
+            self.source_reads /= 2.0;
+            self.takes /= 2;
+        }
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+
+    const US: u64 = 1_000;
+
+    /// Misses one after the other: a take of `take_us`, which hits every `hit_every` times, and a read of
+    /// 100 us where it does not. Returns how many misses it takes until the tier is passed by.
+    fn misses_until_passed_by(take_us: u64, hit_every: u64, misses: u64) -> Option<u64> {
+        let (mut gauge, mut now) = (Gauge::default(), 0);
+        for miss in 0..misses {
+            let hits = hit_every > 0 && miss % hit_every == 0;
+            now += take_us * US;
+            gauge.took(now, take_us * US, if hits { Took::Hit } else { Took::No });
+            if !hits {
+                now += 100 * US;
+                gauge.source_read(100 * US);
+            }
+            if gauge.passed_by().is_some() {
+                return Some(miss);
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn a_tier_that_costs_more_than_half_of_what_it_saves_is_passed_by() {
+        // All hit: a tier of 0.4 of the source's latency pays, one of 0.6 does not. Before the first read of
+        // the source nothing is known of its latency.
+        assert_eq!(misses_until_passed_by(40, 2, 100_000), Some(31), "each no costs as much as a yes");
+        assert_eq!(misses_until_passed_by(20, 2, 100_000), None);
+        assert!(misses_until_passed_by(60, 1, 100_000).is_some());
+        assert_eq!(misses_until_passed_by(100, 2, 100_000), Some(31), "as slow as the source");
+        assert_eq!(misses_until_passed_by(40, 0, 100_000), Some(31), "never hit");
+    }
+
+    #[test]
+    fn an_empty_tier_that_answers_fast_has_time_to_fill() {
+        // A look into a table in memory: half a microsecond of a hundred.
+        let (mut gauge, mut now) = (Gauge::default(), 0);
+        for _ in 0..100_000 {
+            now += 100 * US;
+            gauge.took(now, US / 2, Took::No);
+            gauge.source_read(100 * US);
+        }
+        assert_eq!(gauge.passed_by(), None);
+    }
+
+    #[test]
+    fn a_tier_that_does_not_answer_is_passed_by_until_it_does() {
+        let mut gauge = Gauge::default();
+        gauge.took(0, 1, Took::TimedOut);
+        gauge.took(0, 1, Took::TimedOut);
+        gauge.took(0, 1, Took::No);
+        assert_eq!(gauge.passed_by(), None, "two are no reason");
+        (0..TIMEOUTS_MAX).for_each(|_| gauge.took(0, 1, Took::TimedOut));
+        assert_eq!(gauge.passed_by(), Some(PassedBy::DoesNotAnswer));
+        (1..ANSWERS_MIN).for_each(|_| gauge.took(0, 1, Took::Hit));
+        gauge.took(0, 1, Took::TimedOut);
+        assert_eq!(gauge.passed_by(), Some(PassedBy::DoesNotAnswer), "again, and from the beginning");
+        (0..ANSWERS_MIN).for_each(|_| gauge.took(0, 1, Took::Hit));
+        assert_eq!(gauge.passed_by(), None);
+    }
+
+    #[test]
+    fn a_tier_that_pays_again_is_used_again() {
+        let mut gauge = Gauge::default();
+        gauge.source_read(100 * US);
+        (0..TAKES_MIN).for_each(|_| gauge.took(0, 90 * US, Took::Hit));
+        assert!(matches!(gauge.passed_by(), Some(PassedBy::DoesNotPay { spent_share }) if spent_share > 0.8));
+        // Questions come seldom, and the window does not forget them.
+        (0..TAKES_MIN as u64).for_each(|at| gauge.took(at * 10 * WINDOW_NS, 30 * US, Took::Hit));
+        assert_eq!(gauge.passed_by(), None);
+    }
+
+    #[test]
+    fn a_tier_that_refuses_all_is_passed_by_until_it_takes_some() {
+        let mut gauge = Gauge::default();
+        (0..OFFERS_MIN).for_each(|_| gauge.offered(true));
+        assert_eq!(gauge.passed_by(), Some(PassedBy::Refuses));
+        (0..TAKES_MIN).for_each(|_| gauge.offered(true));
+        assert_eq!(gauge.passed_by(), Some(PassedBy::Refuses));
+        (0..TAKES_MIN).for_each(|_| gauge.offered(false));
+        assert_eq!(gauge.passed_by(), None);
+        (0..10 * OFFERS_MIN).for_each(|at| gauge.offered(at % 2 == 0));
+        assert_eq!(gauge.passed_by(), None, "half is no reason");
+    }
+}

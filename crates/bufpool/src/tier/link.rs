@@ -1,0 +1,305 @@
+//! The pool's end of its tier: what is offered, how it is asked, and what is believed of its answers.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bufpool_policies::{PageId, PageWorth, mix64};
+use parking_lot::Mutex;
+
+use crate::engine::PageName;
+use crate::error::Result;
+use crate::tier::admission::Admission;
+use crate::tier::buffer::{Buffers, Envelope, TierBuffer, TierPage};
+use crate::tier::deadlines::Deadlines;
+use crate::tier::done::{Answer, Question};
+use crate::tier::gauge::{Gauge, Took};
+use crate::tier::stats::Counts;
+use crate::tier::{Attachment, Demoted, Tier, TierPolicy, TierRange, TierStats, Version};
+
+/// While the tier is passed by, it goes on being asked for one in this many pages.
+const SAMPLED_IN: u64 = 1024;
+/// Most buffers, and the most memory that they may take unless fewer than [`BUFFERS_MIN`] have room in it.
+const BUFFERS_MAX: usize = 256;
+const BUFFERS_BYTES_MAX: usize = 8 << 20;
+const BUFFERS_MIN: usize = 8;
+
+/// A pool's tier.
+pub(crate) struct TierLink {
+    tier: Arc<dyn Tier>,
+    policy: TierPolicy,
+    wait: Duration,
+    buffers: Buffers,
+    deadlines: Deadlines,
+    admission: Mutex<Admission>,
+    /// None in deterministic mode, in which decisions do not depend on the time.
+    gauge: Option<Mutex<Gauge>>,
+    is_passed_by: AtomicBool,
+    began: Instant,
+    counts: Counts,
+}
+
+/// A copy of a page on its way down. It is offered when this is dropped, which is to be done without locks and
+/// latches.
+#[must_use = "dropping it offers the page"]
+pub(crate) struct Demotion {
+    link: Arc<TierLink>,
+    name: PageName,
+    version: Version,
+    /// There until the drop; none while the tier is passed by.
+    page: Option<TierPage>,
+}
+
+impl TierLink {
+    /// Attaches the tier to a pool.
+    pub fn open(
+        tier: Arc<dyn Tier>,
+        to: &Attachment,
+        admission: Admission,
+        wait: Duration,
+    ) -> Result<Arc<Self>> {
+        tier.attach(to)?;
+        let buffers = (BUFFERS_BYTES_MAX / to.page_bytes).clamp(BUFFERS_MIN, BUFFERS_MAX);
+        Ok(Arc::new(Self {
+            tier,
+            policy: to.policy,
+            wait,
+            buffers: Buffers::new(buffers, to.page_bytes),
+            deadlines: Deadlines::new(wait),
+            admission: Mutex::new(admission),
+            gauge: (!to.is_deterministic).then(Mutex::default),
+            is_passed_by: AtomicBool::new(false),
+            began: Instant::now(),
+            counts: Counts::default(),
+        }))
+    }
+
+    /// A page leaves memory, with these contents: what is to be offered, if anything. `prepare` makes of the
+    /// copy what the page's file has; if it fails, nothing is offered.
+    pub fn offer(
+        self: &Arc<Self>,
+        name: PageName,
+        version: Version,
+        worth: PageWorth,
+        contents: &[u8],
+        prepare: impl FnOnce(&mut [u8]) -> bool,
+    ) -> Option<Demotion> {
+        let page = page_of(name);
+        if !self.admission.lock().admits(page, worth, contents.len(), self.now_ns()) {
+            Counts::count(&self.counts.not_admitted);
+            return None;
+        }
+        let page = if self.is_used_for(page) {
+            let Some(mut buffer) = self.buffers.take() else {
+                Counts::count(&self.counts.skipped);
+                return None;
+            };
+            buffer.copy_from_slice(contents);
+            if !prepare(&mut buffer) {
+                return None;
+            }
+            Some(TierPage::new(buffer, name, version))
+        } else {
+            None
+        };
+        Some(Demotion { link: Arc::clone(self), name, version, page })
+    }
+
+    /// Asks for that version of a page, and waits for it no longer than the pool's limit. True if `into` has
+    /// the page then, as its file has it.
+    pub fn take(self: &Arc<Self>, name: PageName, version: Version, into: &mut [u8]) -> bool {
+        let Some(buffer) = self.buffer_for(name, version) else { return false };
+        let begun = Instant::now();
+        let question = Question::new();
+        self.guarded((), || self.tier.take(name, version, buffer, question.done()));
+        let found = self.judge_answer(name, version, begun, question.wait(begun + self.wait));
+        found.inspect(|found| into.copy_from_slice(found)).is_some()
+    }
+
+    /// As [`take`](Self::take), for nobody who waits: `then` is called with the page, or with none of it, by
+    /// any thread, perhaps before this returns.
+    pub fn take_later(
+        self: &Arc<Self>,
+        name: PageName,
+        version: Version,
+        then: impl FnOnce(Option<TierBuffer>) + Send + 'static,
+    ) {
+        let Some(buffer) = self.buffer_for(name, version) else { return then(None) };
+        let (begun, link) = (Instant::now(), Arc::clone(self));
+        let question = Question::calling(Box::new(move |answer| {
+            then(link.judge_answer(name, version, begun, answer));
+        }));
+        self.guarded((), || self.tier.take(name, version, buffer, question.done()));
+        if !question.is_over() {
+            self.deadlines.watch(begun, question);
+        }
+    }
+
+    /// A buffer to ask for the page with; none if it is not to be asked for, or not to be waited for.
+    fn buffer_for(self: &Arc<Self>, name: PageName, version: Version) -> Option<TierBuffer> {
+        let is_passed_by = self.is_passed_by.load(Ordering::Relaxed);
+        if is_passed_by && !is_sampled(page_of(name)) {
+            return None;
+        }
+        let buffer = self.buffers.take();
+        if buffer.is_none() {
+            Counts::count(&self.counts.skipped);
+        }
+        if is_passed_by {
+            self.ask_beside(name, version, buffer?);
+            return None;
+        }
+        buffer
+    }
+
+    /// Asks for a page that is read from its file meanwhile, to see whether the tier would pay.
+    fn ask_beside(self: &Arc<Self>, name: PageName, version: Version, buffer: TierBuffer) {
+        let (begun, link) = (Instant::now(), Arc::clone(self));
+        let question = Question::calling(Box::new(move |answer| {
+            let took = match &answer {
+                Answer::Filled(buffer, envelope) if link.is_right(name, version, buffer, *envelope) => {
+                    Took::Hit
+                }
+                _ => Took::No,
+            };
+            // An answer that comes after the limit is none.
+            let took = if begun.elapsed() > link.wait { Took::TimedOut } else { took };
+            link.judge(|gauge| gauge.took(link.now_ns(), nanoseconds(begun.elapsed()), took));
+        }));
+        self.guarded((), || self.tier.take(name, version, buffer, question.done()));
+    }
+
+    /// What there is of an answer, which is counted.
+    fn judge_answer(
+        &self,
+        name: PageName,
+        version: Version,
+        begun: Instant,
+        answer: Answer,
+    ) -> Option<TierBuffer> {
+        let (found, took) = match answer {
+            Answer::Filled(buffer, envelope) if self.is_right(name, version, &buffer, envelope) => {
+                (Some(buffer), Took::Hit)
+            }
+            Answer::Filled(..) | Answer::Absent => (None, Took::No),
+            Answer::TimedOut => (None, Took::TimedOut),
+        };
+        Counts::count(match took {
+            Took::Hit => &self.counts.hits,
+            Took::No => &self.counts.absent,
+            Took::TimedOut => &self.counts.timed_out,
+        });
+        self.judge(|gauge| gauge.took(self.now_ns(), nanoseconds(begun.elapsed()), took));
+        found
+    }
+
+    /// The engine's hooks have rejected what a take has given.
+    pub fn was_rejected(&self) {
+        Counts::count(&self.counts.wrong);
+        self.counts.hits.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether a page is in one place at a time.
+    pub fn is_exclusive(&self) -> bool {
+        self.policy == TierPolicy::Demote
+    }
+
+    /// A page was read from its file, which took this long.
+    pub fn source_read(&self, took: Duration) {
+        if let Some(gauge) = &self.gauge {
+            gauge.lock().source_read(nanoseconds(took));
+        }
+    }
+
+    /// Copies of these pages are not asked for again.
+    pub fn forget(&self, pages: TierRange) {
+        self.guarded((), || self.tier.forget(pages));
+    }
+
+    /// The pool is closing.
+    pub fn close(&self) {
+        self.guarded((), || self.tier.detach());
+    }
+
+    /// What the tier was worth.
+    pub fn stats(&self) -> TierStats {
+        let report = self.guarded(None, || Some(self.tier.report())).unwrap_or_default();
+        let gauge = self.gauge.as_ref().map(|gauge| gauge.lock());
+        TierStats {
+            buffers_lent: self.buffers.lent() as u64,
+            buffers_bytes: self.buffers.bytes() as u64,
+            passed_by: gauge.as_ref().and_then(|gauge| gauge.passed_by()),
+            source_latency_us: gauge.as_ref().map_or(0.0, |gauge| gauge.source_latency_ns() / 1e3),
+            report,
+            ..self.counts.stats()
+        }
+    }
+
+    /// Whether a page is offered now: all are, but while the tier is passed by only some.
+    fn is_used_for(&self, page: PageId) -> bool {
+        !self.is_passed_by.load(Ordering::Relaxed) || is_sampled(page)
+    }
+
+    fn is_right(&self, name: PageName, version: Version, bytes: &TierBuffer, envelope: Envelope) -> bool {
+        let is_right = envelope == Envelope::of(name, version, bytes);
+        if !is_right {
+            Counts::count(&self.counts.wrong);
+        }
+        is_right
+    }
+
+    fn judge(&self, note: impl FnOnce(&mut Gauge)) {
+        let Some(gauge) = &self.gauge else { return };
+        let mut gauge = gauge.lock();
+        note(&mut gauge);
+        let is_passed_by = gauge.passed_by().is_some();
+        if is_passed_by && !self.is_passed_by.swap(is_passed_by, Ordering::Relaxed) {
+            Counts::count(&self.counts.times_passed_by);
+        } else if !is_passed_by {
+            self.is_passed_by.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        if self.gauge.is_none() { 0 } else { nanoseconds(self.began.elapsed()) }
+    }
+
+    /// A call of the tier, which may panic.
+    fn guarded<R>(&self, panicked: R, call: impl FnOnce() -> R) -> R {
+        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
+            Counts::count(&self.counts.panics);
+            panicked
+        })
+    }
+}
+
+impl Drop for Demotion {
+    fn drop(&mut self) {
+        let Self { link, name, version, page } = self;
+        Counts::count(&link.counts.demotions);
+        let demoted = match page.take() {
+            Some(page) => link.guarded(Demoted::Refused, || link.tier.demote(*name, *version, page)),
+            None => return Counts::count(&link.counts.refused),
+        };
+        match demoted {
+            Demoted::Stored => {}
+            Demoted::Present => Counts::count(&link.counts.present),
+            Demoted::Refused => Counts::count(&link.counts.refused),
+        }
+        link.judge(|gauge| gauge.offered(demoted == Demoted::Refused));
+    }
+}
+
+fn page_of(name: PageName) -> PageId {
+    PageId::in_file(name.file, name.number)
+}
+
+/// Whether the page is one of those that a tier which is passed by is measured with.
+fn is_sampled(page: PageId) -> bool {
+    mix64(page.0).is_multiple_of(SAMPLED_IN)
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,121 @@
+//! A tier that keeps every copy that it was ever offered, hears no `forget`, and answers as it is told.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use bufpool::Result;
+use bufpool::engine::PageName;
+use bufpool::tier::{
+    Attachment, Demoted, Envelope, Tier, TierBuffer, TierDone, TierPage, TierRange, TierReport, Version,
+};
+
+/// What the tier answers with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The version that was asked for.
+    AsAsked,
+    /// The first version that it was offered.
+    FirstVersion,
+    /// The last version that it was offered.
+    LastVersion,
+    /// The bytes of the first version, said to be the one that was asked for.
+    FirstBytes,
+    /// The right version with a bit changed.
+    OtherBytes,
+    /// The page after the one that was asked for.
+    OtherPage,
+    /// A buffer that it has not filled.
+    Unfilled,
+    /// Nothing, and it panics.
+    Panics,
+    /// Nothing, at once.
+    Nothing,
+    /// Nothing, ever: it keeps the question.
+    Never,
+}
+
+impl Answer {
+    /// Those that come.
+    pub const ALL: [Self; 9] = [
+        Self::AsAsked,
+        Self::FirstVersion,
+        Self::LastVersion,
+        Self::FirstBytes,
+        Self::OtherBytes,
+        Self::OtherPage,
+        Self::Unfilled,
+        Self::Panics,
+        Self::Nothing,
+    ];
+
+    /// Whether pages that have not changed are served.
+    pub fn is_right(self) -> bool {
+        matches!(self, Self::AsAsked | Self::LastVersion | Self::FirstVersion | Self::FirstBytes)
+    }
+}
+
+/// See the file's head. Pages are known by the file's tag.
+pub struct Hoarder {
+    answer: Answer,
+    copies: Mutex<HashMap<(u64, u64), Vec<Copy>>>,
+    kept: Mutex<Vec<(TierBuffer, TierDone)>>,
+}
+
+#[derive(Clone)]
+struct Copy {
+    version: Version,
+    envelope: Envelope,
+    bytes: Vec<u8>,
+}
+
+impl Hoarder {
+    pub fn new(answer: Answer) -> Self {
+        Self { answer, copies: Mutex::default(), kept: Mutex::default() }
+    }
+
+    fn copies(&self, tag: u64, number: u64) -> Vec<Copy> {
+        self.copies.lock().unwrap().get(&(tag, number)).cloned().unwrap_or_default()
+    }
+}
+
+impl Tier for Hoarder {
+    fn attach(&self, _: &Attachment) -> Result<()> {
+        Ok(())
+    }
+
+    fn demote(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted {
+        let copy = Copy { version, envelope: bytes.envelope(), bytes: bytes.to_vec() };
+        self.copies.lock().unwrap().entry((page.file_tag, page.number)).or_default().push(copy);
+        Demoted::Stored
+    }
+
+    fn take(&self, page: PageName, version: Version, mut into: TierBuffer, done: TierDone) {
+        let copies = self.copies(page.file_tag, page.number);
+        let as_asked = copies.iter().find(|copy| copy.version == version);
+        let chosen = match self.answer {
+            Answer::AsAsked | Answer::OtherBytes | Answer::Unfilled => as_asked.cloned(),
+            Answer::FirstVersion | Answer::FirstBytes => copies.first().cloned(),
+            Answer::LastVersion => copies.last().cloned(),
+            Answer::OtherPage => self.copies(page.file_tag, page.number + 1).last().cloned(),
+            Answer::Panics => panic!("a tier that panics"),
+            Answer::Nothing => None,
+            Answer::Never => return self.kept.lock().unwrap().push((into, done)),
+        };
+        let Some(Copy { mut envelope, mut bytes, .. }) = chosen else { return done.absent(into) };
+        match self.answer {
+            Answer::OtherBytes => bytes[100] ^= 1,
+            Answer::FirstBytes => envelope = as_asked.map_or(envelope, |copy| copy.envelope),
+            _ => {}
+        }
+        if self.answer != Answer::Unfilled {
+            into.copy_from_slice(&bytes);
+        }
+        done.filled(into, envelope);
+    }
+
+    fn forget(&self, _: TierRange) {}
+
+    fn report(&self) -> TierReport {
+        TierReport::new("a hoarder")
+    }
+}

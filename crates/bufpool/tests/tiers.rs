@@ -1,0 +1,366 @@
+//! Goal: a pool with a tier below it is one cache of their summed size, and never serves what its files do not
+//! have, whatever the tier does. Method: access by access against one LRU list; and tiers that keep every copy
+//! that they were ever offered, never forget, and answer with what was not asked for, under each way in which
+//! a page changes.
+
+mod common;
+mod hoarding_tier;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bufpool::manager::Allocation;
+use bufpool::sim::SimDevice;
+use bufpool::tier::{FileTier, MemoryTier, PassedBy, Tier, TierAdmit, TierPolicy};
+use bufpool::{File, FileOptions, Pool, PoolOptions};
+use common::{
+    PAGE_BYTES, deterministic, directory, new_file, on_each_backend, small, stamp, stamped_device, version,
+};
+use hoarding_tier::{Answer, Hoarder};
+
+const FRAMES: u32 = 32;
+
+/// Frames in LRU order alone, over this tier.
+fn over(options: PoolOptions, tier: Arc<dyn Tier>, policy: TierPolicy) -> PoolOptions {
+    options.frames(FRAMES).allocation(Allocation::GlobalLru).manager(None).tier(tier, policy, TierAdmit::All)
+}
+
+/// Pages of one LRU cache, the one used last at the back.
+struct Lru {
+    pages: VecDeque<u64>,
+    most: usize,
+}
+
+impl Lru {
+    /// Whether the page was there.
+    fn access(&mut self, page: u64) -> bool {
+        let place = self.pages.iter().position(|there| *there == page);
+        place.map(|place| self.pages.remove(place));
+        self.pages.push_back(page);
+        if self.pages.len() > self.most {
+            self.pages.pop_front();
+        }
+        place.is_some()
+    }
+}
+
+/// A seeded generator.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+fn tier_hits(pool: &Pool) -> u64 {
+    pool.stats().tier.unwrap().hits
+}
+
+/// Uniform, cyclic and skewed accesses to `pages` pages.
+fn streams(pages: u64) -> Vec<Vec<u64>> {
+    let mut random = Random(7);
+    let uniform = (0..3_000).map(|_| random.below(pages)).collect();
+    let cyclic = (0..3_000).map(|at| at % pages).collect();
+    let mut random = Random(8);
+    let skewed = (0..3_000).map(|_| random.below(pages) * random.below(pages) / pages).collect();
+    vec![uniform, cyclic, skewed]
+}
+
+#[test]
+fn a_pool_and_a_tier_are_one_lru_list() {
+    for tier_pages in [1, 7, 40] {
+        let size = FRAMES as usize + tier_pages as usize - 1;
+        for pages in [size as u64, size as u64 + 1, 100] {
+            for stream in streams(pages) {
+                let tiers: [Arc<dyn Tier>; 2] =
+                    [Arc::new(MemoryTier::new(tier_pages)), Arc::new(FileTier::new("below", tier_pages))];
+                for tier in tiers {
+                    let device = stamped_device(pages);
+                    let options = over(deterministic(), tier, TierPolicy::Demote);
+                    let (pool, file) = common::open_on(options, &device);
+                    let mut one_list = Lru { pages: VecDeque::new(), most: size };
+                    let tenant = pool.default_tenant();
+                    for (at, number) in stream.iter().enumerate() {
+                        let before = pool.stats().reads;
+                        assert_eq!(version(&tenant.read(file.page(*number)).unwrap(), *number), 1);
+                        let was_read = pool.stats().reads > before;
+                        assert_eq!(
+                            !was_read,
+                            one_list.access(*number),
+                            "access {at}, page {number} of {pages}"
+                        );
+                    }
+                    let stats = pool.stats();
+                    let tier = stats.tier.as_ref().unwrap();
+                    assert_eq!(stats.reads, stats.misses - tier.hits);
+                    assert_eq!(tier.demotions, stats.left_clean);
+                    assert_eq!((tier.wrong, tier.refused, tier.skipped, tier.timed_out), (0, 0, 0, 0));
+                    pool.check_invariants();
+                    pool.close().unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn pages_come_from_a_tier_on_each_backend() {
+    on_each_backend(|io| {
+        let folder = directory();
+        let tiers: [Arc<dyn Tier>; 2] =
+            [Arc::new(MemoryTier::new(200)), Arc::new(FileTier::new(folder.path().join("below"), 200))];
+        for (at, tier) in tiers.into_iter().enumerate() {
+            let options = over(small().io(io), tier, TierPolicy::Demote);
+            let pool = options.tier_wait_ms(10_000).open().unwrap();
+            let file = new_file(&pool, folder.path(), &format!("data{at}"), 150);
+            let tenant = pool.default_tenant();
+            for number in 0..150 {
+                stamp(&mut tenant.create(file.page(number)).unwrap(), number, 1);
+            }
+            for round in 0..4 {
+                for number in 0..150 {
+                    assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 1, "round {round}");
+                }
+            }
+            let tier = pool.stats().tier.unwrap();
+            assert!(tier.hits > 0, "{tier:?}");
+            assert_eq!((tier.wrong, tier.timed_out, tier.panics), (0, 0, 0), "{tier:?}");
+            pool.close().unwrap();
+        }
+    });
+}
+
+/// A pool over a hoarding tier, with a file of 100 pages at version 1 that have all been in memory once, so
+/// that the tier has a copy of each but the last.
+struct Hoarded {
+    device: SimDevice,
+    hoarder: Arc<Hoarder>,
+    pool: Pool,
+    file: File,
+}
+
+const PAGES: u64 = 100;
+
+impl Hoarded {
+    fn new(answer: Answer) -> Self {
+        let device = stamped_device(PAGES);
+        let hoarder = Arc::new(Hoarder::new(answer));
+        let options = over(deterministic(), Arc::clone(&hoarder) as _, TierPolicy::Demote);
+        let (pool, file) = common::open_on(options, &device);
+        let hoarded = Self { device, hoarder, pool, file };
+        hoarded.turn_over(&hoarded.file);
+        hoarded
+    }
+
+    /// Every page is read, so that those that were in memory leave it.
+    fn turn_over(&self, file: &File) {
+        for number in 0..file.pages() {
+            drop(self.pool.default_tenant().read(file.page(number)).unwrap());
+        }
+    }
+
+    fn version(&self, file: &File, number: u64) -> u64 {
+        let tenant = self.pool.default_tenant();
+        let bytes = tenant.read(file.page(number)).unwrap();
+        if bytes.iter().all(|byte| *byte == 0) { 0 } else { version(&bytes, number) }
+    }
+
+    fn write(&self, number: u64, version: u64) {
+        stamp(&mut self.pool.default_tenant().write(self.file.page(number)).unwrap(), number, version);
+    }
+}
+
+/// Each way in which a page changes, while the tier has its copies of before and no `forget` is heard.
+#[test]
+fn a_copy_of_before_is_never_served() {
+    for answer in Answer::ALL {
+        let world = Hoarded::new(answer);
+        let (pool, file) = (&world.pool, &world.file);
+        let tenant = pool.default_tenant();
+        // Written back while it stays, and by its eviction.
+        world.write(3, 2);
+        file.flush_page(3).unwrap();
+        world.write(4, 2);
+        world.turn_over(file);
+        assert_eq!([3, 4].map(|number| world.version(file, number)), [2, 2], "{answer:?}");
+        // Overwritten without being read.
+        stamp(&mut tenant.create(file.page(5)).unwrap(), 5, 3);
+        world.turn_over(file);
+        assert_eq!(world.version(file, 5), 3, "{answer:?}");
+        // A change that was dropped, and one that was dropped after an earlier one was written.
+        world.write(6, 4);
+        file.discard(6..7).unwrap();
+        world.write(7, 5);
+        file.flush_page(7).unwrap();
+        world.write(7, 6);
+        file.discard(7..8).unwrap();
+        assert_eq!([6, 7].map(|number| world.version(file, number)), [1, 5], "{answer:?}");
+        world.turn_over(file);
+        assert_eq!([6, 7].map(|number| world.version(file, number)), [1, 5], "{answer:?}");
+        // Shortened and lengthened, absent pages and present ones.
+        file.truncate(60).unwrap();
+        file.extend(40).unwrap();
+        assert_eq!([60, 61, 99].map(|number| world.version(file, number)), [0; 3], "{answer:?}");
+        // Closed, restored from an older copy, and opened again.
+        file.flush().unwrap();
+        file.reopen().unwrap();
+        assert_eq!([3, 5, 70].map(|number| world.version(file, number)), [2, 3, 0], "{answer:?}");
+        let contents = |version: u64| {
+            let mut contents = vec![0; PAGES as usize * PAGE_BYTES];
+            for (number, page) in contents.chunks_exact_mut(PAGE_BYTES).enumerate() {
+                stamp(page, number as u64, version);
+            }
+            contents
+        };
+        world.device.put("data", &contents(1));
+        file.reopen().unwrap();
+        assert_eq!([3, 5, 70].map(|number| world.version(file, number)), [1; 3], "{answer:?}");
+        assert_eq!(pool.stats().tier.unwrap().panics > 0, answer == Answer::Panics, "{answer:?}");
+        pool.check_invariants();
+        let Hoarded { device, hoarder, pool, file } = world;
+        drop((file, tenant));
+        pool.close().unwrap();
+        // Another pool over the same tier and an older file.
+        device.put("data", &contents(9));
+        let options = over(deterministic(), hoarder, TierPolicy::Demote);
+        let (pool, file) = common::open_on(options, &device);
+        let tenant = pool.default_tenant();
+        for number in 0..PAGES {
+            let bytes = tenant.read(file.page(number)).unwrap();
+            assert_eq!(version(&bytes, number), 9, "{answer:?}");
+        }
+    }
+}
+
+/// A tier that has what is asked for is believed: the test above would see a stale page.
+#[test]
+fn a_hoarder_that_answers_as_asked_is_hit() {
+    let world = Hoarded::new(Answer::AsAsked);
+    let before = tier_hits(&world.pool);
+    world.turn_over(&world.file);
+    assert_eq!(tier_hits(&world.pool) - before, PAGES);
+    assert_eq!(world.pool.stats().tier.unwrap().wrong, 0);
+}
+
+#[test]
+fn what_is_not_what_was_asked_for_is_counted() {
+    for answer in [Answer::OtherBytes, Answer::OtherPage, Answer::FirstVersion] {
+        let world = Hoarded::new(answer);
+        world.write(3, 2);
+        world.turn_over(&world.file);
+        world.turn_over(&world.file);
+        let tier = world.pool.stats().tier.unwrap();
+        assert!(tier.wrong > 0, "{answer:?}: {tier:?}");
+        assert_eq!(world.version(&world.file, 3), 2);
+    }
+}
+
+/// Batches and prefetches ask the tier for pages without neighbours, and read runs from the file.
+#[test]
+fn batches_and_prefetches_are_served_from_a_tier() {
+    let device = stamped_device(PAGES);
+    device.set_latency(Duration::from_micros(200), Duration::from_micros(300));
+    let hoarder = Arc::new(Hoarder::new(Answer::AsAsked));
+    let options = over(small().tier_wait_ms(10_000), Arc::clone(&hoarder) as _, TierPolicy::Demote);
+    let (pool, file) = common::open_on(options, &device);
+    let tenant = pool.default_tenant();
+    let read = |numbers: &[u64]| {
+        let pages: Vec<_> = numbers.iter().map(|number| file.page(*number)).collect();
+        for (number, guard) in numbers.iter().zip(tenant.read_many(&pages)) {
+            assert_eq!(version(&guard.unwrap().unwrap(), *number), 1);
+        }
+    };
+    let counts = || {
+        pool.check_invariants();
+        let stats = pool.stats();
+        (stats.reads, stats.tier.unwrap().hits)
+    };
+    (0..PAGES / 10).for_each(|ten| read(&(10 * ten..10 * ten + 10).collect::<Vec<_>>()));
+    assert_eq!(counts(), (PAGES, 0));
+    read(&[1, 3, 5]);
+    assert_eq!(counts(), (PAGES, 3), "alone");
+    read(&[20, 21, 22, 30]);
+    assert_eq!(counts(), (PAGES + 3, 4), "a run and one alone");
+    assert_eq!(tenant.prefetch([40, 42].map(|number| file.page(number))), 2);
+    assert_eq!(counts(), (PAGES + 3, 6), "prefetched alone");
+    read(&[40, 42]);
+    assert_eq!(tenant.prefetch((50..52).map(|number| file.page(number))), 2);
+    assert_eq!(counts(), (PAGES + 5, 6), "prefetched in a run");
+    let wrong = pool.stats().tier.unwrap().wrong;
+    read(&[50, 51]);
+    assert_eq!((counts(), wrong), ((PAGES + 5, 6), 0), "they are there");
+}
+
+/// Who reads is served from the file, and the third question without an answer is the last that is waited for.
+#[test]
+fn a_tier_that_never_answers_is_passed_by() {
+    for with_futures in [false, true] {
+        let device = stamped_device(PAGES);
+        let hoarder = Arc::new(Hoarder::new(Answer::Never));
+        let options = over(small().tier_wait_ms(1), Arc::clone(&hoarder) as _, TierPolicy::Demote);
+        let (pool, file) = common::open_on(options, &device);
+        let tenant = pool.default_tenant();
+        for number in (0..3).flat_map(|_| 0..PAGES) {
+            if with_futures {
+                let guard = common::block_on(tenant.read_async(file.page(number))).unwrap();
+                assert_eq!(version(&guard, number), 1);
+            } else {
+                assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 1);
+            }
+        }
+        let tier = pool.stats().tier.unwrap();
+        assert_eq!((tier.timed_out, tier.hits), (3, 0), "{tier:?}");
+        assert_eq!((tier.passed_by, tier.times_passed_by), (Some(PassedBy::DoesNotAnswer), 1));
+        assert!(tier.buffers_lent >= 3 && tier.refused > 0, "{tier:?}");
+        pool.check_invariants();
+        drop((file, tenant));
+        pool.close().unwrap();
+    }
+}
+
+#[test]
+fn futures_are_served_from_a_tier() {
+    for options in [small, deterministic] {
+        for answer in Answer::ALL {
+            let device = stamped_device(PAGES);
+            // A tier at the speed of memory pays then.
+            device.set_latency(Duration::from_micros(200), Duration::from_micros(300));
+            let hoarder = Arc::new(Hoarder::new(answer));
+            let options = over(options(), Arc::clone(&hoarder) as _, TierPolicy::Demote);
+            let (pool, file) = common::open_on(options.tier_wait_ms(10_000), &device);
+            let tenant = pool.default_tenant();
+            for number in (0..2).flat_map(|_| 0..PAGES) {
+                let guard = common::block_on(tenant.read_async(file.page(number))).unwrap();
+                assert_eq!(version(&guard, number), 1, "{answer:?}");
+            }
+            assert_eq!(tier_hits(&pool) > 0, answer.is_right(), "{answer:?}");
+            pool.check_invariants();
+        }
+    }
+}
+
+/// Copies of a file that is open for reading only are of use to another pool, if the engine says that it is
+/// the same.
+#[test]
+fn an_epoch_of_the_engine_makes_copies_last() {
+    let device = stamped_device(PAGES);
+    let hoarder = Arc::new(Hoarder::new(Answer::AsAsked));
+    let hits = |epoch: Option<u64>| {
+        let options = over(deterministic(), Arc::clone(&hoarder) as _, TierPolicy::Demote);
+        let pool = options.open_on(&device).unwrap();
+        let how = FileOptions::new().read_only(true).tag(5);
+        let how = if let Some(epoch) = epoch { how.epoch(epoch) } else { how };
+        let file = pool.open_file("data", how).unwrap();
+        for number in 0..PAGES {
+            assert_eq!(version(&pool.default_tenant().read(file.page(number)).unwrap(), number), 1);
+        }
+        tier_hits(&pool)
+    };
+    assert_eq!((hits(None), hits(None)), (0, 0));
+    assert_eq!((hits(Some(1)), hits(Some(1)), hits(Some(2))), (0, PAGES - u64::from(FRAMES), 0));
+}
