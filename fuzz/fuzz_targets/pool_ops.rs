@@ -6,6 +6,8 @@
 mod common;
 #[path = "../../crates/bufpool/tests/pool_ops/mod.rs"]
 mod pool_ops;
+#[path = "../../crates/bufpool/tests/tiers_below/mod.rs"]
+mod tiers_below;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(case) = pool_ops::Case::from_bytes(bytes) {

@@ -6,6 +6,7 @@
 
 mod common;
 mod pool_ops;
+mod tiers_below;
 
 use std::fs;
 use std::path::Path;
@@ -17,6 +18,7 @@ use common::{PAGE_BYTES, deterministic, directory, on_each_backend, small};
 use pool_ops::{Case, FAILING, FAILURES, Mode, NUMBERS, Operation, PROGRAMS, TENANTS, World};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use tiers_below::Below;
 
 fn operations(with_faults: bool) -> impl Strategy<Value = Vec<Operation>> {
     let (tenant, number) = (0..TENANTS, 0..NUMBERS);
@@ -71,29 +73,34 @@ fn operations(with_faults: bool) -> impl Strategy<Value = Vec<Operation>> {
     prop::collection::vec(prop_oneof![20 => operation, disasters => disaster], 1..250)
 }
 
+/// A tier, or none in half of the cases.
+fn below() -> impl Strategy<Value = Below> {
+    prop_oneof![Just(Below::Nothing), prop::sample::select(&Below::ALL[..])]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn in_deterministic_mode(operations in operations(false), seed: u64, optimistic: bool) {
-        Case { mode: Mode::Deterministic, optimistic, seed, operations }.run();
+    fn in_deterministic_mode(operations in operations(false), seed: u64, optimistic: bool, below in below()) {
+        Case { mode: Mode::Deterministic, optimistic, below, seed, operations }.run();
     }
 
     #[test]
-    fn in_deterministic_mode_with_faults(operations in operations(true), seed: u64, optimistic: bool) {
-        Case { mode: Mode::Deterministic, optimistic, seed, operations }.run();
+    fn in_deterministic_mode_with_faults(operations in operations(true), seed: u64, optimistic: bool, below in below()) {
+        Case { mode: Mode::Deterministic, optimistic, below, seed, operations }.run();
     }
 
     #[test]
-    fn with_the_background_writer(operations in operations(false), seed: u64, optimistic: bool, dirty_limit_percent in 1..100_u8) {
+    fn with_the_background_writer(operations in operations(false), seed: u64, optimistic: bool, below in below(), dirty_limit_percent in 1..100_u8) {
         let mode = Mode::BackgroundWriter { dirty_limit_percent };
-        Case { mode, optimistic, seed, operations }.run();
+        Case { mode, optimistic, below, seed, operations }.run();
     }
 
     #[test]
-    fn with_the_background_writer_and_faults(operations in operations(true), seed: u64, optimistic: bool) {
+    fn with_the_background_writer_and_faults(operations in operations(true), seed: u64, optimistic: bool, below in below()) {
         let mode = Mode::BackgroundWriter { dirty_limit_percent: 10 };
-        Case { mode, optimistic, seed, operations }.run();
+        Case { mode, optimistic, below, seed, operations }.run();
     }
 
     /// The fuzz target's way from bytes to a case.
@@ -122,10 +129,10 @@ fn while_frames_are_borrowed() {
     for with_faults in [false, true] {
         let config = ProptestConfig { source_file: Some(file!()), ..ProptestConfig::with_cases(60) };
         let most_borrowed = AtomicU32::new(0);
-        let cases = (operations(with_faults), any::<u64>(), any::<bool>());
-        let run = |(mut operations, seed, optimistic): (Vec<Operation>, _, _)| {
+        let cases = (operations(with_faults), any::<u64>(), any::<bool>(), below());
+        let run = |(mut operations, seed, optimistic, below): (Vec<Operation>, _, _, _)| {
             operations.insert(0, Operation::Extend { more: NUMBERS });
-            let case = Case { mode: Mode::Borrowing, optimistic, seed, operations };
+            let case = Case { mode: Mode::Borrowing, optimistic, below, seed, operations };
             most_borrowed.fetch_max(case.run(), Ordering::Relaxed);
             Ok(())
         };

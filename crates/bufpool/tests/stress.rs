@@ -4,6 +4,7 @@
 //! compared too.
 
 mod common;
+mod tiers_below;
 
 use std::future::Future;
 use std::path::Path;
@@ -13,8 +14,10 @@ use std::task::{Context, Poll, Waker};
 use std::thread::ScopedJoinHandle;
 
 use bufpool::manager::Allocation;
+use bufpool::tier::TierPolicy;
 use bufpool::{ErrorKind, FileOptions, Io, IoBackend, Policy, Pool, PoolOptions, Tenant, context};
 use common::{PAGE_BYTES, directory, new_file, on_each_backend, small, stamp, version};
+use tiers_below::Below;
 
 const PAGES: u64 = 150;
 const THREADS: u64 = 8;
@@ -173,8 +176,12 @@ fn many_at_once(world: &World, tenant: &Tenant, random: &mut Random) -> bufpool:
 /// Eight threads of reads, writes, pins, flushes, lists, futures that are dropped, floors and caps, beside
 /// checkpoints.
 fn stress_everything(options: PoolOptions, seed: u64) {
+    stress_everything_over(Below::Nothing, options, seed);
+}
+
+fn stress_everything_over(below: Below, options: PoolOptions, seed: u64) {
     let directory = directory();
-    let pool = options.open().unwrap();
+    let pool = below.a_pool(options, directory.path()).open().unwrap();
     let world = World::new(&pool, directory.path());
     let (done, refused) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -230,8 +237,12 @@ fn lists_futures_floors_and_caps_beside_checkpoints() {
 }
 
 fn stress(options: PoolOptions, seed: u64) {
+    stress_over(Below::Nothing, options, seed);
+}
+
+fn stress_over(below: Below, options: PoolOptions, seed: u64) {
     let directory = directory();
-    let pool = options.open().unwrap();
+    let pool = below.a_pool(options, directory.path()).open().unwrap();
     let world = World::new(&pool, directory.path());
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -257,7 +268,8 @@ fn stress(options: PoolOptions, seed: u64) {
     let of_tenants: u64 = stats.tenants.iter().map(|tenant| tenant.accesses).sum();
     assert_eq!(stats.accesses, stats.hits + stats.misses);
     assert_eq!((of_sites, of_tenants), (stats.accesses, stats.accesses));
-    assert_eq!(stats.reads, stats.misses - stats.creations);
+    let tier_hits = stats.tier.as_ref().map_or(0, |tier| tier.hits);
+    assert_eq!(stats.reads, stats.misses - stats.creations - tier_hits);
     println!("{}", pool.io());
     println!("{}", pool.report());
     world.close_and_compare(pool, directory.path());
@@ -281,6 +293,16 @@ fn with_other_allocations() {
     for allocation in [Allocation::GlobalLru, Allocation::LruS, Allocation::AllocLru] {
         stress(small().allocation(allocation), 5);
     }
+}
+
+/// Those that lie as well as those that do not.
+#[test]
+fn with_each_tier_below() {
+    for below in Below::ALL {
+        stress_over(below, small(), 9);
+    }
+    stress_everything_over(Below::Memory(TierPolicy::Demote), small(), 13);
+    stress_everything_over(Below::File(TierPolicy::Demote), small().read_ahead(true), 14);
 }
 
 #[test]

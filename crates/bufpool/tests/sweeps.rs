@@ -10,16 +10,20 @@
 
 mod common;
 mod sweep_world;
+mod tiers_below;
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
+use bufpool::tier::TierPolicy;
 use bufpool::{IoOperation, PoolOptions, Result};
 use common::{deterministic, small};
 use sweep_world::{OPERATIONS, Random, Tally, World, check};
+use tiers_below::Below;
 
 const EINTR: i32 = 4;
 const FAILURES: [SimFailure; 5] =
@@ -54,6 +58,20 @@ const BACKGROUND_WRITER: Mode =
     Mode { name: "background writer", options: || small().dirty_limit_percent(20), ..DETERMINISTIC };
 
 const FEW_FRAMES: [Mode; 2] = [DETERMINISTIC, BACKGROUND_WRITER];
+
+/// The tier is on the device that fails, and what it loses is not missed.
+const TIERED: [Mode; 2] = [
+    Mode {
+        name: "deterministic, over a tier",
+        options: || Below::File(TierPolicy::Demote).a_pool(deterministic(), Path::new("")),
+        ..DETERMINISTIC
+    },
+    Mode {
+        name: "background writer, over a tier",
+        options: || Below::File(TierPolicy::Demote).a_pool(small().dirty_limit_percent(20), Path::new("")),
+        ..DETERMINISTIC
+    },
+];
 
 /// Its reserve has 12 frames, and borrows up to 13 because dirty victims come faster than they are written.
 const BORROWING: Mode = Mode {
@@ -204,6 +222,8 @@ mod streams {
 impl Mode {
     fn device(&self, seed: u64) -> SimDevice {
         let device = SimDevice::new(seed);
+        // A pool whose tier cannot be made does not open.
+        device.put("tier", &[]);
         if let Some((least, most)) = self.latency {
             device.set_latency(least, most);
         }
@@ -424,6 +444,15 @@ fn nothing_is_lost_when_the_power_is_cut_at_any_call() {
 #[test]
 fn nothing_is_lost_when_the_power_is_cut_at_random() {
     for mode in FEW_FRAMES {
+        cut_at_random(&mode);
+    }
+}
+
+#[test]
+fn nothing_is_lost_over_a_tier() {
+    for mode in TIERED {
+        fail_at_every_call(&mode);
+        cut_at_every_call(&mode);
         cut_at_random(&mode);
     }
 }

@@ -48,6 +48,11 @@ pub(crate) enum OpenError {
 }
 
 impl OpenError {
+    /// There is no such file.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Os { error, .. } if error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// The error of an operation on the file that was to be opened by this name.
     pub(crate) fn into_error(self, operation: &'static str, name: &str) -> Error {
         let kind = match &self {

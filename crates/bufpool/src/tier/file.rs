@@ -87,8 +87,11 @@ impl FileTier {
     fn open(&self, to: &Attachment) -> Result<Used> {
         const OPERATION: &str = "open tier";
         let name = self.path.display().to_string();
-        let how = FileOpen { read_only: false, create: true, direct: self.direct };
-        let source = to.opener.open(&self.path, &how).map_err(|error| error.into_error(OPERATION, &name))?;
+        let open =
+            |create| to.opener.open(&self.path, &FileOpen { read_only: false, create, direct: self.direct });
+        // To make one makes its name durable, which takes a sync.
+        let opened = open(false).or_else(|error| if error.is_not_found() { open(true) } else { Err(error) });
+        let source = opened.map_err(|error| error.into_error(OPERATION, &name))?;
         let alignment = source.capabilities().alignment;
         let needed = alignment.offset_bytes.max(alignment.memory_bytes) as usize;
         if !to.page_bytes.is_multiple_of(needed) {

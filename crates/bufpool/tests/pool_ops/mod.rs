@@ -20,6 +20,7 @@ use bufpool::{
 };
 
 use super::common::{PAGE_BYTES, deterministic, kind, small, stamp, version};
+use super::tiers_below::Below;
 
 pub const TENANTS: usize = 3;
 /// Operations name pages below this, whether the file has them or not.
@@ -94,6 +95,7 @@ pub struct Case {
     pub mode: Mode,
     /// The file is read without latches.
     pub optimistic: bool,
+    pub below: Below,
     pub seed: u64,
     pub operations: Vec<Operation>,
 }
@@ -360,8 +362,8 @@ impl Case {
         } else {
             Mode::Borrowing
         };
-        let mut case =
-            Self { mode, optimistic: u.arbitrary()?, seed: u.arbitrary()?, operations: Vec::new() };
+        let (optimistic, below) = (u.arbitrary()?, *u.choose(&Below::ALL)?);
+        let mut case = Self { mode, optimistic, below, seed: u.arbitrary()?, operations: Vec::new() };
         while !u.is_empty() {
             case.operations.push(u.arbitrary()?);
         }
@@ -374,13 +376,16 @@ impl Case {
         let device = SimDevice::new(self.seed);
         // A page that was being written when the power went is old or new, so that the model can tell.
         device.set_sector_bytes(PAGE_BYTES);
-        let mode = self.mode;
-        let options = move || match mode {
-            Mode::Deterministic => deterministic().latch_wait_ms(1).frame_wait_ms(1),
-            Mode::BackgroundWriter { dirty_limit_percent } => {
-                small().dirty_limit_percent(dirty_limit_percent).frame_wait_ms(20)
-            }
-            Mode::Borrowing => small().reserve_high_frames(1).dirty_limit_percent(100).frame_wait_ms(20),
+        let (mode, below) = (self.mode, self.below);
+        let options = move || {
+            let options = match mode {
+                Mode::Deterministic => deterministic().latch_wait_ms(1).frame_wait_ms(1),
+                Mode::BackgroundWriter { dirty_limit_percent } => {
+                    small().dirty_limit_percent(dirty_limit_percent).frame_wait_ms(20)
+                }
+                Mode::Borrowing => small().reserve_high_frames(1).dirty_limit_percent(100).frame_wait_ms(20),
+            };
+            below.a_pool(options, Path::new(""))
         };
         let is_quiet = matches!(mode, Mode::Deterministic);
         let mut world = World::new(options, self.optimistic, Some(device), Path::new(""));

@@ -1,13 +1,56 @@
-//! A tier that keeps every copy that it was ever offered, hears no `forget`, and answers as it is told.
+//! Tiers to put below a pool under test, and one that does all wrong: it keeps every copy that it was ever
+//! offered, hears no `forget`, and answers as it is told.
+#![allow(dead_code)]
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
-use bufpool::Result;
 use bufpool::engine::PageName;
 use bufpool::tier::{
-    Attachment, Demoted, Envelope, Tier, TierBuffer, TierDone, TierPage, TierRange, TierReport, Version,
+    Attachment, Demoted, Envelope, FileTier, MemoryTier, Tier, TierAdmit, TierBuffer, TierDone, TierPage,
+    TierPolicy, TierRange, TierReport, Version,
 };
+use bufpool::{PoolOptions, Result};
+
+/// What is below a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Below {
+    Nothing,
+    Memory(TierPolicy),
+    File(TierPolicy),
+    Hoarder(Answer),
+}
+
+impl Below {
+    pub const ALL: [Self; 14] = [
+        Self::Nothing,
+        Self::Memory(TierPolicy::Demote),
+        Self::Memory(TierPolicy::Inclusive),
+        Self::File(TierPolicy::Demote),
+        Self::File(TierPolicy::Inclusive),
+        Self::Hoarder(Answer::AsAsked),
+        Self::Hoarder(Answer::FirstVersion),
+        Self::Hoarder(Answer::LastVersion),
+        Self::Hoarder(Answer::FirstBytes),
+        Self::Hoarder(Answer::OtherBytes),
+        Self::Hoarder(Answer::OtherPage),
+        Self::Hoarder(Answer::Unfilled),
+        Self::Hoarder(Answer::Nothing),
+        Self::Hoarder(Answer::Never),
+    ];
+
+    /// A pool of these options over such a tier of 40 pages; one in a file is in the folder.
+    pub fn a_pool(self, options: PoolOptions, folder: &Path) -> PoolOptions {
+        let (tier, policy): (Arc<dyn Tier>, _) = match self {
+            Self::Nothing => return options,
+            Self::Memory(policy) => (Arc::new(MemoryTier::new(40)), policy),
+            Self::File(policy) => (Arc::new(FileTier::new(folder.join("tier"), 40)), policy),
+            Self::Hoarder(answer) => (Arc::new(Hoarder::new(answer)), TierPolicy::Demote),
+        };
+        options.tier(tier, policy, TierAdmit::All).tier_wait_ms(1)
+    }
+}
 
 /// What the tier answers with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
