@@ -289,8 +289,7 @@ impl NaiveTier {
         let promote = &mut self.promote;
         promote.now = promote.now.max(now);
         let pages = &self.segments[0];
-        let is_full = !pages.is_empty() && pages.len() == self.capacity;
-        if self.kind != TierKind::Promote || !is_full {
+        if self.kind != TierKind::Promote || pages.is_empty() {
             return;
         }
         let (_, used_at) = promote.used_at.iter().find(|(page, _)| *page == pages[0]).unwrap();
