@@ -1,7 +1,7 @@
 //! Part D of the published experiments, and the simulator's clients above a lower cache.
 //!
-//! Goal: figures are those of T. M. Wong, J. Wilkes: "My cache or yours? Making storage more exclusive", USENIX
-//! ATC '02, as far as its streams are known; counts are those of clients that are vectors.
+//! Goal: figures are those of T. M. Wong, J. Wilkes: "My cache or yours? Making storage more exclusive",
+//! USENIX ATC '02, as far as its streams are known; counts are those of clients that are vectors.
 
 use std::collections::BTreeMap;
 
@@ -55,8 +55,8 @@ fn small_caches_have_the_rates_of_large_ones() {
     assert_eq!(percents(&cyclic, FRAMES, TierKind::Demote), [0.0, 100.0]);
 }
 
-/// From a cold start, for uniform reads, loops and Zipf's law, and a client of either kind of simulation. A loop
-/// over as many blocks as there are frames has no hit, because a client ejects before it reads.
+/// From a cold start, for uniform reads, loops and Zipf's law, and a client of either kind of simulation. A
+/// loop over as many blocks as there are frames has no hit, because a client ejects before it reads.
 #[test]
 fn a_client_above_demote_is_one_lru_cache() {
     const FRAMES: [u32; 3] = [100, 200, 301];

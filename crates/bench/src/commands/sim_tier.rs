@@ -72,8 +72,8 @@ impl FromStr for TierFlag {
     }
 }
 
-/// The values of [`TIER_COLUMNS`], empty without a lower cache. Nothing is ever refused, as there is no time in
-/// which a lower cache has no room.
+/// The values of [`TIER_COLUMNS`], empty without a lower cache. Nothing is ever refused, as there is no time
+/// in which a lower cache has no room.
 pub(super) fn tier_cells(args: &SimArgs, counts: &Counts) -> [Cell; TIER_COLUMNS.len()] {
     if args.tier.is_none() {
         return [const { Cell::Empty }; TIER_COLUMNS.len()];

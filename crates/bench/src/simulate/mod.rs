@@ -157,8 +157,8 @@ pub fn misses(
 /// If the trace cannot be read again, gives a directive that is refused, or pins all frames that a missing
 /// block could take; if floors and caps contradict each other or name a tenant that the trace does not have;
 /// if a program is for privileged tenants, or does not have an int that it is sent; if there are more clients
-/// than frames; if [`Policy::Opt`] cannot know which accesses come to it, with a client for each tenant or above
-/// PROMOTE.
+/// than frames; if [`Policy::Opt`] cannot know which accesses come to it: with a client for each tenant, and
+/// above PROMOTE.
 ///
 /// # Panics
 ///

@@ -102,8 +102,8 @@ impl NaiveTier {
         }
     }
 
-    /// A page goes to the tail of a segment; what overflows goes down, and out of the lowest. Returns all that
-    /// went out, the page itself perhaps.
+    /// A page goes to the tail of a segment; what overflows goes down, and out of the lowest. Returns all
+    /// that went out, the page itself perhaps.
     fn push(&mut self, segment: usize, page: PageId) -> Vec<PageId> {
         self.segments[segment].push(page);
         let mut out = Vec::new();
