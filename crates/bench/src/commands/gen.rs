@@ -20,6 +20,9 @@ pub struct GenArgs {
     /// Changes a parameter of the stream
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Reads by which each tenant of `clients` is behind the one before; as --set lag=READS
+    #[arg(long, value_name = "READS")]
+    pub lag: Option<u64>,
     /// Which directives the stream gives
     #[arg(long, value_enum, default_value_t = Advice::None)]
     pub advice: Advice,
@@ -39,7 +42,8 @@ pub fn run(args: &GenArgs, common: &Common) -> Result<()> {
         bail!("expected one of the streams {}, found `{}`", names.join(" "), args.name);
     };
     let mut settings = Settings::of(stream);
-    for assignment in &args.set {
+    let lag = args.lag.map(|reads| format!("lag={reads}"));
+    for assignment in args.set.iter().chain(&lag) {
         settings.set(assignment)?;
     }
     if !gives(stream, args.advice) {

@@ -16,6 +16,7 @@ pub mod record;
 pub mod scan;
 pub mod sim;
 mod sim_on_machine;
+mod sim_tier;
 pub mod write_back;
 
 use anyhow::{Result, bail};

@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 
 use super::sim_on_machine;
+use super::sim_tier::{LatencyFlag, TIER_COLUMNS, TierFlag, tier_cells};
 use crate::cli::{Common, Size};
 use crate::output::plot::{self, Curves, Series};
 use crate::output::progress;
@@ -35,6 +36,20 @@ pub struct SimArgs {
     /// Cache sizes, separated by commas: frames, or shares of the distinct blocks such as 5%
     #[arg(long, required = true, value_delimiter = ',', value_name = "SIZE")]
     pub frames: Vec<Size>,
+    /// A lower cache, which misses read through, such as demote:1000 or adapt-exp:5%; KIND is one of none-lru,
+    /// demote-lru, demote, slru/PERCENT, adapt-uni, adapt-exp, promote, inclusive
+    #[arg(long, value_name = "KIND:FRAMES", conflicts_with = "machine")]
+    pub tier: Option<TierFlag>,
+    /// Each tenant is a client of the lower cache, with an equal share of the frames for itself
+    #[arg(long, requires = "tier", conflicts_with_all = ["plot", "floors", "caps"])]
+    pub clients: bool,
+    /// Milliseconds of the lower cache and of the source, and of a demotion of a block that the lower cache
+    /// has: t_a=..,t_d=..[,t_abort=..] [default: t_a=0.2,t_d=10]
+    #[arg(long, value_name = "KEY=VALUE,...", requires = "tier")]
+    pub latency: Option<LatencyFlag>,
+    /// Accesses at the beginning that are left out of all counts but the distinct blocks
+    #[arg(long, value_name = "ACCESSES", default_value_t = 0, conflicts_with = "machine")]
+    pub warm_up: u64,
     /// Play the trace in time, each tenant a process, on a machine such as
     /// disks=1,sequential_ms=5,random_ms=22; also queue=scan or fifo, quantum_ms=100, driver_us=500,
     /// hit_us=425
@@ -166,6 +181,7 @@ struct Run {
     is_listed: bool,
 }
 
+/// The columns of every row, before those of a lower cache.
 const COLUMNS: [&str; 15] = [
     "trace",
     "policy",
@@ -193,7 +209,7 @@ pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
     if let Some(Machine(machine)) = &args.machine {
         return sim_on_machine::run(args, machine, common);
     }
-    let columns: Vec<&str> = args.by.map(|_| "key").into_iter().chain(COLUMNS).collect();
+    let columns: Vec<&str> = args.by.map(|_| "key").into_iter().chain(COLUMNS).chain(TIER_COLUMNS).collect();
     let mut table = Table::new(&columns);
     let mut charts = Vec::new();
     for path in &args.traces {
@@ -201,8 +217,7 @@ pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
         let runs = runs(args, common, &trace)?;
         let outcomes = simulate_all(args, common, &trace, &runs)?;
         for (run, outcome) in runs.iter().zip(&outcomes).filter(|(run, _)| run.is_listed) {
-            let timed = common.jobs == Some(1);
-            push_rows(&mut table, args.by.is_some(), &trace, run, outcome, timed);
+            push_rows(&mut table, args, common, &trace, run, outcome);
         }
         if args.plot.is_some() {
             charts.push(chart(&trace, &runs, &outcomes));
@@ -241,6 +256,8 @@ fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Result<Vec<Run>> {
         program: None,
         programs: BTreeMap::new(),
         program_fuel: args.program_fuel,
+        lower: args.tier.map(|tier| tier.lower_cache(trace.distinct(), args.clients)).transpose()?,
+        warm_up: args.warm_up,
     };
     let mut runs = Vec::new();
     let mut push = |name: &str, policy: Policy, program: Option<Program>, is_listed: bool| {
@@ -316,20 +333,28 @@ fn chart(trace: &Trace, runs: &[Run], outcomes: &[Outcome]) -> Curves {
     Curves { title, x: "frames".to_owned(), y: "miss ratio".to_owned(), series }
 }
 
-fn push_rows(table: &mut Table, keyed: bool, trace: &Trace, run: &Run, outcome: &Outcome, timed: bool) {
-    let nanoseconds = if timed && trace.accesses() > 0 {
+fn push_rows(
+    table: &mut Table,
+    args: &SimArgs,
+    common: &Common,
+    trace: &Trace,
+    run: &Run,
+    outcome: &Outcome,
+) {
+    let nanoseconds = if common.jobs == Some(1) && trace.accesses() > 0 {
         Cell::real(outcome.elapsed.as_nanos() as f64 / trace.accesses() as f64, 1)
     } else {
         Cell::Empty
     };
     for (key, counts) in &outcome.counts {
-        let key = keyed.then_some(Cell::Count(*key));
-        let cells = cells(trace, run, counts).into_iter().chain([nanoseconds.clone()]);
+        let key = args.by.map(|_| Cell::Count(*key));
+        let of_tier = tier_cells(args, counts);
+        let cells = cells(trace, run, counts).into_iter().chain([nanoseconds.clone()]).chain(of_tier);
         table.push(key.into_iter().chain(cells).collect());
     }
 }
 
-/// All columns but the last.
+/// All columns up to the time.
 fn cells(trace: &Trace, run: &Run, counts: &Counts) -> [Cell; COLUMNS.len() - 1] {
     [
         Cell::text(trace.name()),

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::finding::{Finding, Verdict};
+use super::finding::Finding;
 
 /// What carries an experiment out.
 type Run = fn(&Context) -> Result<Vec<Finding>>;
@@ -14,7 +14,7 @@ pub struct Experiment {
     pub id: &'static str,
     /// What it shows.
     pub title: &'static str,
-    run: Option<Run>,
+    run: Run,
 }
 
 /// What experiments are run with.
@@ -28,11 +28,7 @@ pub struct Context {
 
 impl Experiment {
     pub(super) const fn new(id: &'static str, title: &'static str, run: Run) -> Self {
-        Self { id, title, run: Some(run) }
-    }
-
-    pub(super) const fn later(id: &'static str, title: &'static str) -> Self {
-        Self { id, title, run: None }
+        Self { id, title, run }
     }
 
     /// Runs it.
@@ -41,16 +37,6 @@ impl Experiment {
     ///
     /// If a simulation cannot be carried out.
     pub fn run(&self, context: &Context) -> Result<Vec<Finding>> {
-        match self.run {
-            Some(run) => run(context),
-            None => Ok(vec![Finding {
-                id: self.id,
-                what: self.title.to_owned(),
-                published: String::new(),
-                ours: String::new(),
-                tolerance: String::new(),
-                verdict: Verdict::NotYetBuilt,
-            }]),
-        }
+        (self.run)(context)
     }
 }

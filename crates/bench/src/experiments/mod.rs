@@ -7,6 +7,7 @@ pub mod application_control;
 pub mod call_sites;
 pub mod cost_benefit;
 pub mod detection;
+pub mod exclusive;
 mod experiment;
 mod finding;
 pub mod policy_programs;
@@ -16,9 +17,8 @@ pub use finding::{Finding, Verdict};
 
 /// All experiments in order, except those [on request](on_request).
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    static LATER: [Experiment; 1] = [Experiment::later("D", "exclusive caching")];
     let built = application_control::ALL.iter().chain(cost_benefit::ALL).chain(detection::ALL);
-    built.chain(&LATER).chain(policy_programs::ALL)
+    built.chain(exclusive::ALL).chain(policy_programs::ALL)
 }
 
 /// The experiments that run only when they are named, since they take long.

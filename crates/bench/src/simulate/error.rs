@@ -21,6 +21,17 @@ pub enum SimError {
         /// The tenant named.
         tenant: u32,
     },
+    /// There are more clients of a lower cache than frames for them.
+    TooFewFrames {
+        /// The trace's name.
+        trace: String,
+        /// Its tenants.
+        clients: u32,
+        /// The frames of all of them.
+        frames: u32,
+    },
+    /// OPT was to decide for caches whose accesses are not those of the trace.
+    OptBelow,
     /// The file of next uses failed.
     Scratch(io::Error),
     /// A program of tenants is for privileged ones.
@@ -57,6 +68,14 @@ impl fmt::Display for SimError {
             Self::UnknownTenant { trace, tenant } => {
                 write!(f, "--floor, --cap: expected a tenant of trace {trace}, found {tenant}")
             }
+            Self::TooFewFrames { trace, clients, frames } => write!(
+                f,
+                "--clients: expected at least a frame for each of the {clients} tenants of trace {trace}, found {frames}"
+            ),
+            Self::OptBelow => f.write_str(
+                "--tier: expected another policy than opt, which knows the accesses of the whole trace only, with \
+                 --clients and above promote",
+            ),
             Self::Scratch(_) => f.write_str(
                 "--scratch: the next uses of OPT cannot be written or read, expected a folder that exists, may be \
                  written to, and has 8 bytes free for each access",
@@ -70,9 +89,12 @@ impl error::Error for SimError {
         match self {
             Self::Trace(error) => error.source(),
             Self::Scratch(error) => Some(error),
-            Self::Directory(_) | Self::Privileged(_) | Self::NotSent { .. } | Self::UnknownTenant { .. } => {
-                None
-            }
+            Self::Directory(_)
+            | Self::Privileged(_)
+            | Self::NotSent { .. }
+            | Self::UnknownTenant { .. }
+            | Self::TooFewFrames { .. }
+            | Self::OptBelow => None,
         }
     }
 }

@@ -3,13 +3,17 @@
 //! It is a driver of `bufpool-policies` and nothing more: it maps blocks to frames, knows which frames are
 //! pinned, and notes whom each event concerns. Every decision is the real one.
 
+mod clients;
 mod error;
+mod latency;
+mod lower;
 pub mod machine;
 mod next_uses;
 mod one_level;
 mod pins;
 mod policy;
 mod program_file;
+mod run;
 mod stepper;
 mod tally;
 mod two_level;
@@ -20,11 +24,14 @@ use std::time::{Duration, Instant};
 
 use bufpool_policies::classic::{self, Opt};
 use bufpool_policies::program::Program;
+use bufpool_policies::tier::TierKind;
 use bufpool_policies::{Allocation, ProgramStats};
 
-use crate::trace::{Replay, Trace};
+use crate::trace::Trace;
 
 pub use error::SimError;
+pub use latency::Latency;
+pub use lower::LowerCache;
 pub use next_uses::NextUses;
 pub use policy::Policy;
 pub use program_file::read_program;
@@ -32,8 +39,10 @@ pub use stepper::Stepper;
 pub use tally::{By, Counts};
 pub use variant::Variant;
 
+use clients::ClientsRun;
+use lower::Below;
 use one_level::OneLevelRun;
-use tally::Tally;
+use run::{Run, WarmUp};
 use two_level::TwoLevelRun;
 
 /// The cache that is simulated.
@@ -63,6 +72,10 @@ pub struct Setup {
     pub programs: BTreeMap<u32, TenantProgram>,
     /// Steps that an event of a program may take; `None` for the default.
     pub program_fuel: Option<u32>,
+    /// A lower cache, which misses read through and evicted blocks may be demoted to.
+    pub lower: Option<LowerCache>,
+    /// Accesses at the beginning that are in no count.
+    pub warm_up: u64,
 }
 
 impl Setup {
@@ -81,6 +94,8 @@ impl Setup {
             program: None,
             programs: BTreeMap::new(),
             program_fuel: None,
+            lower: None,
+            warm_up: 0,
         }
     }
 }
@@ -134,13 +149,16 @@ pub fn misses(
 
 /// Plays the trace to a cache that is empty at first. `next_uses` is needed for [`Policy::Opt`] only.
 ///
-/// Memory: 4 bytes a distinct block, 8 bytes a frame, and the policy's own.
+/// Memory: 4 bytes a distinct block, 8 bytes a frame, and the policy's own, for each client; and the lower
+/// cache's.
 ///
 /// # Errors
 ///
 /// If the trace cannot be read again, gives a directive that is refused, or pins all frames that a missing
 /// block could take; if floors and caps contradict each other or name a tenant that the trace does not have;
-/// if a program is for privileged tenants, or does not have an int that it is sent.
+/// if a program is for privileged tenants, or does not have an int that it is sent; if there are more clients
+/// than frames; if [`Policy::Opt`] cannot know which accesses come to it: with a client for each tenant, and
+/// above PROMOTE.
 ///
 /// # Panics
 ///
@@ -151,39 +169,70 @@ pub fn simulate(
     setup: &Setup,
     next_uses: Option<&NextUses>,
 ) -> Result<Outcome, SimError> {
-    let fitted = fit(trace, setup);
-    let setup = &fitted;
+    let is_unforeseen = |lower: &LowerCache| lower.client_per_tenant || lower.kind == TierKind::Promote;
+    if policy == Policy::Opt && setup.lower.as_ref().is_some_and(is_unforeseen) {
+        return Err(SimError::OptBelow);
+    }
     match policy {
-        Policy::OneLevel(kind) => {
-            let policy = classic::build(kind, setup.frames);
-            play(trace, OneLevelRun::new(trace, setup, policy), OneLevelRun::end)
-        }
-        Policy::Variant(variant) => {
-            let policy = variant.build(setup.frames);
-            play(trace, OneLevelRun::new(trace, setup, policy), OneLevelRun::end)
-        }
+        Policy::OneLevel(kind) => run(trace, setup, |setup, below| {
+            Ok(OneLevelRun::new(trace, setup, classic::build(kind, setup.frames), below))
+        }),
+        Policy::Variant(variant) => run(trace, setup, |setup, below| {
+            Ok(OneLevelRun::new(trace, setup, variant.build(setup.frames), below))
+        }),
         Policy::Opt => {
-            let uses = next_uses.expect("OPT is given the next uses").cursor();
-            let failure = uses.failure();
-            let policy = Box::new(Opt::new(Box::new(uses)));
-            let outcome = play(trace, OneLevelRun::new(trace, setup, policy), OneLevelRun::end)?;
-            failure.take().map_or(Ok(outcome), |error| Err(SimError::Scratch(error)))
+            let next_uses = next_uses.expect("OPT is given the next uses");
+            let mut failure = None;
+            let outcome = run(trace, setup, |setup, below| {
+                let uses = next_uses.cursor();
+                failure = Some(uses.failure());
+                Ok(OneLevelRun::new(trace, setup, Box::new(Opt::new(Box::new(uses))), below))
+            })?;
+            let failed = failure.and_then(|failure| failure.take());
+            failed.map_or(Ok(outcome), |error| Err(SimError::Scratch(error)))
         }
-        Policy::TwoLevel(allocation) => {
-            play(trace, TwoLevelRun::new(trace, setup, allocation)?, TwoLevelRun::end)
-        }
-        Policy::Managed(kind) => {
+        Policy::TwoLevel(allocation) => run(trace, setup, |setup, below| {
+            let mut run = TwoLevelRun::new(trace, setup, allocation)?;
+            run.put_above(below);
+            Ok(run)
+        }),
+        Policy::Managed(kind) => run(trace, setup, |setup, below| {
             let mut run = TwoLevelRun::new(trace, setup, Allocation::LruSp)?;
+            run.put_above(below);
             run.manage(kind, setup)?;
-            play(trace, run, TwoLevelRun::end)
-        }
-        Policy::Program(allocation) => {
+            Ok(run)
+        }),
+        Policy::Program(allocation) => run(trace, setup, |setup, below| {
             let program = setup.program.as_ref().expect("the program is given");
             let mut run = TwoLevelRun::new(trace, setup, allocation)?;
+            run.put_above(below);
             run.manage_by_program(program)?;
-            play(trace, run, TwoLevelRun::end)
-        }
+            Ok(run)
+        }),
     }
+}
+
+/// Plays the trace to the cache that `make` makes, or to one for each client of the lower cache.
+fn run<R: Run>(
+    trace: &Trace,
+    setup: &Setup,
+    mut make: impl FnMut(&Setup, Option<Below>) -> Result<R, SimError>,
+) -> Result<Outcome, SimError> {
+    let blocks = trace.blocks().len();
+    let new_below = |lower: &LowerCache| Below::new(lower, setup.frames, setup.seed, blocks);
+    let below = setup.lower.as_ref().map(new_below);
+    if !setup.lower.is_some_and(|lower| lower.client_per_tenant) {
+        return play(trace, make(&fit(trace, setup), below)?, setup.warm_up);
+    }
+    let clients = trace.tenants().len().max(1) as u32;
+    let frames = setup.frames / clients;
+    if frames == 0 {
+        let trace = trace.name().to_owned();
+        return Err(SimError::TooFewFrames { trace, clients, frames: setup.frames });
+    }
+    let each = fit(trace, &Setup { frames, ..setup.clone() });
+    let runs: Vec<R> = (0..clients).map(|_| make(&each, below.clone())).collect::<Result<_, SimError>>()?;
+    play(trace, ClientsRun::new(trace, runs), setup.warm_up)
 }
 
 /// The setup without frames that the trace cannot fill: they change no count and would only need memory.
@@ -195,14 +244,11 @@ fn fit(trace: &Trace, setup: &Setup) -> Setup {
     Setup { frames, ..setup.clone() }
 }
 
-fn play<R: Replay<Error = SimError>>(
-    trace: &Trace,
-    mut run: R,
-    end: impl FnOnce(R) -> (Tally, BTreeMap<u32, ProgramStats>),
-) -> Result<Outcome, SimError> {
+fn play<R: Run>(trace: &Trace, run: R, warm_up: u64) -> Result<Outcome, SimError> {
     let started = Instant::now();
+    let mut run = WarmUp::new(run, warm_up);
     let reading = trace.replay(&mut run)?;
     let elapsed = started.elapsed().saturating_sub(reading);
-    let (tally, programs) = end(run);
+    let (tally, programs) = run.into_run().end();
     Ok(Outcome { counts: tally.finish(trace), programs, elapsed })
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use bufpool_policies::classic::{Departure, OneLevel};
 use bufpool_policies::{FrameId, PageId, ProgramStats};
 
+use super::lower::Below;
 use super::pins::Pins;
+use super::run::Run;
 use super::tally::Tally;
 use super::{Setup, SimError};
 use crate::trace::{Act, Batch, Replay, Trace};
@@ -24,11 +26,12 @@ pub struct OneLevelRun<'a, P: ?Sized> {
     block_in: Vec<u32>,
     pins: Pins,
     tally: Tally,
+    below: Option<Below>,
 }
 
 impl<'a, P: OneLevel + ?Sized> OneLevelRun<'a, P> {
-    /// An empty cache.
-    pub fn new(trace: &'a Trace, setup: &Setup, policy: Box<P>) -> Self {
+    /// An empty cache, with its way to the lower one, if there is one.
+    pub fn new(trace: &'a Trace, setup: &Setup, policy: Box<P>, below: Option<Below>) -> Self {
         Self {
             trace,
             policy,
@@ -37,12 +40,8 @@ impl<'a, P: OneLevel + ?Sized> OneLevelRun<'a, P> {
             block_in: Vec::with_capacity(setup.frames as usize),
             pins: Pins::new(trace.has_pins(), setup.frames),
             tally: Tally::new(trace, setup.by, setup.frames),
+            below,
         }
-    }
-
-    /// What was counted; there are no programs.
-    pub fn end(self) -> (Tally, BTreeMap<u32, ProgramStats>) {
-        (self.tally, BTreeMap::new())
     }
 
     fn page(&self, block: u32) -> PageId {
@@ -50,6 +49,10 @@ impl<'a, P: OneLevel + ?Sized> OneLevelRun<'a, P> {
     }
 
     fn miss(&mut self, access: u64, block: u32, key: u32) -> Result<(), SimError> {
+        let reads_first = self.below.as_ref().is_some_and(Below::keeps_alone);
+        if reads_first && !self.read_below(block, key) {
+            return Ok(());
+        }
         let frame = if self.block_in.len() < self.frames as usize {
             self.block_in.push(block);
             self.block_in.len() as u32 - 1
@@ -61,7 +64,17 @@ impl<'a, P: OneLevel + ?Sized> OneLevelRun<'a, P> {
         self.policy.insert(FrameId(frame), self.page(block));
         self.tally.hold(frame, key);
         self.pins.loaded(block, frame);
+        if !reads_first {
+            self.read_below(block, key);
+        }
         Ok(())
+    }
+
+    /// Reads the missing block from the lower cache, if there is one. Returns whether it comes in.
+    fn read_below(&mut self, block: u32, key: u32) -> bool {
+        let page = self.page(block);
+        let Some(below) = &mut self.below else { return true };
+        below.read(page, self.tally.accessor(key))
     }
 
     /// Evicts what the policy names, and returns the frame.
@@ -71,9 +84,14 @@ impl<'a, P: OneLevel + ?Sized> OneLevelRun<'a, P> {
             return Err(SimError::all_pinned(self.trace, access, block, self.frames));
         };
         let gone = self.block_in[victim.index()];
-        self.policy.remove(victim, self.page(gone), Departure::Evicted);
+        let gone_page = self.page(gone);
+        self.policy.remove(victim, gone_page, Departure::Evicted);
         self.frame_of[gone as usize] = ABSENT;
-        self.tally.holder(victim.0).evictions += 1;
+        let counts = self.tally.holder(victim.0);
+        counts.evictions += 1;
+        if let Some(below) = &mut self.below {
+            below.ejected(gone, gone_page, access, counts);
+        }
         Ok(victim.0)
     }
 
@@ -92,6 +110,9 @@ impl<P: OneLevel + ?Sized> Replay for OneLevelRun<'_, P> {
             let key = keys.get(at).copied().unwrap_or(0);
             let counts = self.tally.accessor(key);
             counts.accesses += 1;
+            if let Some(below) = &mut self.below {
+                below.used(block, batch.first + at as u64);
+            }
             match self.frame_of[block as usize] {
                 ABSENT => self.miss(batch.first + at as u64, block, key)?,
                 frame => {
@@ -110,5 +131,16 @@ impl<P: OneLevel + ?Sized> Replay for OneLevelRun<'_, P> {
             Act::Directive(..) => {}
         }
         Ok(())
+    }
+}
+
+impl<P: OneLevel + ?Sized> Run for OneLevelRun<'_, P> {
+    fn end_warm_up(&mut self) {
+        self.tally.clear();
+        self.below.iter_mut().for_each(Below::end_warm_up);
+    }
+
+    fn end(self) -> (Tally, BTreeMap<u32, ProgramStats>) {
+        (self.tally, BTreeMap::new())
     }
 }

@@ -34,8 +34,9 @@ impl ValueEnum for By {
 
 /// Counts of a simulation.
 ///
-/// Accesses, hits and misses belong to the tenant, or to the site, that accessed; everything else to the
-/// tenant that owns the candidate, or to the site that loaded it.
+/// Accesses, hits, misses and hits of the lower cache belong to the tenant, or to the site, that accessed;
+/// demotions to the tenant that owns the block, or to the site that loaded it; everything else likewise by
+/// the candidate.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
     /// Accesses made.
@@ -54,6 +55,12 @@ pub struct Counts {
     pub vindications: u64,
     /// Times a manager lost its say.
     pub revocations: u64,
+    /// Misses that found their block in the lower cache.
+    pub tier_hits: u64,
+    /// Evicted blocks that were offered to the lower cache.
+    pub demotions: u64,
+    /// Those that it had.
+    pub aborted: u64,
 }
 
 impl Counts {
@@ -72,6 +79,9 @@ impl Counts {
         self.mistakes += other.mistakes;
         self.vindications += other.vindications;
         self.revocations += other.revocations;
+        self.tier_hits += other.tier_hits;
+        self.demotions += other.demotions;
+        self.aborted += other.aborted;
     }
 }
 
@@ -134,6 +144,16 @@ impl Tally {
     /// The counts of a key so far.
     pub fn counts(&self, key: u32) -> Counts {
         self.counts[key as usize]
+    }
+
+    /// Forgets what was counted; blocks go on belonging to whom they belong.
+    pub fn clear(&mut self) {
+        self.counts.fill(Counts::default());
+    }
+
+    /// Adds what another cache of the same trace counted.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(counts, more)| counts.add(more));
     }
 
     /// The counts of every key that made an access, by the trace's own numbers.

@@ -10,9 +10,11 @@ use bufpool_policies::{
     DirectoryOptions, FileId, FrameId, HintOptions, ManagerKind, PageId, ProgramStats, TenantId,
 };
 
+use super::lower::Below;
 use super::one_level::ABSENT;
 use super::pins::Pins;
 use super::program_file::read_program;
+use super::run::Run;
 use super::tally::{By, Counts, Tally};
 use super::{Setup, SimError, TenantProgram};
 use crate::trace::{Act, Batch, Directive, FileRanges, Place, Replay, Trace, TraceError};
@@ -47,6 +49,7 @@ pub struct TwoLevelRun<'a> {
     /// Per block: its file. Empty if `ranges` is.
     files: Vec<FileId>,
     tally: Tally,
+    below: Option<Below>,
 }
 
 impl Claims for &Pins {
@@ -102,9 +105,15 @@ impl<'a> TwoLevelRun<'a> {
             ranges: FileRanges::new(),
             files: Vec::new(),
             tally: Tally::new(trace, setup.by, frames),
+            below: None,
         };
         setup.programs.iter().try_for_each(|(named, program)| run.manage_one_by_program(*named, program))?;
         Ok(run)
+    }
+
+    /// Puts the cache above a lower one.
+    pub fn put_above(&mut self, below: Option<Below>) {
+        self.below = below;
     }
 
     /// Gives each tenant a manager, which its first directive replaces. With [`ManagerKind::Auto`], tenants
@@ -175,14 +184,6 @@ impl<'a> TwoLevelRun<'a> {
         self.directory.set_manager(tenant, manager, false).map_err(|why| why.to_string())
     }
 
-    /// What was counted, and what the programs of tenants did.
-    pub fn end(self) -> (Tally, BTreeMap<u32, ProgramStats>) {
-        let named = self.trace.tenants().iter().zip(&self.tenants);
-        let stats = |tenant: &TenantId| self.directory.program_stats(*tenant);
-        let programs = named.filter_map(|(named, tenant)| Some((*named as u32, stats(tenant)?))).collect();
-        (self.tally, programs)
-    }
-
     /// Whether the block with this number is resident.
     pub fn is_resident(&self, block: u32) -> bool {
         self.frame_of[block as usize] != ABSENT
@@ -199,7 +200,12 @@ impl<'a> TwoLevelRun<'a> {
         }
     }
 
-    fn miss(&mut self, index: u64, block: u32, site: u32, access: &Access) -> Result<(), SimError> {
+    /// `key` is who the access counts for.
+    fn miss(&mut self, index: u64, block: u32, site: u32, key: u32, access: &Access) -> Result<(), SimError> {
+        let reads_first = self.below.as_ref().is_some_and(Below::keeps_alone);
+        if reads_first && !self.read_below(access.page, key) {
+            return Ok(());
+        }
         match self.directory.admit(access, &mut &self.pins) {
             Admission::Free { frame, decision } => {
                 self.count(&decision);
@@ -210,14 +216,28 @@ impl<'a> TwoLevelRun<'a> {
                 self.count_revocations(&decision, tenant);
                 // Charged where the decision is, also when another block than the candidate went.
                 self.tally.holder(decision.candidate.unwrap_or(frame).0).evictions += 1;
-                self.frame_of[self.block_in[frame.index()] as usize] = ABSENT;
+                let gone = self.block_in[frame.index()];
+                self.frame_of[gone as usize] = ABSENT;
+                if let Some(below) = &mut self.below {
+                    let page = PageId(self.trace.blocks()[gone as usize]);
+                    below.ejected(gone, page, index, self.tally.holder(frame.0));
+                }
                 self.load(frame.0, block, site);
             }
             Admission::Exhausted { .. } => {
                 return Err(SimError::all_pinned(self.trace, index, block, self.directory.frames()));
             }
         }
+        if !reads_first {
+            self.read_below(access.page, key);
+        }
         Ok(())
+    }
+
+    /// Reads the missing page from the lower cache, if there is one. Returns whether it comes in.
+    fn read_below(&mut self, page: PageId, key: u32) -> bool {
+        let Some(below) = &mut self.below else { return true };
+        below.read(page, self.tally.accessor(key))
     }
 
     fn load(&mut self, frame: u32, block: u32, site: u32) {
@@ -374,8 +394,12 @@ impl Replay for TwoLevelRun<'_> {
             };
             let counts = self.tally.accessor(number(keys));
             counts.accesses += 1;
+            let index = batch.first + at as u64;
+            if let Some(below) = &mut self.below {
+                below.used(block, index);
+            }
             match self.frame_of[block as usize] {
-                ABSENT => self.miss(batch.first + at as u64, block, number(batch.sites), &access)?,
+                ABSENT => self.miss(index, block, number(batch.sites), number(keys), &access)?,
                 frame => {
                     counts.hits += 1;
                     self.hit(frame, &access);
@@ -392,6 +416,20 @@ impl Replay for TwoLevelRun<'_> {
             Act::Directive(directive, place) => self.direct(directive, place)?,
         }
         Ok(())
+    }
+}
+
+impl Run for TwoLevelRun<'_> {
+    fn end_warm_up(&mut self) {
+        self.tally.clear();
+        self.below.iter_mut().for_each(Below::end_warm_up);
+    }
+
+    fn end(self) -> (Tally, BTreeMap<u32, ProgramStats>) {
+        let named = self.trace.tenants().iter().zip(&self.tenants);
+        let stats = |tenant: &TenantId| self.directory.program_stats(*tenant);
+        let programs = named.filter_map(|(named, tenant)| Some((*named as u32, stats(tenant)?))).collect();
+        (self.tally, programs)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Synthetic reference streams: the applications of the LRU-SP paper, the patterns of the AMP paper, the
-//! hinting programs of the comparison of TIP2 with LRU-SP, the programs of HiPEC, and a few classics, with
-//! every count a parameter.
+//! hinting programs of the comparison of TIP2 with LRU-SP, the programs of HiPEC, the clients of exclusive
+//! caches, and a few classics, with every count a parameter.
 //!
 //! A stream is a function that emits the steps of a trace one by one, so that any length can be written with
 //! little memory. The same seed gives the same stream.
 
 mod applications;
+mod exclusive;
 mod hinted;
 mod patterns;
 mod policy_programs;
@@ -21,7 +22,12 @@ pub use stream::{Advice, Parameter, Stream};
 
 /// All streams, in the order they are listed to users.
 pub fn all() -> impl Iterator<Item = &'static Stream> {
-    applications::ALL.iter().chain(patterns::ALL).chain(hinted::ALL).chain(policy_programs::ALL)
+    applications::ALL
+        .iter()
+        .chain(patterns::ALL)
+        .chain(hinted::ALL)
+        .chain(policy_programs::ALL)
+        .chain(exclusive::ALL)
 }
 
 /// The stream of that name.

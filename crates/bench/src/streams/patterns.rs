@@ -97,9 +97,9 @@ pub(super) static ALL: &[Stream] = &[
         "zipf",
         "Zipf's law; the hottest block is number 1",
         &[
-            Parameter::count("blocks", 10_000, "distinct blocks"),
-            Parameter::count("accesses", 100_000, "accesses"),
-            Parameter::exponent("alpha", 0.99, "exponent"),
+            Parameter::count("blocks", 49_152, "distinct blocks"),
+            Parameter::count("accesses", 540_672, "accesses"),
+            Parameter::exponent("alpha", 1.0, "exponent"),
         ],
         zipf,
     ),
@@ -151,7 +151,7 @@ fn loop_in_random_order(settings: &Settings, script: &mut Script<'_>) -> io::Res
     Ok(())
 }
 
-fn uniform(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
+pub(super) fn uniform(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     let blocks = settings.count("blocks");
     for _ in 0..settings.count("accesses") {
         let block = 1 + script.random.below(blocks);

@@ -1,6 +1,7 @@
 //! A trace made ready to be replayed many times.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,15 @@ pub struct Batch<'a> {
     pub sites: &'a [u32],
     /// Numbers of the tenants, as long as `blocks` or empty.
     pub tenants: &'a [u32],
+}
+
+impl<'a> Batch<'a> {
+    /// Those of its accesses whose indices in it are in `range`.
+    pub fn part(&self, range: Range<usize>) -> Batch<'a> {
+        let column = |numbers: &'a [u32]| if numbers.is_empty() { numbers } else { &numbers[range.clone()] };
+        let (blocks, sites, tenants) = (column(self.blocks), column(self.sites), column(self.tenants));
+        Batch { first: self.first + range.start as u64, blocks, sites, tenants }
+    }
 }
 
 /// What happens between two accesses.

@@ -16,7 +16,7 @@
 //!
 //! **Departures.** Hints are heard a twentieth of the tier's life apart; the paper leaves the interval open.
 //! The probability is at least 1/256, so that it can grow again. There is one for all clients; in the paper
-//! each has its own. Nothing is adapted before the tier is full.
+//! each has its own.
 //!
 //! **Cost.** O(1). 30 to 34 bytes a page.
 
@@ -105,9 +105,9 @@ impl PromoteTier {
         Arrival::Stored { slot: TierSlot(slot), ejected }
     }
 
-    /// The time since the next page to go was used, once the tier is full.
+    /// The time since the next page to go was used. It grows as long as the tier is not full.
     fn life(&self) -> Option<u64> {
-        let (slot, _) = self.pages.oldest(ALL).filter(|_| self.pages.len(ALL) == self.capacity)?;
+        let (slot, _) = self.pages.oldest(ALL)?;
         Some(self.now - self.used_at[slot as usize]).filter(|life| *life > 0)
     }
 

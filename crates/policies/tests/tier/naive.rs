@@ -102,8 +102,8 @@ impl NaiveTier {
         }
     }
 
-    /// A page goes to the tail of a segment; what overflows goes down, and out of the lowest. Returns all that
-    /// went out, the page itself perhaps.
+    /// A page goes to the tail of a segment; what overflows goes down, and out of the lowest. Returns all
+    /// that went out, the page itself perhaps.
     fn push(&mut self, segment: usize, page: PageId) -> Vec<PageId> {
         self.segments[segment].push(page);
         let mut out = Vec::new();
@@ -289,8 +289,7 @@ impl NaiveTier {
         let promote = &mut self.promote;
         promote.now = promote.now.max(now);
         let pages = &self.segments[0];
-        let is_full = !pages.is_empty() && pages.len() == self.capacity;
-        if self.kind != TierKind::Promote || !is_full {
+        if self.kind != TierKind::Promote || pages.is_empty() {
             return;
         }
         let (_, used_at) = promote.used_at.iter().find(|(page, _)| *page == pages[0]).unwrap();
