@@ -41,8 +41,8 @@
 //! | which function to call | [what to call when](#what-to-call-when) |
 //!
 //! What everybody uses is at the root of the crate. [`engine`] has what an engine implements for a pool (log,
-//! page hooks, recorder), [`manager`] what replacement managers are written with, [`stats`] what a pool
-//! reports.
+//! page hooks, recorder), [`source`] where pages may live besides local files, [`manager`] what replacement
+//! managers are written with, [`stats`] what a pool reports.
 //!
 //! # Pool
 //!
@@ -440,6 +440,15 @@ pub mod manager {
 
     #[doc(no_inline)]
     pub use crate::stats::{Pattern, StreamReport};
+}
+
+/// Where the pages of a file live, if not in a local file: what an engine implements to keep them in another
+/// place ([`Pool::open_source`]).
+///
+/// The trait is [`Source`](source::Source), safe to implement. Local files and the simulated device
+/// implement it too, and one suite of tests runs over all of them.
+pub mod source {
+    pub use crate::io::{Alignment, Capabilities, Done, FileIdentity, ReadRequest, Source, WriteRequest};
 }
 
 /// What a pool says about itself: counts as data ([`Pool::stats`]), as text ([`Pool::report`]), and how it

@@ -288,7 +288,7 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
             let mut lease = lease.take().expect("a page arrives in its frame");
             let (file, number) = (&load.page.file().shared, load.page.number());
             let attempt = if pages > 1 { Attempt::Together } else { Attempt::First };
-            match PageRead::of(pool).judge(file, number, &mut lease, result, attempt, OPERATION) {
+            match PageRead::of(pool).judge(file, number, &mut lease, result.clone(), attempt, OPERATION) {
                 Verdict::Good => self.arrived.push((load, lease)),
                 Verdict::Again(attempt) => self.again.push((load, lease, attempt)),
                 Verdict::Failed(error) => self.refuse(load, lease, error),

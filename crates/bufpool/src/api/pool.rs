@@ -28,7 +28,7 @@ use crate::hits::fast_path::{FastPool, PoolTag};
 use crate::hits::filter::HitFilter;
 use crate::io::run::run_pages;
 use crate::io::{
-    self, Alignment, Capabilities, FileIdentity, FileOpen, IoOptions, IoReport, Source, Started,
+    self, Alignment, Capabilities, FileIdentity, FileOpen, Foreign, IoOptions, IoReport, Source, Started,
 };
 use crate::memory::arena::Arena;
 use crate::memory::frame::FrameTable;
@@ -260,6 +260,36 @@ impl Pool {
         self.register(io, name, &options)
     }
 
+    /// Opens a file whose pages live in an engine's own [`Source`]. Errors call it by the source's
+    /// [`note`](Source::note). Of the options, `create` and `direct` are of no effect.
+    ///
+    /// It behaves as any other file. [`File::truncate`] sets the source's length, [`File::extend`] allocates,
+    /// [`File::reopen`] drops what the source caches and takes the length that it then has, and
+    /// [`File::close`] lets go of the source. [`File::remove`] is refused, as of a file without a name: what
+    /// the source keeps is its maker's to remove. A file whose handles were all dropped is still open in the
+    /// pool, and given back to who opens the same source (the same `Arc`) with the same options.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::FileAlreadyOpen`] if a source with this identity is open in this pool;
+    /// [`ErrorKind::ReadOnly`] if it takes no writes and the options do not say read-only;
+    /// [`ErrorKind::FileLength`] if its length is no multiple of the page size; [`ErrorKind::Alignment`] if
+    /// it needs larger pages; [`ErrorKind::Io`] if its length cannot be told; [`ErrorKind::PoolClosed`].
+    ///
+    /// # Panics
+    ///
+    /// If the source's `identity`, `capabilities` or `note` panics.
+    pub fn open_source(&self, source: Arc<dyn Source>, options: FileOptions) -> Result<File> {
+        self.shared.check_open("open file")?;
+        let foreign = Foreign::new(source);
+        let name = foreign.note();
+        let is_it = |open: &FileShared| open.io("open file").is_ok_and(|io| foreign.is_in(&*io));
+        if let Some(found) = self.find_open(foreign.identity(), &options, is_it) {
+            return found.map_err(|open_as| already_open(&name, &open_as));
+        }
+        self.register(Arc::new(foreign), name, &options)
+    }
+
     /// Options of a new tenant, to be opened by [`TenantOptions::open`]. The name is for reports, and need
     /// not be unique.
     pub fn tenant(&self, name: impl Into<String>) -> TenantOptions {
@@ -342,7 +372,9 @@ impl Pool {
             return IoReport { backend: "none", steps_down, ..IoReport::default() };
         }
         let mut report = self.shared.backend.report();
-        for file in self.shared.policy.lock().files.iter().flatten() {
+        // A source may be the engine's code, which is not called under the policy lock.
+        let files: Vec<_> = self.shared.policy.lock().files.iter().flatten().cloned().collect();
+        for file in files {
             if let Ok(io) = file.io("report") {
                 let Capabilities { alignment, run_bytes, requests_in_flight, .. } = io.capabilities();
                 let Alignment { offset_bytes, memory_bytes } = alignment;
@@ -381,16 +413,26 @@ impl Pool {
     /// The file at `path`, if it is open in this pool without handles.
     fn open_already(&self, path: &Path, options: &FileOptions, name: &str) -> Result<Option<File>> {
         let Ok(metadata) = std::fs::metadata(path) else { return Ok(None) };
-        let identity = FileIdentity::of(&metadata);
+        let found = self.find_open(FileIdentity::of(&metadata), options, |_| true);
+        found.transpose().map_err(|open_as| already_open(name, &open_as))
+    }
+
+    /// The file of this identity, if one is open in this pool: given back if it has no handles, was opened
+    /// with such options, and `is_it`; else the name that it was opened by.
+    fn find_open(
+        &self,
+        identity: FileIdentity,
+        options: &FileOptions,
+        is_it: impl FnOnce(&FileShared) -> bool,
+    ) -> Option<Result<File, String>> {
         let policy = self.shared.policy.lock();
-        let Some(open) = policy.files.iter().flatten().find(|file| file.identity == identity) else {
-            return Ok(None);
-        };
+        let open = policy.files.iter().flatten().find(|file| file.identity == identity)?;
         let is_same = open.is_read_only() == options.read_only && open.optimistic == options.optimistic;
-        if open.has_handles() || !is_same {
-            return Err(already_open(name, &open.name));
-        }
-        Ok(Some(File::new(self.shared.clone(), Arc::clone(open))))
+        Some(if !open.has_handles() && is_same && is_it(open) {
+            Ok(File::new(self.shared.clone(), Arc::clone(open)))
+        } else {
+            Err(open.name.clone())
+        })
     }
 
     fn register(&self, io: Arc<dyn Source>, name: String, options: &FileOptions) -> Result<File> {

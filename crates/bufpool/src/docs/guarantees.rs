@@ -155,6 +155,15 @@
 //!   `write_back::a_file_shortened_behind_our_back_is_an_error`,
 //!   `errors::pages_and_ranges_beyond_the_end_are_refused`.
 //!
+//! **A source of the engine's that fails, panics or drops its requests** is an error of those who wanted
+//! something of it: reads fail alone, failed writes and syncs poison its file, and other files notice nothing.
+//! * Ground: each request ends once, also when it is dropped or the call panics; the source's code runs under
+//!   no lock of the pool.
+//! * Tests: `source::a_failed_read_is_the_readers_error_alone`,
+//!   `source::a_failed_write_or_sync_poisons_the_file_alone`,
+//!   `source::a_failed_change_of_length_changes_nothing`, `source::a_file_that_cannot_be_reopened_is_closed`,
+//!   `source::a_report_holds_no_lock_while_it_asks_a_source`.
+//!
 //! **Page tables leave addresses to the process** under a limit (`RLIMIT_AS`): reservations leave it a
 //! quarter of the limit, words that are needed at once a sixteenth. A page whose word finds no room is an
 //! error, and everything else goes on.

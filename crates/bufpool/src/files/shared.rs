@@ -258,9 +258,10 @@ impl FileShared {
     }
 
     pub fn io_error(&self, operation: &'static str, error: IoError) -> Error {
-        let kind = match error {
+        let kind = match &error {
             error if error.is_no_space() => ErrorKind::NoSpace,
             error if error.is_end_of_file() => ErrorKind::UnexpectedEof,
+            error if error.is_corrupt() => ErrorKind::Corrupt,
             _ => ErrorKind::Io,
         };
         Error::with_source(kind, operation, error).in_file(&self.name)

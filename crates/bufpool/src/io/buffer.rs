@@ -75,6 +75,27 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(buffers.as_ptr().cast(), buffers.len()) }
     }
 
+    /// The bytes, for a source that reads into them.
+    ///
+    /// # Safety
+    ///
+    /// The operation is a read that is not complete, and nobody else has a slice of the buffer during `'a`.
+    pub(super) unsafe fn lend_mut<'a>(self) -> &'a mut [u8] {
+        // SAFETY: valid, initialized, and used by nobody but the operation (`Buffer::new`), within which the
+        // caller has the only slice.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+
+    /// The bytes, for a source that writes them.
+    ///
+    /// # Safety
+    ///
+    /// The operation is a write that is not complete during `'a`.
+    pub(super) unsafe fn lend<'a>(self) -> &'a [u8] {
+        // SAFETY: valid, initialized and not written by anyone while the operation runs (`Buffer::new`).
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+
     /// Copies `bytes` to the front of the buffer, as a read does.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn fill(self, bytes: &[u8]) {

@@ -802,7 +802,7 @@ fn reports_bad_transfers(bench: &Bench) {
     bench.backend.submit_and_wait(&mut batch, &group);
     let failures = group.take_failures();
     assert_eq!(failures.len(), 1);
-    let (token, error) = failures[0];
+    let (token, error) = failures[0].clone();
     assert_eq!((token, error.operation(), error.os_error()), (0, IoOperation::Write, Some(libc::EBADF)));
     let alone = bench.backend.run(&file, write(1, memory.buffer(0))).unwrap_err();
     assert_eq!((alone.offset(), alone.os_error()), (PAGE_BYTES as u64, Some(libc::EBADF)));

@@ -14,8 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
 
 use self::registration::Registration;
-use super::buffer::Buffers;
-use super::done::Done;
+use super::done::{Done, ReadRequest, WriteRequest};
 use super::identity::FileIdentity;
 use super::name::{Entry, FileName, NameError};
 use super::request::Action;
@@ -88,7 +87,7 @@ impl LocalFile {
 
     /// Does `action` in the calling thread and tells its end.
     fn run(&self, action: &Action, done: Done) {
-        done.finish(transfer::run(self, action));
+        done.end(transfer::run(self, action));
     }
 
     /// Really allocates the range; see [`Action::Allocate`]. On failure the length is as before.
@@ -137,8 +136,8 @@ impl Source for LocalFile {
         }
     }
 
-    fn note(&self) -> &str {
-        &self.note
+    fn note(&self) -> String {
+        self.note.clone()
     }
 
     fn len_bytes(&self) -> io::Result<u64> {
@@ -149,12 +148,14 @@ impl Source for LocalFile {
         sys::truncate(self.fd(), bytes)
     }
 
-    fn read(&self, offset: u64, into: Buffers, done: Done) {
-        self.run(&Action::Read { offset, buffers: into }, done);
+    fn read(&self, request: ReadRequest) {
+        let (action, done) = request.into_parts();
+        self.run(&action, done);
     }
 
-    fn write(&self, offset: u64, from: Buffers, done: Done) {
-        self.run(&Action::Write { offset, buffers: from }, done);
+    fn write(&self, request: WriteRequest) {
+        let (action, done) = request.into_parts();
+        self.run(&action, done);
     }
 
     fn sync(&self, all_metadata: bool, done: Done) {

@@ -41,6 +41,7 @@ mod done;
 mod elsewhere;
 pub(crate) mod error;
 mod fair;
+mod foreign;
 mod group;
 mod identity;
 mod local;
@@ -61,9 +62,11 @@ pub(crate) mod uring;
 
 pub(crate) use backend::{Backend, Feed, Lane};
 pub(crate) use buffer::{Buffer, Buffers};
+pub use done::{Done, ReadRequest, WriteRequest};
 pub use error::{IoError, IoOperation};
+pub(crate) use foreign::Foreign;
 pub(crate) use group::Group;
-pub(crate) use identity::FileIdentity;
+pub use identity::FileIdentity;
 pub(crate) use name::NameError;
 #[cfg(test)]
 pub(crate) use open::OpenError;
@@ -71,7 +74,7 @@ pub(crate) use open::{FileOpen, Opener};
 pub(crate) use options::IoOptions;
 pub use report::IoReport;
 pub(crate) use request::{Action, Completion, Request};
-pub(crate) use source::{Alignment, Capabilities, Source};
+pub use source::{Alignment, Capabilities, Source};
 #[cfg(any(test, feature = "sim"))]
 pub(crate) use start::start_sim;
 pub(crate) use start::{Started, start};

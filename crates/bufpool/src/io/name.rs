@@ -20,7 +20,7 @@ const LINKS_MAX: u32 = 40;
 
 /// Why something could not be done with the name of a file.
 #[derive(Debug)]
-pub(crate) enum NameError {
+pub enum NameError {
     /// A system call failed.
     Os { doing: &'static str, error: io::Error },
     /// The file has no name, or none that is known.
@@ -54,7 +54,7 @@ impl std::fmt::Display for NameError {
 impl std::error::Error for NameError {}
 
 /// The name that a source was opened by.
-pub(crate) trait Entry: std::fmt::Debug + Send + Sync {
+pub trait Entry: std::fmt::Debug + Send + Sync {
     /// Removes the name, if it is still the file's; after a power cut it may be there again until
     /// [`sync_folder`](Self::sync_folder). The source stays usable.
     fn remove(&self) -> Result<(), NameError>;

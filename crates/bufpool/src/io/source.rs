@@ -3,8 +3,7 @@
 use std::any::Any;
 use std::{fmt, io};
 
-use super::buffer::Buffers;
-use super::done::Done;
+use super::done::{Done, ReadRequest, WriteRequest};
 use super::identity::FileIdentity;
 use super::name::Entry;
 use super::run;
@@ -12,9 +11,9 @@ use super::run;
 /// Where the pages of one open file live: a file of the operating system, a file of the simulated device, or
 /// anything else that keeps bytes by offset.
 ///
-/// The pool opens a source, keeps it while the file is open, and shares it with all requests in flight. A
-/// source is dropped when the file is closed and the last of its requests has ended, by any thread, one of
-/// its own included; it then gives up whatever keeps others from the file.
+/// The pool keeps a source while the file is open, and shares it with all requests in flight. It lets go of
+/// it when the file is closed and the last of its requests has ended, on any thread, one of the source's own
+/// included.
 ///
 /// # Who calls what, and what may block
 ///
@@ -28,30 +27,85 @@ use super::run;
 /// | `sync` | flushes, checkpoints | one at a time | no |
 /// | `allocate` | extension of the file | one at a time | no |
 /// | `drop_cache` | reopening | once each, with no request in flight | yes |
-/// | `entry` | removal of the file | once | no; its own calls may |
 ///
-/// The four calls with a [`Done`] begin a request. They return without waiting for it, because their caller
-/// may be the thread that all requests of a pool go through, and they hold no lock that another call of the
-/// same source wants while they tell an end. More requests than [`Capabilities::requests_in_flight`] may be
-/// begun; the source lets them wait inside. Each ends by [`Done::finish`], on any thread, whether or not
-/// anybody calls the source again. A source that gives up a request, by dropping its [`Done`] or by a panic,
-/// fails it.
+/// No call is made with a lock of the pool held that other users of the pool wait for; those that may block
+/// are made with the file's pages held. A source does not call the pool that it belongs to, except from
+/// threads of its own that no request waits for.
 ///
-/// Backends move the bytes of sources that they know themselves, and do not call these four for them. The
-/// results must be the same either way.
+/// The four calls with a request begin it. They return without waiting for it, because their caller may be
+/// the thread that all requests of a pool go through, and they hold no lock that another call of the same
+/// source wants while they tell an end. More requests than [`Capabilities::requests_in_flight`] may be begun;
+/// the source lets them wait inside. Each ends by a `finish`, on any thread, whether or not anybody calls the
+/// source again. Nothing but the source limits how long that takes: threads of users wait for it, and so does
+/// the closing of the file, so a source that may be out of reach has time-outs of its own.
+///
+/// # What goes wrong inside
+///
+/// A request that is dropped, or whose call panics, has failed (EIO), once. A panic in another call makes an
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) of the operation that called it; in `identity`, `capabilities` and
+/// `note` it passes to the pool's caller. A failed read is the reader's error and nothing else. A failed
+/// write or sync *poisons* the file, as it does a local one ([`File::reopen`](crate::File::reopen)).
 ///
 /// # What a request promises
 ///
 /// * A read or write moves all its bytes or fails. Interruptions and short transfers are continued by the
-///   source, not reported. What was read into the buffers, or changed in the file, by one that fails is
+///   source, not reported. What was read into the memory, or changed in the file, by one that fails is
 ///   undefined.
-/// * A read that meets the end of the file fails with [`Cause::EndOfFile`](super::error::Cause::EndOfFile).
-/// * A read that begins after a write has ended sees it. Requests in flight together have no order; the pool
-///   has no two in flight for one page of which one is a write.
-/// * Buffers are the source's until it finishes the request, and are not touched afterwards.
+/// * A read that meets the end of the file fails with [`io::ErrorKind::UnexpectedEof`].
+/// * A read that begins after a write has ended sees it, synced or not. Requests in flight together have no
+///   order; the pool has no two in flight for one page of which one is a write.
 /// * A sync makes durable what ended before it began. If it fails, nothing is known about that, and the pool
 ///   does not write to the source again before the file is reopened.
-pub(crate) trait Source: Any + fmt::Debug + Send + Sync {
+///
+/// Offsets, lengths and addresses are multiples of [`Capabilities::alignment`], and runs no longer than
+/// [`Capabilities::run_bytes`], or one page where that is more.
+///
+/// # Example
+///
+/// A table that the program has in its own image, for reading only:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use bufpool::source::{Capabilities, FileIdentity, ReadRequest, Source};
+/// use bufpool::{FileOptions, PoolOptions};
+///
+/// static TABLE: [u8; 8192] = [7; 8192];
+///
+/// #[derive(Debug)]
+/// struct Image;
+///
+/// impl Source for Image {
+///     fn identity(&self) -> FileIdentity {
+///         FileIdentity::from_number(1)
+///     }
+///     fn capabilities(&self) -> Capabilities {
+///         Capabilities::default()
+///     }
+///     fn len_bytes(&self) -> std::io::Result<u64> {
+///         Ok(TABLE.len() as u64)
+///     }
+///     fn read(&self, mut request: ReadRequest) {
+///         let from = request.offset() as usize;
+///         match TABLE.get(from..from + request.len()) {
+///             Some(bytes) => {
+///                 request.fill(0, bytes);
+///                 request.finish(Ok(()));
+///             }
+///             None => request.finish(Err(std::io::ErrorKind::UnexpectedEof.into())),
+///         }
+///     }
+/// }
+///
+/// # fn main() -> bufpool::Result<()> {
+/// let pool = PoolOptions::new().frames(64).page_bytes(4096).open()?;
+/// let table = pool.open_source(Arc::new(Image), FileOptions::new().read_only(true))?;
+/// assert_eq!(pool.default_tenant().read(table.page(1))?[0], 7);
+/// # drop(table);
+/// # pool.close()
+/// # }
+/// ```
+pub trait Source: Any + fmt::Debug + Send + Sync {
     /// Which file it is. Two sources with the same identity are the same file, which a pool opens once; no
     /// two files that exist at the same time have the same.
     fn identity(&self) -> FileIdentity;
@@ -59,59 +113,94 @@ pub(crate) trait Source: Any + fmt::Debug + Send + Sync {
     /// What can be done with it. The same in each call.
     fn capabilities(&self) -> Capabilities;
 
-    /// How it is accessed, in a few words, for reports.
-    fn note(&self) -> &str;
+    /// What it is and how it is accessed, in a few words: the file's name in errors, and a part of
+    /// [`Pool::io`](crate::Pool::io). By default the identity.
+    fn note(&self) -> String {
+        self.identity().to_string()
+    }
 
-    /// Its length now, in bytes.
+    /// Its length now, in bytes: a multiple of the pool's page size, unless
+    /// [`Capabilities::fixed_length`] is set.
     fn len_bytes(&self) -> io::Result<u64>;
 
     /// Sets its length. What is beyond is gone, and what is new reads as zeros. Fails, and changes nothing,
-    /// if the source has a fixed length or is not writable. Durable with the next sync.
-    fn set_len_bytes(&self, bytes: u64) -> io::Result<()>;
+    /// if the source has a fixed length or is not writable, as it does by default. Durable with the next
+    /// sync.
+    fn set_len_bytes(&self, bytes: u64) -> io::Result<()> {
+        let _ = bytes;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
-    /// Fills `into` with the bytes from `offset` on: pages that are neighbours in the file. Offset, length
-    /// and addresses are multiples of [`Capabilities::alignment`].
-    fn read(&self, offset: u64, into: Buffers, done: Done);
+    /// Reads pages that are neighbours in the file.
+    fn read(&self, request: ReadRequest);
 
-    /// Writes `from` to the bytes from `offset` on; as [`Source::read`]. Fails if the source is not writable.
-    fn write(&self, offset: u64, from: Buffers, done: Done);
+    /// Writes pages that are neighbours in the file. Fails if the source is not writable, as it does by
+    /// default.
+    fn write(&self, request: WriteRequest) {
+        request.finish(Err(io::ErrorKind::Unsupported.into()));
+    }
 
     /// Makes durable what was written, with the metadata needed to read it back, or with `all_metadata` all
-    /// of it.
-    fn sync(&self, all_metadata: bool, done: Done);
+    /// of it. Fails by default; not called if the file is open for reading only.
+    fn sync(&self, all_metadata: bool, done: Done) {
+        let _ = all_metadata;
+        done.finish(Err(io::ErrorKind::Unsupported.into()));
+    }
 
     /// Sets aside room for the range, so that a later write of it does not fail for lack of room, and makes
     /// the file at least that long. New bytes are zero, present ones stay. One that fails leaves the length
-    /// as it was.
-    fn allocate(&self, offset: u64, bytes: u64, done: Done);
+    /// as it was, as it does by default.
+    fn allocate(&self, offset: u64, bytes: u64, done: Done) {
+        let _ = (offset, bytes);
+        done.finish(Err(io::ErrorKind::Unsupported.into()));
+    }
 
-    /// Forgets what it caches of the file and did not make durable, so that reads show what is durable. A
-    /// source that caches nothing has nothing to do.
+    /// Forgets what it caches of the file and did not make durable, so that reads, and
+    /// [`Source::len_bytes`], show what is durable. A source that caches nothing has nothing to do, which is
+    /// the default.
     fn drop_cache(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// The name that it was opened by. None if it has none that could be removed.
+    /// The name in a folder that it was opened by. None if it has none that could be removed; then
+    /// [`File::remove`](crate::File::remove) is refused.
+    #[doc(hidden)]
     fn entry(&self) -> Option<&dyn Entry> {
         None
     }
 }
 
 /// What can be done with a source, and what it costs least in.
+///
+/// By default: reads only, of any length, in runs of up to 256 KiB, 32 in flight, aligned to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Capabilities {
-    /// Takes writes, allocations and syncs.
-    pub(crate) writable: bool,
+pub struct Capabilities {
+    /// Takes writes, allocations and syncs. A source that does not is opened with
+    /// [`FileOptions::read_only`](crate::FileOptions::read_only).
+    pub writable: bool,
     /// Has the length it has, which need be no multiple of a page, as a block device.
-    pub(crate) fixed_length: bool,
+    pub fixed_length: bool,
     /// Bytes of one request from which on a longer one costs no less a byte; at least 1. The pool makes
     /// requests of up to this many bytes where pages are neighbours, and never longer ones than it is laid
-    /// out for ([`run::run_pages`]).
-    pub(crate) run_bytes: usize,
-    /// Requests in flight from which on more of them only wait; at least 1.
-    pub(crate) requests_in_flight: u32,
+    /// out for: 256 KiB, or one page.
+    pub run_bytes: usize,
+    /// Requests in flight from which on more of them only wait; at least 1. For reports; the pool begins as
+    /// many as it has.
+    pub requests_in_flight: u32,
     /// What requests have to be multiples of.
-    pub(crate) alignment: Alignment,
+    pub alignment: Alignment,
+}
+
+impl Default for Capabilities {
+    fn default() -> Self {
+        Self {
+            writable: false,
+            fixed_length: false,
+            run_bytes: run::RUN_BYTES,
+            requests_in_flight: 32,
+            alignment: Alignment::NONE,
+        }
+    }
 }
 
 impl Capabilities {
@@ -121,16 +210,17 @@ impl Capabilities {
     }
 }
 
-/// What buffers, offsets and lengths of an operation on a file have to be multiples of, in bytes.
+/// What buffers, offsets and lengths of an operation on a file have to be multiples of, in bytes: powers of
+/// two, no larger than a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Alignment {
+pub struct Alignment {
     /// For the address of each buffer.
-    pub(crate) memory_bytes: u32,
+    pub memory_bytes: u32,
     /// For offsets and lengths.
-    pub(crate) offset_bytes: u32,
+    pub offset_bytes: u32,
 }
 
 impl Alignment {
     /// Ordinary buffered I/O.
-    pub(crate) const NONE: Self = Self { memory_bytes: 1, offset_bytes: 1 };
+    pub const NONE: Self = Self { memory_bytes: 1, offset_bytes: 1 };
 }

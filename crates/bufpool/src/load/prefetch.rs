@@ -341,7 +341,7 @@ impl Arrival {
         let (loads, leases): (Vec<_>, Vec<_>) = pages.into_iter().unzip();
         pool.arena.read_request(Arc::clone(io), first, leases, tenant, move |leases, result| {
             let pages = loads.into_iter().zip(leases).collect();
-            Self { pool: handle, file, first, tenant, begun, pages }.complete(result);
+            Self { pool: handle, file, first, tenant, begun, pages }.complete(&result);
         })
     }
 
@@ -367,7 +367,7 @@ impl Arrival {
     }
 
     /// The transfer is over. Runs in a thread of the backend, or in whichever submitted it.
-    fn complete(mut self, result: Result<(), IoError>) {
+    fn complete(mut self, result: &Result<(), IoError>) {
         // A pool that is gone has no use for frames; the words become absent.
         let Some(pool) = self.pool.upgrade() else { return };
         move_mean(&pool.ahead_latency_ns, self.begun.elapsed());

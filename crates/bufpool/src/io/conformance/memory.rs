@@ -12,11 +12,10 @@ use std::sync::{Arc, Weak, mpsc};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::io::done::Done;
-use crate::io::error::Cause;
+use crate::io::done::{Done, ReadRequest, WriteRequest};
 use crate::io::identity::FileIdentity;
 use crate::io::name::{Entry, NameError};
-use crate::io::source::{Alignment, Capabilities};
+use crate::io::source::Capabilities;
 use crate::{ErrorKind, FileOptions, Pool, PoolOptions};
 
 /// The longest transfer of these files that pays.
@@ -38,6 +37,14 @@ struct Contents {
     open: Vec<(Weak<()>, bool)>,
 }
 
+/// A request, left to the file's thread.
+enum Work {
+    Read(ReadRequest),
+    Write(WriteRequest),
+    Sync(Done),
+    Allocate(u64, Done),
+}
+
 /// A file, open.
 #[derive(Debug)]
 struct MemorySource {
@@ -49,7 +56,7 @@ struct MemorySource {
     /// Kept as long as the file is open.
     _lock: Arc<()>,
     longest_bytes: Arc<AtomicU64>,
-    work: mpsc::Sender<(Action, Done)>,
+    work: mpsc::Sender<Work>,
 }
 
 impl Opener for MemoryFiles {
@@ -69,14 +76,10 @@ impl Opener for MemoryFiles {
         }
         let lock = Arc::new(());
         file.open.push((Arc::downgrade(&lock), how.read_only));
-        let (work, queue) = mpsc::channel::<(Action, Done)>();
+        let (work, queue) = mpsc::channel();
         let (bytes, read_only) = (Arc::clone(&file.bytes), how.read_only);
         std::thread::spawn(move || {
-            for (action, done) in queue {
-                let result = execute(&mut bytes.lock(), &action, read_only);
-                let result = result.map_err(|cause| done.error(cause));
-                done.finish(result);
-            }
+            queue.into_iter().for_each(|work| execute(&bytes, work, read_only));
         });
         Ok(Arc::new(MemorySource {
             files: Arc::clone(&self.files),
@@ -96,62 +99,69 @@ impl Opener for MemoryFiles {
     }
 }
 
-fn execute(file: &mut Vec<u8>, action: &Action, read_only: bool) -> Result<(), Cause> {
-    let from = action.offset() as usize;
-    let end = from + action.len() as usize;
-    match action {
-        Action::Read { buffers, .. } => {
-            if end > file.len() {
-                let after_bytes = file.len().saturating_sub(from) as u64;
-                return Err(Cause::EndOfFile { after_bytes });
-            }
-            let mut at = from;
-            for piece in buffers.pieces() {
-                piece.fill(&file[at..at + piece.len()]);
-                at += piece.len();
-            }
+fn execute(file: &Mutex<Vec<u8>>, work: Work, read_only: bool) {
+    let refused = || io::Error::from_raw_os_error(libc::EBADF);
+    match work {
+        Work::Read(mut request) => {
+            let from = request.offset() as usize;
+            let read = match file.lock().get(from..from + request.len()) {
+                Some(bytes) => {
+                    request.fill(0, bytes);
+                    Ok(())
+                }
+                None => Err(io::ErrorKind::UnexpectedEof.into()),
+            };
+            request.finish(read);
         }
-        Action::Sync { .. } => {}
-        _ if read_only => return Err(Cause::Os(libc::EBADF)),
-        Action::Write { buffers, .. } => {
-            let mut bytes = Vec::new();
-            buffers.pieces().iter().for_each(|piece| piece.append_to(&mut bytes));
-            file.resize(file.len().max(end), 0);
-            file[from..end].copy_from_slice(&bytes);
+        Work::Sync(done) => done.finish(Ok(())),
+        Work::Write(request) if read_only => request.finish(Err(refused())),
+        Work::Allocate(_, done) if read_only => done.finish(Err(refused())),
+        Work::Write(request) => {
+            let bytes: Vec<u8> = request.pieces().flatten().copied().collect();
+            let from = request.offset() as usize;
+            lengthen(&mut file.lock(), from + bytes.len())[from..][..bytes.len()].copy_from_slice(&bytes);
+            request.finish(Ok(()));
         }
-        Action::Allocate { .. } => file.resize(file.len().max(end), 0),
+        Work::Allocate(end, done) => {
+            lengthen(&mut file.lock(), end as usize);
+            done.finish(Ok(()));
+        }
     }
-    Ok(())
+}
+
+fn lengthen(file: &mut Vec<u8>, end: usize) -> &mut [u8] {
+    file.resize(file.len().max(end), 0);
+    file
 }
 
 impl MemorySource {
-    /// Leaves an action to the file's thread, which ends when the source and all of this are gone.
-    fn leave(&self, action: Action, done: Done) {
-        if matches!(action, Action::Read { .. } | Action::Write { .. }) {
-            self.longest_bytes.fetch_max(action.len(), Ordering::Relaxed);
-        }
+    /// Leaves a request to the file's thread, which ends when the source and all of this are gone.
+    fn leave(&self, work: Work) {
         // If the thread has ended, dropping what was sent fails the request.
-        let _ = self.work.send((action, done));
+        let _ = self.work.send(work);
+    }
+
+    fn note_length(&self, bytes: usize) {
+        self.longest_bytes.fetch_max(bytes as u64, Ordering::Relaxed);
     }
 }
 
 impl Source for MemorySource {
     fn identity(&self) -> FileIdentity {
-        FileIdentity { device: 0, inode: self.number }
+        FileIdentity::from_number(self.number.into())
     }
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             writable: !self.read_only,
-            fixed_length: false,
             run_bytes: RUN_BYTES,
             requests_in_flight: 1,
-            alignment: Alignment::NONE,
+            ..Capabilities::default()
         }
     }
 
-    fn note(&self) -> &str {
-        "in memory"
+    fn note(&self) -> String {
+        "in memory".into()
     }
 
     fn len_bytes(&self) -> io::Result<u64> {
@@ -163,20 +173,22 @@ impl Source for MemorySource {
         Ok(())
     }
 
-    fn read(&self, offset: u64, into: Buffers, done: Done) {
-        self.leave(Action::Read { offset, buffers: into }, done);
+    fn read(&self, request: ReadRequest) {
+        self.note_length(request.len());
+        self.leave(Work::Read(request));
     }
 
-    fn write(&self, offset: u64, from: Buffers, done: Done) {
-        self.leave(Action::Write { offset, buffers: from }, done);
+    fn write(&self, request: WriteRequest) {
+        self.note_length(request.len());
+        self.leave(Work::Write(request));
     }
 
-    fn sync(&self, all_metadata: bool, done: Done) {
-        self.leave(Action::Sync { all_metadata }, done);
+    fn sync(&self, _: bool, done: Done) {
+        self.leave(Work::Sync(done));
     }
 
     fn allocate(&self, offset: u64, bytes: u64, done: Done) {
-        self.leave(Action::Allocate { offset, bytes }, done);
+        self.leave(Work::Allocate(offset + bytes, done));
     }
 
     fn entry(&self) -> Option<&dyn Entry> {
@@ -201,34 +213,20 @@ struct Forgetful;
 
 impl Source for Forgetful {
     fn identity(&self) -> FileIdentity {
-        FileIdentity { device: 0, inode: 0 }
+        FileIdentity::from_number(0)
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            writable: true,
-            fixed_length: true,
-            run_bytes: 1,
-            requests_in_flight: 1,
-            alignment: Alignment::NONE,
-        }
-    }
-
-    fn note(&self) -> &str {
-        "forgetful"
+        Capabilities { writable: true, fixed_length: true, run_bytes: 1, ..Capabilities::default() }
     }
 
     fn len_bytes(&self) -> io::Result<u64> {
         Ok(0)
     }
 
-    fn set_len_bytes(&self, _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
+    fn read(&self, _: ReadRequest) {}
 
-    fn read(&self, _: u64, _: Buffers, _: Done) {}
-
-    fn write(&self, _: u64, _: Buffers, _done: Done) {
+    fn write(&self, _request: WriteRequest) {
         std::panic::resume_unwind(Box::new("a source that does not keep its contract"));
     }
 

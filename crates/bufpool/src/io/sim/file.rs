@@ -10,8 +10,7 @@ use std::{fmt, io};
 use super::SimDevice;
 use super::contents::Change;
 use super::state::SECTOR_BYTES;
-use crate::io::buffer::Buffers;
-use crate::io::done::Done;
+use crate::io::done::{Done, ReadRequest, WriteRequest};
 use crate::io::error::IoError;
 use crate::io::identity::FileIdentity;
 use crate::io::name::{Entry, NameError};
@@ -63,6 +62,11 @@ impl SimFile {
         (source as &dyn Any).downcast_ref()
     }
 
+    /// The file of the same device that has this number.
+    fn identity_of(&self, number: u64) -> FileIdentity {
+        FileIdentity::from_inode(Arc::as_ptr(&self.device.state) as usize as u64, number)
+    }
+
     /// Executes one action to its end, as backends for real files do: attempt after attempt.
     pub(super) fn execute(&self, action: &Action) -> Executed {
         let mut state = self.device.state.lock();
@@ -87,14 +91,13 @@ impl SimFile {
     fn run(&self, action: &Action, done: Done) {
         let Executed { result, events, latency: _ } = self.execute(action);
         self.mark_completed(&events);
-        done.finish(result);
+        done.end(result);
     }
 }
 
 impl Source for SimFile {
     fn identity(&self) -> FileIdentity {
-        let device = Arc::as_ptr(&self.device.state) as usize as u64;
-        FileIdentity { device, inode: self.number }
+        self.identity_of(self.number)
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -109,8 +112,8 @@ impl Source for SimFile {
         }
     }
 
-    fn note(&self) -> &str {
-        "simulated"
+    fn note(&self) -> String {
+        "simulated".into()
     }
 
     fn len_bytes(&self) -> io::Result<u64> {
@@ -126,12 +129,14 @@ impl Source for SimFile {
         Ok(())
     }
 
-    fn read(&self, offset: u64, into: Buffers, done: Done) {
-        self.run(&Action::Read { offset, buffers: into }, done);
+    fn read(&self, request: ReadRequest) {
+        let (action, done) = request.into_parts();
+        self.run(&action, done);
     }
 
-    fn write(&self, offset: u64, from: Buffers, done: Done) {
-        self.run(&Action::Write { offset, buffers: from }, done);
+    fn write(&self, request: WriteRequest) {
+        let (action, done) = request.into_parts();
+        self.run(&action, done);
     }
 
     fn sync(&self, all_metadata: bool, done: Done) {
@@ -161,7 +166,7 @@ impl Entry for SimFile {
         state.check_power().map_err(NameError::os("unlink"))?;
         let found = state.names.now.get(&self.path).copied();
         if found != Some(self.number) {
-            let found = found.map(|inode| FileIdentity { inode, ..expected });
+            let found = found.map(|number| self.identity_of(number));
             return Err(NameError::Changed { found, expected });
         }
         state.names.set(&self.path, None);
