@@ -2,8 +2,11 @@
 //! mistakes and vindications for each of three tenants, under every two-level policy.
 //!
 //! Traces have directives in mid-stream, pins, floors, caps, and blocks that tenants share. Where all frames
-//! that a miss could take are pinned, both have to say so.
+//! that a miss could take are pinned, both have to say so. FIFO2-SP is compared with the naive one of
+//! `policies`, to which a policy is a manager; the tenants have theirs from the first access on.
 
+#[path = "../../policies/tests/naive/mod.rs"]
+mod naive;
 mod oracle;
 
 use std::collections::BTreeMap;
@@ -12,6 +15,8 @@ use bufpool_bench::simulate::{By, Counts, Policy, Setup, simulate};
 use bufpool_bench::trace::{Directive, Item, Reference, Trace};
 use bufpool_policies::Allocation;
 use bufpool_policies::classic::PolicyKind;
+use naive::Outcome;
+use naive::fifo2_sp::{Advice, Fifo2Sp};
 use oracle::Oracle;
 use proptest::prelude::*;
 
@@ -195,6 +200,57 @@ fn check(steps: &[Step], setup: &Setup) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// What the naive FIFO2-SP finds, tenants being managed as `managers` says; none if all frames that a miss
+/// could take are pinned.
+fn naive_fifo2_sp(
+    items: &[Item],
+    managers: &[Option<PolicyKind>],
+    setup: &Setup,
+) -> Option<BTreeMap<u64, Counts>> {
+    let mut naive = Fifo2Sp::new(setup.frames as usize, TENANTS as usize);
+    for (tenant, manager) in managers.iter().enumerate() {
+        let advice = manager.map(|policy| match policy {
+            PolicyKind::Mru => Advice::Newest,
+            _ => Advice::Oldest,
+        });
+        naive.set_manager(tenant, advice);
+    }
+    setup.floors.iter().for_each(|(tenant, floor)| naive.set_floor(*tenant as usize, *floor as usize));
+    for (tenant, cap) in &setup.caps {
+        naive.set_cap(*tenant as usize, *cap as usize);
+    }
+    let mut pins = Vec::new();
+    for item in items {
+        match *item {
+            Item::Access(Reference { block, tenant, .. }) => {
+                if naive.access(tenant as usize, block) == Outcome::Exhausted {
+                    return None;
+                }
+            }
+            Item::Directive(Directive::Pin(block)) => pins.push(block),
+            Item::Directive(Directive::Unpin(block)) => {
+                pins.swap_remove(pins.iter().position(|pin| *pin == block).expect("it is pinned"));
+            }
+            Item::Directive(_) => {}
+        }
+        naive.pinned = pins.iter().copied().collect();
+    }
+    let counts = (0..).zip(&naive.stats).filter(|(_, stats)| stats.accesses > 0).map(|(tenant, stats)| {
+        let counts = Counts {
+            accesses: stats.accesses,
+            hits: stats.hits,
+            evictions: stats.evictions,
+            decisions: stats.decisions,
+            overrules: stats.overrules,
+            mistakes: stats.mistakes,
+            vindications: stats.vindications,
+            revocations: stats.revocations,
+        };
+        (tenant, counts)
+    });
+    Some(counts.collect())
+}
+
 /// A setup whose floors and caps concern only tenants that the steps name.
 fn setup(
     steps: &[Step],
@@ -231,6 +287,29 @@ proptest! {
             .prop_flat_map(|(shape, frames)| (steps(shape), Just(frames), shares(frames)))
     ) {
         check(&steps, &setup(&steps, frames, false, shares))?;
+    }
+
+    #[test]
+    fn fifo2_sp_agrees(
+        (steps, frames, shares) in (shape(), frames()).prop_flat_map(|(shape, frames)| {
+            let shares = prop_oneof![Just(Default::default()), shares(frames)];
+            (steps(shape), Just(frames), shares)
+        }),
+        managers in prop::collection::vec(
+            prop_oneof![Just(None), Just(Some(PolicyKind::Lru)), Just(Some(PolicyKind::Mru))],
+            TENANTS as usize,
+        ),
+    ) {
+        let given = managers.iter().zip(0..).filter_map(|(manager, tenant)| {
+            manager.map(|policy| Item::Directive(Directive::Policy { tenant, prio: 0, policy }))
+        });
+        let undirected = |item: &Item| {
+            matches!(item, Item::Access(_) | Item::Directive(Directive::Pin(_) | Directive::Unpin(_)))
+        };
+        let items: Vec<_> = given.chain(items(&steps).into_iter().filter(undirected)).collect();
+        let setup = Setup { revocation: true, ..setup(&steps, frames, false, shares) };
+        let expected = naive_fifo2_sp(&items, &managers, &setup);
+        prop_assert_eq!(simulated(&items, Policy::TwoLevel(Allocation::Fifo2Sp), &setup), expected);
     }
 
     #[test]

@@ -5,8 +5,14 @@
 
 use std::path::Path;
 
-use bufpool_bench::simulate::{NextUses, Policy, Setup, simulate};
+use bufpool::sim::SimDevice;
+use bufpool::{FileOptions, PoolOptions};
+use bufpool_bench::random::Random;
+use bufpool_bench::simulate::{By, NextUses, Policy, Setup, read_program, simulate};
 use bufpool_bench::trace::Trace;
+use bufpool_bench::trace::recording::Recording;
+use bufpool_policies::Allocation;
+use bufpool_policies::program::Program;
 
 const PERCENTS: [u64; 3] = [5, 10, 20];
 
@@ -50,4 +56,70 @@ fn call_sites_help_a_mix_of_sessions() {
         assert!(amp[at] as f64 <= 1.05 * arc[at] as f64, "amp {amp:?}, ARC {arc:?}");
     }
     assert!(auto.iter().sum::<u64>() as f64 <= 0.95 * arc.iter().sum::<u64>() as f64, "{auto:?}, {arc:?}");
+}
+
+/// Programs that come and go during the run, and parameters that are sent to them, are in the recording.
+#[test]
+fn a_recording_replays_with_its_programs() {
+    const PAGES: u64 = 60;
+    const FRAMES: u32 = 40;
+    let example = |name: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/programs");
+        read_program(&folder.join(format!("{name}.policy"))).unwrap()
+    };
+    let newest_if_told = Program::parse(
+        "policy told {
+           queue all
+           int told
+           event initial    { ret }
+           event fault(p)   { enqt all, p ; ret }
+           event replace(c) { jz told, none ; peekt v, all ; isnil t, v ; jnz t, none
+                              pinned t, v ; jnz t, none ; ret v
+                        none: ret c }
+         }",
+    )
+    .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.txt");
+    let recording = Recording::to_file(&path).unwrap();
+    let options = PoolOptions::new().page_bytes(512).frames(FRAMES).deterministic(7).manager(None);
+    let pool = options.recorder(recording.recorder()).open_on(&SimDevice::new(1)).unwrap();
+    let file = pool.open_file("pages", FileOptions::new().create(true)).unwrap();
+    file.extend(3 * PAGES).unwrap();
+    let first = pool.tenant("first").program(&example("s3-fifo")).open().unwrap();
+    let second = pool.tenant("second").open().unwrap();
+    let plain = pool.tenant("plain").open().unwrap();
+    let mut random = Random::new(1);
+    for turn in 0..6000 {
+        match turn {
+            1000 => second.set_program(&newest_if_told).unwrap(),
+            2000 => second.send("told", 1).unwrap(),
+            3000 => first.set_program(&example("2q")).unwrap(),
+            4000 => first.clear_program().unwrap(),
+            5000 => first.set_program(&newest_if_told).unwrap(),
+            _ => {}
+        }
+        for (at, tenant) in (0..).zip([&first, &second, &plain]) {
+            let page = at * PAGES + (random.unit().powi(2) * PAGES as f64) as u64;
+            tenant.read(file.page(page)).unwrap();
+        }
+    }
+    let live: Vec<u64> = [&first, &second, &plain]
+        .map(|tenant| pool.stats().tenants.iter().find(|of| of.id == tenant.id()).unwrap().misses)
+        .into();
+    let ids = [first.id(), second.id(), plain.id()];
+    drop((first, second, plain, file));
+    pool.close().unwrap();
+    recording.finish().unwrap().0.finish().unwrap();
+
+    let written = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(written, 4, "the trace, and three programs, of which one is given twice");
+    let setup = Setup { by: By::Tenant, revocation: true, seed: 7, ..Setup::frames(FRAMES) };
+    let trace = Trace::open(&path).unwrap();
+    let outcome = simulate(&trace, Policy::TwoLevel(Allocation::LruSp), &setup, None).unwrap();
+    let replayed: Vec<u64> = ids.iter().map(|id| outcome.counts[&u64::from(*id)].misses()).collect();
+    assert_eq!(replayed, live);
+    let told = |tenant: u32| outcome.programs.get(&tenant).map(|stats| stats.calls);
+    assert!(told(ids[0]).is_some_and(|calls| calls > 100), "a program at the end: {:?}", told(ids[0]));
+    assert_eq!(told(ids[2]), None);
 }

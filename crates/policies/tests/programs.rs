@@ -1,16 +1,19 @@
 //! Policy programs as managers: each victim is that of the policy of the same name in Rust, whichever frames
 //! are busy; whatever a program does, the directory stays consistent; one that misbehaves is unloaded, and
-//! its tenant does then what one without a manager does.
+//! its tenant does then what one without a manager does; and each event is what the program's text says, to
+//! the last step.
 
+mod naive_program;
 mod program_ops;
 
 use arbitrary::Unstructured;
 use bufpool_policies::classic::{self, Departure, PolicyKind};
 use bufpool_policies::program::{Program, ProgramManager, ProgramOptions};
 use bufpool_policies::{
-    Access, Block, ContextId, FileId, FrameId, Incident, Manager, PageId, SendError, SplitMix64, TenantId,
-    Wish,
+    Access, Block, ContextId, FileId, FrameId, Incident, Look, Manager, PageId, SendError, SplitMix64,
+    TenantId, Wish, mix64,
 };
+use naive_program::{About, Naive};
 use program_ops::{Op, World};
 use proptest::prelude::*;
 
@@ -216,6 +219,171 @@ fn generated_programs_do_everything_that_programs_do() {
     assert!(sum.iter().all(|count| *count >= 10), "{sum:?}");
 }
 
+/// A program, run twice: as the pool runs it, and word by word from its text.
+struct Twice {
+    fast: ProgramManager,
+    naive: Naive,
+    fuel: u32,
+    faults: u64,
+    out_of_fuel: u64,
+    /// Frames that are busy, a bit each.
+    busy: u64,
+}
+
+struct Bits(u64);
+
+impl Look for Bits {
+    fn is_busy(&mut self, frame: FrameId) -> bool {
+        self.0 >> frame.0 & 1 == 1
+    }
+
+    fn is_modified(&mut self, frame: FrameId) -> bool {
+        frame.0.is_multiple_of(3)
+    }
+
+    fn frames_left(&self) -> u32 {
+        0
+    }
+}
+
+impl Twice {
+    const FRAMES: u32 = 8;
+
+    fn new(program: &Program, fuel: u32) -> Self {
+        let options = ProgramOptions {
+            pool_frames: Self::FRAMES,
+            seed: 3,
+            tenant: TenantId(0),
+            fuel_steps: Some(fuel),
+        };
+        let mut twice = Self {
+            fast: ProgramManager::new(program, options).unwrap(),
+            naive: Naive::new(&program.to_text(), Self::FRAMES as usize, SplitMix64::new(mix64(3))),
+            fuel,
+            faults: 0,
+            out_of_fuel: 0,
+            busy: 0,
+        };
+        twice.check("initial", 0, About::default(), false);
+        twice
+    }
+
+    /// Runs an event that the program has had when it had taken `before` steps from its text, and compares
+    /// steps, incidents and wishes. What it gives.
+    fn check(&mut self, event: &str, before: u64, about: About, is_question: bool) -> Option<FrameId> {
+        let mut look = Bits(self.busy);
+        let look = is_question.then_some(&mut look as &mut dyn Look);
+        let answer = self.naive.run(event, about, self.fuel.into(), look);
+        match answer {
+            Ok(_) => {}
+            Err(Incident::OutOfFuel) => self.out_of_fuel += 1,
+            Err(_) => self.faults += 1,
+        }
+        let stats = self.fast.stats();
+        assert_eq!(stats.steps - before, self.naive.spent, "steps of {event}");
+        assert_eq!(
+            (stats.out_of_fuel, stats.faults),
+            (self.out_of_fuel, self.faults),
+            "incidents at {event}"
+        );
+        self.fast.check_invariants();
+        if stats.unloaded.is_none() {
+            let wishes: Vec<_> = std::iter::from_fn(|| self.fast.take_wish()).collect();
+            assert_eq!(wishes, self.naive.wishes.drain(..).collect::<Vec<_>>(), "wishes of {event}");
+        }
+        answer.ok().flatten()
+    }
+
+    /// A page is accessed: it is hit, or comes in where there is room or another one leaves. `None` once the
+    /// program is unloaded.
+    fn step(&mut self, resident: &mut Vec<PageId>, word: u64) -> Option<()> {
+        let page = PageId::in_file(FileId((word & 1) as u32), word >> 1 & 15);
+        let access = Access { page, file: page.file(), tenant: TenantId(0), context: ContextId(5) };
+        self.busy = word >> 8 & 0b0101_1010;
+        let steps = self.fast.stats().steps;
+        if let Some(at) = resident.iter().position(|other| *other == page) {
+            let frame = FrameId(at as u32);
+            self.fast.block_accessed(frame, &access);
+            self.naive.reference(frame);
+            let ids = About { context: Some(5), tenant: Some(0), ..About::default() };
+            self.check("access", steps, About { parameter: Some(frame), page: Some(page), ..ids }, false);
+            return self.is_loaded();
+        }
+        let frame = if resident.len() < Self::FRAMES as usize {
+            resident.push(page);
+            FrameId(resident.len() as u32 - 1)
+        } else {
+            let victim = self.replace(resident, &access, FrameId(word as u32 >> 5 & 7))?;
+            resident[victim.index()] = page;
+            victim
+        };
+        let steps = self.fast.stats().steps;
+        self.fast.new_block(&Block { frame, page, file: page.file(), context: ContextId(6) });
+        self.naive.enter(frame, page);
+        let ids = About { context: Some(6), tenant: Some(0), ..About::default() };
+        self.check("fault", steps, About { parameter: Some(frame), page: Some(page), ..ids }, false);
+        self.is_loaded()
+    }
+
+    /// A mistake, a question, and what follows from its answer; `None` once the program is unloaded.
+    fn replace(&mut self, resident: &[PageId], access: &Access, candidate: FrameId) -> Option<FrameId> {
+        let at = resident[candidate.index()];
+        let about = About {
+            parameter: Some(candidate),
+            page: Some(at),
+            missing: Some(access.page),
+            candidate: None,
+            context: Some(access.context.0),
+            tenant: Some(access.tenant.0),
+        };
+        let steps = self.fast.stats().steps;
+        self.fast.placeholder_used(access, candidate);
+        self.check("mistake", steps, about, false);
+        self.is_loaded()?;
+
+        let steps = self.fast.stats().steps;
+        let chosen = self.fast.choose(candidate, Some(access), &mut Bits(self.busy));
+        let about = About { page: Some(access.page), candidate: Some(at), ..about };
+        let answer = self.check("replace", steps, about, true);
+        assert_eq!(chosen, answer.unwrap_or(candidate), "the answer");
+        self.is_loaded()?;
+
+        let (gone, steps) = (resident[chosen.index()], self.fast.stats().steps);
+        self.fast.block_gone(chosen, gone);
+        let about = About { parameter: Some(chosen), page: Some(gone), ..About::default() };
+        self.check("gone", steps, about, false);
+        self.naive.leave(chosen);
+        self.is_loaded().map(|()| chosen)
+    }
+
+    fn is_loaded(&self) -> Option<()> {
+        self.fast.stats().unloaded.is_none().then_some(())
+    }
+}
+
+/// Each event of the program takes the same steps, has the same incidents and wishes, and gives the same
+/// page as its text says.
+fn run_twice(program: &Program, fuel: u32, words: impl IntoIterator<Item = u64>) {
+    let (mut twice, mut resident) = (Twice::new(program, fuel), Vec::new());
+    // Until the last one, or until the program is unloaded.
+    let _ = words.into_iter().try_for_each(|word| twice.step(&mut resident, word));
+}
+
+#[test]
+fn examples_do_what_their_text_says() {
+    let folder = format!("{}/../../examples/programs", env!("CARGO_MANIFEST_DIR"));
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let programs: Vec<_> = files.filter(|path| path.extension().is_some_and(|end| end == "policy")).collect();
+    assert!(programs.len() >= 15, "{programs:?}");
+    for path in programs {
+        let program = Program::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        if !program.is_privileged() {
+            let mut random = SplitMix64::new(1);
+            run_twice(&program, 4096, (0..2000).map(|_| random.next_u64()));
+        }
+    }
+}
+
 /// Inputs on which a fuzz target once failed.
 #[test]
 fn regressions() {
@@ -236,6 +404,16 @@ proptest! {
     #[test]
     fn generated_programs_run(bytes in prop::collection::vec(any::<u8>(), 100..1500)) {
         prop_assert!(program_ops::run_generated(&bytes).is_ok());
+    }
+
+    #[test]
+    fn generated_programs_do_what_their_text_says(
+        bytes in prop::collection::vec(any::<u8>(), 0..600),
+        fuel in 1..400_u32,
+        words in prop::collection::vec(any::<u64>(), 0..200),
+    ) {
+        let program = Program::parse(&program_ops::program(&mut Unstructured::new(&bytes)).unwrap()).unwrap();
+        run_twice(&program, fuel, words);
     }
 
     /// The tenant without a program hits wherever it would beside one without.

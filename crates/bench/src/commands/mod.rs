@@ -12,6 +12,7 @@ pub mod paper;
 pub mod peers;
 pub mod program;
 pub mod program_search;
+pub mod program_twins;
 pub mod record;
 pub mod scan;
 pub mod sim;

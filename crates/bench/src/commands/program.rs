@@ -8,6 +8,7 @@ use bufpool_policies::program::Program;
 use clap::{Args, Subcommand};
 
 use super::program_search::{self, SearchArgs};
+use super::program_twins::{self, TwinsArgs};
 use crate::cli::Common;
 use crate::output::{Cell, Table};
 use crate::simulate::read_program;
@@ -35,13 +36,16 @@ pub enum Action {
     },
     /// Search for a program that misses less than the best of fifo, lru, s3-fifo and sieve
     Search(SearchArgs),
+    /// Compare programs with the policies of the same names in Rust, to the last miss
+    Twins(TwinsArgs),
 }
 
 /// Does it.
 ///
 /// # Errors
 ///
-/// If the file cannot be read or is no program, with line, column and what was expected; those of a search.
+/// If the file cannot be read or is no program, with line, column and what was expected; those of a search and of
+/// a comparison.
 pub fn run(args: &ProgramArgs, common: &Common) -> Result<()> {
     match &args.action {
         Action::Check { file } => {
@@ -56,6 +60,7 @@ pub fn run(args: &ProgramArgs, common: &Common) -> Result<()> {
             io::stdout().write_all(load(file)?.to_text().as_bytes())?;
         }
         Action::Search(args) => program_search::run(args, common)?,
+        Action::Twins(args) => program_twins::run(args, common)?,
     }
     Ok(())
 }

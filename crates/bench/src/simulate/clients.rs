@@ -32,6 +32,8 @@ impl<'a, R: Run> ClientsRun<'a, R> {
             | Directive::HintsAll { tenant }
             | Directive::HintsEnd { tenant }
             | Directive::Program { tenant, .. }
+            | Directive::ProgramEnd { tenant }
+            | Directive::Send { tenant, .. }
             | Directive::Compute { tenant, .. } => tenant,
             Directive::File { .. } | Directive::Pin(_) | Directive::Unpin(_) => return None,
         };

@@ -329,6 +329,17 @@ impl<'a> TwoLevelRun<'a> {
                 }
                 Ok(())
             }
+            Directive::ProgramEnd { tenant: named } => {
+                directory.clear_manager(tenant(named)).expect("tenants of a trace are open");
+                Ok(())
+            }
+            Directive::Send { tenant: named, ref slot, value } => {
+                let sent = directory.send(tenant(named), slot, value);
+                return sent.map_err(|why| {
+                    let found = format!("!send {named} {slot}: {why}");
+                    SimError::Trace(TraceError::refused(trace.path(), place, found))
+                });
+            }
             // There is no time in which they could come true.
             Directive::HintsAll { .. } | Directive::Compute { .. } => Ok(()),
             Directive::Program { .. } => unreachable!("carried out before"),

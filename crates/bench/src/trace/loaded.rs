@@ -372,7 +372,10 @@ impl Steps {
     }
 
     fn push_directive(&mut self, directive: Directive, place: Place) {
-        if let Directive::File { name: text, .. } | Directive::Program { file: text, .. } = &directive {
+        if let Directive::File { name: text, .. }
+        | Directive::Program { file: text, .. }
+        | Directive::Send { slot: text, .. } = &directive
+        {
             self.text_bytes += text.capacity();
         }
         self.acts.push((self.blocks.len() as u64, StoredAct::Directive(self.directives.len() as u32)));
@@ -524,6 +527,8 @@ impl Builder {
         | Directive::HintsAll { tenant }
         | Directive::HintsEnd { tenant }
         | Directive::Program { tenant, .. }
+        | Directive::ProgramEnd { tenant }
+        | Directive::Send { tenant, .. }
         | Directive::Compute { tenant, .. } = directive
         {
             self.tenants.number(u64::from(*tenant));

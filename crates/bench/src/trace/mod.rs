@@ -121,6 +121,20 @@ pub enum Directive {
         /// The path of the program's text.
         file: String,
     },
+    /// The tenant has no program any more.
+    ProgramEnd {
+        /// Whose program.
+        tenant: u32,
+    },
+    /// A parameter of the tenant's program.
+    Send {
+        /// Whose program.
+        tenant: u32,
+        /// The program's name of the slot.
+        slot: String,
+        /// Its value from now on.
+        value: i64,
+    },
     /// How long the tenant computes before each of its later accesses. Of use on a machine only.
     Compute {
         /// Who computes.

@@ -355,6 +355,9 @@ mod tests {
             "!hints-all 4",
             "!hints-end 4",
             "!compute 4 0.92",
+            "!program 4 a program.policy",
+            "!send 4 target -7",
+            "!program-end 4",
         ];
         let directives = text.iter().map(|line| text::parse(line.as_bytes()).unwrap().unwrap());
         [access(7, 0, 0), access(8, 2, 0)]

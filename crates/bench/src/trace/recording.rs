@@ -1,14 +1,16 @@
 //! The trace of a live run, as the pool tells it.
 
+use std::collections::HashMap;
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use bufpool::engine::{Event, Recorder};
 use bufpool::manager::PageId;
 
-use super::{Directive, Item, Reference, Writer};
+use super::{Directive, Item, Reference, Writer, base_name};
 use crate::output::unwritable;
 
 /// Where a recording goes; the pool gets its [`recorder`](Self::recorder).
@@ -33,6 +35,12 @@ pub trait Sink: Send + 'static {
     /// If it cannot be written.
     fn item(&mut self, item: Item) -> io::Result<()>;
 
+    /// Takes the program that a tenant has from now on.
+    ///
+    /// # Errors
+    /// If it cannot be written, or there is no place for it.
+    fn program(&mut self, tenant: u32, text: &str) -> io::Result<()>;
+
     /// Takes a remark for people.
     ///
     /// # Errors
@@ -40,13 +48,45 @@ pub trait Sink: Send + 'static {
     fn remark(&mut self, text: &str) -> io::Result<()>;
 }
 
-impl Sink for Writer<'static> {
+/// A trace in a file, and the programs of its tenants in files beside it: `NAME.1.policy` and so on, NAME
+/// being that of the trace up to its first dot.
+pub struct TraceFile {
+    writer: Writer<'static>,
+    path: PathBuf,
+    /// The names of files of programs, by text.
+    programs: HashMap<String, String>,
+}
+
+impl TraceFile {
+    /// Writes what is still buffered.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(self) -> io::Result<()> {
+        self.writer.finish()
+    }
+}
+
+impl Sink for TraceFile {
     fn item(&mut self, item: Item) -> io::Result<()> {
-        self.write(&item)
+        self.writer.write(&item)
+    }
+
+    fn program(&mut self, tenant: u32, text: &str) -> io::Result<()> {
+        let file = match self.programs.get(text) {
+            Some(file) => file.clone(),
+            None => {
+                let file = format!("{}.{}.policy", base_name(&self.path), self.programs.len() + 1);
+                fs::write(self.path.with_file_name(&file), text)?;
+                self.programs.insert(text.to_owned(), file.clone());
+                file
+            }
+        };
+        self.item(Item::Directive(Directive::Program { tenant, file }))
     }
 
     fn remark(&mut self, text: &str) -> io::Result<()> {
-        self.comment(text)
+        self.writer.comment(text)
     }
 }
 
@@ -56,19 +96,24 @@ impl Sink for Vec<Item> {
         Ok(())
     }
 
+    fn program(&mut self, _tenant: u32, _text: &str) -> io::Result<()> {
+        let message = "expected a run without policy programs, which a trace has beside it in files";
+        Err(io::Error::new(io::ErrorKind::Unsupported, message))
+    }
+
     fn remark(&mut self, _text: &str) -> io::Result<()> {
         Ok(())
     }
 }
 
-impl Recording<Writer<'static>> {
-    /// A recording into a file, in the trace text format.
+impl Recording<TraceFile> {
+    /// A recording into a file, in the trace text format, with the programs of tenants beside it.
     ///
     /// # Errors
     /// If the file cannot be made.
     pub fn to_file(path: &Path) -> Result<Self> {
         let writer = Writer::create(path).with_context(|| unwritable(path))?;
-        Ok(Self::new(writer))
+        Ok(Self::new(TraceFile { writer, path: path.to_owned(), programs: HashMap::new() }))
     }
 }
 
@@ -154,6 +199,11 @@ impl<S: Sink> SinkState<S> {
             }
             Event::Hint { tenant, first, last } => {
                 Item::Directive(Directive::Hint { tenant, first: first.0, last: last.0 })
+            }
+            Event::Program { tenant, text, .. } => return self.sink.program(tenant, text),
+            Event::ProgramEnd { tenant } => Item::Directive(Directive::ProgramEnd { tenant }),
+            Event::Send { tenant, slot, value } => {
+                Item::Directive(Directive::Send { tenant, slot: slot.to_owned(), value })
             }
             Event::HintsEnd { tenant } => Item::Directive(Directive::HintsEnd { tenant }),
             // The pool may learn to tell more than a trace can say.

@@ -65,8 +65,11 @@ fn parse_directive(line: &[u8]) -> Result<Directive, String> {
         "!hints-end" => "!hints-end TENANT",
         "!compute" => "!compute TENANT MS",
         "!program" => "!program TENANT FILE",
+        "!program-end" => "!program-end TENANT",
+        "!send" => "!send TENANT SLOT VALUE",
         _ => {
-            let known = "!policy, !priority, !temp, !file, !pin, !unpin, !hint, !hints-all, !hints-end, !compute or !program";
+            let known = "!policy, !priority, !temp, !file, !pin, !unpin, !hint, !hints-all, !hints-end, !compute, \
+                         !program, !program-end or !send";
             return Err(format!("one of {known}, found {}", quoted(line)));
         }
     };
@@ -95,6 +98,12 @@ fn arguments(text: &str, words: &[&str]) -> Result<Directive, String> {
         }
         ["!program", tenant, file, ..] => {
             Ok(Directive::Program { tenant: parse_tenant(tenant)?, file: parse_rest("FILE", text, file)? })
+        }
+        ["!program-end", tenant] => Ok(Directive::ProgramEnd { tenant: parse_tenant(tenant)? }),
+        ["!send", tenant, slot, value] => {
+            let value =
+                value.parse().map_err(|_| "VALUE a decimal number from -2^63 to 2^63 - 1".to_owned())?;
+            Ok(Directive::Send { tenant: parse_tenant(tenant)?, slot: slot.to_owned(), value })
         }
         ["!pin", block] => Ok(Directive::Pin(parse_block("BLOCK", block)?)),
         ["!unpin", block] => Ok(Directive::Unpin(parse_block("BLOCK", block)?)),
@@ -235,6 +244,9 @@ mod tests {
         assert_eq!(directive("!hints-end 2"), Directive::HintsEnd { tenant: 2 });
         let file = "a file.policy".to_owned();
         assert_eq!(directive("!program 3 a file.policy "), Directive::Program { tenant: 3, file });
+        assert_eq!(directive("!program-end 3"), Directive::ProgramEnd { tenant: 3 });
+        let slot = "target".to_owned();
+        assert_eq!(directive("!send 3 target -7"), Directive::Send { tenant: 3, slot, value: -7 });
         for (ms, compute_us) in [("5", 5000), ("0.92", 920), ("0.001", 1), ("10.50", 10_500), ("0", 0)] {
             assert_eq!(directive(&format!("!compute 1 {ms}")), Directive::Compute { tenant: 1, compute_us });
             assert_eq!(microseconds(&milliseconds(compute_us)), Some(compute_us));
@@ -272,6 +284,9 @@ mod tests {
             ("!hints-all", "exactly these arguments"),
             ("!program 1", "`!program TENANT FILE` with exactly these arguments"),
             ("!program x a.policy", "TENANT"),
+            ("!program-end", "exactly these arguments"),
+            ("!send 1 target", "`!send TENANT SLOT VALUE` with exactly these arguments"),
+            ("!send 1 target x", "VALUE a decimal number"),
             ("!hints-all x", "TENANT"),
             ("!compute 0 1.2345", "MS a number of milliseconds"),
             ("!compute 0 -1", "MS a number of milliseconds"),

@@ -115,6 +115,8 @@ impl<'a> Writer<'a> {
             Directive::HintsAll { tenant } => writeln!(out, "!hints-all {tenant}"),
             Directive::HintsEnd { tenant } => writeln!(out, "!hints-end {tenant}"),
             Directive::Program { tenant, file } => writeln!(out, "!program {tenant} {file}"),
+            Directive::ProgramEnd { tenant } => writeln!(out, "!program-end {tenant}"),
+            Directive::Send { tenant, slot, value } => writeln!(out, "!send {tenant} {slot} {value}"),
             Directive::Compute { tenant, compute_us } => {
                 writeln!(out, "!compute {tenant} {}", milliseconds(*compute_us))
             }

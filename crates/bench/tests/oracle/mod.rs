@@ -285,6 +285,8 @@ impl Oracle {
             | Directive::HintsAll { .. }
             | Directive::HintsEnd { .. }
             | Directive::Program { .. }
+            | Directive::ProgramEnd { .. }
+            | Directive::Send { .. }
             | Directive::Compute { .. } => {}
             Directive::Pin(block) => *self.pins.entry(block).or_insert(0) += 1,
             Directive::Unpin(block) => *self.pins.get_mut(&block).expect("pinned") -= 1,

@@ -647,8 +647,11 @@ impl Tenant {
         let mut policy = self.lock_policy(OPERATION)?;
         // What was accessed before the value was sent is seen before it.
         self.pool.drain_logs(&mut policy);
-        let sent = policy.directory.send(self.tenant_id(), slot, value);
-        sent.map_err(|error| send_error(OPERATION, self.name(), slot, error))
+        let id = self.tenant_id();
+        let sent = policy.directory.send(id, slot, value);
+        sent.map_err(|error| send_error(OPERATION, self.name(), slot, error))?;
+        policy.record(Event::Send { tenant: id.0, slot, value });
+        Ok(())
     }
 
     /// Changes the floor. A tenant of the commons leaves it, and has a manager of its own from then on.

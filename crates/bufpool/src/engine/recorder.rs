@@ -7,6 +7,10 @@
 //! is replayed. The same holds for more than one open list of disclosed reads a tenant, and for
 //! [`Hints::skip`](crate::Hints::skip): the replay has one list a tenant, and finds skipped hints by the
 //! accesses behind them.
+//!
+//! Floors and caps have no event; the replay is given them. A policy program does in the replay what it did
+//! in the run if seed and fuel are the same, unless it looks at `mod`, which only a pool can tell, or is
+//! privileged.
 
 use bufpool_policies::classic::PolicyKind as Policy;
 use bufpool_policies::{FileId, PageId};
@@ -77,6 +81,29 @@ pub enum Event<'a> {
         last: PageId,
         /// Their priority from now on.
         priority: i32,
+    },
+    /// `Tenant::set_program`, or a tenant was opened with a program.
+    Program {
+        /// The number of the tenant.
+        tenant: u32,
+        /// The program's name.
+        name: &'a str,
+        /// The program, as [`Program::to_text`](crate::Program::to_text) gives it.
+        text: &'a str,
+    },
+    /// `Tenant::clear_program`, of a tenant that had a program.
+    ProgramEnd {
+        /// The number of the tenant.
+        tenant: u32,
+    },
+    /// `Tenant::send`.
+    Send {
+        /// The number of the tenant.
+        tenant: u32,
+        /// The program's name of the slot.
+        slot: &'a str,
+        /// Its value from now on.
+        value: i64,
     },
     /// A list of [`Tenant::hint`](crate::Tenant::hint): the pages `first..=last` are its next hints.
     Hint {

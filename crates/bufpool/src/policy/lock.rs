@@ -234,6 +234,9 @@ impl PolicyState {
         entry.program = Some(program.name().into());
         let manager = Box::new(LiveProgram::new(program, options, granted_frames));
         self.directory.set_manager(id, manager, false).expect("the tenant is open");
+        if self.is_recording() {
+            self.record(Event::Program { tenant: id.0, name: program.name(), text: &program.to_text() });
+        }
         Ok(())
     }
 
@@ -243,6 +246,7 @@ impl PolicyState {
         if entry.program.take().is_some() {
             entry.manager = "none";
             self.directory.clear_manager(id).expect("the tenant is open");
+            self.record(Event::ProgramEnd { tenant: id.0 });
         }
     }
 

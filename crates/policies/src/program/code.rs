@@ -191,6 +191,13 @@ impl Op {
         if self == Self::Find { 4 } else { 1 }
     }
 
+    /// Whether the instruction gives 0 or 1, and changes nothing.
+    #[inline]
+    pub fn is_test(self) -> bool {
+        use Op::*;
+        matches!(self, Lt | Le | Eq | Ne | Empty | InQ | Same | IsNil | Pinned | Ref | Mod)
+    }
+
     /// Whether the next instruction may follow.
     pub fn falls_through(self) -> bool {
         !matches!(self, Self::Ret | Self::RetPage | Self::Jmp)

@@ -115,17 +115,19 @@ impl ProgramManager {
     fn run(&mut self, event: Standard, about: &About, look: Option<&mut dyn Look>) -> u32 {
         let Some(machine) = &mut self.machine else { return NIL };
         let Some(number) = self.program.standard(event) else { return NIL };
-        let is_question = look.is_some();
-        let for_pages = if is_question { FUEL_PER_PAGE * u64::from(machine.pages.resident()) } else { 0 };
-        let fuel = self.fuel_steps.unwrap_or(FUEL.max(for_pages));
-        let ended = machine.run(self.program.code(), number, about, fuel, look);
+        let pages = if look.is_some() { machine.pages.resident() } else { 0 };
+        let fuel = self.fuel_steps.unwrap_or(FUEL.max(FUEL_PER_PAGE * u64::from(pages)));
+        let ended = machine.run(self.program.steps(), number, about, fuel, look);
         self.stats.calls += 1;
         *calls_of(&mut self.stats.calls_of, event) += 1;
         self.stats.steps += ended.steps;
-        ended.answer.unwrap_or_else(|incident| {
-            self.note(incident, event);
-            NIL
-        })
+        match ended.answer {
+            Ok(page) => page,
+            Err(incident) => {
+                self.note(incident, event);
+                NIL
+            }
+        }
     }
 
     /// Counts an incident, and unloads the program if there were too many lately.
@@ -180,8 +182,8 @@ impl Manager for ProgramManager {
         let Some(machine) = &mut self.machine else { return };
         machine.pages.enter(block.frame, block.page);
         machine.now += 1;
-        let mut about = self.about(block.frame);
-        about.arguments = [-1, -1, i64::from(block.context.0), i64::from(self.tenant.0)];
+        let arguments = [-1, -1, i64::from(block.context.0), i64::from(self.tenant.0)];
+        let about = About { parameter: block.frame.0, page: Some(block.page), arguments };
         self.run(Standard::Fault, &about, None);
     }
 
@@ -189,8 +191,10 @@ impl Manager for ProgramManager {
         if !self.knows(frame) {
             return;
         }
-        let about = self.about(frame);
-        self.run(Standard::Gone, &about, None);
+        if self.program.standard(Standard::Gone).is_some() {
+            let about = self.about(frame);
+            self.run(Standard::Gone, &about, None);
+        }
         if let Some(machine) = &mut self.machine {
             machine.gone(frame);
         }
@@ -262,7 +266,7 @@ impl Manager for ProgramManager {
         let number = slots.position(|own| own.name == slot && is_sent(own.kind));
         let number = number.ok_or(SendError::UnknownSlot)?;
         if let Some(machine) = &mut self.machine {
-            machine.set_int(number, value);
+            machine.send(number, value);
         }
         Ok(())
     }

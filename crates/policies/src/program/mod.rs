@@ -62,6 +62,7 @@ mod manager;
 mod pages;
 mod print;
 mod run;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -76,6 +77,7 @@ use code::{Code, Standard};
 pub use error::{ProgramError, ProgramPlace};
 use lexer::Position;
 pub use manager::{NeedsPrivilege, ProgramManager, ProgramOptions};
+use steps::Steps;
 use verify::{Defect, Site, verify};
 
 /// A verified program. Immutable; clones share it.
@@ -87,6 +89,7 @@ pub struct Program {
 #[derive(Debug)]
 struct Loaded {
     code: Code,
+    steps: Steps,
     calls: CallGraph,
     /// The numbers of the events that the pool tells of, by [`Standard`].
     standard: [Option<usize>; Standard::ALL.len()],
@@ -137,7 +140,7 @@ impl Program {
     fn load(code: Code) -> Result<Self, Defect> {
         let calls = verify(&code)?;
         let standard = Standard::ALL.map(|event| code.event(event.name()));
-        Ok(Self { loaded: Arc::new(Loaded { code, calls, standard }) })
+        Ok(Self { loaded: Arc::new(Loaded { steps: Steps::of(&code), code, calls, standard }) })
     }
 
     /// The binary form, which does not depend on the machine.
@@ -178,6 +181,10 @@ impl Program {
 
     fn code(&self) -> &Code {
         &self.loaded.code
+    }
+
+    fn steps(&self) -> &Steps {
+        &self.loaded.steps
     }
 
     fn standard(&self, event: Standard) -> Option<usize> {

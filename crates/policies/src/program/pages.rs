@@ -3,6 +3,7 @@
 //! A queue is a list by frame number, head and tail as those of the text. A page is in one queue or in none,
 //! and knows which. About 32 bytes a frame, up to the highest number of a frame seen.
 
+use super::code::QUEUES_MAX;
 use crate::{
     ids::{FrameId, PageId},
     list::{Links, List, NIL, lengthen},
@@ -30,19 +31,20 @@ const VACANT: Entry =
 pub(super) struct Pages {
     entries: Vec<Entry>,
     links: Links,
-    queues: Vec<List>,
+    /// By the number of their slots, which those of the program's queues are the first of.
+    queues: [List; QUEUES_MAX],
     /// From page to frame; only for programs that look pages up.
     index: Option<SlotIndex>,
     resident: u32,
 }
 
 impl Pages {
-    /// No pages, and this number of queues. `finds` tells whether pages are looked up.
-    pub fn new(queues: usize, finds: bool) -> Self {
+    /// No pages. `finds` tells whether pages are looked up.
+    pub fn new(finds: bool) -> Self {
         Self {
             entries: Vec::new(),
             links: Links::default(),
-            queues: vec![List::new(); queues],
+            queues: [const { List::new() }; QUEUES_MAX],
             index: finds.then(SlotIndex::default),
             resident: 0,
         }
@@ -50,7 +52,9 @@ impl Pages {
 
     /// `page` is in `frame` now; its bit is clear, its word 0, and it is in no queue.
     pub fn enter(&mut self, frame: FrameId, page: PageId) {
-        self.leave(frame);
+        if self.has(frame) {
+            self.leave(frame);
+        }
         let len = frame.index() + 1;
         if len > self.entries.len() {
             lengthen(&mut self.entries, len, VACANT);
@@ -116,10 +120,12 @@ impl Pages {
         found.unwrap_or(NIL)
     }
 
+    #[inline]
     pub fn len(&self, queue: u8) -> u32 {
-        self.queues[queue as usize].len()
+        self.queue(queue).len()
     }
 
+    #[inline]
     pub fn is_in(&self, frame: u32, queue: u8) -> bool {
         self.entries[frame as usize].queue == queue
     }
@@ -128,30 +134,45 @@ impl Pages {
     pub fn unlink(&mut self, frame: u32) {
         let queue = std::mem::replace(&mut self.entries[frame as usize].queue, DETACHED);
         if queue != DETACHED {
-            self.queues[queue as usize].remove(&mut self.links, frame);
+            self.queues[usize::from(queue) % QUEUES_MAX].remove(&mut self.links, frame);
         }
     }
 
+    #[inline]
     pub fn push_head(&mut self, queue: u8, frame: u32) {
         self.unlink(frame);
         self.entries[frame as usize].queue = queue;
-        self.queues[queue as usize].push_head(&mut self.links, frame);
+        self.queues[usize::from(queue) % QUEUES_MAX].push_head(&mut self.links, frame);
     }
 
+    #[inline]
     pub fn push_tail(&mut self, queue: u8, frame: u32) {
-        self.unlink(frame);
-        self.entries[frame as usize].queue = queue;
-        self.queues[queue as usize].push_tail(&mut self.links, frame);
+        let was_in = std::mem::replace(&mut self.entries[frame as usize].queue, queue);
+        if was_in == queue {
+            return self.queues[usize::from(queue) % QUEUES_MAX].move_to_tail(&mut self.links, frame);
+        }
+        if was_in != DETACHED {
+            self.queues[usize::from(was_in) % QUEUES_MAX].remove(&mut self.links, frame);
+        }
+        self.queues[usize::from(queue) % QUEUES_MAX].push_tail(&mut self.links, frame);
     }
 
     /// The frame at the head, or [`NIL`].
+    #[inline]
     pub fn head(&self, queue: u8) -> u32 {
-        self.queues[queue as usize].head()
+        self.queue(queue).head()
     }
 
     /// The frame at the tail, or [`NIL`].
+    #[inline]
     pub fn tail(&self, queue: u8) -> u32 {
-        self.queues[queue as usize].tail()
+        self.queue(queue).tail()
+    }
+
+    /// Numbers of queues are below [`QUEUES_MAX`]: the remainder spares a comparison.
+    #[inline]
+    fn queue(&self, queue: u8) -> &List {
+        &self.queues[usize::from(queue) % QUEUES_MAX]
     }
 
     /// The frame towards the tail; [`NIL`] at the end, and of a page in no queue.
@@ -167,7 +188,6 @@ impl Pages {
     pub fn memory_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>()
             + self.links.memory_bytes()
-            + self.queues.capacity() * size_of::<List>()
             + self.index.as_ref().map_or(0, SlotIndex::memory_bytes)
     }
 

@@ -6,17 +6,22 @@
 //!
 //! *Fuel* is charged by straight runs of code: where control leaves the sequence, the distance from where it
 //! entered it. It is compared before a `loop`, a `call` and a `find`, so that straight code runs on by its
-//! own length at most. A run that ends is the same under more fuel.
+//! own length at most; a `call` and a `find` are charged before they are done. A run that ends is the same
+//! under more fuel.
 //!
 //! *Slots* of an event lie behind those of the program, at the same places for each event, so an operand is
-//! the place itself. A `call` sets the caller's slots aside. An instruction is told apart once: its arm is
-//! all of it.
+//! the place itself. A `call` sets the caller's slots aside.
+//!
+//! *An instruction is told apart once*: a single `match` leads to what it does and to where control goes
+//! next. What few programs need at each question is a call, so that the arms that remain are short. The
+//! figures are those of `cargo bench -p bufpool-bench --bench programs -- instructions`.
 
 use std::collections::VecDeque;
 
 use super::{
-    code::{Code, GHOST_LISTS_MAX, Instruction, Op, SLOTS_MAX, SlotKind},
+    code::{Code, GHOST_LISTS_MAX, Op, SLOTS_MAX, SlotKind},
     pages::Pages,
+    steps::{Step, Steps, Then},
 };
 use crate::{
     ghost::Ghosts,
@@ -35,8 +40,8 @@ pub(super) struct Machine {
     first_int: usize,
     /// Per slot, those of the event that runs behind those of the program; each array is used where the type
     /// fits.
-    ints: Box<[i64; SLOTS_MAX]>,
-    pages_in: Box<[u32; SLOTS_MAX]>,
+    ints: [i64; SLOTS_MAX],
+    pages_in: [u32; SLOTS_MAX],
     /// The slots of events that wait for one that they called, the first caller's first.
     aside: Vec<(i64, u32)>,
     pub pages: Pages,
@@ -83,10 +88,10 @@ impl Machine {
             own,
             first_page,
             first_int: code.first_of_rank(3),
-            ints: Box::new([0; SLOTS_MAX]),
-            pages_in: Box::new([NIL; SLOTS_MAX]),
+            ints: [0; SLOTS_MAX],
+            pages_in: [NIL; SLOTS_MAX],
             aside: Vec::with_capacity(locals),
-            pages: Pages::new(queues, uses(Op::Find)),
+            pages: Pages::new(uses(Op::Find)),
             ghosts: Ghosts::with_capacity(if ghosts > 0 { ghosts.saturating_add(1) } else { 0 }),
             first_ghosts: queues,
             ghosts_max,
@@ -106,7 +111,7 @@ impl Machine {
     /// Runs an event with this fuel.
     pub fn run(
         &mut self,
-        code: &Code,
+        steps: &Steps,
         event: usize,
         about: &About,
         fuel: u64,
@@ -114,16 +119,16 @@ impl Machine {
     ) -> Ended {
         // Those that a run left which was stopped in a call.
         self.aside.clear();
-        if code.events[event].has_parameter {
+        if steps.events[event].has_parameter {
             self.pages_in[self.own] = about.parameter;
         }
-        let mut run = Run { code, machine: self, about, look, fuel, spent: 0 };
-        let answer = run.event(event);
+        let mut run = Run { steps, about, look, fuel, spent: 0 };
+        let answer = self.event(&mut run, event);
         Ended { steps: run.spent, answer }
     }
 
     /// Sets an int slot of the program.
-    pub fn set_int(&mut self, slot: usize, value: i64) {
+    pub fn send(&mut self, slot: usize, value: i64) {
         self.ints[slot] = value;
     }
 
@@ -148,16 +153,8 @@ impl Machine {
         self.pages_in[slot]
     }
 
-    fn wish(&mut self, wish: Wish) {
-        if self.wishes.len() < WISHES_MAX {
-            self.wishes.push_back(wish);
-        }
-    }
-
     pub fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.ints)
-            + size_of_val(&*self.pages_in)
-            + self.aside.capacity() * size_of::<(i64, u32)>()
+        self.aside.capacity() * size_of::<(i64, u32)>()
             + self.pages.memory_bytes()
             + self.ghosts.memory_bytes()
             + self.wishes.capacity() * size_of::<Wish>()
@@ -178,250 +175,275 @@ impl Machine {
 
 /// One run of an event and of those it calls.
 struct Run<'a, 'l> {
-    code: &'a Code,
-    machine: &'a mut Machine,
+    steps: &'a Steps,
     about: &'a About,
     look: Option<&'l mut dyn Look>,
     fuel: u64,
+    /// Fuel of the straight runs of code that control has left.
     spent: u64,
 }
 
-impl Run<'_, '_> {
+/// What follows an instruction.
+enum Next {
+    /// The one after it.
+    Follows,
+    /// The one after it, which may jump by this result.
+    Tested(bool),
+    /// The one that it names.
+    Jumps,
+    /// It is one of those before which the fuel is compared, and not done yet.
+    Guarded,
+    /// Nothing: the event gives this page, or [`NIL`].
+    Returns(u32),
+    /// Nothing: it divides by zero.
+    Faults,
+}
+
+impl Machine {
     /// Runs to the event's `ret`; gives the page returned, or [`NIL`].
-    fn event(&mut self, number: usize) -> Result<u32, Incident> {
-        let code = self.code;
-        let mut at = code.events[number].first;
-        // Where control entered the straight code that it is in.
-        let mut entered = at;
+    fn event(&mut self, run: &mut Run<'_, '_>, number: usize) -> Result<u32, Incident> {
+        let steps = &*run.steps.steps;
+        let mut at = run.steps.events[number].first;
+        // With the number of the next instruction this is what is spent. It changes where control leaves the
+        // sequence.
+        let mut spent = run.spent.wrapping_sub(at as u64);
         loop {
-            let instruction = code.instructions[at];
-            let jumps = match instruction.op {
-                Op::Jmp => true,
-                Op::Jz => self.int(instruction.a) == 0,
-                Op::Jnz => self.int(instruction.a) != 0,
-                Op::Ret | Op::RetPage => {
-                    self.spent += (at - entered + 1) as u64;
-                    let gives_page = instruction.op == Op::RetPage;
-                    return Ok(if gives_page { self.page(instruction.a) } else { NIL });
-                }
-                Op::Loop | Op::Call | Op::CallWith | Op::Find => {
-                    self.spent += (at - entered) as u64;
-                    entered = at;
-                    self.guarded(number, instruction)?;
-                    false
-                }
-                _ => {
-                    if let Err(incident) = self.straight(instruction) {
-                        self.spent += (at - entered + 1) as u64;
-                        return Err(incident);
-                    }
-                    false
-                }
-            };
+            let step = &steps[at];
+            let next = self.perform(run, step);
             at += 1;
-            if jumps {
-                self.spent += (at - entered) as u64;
-                at = usize::from(instruction.wide());
-                entered = at;
+            match next {
+                Next::Follows => continue,
+                Next::Tested(holds) => {
+                    self.set_int(step.a, i64::from(holds));
+                    if step.then == Then::Nothing {
+                        continue;
+                    }
+                    at += 1;
+                    if holds != (step.then == Then::JumpIfTrue) {
+                        continue;
+                    }
+                }
+                Next::Jumps => {}
+                Next::Guarded => {
+                    run.spent = spent.wrapping_add(at as u64 - 1);
+                    if run.spent + u64::from(step.op.cost()) > run.fuel {
+                        return Err(Incident::OutOfFuel);
+                    }
+                    if step.op != Op::Loop {
+                        self.guarded(run, number, step)?;
+                        spent = run.spent.wrapping_sub(at as u64);
+                    }
+                    continue;
+                }
+                Next::Returns(page) => {
+                    run.spent = spent.wrapping_add(at as u64);
+                    return Ok(page);
+                }
+                Next::Faults => {
+                    run.spent = spent.wrapping_add(at as u64);
+                    return Err(Incident::DivisionByZero);
+                }
             }
+            spent = spent.wrapping_add(at as u64);
+            at = usize::from(step.wide);
+            spent = spent.wrapping_sub(at as u64);
         }
     }
 
-    /// An instruction before which the fuel is looked at; it is charged with the straight code it begins.
-    fn guarded(&mut self, event: usize, instruction: Instruction) -> Result<(), Incident> {
-        if self.spent + u64::from(instruction.op.cost()) > self.fuel {
-            return Err(Incident::OutOfFuel);
-        }
-        match instruction.op {
-            Op::Call => self.call(event, usize::from(instruction.a), None),
-            Op::CallWith => {
-                let page = self.page(instruction.b);
-                self.call(event, usize::from(instruction.a), Some(page))
+    /// Does an instruction, except that one that needs fuel is left to [`guarded`](Self::guarded), and where
+    /// control goes to the caller. All that can happen is one `match`, so that it is told apart once.
+    #[inline(always)]
+    fn perform(&mut self, run: &mut Run<'_, '_>, step: &Step) -> Next {
+        match step.op {
+            Op::Loop | Op::Call | Op::CallWith | Op::Find => return Next::Guarded,
+            Op::Ret => return Next::Returns(NIL),
+            Op::RetPage => return Next::Returns(self.page(step.a)),
+            Op::Jmp => return Next::Jumps,
+            Op::Jz => return if self.int(step.a) == 0 { Next::Jumps } else { Next::Follows },
+            Op::Jnz => return if self.int(step.a) != 0 { Next::Jumps } else { Next::Follows },
+            Op::Lt => return Next::Tested(self.int(step.b) < self.int(step.c)),
+            Op::Le => return Next::Tested(self.int(step.b) <= self.int(step.c)),
+            Op::Eq => return Next::Tested(self.int(step.b) == self.int(step.c)),
+            Op::Ne => return Next::Tested(self.int(step.b) != self.int(step.c)),
+            Op::Empty => return Next::Tested(self.pages.len(step.b) == 0),
+            Op::InQ => return Next::Tested(self.pages.is_in(self.page(step.b), step.c)),
+            Op::Same => return Next::Tested(self.page(step.b) == self.page(step.c)),
+            Op::IsNil => return Next::Tested(self.page(step.b) == NIL),
+            Op::Ref => return Next::Tested(self.pages.is_referenced(self.page(step.b))),
+            Op::Pinned => return Next::Tested(self.ask(run, step.b, |look, frame| look.is_busy(frame))),
+            Op::Mod => return Next::Tested(self.ask(run, step.b, |look, frame| look.is_modified(frame))),
+            Op::Div | Op::Rem if self.int(step.c) == 0 => return Next::Faults,
+            // The least int by -1 wraps.
+            Op::Div => self.set_int(step.a, self.int(step.b).wrapping_div(self.int(step.c))),
+            Op::Rem => self.set_int(step.a, self.int(step.b).wrapping_rem(self.int(step.c))),
+            Op::Ldc => self.set_int(step.a, run.steps.constants[usize::from(step.wide)]),
+            Op::Not => self.set_int(step.a, !self.int(step.b)),
+            Op::Add => self.set_int(step.a, self.int(step.b).wrapping_add(self.int(step.c))),
+            Op::Sub => self.set_int(step.a, self.int(step.b).wrapping_sub(self.int(step.c))),
+            Op::Mul => self.set_int(step.a, self.int(step.b).wrapping_mul(self.int(step.c))),
+            Op::Min => self.set_int(step.a, self.int(step.b).min(self.int(step.c))),
+            Op::Max => self.set_int(step.a, self.int(step.b).max(self.int(step.c))),
+            Op::And => self.set_int(step.a, self.int(step.b) & self.int(step.c)),
+            Op::Or => self.set_int(step.a, self.int(step.b) | self.int(step.c)),
+            Op::Xor => self.set_int(step.a, self.int(step.b) ^ self.int(step.c)),
+            // Counts are modulo 64.
+            Op::Shl => self.set_int(step.a, self.int(step.b).wrapping_shl(self.int(step.c) as u32)),
+            Op::Shr => self.set_int(step.a, self.int(step.b).wrapping_shr(self.int(step.c) as u32)),
+            Op::Len => self.set_int(step.a, i64::from(self.pages.len(step.b))),
+            Op::Meta => self.set_int(step.a, self.pages.meta(self.page(step.b))),
+            Op::SetMeta => self.pages.set_meta(self.page(step.a), self.int(step.b)),
+            Op::SetRef => self.pages.set_referenced(self.page(step.a), step.c == 1),
+            Op::PeekH => self.set_page(step.a, self.pages.head(step.b)),
+            Op::PeekT => self.set_page(step.a, self.pages.tail(step.b)),
+            Op::Copy => self.set_page(step.a, self.page(step.b)),
+            Op::Next => self.set_page(step.a, self.pages.next(self.page(step.b))),
+            Op::Prev => self.set_page(step.a, self.pages.prev(self.page(step.b))),
+            Op::EnqH => self.pages.push_head(step.a, self.page(step.b)),
+            Op::EnqT => self.pages.push_tail(step.a, self.page(step.b)),
+            Op::DeqH | Op::DeqT | Op::Unlink => self.take_out(step),
+            Op::Flush | Op::SetMod | Op::Release => self.wish(step.op, step.a),
+            Op::Remember => self.remember(step.a, self.page(step.b)),
+            Op::Trim => self.trim(step.a, self.int(step.b)),
+            Op::Block | Op::Arg | Op::Now | Op::Rand | Op::Request | Op::Recall | Op::Ghosts | Op::Prio => {
+                let value = self.look_up(run, step);
+                self.set_int(step.a, value);
             }
-            Op::Find => {
-                self.spent += u64::from(Op::Find.cost() - 1);
-                let number = self.int(instruction.b);
-                let found = self.about.page.and_then(|page| beside(page, number));
-                let frame = found.map_or(NIL, |page| self.machine.pages.find(page));
-                self.set_page(instruction.a, frame);
+        }
+        Next::Follows
+    }
+
+    /// A `call` or a `find` for which there is fuel; it is charged before it is done.
+    #[inline(never)]
+    fn guarded(&mut self, run: &mut Run<'_, '_>, event: usize, step: &Step) -> Result<(), Incident> {
+        run.spent += u64::from(step.op.cost());
+        match step.op {
+            Op::Call => self.call(run, event, usize::from(step.a), None),
+            Op::CallWith => self.call(run, event, usize::from(step.a), Some(self.page(step.b))),
+            _ => {
+                let number = self.int(step.b);
+                let found = run.about.page.and_then(|page| beside(page, number));
+                let frame = found.map_or(NIL, |page| self.pages.find(page));
+                self.set_page(step.a, frame);
                 Ok(())
             }
-            _ => Ok(()),
         }
     }
 
     /// Runs an event of the program's own, with the slots of the caller set aside.
-    fn call(&mut self, caller: usize, callee: usize, parameter: Option<u32>) -> Result<(), Incident> {
-        let machine = &mut *self.machine;
-        let locals = machine.own..machine.own + self.code.events[caller].locals.len();
-        let waiting = machine.aside.len();
-        let (ints, pages) = (&machine.ints[locals.clone()], &machine.pages_in[locals.clone()]);
-        machine.aside.extend(ints.iter().copied().zip(pages.iter().copied()));
+    fn call(
+        &mut self,
+        run: &mut Run<'_, '_>,
+        caller: usize,
+        callee: usize,
+        parameter: Option<u32>,
+    ) -> Result<(), Incident> {
+        let locals = self.own..self.own + run.steps.events[caller].locals;
+        let waiting = self.aside.len();
+        let (ints, pages) = (&self.ints[locals.clone()], &self.pages_in[locals.clone()]);
+        self.aside.extend(ints.iter().copied().zip(pages.iter().copied()));
         if let Some(page) = parameter {
-            machine.pages_in[machine.own] = page;
+            self.pages_in[self.own] = page;
         }
-        self.event(callee)?;
-        let machine = &mut *self.machine;
-        for (slot, (int, page)) in locals.zip(machine.aside.drain(waiting..)) {
-            (machine.ints[slot], machine.pages_in[slot]) = (int, page);
-        }
-        Ok(())
-    }
-
-    /// An instruction that control passes through.
-    #[inline(always)]
-    fn straight(&mut self, instruction: Instruction) -> Result<(), Incident> {
-        let Instruction { op, a, b, c } = instruction;
-        match op {
-            Op::Ldc => self.set_int(a, self.code.constants[usize::from(instruction.wide())]),
-            Op::Not => self.set_int(a, !self.int(b)),
-            Op::Add => self.set_int(a, self.int(b).wrapping_add(self.int(c))),
-            Op::Sub => self.set_int(a, self.int(b).wrapping_sub(self.int(c))),
-            Op::Mul => self.set_int(a, self.int(b).wrapping_mul(self.int(c))),
-            Op::Div => {
-                let divisor = self.divisor(c)?;
-                self.set_int(a, self.int(b).wrapping_div(divisor));
-            }
-            Op::Rem => {
-                let divisor = self.divisor(c)?;
-                self.set_int(a, self.int(b).wrapping_rem(divisor));
-            }
-            Op::Min => self.set_int(a, self.int(b).min(self.int(c))),
-            Op::Max => self.set_int(a, self.int(b).max(self.int(c))),
-            Op::And => self.set_int(a, self.int(b) & self.int(c)),
-            Op::Or => self.set_int(a, self.int(b) | self.int(c)),
-            Op::Xor => self.set_int(a, self.int(b) ^ self.int(c)),
-            // Counts are modulo 64.
-            Op::Shl => self.set_int(a, self.int(b).wrapping_shl(self.int(c) as u32)),
-            Op::Shr => self.set_int(a, self.int(b).wrapping_shr(self.int(c) as u32)),
-            Op::Lt => self.set_int(a, i64::from(self.int(b) < self.int(c))),
-            Op::Le => self.set_int(a, i64::from(self.int(b) <= self.int(c))),
-            Op::Eq => self.set_int(a, i64::from(self.int(b) == self.int(c))),
-            Op::Ne => self.set_int(a, i64::from(self.int(b) != self.int(c))),
-            Op::PeekH => self.set_page(a, self.machine.pages.head(b)),
-            Op::PeekT => self.set_page(a, self.machine.pages.tail(b)),
-            Op::DeqH => self.dequeue(a, self.machine.pages.head(b)),
-            Op::DeqT => self.dequeue(a, self.machine.pages.tail(b)),
-            Op::Copy => self.set_page(a, self.page(b)),
-            Op::Next => self.set_page(a, self.machine.pages.next(self.page(b))),
-            Op::Prev => self.set_page(a, self.machine.pages.prev(self.page(b))),
-            Op::EnqH => self.machine.pages.push_head(a, self.page(b)),
-            Op::EnqT => self.machine.pages.push_tail(a, self.page(b)),
-            Op::Unlink => self.machine.pages.unlink(self.page(a)),
-            Op::SetRef => self.machine.pages.set_referenced(self.page(a), c == 1),
-            Op::SetMeta => self.machine.pages.set_meta(self.page(a), self.int(b)),
-            Op::Flush | Op::SetMod | Op::Release => self.wish(op, a),
-            Op::Remember => self.remember(a, self.page(b)),
-            Op::Trim => self.trim(a, self.int(b)),
-            Op::Empty => self.set_int(a, i64::from(self.machine.pages.len(b) == 0)),
-            Op::Len => self.set_int(a, i64::from(self.machine.pages.len(b))),
-            Op::InQ => self.set_int(a, i64::from(self.machine.pages.is_in(self.page(b), c))),
-            Op::Same => self.set_int(a, i64::from(self.page(b) == self.page(c))),
-            Op::IsNil => self.set_int(a, i64::from(self.page(b) == NIL)),
-            Op::Ref => self.set_int(a, i64::from(self.machine.pages.is_referenced(self.page(b)))),
-            Op::Meta => self.set_int(a, self.machine.pages.meta(self.page(b))),
-            Op::Pinned => {
-                let is_pinned = self.ask(b, |look, frame| look.is_busy(frame));
-                self.set_int(a, is_pinned);
-            }
-            _ => {
-                let value = self.look_up(instruction);
-                self.set_int(a, value);
-            }
+        self.event(run, callee)?;
+        for (slot, (int, page)) in locals.zip(self.aside.drain(waiting..)) {
+            (self.ints[slot], self.pages_in[slot]) = (int, page);
         }
         Ok(())
     }
 
-    /// The int in a slot, unless it is 0.
-    #[inline]
-    fn divisor(&self, slot: u8) -> Result<i64, Incident> {
-        let divisor = self.int(slot);
-        if divisor == 0 { Err(Incident::DivisionByZero) } else { Ok(divisor) }
-    }
-
-    /// Takes a page out of its queue, if there is one.
-    fn dequeue(&mut self, slot: u8, frame: u32) {
+    /// Instructions that take a page out of its queue, if there is one.
+    #[inline(never)]
+    fn take_out(&mut self, step: &Step) {
+        let frame = match step.op {
+            Op::DeqH => self.pages.head(step.b),
+            Op::DeqT => self.pages.tail(step.b),
+            _ => return self.pages.unlink(self.page(step.a)),
+        };
         if frame != NIL {
-            self.machine.pages.unlink(frame);
+            self.pages.unlink(frame);
         }
-        self.set_page(slot, frame);
+        self.set_page(step.a, frame);
     }
 
     /// Instructions that give an int and change nothing else that a program sees, and that few programs need
     /// at each question.
     #[inline(never)]
-    fn look_up(&mut self, Instruction { op, b, c, .. }: Instruction) -> i64 {
-        let pages = &self.machine.pages;
+    fn look_up(&mut self, run: &Run<'_, '_>, step: &Step) -> i64 {
+        let Step { op, b, c, .. } = *step;
         match op {
-            Op::Block => block_number(pages.page(self.page(b))),
-            Op::Arg => self.about.arguments[usize::from(c)],
-            Op::Now => self.machine.now as i64,
-            Op::Rand => (self.machine.random.next_u64() >> 1) as i64,
-            Op::Mod => self.ask(b, |look, frame| look.is_modified(frame)),
+            Op::Block => block_number(self.pages.page(self.page(b))),
+            Op::Arg => run.about.arguments[usize::from(c)],
+            Op::Now => self.now as i64,
+            Op::Rand => (self.random.next_u64() >> 1) as i64,
             Op::Request => {
-                let told_left = self.machine.granted_frames.saturating_sub(pages.resident());
-                let left = self.look.as_ref().map_or(told_left, |look| look.frames_left());
+                let told_left = self.granted_frames.saturating_sub(self.pages.resident());
+                let left = run.look.as_ref().map_or(told_left, |look| look.frames_left());
                 self.int(b).clamp(0, i64::from(left))
             }
             Op::Recall => i64::from(self.recall(b, c)),
-            Op::Ghosts => i64::from(self.machine.ghosts.len(self.ghost_list(b))),
+            Op::Ghosts => i64::from(self.ghosts.len(self.ghost_list(b))),
             // A tenant with a program has no priorities.
             _ => 0,
         }
     }
 
     /// Asks about a page; outside of a question the answer is no.
-    fn ask(&mut self, page: u8, ask: impl FnOnce(&mut dyn Look, FrameId) -> bool) -> i64 {
+    fn ask(&self, run: &mut Run<'_, '_>, page: u8, ask: impl FnOnce(&mut dyn Look, FrameId) -> bool) -> bool {
         let frame = FrameId(self.page(page));
-        self.look.as_mut().map_or(0, |look| i64::from(ask(*look, frame)))
+        run.look.as_mut().is_some_and(|look| ask(*look, frame))
     }
 
+    /// Instructions that the driver carries out.
+    #[inline(never)]
     fn wish(&mut self, op: Op, slot: u8) {
         let frame = self.page(slot);
-        let (at, page) = (FrameId(frame), self.machine.pages.page(frame));
-        match op {
-            Op::Flush => self.machine.wish(Wish::Flush { frame: at, page }),
-            Op::SetMod => self.machine.wish(Wish::SetModified { frame: at, page }),
-            _ => {
-                self.machine.wish(Wish::Release { frame: at, page });
-                self.machine.pages.unlink(frame);
-                let waiting = self.machine.aside.iter_mut().map(|(_, page)| page);
-                let slots = self.machine.pages_in.iter_mut().chain(waiting);
-                slots.filter(|slot| **slot == frame).for_each(|slot| *slot = NIL);
-            }
+        let (at, page) = (FrameId(frame), self.pages.page(frame));
+        let wish = match op {
+            Op::Flush => Wish::Flush { frame: at, page },
+            Op::SetMod => Wish::SetModified { frame: at, page },
+            _ => Wish::Release { frame: at, page },
+        };
+        if self.wishes.len() < WISHES_MAX {
+            self.wishes.push_back(wish);
+        }
+        if op == Op::Release {
+            self.pages.unlink(frame);
+            let waiting = self.aside.iter_mut().map(|(_, page)| page);
+            let slots = self.pages_in.iter_mut().chain(waiting);
+            slots.filter(|slot| **slot == frame).for_each(|slot| *slot = NIL);
         }
     }
 
     // ---- ghosts
 
     fn ghost_list(&self, slot: u8) -> usize {
-        usize::from(slot) - self.machine.first_ghosts
+        usize::from(slot) - self.first_ghosts
     }
 
+    #[inline(never)]
     fn remember(&mut self, slot: u8, frame: u32) {
-        let (list, page) = (self.ghost_list(slot), self.machine.pages.page(frame));
-        let ghosts = &mut self.machine.ghosts;
-        ghosts.take(page);
-        while ghosts.len(list) >= self.machine.ghosts_max {
-            ghosts.pop_oldest(list);
+        let (list, page) = (self.ghost_list(slot), self.pages.page(frame));
+        self.ghosts.take(page);
+        while self.ghosts.len(list) >= self.ghosts_max {
+            self.ghosts.pop_oldest(list);
         }
-        ghosts.push(list, page);
+        self.ghosts.push(list, page);
     }
 
     fn recall(&mut self, slot: u8, page: u8) -> bool {
-        let (list, page) = (self.ghost_list(slot), self.machine.pages.page(self.page(page)));
-        let ghosts = &mut self.machine.ghosts;
-        let is_known = ghosts.find(page) == Some(list);
+        let (list, page) = (self.ghost_list(slot), self.pages.page(self.page(page)));
+        let is_known = self.ghosts.find(page) == Some(list);
         if is_known {
-            ghosts.take(page);
+            self.ghosts.take(page);
         }
         is_known
     }
 
+    #[inline(never)]
     fn trim(&mut self, slot: u8, ghosts_max: i64) {
         let list = self.ghost_list(slot);
-        while i64::from(self.machine.ghosts.len(list)) > ghosts_max.max(0) {
-            self.machine.ghosts.pop_oldest(list);
+        while i64::from(self.ghosts.len(list)) > ghosts_max.max(0) {
+            self.ghosts.pop_oldest(list);
         }
     }
 
@@ -429,22 +451,22 @@ impl Run<'_, '_> {
 
     #[inline]
     fn int(&self, slot: u8) -> i64 {
-        self.machine.ints[usize::from(slot)]
+        self.ints[usize::from(slot)]
     }
 
     #[inline]
     fn set_int(&mut self, slot: u8, value: i64) {
-        self.machine.ints[usize::from(slot)] = value;
+        self.ints[usize::from(slot)] = value;
     }
 
     #[inline]
     fn page(&self, slot: u8) -> u32 {
-        self.machine.pages_in[usize::from(slot)]
+        self.pages_in[usize::from(slot)]
     }
 
     #[inline]
     fn set_page(&mut self, slot: u8, frame: u32) {
-        self.machine.pages_in[usize::from(slot)] = frame;
+        self.pages_in[usize::from(slot)] = frame;
     }
 }
 

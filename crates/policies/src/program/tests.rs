@@ -42,7 +42,7 @@ fn machine(program: &Program) -> Machine {
 fn run(program: &Program, machine: &mut Machine, fuel: u64, look: Option<&mut dyn Look>) -> Ended {
     let about = About { parameter: 9, page: Some(PageId(109)), arguments: [50, 51, 52, -1] };
     let replace = program.standard(Standard::Replace).unwrap();
-    let ended = machine.run(program.code(), replace, &about, fuel, look);
+    let ended = machine.run(program.steps(), replace, &about, fuel, look);
     machine.check_invariants();
     ended
 }

@@ -68,7 +68,7 @@ fn statement(
     ])?;
     // What is done to a page that is there.
     let on = |u: &mut Unstructured<'_>, page: &str| -> Result<String> {
-        Ok(match u.int_in_range(0..=12)? {
+        Ok(match u.int_in_range(0..=13)? {
             0 => format!("enqh {queue}, {page}"),
             1 => format!("enqt {queue}, {page}"),
             2 => format!("unlink {page}"),
@@ -81,10 +81,11 @@ fn statement(
             9 => format!("recall {x}, g, {page}"),
             10 => format!("copy h, {page}"),
             11 => format!("flush {page}"),
+            12 => format!("mod {x}, {page} ; same b, {page}, {page} ; arg n, candidate ; empty {x}, {queue}"),
             _ => format!("ref {x}, {page} ; block b, {page}"),
         })
     };
-    let done = match (u.int_in_range(0..=9)?, page) {
+    let done = match (u.int_in_range(0..=11)?, page) {
         (0, _) => format!("{binary} {x}, {y}, {z}"),
         (1, _) => format!("ldc {x}, {}", u.arbitrary::<i32>()?),
         (2, _) => format!("len {x}, {queue} ; trim g, {y} ; now b ; rand n"),
@@ -111,6 +112,22 @@ fn statement(
         (8, _) => {
             let act = on(u, "v")?;
             format!("find v, {y} ; isnil t, v ; jnz t, L{label}\n {act}\n L{label}: ldc t, 2")
+        }
+        // A test and a jump by it, to which another jump may lead, and its result behind both.
+        (9, _) => {
+            let (test, jump) = (*u.choose(&["lt", "le", "eq", "ne"])?, *u.choose(&["jz", "jnz"])?);
+            format!(
+                "ldc t, {} ; jz {x}, L{label} ; {test} t, {y}, {z}\n L{label}: {jump} t, M{label}\n \
+                 {binary} {x}, t, {z}\n M{label}: add b, t, t",
+                u.int_in_range(0..=1)?
+            )
+        }
+        // A loop that ends by a test, and another jump to the jump by it.
+        (10, _) if event != "access" => {
+            format!(
+                "ldc t, 5 ; ldc s, 1\n L{label}: sub t, t, s ; lt i, {y}, t\n M{label}: jnz i, L{label}\n \
+                 ne i, t, s ; jz i, N{label} ; sub t, s, s ; jmp M{label}\n N{label}: ldc t, 4"
+            )
         }
         _ => {
             let act = on(u, "h")?;

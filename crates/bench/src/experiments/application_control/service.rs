@@ -123,6 +123,8 @@ pub(in crate::experiments) fn placed(items: &[Item], tenant: u32) -> Vec<Item> {
                 Directive::HintsAll { tenant: whose }
                 | Directive::HintsEnd { tenant: whose }
                 | Directive::Program { tenant: whose, .. }
+                | Directive::ProgramEnd { tenant: whose }
+                | Directive::Send { tenant: whose, .. }
                 | Directive::Compute { tenant: whose, .. },
             ) => {
                 *whose = tenant;

@@ -2,12 +2,14 @@
 
 use std::cmp::Ordering;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use bufpool::Direct;
 use bufpool_policies::program::Program;
 use bufpool_policies::{Allocation, ProgramStats};
 
 use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict};
+use crate::measure::programs::{Beside, build_file, compare_neighbours};
 use crate::random::Random;
 use crate::simulate::{By, Counts, Policy, Setup, TenantProgram, simulate};
 use crate::trace::{Item, Reference, Trace};
@@ -16,6 +18,10 @@ const NEIGHBOUR: u32 = 0;
 const RUNAWAY: u32 = 1;
 const FRAMES: u32 = 500;
 const ACCESSES: u64 = 100_000;
+/// Reads of the neighbour in a round that is timed.
+const READS: u64 = 50_000;
+/// The most that the neighbour's 99th percentile may be, beside a program that runs away.
+const P99_MOST: f64 = 1.1;
 /// Each tenant accesses as many pages as this, those with low numbers more often.
 const PAGES: u64 = 600;
 
@@ -88,6 +94,7 @@ pub(super) fn endless_events(context: &Context) -> Result<Vec<Finding>> {
         }
     }
     findings.push(mistake(&trace)?);
+    findings.extend(waits()?);
     Ok(findings)
 }
 
@@ -147,4 +154,72 @@ fn mistake(trace: &Trace) -> Result<Finding> {
         },
         ..row()
     })
+}
+
+/// What a neighbour waits for in a live pool. A program that runs away in each event of a kind is unloaded
+/// after a few; one that does so as seldom as is let pass goes on, and what that costs is told without a bar.
+fn waits() -> Result<Vec<Finding>> {
+    let folder = tempfile::tempdir().context("a folder for the file that is read")?;
+    let path = folder.path().join("neighbour.pages");
+    build_file(&path, Direct::Off)?;
+    let sound = Program::parse(&text("none", "ret c"))?;
+    let mut findings = Vec::new();
+    for event in ["fault", "gone", "replace"] {
+        let runaway = Program::parse(&text(event, "ret c"))?;
+        let beside = compare_neighbours(&path, &sound, &runaway, READS)?;
+        let is_unloaded = beside.stats.as_ref().is_some_and(|stats| stats.unloaded.is_some());
+        findings.push(Finding {
+            what: format!("{event} never ends: 99th percentile of a neighbour's reads in a live pool"),
+            ours: told(&beside),
+            tolerance: format!("x {P99_MOST} of that beside a program that ends, and unloaded"),
+            verdict: Verdict::of(
+                is_unloaded && beside.ratio.median <= P99_MOST,
+                "the neighbour waits longer, or the machine is not quiet: see the sound program to itself",
+            ),
+            ..row()
+        });
+    }
+    let seldom = Program::parse(SELDOM)?;
+    let beside = compare_neighbours(&path, &sound, &seldom, READS)?;
+    let stays = beside.stats.as_ref().is_some_and(|stats| stats.unloaded.is_none() && stats.out_of_fuel > 0);
+    findings.push(Finding {
+        what: "replace never ends once in 80 times, so that the program stays: the same".to_owned(),
+        ours: told(&beside),
+        tolerance: "stays loaded; the ratio has no bar".to_owned(),
+        verdict: Verdict::of(stays, "the program is unloaded, or never ran out of fuel"),
+        ..row()
+    });
+    Ok(findings)
+}
+
+/// A question for a miss of its own tenant comes with two more events, one for another's miss with one: so
+/// eight incidents are spread over more than 1,024 events.
+const SELDOM: &str = "policy seldom {
+  int asked
+  const one = 1
+  const period = 80
+  event initial    { ret }
+  event fault(p)   { ret }
+  event gone(p)    { ret }
+  event replace(c) { add asked, asked, one ; rem t, asked, period ; jnz t, well
+                  L: jmp L
+               well: ret c }
+}";
+
+fn told(beside: &Beside) -> String {
+    let unloaded = beside.stats.as_ref().and_then(|stats| stats.unloaded);
+    format!(
+        "x {:.3} ({:.3} to {:.3}): {:.0} to {:.0} ns; the sound program to itself x {:.3} ({:.3} to {:.3}); \
+         {} events ran out of fuel, {}",
+        beside.ratio.median,
+        beside.ratio.least,
+        beside.ratio.greatest,
+        beside.other_ns.median,
+        beside.sound_ns.median,
+        beside.noise.median,
+        beside.noise.least,
+        beside.noise.greatest,
+        beside.stats.as_ref().map_or(0, |stats| stats.out_of_fuel),
+        if unloaded.is_some() { "unloaded" } else { "still loaded" }
+    )
 }

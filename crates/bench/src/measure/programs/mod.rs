@@ -6,6 +6,7 @@
 
 mod crossings;
 mod faults;
+mod neighbour;
 
 use std::path::Path;
 
@@ -18,6 +19,7 @@ use crate::rounds::{self, Spread};
 
 pub use crossings::{Answers, Crossing, compare_crossings};
 pub use faults::{FILE_PAGES, FRAMES, Faults, Replacements, build_file};
+pub use neighbour::{Beside, compare_neighbours};
 
 /// A policy that is there twice: in Rust and as a program.
 #[derive(Clone, Debug)]

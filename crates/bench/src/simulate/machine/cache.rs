@@ -215,6 +215,8 @@ impl<'a> Cache<'a> {
             | Directive::Unpin(_)
             | Directive::HintsEnd { .. }
             | Directive::Program { .. }
+            | Directive::ProgramEnd { .. }
+            | Directive::Send { .. }
             | Directive::Compute { .. } => Ok(()),
         };
         said.map_err(|refused: DirectiveError| {

@@ -50,8 +50,8 @@ impl Replay for Processes<'_> {
             return Err(SimError::Trace(TraceError::refused(self.trace.path(), Place::File, message)));
         };
         let tenant = match *directive {
-            Directive::Program { .. } => {
-                let message = "expected a trace without !program, which has no meaning on a machine";
+            Directive::Program { .. } | Directive::ProgramEnd { .. } | Directive::Send { .. } => {
+                let message = "expected a trace without !program, !program-end and !send, which have no meaning on a machine";
                 return Err(SimError::Trace(TraceError::refused(self.trace.path(), place, message)));
             }
             Directive::Policy { tenant, .. }
