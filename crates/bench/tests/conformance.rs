@@ -245,6 +245,7 @@ fn naive_fifo2_sp(
             mistakes: stats.mistakes,
             vindications: stats.vindications,
             revocations: stats.revocations,
+            ..Counts::default()
         };
         (tenant, counts)
     });
