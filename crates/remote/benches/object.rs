@@ -1,6 +1,6 @@
 //! What a pool over an object store costs beside the store's client alone, and what a commit costs.
 //!
-//! `cargo bench -p bufpool-remote --bench object`; with `--features s3-without-tls` on an S3 server of this machine,
+//! `cargo bench -p bufpool-remote --bench object`; with `--features s3` on an S3 server of this machine,
 //! where one is installed, otherwise on a folder. Each figure is the median of `ROUNDS` alternating rounds.
 //!
 //! * *Cold scan*: all pages in order by `read_many`, beside range requests of the same runs, as many in flight.

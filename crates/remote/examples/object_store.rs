@@ -1,6 +1,6 @@
 //! A heap file and a B+-tree on an object store: made, committed, read by another pool, and two writers.
 //!
-//! `cargo run -p bufpool-remote --example object_store --features s3-without-tls` starts an S3 server where
+//! `cargo run -p bufpool-remote --example object_store --features s3` starts an S3 server where
 //! versitygw is installed. Without the feature, or the server, a folder is the store. Prints the place, and then:
 //!
 //! ```text

@@ -140,7 +140,32 @@ fn bad_options_and_places_are_refused() {
     drop(first);
 }
 
-/// Two files in one place of the pool, on one thread for stores.
+/// A pool's pages may be several of the file's, and not a part of one.
+#[test]
+fn a_pool_of_other_pages_is_refused_or_served() {
+    let store = memory();
+    written(&store).pool.close().unwrap();
+    let large = bufpool::PoolOptions::new().frames(64).page_bytes(2 * PAGE_BYTES).open().unwrap();
+    let source = ObjectSource::open(store.clone(), PLACE, options()).unwrap();
+    let file = large.open_source(source, Default::default()).unwrap();
+    let tenant = large.default_tenant();
+    assert_eq!(file.pages(), PAGES / 2);
+    for number in 0..PAGES / 2 {
+        let mut page = tenant.write(file.page(number)).unwrap();
+        for (half, page) in (2 * number..).zip(page.chunks_mut(PAGE_BYTES)) {
+            assert_eq!(common::version(page, half), 1);
+            stamp(page, half, 2);
+        }
+    }
+    large.close().unwrap();
+    open(&store).expect_all(0..PAGES, 2);
+    let wide = options().page_bytes(2 * PAGE_BYTES as u32);
+    let source = ObjectSource::create(store, "wide", wide).unwrap();
+    let refused = common::pool().open_source(source, Default::default()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Alignment);
+}
+
+/// Four files in one pool, on one thread for stores.
 #[test]
 fn files_share_a_thread() {
     let store = memory();

@@ -1,6 +1,6 @@
 //! Goal: what is shown with stores in memory holds with a real S3 server.
-//! Method: versitygw, started here where it is installed; `--features s3-without-tls` (or `s3`).
-#![cfg(any(feature = "s3", feature = "s3-without-tls"))]
+//! Method: versitygw, started here where it is installed; `--features s3`.
+#![cfg(feature = "s3")]
 
 mod common;
 #[path = "common/s3.rs"]

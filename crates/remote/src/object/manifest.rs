@@ -18,6 +18,10 @@ use super::map::PageMap;
 
 const MAGIC: [u8; 16] = *b"bufpool manifest";
 const VERSION: u32 = 1;
+/// Most pages of a chunk.
+pub(super) const CHUNK_PAGES_MAX: u64 = 256;
+/// Most pages of a file: what a pool can number.
+const PAGES_MAX: u64 = 1 << 40;
 
 /// What a manifest says.
 #[derive(Clone, Debug)]
@@ -117,11 +121,12 @@ impl Manifest {
         for _ in 0..run_count {
             let (first, run) = (rest.u64()?, rest.u64()?);
             let (index, at) = (rest.u32()?, rest.u32()?);
-            let is_sound = first >= end && run > 0 && run <= u32::MAX.into();
+            let is_sound = first >= end && run > 0 && run.checked_add(at.into())? <= CHUNK_PAGES_MAX;
             end = first.checked_add(run).filter(|&end| is_sound && end <= pages)?;
             map.insert(first, run, chunks.get(index as usize)?, at);
         }
-        (rest.0.is_empty() && page_bytes.is_power_of_two()).then_some(Self {
+        let is_sound = page_bytes.is_power_of_two() && pages <= PAGES_MAX;
+        (rest.0.is_empty() && is_sound).then_some(Self {
             number,
             page_bytes,
             pages,

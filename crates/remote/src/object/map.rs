@@ -34,7 +34,8 @@ impl PageMap {
     pub fn insert(&mut self, first: u64, pages: u64, chunk: &Arc<Chunk>, at: u32) {
         self.remove(first..first + pages);
         if let Some((&before, extent)) = self.0.range_mut(..first).next_back() {
-            let follows = before + extent.pages == first && u64::from(extent.at) + extent.pages == at.into();
+            let follows =
+                before + extent.pages == first && u64::from(extent.at) + extent.pages == u64::from(at);
             if follows && Arc::ptr_eq(&extent.chunk, chunk) {
                 extent.pages += pages;
                 return;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::ObjectError;
+use super::manifest::CHUNK_PAGES_MAX;
 use super::worker::Worker;
 
 /// How a file on an object store is opened.
@@ -85,7 +86,7 @@ impl ObjectOptions {
     pub(super) fn check(&self) -> Result<(), ObjectError> {
         let ranges = [
             ("page_bytes", self.page_bytes, 512, 1 << 20),
-            ("chunk_pages", self.chunk_pages, 64, 256),
+            ("chunk_pages", self.chunk_pages, 64, CHUNK_PAGES_MAX as u32),
             ("requests_in_flight", self.requests_in_flight, 1, 4_096),
         ];
         for (name, value, least, most) in ranges {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bufpool::source::{Capabilities, Done, FileIdentity, ReadRequest, Source, WriteRequest};
+use bufpool::source::{Alignment, Capabilities, Done, FileIdentity, ReadRequest, Source, WriteRequest};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use object_store::ObjectStore;
@@ -152,7 +152,8 @@ impl ObjectSource {
         Arc::new(Self { inner: Arc::new(inner) })
     }
 
-    /// Bytes of the file's pages, which the pool's have to be.
+    /// Bytes of the file's pages. Those of the pool are a multiple of them, or the pool refuses the file
+    /// ([`ErrorKind::Alignment`](bufpool::ErrorKind::Alignment)).
     pub fn page_bytes(&self) -> u32 {
         self.inner.page_bytes
     }
@@ -334,6 +335,8 @@ impl Source for ObjectSource {
         Capabilities {
             writable: self.inner.read_only.is_none(),
             requests_in_flight: self.inner.options.requests_in_flight,
+            // The pool's pages are one or several of the file's.
+            alignment: Alignment { memory_bytes: 1, offset_bytes: self.inner.page_bytes },
             ..Capabilities::default()
         }
     }

@@ -1,12 +1,12 @@
 //! A real S3 server on this machine, where one is installed.
 
-#[cfg(any(feature = "s3", feature = "s3-without-tls"))]
+#[cfg(feature = "s3")]
 pub use with_client::start;
-#[cfg(not(any(feature = "s3", feature = "s3-without-tls")))]
+#[cfg(not(feature = "s3"))]
 pub use without_client::start;
 
 /// No server, because there is no client of it.
-#[cfg(not(any(feature = "s3", feature = "s3-without-tls")))]
+#[cfg(not(feature = "s3"))]
 mod without_client {
     use std::sync::Arc;
 
@@ -15,7 +15,7 @@ mod without_client {
     pub enum Server {}
 
     pub fn start() -> Option<Server> {
-        println!("skipped: no S3 server, because this was built without the features s3 and s3-without-tls");
+        println!("skipped: no S3 server, because this was built without the feature s3");
         None
     }
 
@@ -27,7 +27,7 @@ mod without_client {
 }
 
 /// A server that is stopped when this is dropped, and its folder removed.
-#[cfg(any(feature = "s3", feature = "s3-without-tls"))]
+#[cfg(feature = "s3")]
 mod with_client {
     use std::net::{TcpListener, TcpStream};
     use std::path::PathBuf;
