@@ -1,0 +1,105 @@
+//! What a file has now: what is committed, and what was written since.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+
+use super::chunk::Chunk;
+use super::error::ObjectError;
+use super::manifest::Manifest;
+use super::map::PageMap;
+use super::store::UPLOADS_MAX;
+
+/// Chunks in memory, uploads in flight included.
+const CHUNKS_IN_MEMORY_MAX: usize = 2 * UPLOADS_MAX;
+
+/// What a file has now. A chunk is in memory until its upload has succeeded, so reads see what was written.
+#[derive(Debug)]
+pub(super) struct State {
+    /// Number of the manifest that the file began with, or that was committed last.
+    pub base: u64,
+    /// Length.
+    pub pages: u64,
+    pub map: PageMap,
+    /// Something is not in manifest `base`.
+    pub changed: bool,
+    /// Takes written pages.
+    pub open: Option<Filling>,
+    /// Room that a waiting write has got.
+    pub spare: Option<OwnedSemaphorePermit>,
+    /// Under way or over, since the last commit.
+    pub uploads: Vec<JoinHandle<Result<(), ObjectError>>>,
+    /// A commit is under way. A chunk that was uploaded now would have the old base in its name, and not be in
+    /// the manifest, so it would be garbage: uploads wait.
+    pub committing: bool,
+    /// Full chunks that wait for that.
+    pub deferred: Vec<Filling>,
+    /// For chunks in memory. Closed once an upload or a commit has failed.
+    pub room: Arc<Semaphore>,
+    /// That failure. Nothing more is taken until the file begins anew.
+    pub failed: Option<ObjectError>,
+}
+
+/// A chunk in memory, with its room there.
+#[derive(Debug)]
+pub(super) struct Filling {
+    pub chunk: Arc<Chunk>,
+    pub room: OwnedSemaphorePermit,
+}
+
+impl State {
+    pub fn of(manifest: Manifest) -> Self {
+        Self {
+            base: manifest.number,
+            pages: manifest.pages,
+            map: manifest.map,
+            changed: false,
+            open: None,
+            spare: None,
+            uploads: Vec::new(),
+            committing: false,
+            deferred: Vec::new(),
+            room: Arc::new(Semaphore::new(CHUNKS_IN_MEMORY_MAX)),
+            failed: None,
+        }
+    }
+
+    pub fn set_pages(&mut self, pages: u64) {
+        if pages < self.pages {
+            self.map.remove(pages..self.pages);
+        }
+        self.changed |= pages != self.pages;
+        self.pages = pages;
+    }
+
+    /// Takes no more writes.
+    pub fn fail(&mut self, error: &ObjectError) {
+        self.failed.get_or_insert_with(|| error.clone());
+        self.room.close();
+    }
+
+    /// Takes a written page into the open chunk, or into a new one that `full` chunks make room for. False if
+    /// there is no room.
+    pub fn take_page(&mut self, number: u64, page: &[u8]) -> bool {
+        if let Some(Filling { chunk, .. }) = &self.open {
+            let found = self.map.find(number..number + 1).pop().and_then(|segment| segment.place);
+            if let Some((there, at)) = found.filter(|(there, _)| Arc::ptr_eq(there, chunk)) {
+                there.overwrite(at, page);
+                self.changed = true;
+                return true;
+            }
+        }
+        if self.open.is_none() {
+            let room = self.spare.take().or_else(|| Arc::clone(&self.room).try_acquire_owned().ok());
+            let Some(room) = room else { return false };
+            self.open = Some(Filling { chunk: Arc::new(Chunk::new()), room });
+        }
+        let Some(Filling { chunk, .. }) = &self.open else { unreachable!("made above") };
+        let at = chunk.push(number, page);
+        self.map.insert(number, 1, chunk, at);
+        self.pages = self.pages.max(number + 1);
+        self.changed = true;
+        true
+    }
+}

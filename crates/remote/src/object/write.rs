@@ -1,0 +1,181 @@
+//! Writes, uploads and commits.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bufpool::source::{Done, WriteRequest};
+use tokio::sync::Mutex;
+
+use super::chunk::ChunkId;
+use super::error::ObjectError;
+use super::history;
+use super::manifest::Manifest;
+use super::source::Inner;
+use super::state::{Filling, State};
+use super::store::random;
+
+/// What writes need beside the state.
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    /// Names of chunks that were given out.
+    sequence: AtomicU64,
+    /// One commit at a time.
+    commit: Mutex<()>,
+}
+
+impl Inner {
+    /// Takes the pages into memory, at once if there is room.
+    pub fn begin_write(self: &Arc<Self>, request: WriteRequest) {
+        if let Err(error) = self.check_writable() {
+            return request.finish(Err(error.into()));
+        }
+        match self.take(&request, 0) {
+            Err(error) => request.finish(Err(error.into())),
+            Ok(taken) if taken == self.page_count(&request) => request.finish(Ok(())),
+            Ok(taken) => {
+                let inner = Arc::clone(self);
+                self.worker.spawn(async move {
+                    let written = inner.take_when_there_is_room(&request, taken).await;
+                    request.finish(written.map_err(io::Error::from));
+                });
+            }
+        }
+    }
+
+    fn page_count(&self, request: &WriteRequest) -> usize {
+        request.len() / self.page_bytes as usize
+    }
+
+    /// Takes pages of the request from its page `from` on, as many as there is room for. Returns up to which.
+    fn take(self: &Arc<Self>, request: &WriteRequest, from: usize) -> Result<usize, ObjectError> {
+        let page_bytes = self.page_bytes as usize;
+        let first = self.pages_of(request.offset(), request.len()).start;
+        let pages = request.pieces().flat_map(|piece| piece.chunks_exact(page_bytes));
+        let mut state = self.state.lock();
+        if let Some(failed) = &state.failed {
+            return Err(failed.clone());
+        }
+        for (index, page) in pages.enumerate().skip(from) {
+            if !state.take_page(first + index as u64, page) {
+                return Ok(index);
+            }
+            let is_full = |open: &Filling| open.chunk.len() >= self.options.chunk_pages;
+            if let Some(full) = state.open.take_if(|open| is_full(open)) {
+                self.upload(&mut state, full);
+            }
+        }
+        Ok(self.page_count(request))
+    }
+
+    async fn take_when_there_is_room(
+        self: &Arc<Self>,
+        request: &WriteRequest,
+        mut taken: usize,
+    ) -> Result<(), ObjectError> {
+        while taken < self.page_count(request) {
+            let room = Arc::clone(&self.state.lock().room);
+            // Closed after a failure, of which `take` tells.
+            if let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+                let mut state = self.state.lock();
+                // Of the file as it was before it began anew?
+                if Arc::ptr_eq(&state.room, &room) {
+                    state.spare = Some(permit);
+                }
+            }
+            taken = self.take(request, taken)?;
+        }
+        Ok(())
+    }
+
+    /// Begins the upload of a chunk that takes no more pages, or lets it wait for a commit.
+    fn upload(self: &Arc<Self>, state: &mut State, full: Filling) {
+        if state.committing {
+            state.deferred.push(full);
+            return;
+        }
+        let sequence = self.writes.sequence.fetch_add(1, Ordering::Relaxed);
+        let id = ChunkId { base: state.base, writer: self.writer, sequence };
+        let (inner, room) = (Arc::clone(self), Arc::clone(&state.room));
+        state.uploads.push(self.worker.spawn(async move {
+            let Filling { chunk, room: permit } = full;
+            let put = inner.store.put(&inner.store.chunk(&id), chunk.encode(&id)).await;
+            match &put {
+                Ok(()) => chunk.set_stored(id),
+                Err(error) => {
+                    let mut state = inner.state.lock();
+                    if Arc::ptr_eq(&state.room, &room) {
+                        state.fail(error);
+                    }
+                }
+            }
+            drop(permit);
+            put
+        }));
+    }
+
+    pub fn begin_sync(self: &Arc<Self>, done: Done) {
+        let inner = Arc::clone(self);
+        self.worker.spawn(async move {
+            let synced = inner.sync().await;
+            done.finish(synced.map_err(io::Error::from));
+        });
+    }
+
+    /// Commits what was written before.
+    async fn sync(self: &Arc<Self>) -> Result<(), ObjectError> {
+        self.check_writable()?;
+        let _one_at_a_time = self.writes.commit.lock().await;
+        let commit = random()?;
+        let Some((next, uploads)) = self.next_manifest(commit)? else { return Ok(()) };
+        let committed = async {
+            for upload in uploads {
+                upload.await.unwrap_or_else(|error| {
+                    Err(ObjectError::local("uploading a chunk", None, io::Error::other(error.to_string())))
+                })?;
+            }
+            history::commit(&self.store, &next).await
+        }
+        .await;
+        let mut state = self.state.lock();
+        state.committing = false;
+        match &committed {
+            Ok(()) => state.base = next.number,
+            Err(error) => state.fail(error),
+        }
+        let deferred = std::mem::take(&mut state.deferred);
+        if committed.is_ok() {
+            deferred.into_iter().for_each(|full| self.upload(&mut state, full));
+        }
+        committed
+    }
+
+    /// The manifest to be committed, and the uploads that it needs. None if there is nothing to commit.
+    #[allow(clippy::type_complexity, reason = "used once")]
+    fn next_manifest(
+        self: &Arc<Self>,
+        commit: u128,
+    ) -> Result<Option<(Manifest, Vec<tokio::task::JoinHandle<Result<(), ObjectError>>>)>, ObjectError> {
+        let mut state = self.state.lock();
+        if let Some(failed) = &state.failed {
+            return Err(failed.clone());
+        }
+        if !std::mem::replace(&mut state.changed, false) {
+            return Ok(None);
+        }
+        if let Some(open) = state.open.take() {
+            self.upload(&mut state, open);
+        }
+        state.committing = true;
+        let next = Manifest {
+            number: state.base + 1,
+            page_bytes: self.page_bytes,
+            pages: state.pages,
+            file: self.file,
+            writer: self.writer,
+            commit,
+            map: state.map.clone(),
+        };
+        Ok(Some((next, std::mem::take(&mut state.uploads))))
+    }
+}
