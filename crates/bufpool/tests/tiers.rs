@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bufpool::manager::Allocation;
 use bufpool::sim::SimDevice;
-use bufpool::tier::{FileTier, MemoryTier, PassedBy, Tier, TierAdmit, TierPolicy};
+use bufpool::tier::{CompressedTier, FileTier, MemoryTier, PassedBy, Tier, TierAdmit, TierPolicy};
 use bufpool::{File, FileOptions, Pool, PoolOptions};
 use common::{
     PAGE_BYTES, deterministic, directory, new_file, on_each_backend, small, stamp, stamped_device, version,
@@ -295,6 +295,34 @@ fn batches_and_prefetches_are_served_from_a_tier() {
     let wrong = pool.stats().tier.unwrap().wrong;
     read(&[50, 51]);
     assert_eq!((counts(), wrong), ((PAGES + 5, 6), 0), "they are there");
+}
+
+/// Sixteen pages in the room of one, at most, if they have few different bytes; and those of random bytes are kept too.
+#[test]
+fn a_compressed_tier_has_more_pages_than_bytes_for_them() {
+    for (fill_randomly, least, most) in [(false, 256, 256), (true, 14, 16)] {
+        let device = SimDevice::new(1);
+        let mut random = Random(3);
+        let mut contents = vec![0; 500 * PAGE_BYTES];
+        for (number, page) in contents.chunks_exact_mut(PAGE_BYTES).enumerate() {
+            page[..8].copy_from_slice(&(number as u64).to_le_bytes());
+            if fill_randomly {
+                page[8..].iter_mut().for_each(|byte| *byte = random.below(256) as u8);
+            }
+        }
+        device.put("data", &contents);
+        let tier = Arc::new(CompressedTier::new(16 * PAGE_BYTES as u64));
+        let (pool, file) = common::open_on(over(deterministic(), tier, TierPolicy::Demote), &device);
+        let tenant = pool.default_tenant();
+        for number in (0..2).flat_map(|_| (0..500).rev()).chain(0..500) {
+            let expected = &contents[number * PAGE_BYTES..(number + 1) * PAGE_BYTES];
+            assert_eq!(*tenant.read(file.page(number as u64)).unwrap(), *expected);
+        }
+        let tier = pool.stats().tier.unwrap();
+        assert!(tier.report.bytes <= 16 * PAGE_BYTES as u64, "{tier:?}");
+        assert!((least..=most).contains(&tier.report.pages), "{tier:?}");
+        assert!(tier.hits > 0 && tier.wrong == 0 && tier.report.failures == 0, "{tier:?}");
+    }
 }
 
 /// Who reads is served from the file, and the third question without an answer is the last that is waited for.

@@ -1,7 +1,7 @@
 //! A second place for pages: what a pool gives up it may keep there, and what it needs again it looks for
 //! there before it reads the file.
 //!
-//! A tier is slower than frames and faster than the file: compressed memory ([`MemoryTier`]), a local drive
+//! A tier is slower than frames and faster than the file: compressed memory (`CompressedTier`), a local drive
 //! before an object store ([`FileTier`]), or memory of another machine. A pool that is given one by
 //! [`PoolOptions::tier`](crate::PoolOptions::tier) *demotes* clean, verified pages to it when they leave
 //! memory, and on a miss *takes* a page from it (DEMOTE, Wong and Wilkes, USENIX 2002). So the two act as one
@@ -30,6 +30,8 @@
 
 pub(crate) mod admission;
 mod buffer;
+#[cfg(feature = "zstd")]
+mod compressed;
 mod deadlines;
 mod done;
 mod file;
@@ -47,6 +49,8 @@ use bufpool_policies::tier::{AdaptTier, LruTier, TierOrder};
 use bufpool_policies::{FileId, PageId};
 
 pub use buffer::{Envelope, TierBuffer, TierPage};
+#[cfg(feature = "zstd")]
+pub use compressed::CompressedTier;
 pub use done::TierDone;
 pub use file::FileTier;
 pub use gauge::PassedBy;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use bufpool::engine::PageName;
 use bufpool::tier::{
-    Attachment, Demoted, Envelope, FileTier, MemoryTier, Tier, TierAdmit, TierBuffer, TierDone, TierPage,
-    TierPolicy, TierRange, TierReport, Version,
+    Attachment, CompressedTier, Demoted, Envelope, FileTier, MemoryTier, Tier, TierAdmit, TierBuffer,
+    TierDone, TierPage, TierPolicy, TierRange, TierReport, Version,
 };
 use bufpool::{PoolOptions, Result};
 
@@ -19,16 +19,19 @@ pub enum Below {
     Nothing,
     Memory(TierPolicy),
     File(TierPolicy),
+    Compressed(TierPolicy),
     Hoarder(Answer),
 }
 
 impl Below {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Nothing,
         Self::Memory(TierPolicy::Demote),
         Self::Memory(TierPolicy::Inclusive),
         Self::File(TierPolicy::Demote),
         Self::File(TierPolicy::Inclusive),
+        Self::Compressed(TierPolicy::Demote),
+        Self::Compressed(TierPolicy::Inclusive),
         Self::Hoarder(Answer::AsAsked),
         Self::Hoarder(Answer::FirstVersion),
         Self::Hoarder(Answer::LastVersion),
@@ -46,6 +49,7 @@ impl Below {
             Self::Nothing => return options,
             Self::Memory(policy) => (Arc::new(MemoryTier::new(40)), policy),
             Self::File(policy) => (Arc::new(FileTier::new(folder.join("tier"), 40)), policy),
+            Self::Compressed(policy) => (Arc::new(CompressedTier::new(8 << 10)), policy),
             Self::Hoarder(answer) => (Arc::new(Hoarder::new(answer)), TierPolicy::Demote),
         };
         options.tier(tier, policy, TierAdmit::All).tier_wait_ms(1)
