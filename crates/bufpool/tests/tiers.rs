@@ -297,6 +297,32 @@ fn batches_and_prefetches_are_served_from_a_tier() {
     assert_eq!((counts(), wrong), ((PAGES + 5, 6), 0), "they are there");
 }
 
+/// What a tier is worth is known by what a read of the source takes, however it is made.
+#[test]
+fn each_way_of_reading_a_page_alone_tells_what_the_source_takes() {
+    let read_together = |pool: &Pool, file: &File| {
+        let pages = [1, 3, 5].map(|number| file.page(number));
+        assert!(pool.default_tenant().read_many(&pages).into_iter().all(|read| read.unwrap().is_some()));
+    };
+    let prefetch = |pool: &Pool, file: &File| {
+        let pages = [1, 3, 5].map(|number| file.page(number));
+        assert_eq!(pool.default_tenant().prefetch(pages), 3);
+        // Who finds a page on its way in waits for it.
+        pages.into_iter().for_each(|page| drop(pool.default_tenant().read(page).unwrap()));
+    };
+    let ways: [fn(&Pool, &File); 2] = [read_together, prefetch];
+    for (at, way) in ways.iter().enumerate() {
+        let device = stamped_device(PAGES);
+        let options = over(small(), Arc::new(MemoryTier::new(40)), TierPolicy::Demote);
+        let (pool, file) = common::open_on(options, &device);
+        way(&pool, &file);
+        let stats = pool.stats();
+        assert_eq!((stats.reads, stats.tier.as_ref().unwrap().absent), (3, 3));
+        assert!(stats.tier.unwrap().source_latency_us > 0.0, "way {at}");
+        pool.close().unwrap();
+    }
+}
+
 /// Who reads is served from the file, and the third question without an answer is the last that is waited for.
 #[test]
 fn a_tier_that_never_answers_is_passed_by() {
