@@ -12,10 +12,18 @@ pub const ROUNDS: usize = 7;
 ///
 /// # Errors
 /// The first one of `round`.
-pub fn alternate<T>(what: &str, mut round: impl FnMut() -> Result<T>) -> Result<Vec<T>> {
-    let bar = progress::bar(what, ROUNDS as u64, "rounds");
+pub fn alternate<T>(what: &str, round: impl FnMut() -> Result<T>) -> Result<Vec<T>> {
+    alternate_often(ROUNDS, what, round)
+}
+
+/// As [`alternate`], as many times as `rounds` says.
+///
+/// # Errors
+/// The first one of `round`.
+pub fn alternate_often<T>(rounds: usize, what: &str, mut round: impl FnMut() -> Result<T>) -> Result<Vec<T>> {
+    let bar = progress::bar(what, rounds as u64, "rounds");
     round()?;
-    let rounds = (0..ROUNDS).map(|_| round().inspect(|_| bar.inc(1))).collect();
+    let rounds = (0..rounds).map(|_| round().inspect(|_| bar.inc(1))).collect();
     bar.finish_and_clear();
     rounds
 }

@@ -148,6 +148,41 @@ fn hints_are_held_against_what_engines_do_without() {
 }
 
 #[test]
+fn a_tier_is_held_against_none() {
+    let folder = folder();
+    let few = ["--rounds", "1", "--seconds", "0.001", "--warm-up", "0.001"];
+    let tiers = |only: &str| {
+        let rows = rows(&bufbench(folder.path(), &[&["tiers", "--only", only][..], &few].concat()));
+        assert_eq!(rows[0].join(","), "work,unit,ours,against,theirs,ratio,least,greatest,bar,verdict");
+        rows
+    };
+    assert_eq!(tiers("wasted").len(), 1 + 5 * 2 + 1);
+    assert_eq!(tiers("pays").len(), 1 + 2);
+    assert_eq!(tiers("demotions").len(), 1 + 3);
+    let hits = tiers("hits");
+    let counts = |work: &str| {
+        let row = hits.iter().find(|row| row[0] == work).unwrap();
+        [2, 4].map(|column| row[column].parse::<u64>().unwrap())
+    };
+    // Pages read in turn, half as many again as there are frames, and room for all below.
+    for tier in ["memory tier", "file tier"] {
+        assert_eq!(counts(&format!("hits in {tier}")), [1536, 1536]);
+        assert_eq!(counts(&format!("demotions to {tier}")), [1536, 1536]);
+    }
+    for (flag, value, expected) in [
+        ("--rounds", "0", "from 1 to 1000"),
+        ("--seconds", "nan", "above 0"),
+        ("--warm-up", "601", "at most 600"),
+        ("--only", "gain", "possible values: wasted, pays, hits, demotions"),
+    ] {
+        let output = bufbench(folder.path(), &["tiers", flag, value]);
+        let problem = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && problem.contains(expected), "{problem}");
+    }
+    assert!(names_in(folder.path()).is_empty());
+}
+
+#[test]
 fn io_compares_the_pool_with_a_bare_loop_at_each_depth() {
     let folder = folder();
     let output = bufbench(

@@ -297,7 +297,8 @@ fn batches_and_prefetches_are_served_from_a_tier() {
     assert_eq!((counts(), wrong), ((PAGES + 5, 6), 0), "they are there");
 }
 
-/// Sixteen pages in the room of one, at most, if they have few different bytes; and those of random bytes are kept too.
+/// Sixteen pages in the room of one, at most, if they have few different bytes; and those of random bytes are
+/// kept, too.
 #[test]
 fn a_compressed_tier_has_more_pages_than_bytes_for_them() {
     for (fill_randomly, least, most) in [(false, 256, 256), (true, 14, 16)] {
@@ -322,6 +323,32 @@ fn a_compressed_tier_has_more_pages_than_bytes_for_them() {
         assert!(tier.report.bytes <= 16 * PAGE_BYTES as u64, "{tier:?}");
         assert!((least..=most).contains(&tier.report.pages), "{tier:?}");
         assert!(tier.hits > 0 && tier.wrong == 0 && tier.report.failures == 0, "{tier:?}");
+    }
+}
+
+/// What a tier is worth is known by what a read of the source takes, however it is made.
+#[test]
+fn each_way_of_reading_a_page_alone_tells_what_the_source_takes() {
+    let read_together = |pool: &Pool, file: &File| {
+        let pages = [1, 3, 5].map(|number| file.page(number));
+        assert!(pool.default_tenant().read_many(&pages).into_iter().all(|read| read.unwrap().is_some()));
+    };
+    let prefetch = |pool: &Pool, file: &File| {
+        let pages = [1, 3, 5].map(|number| file.page(number));
+        assert_eq!(pool.default_tenant().prefetch(pages), 3);
+        // Who finds a page on its way in waits for it.
+        pages.into_iter().for_each(|page| drop(pool.default_tenant().read(page).unwrap()));
+    };
+    let ways: [fn(&Pool, &File); 2] = [read_together, prefetch];
+    for (at, way) in ways.iter().enumerate() {
+        let device = stamped_device(PAGES);
+        let options = over(small(), Arc::new(MemoryTier::new(40)), TierPolicy::Demote);
+        let (pool, file) = common::open_on(options, &device);
+        way(&pool, &file);
+        let stats = pool.stats();
+        assert_eq!((stats.reads, stats.tier.as_ref().unwrap().absent), (3, 3));
+        assert!(stats.tier.unwrap().source_latency_us > 0.0, "way {at}");
+        pool.close().unwrap();
     }
 }
 

@@ -4,15 +4,14 @@
 use anyhow::Result;
 use clap::Args;
 
+use super::comparison_table::{COLUMNS, row};
 use super::data_folder::DataFolder;
 use crate::cli::{Backend, Common};
-use crate::measure::hints::{Bar, Comparison, index_scans, joins, wrong_lists};
-use crate::output::{Cell, Table};
-use crate::rounds::Spread;
+use crate::measure::comparison::Comparison;
+use crate::measure::hints::{index_scans, joins, wrong_lists};
+use crate::output::Table;
 use crate::workload::Sizes;
 
-const COLUMNS: &[&str] =
-    &["work", "unit", "ours", "against", "theirs", "ratio", "least", "greatest", "bar", "verdict"];
 /// The relations of the join are smaller by this.
 const JOIN_SHARE: u64 = 5;
 
@@ -55,27 +54,4 @@ pub fn run(args: &HintsArgs, common: &Common) -> Result<()> {
         push(wrong_lists(&large, common.seed)?);
     }
     Ok(table.print(common.format)?)
-}
-
-fn row(found: &Comparison) -> Vec<Cell> {
-    let ratio = found.ratio();
-    let median = |side: fn(&(f64, f64)) -> f64| Spread::of(found.rounds.iter().map(side)).median;
-    let decimals = if found.unit == "s" { 3 } else { 0 };
-    let (bar, is_met) = match found.bar {
-        Bar::AtLeast(bar) => (Cell::text(format!(">= {bar}")), Some(ratio.median >= bar)),
-        Bar::AtMost(bar) => (Cell::text(format!("<= {bar}")), Some(ratio.median <= bar)),
-        Bar::None => (Cell::Empty, None),
-    };
-    vec![
-        found.work.into(),
-        found.unit.into(),
-        Cell::real(median(|(ours, _)| *ours), decimals),
-        Cell::text(&found.against),
-        Cell::real(median(|(_, theirs)| *theirs), decimals),
-        Cell::Ratio(ratio.median),
-        Cell::Ratio(ratio.least),
-        Cell::Ratio(ratio.greatest),
-        bar,
-        is_met.map_or(Cell::Empty, |is_met| Cell::text(if is_met { "met" } else { "missed" })),
-    ]
 }

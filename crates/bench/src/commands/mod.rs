@@ -1,6 +1,7 @@
 //! The command line: one sub-command a file, and this one tells which.
 
 pub mod check_baselines;
+mod comparison_table;
 mod data_folder;
 pub mod r#gen;
 pub mod hints;
@@ -18,6 +19,7 @@ pub mod scan;
 pub mod sim;
 mod sim_on_machine;
 mod sim_tier;
+pub mod tiers;
 pub mod write_back;
 
 use anyhow::{Result, bail};
@@ -36,6 +38,7 @@ use self::program::ProgramArgs;
 use self::record::RecordArgs;
 use self::scan::ScanArgs;
 use self::sim::SimArgs;
+use self::tiers::TiersArgs;
 use self::write_back::WriteBackArgs;
 use crate::cli::Common;
 
@@ -77,6 +80,8 @@ pub enum Command {
     Paper(PaperArgs),
     /// Dirty pages through a pool against a bare io_uring loop, and hits beside a writer
     WriteBack(WriteBackArgs),
+    /// What a tier below a pool brings, and what it costs where it brings nothing
+    Tiers(TiersArgs),
     /// Compare the cost of a page with other caches and a database
     #[cfg(feature = "peers")]
     Peers(PeersArgs),
@@ -102,6 +107,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Some(Command::Hints(args)) => hints::run(args, &cli.common),
         Some(Command::Io(args)) => io::run(args, &cli.common),
         Some(Command::WriteBack(args)) => write_back::run(args, &cli.common),
+        Some(Command::Tiers(args)) => tiers::run(args, &cli.common),
         Some(Command::Paper(args)) => paper::run(args, &cli.common),
         #[cfg(feature = "peers")]
         Some(Command::Peers(args)) => peers::run(args, &cli.common),

@@ -7,11 +7,14 @@
 //! | [`write_back`] | dirty pages on their way out; hits meanwhile | a bare loop's writes; hits alone |
 //! | [`hints`] | index scans and joins that disclose their reads; lists that are wrong | reads in batches, single reads, OPT |
 //! | [`programs`] | replacements by policy programs | the same policies in Rust, a thread, a process |
+//! | [`tiers`] | a tier that does not pay, one that does, and what one costs | the same pool without it |
 //! | [`hits`] | hits of resident pages | an array, other caches, a database |
 
+pub mod comparison;
 pub mod hints;
 pub mod hits;
 pub mod io;
 pub mod programs;
 pub mod scan;
+pub mod tiers;
 pub mod write_back;

@@ -454,7 +454,7 @@ impl Flight {
         // A pool that is gone has no use for the frame, and nobody waits: futures keep their pool.
         let (Some(pool), Some(mut lease)) = (self.pool.upgrade(), leases.pop()) else { return };
         pool.count_reads(u64::from(result.is_ok()));
-        pool.tier.iter().for_each(|tier| tier.source_read(self.begun.elapsed()));
+        pool.page_was_read(self.begun);
         let number = self.load.page().number();
         let read = PageRead::of(&pool);
         match read.judge(&self.file, number, &mut lease, result, self.attempt, self.operation) {

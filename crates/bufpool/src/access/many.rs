@@ -13,6 +13,7 @@
 //! first page of its list, as [`Tenant::read`] does; it holds nothing of its own then.
 
 use std::sync::mpsc;
+use std::time::Instant;
 
 use bufpool_policies::PageId;
 
@@ -209,8 +210,14 @@ impl<'g> Batch<'_, 'g> {
     fn load(&mut self) {
         let (pool, tenant) = (&*self.tenant.pool, self.tenant.tenant_id());
         let waiting = std::mem::take(&mut self.loads).into_iter();
-        let mut stream =
-            Stream { batch: self, waiting, flying: Vec::new(), arrived: Vec::new(), again: Vec::new() };
+        let mut stream = Stream {
+            batch: self,
+            waiting,
+            flying: Vec::new(),
+            begun: Vec::new(),
+            arrived: Vec::new(),
+            again: Vec::new(),
+        };
         stream.take_from_tier();
         pool.arena.read_stream(&*pool.backend, tenant, &mut stream);
         stream.read_again();
@@ -237,6 +244,8 @@ struct Stream<'s, 'a, 'g> {
     waiting: std::vec::IntoIter<Entry<'g>>,
     /// With frames that are being read, in the order of the frames in the stream of reads.
     flying: Vec<Option<Entry<'g>>>,
+    /// When each of them was given its frame.
+    begun: Vec<Instant>,
     /// Read and verified.
     arrived: Vec<(Entry<'g>, FrameLease)>,
     /// To be read by themselves at the end.
@@ -277,6 +286,9 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
     ) {
         let pool = &*self.batch.tenant.pool;
         let pages = leases.len();
+        if pages == 1 {
+            pool.page_was_read(self.begun[first]);
+        }
         if result.is_ok() {
             pool.count_reads(pages as u64);
             if let Some(Entry { page, .. }) = &self.flying[first] {
@@ -397,6 +409,7 @@ impl<'g> Stream<'_, '_, 'g> {
             }
         }
         self.flying.push(Some(load));
+        self.begun.push(Instant::now());
     }
 
     /// The page does not come in.

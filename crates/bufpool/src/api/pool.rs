@@ -148,7 +148,7 @@ impl Pool {
             };
             let wait = Duration::from_millis(options.tier_wait_ms);
             let admission = Admission::new(admit, options.tier_bytes_per_second, frames);
-            TierLink::open(tier, &attachment, admission, wait)
+            TierLink::open(tier, &attachment, frames, admission, wait)
         });
         let tier = tier.transpose()?;
         if tier.is_some() {

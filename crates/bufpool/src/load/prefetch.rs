@@ -199,6 +199,7 @@ impl<'p> Prefetch<'p> {
                     first: number,
                     tenant: account.tenant,
                     begun,
+                    submitted: begun,
                     pages: vec![(load, lease)],
                 }),
             }
@@ -328,6 +329,8 @@ struct Arrival {
     first: u64,
     tenant: TenantId,
     begun: Instant,
+    /// The last transfer was made then.
+    submitted: Instant,
     pages: Vec<(Load<OwnedWord>, FrameLease)>,
 }
 
@@ -337,11 +340,12 @@ impl Arrival {
     }
 
     fn into_request(self, pool: &PoolShared, io: &Arc<dyn Source>) -> Request {
-        let Self { pool: handle, file, first, tenant, begun, pages } = self;
+        let Self { pool: handle, file, first, tenant, begun, pages, .. } = self;
+        let submitted = Instant::now();
         let (loads, leases): (Vec<_>, Vec<_>) = pages.into_iter().unzip();
         pool.arena.read_request(Arc::clone(io), first, leases, tenant, move |leases, result| {
             let pages = loads.into_iter().zip(leases).collect();
-            Self { pool: handle, file, first, tenant, begun, pages }.complete(&result);
+            Self { pool: handle, file, first, tenant, begun, submitted, pages }.complete(&result);
         })
     }
 
@@ -371,6 +375,9 @@ impl Arrival {
         // A pool that is gone has no use for frames; the words become absent.
         let Some(pool) = self.pool.upgrade() else { return };
         move_mean(&pool.ahead_latency_ns, self.begun.elapsed());
+        if self.pages.len() == 1 {
+            pool.page_was_read(self.submitted);
+        }
         let verified: Vec<bool> = match result {
             Err(_) => vec![false; self.pages.len()],
             Ok(()) => {

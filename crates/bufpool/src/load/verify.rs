@@ -89,9 +89,9 @@ impl<'p> PageRead<'p> {
             return Ok(());
         }
         loop {
-            let begun = self.pool.tier.as_ref().map(|tier| (tier, Instant::now()));
+            let begun = Instant::now();
             let result = self.pool.arena.read(&*self.pool.backend, &io, number, lease, tenant);
-            begun.inspect(|(tier, begun)| tier.source_read(begun.elapsed()));
+            self.pool.page_was_read(begun);
             self.pool.count_reads(u64::from(result.is_ok()));
             match self.judge(file, number, lease, result, attempt, operation) {
                 Verdict::Good => return Ok(()),
@@ -120,8 +120,10 @@ impl<'p> PageRead<'p> {
             meanwhile();
             return (lease, Ok(()));
         }
+        let begun = Instant::now();
         let (mut lease, result) =
             self.pool.arena.read_meanwhile(&*self.pool.backend, &io, number, lease, tenant, meanwhile);
+        self.pool.page_was_read(begun);
         self.pool.count_reads(u64::from(result.is_ok()));
         let outcome = match self.judge(file, number, &mut lease, result, Attempt::First, operation) {
             Verdict::Good => Ok(()),

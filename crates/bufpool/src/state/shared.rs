@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bufpool_policies::PageId;
 use crossbeam::utils::CachePadded;
@@ -198,6 +198,11 @@ impl PoolShared {
         if self.frame_waiters.load(Ordering::Relaxed) > 0 && self.owner.is_here() {
             self.frame_freed.notify_all();
         }
+    }
+
+    /// The read of a source that was begun then is over. Of one page: others say nothing of what a miss takes.
+    pub(crate) fn page_was_read(&self, begun: Instant) {
+        self.tier.iter().for_each(|tier| tier.source_read(begun.elapsed()));
     }
 
     /// A run of pages from `first` on was read from the file whole. Under an exclusive tier, the copies there

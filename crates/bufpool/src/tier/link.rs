@@ -18,8 +18,12 @@ use crate::tier::gauge::{Gauge, Took};
 use crate::tier::stats::Counts;
 use crate::tier::{Attachment, Demoted, Tier, TierPolicy, TierRange, TierStats, Version};
 
-/// While the tier is passed by, it goes on being asked for one in this many pages.
-const SAMPLED_IN: u64 = 1024;
+/// While the tier is passed by, it goes on being asked for one page in this many at most. Of small pools for more,
+/// so that there are enough pages to judge by.
+const SAMPLED_IN_MAX: u64 = 1024;
+const SAMPLED_IN_MIN: u64 = 64;
+/// A pool with this many frames for each page that it passes over is asked for one in as many.
+const SAMPLED_FRAMES: u64 = 16;
 /// Most buffers, and the most memory that they may take unless fewer than [`BUFFERS_MIN`] have room in it.
 const BUFFERS_MAX: usize = 256;
 const BUFFERS_BYTES_MAX: usize = 8 << 20;
@@ -30,6 +34,8 @@ pub(crate) struct TierLink {
     tier: Arc<dyn Tier>,
     policy: TierPolicy,
     wait: Duration,
+    /// While it is passed by, it is asked for one in this many pages.
+    sampled_in: u64,
     buffers: Buffers,
     deadlines: Deadlines,
     admission: Mutex<Admission>,
@@ -52,10 +58,11 @@ pub(crate) struct Demotion {
 }
 
 impl TierLink {
-    /// Attaches the tier to a pool.
+    /// Attaches the tier to a pool of `frames` frames.
     pub fn open(
         tier: Arc<dyn Tier>,
         to: &Attachment,
+        frames: u32,
         admission: Admission,
         wait: Duration,
     ) -> Result<Arc<Self>> {
@@ -65,6 +72,7 @@ impl TierLink {
             tier,
             policy: to.policy,
             wait,
+            sampled_in: (u64::from(frames) / SAMPLED_FRAMES).clamp(SAMPLED_IN_MIN, SAMPLED_IN_MAX),
             buffers: Buffers::new(buffers, to.page_bytes),
             deadlines: Deadlines::new(wait),
             admission: Mutex::new(admission),
@@ -139,7 +147,7 @@ impl TierLink {
     /// A buffer to ask for the page with; none if it is not to be asked for, or not to be waited for.
     fn buffer_for(self: &Arc<Self>, name: PageName, version: Version) -> Option<TierBuffer> {
         let is_passed_by = self.is_passed_by.load(Ordering::Relaxed);
-        if is_passed_by && !is_sampled(page_of(name)) {
+        if is_passed_by && !self.is_sampled(page_of(name)) {
             return None;
         }
         let buffer = self.buffers.take();
@@ -238,7 +246,12 @@ impl TierLink {
 
     /// Whether a page is offered now: all are, but while the tier is passed by only some.
     fn is_used_for(&self, page: PageId) -> bool {
-        !self.is_passed_by.load(Ordering::Relaxed) || is_sampled(page)
+        !self.is_passed_by.load(Ordering::Relaxed) || self.is_sampled(page)
+    }
+
+    /// Whether the page is one of those that a tier which is passed by is measured with.
+    fn is_sampled(&self, page: PageId) -> bool {
+        mix64(page.0).is_multiple_of(self.sampled_in)
     }
 
     fn is_right(&self, name: PageName, version: Version, bytes: &TierBuffer, envelope: Envelope) -> bool {
@@ -293,11 +306,6 @@ impl Drop for Demotion {
 
 fn page_of(name: PageName) -> PageId {
     PageId::in_file(name.file, name.number)
-}
-
-/// Whether the page is one of those that a tier which is passed by is measured with.
-fn is_sampled(page: PageId) -> bool {
-    mix64(page.0).is_multiple_of(SAMPLED_IN)
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

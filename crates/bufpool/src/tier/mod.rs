@@ -25,7 +25,7 @@
 //!
 //! The pool compares what it waits for the tier with what hits in it save. A tier that costs more than half of
 //! that, refuses nearly every page, or does not answer, is *passed by*: its pages are read from their files at
-//! once. One page in 1,024 goes on being demoted, and asked for beside the read, so that a tier that pays
+//! once. One page in 1,024, of small pools one in 64, goes on being demoted, and asked for beside the read, so that a tier that pays
 //! again is used again. [`TierStats`] tells.
 
 pub(crate) mod admission;

@@ -7,7 +7,7 @@ use bufpool::{HintPolicy, Pool, PoolOptions, Tenant};
 use bufpool_examples::heap::{HeapFile, Rid};
 use bufpool_examples::operators;
 
-use super::{Bar, Comparison};
+use crate::measure::comparison::{Bar, Comparison};
 use crate::random::Random;
 use crate::rounds::{Spread, alternate};
 use crate::workload::{Answer, Database, Index, IndexTree, PAGE_BYTES, Table, TuplesByIndex};

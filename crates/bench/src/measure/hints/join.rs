@@ -3,7 +3,7 @@
 use anyhow::Result;
 use bufpool::HintPolicy;
 
-use super::{Bar, Comparison};
+use crate::measure::comparison::{Bar, Comparison};
 use crate::rounds::alternate;
 use crate::workload::{self, Bound, Database, Memory, RunOptions, Scheme, Table};
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 use bufpool::{File, HintedPage, Pool, PoolOptions, Tenant};
 
-use super::{Bar, Comparison};
+use crate::measure::comparison::{Bar, Comparison};
 use crate::random::{Permutation, Random};
 use crate::rounds::alternate;
 use crate::workload::{Database, PAGE_BYTES, Table};

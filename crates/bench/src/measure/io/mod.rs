@@ -5,7 +5,7 @@
 //! after all others, and what the pool's manager kept of the round before are its only hits. They do not
 //! count as operations.
 
-mod futures;
+pub mod futures;
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,0 +1,84 @@
+//! A tier in a local file above a source that is slow.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use bufpool::Direct;
+use bufpool::tier::FileTier;
+
+use super::Effort;
+use super::reads::{Shape, Side};
+use crate::measure::comparison::{Bar, Comparison};
+use crate::random::{Permutation, Random, Weighted};
+use crate::rounds::alternate_often;
+
+/// Reads in flight: threads, or futures.
+const IN_FLIGHT: usize = 16;
+const ZIPF_EXPONENT: f64 = 0.99;
+const SHAPE: Shape =
+    Shape { frames: 1024, pages: 4096, source_latency: Duration::from_millis(5), is_deterministic: false };
+/// Reads of a step of the warm-up.
+const STEP: usize = 1024;
+const ELAPSED_RATIO_MAX: f64 = 0.7;
+
+/// Reads by Zipf's law through a pool with a file of as many pages as it has frames, made in `folder`, and
+/// through one without: by threads, and by futures.
+///
+/// # Errors
+/// As the pool's.
+pub fn pays(folder: &Path, direct: Direct, effort: Effort) -> Result<Vec<Comparison>> {
+    let tier = FileTier::new(folder.join("tier"), SHAPE.frames).direct(direct);
+    let (tiered, plain) = (Side::new(SHAPE, Some(Arc::new(tier)))?, Side::new(SHAPE, None)?);
+    let mut pages = Pages::new(effort.seed);
+    warm_up(&tiered, &mut pages, effort)?;
+    let reads = warm_up(&plain, &mut pages, effort)?;
+    let compare = |work, read: fn(&Side, &[u64]) -> Result<Duration>, pages: &mut Pages| {
+        let rounds = alternate_often(effort.rounds, work, || {
+            let numbers = pages.draw(reads);
+            Ok((read(&tiered, &numbers)?.as_secs_f64(), read(&plain, &numbers)?.as_secs_f64()))
+        })?;
+        let bar = Bar::AtMost(ELAPSED_RATIO_MAX);
+        anyhow::Ok(Comparison { work, unit: "s", against: "none".to_owned(), rounds, bar })
+    };
+    let threads = compare(
+        "file tier, 16 threads",
+        |side, numbers| Ok(side.read(numbers, IN_FLIGHT, SHAPE.source_latency)?.elapsed),
+        &mut pages,
+    )?;
+    let futures =
+        compare("file tier, 16 futures", |side, numbers| side.read_async(numbers, IN_FLIGHT), &mut pages)?;
+    eprintln!("file tier: {}; {:?}", tiered.state_of_tier(), tiered.stats().tier.unwrap_or_default());
+    Ok(vec![threads, futures])
+}
+
+/// Reads for as long as a warm-up takes; how many reads are a round.
+fn warm_up(side: &Side, pages: &mut Pages, effort: Effort) -> Result<usize> {
+    let begun = Instant::now();
+    let mut reads = 0;
+    while reads == 0 || begun.elapsed() < effort.warm_up {
+        side.read(&pages.draw(STEP), IN_FLIGHT, SHAPE.source_latency)?;
+        reads += STEP;
+    }
+    let rounds = effort.round.as_secs_f64() / begun.elapsed().as_secs_f64();
+    Ok((reads as f64 * rounds).ceil() as usize)
+}
+
+/// Draws pages, of which those that are drawn often lie all over the source.
+struct Pages {
+    ranks: Weighted,
+    places: Permutation,
+    random: Random,
+}
+
+impl Pages {
+    fn new(seed: u64) -> Self {
+        let ranks = Weighted::zipf(SHAPE.pages, ZIPF_EXPONENT);
+        Self { ranks, places: Permutation::new(SHAPE.pages, seed), random: Random::new(seed) }
+    }
+
+    fn draw(&mut self, reads: usize) -> Vec<u64> {
+        (0..reads).map(|_| self.places.apply(self.ranks.draw(&mut self.random))).collect()
+    }
+}
