@@ -17,7 +17,7 @@ const CLIENT_FRAMES: u32 = 2_048;
 const SIZES: [u32; 13] = [1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 320, 512, 1024];
 const EQUAL: u32 = 32;
 
-/// How many times faster than none DEMOTE-LRU and DEMOTE are with an array of each of [`SIZES`], on uniform
+/// How many times faster than none DEMOTE-LRU and DEMOTE are with an array of each of `SIZES`, on uniform
 /// reads of as many blocks as both caches have.
 ///
 /// # Errors
