@@ -124,6 +124,12 @@ impl Error {
         self.0.page
     }
 
+    /// For [`Tier::attach`](crate::tier::Tier::attach) of a tier outside this crate: it cannot serve the pool.
+    /// The message says why, and what was expected. Of kind [`ErrorKind::InvalidOptions`].
+    pub fn of_tier(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidOptions, "open tier", message)
+    }
+
     pub(crate) fn new(kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Self {
         Self(Box::new(Details {
             kind,
