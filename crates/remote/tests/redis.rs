@@ -200,6 +200,25 @@ fn keys_expire_and_spread_over_a_cluster() {
     }
 }
 
+#[cfg(feature = "redis-cluster")]
+#[test]
+fn a_cluster_of_one_node_keeps_pages() {
+    let Some(server) = Server::start(&["--cluster-enabled", "yes"]) else { return };
+    ask::<()>(&server, &["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    while !ask::<String>(&server, &["CLUSTER", "INFO"]).contains("cluster_state:ok") {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let device = slow_device();
+    let tier = Arc::new(RedisTier::cluster(&[&server.url()], "test").unwrap());
+    let pool = options(tier, ADAPT).open_on(&device).unwrap();
+    let file = shared(&pool, 1);
+    assert!(stats(&pool).report.note.contains("no maxmemory"), "{:?}", stats(&pool));
+    turn_over(&pool, &file, 1);
+    wait_for_keys(&server, LEFT);
+    read_each(&pool, &file, 0..20, 1);
+    assert_eq!((stats(&pool).hits, stats(&pool).wrong), (20, 0), "{:?}", stats(&pool));
+}
+
 #[test]
 fn files_without_a_tag_are_for_a_single_pool() {
     let Some(server) = Server::start(&[]) else { return };

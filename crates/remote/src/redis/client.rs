@@ -20,7 +20,7 @@ pub(super) enum Place {
     Server(Client),
     /// A cluster.
     #[cfg(feature = "redis-cluster")]
-    Cluster(ClusterClient),
+    Cluster(Box<ClusterClient>),
 }
 
 /// Takes many commands at a time, and writes them one after the other without waiting for answers.

@@ -120,7 +120,7 @@ impl RedisTier {
     pub fn cluster(urls: &[&str], namespace: &str) -> Result<Self, RedisTierError> {
         let client = client::cluster(urls, worker::PATIENCE).map_err(bad_url)?;
         let addresses: Result<Vec<_>, _> = urls.iter().map(|url| client::address(url)).collect();
-        Self::at(Place::Cluster(client), addresses.map_err(bad_url)?.join(", "), namespace)
+        Self::at(Place::Cluster(Box::new(client)), addresses.map_err(bad_url)?.join(", "), namespace)
     }
 
     fn at(place: Place, address: String, namespace: &str) -> Result<Self, RedisTierError> {
