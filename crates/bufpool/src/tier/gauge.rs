@@ -147,7 +147,8 @@ impl Gauge {
     fn spends_too_much(&self, is_window_end: bool) -> bool {
         let free = self.source_reads * self.source_latency_ns * SPENT_FREE_SHARE;
         let share = if is_window_end { SPENT_SHARE } else { 1.0 };
-        self.spent_ns > self.saved_ns() * share + free
+        // As long as no page was read from its source, nobody knows what a hit saves.
+        self.source_latency_ns > 0.0 && self.spent_ns > self.saved_ns() * share + free
     }
 
     fn saved_ns(&self) -> f64 {
@@ -235,6 +236,16 @@ mod tests {
             gauge.source_read(100 * US);
         }
         assert_eq!(gauge.passed_by(), None);
+    }
+
+    #[test]
+    fn a_tier_that_has_every_page_is_used_before_the_source_is_known() {
+        let mut gauge = Gauge::default();
+        (0..1_000).for_each(|at| gauge.took(at * WINDOW_NS / 100, 50 * US, Took::Hit));
+        assert_eq!(gauge.passed_by(), None);
+        gauge.source_read(20 * US);
+        gauge.took(11 * WINDOW_NS, 50 * US, Took::Hit);
+        assert!(matches!(gauge.passed_by(), Some(PassedBy::DoesNotPay { .. })), "now it is");
     }
 
     #[test]
