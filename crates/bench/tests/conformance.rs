@@ -304,10 +304,11 @@ proptest! {
         let given = managers.iter().zip(0..).filter_map(|(manager, tenant)| {
             manager.map(|policy| Item::Directive(Directive::Policy { tenant, prio: 0, policy }))
         });
-        let undirected = |item: &Item| {
-            matches!(item, Item::Access(_) | Item::Directive(Directive::Pin(_) | Directive::Unpin(_)))
-        };
-        let items: Vec<_> = given.chain(items(&steps).into_iter().filter(undirected)).collect();
+        // Managers are all the advice there is.
+        let is_directive =
+            |step: &Step| !matches!(step, Step::Access { .. } | Step::Pin { .. } | Step::Unpin { .. });
+        let steps: Vec<_> = steps.into_iter().filter(|step| !is_directive(step)).collect();
+        let items: Vec<_> = given.chain(items(&steps)).collect();
         let setup = Setup { revocation: true, ..setup(&steps, frames, false, shares) };
         let expected = naive_fifo2_sp(&items, &managers, &setup);
         prop_assert_eq!(simulated(&items, Policy::TwoLevel(Allocation::Fifo2Sp), &setup), expected);
