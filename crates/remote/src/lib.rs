@@ -5,7 +5,7 @@
 //! [`Source`](bufpool::source::Source), opened by [`Pool::open_source`](bufpool::Pool::open_source). The features
 //! `s3`, `gcs`, `azure` and `http` switch on the clients of `object_store` of that name.
 //!
-//! [`redis`] (feature `redis`; `redis-cluster` for clusters) is a [`Tier`](bufpool::tier::Tier) in the memory of a
+//! `redis` (feature `redis`; `redis-cluster` for clusters) is a [`Tier`](bufpool::tier::Tier) in the memory of a
 //! Redis or Valkey server, version 6.2 or later, which several pools and machines may share. It pays where the
 //! server answers in less than half the time of a read from the file, and is passed by where it does not. Give
 //! the server a `maxmemory` and the policy `volatile-ttl`; settings are read and reported, never changed. A
