@@ -10,10 +10,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bufpool::engine::{PageHooks, PageName};
 use bufpool::manager::Allocation;
 use bufpool::sim::SimDevice;
-use bufpool::tier::{CompressedTier, FileTier, MemoryTier, PassedBy, Tier, TierAdmit, TierPolicy};
-use bufpool::{File, FileOptions, Pool, PoolOptions};
+use bufpool::tier::{CompressedTier, FileTier, MemoryTier, PassedBy, Segments, Tier, TierAdmit, TierPolicy};
+use bufpool::{ErrorKind, File, FileOptions, Pool, PoolOptions};
 use common::{
     PAGE_BYTES, deterministic, directory, new_file, on_each_backend, small, stamp, stamped_device, version,
 };
@@ -419,4 +420,145 @@ fn an_epoch_of_the_engine_makes_copies_last() {
     };
     assert_eq!((hits(None), hits(None)), (0, 0));
     assert_eq!((hits(Some(1)), hits(Some(1)), hits(Some(2))), (0, PAGES - u64::from(FRAMES), 0));
+}
+
+/// The longest limit there is: nothing overflows.
+#[test]
+fn a_limit_may_be_as_long_as_it_can_be() {
+    let device = stamped_device(PAGES);
+    let hoarder = Arc::new(Hoarder::new(Answer::AsAsked));
+    let (pool, file) =
+        common::open_on(over(small().tier_wait_ms(u64::MAX), hoarder, TierPolicy::Demote), &device);
+    let tenant = pool.default_tenant();
+    for number in (0..2).flat_map(|_| 0..PAGES) {
+        assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 1);
+        let next = (number + 50) % PAGES;
+        assert_eq!(version(&common::block_on(tenant.read_async(file.page(next))).unwrap(), next), 1);
+    }
+}
+
+#[test]
+fn what_no_tier_can_do_is_refused_when_the_pool_is_opened() {
+    let folder = directory();
+    let kind = |tier: Arc<dyn Tier>, policy| common::kind(over(small(), tier, policy).open());
+    let adapt = TierPolicy::DemoteAdapt(Segments::Exponential);
+    let in_file = |pages| FileTier::new(folder.path().join("tier"), pages);
+    assert_eq!(kind(Arc::new(MemoryTier::new(40)), adapt), ErrorKind::Unsupported);
+    assert_eq!(kind(Arc::new(in_file(40)), adapt), ErrorKind::Unsupported);
+    assert_eq!(kind(Arc::new(CompressedTier::new(1 << 20)), adapt), ErrorKind::Unsupported);
+    assert_eq!(kind(Arc::new(MemoryTier::new(u32::MAX)), TierPolicy::Demote), ErrorKind::InvalidOptions);
+    assert_eq!(kind(Arc::new(in_file(u32::MAX)), TierPolicy::Demote), ErrorKind::InvalidOptions);
+    assert_eq!(kind(Arc::new(CompressedTier::new(u64::MAX)), TierPolicy::Demote), ErrorKind::InvalidOptions);
+    assert!(!folder.path().join("tier").exists(), "nothing was made");
+    // A tier has one pool at a time, and another one later.
+    let tier = Arc::new(MemoryTier::new(40));
+    let first = over(small(), Arc::clone(&tier) as _, TierPolicy::Demote).open().unwrap();
+    assert_eq!(kind(Arc::clone(&tier) as _, TierPolicy::Demote), ErrorKind::InvalidOptions);
+    first.close().unwrap();
+    over(small(), tier, TierPolicy::Demote).open().unwrap().close().unwrap();
+}
+
+/// A path of another file than a tier's, by mistake.
+#[test]
+fn a_file_that_is_not_a_tiers_is_left_as_it_is() {
+    let folder = directory();
+    let path = folder.path().join("important");
+    let open = || over(small(), Arc::new(FileTier::new(&path, 40)), TierPolicy::Demote).open();
+    for contents in [b"some notes".to_vec(), vec![7; 10 * PAGE_BYTES], vec![7; PAGE_BYTES + 1]] {
+        std::fs::write(&path, &contents).unwrap();
+        assert_eq!(common::kind(open()), ErrorKind::Unsupported);
+        assert_eq!(std::fs::read(&path).unwrap(), contents);
+    }
+    std::fs::write(&path, b"").unwrap();
+    for _ in 0..2 {
+        let pool = open().unwrap();
+        // The pool that has it as its tier has it locked.
+        assert_eq!(common::kind(open()), ErrorKind::FileLocked);
+        assert_eq!(common::kind(pool.open_file(&path, FileOptions::new())), ErrorKind::FileLocked);
+        pool.close().unwrap();
+    }
+    assert_eq!(
+        common::kind(over(small(), Arc::new(FileTier::new(folder.path(), 40)), TierPolicy::Demote).open()),
+        ErrorKind::Unsupported
+    );
+}
+
+/// What a tier is told of a page is what hooks make of it, and what it gives goes through them.
+#[test]
+fn hooks_see_pages_on_their_way_to_a_tier_and_back() {
+    struct Veiled {
+        fails: bool,
+    }
+    impl PageHooks for Veiled {
+        fn on_read(&self, _: PageName, bytes: &mut [u8]) -> Result<(), String> {
+            if bytes[PAGE_BYTES - 1] != 0xaa {
+                return Err("it is not veiled".into());
+            }
+            bytes.iter_mut().for_each(|byte| *byte ^= 0xaa);
+            Ok(())
+        }
+
+        fn before_write(&self, page: PageName, bytes: &mut [u8]) {
+            assert!(!self.fails || page.number != 3, "a hook that fails");
+            bytes.iter_mut().for_each(|byte| *byte ^= 0xaa);
+        }
+    }
+    for fails in [false, true] {
+        let device = SimDevice::new(1);
+        let plain = |number: u64| {
+            let mut bytes = vec![0; PAGE_BYTES];
+            stamp(&mut bytes, number, 1);
+            bytes[PAGE_BYTES - 1] = 0;
+            bytes
+        };
+        let contents: Vec<u8> = (0..PAGES).flat_map(plain).map(|byte| byte ^ 0xaa).collect();
+        device.put("data", &contents);
+        let hoarder = Arc::new(Hoarder::new(Answer::AsAsked));
+        let options = deterministic().hooks(Box::new(Veiled { fails }));
+        let (pool, file) =
+            common::open_on(over(options, Arc::clone(&hoarder) as _, TierPolicy::Demote), &device);
+        let tenant = pool.default_tenant();
+        for number in (0..2).flat_map(|_| 0..PAGES) {
+            assert_eq!(*tenant.read(file.page(number)).unwrap(), *plain(number));
+        }
+        let kept = hoarder.bytes_of(0, 5);
+        assert_eq!(kept, contents[5 * PAGE_BYTES..6 * PAGE_BYTES], "as its file has it");
+        // A page that cannot be made ready for the tier is in its file.
+        assert_eq!((tier_hits(&pool), hoarder.bytes_of(0, 3).is_empty()), (PAGES - u64::from(fails), fails));
+        tenant.write(file.page(9)).unwrap()[0] ^= 1;
+        file.flush().unwrap();
+    }
+}
+
+/// Pages that were not accessed again after they came in, and those of a scan, stay out as the engine wishes.
+#[test]
+fn a_tier_gets_the_pages_that_are_admitted() {
+    let offered = |admit, again: &dyn Fn(u64) -> bool| {
+        let device = stamped_device(PAGES);
+        let hoarder = Arc::new(Hoarder::new(Answer::AsAsked));
+        let options = deterministic().frames(FRAMES).allocation(Allocation::GlobalLru).manager(None);
+        let (pool, file) =
+            common::open_on(options.tier(Arc::clone(&hoarder) as _, TierPolicy::Demote, admit), &device);
+        let tenant = pool.default_tenant();
+        for number in 0..PAGES {
+            (0..1 + u64::from(again(number))).for_each(|_| drop(tenant.read(file.page(number)).unwrap()));
+        }
+        let first_time = (0..PAGES).filter(|number| !hoarder.bytes_of(0, *number).is_empty()).collect();
+        // The pages that left last come back, and leave again.
+        for number in (40..PAGES).rev().chain(0..40) {
+            drop(tenant.read(file.page(number)).unwrap());
+        }
+        let second_time = (0..PAGES).filter(|number| !hoarder.bytes_of(0, *number).is_empty()).count();
+        let first_time: Vec<u64> = first_time;
+        let stats = pool.stats().tier.unwrap();
+        (first_time, second_time, stats.not_admitted)
+    };
+    let gone = PAGES - u64::from(FRAMES);
+    let (first_time, ..) = offered(TierAdmit::All, &|_| false);
+    assert_eq!(first_time, (0..gone).collect::<Vec<_>>());
+    let (first_time, _, refused) = offered(TierAdmit::HitOnce, &|number| number % 3 == 0);
+    assert_eq!(first_time, (0..gone).filter(|number| number % 3 == 0).collect::<Vec<_>>());
+    assert!(refused > 0);
+    let (first_time, second_time, _) = offered(TierAdmit::SecondEviction, &|_| false);
+    assert!(first_time.is_empty() && second_time > 0, "{second_time}");
 }

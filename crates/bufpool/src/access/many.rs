@@ -291,7 +291,7 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
         }
         if result.is_ok() {
             pool.count_reads(pages as u64);
-            if let Some(Entry { page, .. }) = &self.flying[first] {
+            if let Some(Entry { page, .. }) = self.flying[first].as_ref().filter(|_| pages > 1) {
                 pool.passed_tier_by(&page.file().shared, page.number(), pages);
             }
         }

@@ -382,7 +382,9 @@ impl Arrival {
             Err(_) => vec![false; self.pages.len()],
             Ok(()) => {
                 pool.count_reads(self.pages.len() as u64);
-                pool.passed_tier_by(&self.file, self.first, self.pages.len());
+                if self.pages.len() > 1 {
+                    pool.passed_tier_by(&self.file, self.first, self.pages.len());
+                }
                 let numbered = (self.first..).zip(&mut self.pages);
                 numbered
                     .map(|(number, (_, lease))| PageRead::of(&pool).verify(&self.file, number, lease).is_ok())

@@ -17,9 +17,17 @@ pub(crate) struct Admission {
     rate: Option<Rate>,
 }
 
-/// Pages that have left memory, oldest first, each once.
+/// Pages that have left memory, and those of them that came back before as many others had left. Where pages leave
+/// in LRU order, one that comes back is evicted again no sooner than that: so it is noted when it comes.
 struct Evicted {
+    gone: Lately,
+    back: Lately,
+}
+
+/// A set of the pages that were added last.
+struct Lately {
     pages: HashSet<PageId>,
+    /// Oldest first. Pages that were taken out count until they would be forgotten.
     order: VecDeque<PageId>,
     most: usize,
 }
@@ -35,10 +43,22 @@ struct Rate {
 impl Admission {
     /// For a pool of `frames` frames.
     pub fn new(admit: TierAdmit, bytes_per_second: Option<u64>, frames: u32) -> Self {
-        let most = if admit == TierAdmit::SecondEviction { frames as usize } else { 0 };
-        let evicted = Evicted { pages: HashSet::new(), order: VecDeque::new(), most };
+        let most = frames as usize;
+        let evicted = Evicted { gone: Lately::new(most), back: Lately::new(most) };
         let rate = bytes_per_second.map(Rate::new);
         Self { admit, evicted, rate }
+    }
+
+    /// Whether [`comes_in`](Self::comes_in) is of interest.
+    pub fn watches_misses(&self) -> bool {
+        self.admit == TierAdmit::SecondEviction
+    }
+
+    /// The page comes into memory.
+    pub fn comes_in(&mut self, page: PageId) {
+        if self.evicted.gone.take(page) {
+            self.evicted.back.add(page);
+        }
     }
 
     /// Whether to offer a page that leaves memory at `now_ns`.
@@ -54,18 +74,33 @@ impl Admission {
 }
 
 impl Evicted {
-    /// Notes an eviction; whether the page is remembered from an earlier one, which is forgotten then.
+    /// Notes an eviction; whether it is the second one.
     fn note(&mut self, page: PageId) -> bool {
-        if self.pages.remove(&page) {
-            return true;
+        let is_second = self.back.take(page);
+        if !is_second {
+            self.gone.add(page);
         }
-        self.pages.insert(page);
-        self.order.push_back(page);
+        is_second
+    }
+}
+
+impl Lately {
+    fn new(most: usize) -> Self {
+        Self { pages: HashSet::new(), order: VecDeque::new(), most }
+    }
+
+    fn add(&mut self, page: PageId) {
+        if self.pages.insert(page) {
+            self.order.push_back(page);
+        }
         while self.order.len() > self.most {
             let oldest = self.order.pop_front().expect("there are too many");
             self.pages.remove(&oldest);
         }
-        false
+    }
+
+    fn take(&mut self, page: PageId) -> bool {
+        self.pages.remove(&page)
     }
 }
 
@@ -91,16 +126,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_eviction_counts_if_it_is_not_long_after_the_first() {
+    fn a_second_eviction_counts_if_the_page_came_back_soon() {
         let mut admission = Admission::new(TierAdmit::SecondEviction, None, 2);
-        let mut offer = |page| admission.admits(PageId(page), PageWorth::Again, 4096, 0);
-        assert_eq!([offer(1), offer(2), offer(1), offer(2)], [false, false, true, true]);
-        assert_eq!(
-            [offer(1), offer(2), offer(3), offer(1)],
-            [false, false, false, false],
-            "1 is too long ago"
-        );
-        assert_eq!([offer(3), offer(1)], [true, true]);
+        let mut leaves = |page| admission.admits(PageId(page), PageWorth::Again, 4096, 0);
+        assert_eq!([leaves(1), leaves(2), leaves(3)], [false; 3]);
+        [1, 2, 9].into_iter().for_each(|page| admission.comes_in(PageId(page)));
+        let mut leaves = |page| admission.admits(PageId(page), PageWorth::Again, 4096, 0);
+        assert_eq!([leaves(4), leaves(5), leaves(6)], [false; 3]);
+        assert_eq!([leaves(1), leaves(2), leaves(9)], [false, true, false], "two others had left after 1");
+        assert!(!leaves(2), "it begins anew");
     }
 
     #[test]

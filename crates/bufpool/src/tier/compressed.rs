@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use bufpool_policies::PageId;
-use bufpool_policies::tier::{Arrival, TierOrder, TierSlot};
 use parking_lot::{Condvar, Mutex};
 
 use crate::engine::PageName;
-use crate::error::{Error, ErrorKind, Result};
-use crate::tier::buffer::{Envelope, TierBuffer, TierPage};
-use crate::tier::{Attachment, Demoted, Tier, TierDone, TierPolicy, TierRange, TierReport, Version};
+use crate::error::{Error, Result};
+use crate::tier::buffer::{TierBuffer, TierPage};
+use crate::tier::copies::{Copies, Copy, Found, Kept};
+use crate::tier::{Attachment, Demoted, Tier, TierDone, TierRange, TierReport, Version, in_use};
 
 /// Of zstd: the one that takes least time.
 const LEVEL: i32 = 1;
@@ -41,26 +41,20 @@ struct Shared {
 struct State {
     /// None while no pool uses it.
     used: Option<Used>,
+    /// Pools that have used it, this one included.
+    turn: u64,
     rescues: u64,
     failures: u64,
 }
 
 struct Used {
     page_bytes: usize,
-    policy: TierPolicy,
-    order: Box<dyn TierOrder>,
-    /// By slot.
-    copies: Vec<Option<Copy>>,
-    /// Bytes of all copies that were compressed, with what they take besides.
+    copies: Copies<Bytes>,
+    /// Of all copies that were compressed, with what they take besides.
     bytes: u64,
     /// To be compressed, oldest first.
     waiting: VecDeque<(PageId, Arc<TierPage>)>,
     is_deterministic: bool,
-}
-
-struct Copy {
-    envelope: Envelope,
-    bytes: Bytes,
 }
 
 /// Cheap to clone.
@@ -110,95 +104,54 @@ impl CompressedTier {
 }
 
 impl Used {
-    fn copy(&mut self, slot: TierSlot) -> &mut Option<Copy> {
-        let index = slot.index();
-        if index >= self.copies.len() {
-            self.copies.resize_with(index + 1, || None);
+    /// Bytes have left.
+    fn left(&mut self, bytes: Option<&Bytes>) {
+        self.bytes -= bytes.map_or(0, Bytes::len);
+    }
+
+    fn find(&mut self, page: PageId, version: Version) -> Found<Bytes> {
+        let found = self.copies.find(page, version);
+        match &found {
+            Found::Right { copy, stays: false } => self.left(Some(&copy.bytes)),
+            Found::Stale(bytes) => self.left(Some(bytes)),
+            Found::Right { stays: true, .. } | Found::Nothing => {}
         }
-        &mut self.copies[index]
+        found
     }
 
-    fn drop_copy(&mut self, slot: TierSlot) {
-        let dropped = self.copy(slot).take();
-        self.bytes -= dropped.map_or(0, |copy| copy.bytes.len());
-    }
-
-    fn forget(&mut self, page: PageId) {
-        if let Some(slot) = self.order.forget(page) {
-            self.drop_copy(slot);
-        }
-    }
-
-    fn keep(&mut self, page: PageId, copy: Copy) -> Demoted {
-        let (slot, demoted) = match self.order.demote(page) {
-            Arrival::Stored { slot, .. } => (slot, Demoted::Stored),
-            Arrival::Present(slot) => (slot, Demoted::Present),
-            Arrival::NotKept => return Demoted::Refused,
-        };
-        // That of the page which was ejected, or an older one of this page.
-        self.drop_copy(slot);
-        self.bytes += copy.bytes.len();
-        *self.copy(slot) = Some(copy);
-        demoted
-    }
-
-    /// The page was compressed, unless it has left or changed meanwhile.
-    fn pack(&mut self, page: PageId, from: &Arc<TierPage>, bytes: Bytes) {
-        let Some(slot) = self.order.find(page) else { return };
-        let Some(copy) = self.copy(slot) else { return };
+    /// The page was compressed, unless it has left or changed meanwhile; others make room for it.
+    fn pack(&mut self, page: PageId, from: &Arc<TierPage>, bytes: Bytes, bytes_max: u64) {
+        let Some(copy) = self.copies.get_mut(page) else { return };
         if matches!(&copy.bytes, Bytes::Waiting(waiting) if Arc::ptr_eq(waiting, from)) {
-            let len = bytes.len();
+            self.bytes += bytes.len();
             copy.bytes = bytes;
-            self.bytes += len;
         }
-    }
-
-    /// Ejects pages until the others have room.
-    fn make_room(&mut self, bytes_max: u64) {
-        let capacity = self.order.capacity();
-        while self.bytes > bytes_max && !self.order.is_empty() {
-            let mut ejected = Vec::new();
-            self.order.resize(self.order.len() - 1, &mut |page| ejected.push(page.slot));
-            ejected.into_iter().for_each(|slot| self.drop_copy(slot));
-            self.order.resize(capacity, &mut |_| {});
+        while self.bytes > bytes_max && self.copies.len() > 0 {
+            let ejected = self.copies.eject();
+            self.left(ejected.as_ref());
         }
-    }
-
-    /// The copy, if it is of that version. One of another version is of no use to anybody.
-    fn find(&mut self, page: PageId, version: Version) -> Option<(Envelope, Bytes)> {
-        let slot = self.order.find(page)?;
-        let copy = self.copy(slot).as_ref()?;
-        if copy.envelope.version() != version {
-            self.forget(page);
-            return None;
-        }
-        let found = (copy.envelope, copy.bytes.clone());
-        let stays = match self.policy {
-            TierPolicy::Demote => self.order.take(page).is_none(),
-            _ => self.order.read(page).is_some_and(|found| found.stays),
-        };
-        if !stays {
-            self.drop_copy(slot);
-        }
-        Some(found)
     }
 }
 
 impl Shared {
-    /// Compresses what waits, until no pool uses the tier. Runs in a thread of its own.
-    fn compress(this: &Weak<Self>, bytes_max: u64) {
+    /// Compresses what waits, until the pool is gone that this thread was started for: the `turn`th to use the
+    /// tier.
+    fn compress(this: &Weak<Self>, turn: u64, bytes_max: u64) {
         while let Some(shared) = this.upgrade() {
             let mut state = shared.state.lock();
-            let Some(used) = &mut state.used else { return };
+            let is_over = state.turn != turn;
+            let Some(used) = state.used.as_mut().filter(|_| !is_over) else { return };
             let Some((page, bytes)) = used.waiting.pop_front() else {
                 shared.work.wait(&mut state);
                 continue;
             };
             drop(state);
             let compressed = Bytes::compressed(&bytes);
-            if let Some(used) = &mut shared.state.lock().used {
-                used.pack(page, &bytes, compressed);
-                used.make_room(bytes_max);
+            let mut state = shared.state.lock();
+            if state.turn == turn
+                && let Some(used) = &mut state.used
+            {
+                used.pack(page, &bytes, compressed, bytes_max);
             }
         }
     }
@@ -208,21 +161,19 @@ impl Tier for CompressedTier {
     fn attach(&self, to: &Attachment) -> Result<()> {
         let mut state = self.shared.state.lock();
         if state.used.is_some() {
-            let message = "the tier is another pool's, expected one that no pool uses";
-            return Err(Error::new(ErrorKind::InvalidOptions, "open tier", message));
+            return Err(in_use());
         }
         let &Attachment { page_bytes, policy, is_deterministic, .. } = to;
-        let pages = self.bytes_max * SMALLEST / page_bytes as u64;
-        let order = policy.order(u32::try_from(pages).unwrap_or(u32::MAX / 2));
+        let copies = Copies::new(policy, self.bytes_max.saturating_mul(SMALLEST) / page_bytes as u64)?;
+        let turn = state.turn + 1;
         if !is_deterministic {
             let (shared, bytes_max) = (Arc::downgrade(&self.shared), self.bytes_max);
             let thread = std::thread::Builder::new().name("bufpool-zstd".into());
-            let started = thread.spawn(move || Shared::compress(&shared, bytes_max));
+            let started = thread.spawn(move || Shared::compress(&shared, turn, bytes_max));
             started.map_err(|error| Error::from_io("open tier", error))?;
         }
-        let (copies, waiting) = (Vec::new(), VecDeque::new());
-        let used = Used { page_bytes, policy, order, copies, bytes: 0, waiting, is_deterministic };
-        *state = State { used: Some(used), ..State::default() };
+        let used = Used { page_bytes, copies, bytes: 0, waiting: VecDeque::new(), is_deterministic };
+        *state = State { used: Some(used), turn, ..State::default() };
         Ok(())
     }
 
@@ -231,10 +182,11 @@ impl Tier for CompressedTier {
         let (envelope, bytes) = (bytes.envelope(), Arc::new(bytes));
         let mut state = self.shared.state.lock();
         let Some(used) = &mut state.used else { return Demoted::Refused };
-        let demoted = used.keep(id, Copy { envelope, bytes: Bytes::Waiting(Arc::clone(&bytes)) });
+        let copy = Copy { envelope, bytes: Bytes::Waiting(Arc::clone(&bytes)) };
+        let Kept { demoted, left } = used.copies.keep(id, copy);
+        used.left(left.as_ref());
         if used.is_deterministic {
-            used.pack(id, &bytes, Bytes::compressed(&bytes));
-            used.make_room(self.bytes_max);
+            used.pack(id, &bytes, Bytes::compressed(&bytes), self.bytes_max);
         } else if demoted != Demoted::Refused {
             used.waiting.push_back((id, bytes));
             drop(state);
@@ -246,13 +198,16 @@ impl Tier for CompressedTier {
     fn take(&self, page: PageName, version: Version, mut into: TierBuffer, done: TierDone) {
         let id = PageId::in_file(page.file, page.number);
         let mut state = self.shared.state.lock();
-        let found = state.used.as_mut().and_then(|used| used.find(id, version));
-        let was_waiting = matches!(found, Some((_, Bytes::Waiting(_))));
-        state.rescues += u64::from(was_waiting);
+        let found = state.used.as_mut().map_or(Found::Nothing, |used| used.find(id, version));
+        let Found::Right { copy, .. } = found else {
+            // Who is told may call the tier.
+            drop(state);
+            return done.absent(into);
+        };
+        state.rescues += u64::from(matches!(copy.bytes, Bytes::Waiting(_)));
         drop(state);
-        let Some((envelope, bytes)) = found else { return done.absent(into) };
-        if bytes.copy_to(&mut into) {
-            done.filled(into, envelope);
+        if copy.bytes.copy_to(&mut into) {
+            done.filled(into, copy.envelope);
         } else {
             self.shared.state.lock().failures += 1;
             done.absent(into);
@@ -260,8 +215,11 @@ impl Tier for CompressedTier {
     }
 
     fn forget(&self, pages: TierRange) {
-        if let Some(used) = &mut self.shared.state.lock().used {
-            pages.each_of(&*used.order).into_iter().for_each(|page| used.forget(page));
+        let mut state = self.shared.state.lock();
+        let Some(used) = &mut state.used else { return };
+        for page in used.copies.pages_of(&pages) {
+            let left = used.copies.forget(page);
+            used.left(left.as_ref());
         }
     }
 
@@ -270,10 +228,9 @@ impl Tier for CompressedTier {
         let Some(used) = &state.used else { return TierReport::new("compressed memory, in use by no pool") };
         let bytes_max = self.bytes_max;
         TierReport {
-            pages: used.order.len().into(),
+            pages: used.copies.len().into(),
             bytes: used.bytes,
-            metadata_bytes: used.order.metadata_bytes() as u64
-                + (used.copies.capacity() * size_of::<Option<Copy>>()) as u64,
+            metadata_bytes: used.copies.metadata_bytes(),
             rescues: state.rescues,
             failures: state.failures,
             ..TierReport::new(format!("memory, {bytes_max} bytes of pages of {} compressed", used.page_bytes))

@@ -2,17 +2,20 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::tier::done::Question;
 
+/// With this many questions, those that were answered are dropped before their deadlines. Each question that is not
+/// has one of the tier's buffers, of which there are fewer.
+const QUESTIONS_MAX: usize = 1024;
+
 /// Questions in the order of their deadlines, and a thread that gives them up then. The thread is started with
 /// the first question, and ends when this is dropped.
+#[derive(Default)]
 pub(super) struct Deadlines {
-    /// The time that a tier has for an answer.
-    wait: Duration,
     shared: Arc<Shared>,
 }
 
@@ -30,13 +33,9 @@ struct Queue {
 }
 
 impl Deadlines {
-    pub fn new(wait: Duration) -> Self {
-        Self { wait, shared: Arc::default() }
-    }
-
-    /// The question, which was asked then, is given up when its time is over. At once, if there is no thread
-    /// to be had for that.
-    pub fn watch(&self, asked: Instant, question: Arc<Question>) {
+    /// The question is given up then; at once, if there is no thread to be had for that. Deadlines come in
+    /// order, but for those of threads that overtake each other.
+    pub fn watch(&self, deadline: Instant, question: Arc<Question>) {
         let mut queue = self.shared.queue.lock();
         if !queue.has_thread {
             let shared = Arc::clone(&self.shared);
@@ -47,8 +46,11 @@ impl Deadlines {
             }
             queue.has_thread = true;
         }
+        if queue.questions.len() >= QUESTIONS_MAX {
+            queue.questions.retain(|(_, question)| !question.is_over());
+        }
         let wakes = queue.questions.is_empty();
-        queue.questions.push_back((asked + self.wait, question));
+        queue.questions.push_back((deadline, question));
         drop(queue);
         if wakes {
             self.shared.changed.notify_one();
@@ -88,13 +90,26 @@ impl Drop for Deadlines {
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
     use std::sync::mpsc;
+    use std::time::Duration;
 
     use super::*;
     use crate::tier::done::Answer;
 
     #[test]
+    fn what_was_answered_is_dropped_long_before_its_deadline() {
+        let deadlines = Deadlines::default();
+        let far = Instant::now() + Duration::from_secs(600);
+        for _ in 0..10 * QUESTIONS_MAX {
+            let question = Question::calling(Box::new(|_| {}));
+            drop(question.done());
+            deadlines.watch(far, question);
+        }
+        assert!(deadlines.shared.queue.lock().questions.len() <= QUESTIONS_MAX);
+    }
+
+    #[test]
     fn what_is_not_answered_is_given_up() {
-        let deadlines = Deadlines::new(Duration::from_millis(1));
+        let deadlines = Deadlines::default();
         let (sender, answers) = mpsc::channel();
         let mut kept = Vec::new();
         for at in 0..20 {
@@ -103,7 +118,7 @@ mod tests {
                 sender.send((at, matches!(answer, Answer::TimedOut))).unwrap();
             }));
             let done = question.done();
-            deadlines.watch(Instant::now(), question);
+            deadlines.watch(Instant::now() + Duration::from_millis(1), question);
             if at % 2 == 0 { kept.push(done) } else { drop(done) }
         }
         drop(sender);

@@ -60,7 +60,7 @@ impl Question {
         TierDone { question: Some(Arc::clone(self)) }
     }
 
-    /// The answer, for which the caller waits until then at most. A later one is dropped by whoever brings it.
+    /// The answer, for which the caller waits until then at most. A later one is dropped by the thread that brings it.
     pub fn wait(&self, until: Instant) -> Answer {
         let mut state = self.state.lock();
         while matches!(*state, State::Open) {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_to_be_called_is_called_once() {
+    fn what_is_to_be_called_is_called_once() {
         let (sender, calls) = mpsc::channel();
         let question = |sender: mpsc::Sender<bool>| {
             Question::calling(Box::new(move |answer| {

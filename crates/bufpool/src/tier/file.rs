@@ -5,16 +5,20 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
 use bufpool_policies::PageId;
-use bufpool_policies::tier::{Arrival, TierOrder, TierSlot};
 use parking_lot::Mutex;
 
 use crate::engine::PageName;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::options::Direct;
 use crate::io::{Action, Backend, Buffer, Completion, FileOpen, IoError, Request, Source};
-use crate::tier::buffer::{Envelope, TierBuffer, TierPage};
-use crate::tier::{Attachment, Demoted, Tier, TierDone, TierPolicy, TierRange, TierReport, Version};
+use crate::tier::buffer::{Buffers, Envelope, TierBuffer, TierPage};
+use crate::tier::copies::{Copies, Copy, Found, Kept};
+use crate::tier::{Attachment, Demoted, Tier, TierDone, TierRange, TierReport, Version, in_use};
 
+const OPERATION: &str = "open tier";
+/// What a tier's file begins with, in a page of its own. A file that begins otherwise, and not with zeros, is
+/// somebody's.
+const HEADER: &[u8] = b"bufpool tier 1\n";
 /// Most writes and reads in flight; a page that would be one more is refused, or said to be absent. So many
 /// places more than pages are in the file, so that none is given to another page while a transfer uses it.
 const IN_FLIGHT_MAX: u32 = 128;
@@ -22,8 +26,8 @@ const IN_FLIGHT_MAX: u32 = 128;
 /// A tier in a file on a local drive, before a source that is slower: an object store, a remote file system, a
 /// disk. Read and written with direct I/O through the pool's own backend.
 ///
-/// The file is made if it is not there, and locked as the pool's files are. What it contains is of no use to
-/// anybody once the pool is closed. Which page is where is known in memory alone, at about 90 bytes a page. A
+/// The file is made if it is not there, and locked as the pool's files are. One that is there must be a tier's, or
+/// empty, or begin with a page of zeros. What it contains is of no use to anybody once the pool is closed. Which page is where is known in memory alone, at about 90 bytes a page. A
 /// page that is asked for while it is being written comes from memory (a *rescue*).
 pub struct FileTier {
     path: PathBuf,
@@ -44,22 +48,19 @@ struct Used {
     source: Arc<dyn Source>,
     backend: Arc<dyn Backend>,
     page_bytes: usize,
-    policy: TierPolicy,
     /// Writes are waited for.
     is_deterministic: bool,
-    order: Box<dyn TierOrder>,
-    /// By the order's slot.
-    copies: Vec<Option<Copy>>,
+    copies: Copies<Placed>,
     places: Vec<Place>,
     free: Vec<u32>,
     in_flight: u32,
 }
 
-/// A page in the tier.
-struct Copy {
-    envelope: Envelope,
+/// Where the bytes of a copy are.
+#[derive(Clone)]
+struct Placed {
     place: u32,
-    /// While it is being written.
+    /// While they are being written.
     bytes: Option<Arc<TierPage>>,
 }
 
@@ -84,14 +85,17 @@ impl FileTier {
         self
     }
 
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
     fn open(&self, to: &Attachment) -> Result<Used> {
-        const OPERATION: &str = "open tier";
-        let name = self.path.display().to_string();
+        let copies = Copies::new(to.policy, self.pages_max.into())?;
         let open =
             |create| to.opener.open(&self.path, &FileOpen { read_only: false, create, direct: self.direct });
         // To make one makes its name durable, which takes a sync.
         let opened = open(false).or_else(|error| if error.is_not_found() { open(true) } else { Err(error) });
-        let source = opened.map_err(|error| error.into_error(OPERATION, &name))?;
+        let source = opened.map_err(|error| error.into_error(OPERATION, &self.name()))?;
         let alignment = source.capabilities().alignment;
         let needed = alignment.offset_bytes.max(alignment.memory_bytes) as usize;
         if !to.page_bytes.is_multiple_of(needed) {
@@ -99,24 +103,16 @@ impl FileTier {
                 "direct I/O on this file needs pages of a multiple of {needed} bytes, and the pool's have {}; open it with Direct::Off or use larger pages",
                 to.page_bytes
             );
-            return Err(Error::new(ErrorKind::Alignment, OPERATION, message).in_file(&name));
+            return Err(Error::new(ErrorKind::Alignment, OPERATION, message));
         }
         let places = self.pages_max + IN_FLIGHT_MAX;
-        let bytes = u64::from(places) * to.page_bytes as u64;
-        if !source.capabilities().fixed_length {
-            source.set_len_bytes(bytes).map_err(|error| Error::from_io(OPERATION, error).in_file(&name))?;
-        } else if source.len_bytes().is_ok_and(|found| found < bytes) {
-            let message = format!("the block device is shorter than the {bytes} bytes of {places} places");
-            return Err(Error::new(ErrorKind::FileLength, OPERATION, message).in_file(&name));
-        }
+        make_ready(&source, to, (u64::from(places) + 1) * to.page_bytes as u64)?;
         Ok(Used {
             source,
             backend: Arc::clone(&to.backend),
             page_bytes: to.page_bytes,
-            policy: to.policy,
             is_deterministic: to.is_deterministic,
-            order: to.policy.order(self.pages_max),
-            copies: Vec::new(),
+            copies,
             places: vec![Place::default(); places as usize],
             free: (0..places).rev().collect(),
             in_flight: 0,
@@ -124,21 +120,52 @@ impl FileTier {
     }
 }
 
-impl Used {
-    fn copy(&mut self, slot: TierSlot) -> &mut Option<Copy> {
-        let index = slot.index();
-        if index >= self.copies.len() {
-            self.copies.resize_with(index + 1, || None);
-        }
-        &mut self.copies[index]
+/// Makes sure that the file is a tier's, and gives it its length.
+fn make_ready(source: &Arc<dyn Source>, to: &Attachment, bytes: u64) -> Result<()> {
+    let failed = |error| Error::from_io(OPERATION, error);
+    let page_bytes = to.page_bytes as u64;
+    let is_fixed = source.capabilities().fixed_length;
+    let found_bytes = source.len_bytes().map_err(failed)?;
+    let mut header = Buffers::new(1, to.page_bytes).take().expect("one is free");
+    header.fill(0);
+    if found_bytes >= page_bytes {
+        // SAFETY: the call returns after the read, and nobody else has the buffer.
+        let buffer = unsafe { lend(NonNull::from(&mut *header)) };
+        let read = to.backend.run(source, Action::Read { offset: 0, buffers: buffer.into() });
+        read.map_err(|error| Error::with_source(ErrorKind::Io, OPERATION, error))?;
     }
+    let is_tiers = header.starts_with(HEADER);
+    if !is_tiers && (header.iter().any(|byte| *byte != 0) || (1..page_bytes).contains(&found_bytes)) {
+        let message =
+            "the file has contents that are not a tier's, expected an empty file or one that does not exist";
+        return Err(Error::new(ErrorKind::Unsupported, OPERATION, message));
+    }
+    if is_fixed && found_bytes < bytes {
+        let message = format!("the block device has {found_bytes} bytes, expected {bytes} for all places");
+        return Err(Error::new(ErrorKind::FileLength, OPERATION, message));
+    }
+    if !is_fixed {
+        source.set_len_bytes(bytes).map_err(failed)?;
+    }
+    if !is_tiers {
+        header[..HEADER.len()].copy_from_slice(HEADER);
+        // SAFETY: the call returns after the write, and nobody changes the buffer meanwhile.
+        let buffer = unsafe { lend(NonNull::from(&*header)) };
+        let written = to.backend.run(source, Action::Write { offset: 0, buffers: buffer.into() });
+        written.map_err(|error| Error::with_source(ErrorKind::Io, OPERATION, error))?;
+    }
+    Ok(())
+}
 
+impl Used {
+    /// The first page is the header's.
     fn offset(&self, place: u32) -> u64 {
-        u64::from(place) * self.page_bytes as u64
+        (u64::from(place) + 1) * self.page_bytes as u64
     }
 
     /// A copy has left its place.
-    fn vacate(&mut self, place: u32) {
+    fn vacate(&mut self, left: &Placed) {
+        let place = left.place;
         let state = &mut self.places[place as usize];
         state.is_taken = false;
         if state.in_flight == 0 {
@@ -161,100 +188,73 @@ impl Used {
     }
 
     fn forget(&mut self, page: PageId) {
-        if let Some(slot) = self.order.forget(page)
-            && let Some(copy) = self.copy(slot).take()
-        {
-            self.vacate(copy.place);
+        if let Some(left) = self.copies.forget(page) {
+            self.vacate(&left);
         }
     }
 
-    /// Whether the page is there with these contents; it is of this version then, and last to go.
-    fn renew(&mut self, page: PageId, envelope: Envelope) -> bool {
-        let Some(slot) = self.order.find(page) else { return false };
-        let Some(copy) = self.copy(slot) else { return false };
-        if copy.envelope.hash() != envelope.hash() {
-            return false;
+    /// What becomes of a page that is offered, and where it is to be written if it is kept.
+    fn admit(&mut self, page: PageId, bytes: &Arc<TierPage>) -> (Demoted, Option<u32>) {
+        if self.copies.renew(page, bytes.envelope()) {
+            return (Demoted::Present, None);
         }
-        copy.envelope = envelope;
-        self.order.demote(page);
-        true
-    }
-
-    /// Where the page is to be written. None if there is no room for it.
-    fn admit(&mut self, page: PageId, bytes: &Arc<TierPage>) -> Option<u32> {
-        if self.in_flight >= IN_FLIGHT_MAX {
-            return None;
-        }
-        let place = self.free.pop()?;
-        let (Arrival::Stored { slot, .. } | Arrival::Present(slot)) = self.order.demote(page) else {
-            self.free.push(place);
-            return None;
-        };
+        let place = (self.in_flight < IN_FLIGHT_MAX).then(|| self.free.pop()).flatten();
+        let Some(place) = place else { return (Demoted::Refused, None) };
         self.places[place as usize].is_taken = true;
-        let copy = Copy { envelope: bytes.envelope(), place, bytes: Some(Arc::clone(bytes)) };
-        // That of the page which was ejected, or an older one of this page.
-        if let Some(displaced) = self.copy(slot).replace(copy) {
-            self.vacate(displaced.place);
+        let placed = Placed { place, bytes: Some(Arc::clone(bytes)) };
+        let Kept { demoted, left } =
+            self.copies.keep(page, Copy { envelope: bytes.envelope(), bytes: placed });
+        left.iter().for_each(|left| self.vacate(left));
+        if demoted == Demoted::Refused {
+            return (demoted, None);
         }
         self.begin_transfer(place);
-        Some(place)
+        (demoted, Some(place))
     }
 
     /// The write to a place has ended.
     fn written(&mut self, page: PageId, place: u32, is_written: bool) {
         self.end_transfer(place);
-        let Some(slot) = self.order.find(page) else { return };
-        let Some(copy) = self.copy(slot).as_mut().filter(|copy| copy.place == place) else { return };
-        copy.bytes = None;
+        let Some(copy) = self.copies.get_mut(page).filter(|copy| copy.bytes.place == place) else { return };
+        copy.bytes.bytes = None;
         if !is_written {
             self.forget(page);
         }
     }
 
-    /// The copy, if it is of that version. One of another version is of no use to anybody.
-    fn find(&mut self, page: PageId, version: Version) -> Option<Found> {
-        let slot = self.order.find(page)?;
-        let copy = self.copy(slot).as_ref()?;
-        if copy.envelope.version() != version {
-            self.forget(page);
+    /// The copy of that version. If it has no bytes here, a transfer from its place has begun.
+    fn find(&mut self, page: PageId, version: Version) -> Option<Copy<Placed>> {
+        let is_here = self.copies.get_mut(page).is_some_and(|copy| copy.bytes.bytes.is_some());
+        if !is_here && self.in_flight >= IN_FLIGHT_MAX {
             return None;
         }
-        let (envelope, place, bytes) = (copy.envelope, copy.place, copy.bytes.clone());
-        if bytes.is_none() {
-            if self.in_flight >= IN_FLIGHT_MAX {
-                return None;
+        match self.copies.find(page, version) {
+            Found::Nothing => None,
+            Found::Stale(left) => {
+                self.vacate(&left);
+                None
             }
-            self.begin_transfer(place);
+            Found::Right { copy, stays } => {
+                if copy.bytes.bytes.is_none() {
+                    self.begin_transfer(copy.bytes.place);
+                }
+                if !stays {
+                    self.vacate(&copy.bytes);
+                }
+                Some(copy)
+            }
         }
-        let stays = match self.policy {
-            TierPolicy::Demote => self.order.take(page).is_none(),
-            _ => self.order.read(page).is_some_and(|found| found.stays),
-        };
-        if !stays {
-            *self.copy(slot) = None;
-            self.vacate(place);
-        }
-        Some(Found { envelope, place, bytes })
     }
-}
-
-/// A copy that was asked for.
-struct Found {
-    envelope: Envelope,
-    place: u32,
-    /// Of one that is still being written. Otherwise a transfer from its place has begun.
-    bytes: Option<Arc<TierPage>>,
 }
 
 impl Tier for FileTier {
     fn attach(&self, to: &Attachment) -> Result<()> {
-        let mut state = self.state.lock();
-        if state.used.is_some() {
-            let message = "the tier is another pool's, expected one that no pool uses";
-            let error = Error::new(ErrorKind::InvalidOptions, "open tier", message);
-            return Err(error.in_file(&self.path.display().to_string()));
+        if self.state.lock().used.is_some() {
+            return Err(in_use().in_file(&self.name()));
         }
-        *state = State { used: Some(self.open(to)?), ..State::default() };
+        let used = self.open(to).map_err(|error| error.in_file(&self.name()))?;
+        // A pool that attaches it meanwhile finds the file locked.
+        *self.state.lock() = State { used: Some(used), ..State::default() };
         Ok(())
     }
 
@@ -263,11 +263,8 @@ impl Tier for FileTier {
         let bytes = Arc::new(bytes);
         let mut state = self.state.lock();
         let Some(used) = &mut state.used else { return Demoted::Refused };
-        if used.renew(id, bytes.envelope()) {
-            return Demoted::Present;
-        }
-        let was_there = used.order.find(id).is_some();
-        let Some(place) = used.admit(id, &bytes) else { return Demoted::Refused };
+        let (demoted, place) = used.admit(id, &bytes);
+        let Some(place) = place else { return demoted };
         // SAFETY: the completion keeps the page until the write is over, and nobody changes it.
         let buffer = unsafe { lend(NonNull::from(&**bytes)) };
         let action = Action::Write { offset: used.offset(place), buffers: buffer.into() };
@@ -282,26 +279,28 @@ impl Tier for FileTier {
             let completion = Arc::new(write);
             backend.submit(&mut vec![Request { source, action, tenant: None, token: 0, completion }]);
         }
-        if was_there { Demoted::Present } else { Demoted::Stored }
+        demoted
     }
 
     fn take(&self, page: PageName, version: Version, mut into: TierBuffer, done: TierDone) {
+        let id = PageId::in_file(page.file, page.number);
         let mut state = self.state.lock();
-        let Some(used) = &mut state.used else { return done.absent(into) };
-        let found = used.find(PageId::in_file(page.file, page.number), version);
-        let Some(Found { envelope, place, bytes }) = found else {
-            drop(state);
+        let found = state.used.as_mut().and_then(|used| {
+            let Copy { envelope, bytes: Placed { place, bytes } } = used.find(id, version)?;
+            let at = (Arc::clone(&used.source), Arc::clone(&used.backend), used.offset(place));
+            Some((envelope, place, bytes, at))
+        });
+        let is_rescue = matches!(found, Some((.., Some(_), _)));
+        state.rescues += u64::from(is_rescue);
+        // Who is told may call the tier.
+        drop(state);
+        let Some((envelope, place, bytes, (source, backend, offset))) = found else {
             return done.absent(into);
         };
         if let Some(bytes) = bytes {
-            state.rescues += 1;
-            drop(state);
             into.copy_from_slice(&bytes);
             return done.filled(into, envelope);
         }
-        let (source, backend, offset) =
-            (Arc::clone(&used.source), Arc::clone(&used.backend), used.offset(place));
-        drop(state);
         let ends = Mutex::new(Some((into, done)));
         let completion = Arc::new(Read { state: Arc::downgrade(&self.state), place, envelope, ends });
         let buffer = completion.ends.lock().as_mut().map(|(into, _)| {
@@ -315,7 +314,7 @@ impl Tier for FileTier {
 
     fn forget(&self, pages: TierRange) {
         if let Some(used) = &mut self.state.lock().used {
-            pages.each_of(&*used.order).into_iter().for_each(|page| used.forget(page));
+            used.copies.pages_of(&pages).into_iter().for_each(|page| used.forget(page));
         }
     }
 
@@ -323,13 +322,12 @@ impl Tier for FileTier {
         let state = self.state.lock();
         let name = self.path.display();
         let Some(used) = &state.used else { return TierReport::new(format!("{name}, in use by no pool")) };
-        let pages = u64::from(used.order.len());
+        let pages = u64::from(used.copies.len());
         TierReport {
             pages,
             pages_max: u64::from(self.pages_max),
             bytes: pages * used.page_bytes as u64,
-            metadata_bytes: used.order.metadata_bytes() as u64
-                + (used.copies.capacity() * size_of::<Option<Copy>>()) as u64
+            metadata_bytes: used.copies.metadata_bytes()
                 + (used.places.capacity() * size_of::<Place>() + used.free.capacity() * 4) as u64,
             rescues: state.rescues,
             failures: state.failures,

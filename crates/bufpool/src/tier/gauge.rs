@@ -16,7 +16,8 @@ const OFFERS_MIN: u32 = 256;
 /// once only if it is more than all of that: a few answers that are late by chance are no reason while the tier
 /// costs nobody time.
 const SPENT_SHARE: f64 = 0.5;
-/// What may be waited besides: this part of the time that misses take at the source. It lets a tier that is filled have its first misses.
+/// What may be waited besides: this part of the time that misses take at the source. It lets a tier that is being
+/// filled have its first misses.
 const SPENT_FREE_SHARE: f64 = 1.0 / 128.0;
 /// It is used again at this part, which is less, so that it does not come and go.
 const SPENT_SHARE_AGAIN: f64 = 0.4;

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::engine::PageName;
 use crate::error::Result;
+use crate::sync::deadline_after;
 use crate::tier::admission::Admission;
 use crate::tier::buffer::{Buffers, Envelope, TierBuffer, TierPage};
 use crate::tier::deadlines::Deadlines;
@@ -18,11 +19,10 @@ use crate::tier::gauge::{Gauge, Took};
 use crate::tier::stats::Counts;
 use crate::tier::{Attachment, Demoted, Tier, TierPolicy, TierRange, TierStats, Version};
 
-/// While the tier is passed by, it goes on being asked for one page in this many at most. Of small pools for more,
-/// so that there are enough pages to judge by.
+/// While the tier is passed by, it goes on being asked for one page in 1,024. In a pool of fewer than 16 Ki frames
+/// it is one in a sixteenth of the frames, but no more than one in 64, so that there are enough pages to judge by.
 const SAMPLED_IN_MAX: u64 = 1024;
 const SAMPLED_IN_MIN: u64 = 64;
-/// A pool with this many frames for each page that it passes over is asked for one in as many.
 const SAMPLED_FRAMES: u64 = 16;
 /// Most buffers, and the most memory that they may take unless fewer than [`BUFFERS_MIN`] have room in it.
 const BUFFERS_MAX: usize = 256;
@@ -39,6 +39,7 @@ pub(crate) struct TierLink {
     buffers: Buffers,
     deadlines: Deadlines,
     admission: Mutex<Admission>,
+    watches_misses: bool,
     /// None in deterministic mode, in which decisions do not depend on the time.
     gauge: Option<Mutex<Gauge>>,
     is_passed_by: AtomicBool,
@@ -74,7 +75,8 @@ impl TierLink {
             wait,
             sampled_in: (u64::from(frames) / SAMPLED_FRAMES).clamp(SAMPLED_IN_MIN, SAMPLED_IN_MAX),
             buffers: Buffers::new(buffers, to.page_bytes),
-            deadlines: Deadlines::new(wait),
+            deadlines: Deadlines::default(),
+            watches_misses: admission.watches_misses(),
             admission: Mutex::new(admission),
             gauge: (!to.is_deterministic).then(Mutex::default),
             is_passed_by: AtomicBool::new(false),
@@ -118,10 +120,10 @@ impl TierLink {
     /// the page then, as its file has it.
     pub fn take(self: &Arc<Self>, name: PageName, version: Version, into: &mut [u8]) -> bool {
         let Some(buffer) = self.buffer_for(name, version) else { return false };
-        let begun = Instant::now();
+        let (begun, deadline) = (Instant::now(), deadline_after(self.wait));
         let question = Question::new();
         self.guarded((), || self.tier.take(name, version, buffer, question.done()));
-        let found = self.judge_answer(name, version, begun, question.wait(begun + self.wait));
+        let found = self.judge_answer(name, version, begun, question.wait(deadline));
         found.inspect(|found| into.copy_from_slice(found)).is_some()
     }
 
@@ -135,17 +137,32 @@ impl TierLink {
     ) {
         let Some(buffer) = self.buffer_for(name, version) else { return then(None) };
         let (begun, link) = (Instant::now(), Arc::clone(self));
-        let question = Question::calling(Box::new(move |answer| {
+        self.ask(name, version, buffer, move |answer| {
             then(link.judge_answer(name, version, begun, answer));
-        }));
+        });
+    }
+
+    /// Lets `then` be called with the answer, by any thread, when there is one or the time is over.
+    fn ask(
+        &self,
+        name: PageName,
+        version: Version,
+        buffer: TierBuffer,
+        then: impl FnOnce(Answer) + Send + 'static,
+    ) {
+        let deadline = deadline_after(self.wait);
+        let question = Question::calling(Box::new(then));
         self.guarded((), || self.tier.take(name, version, buffer, question.done()));
         if !question.is_over() {
-            self.deadlines.watch(begun, question);
+            self.deadlines.watch(deadline, question);
         }
     }
 
     /// A buffer to ask for the page with; none if it is not to be asked for, or not to be waited for.
     fn buffer_for(self: &Arc<Self>, name: PageName, version: Version) -> Option<TierBuffer> {
+        if self.watches_misses {
+            self.admission.lock().comes_in(page_of(name));
+        }
         let is_passed_by = self.is_passed_by.load(Ordering::Relaxed);
         if is_passed_by && !self.is_sampled(page_of(name)) {
             return None;
@@ -164,18 +181,23 @@ impl TierLink {
     /// Asks for a page that is read from its file meanwhile, to see whether the tier would pay.
     fn ask_beside(self: &Arc<Self>, name: PageName, version: Version, buffer: TierBuffer) {
         let (begun, link) = (Instant::now(), Arc::clone(self));
-        let question = Question::calling(Box::new(move |answer| {
-            let took = match &answer {
-                Answer::Filled(buffer, envelope) if link.is_right(name, version, buffer, *envelope) => {
-                    Took::Hit
-                }
-                _ => Took::No,
-            };
-            // An answer that comes after the limit is none.
-            let took = if begun.elapsed() > link.wait { Took::TimedOut } else { took };
+        self.ask(name, version, buffer, move |answer| {
+            let took = link.outcome(name, version, &answer);
             link.judge(|gauge| gauge.took(link.now_ns(), nanoseconds(begun.elapsed()), took));
-        }));
-        self.guarded((), || self.tier.take(name, version, buffer, question.done()));
+        });
+    }
+
+    /// How a question has ended; a wrong answer is counted.
+    fn outcome(&self, name: PageName, version: Version, answer: &Answer) -> Took {
+        match answer {
+            Answer::Filled(buffer, envelope) if *envelope == Envelope::of(name, version, buffer) => Took::Hit,
+            Answer::Filled(..) => {
+                Counts::count(&self.counts.wrong);
+                Took::No
+            }
+            Answer::Absent => Took::No,
+            Answer::TimedOut => Took::TimedOut,
+        }
     }
 
     /// What there is of an answer, which is counted.
@@ -186,20 +208,17 @@ impl TierLink {
         begun: Instant,
         answer: Answer,
     ) -> Option<TierBuffer> {
-        let (found, took) = match answer {
-            Answer::Filled(buffer, envelope) if self.is_right(name, version, &buffer, envelope) => {
-                (Some(buffer), Took::Hit)
-            }
-            Answer::Filled(..) | Answer::Absent => (None, Took::No),
-            Answer::TimedOut => (None, Took::TimedOut),
-        };
+        let took = self.outcome(name, version, &answer);
         Counts::count(match took {
             Took::Hit => &self.counts.hits,
             Took::No => &self.counts.absent,
             Took::TimedOut => &self.counts.timed_out,
         });
         self.judge(|gauge| gauge.took(self.now_ns(), nanoseconds(begun.elapsed()), took));
-        found
+        match answer {
+            Answer::Filled(buffer, _) if took == Took::Hit => Some(buffer),
+            _ => None,
+        }
     }
 
     /// The engine's hooks have rejected what a take has given.
@@ -252,14 +271,6 @@ impl TierLink {
     /// Whether the page is one of those that a tier which is passed by is measured with.
     fn is_sampled(&self, page: PageId) -> bool {
         mix64(page.0).is_multiple_of(self.sampled_in)
-    }
-
-    fn is_right(&self, name: PageName, version: Version, bytes: &TierBuffer, envelope: Envelope) -> bool {
-        let is_right = envelope == Envelope::of(name, version, bytes);
-        if !is_right {
-            Counts::count(&self.counts.wrong);
-        }
-        is_right
     }
 
     fn judge(&self, note: impl FnOnce(&mut Gauge)) {

@@ -32,6 +32,7 @@ pub(crate) mod admission;
 mod buffer;
 #[cfg(feature = "zstd")]
 mod compressed;
+mod copies;
 mod deadlines;
 mod done;
 mod file;
@@ -44,9 +45,8 @@ mod stats;
 use std::ops::Range;
 use std::sync::Arc;
 
+use bufpool_policies::FileId;
 pub use bufpool_policies::tier::Segments;
-use bufpool_policies::tier::{AdaptTier, LruTier, TierOrder};
-use bufpool_policies::{FileId, PageId};
 
 pub use buffer::{Envelope, TierBuffer, TierPage};
 #[cfg(feature = "zstd")]
@@ -58,7 +58,7 @@ pub use memory::MemoryTier;
 pub use stats::{TierReport, TierStats};
 
 use crate::engine::PageName;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Backend, Opener};
 
 /// A second place for clean, verified pages. It may lose any of them at any time; nothing is lost with it.
@@ -149,7 +149,8 @@ pub enum TierPolicy {
     #[default]
     Demote,
     /// As `Demote`, but a page that is taken stays below for others, and where a page enters the tier's queue
-    /// depends on which kind has been asked for again, those demoted or those read. For a tier of several pools.
+    /// depends on which kind has been asked for again, those demoted or those read. For a tier of several pools;
+    /// those of this crate are of one pool, and refuse it.
     DemoteAdapt(Segments),
     /// Pages go down when they leave memory, stay below when they are taken, and are not written again if they
     /// come back unchanged. For a tier much larger than the pool, where wear and bandwidth matter more than
@@ -164,36 +165,15 @@ pub enum TierAdmit {
     /// All that leave memory, but those of scans that read their pages once.
     #[default]
     All,
-    /// Those that have left memory before, not longer ago than as many evictions as the pool has frames.
+    /// Those that came back, alone and not in a run of neighbours, before as many other pages had left memory as
+    /// the pool has frames.
     SecondEviction,
     /// Those that were accessed again while they were in memory.
     HitOnce,
 }
 
-impl TierPolicy {
-    /// The order in which a tier gives up `pages` pages.
-    fn order(self, pages: u32) -> Box<dyn TierOrder> {
-        match self {
-            Self::Demote => Box::new(LruTier::exclusive(pages)),
-            Self::DemoteAdapt(segments) => Box::new(AdaptTier::new(pages, segments)),
-            Self::Inclusive => Box::new(LruTier::inclusive(pages)),
-        }
-    }
-}
-
-impl TierRange {
-    /// Those of the pages that are there.
-    fn each_of(&self, order: &dyn TierOrder) -> Vec<PageId> {
-        let Range { start, end } = self.pages;
-        if end.saturating_sub(start) <= u64::from(order.len()) {
-            return (start..end).map(|number| PageId::in_file(self.file, number)).collect();
-        }
-        let mut found = Vec::new();
-        order.for_each(&mut |page, _| {
-            if page.file() == self.file && self.pages.contains(&page.number()) {
-                found.push(page);
-            }
-        });
-        found
-    }
+/// The error of a pool that wants a tier which has one.
+fn in_use() -> Error {
+    let message = "the tier is another pool's, expected one that no pool uses";
+    Error::new(ErrorKind::InvalidOptions, "open tier", message)
 }

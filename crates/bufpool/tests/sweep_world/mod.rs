@@ -92,12 +92,13 @@ pub struct World<'d> {
 }
 
 impl<'d> World<'d> {
-    pub fn new(options: PoolOptions, device: &'d SimDevice) -> Self {
-        let pool = options.frame_wait_ms(20).latch_wait_ms(2_000).open_on(device).unwrap();
+    /// Fails if the pool does not open, which it need not if its tier's file cannot be read.
+    pub fn open_pool(options: PoolOptions, device: &'d SimDevice) -> Result<Self> {
+        let pool = options.frame_wait_ms(20).latch_wait_ms(2_000).open_on(device)?;
         let side = pool.tenant(NAMES[1]).floor_frames(FLOOR_FRAMES).open().unwrap();
         let tenants = [pool.default_tenant(), side];
         let (files, told) = ([None, None], [Told::default(), Told::default()]);
-        Self { device, pool, tenants, files, told, most_borrowed: 0 }
+        Ok(Self { device, pool, tenants, files, told, most_borrowed: 0 })
     }
 
     pub fn file(&self, which: usize) -> &File {

@@ -120,6 +120,11 @@ impl Hoarder {
         Self { answer, copies: Mutex::default(), kept: Mutex::default() }
     }
 
+    /// The bytes of the copy of a page that it was offered last; empty if there is none.
+    pub fn bytes_of(&self, tag: u64, number: u64) -> Vec<u8> {
+        self.copies(tag, number).pop().map_or_else(Vec::new, |copy| copy.bytes)
+    }
+
     fn copies(&self, tag: u64, number: u64) -> Vec<Copy> {
         self.copies.lock().unwrap().get(&(tag, number)).cloned().unwrap_or_default()
     }

@@ -1,0 +1,238 @@
+//! Which pages a tier of one pool has, and what it keeps of each.
+
+use bufpool_policies::PageId;
+use bufpool_policies::tier::{Arrival, LruTier, TIER_FRAMES_MAX, TierOrder, TierSlot};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::tier::buffer::Envelope;
+use crate::tier::{Demoted, TierPolicy, TierRange, Version};
+
+/// The pages of a tier, in the order in which they go, and for each its envelope and its bytes, or where these
+/// are: a `B`. Dropping a `B` is the caller's, so whatever leaves is returned.
+pub(super) struct Copies<B> {
+    policy: TierPolicy,
+    order: Box<dyn TierOrder>,
+    /// By the order's slot.
+    slots: Vec<Option<Copy<B>>>,
+}
+
+/// What a tier keeps of a page.
+pub(super) struct Copy<B> {
+    pub envelope: Envelope,
+    pub bytes: B,
+}
+
+/// What became of a page that was offered.
+pub(super) struct Kept<B> {
+    pub demoted: Demoted,
+    /// The bytes that made room: of a page that was ejected, or older ones of the same page; or those offered, if
+    /// they were refused.
+    pub left: Option<B>,
+}
+
+/// What there is of a page that is asked for.
+pub(super) enum Found<B> {
+    /// The version that was asked for. It is here no more, unless it `stays`.
+    Right {
+        copy: Copy<B>,
+        stays: bool,
+    },
+    /// Another version, which is of no use to anybody, and has left.
+    Stale(B),
+    Nothing,
+}
+
+impl<B: Clone> Copies<B> {
+    /// With room for `pages` pages.
+    ///
+    /// # Errors
+    ///
+    /// If there cannot be so many, or the policy is not one for a tier of one pool.
+    pub fn new(policy: TierPolicy, pages: u64) -> Result<Self> {
+        let refused = |kind, message| Err(Error::new(kind, "open tier", message));
+        let capacity = match u32::try_from(pages) {
+            Ok(pages) if pages <= TIER_FRAMES_MAX => pages,
+            _ => {
+                let message = format!("room for {pages} pages, expected at most {TIER_FRAMES_MAX}");
+                return refused(ErrorKind::InvalidOptions, message);
+            }
+        };
+        let order: Box<dyn TierOrder> = match policy {
+            TierPolicy::Demote => Box::new(LruTier::exclusive(capacity)),
+            TierPolicy::Inclusive => Box::new(LruTier::inclusive(capacity)),
+            TierPolicy::DemoteAdapt(_) => {
+                let message = "TierPolicy::DemoteAdapt is for a tier that several pools share, and this is one of one pool; expected Demote or Inclusive";
+                return refused(ErrorKind::Unsupported, message.into());
+            }
+        };
+        Ok(Self { policy, order, slots: Vec::new() })
+    }
+
+    fn slot(&mut self, slot: TierSlot) -> &mut Option<Copy<B>> {
+        let index = slot.index();
+        if index >= self.slots.len() {
+            self.slots.resize_with(index + 1, || None);
+        }
+        &mut self.slots[index]
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> u32 {
+        self.order.len()
+    }
+
+    /// The copy of a page, of whatever version.
+    pub fn get_mut(&mut self, page: PageId) -> Option<&mut Copy<B>> {
+        let slot = self.order.find(page)?;
+        self.slot(slot).as_mut()
+    }
+
+    /// The page is offered.
+    pub fn keep(&mut self, page: PageId, copy: Copy<B>) -> Kept<B> {
+        let (slot, demoted) = match self.order.demote(page) {
+            // The slot is that of the page which was ejected.
+            Arrival::Stored { slot, .. } => (slot, Demoted::Stored),
+            Arrival::Present(slot) => (slot, Demoted::Present),
+            Arrival::NotKept => return Kept { demoted: Demoted::Refused, left: Some(copy.bytes) },
+        };
+        Kept { demoted, left: self.slot(slot).replace(copy).map(|left| left.bytes) }
+    }
+
+    /// Whether the page is there with these contents. It is of the envelope's version then, and last to go.
+    pub fn renew(&mut self, page: PageId, envelope: Envelope) -> bool {
+        let Some(copy) = self.get_mut(page).filter(|copy| copy.envelope.hash() == envelope.hash()) else {
+            return false;
+        };
+        copy.envelope = envelope;
+        self.order.demote(page);
+        true
+    }
+
+    /// The page is asked for.
+    pub fn find(&mut self, page: PageId, version: Version) -> Found<B> {
+        let Some(copy) = self.get_mut(page) else { return Found::Nothing };
+        if copy.envelope.version() != version {
+            return self.forget(page).map_or(Found::Nothing, Found::Stale);
+        }
+        let (envelope, bytes) = (copy.envelope, copy.bytes.clone());
+        let stays = self.policy != TierPolicy::Demote;
+        if stays {
+            self.order.read(page);
+        } else {
+            self.forget(page);
+        }
+        Found::Right { copy: Copy { envelope, bytes }, stays }
+    }
+
+    /// The page leaves, if it is there.
+    pub fn forget(&mut self, page: PageId) -> Option<B> {
+        let slot = self.order.forget(page)?;
+        self.slot(slot).take().map(|copy| copy.bytes)
+    }
+
+    /// The page leaves that is next to go.
+    #[cfg(feature = "zstd")]
+    pub fn eject(&mut self) -> Option<B> {
+        let mut next = None;
+        let (capacity, len) = (self.order.capacity(), self.order.len());
+        self.order.resize(len.saturating_sub(1), &mut |ejected| next = Some(ejected.slot));
+        self.order.resize(capacity, &mut |_| {});
+        self.slot(next?).take().map(|copy| copy.bytes)
+    }
+
+    /// Those of the pages that are there.
+    pub fn pages_of(&self, range: &TierRange) -> Vec<PageId> {
+        let numbers = range.pages.clone();
+        if numbers.end.saturating_sub(numbers.start) <= u64::from(self.len()) {
+            return numbers.map(|number| PageId::in_file(range.file, number)).collect();
+        }
+        let mut found = Vec::new();
+        self.order.for_each(&mut |page, _| {
+            if page.file() == range.file && numbers.contains(&page.number()) {
+                found.push(page);
+            }
+        });
+        found
+    }
+
+    pub fn metadata_bytes(&self) -> u64 {
+        (self.order.metadata_bytes() + self.slots.capacity() * size_of::<Option<Copy<B>>>()) as u64
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use bufpool_policies::FileId;
+
+    use super::*;
+    use crate::engine::PageName;
+
+    const FILE: FileId = FileId(1);
+
+    fn page(number: u64) -> PageId {
+        PageId::in_file(FILE, number)
+    }
+
+    fn copy(number: u64, count: u64, bytes: u8) -> Copy<u8> {
+        let name = PageName { file: FILE, file_tag: 0, number };
+        Copy { envelope: Envelope::of(name, version(count), &[bytes; 512]), bytes }
+    }
+
+    fn version(count: u64) -> Version {
+        Version { epoch: 7, count }
+    }
+
+    #[test]
+    fn each_copy_that_leaves_is_returned_once() {
+        let mut copies = Copies::new(TierPolicy::Demote, 2).unwrap();
+        let mut keep = |number, count, bytes| {
+            let Kept { demoted, left } = copies.keep(page(number), copy(number, count, bytes));
+            (demoted, left)
+        };
+        assert_eq!(keep(1, 1, 10), (Demoted::Stored, None));
+        assert_eq!(keep(2, 1, 20), (Demoted::Stored, None));
+        assert_eq!(keep(1, 2, 11), (Demoted::Present, Some(10)), "an older one of the page");
+        assert_eq!(keep(3, 1, 30), (Demoted::Stored, Some(20)), "the next to go");
+        assert!(matches!(copies.find(page(1), version(1)), Found::Stale(11)));
+        assert!(matches!(copies.find(page(1), version(2)), Found::Nothing));
+        assert!(matches!(copies.find(page(3), version(1)), Found::Right { stays: false, .. }));
+        assert_eq!((copies.len(), copies.forget(page(3))), (0, None));
+    }
+
+    #[test]
+    fn copies_that_stay_are_renewed_if_their_contents_are_the_same() {
+        let mut copies = Copies::new(TierPolicy::Inclusive, 2).unwrap();
+        copies.keep(page(1), copy(1, 1, 10));
+        assert!(matches!(copies.find(page(1), version(1)), Found::Right { stays: true, .. }));
+        assert!(copies.renew(page(1), copy(1, 2, 10).envelope));
+        assert!(
+            !copies.renew(page(1), copy(1, 3, 11).envelope)
+                && !copies.renew(page(2), copy(2, 1, 10).envelope)
+        );
+        assert!(matches!(copies.find(page(1), version(2)), Found::Right { stays: true, .. }));
+    }
+
+    #[test]
+    fn ranges_are_found_by_their_pages_or_by_those_that_are_there() {
+        let mut copies = Copies::new(TierPolicy::Demote, 100).unwrap();
+        for number in 0..20 {
+            copies.keep(page(number), copy(number, 1, 0));
+        }
+        for (file, pages, found) in [(FILE, 5..9, 4), (FILE, 15..u64::MAX, 5), (FileId(2), 0..u64::MAX, 0)] {
+            let range = TierRange { file, file_tag: 0, pages };
+            let gone = copies.pages_of(&range).into_iter().filter_map(|page| copies.forget(page)).count();
+            assert_eq!(gone, found, "{range:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let kind = |policy, pages| Copies::<u8>::new(policy, pages).err().map(|error| error.kind());
+        let adapt = TierPolicy::DemoteAdapt(bufpool_policies::tier::Segments::Uniform);
+        assert_eq!(kind(adapt, 10), Some(ErrorKind::Unsupported));
+        assert_eq!(kind(TierPolicy::Demote, u64::MAX), Some(ErrorKind::InvalidOptions));
+        assert_eq!(kind(TierPolicy::Demote, u64::from(TIER_FRAMES_MAX) + 1), Some(ErrorKind::InvalidOptions));
+        let mut none = Copies::new(TierPolicy::Demote, 0).unwrap();
+        assert_eq!(none.keep(page(1), copy(1, 1, 3)).left, Some(3), "there is no room");
+    }
+}
