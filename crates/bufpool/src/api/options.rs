@@ -578,7 +578,7 @@ impl FileOptions {
     /// The engine's own number for the contents of a file that is opened for reading only: the same number
     /// and the same [`tag`](Self::tag) mean the same contents, in every pool and at every time. Copies of its
     /// pages in a [tier](crate::tier) are then of use to other pools and after a restart. Ignored where the
-    /// file is opened for writing. Default: none.
+    /// file is opened for writing, or has no tag: files would be taken for each other. Default: none.
     pub fn epoch(mut self, epoch: u64) -> Self {
         self.epoch = Some(epoch);
         self

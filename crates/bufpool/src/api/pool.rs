@@ -461,7 +461,7 @@ impl Pool {
             read_only: options.read_only,
             optimistic: options.optimistic,
             tag: options.tag,
-            epoch: options.epoch.filter(|_| options.read_only),
+            epoch: options.epoch.filter(|_| options.read_only && options.tag != 0),
             pages,
             io,
             frames: self.shared.arena.map(),

@@ -128,6 +128,11 @@ impl FileShared {
         Version { epoch, count: count.into() }
     }
 
+    /// Whether copies of its pages that are elsewhere are of use after this opening.
+    pub fn copies_last(&self) -> bool {
+        self.has_own_epoch
+    }
+
     /// Copies of its pages that are elsewhere are not to be believed any more.
     fn begin_epoch(&self) {
         if !self.has_own_epoch {

@@ -211,10 +211,14 @@ impl<'p> Checkpoint<'p> {
     /// Ends the identity of absent pages.
     pub(crate) fn forget(self, file: &FileShared, pages: Range<u64>) {
         if !pages.is_empty() {
-            let range = PageId::in_file(file.id, pages.start)..=PageId::in_file(file.id, pages.end - 1);
-            self.pool.policy.lock().directory.forget(&range);
+            self.forget_in_memory(file, pages.clone());
             self.pool.forget_in_tier(file, pages);
         }
+    }
+
+    fn forget_in_memory(self, file: &FileShared, pages: Range<u64>) {
+        let range = PageId::in_file(file.id, pages.start)..=PageId::in_file(file.id, pages.end - 1);
+        self.pool.policy.lock().directory.forget(&range);
     }
 
     /// Closes a file for good: `last_step` runs while it is drained, then its pages are dropped. If something
@@ -236,7 +240,11 @@ impl<'p> Checkpoint<'p> {
         let file = drained.file;
         file.gate.set_closed();
         self.drop_pages(drained.seized);
-        self.forget(file, 0..1 << PageId::NUMBER_BITS);
+        let all = 0..1 << PageId::NUMBER_BITS;
+        self.forget_in_memory(file, all.clone());
+        if !file.copies_last() {
+            self.pool.forget_in_tier(file, all);
+        }
         // In this order: once the descriptor is closed, a new file may have this one's inode.
         self.pool.policy.lock().files[file.id.index()] = None;
         file.release_io(self.pool.latch_wait);
