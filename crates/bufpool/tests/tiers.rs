@@ -448,7 +448,7 @@ fn a_tier_is_resized_while_a_pool_uses_it() {
                 for number in 0..150 {
                     let page = file.page(number);
                     let at = number as usize;
-                    if round == 0 || (number as usize + round) % 7 == 0 {
+                    if round == 0 || (number as usize + round).is_multiple_of(7) {
                         versions[at] += 1;
                         stamp(&mut tenant.write(page).unwrap(), number, versions[at]);
                     } else {
