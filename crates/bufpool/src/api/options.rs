@@ -541,6 +541,7 @@ pub struct FileOptions {
     pub(crate) tag: u64,
     pub(crate) epoch: Option<u64>,
     pub(crate) optimistic: bool,
+    pub(crate) bytes: bool,
 }
 
 impl FileOptions {
@@ -566,6 +567,16 @@ impl FileOptions {
     /// [`OptimisticWriteGuard`](crate::OptimisticWriteGuard), and never through `&mut [u8]`. Default false.
     pub fn optimistic(mut self, on: bool) -> Self {
         self.optimistic = on;
+        self
+    }
+
+    /// Lets the file end within a page, for engines whose files have lengths in bytes
+    /// ([`Tenant::write_at`](crate::Tenant::write_at), [`File::set_byte_len`](crate::File::set_byte_len)). The
+    /// rest of the last page is zeros in memory, and is not in the file after a flush: each flush of the file
+    /// cuts it to its length before it makes it durable. Between flushes, and after a power cut, the file may have
+    /// the whole page. Default false: a file whose length is no multiple of the page size is not opened.
+    pub fn bytes(mut self, on: bool) -> Self {
+        self.bytes = on;
         self
     }
 

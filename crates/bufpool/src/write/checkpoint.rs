@@ -169,10 +169,14 @@ impl<'p> Checkpoint<'p> {
     pub(crate) fn sync_file(self, file: &Arc<FileShared>, operation: &'static str) -> Result<()> {
         file.sync_with(operation, || {
             let io = file.io(operation)?;
-            self.pool.backend.run(&io, Action::Sync { all_metadata: false }).map_err(|error| {
+            let failed = |error| {
                 self.pool.counters.write_failures.fetch_add(1, Ordering::Relaxed);
-                file.poison(file.io_error(operation, error))
-            })
+                file.poison(error)
+            };
+            let settled = file.settle_length(&*io);
+            settled.map_err(|error| failed(Error::from_io(operation, error).in_file(&file.name)))?;
+            let synced = self.pool.backend.run(&io, Action::Sync { all_metadata: false });
+            synced.map_err(|error| failed(file.io_error(operation, error)))
         })
     }
 
@@ -357,7 +361,13 @@ impl<'p> Checkpoint<'p> {
         // What a failed sync has left in the operating system's cache looks like the file, and may never
         // reach it.
         io.drop_cache().map_err(|error| Error::from_io(operation, error).in_file(&file.name))?;
-        self.pool.check_file(&*io, &file.name, operation)
+        let ends_within_page = file.byte_length.is_some();
+        let (pages, bytes) = self.pool.check_file(&*io, &file.name, ends_within_page, operation)?;
+        if let Some(length) = &file.byte_length {
+            let _held = length.hold();
+            length.set(bytes);
+        }
+        Ok(pages)
     }
 
     pub(crate) fn refused(
