@@ -239,6 +239,21 @@ fn many_bytes_are_few_transfers() {
     assert!(device.calls(IoOperation::Read) <= 2, "{}", device.calls(IoOperation::Read));
 }
 
+/// Says that all is over, also where a thread panics.
+struct Over<'a>(&'a AtomicBool);
+
+impl Over<'_> {
+    fn is_over(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// One thread appends, others flush and read: what was appended is not cut off.
 #[test]
 fn a_flush_does_not_cut_off_what_is_appended_meanwhile() {
@@ -252,13 +267,14 @@ fn a_flush_does_not_cut_off_what_is_appended_meanwhile() {
         const RECORDS: usize = 400;
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
+                let over = Over(&is_over);
+                while !over.is_over() {
                     file.flush().unwrap();
                 }
             });
             scope.spawn(|| {
-                let tenant = pool.default_tenant();
-                while !is_over.load(Ordering::Relaxed) {
+                let (tenant, over) = (pool.default_tenant(), Over(&is_over));
+                while !over.is_over() {
                     let records = file.byte_len() as usize / RECORD;
                     let mut last = [0; RECORD];
                     if records > 1 {
@@ -268,11 +284,10 @@ fn a_flush_does_not_cut_off_what_is_appended_meanwhile() {
                     }
                 }
             });
-            let tenant = pool.default_tenant();
+            let (tenant, _over) = (pool.default_tenant(), Over(&is_over));
             for record in 0..RECORDS {
                 tenant.write_at(&file, (record * RECORD) as u64, &[record as u8; RECORD]).unwrap();
             }
-            is_over.store(true, Ordering::Relaxed);
         });
         pool.close().unwrap();
         let found = std::fs::read(&path).unwrap();
