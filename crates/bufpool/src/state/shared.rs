@@ -29,6 +29,7 @@ use crate::policy::lock::PolicyState;
 use crate::state::aside::AsideFrames;
 use crate::state::counters::Counters;
 use crate::state::departures::WriteBack;
+use crate::thread::holds::HoldsPlace;
 use crate::thread::ring::{POOL, Ring};
 use crate::tier::TierRange;
 use crate::tier::link::TierLink;
@@ -42,6 +43,8 @@ pub(crate) struct PoolShared {
     /// For operations that outlive the call that began them.
     pub me: Weak<PoolShared>,
     pub hot: FastPool,
+    /// Where threads count their guards and pins.
+    pub holds: HoldsPlace,
     pub owner: Owner,
     pub page_bytes: usize,
     /// Hits are applied at once: deterministic mode.
@@ -263,6 +266,16 @@ impl PoolShared {
         self.frames_count.saturating_sub(others).max(2) as usize
     }
 
+    /// Some guard or pin was forgotten, at the pool's end. Costs a look at each frame.
+    fn has_holds(&mut self) -> bool {
+        let policy = self.policy.get_mut();
+        self.frames.iter().any(|(_, entry)| {
+            let file = entry.page().and_then(|page| Some((policy.file(page.file())?, page.number())));
+            let word = file.and_then(|(file, number)| file.table.get(number));
+            entry.pins() > 0 || word.is_some_and(|word| word.state().holders() > 0)
+        })
+    }
+
     pub(crate) fn count_reads(&self, pages: u64) {
         self.counters.reads.fetch_add(pages, Ordering::Relaxed);
     }
@@ -286,6 +299,9 @@ impl Drop for PoolShared {
         self.backend.drain();
         for ring in self.logs.get_mut().drain(..) {
             give_up_ring(ring, POOL);
+        }
+        if self.has_holds() {
+            self.holds.keep();
         }
     }
 }
