@@ -326,7 +326,8 @@ impl<'p> HitLog<'p> {
     /// The calling thread's ring; none if the thread is ending.
     #[cold]
     fn own_ring(self) -> Option<&'static Ring> {
-        log::ring(self.pool.hot.serial, |ring| self.pool.logs.lock().push(ring))
+        self.pool.take_back_logs(&mut self.pool.policy.lock());
+        log::ring(self.pool.hot.serial, |ring| self.pool.logs.lock().add(ring))
     }
 
     fn find_key(self, ring: &Ring, who: SiteHash, hit: &Hit) -> KeyPlace {

@@ -303,6 +303,12 @@
 //! * Tests: `onlookers::what_fails_because_of_a_guard_is_not_seen`,
 //!   `onlookers::operations_on_one_file_exclude_each_other`.
 //!
+//! **Threads that have ended leave nothing behind for long**: there are not many more access logs than there were
+//! threads at one time, also where nobody asks for statistics.
+//! * Ground: a miss, and a thread that begins, take back a few logs of threads that have ended.
+//! * Tests: `src/hits/log.rs::threads_that_begin_take_back_the_logs_of_threads_that_have_ended`,
+//!   `src/hits/log.rs::misses_take_back_the_logs_of_threads_that_have_ended`.
+//!
 //! # Closing and dropping
 //!
 //! **Closing waits for what is in flight**, and nothing is touched after it.

@@ -73,6 +73,7 @@ impl<'a> FrameSearch<'a> {
             let (admitted, is_entered, wishes) = {
                 let mut policy = self.tenant.lock_policy(self.purpose.operation())?;
                 pool.drain_own_log_into(&mut policy);
+                pool.take_back_logs(&mut policy);
                 let admitted = policy.admit(self.page.id(), id, self.site, creation, &rules);
                 pool.note_plans(&mut policy);
                 // Nobody takes the page away before it is there, because its word says that it is loading.
