@@ -143,7 +143,8 @@ impl<'p> HoldRecord<'p> {
         self.record_hold(page, begins);
     }
 
-    fn record_hold(self, page: PageId, begins: bool) {
+    #[cold]
+    pub(super) fn record_hold(self, page: PageId, begins: bool) {
         if !self.pool.is_recording || !self.pool.owner.is_here() {
             return;
         }

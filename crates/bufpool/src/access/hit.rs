@@ -107,7 +107,7 @@ impl<'g> Access<'g> {
     /// One word and a flag come back, in registers, which keeps the guard out of memory; the site goes in the
     /// same way, in its parts.
     #[cold]
-    fn latch_shared_slowly(
+    pub(super) fn latch_shared_slowly(
         self,
         page: Page<'g>,
         place: CallPlace,

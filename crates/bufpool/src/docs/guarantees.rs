@@ -303,6 +303,12 @@
 //! * Tests: `onlookers::what_fails_because_of_a_guard_is_not_seen`,
 //!   `onlookers::operations_on_one_file_exclude_each_other`.
 //!
+//! **Owned guards and pins keep what they need**, on whatever thread: page, file and pool, also where they are
+//! the last that is left of them.
+//! * Ground: each has a share of a handle of its file, and lets go of the page first.
+//! * Tests: `pins::owned_guards_and_pins_keep_what_they_need_wherever_they_go`,
+//!   `pins::owned_guards_and_pins_keep_pages_and_latches_like_borrowed_ones`.
+//!
 //! **Threads that have ended leave nothing behind for long**: there are not many more access logs than there were
 //! threads at one time, also where nobody asks for statistics.
 //! * Ground: a miss, and a thread that begins, take back a few logs of threads that have ended.
