@@ -1,0 +1,157 @@
+//! Files.
+
+use std::ffi::c_char;
+
+use bufpool::{File, FileOptions};
+
+use crate::pool::{bufpool_pool, free};
+use crate::status::{bufpool_status, guarded, of, of_and_out, path};
+
+/// An open file of a pool.
+pub struct bufpool_file {
+    pub(crate) file: File,
+}
+
+/// How a file is opened: all zeros open one that is there, for reading and writing.
+#[repr(C)]
+pub struct bufpool_file_options {
+    /// Make an empty file if there is none.
+    pub create: bool,
+    /// For reading only.
+    pub read_only: bool,
+    /// The file may end within a page.
+    pub bytes: bool,
+    /// The engine's number for the file.
+    pub tag: u64,
+}
+
+/// Opens a file, to be freed by bufpool_file_free. Null options are the defaults.
+///
+/// # Safety
+///
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_file_open(
+    pool: *const bufpool_pool,
+    name: *const c_char,
+    options: *const bufpool_file_options,
+    file: *mut *mut bufpool_file,
+) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: the caller's promise, here and below.
+        let (pool, place) = unsafe { of_and_out(pool, "pool", file, "file") }?;
+        // SAFETY: as before.
+        let path = unsafe { path(name) }?;
+        // SAFETY: as before.
+        let how = unsafe { options.as_ref() }.map_or_else(FileOptions::new, |options| {
+            let how = FileOptions::new().create(options.create).read_only(options.read_only);
+            how.bytes(options.bytes).tag(options.tag)
+        });
+        let file = pool.pool.open_file(path, how)?;
+        place.write(Box::into_raw(Box::new(bufpool_file { file })));
+        Ok(())
+    })
+}
+
+/// Gives up a handle. The file stays open in its pool. Null is left alone.
+///
+/// # Safety
+///
+/// The handle was given by this library, is not used again, and no guard or pin of its pages is left.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_file_free(file: *mut bufpool_file) {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        unsafe { free(file) };
+        Ok(())
+    });
+}
+
+/// Flushes the file and closes it; other handles find it closed. The handle is to be freed in either case.
+///
+/// # Safety
+///
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_file_close(file: *const bufpool_file) -> bufpool_status {
+    // SAFETY: the caller's promise.
+    guarded(|| Ok(unsafe { of(file, "file") }?.file.clone().close()?))
+}
+
+/// Writes the file's dirty pages and makes it durable.
+///
+/// # Safety
+///
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_file_flush(file: *const bufpool_file) -> bufpool_status {
+    // SAFETY: the caller's promise.
+    guarded(|| Ok(unsafe { of(file, "file") }?.file.flush()?))
+}
+
+/// Adds pages of zeros at the end. `first`, which may be null, gets the number of the first of them.
+///
+/// # Safety
+///
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_file_extend(
+    file: *const bufpool_file,
+    pages: u64,
+    first: *mut u64,
+) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let file = unsafe { of(file, "file") }?;
+        let added = file.file.extend(pages)?;
+        if !first.is_null() {
+            // SAFETY: as before.
+            unsafe { first.write(added.start) };
+        }
+        Ok(())
+    })
+}
+
+/// Shortens the file to so many pages.
+///
+/// # Safety
+///
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_file_truncate(file: *const bufpool_file, pages: u64) -> bufpool_status {
+    // SAFETY: the caller's promise.
+    guarded(|| Ok(unsafe { of(file, "file") }?.file.truncate(pages)?))
+}
+
+/// The file's pages; 0 of a null handle.
+///
+/// # Safety
+///
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_file_pages(file: *const bufpool_file) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { file.as_ref() }.map_or(0, |file| file.file.pages())
+}
+
+/// The file's length in bytes; 0 of a null handle.
+///
+/// # Safety
+///
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_file_bytes(file: *const bufpool_file) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { file.as_ref() }.map_or(0, |file| file.file.byte_len())
+}
+
+/// Gives a file that was opened with `bytes` that length.
+///
+/// # Safety
+///
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_file_set_bytes(file: *const bufpool_file, bytes: u64) -> bufpool_status {
+    // SAFETY: the caller's promise.
+    guarded(|| Ok(unsafe { of(file, "file") }?.file.set_byte_len(bytes)?))
+}

@@ -1,0 +1,314 @@
+//! Guards and pins: values in the caller's memory.
+
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use bufpool::{At, OwnedReadGuard, Page, Pin, ReadGuard, WriteGuard};
+
+use crate::file::bufpool_file;
+use crate::site::{bufpool_site, site};
+use crate::status::{Failure, Outcome, both, bufpool_status, guarded, out};
+use crate::tenant::bufpool_tenant;
+
+/// Words of a guard that are the library's.
+pub const BUFPOOL_GUARD_WORDS: usize = 12;
+
+/// Access to a page, or a pin that keeps it in memory. Room for one is the caller's, and stays where it is from the
+/// call that grants it to bufpool_release, by the same thread. A guard that was released, or is all zeros, is no
+/// guard, and releasing it does nothing. File, tenant and pin that it was granted for stay until then.
+#[repr(C)]
+pub struct bufpool_guard {
+    /// The page's bytes, for reading; null in a pin.
+    pub bytes: *const u8,
+    /// Bytes of a page.
+    pub len: usize,
+    /// The library's: what it is, and its parts.
+    pub kind: usize,
+    /// See `kind`.
+    pub held: [MaybeUninit<usize>; BUFPOOL_GUARD_WORDS],
+}
+
+/// What is in `held`, as `kind` says.
+const NOTHING: usize = 0;
+const READ: usize = 1;
+const WRITE: usize = 2;
+const PIN: usize = 3;
+const OWNED: usize = 4;
+
+/// What can be held.
+pub(crate) trait Held: Sized {
+    const KIND: usize;
+
+    /// The page's bytes; none of a pin.
+    fn bytes(&self) -> Option<&[u8]>;
+
+    /// Puts it where the caller has room for it.
+    #[inline(always)]
+    fn give(self, place: &mut MaybeUninit<bufpool_guard>) {
+        const { assert!(size_of::<Self>() <= size_of::<[usize; BUFPOOL_GUARD_WORDS]>()) };
+        const { assert!(align_of::<Self>() <= align_of::<usize>()) };
+        let (bytes, len) = self.bytes().map_or((ptr::null(), 0), |bytes| (bytes.as_ptr(), bytes.len()));
+        let place = place.write(bufpool_guard {
+            bytes,
+            len,
+            kind: Self::KIND,
+            held: [MaybeUninit::uninit(); BUFPOOL_GUARD_WORDS],
+        });
+        // SAFETY: large and aligned enough, as checked above.
+        unsafe { place.held.as_mut_ptr().cast::<Self>().write(self) };
+    }
+}
+
+impl Held for ReadGuard<'_> {
+    const KIND: usize = READ;
+
+    #[inline(always)]
+    fn bytes(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+}
+
+impl Held for WriteGuard<'_> {
+    const KIND: usize = WRITE;
+
+    #[inline(always)]
+    fn bytes(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+}
+
+impl Held for OwnedReadGuard {
+    const KIND: usize = OWNED;
+
+    fn bytes(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+}
+
+impl Held for Pin<'_> {
+    const KIND: usize = PIN;
+
+    fn bytes(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+impl bufpool_guard {
+    /// What it holds, to be dropped, if it is that.
+    ///
+    /// # Safety
+    ///
+    /// `kind` is `H`'s, and what is held is not used again by anybody else.
+    unsafe fn take<H: Held>(&mut self) -> H {
+        self.kind = NOTHING;
+        self.bytes = ptr::null();
+        // SAFETY: written by `give`, where it still is, and taken once.
+        unsafe { self.held.as_mut_ptr().cast::<H>().read() }
+    }
+
+    /// What it holds, where it is.
+    ///
+    /// # Safety
+    ///
+    /// `kind` is `H`'s.
+    unsafe fn held<H: Held>(&mut self) -> &mut H {
+        let held = self.held.as_mut_ptr().cast::<H>();
+        // SAFETY: written by `give`, and there until it is taken.
+        unsafe { &mut *held }
+    }
+}
+
+/// What an access is made of, and where its guard goes.
+type Asked<'a> = (At<'a>, Page<'a>, &'a mut MaybeUninit<bufpool_guard>);
+
+/// # Safety
+///
+/// See the header.
+#[inline(always)]
+unsafe fn asked<'a>(
+    tenant: *const bufpool_tenant,
+    file: *const bufpool_file,
+    page: u64,
+    from: *mut bufpool_site,
+    guard: *mut bufpool_guard,
+) -> Outcome<Asked<'a>> {
+    // SAFETY: the caller's promise, here and below.
+    let (tenant, file): (&'a bufpool_tenant, &'a bufpool_file) =
+        unsafe { both(tenant, "tenant", file, "file") }?;
+    // SAFETY: as before.
+    let site = unsafe { site(from) }?;
+    // SAFETY: as before.
+    let place = unsafe { out(guard, "guard") }?;
+    Ok((tenant.tenant.at(site), file.file.page(page), place))
+}
+
+/// Shared access to a page, which is read if it is not in memory. `from` may be null.
+///
+/// # Safety
+///
+/// See the header and bufpool_guard.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_read(
+    tenant: *const bufpool_tenant,
+    file: *const bufpool_file,
+    page: u64,
+    from: *mut bufpool_site,
+    guard: *mut bufpool_guard,
+) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let (at, page, place) = unsafe { asked(tenant, file, page, from, guard) }?;
+        at.read(page)?.give(place);
+        Ok(())
+    })
+}
+
+/// Exclusive access to a page, which is read if it is not in memory.
+///
+/// # Safety
+///
+/// See the header and bufpool_guard.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_write(
+    tenant: *const bufpool_tenant,
+    file: *const bufpool_file,
+    page: u64,
+    from: *mut bufpool_site,
+    guard: *mut bufpool_guard,
+) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let (at, page, place) = unsafe { asked(tenant, file, page, from, guard) }?;
+        at.write(page)?.give(place);
+        Ok(())
+    })
+}
+
+/// Exclusive access to a page, filled with zeros and not read.
+///
+/// # Safety
+///
+/// See the header and bufpool_guard.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_create(
+    tenant: *const bufpool_tenant,
+    file: *const bufpool_file,
+    page: u64,
+    from: *mut bufpool_site,
+    guard: *mut bufpool_guard,
+) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let (at, page, place) = unsafe { asked(tenant, file, page, from, guard) }?;
+        at.create(page)?.give(place);
+        Ok(())
+    })
+}
+
+/// Keeps a page in memory without latching it.
+///
+/// # Safety
+///
+/// See the header and bufpool_guard.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_pin(
+    tenant: *const bufpool_tenant,
+    file: *const bufpool_file,
+    page: u64,
+    from: *mut bufpool_site,
+    pin: *mut bufpool_guard,
+) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let (at, page, place) = unsafe { asked(tenant, file, page, from, pin) }?;
+        at.pin(page)?.give(place);
+        Ok(())
+    })
+}
+
+/// Latches a pinned page, exclusively or shared.
+///
+/// # Safety
+///
+/// See the header and bufpool_guard; the pin is released after the guard.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_latch(
+    pin: *mut bufpool_guard,
+    exclusive: bool,
+    guard: *mut bufpool_guard,
+) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let place = unsafe { out(guard, "guard") }?;
+        // SAFETY: as before; nobody else uses the pin.
+        let pin = unsafe { pin.as_mut() }.filter(|pin| pin.kind == PIN);
+        let pin = pin.ok_or_else(|| Failure::argument("pin is not one"))?;
+        // SAFETY: its kind was looked at; it is there until it is released, after the guard.
+        let pin = unsafe { pin.held::<Pin<'static>>() };
+        // SAFETY: as before.
+        let pin: &'static Pin<'static> = unsafe { &*ptr::from_ref(pin) };
+        if exclusive {
+            pin.write()?.give(place);
+        } else {
+            pin.read()?.give(place);
+        }
+        Ok(())
+    })
+}
+
+/// The page's bytes for writing, which makes the page dirty; null without exclusive access.
+///
+/// # Safety
+///
+/// See the header and bufpool_guard.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_bytes(guard: *mut bufpool_guard) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    let Some(guard) = unsafe { guard.as_mut() }.filter(|guard| guard.kind == WRITE) else {
+        return ptr::null_mut();
+    };
+    // SAFETY: its kind was looked at.
+    unsafe { guard.held::<WriteGuard<'_>>() }.as_mut_ptr()
+}
+
+/// Tells a write guard the log sequence number of its change, for engines with a log.
+///
+/// # Safety
+///
+/// See the header and bufpool_guard.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_set_lsn(guard: *mut bufpool_guard, lsn: u64) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let guard = unsafe { guard.as_mut() }.filter(|guard| guard.kind == WRITE);
+        let guard = guard.ok_or_else(|| Failure::argument("guard is not one for writing"))?;
+        // SAFETY: its kind was looked at.
+        unsafe { guard.held::<WriteGuard<'_>>() }.set_lsn(lsn);
+        Ok(())
+    })
+}
+
+/// Lets go of a guard or pin. Null, and what was released already, are left alone.
+///
+/// # Safety
+///
+/// See bufpool_guard.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_release(guard: *mut bufpool_guard) {
+    // SAFETY: the caller's promise.
+    let Some(guard) = (unsafe { guard.as_mut() }) else { return };
+    guarded(move || {
+        match guard.kind {
+            // SAFETY: the kind says so, here and below.
+            READ => drop(unsafe { guard.take::<ReadGuard<'_>>() }),
+            // SAFETY: as before.
+            WRITE => drop(unsafe { guard.take::<WriteGuard<'_>>() }),
+            // SAFETY: as before.
+            PIN => drop(unsafe { guard.take::<Pin<'_>>() }),
+            // SAFETY: as before.
+            OWNED => drop(unsafe { guard.take::<OwnedReadGuard>() }),
+            _ => {}
+        }
+        Ok(())
+    });
+}

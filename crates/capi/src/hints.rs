@@ -1,0 +1,145 @@
+//! Disclosed reads.
+
+use bufpool::{HintedPage, Hints};
+
+use crate::file::bufpool_file;
+use crate::guard::{Held, bufpool_guard};
+use crate::pool::free;
+use crate::status::{Outcome, bufpool_status, guarded, null, of, of_and_out, out, slice};
+use crate::tenant::bufpool_tenant;
+
+/// Reads that a tenant has disclosed, in their order. Used by one thread at a time.
+pub struct bufpool_hints {
+    hints: Hints,
+}
+
+/// A page of a file.
+#[repr(C)]
+pub struct bufpool_page {
+    /// The file.
+    pub file: *const bufpool_file,
+    /// The page's number in it.
+    pub number: u64,
+}
+
+/// # Safety
+///
+/// Files are null, or of this library.
+unsafe fn pages_of(pages: &[bufpool_page]) -> Outcome<Vec<HintedPage>> {
+    let page = |page: &bufpool_page| {
+        // SAFETY: the caller's promise.
+        let file = unsafe { of(page.file, "a page's file") }?;
+        Ok(HintedPage { file: file.file.id(), number: page.number })
+    };
+    pages.iter().map(page).collect()
+}
+
+/// Discloses the pages that the tenant will read, in order; they are copied. The list is to be freed by
+/// bufpool_hints_free, at any time.
+///
+/// # Safety
+///
+/// See the header; there are `count` pages.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_hint(
+    tenant: *const bufpool_tenant,
+    pages: *const bufpool_page,
+    count: usize,
+    hints: *mut *mut bufpool_hints,
+) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: the caller's promise, here and below.
+        let (tenant, place) = unsafe { of_and_out(tenant, "tenant", hints, "hints") }?;
+        // SAFETY: as before.
+        let pages = unsafe { slice(pages, count, "pages") }?;
+        // SAFETY: as before.
+        let pages = unsafe { pages_of(pages) }?;
+        // An extension comes before what the iterator has not yielded yet, so that all pages are extensions.
+        let mut hints = tenant.tenant.hint(std::iter::empty::<HintedPage>())?;
+        hints.extend(pages);
+        place.write(Box::into_raw(Box::new(bufpool_hints { hints })));
+        Ok(())
+    })
+}
+
+/// Discloses more pages behind those of the list.
+///
+/// # Safety
+///
+/// See the header; there are `count` pages.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_hints_extend(
+    hints: *mut bufpool_hints,
+    pages: *const bufpool_page,
+    count: usize,
+) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: the caller's promise, here and below.
+        let pages = unsafe { slice(pages, count, "pages") }?;
+        // SAFETY: as before.
+        let pages = unsafe { pages_of(pages) }?;
+        // SAFETY: as before.
+        unsafe { list(hints) }?.hints.extend(pages);
+        Ok(())
+    })
+}
+
+/// Reads the next page of the list. After the last one, the guard is none (its `bytes` are null).
+///
+/// # Safety
+///
+/// See the header and bufpool_guard.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_hints_next(
+    hints: *mut bufpool_hints,
+    guard: *mut bufpool_guard,
+) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let list = unsafe { list(hints) }?;
+        // SAFETY: as before.
+        let place = unsafe { out(guard, "guard") }?;
+        match list.hints.next()? {
+            Some(page) => page.give(place),
+            // SAFETY: all zeros are no guard.
+            None => unsafe { place.as_mut_ptr().write_bytes(0, 1) },
+        }
+        Ok(())
+    })
+}
+
+/// Leaves out the next pages of the list.
+///
+/// # Safety
+///
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_hints_skip(hints: *mut bufpool_hints, pages: usize) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        unsafe { list(hints) }?.hints.skip(pages);
+        Ok(())
+    })
+}
+
+/// Withdraws what is left of a list. Null is left alone.
+///
+/// # Safety
+///
+/// The handle was given by this library, and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_hints_free(hints: *mut bufpool_hints) {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        unsafe { free(hints) };
+        Ok(())
+    });
+}
+
+/// # Safety
+///
+/// The pointer is null, or to a list that nobody else uses during `'a`.
+unsafe fn list<'a>(hints: *mut bufpool_hints) -> Outcome<&'a mut bufpool_hints> {
+    // SAFETY: the caller's promise.
+    unsafe { hints.as_mut() }.ok_or_else(|| null("hints"))
+}

@@ -1,0 +1,351 @@
+//! What functions return, and how what happens inside becomes that.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, OsStr, c_char};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use bufpool::{Error, ErrorKind};
+
+/// What came of a call. The numbers stay as they are; new ones may be added.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum bufpool_status {
+    /// Done.
+    BUFPOOL_OK = 0,
+    /// A null pointer, text that is not UTF-8, or a number that means nothing.
+    BUFPOOL_INVALID_ARGUMENT = 1,
+    /// A panic inside; a defect of the library or of a callback.
+    BUFPOOL_PANICKED = 2,
+    /// An error that has no number of its own yet.
+    BUFPOOL_OTHER = 3,
+    /// A page size that is no power of two or out of range.
+    BUFPOOL_PAGE_SIZE = 10,
+    /// Pages that are no multiple of what direct I/O needs.
+    BUFPOOL_ALIGNMENT = 11,
+    /// The memory could not be had.
+    BUFPOOL_MEMORY = 12,
+    /// Options that do not fit together.
+    BUFPOOL_INVALID_OPTIONS = 13,
+    /// More floors than frames.
+    BUFPOOL_FLOOR = 14,
+    /// A length that the file cannot have.
+    BUFPOOL_FILE_LENGTH = 15,
+    /// A page beyond the end of the file.
+    BUFPOOL_PAGE_BEYOND_END = 16,
+    /// A range that is not in the file.
+    BUFPOOL_RANGE = 17,
+    /// The file is open in this pool.
+    BUFPOOL_FILE_ALREADY_OPEN = 18,
+    /// Somebody else has the file.
+    BUFPOOL_FILE_LOCKED = 19,
+    /// The file was closed or removed.
+    BUFPOOL_FILE_CLOSED = 20,
+    /// A write has failed; the file takes none until it is reopened.
+    BUFPOOL_FILE_POISONED = 21,
+    /// The file was opened for reading only.
+    BUFPOOL_READ_ONLY = 22,
+    /// A page is pinned.
+    BUFPOOL_PAGE_BUSY = 23,
+    /// A page stayed latched for longer than the pool waits.
+    BUFPOOL_LATCH_TIMEOUT = 24,
+    /// The thread holds what it waits for.
+    BUFPOOL_SELF_DEADLOCK = 25,
+    /// All frames are held.
+    BUFPOOL_EXHAUSTED = 26,
+    /// A directive that means nothing.
+    BUFPOOL_DIRECTIVE = 27,
+    /// More directives than there may be.
+    BUFPOOL_DIRECTIVE_LIMIT = 28,
+    /// A program that only privileged tenants may run.
+    BUFPOOL_PRIVILEGE = 29,
+    /// The tenant runs no program.
+    BUFPOOL_NO_PROGRAM = 30,
+    /// The program has no such slot.
+    BUFPOOL_UNKNOWN_SLOT = 31,
+    /// The text is no program; bufpool_last_error() names line and column.
+    BUFPOOL_PROGRAM = 32,
+    /// The tenant was closed.
+    BUFPOOL_TENANT_CLOSED = 33,
+    /// The pool was closed.
+    BUFPOOL_POOL_CLOSED = 34,
+    /// The process has forked, and this is the child.
+    BUFPOOL_FORKED_CHILD = 35,
+    /// Handles of different pools.
+    BUFPOOL_WRONG_POOL = 36,
+    /// The kind of I/O that was required is not to be had.
+    BUFPOOL_IO_UNAVAILABLE = 37,
+    /// The device is full.
+    BUFPOOL_NO_SPACE = 38,
+    /// The file is shorter than it was.
+    BUFPOOL_UNEXPECTED_EOF = 39,
+    /// The engine's log failed.
+    BUFPOOL_LOG = 40,
+    /// A page is not what was written.
+    BUFPOOL_CORRUPT = 41,
+    /// The name is another file's by now.
+    BUFPOOL_NAME_CHANGED = 42,
+    /// A descriptor that does not allow what is done with it.
+    BUFPOOL_DESCRIPTOR = 43,
+    /// Not possible with such a file.
+    BUFPOOL_UNSUPPORTED = 44,
+    /// The operating system reported an error.
+    BUFPOOL_IO = 45,
+}
+
+use bufpool_status::*;
+
+/// What goes wrong in this crate.
+pub(crate) enum Failure {
+    Argument(String),
+    Program(String),
+    Pool(Error),
+}
+
+/// In a box, so that what is no failure comes in registers.
+pub(crate) type Outcome<T = ()> = Result<T, Box<Failure>>;
+
+impl From<Error> for Box<Failure> {
+    #[cold]
+    fn from(error: Error) -> Self {
+        Box::new(Failure::Pool(error))
+    }
+}
+
+impl Failure {
+    /// Of what the caller passed.
+    #[cold]
+    pub fn argument(text: impl Into<String>) -> Box<Self> {
+        Box::new(Self::Argument(text.into()))
+    }
+
+    fn status(&self) -> bufpool_status {
+        match self {
+            Self::Argument(_) => BUFPOOL_INVALID_ARGUMENT,
+            Self::Program(_) => BUFPOOL_PROGRAM,
+            Self::Pool(error) => status_of(error.kind()),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Argument(text) | Self::Program(text) => text.clone(),
+            Self::Pool(error) => error.to_string(),
+        }
+    }
+}
+
+fn status_of(kind: ErrorKind) -> bufpool_status {
+    match kind {
+        ErrorKind::PageSize => BUFPOOL_PAGE_SIZE,
+        ErrorKind::Alignment => BUFPOOL_ALIGNMENT,
+        ErrorKind::Memory => BUFPOOL_MEMORY,
+        ErrorKind::InvalidOptions => BUFPOOL_INVALID_OPTIONS,
+        ErrorKind::Floor => BUFPOOL_FLOOR,
+        ErrorKind::FileLength => BUFPOOL_FILE_LENGTH,
+        ErrorKind::PageBeyondEnd => BUFPOOL_PAGE_BEYOND_END,
+        ErrorKind::Range => BUFPOOL_RANGE,
+        ErrorKind::FileAlreadyOpen => BUFPOOL_FILE_ALREADY_OPEN,
+        ErrorKind::FileLocked => BUFPOOL_FILE_LOCKED,
+        ErrorKind::FileClosed => BUFPOOL_FILE_CLOSED,
+        ErrorKind::FilePoisoned => BUFPOOL_FILE_POISONED,
+        ErrorKind::ReadOnly => BUFPOOL_READ_ONLY,
+        ErrorKind::PageBusy => BUFPOOL_PAGE_BUSY,
+        ErrorKind::LatchTimeout => BUFPOOL_LATCH_TIMEOUT,
+        ErrorKind::SelfDeadlock => BUFPOOL_SELF_DEADLOCK,
+        ErrorKind::Exhausted => BUFPOOL_EXHAUSTED,
+        ErrorKind::Directive => BUFPOOL_DIRECTIVE,
+        ErrorKind::DirectiveLimit => BUFPOOL_DIRECTIVE_LIMIT,
+        ErrorKind::Privilege => BUFPOOL_PRIVILEGE,
+        ErrorKind::NoProgram => BUFPOOL_NO_PROGRAM,
+        ErrorKind::UnknownSlot => BUFPOOL_UNKNOWN_SLOT,
+        ErrorKind::TenantClosed => BUFPOOL_TENANT_CLOSED,
+        ErrorKind::PoolClosed => BUFPOOL_POOL_CLOSED,
+        ErrorKind::ForkedChild => BUFPOOL_FORKED_CHILD,
+        ErrorKind::WrongPool => BUFPOOL_WRONG_POOL,
+        ErrorKind::IoUnavailable => BUFPOOL_IO_UNAVAILABLE,
+        ErrorKind::NoSpace => BUFPOOL_NO_SPACE,
+        ErrorKind::UnexpectedEof => BUFPOOL_UNEXPECTED_EOF,
+        ErrorKind::Log => BUFPOOL_LOG,
+        ErrorKind::Corrupt => BUFPOOL_CORRUPT,
+        ErrorKind::NameChanged => BUFPOOL_NAME_CHANGED,
+        ErrorKind::Descriptor => BUFPOOL_DESCRIPTOR,
+        ErrorKind::Unsupported => BUFPOOL_UNSUPPORTED,
+        ErrorKind::Io => BUFPOOL_IO,
+        _ => BUFPOOL_OTHER,
+    }
+}
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+/// What was wrong in the last call of this thread that failed, in words: file, page, operation and what was
+/// expected. Valid until the thread's next call that fails; never null.
+#[unsafe(no_mangle)]
+pub extern "C" fn bufpool_last_error() -> *const c_char {
+    LAST_ERROR.with(|text| text.borrow().as_ptr())
+}
+
+/// Runs the inside of a call.
+#[inline(always)]
+pub(crate) fn guarded(call: impl FnOnce() -> Outcome) -> bufpool_status {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(())) => BUFPOOL_OK,
+        Ok(Err(failure)) => failed(failure.status(), &failure.text()),
+        Err(_) => failed(BUFPOOL_PANICKED, "a panic; its message was written to standard error"),
+    }
+}
+
+#[cold]
+fn failed(status: bufpool_status, text: &str) -> bufpool_status {
+    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    LAST_ERROR.with(|last| last.replace(text));
+    status
+}
+
+/// The object that a handle is.
+///
+/// # Safety
+///
+/// The pointer is null, or one to such an object that lives during `'a`.
+#[inline(always)]
+pub(crate) unsafe fn of<'a, T>(handle: *const T, name: &str) -> Outcome<&'a T> {
+    // SAFETY: the caller's promise.
+    unsafe { handle.as_ref() }.ok_or_else(|| null(name))
+}
+
+/// Where something is written to.
+///
+/// # Safety
+///
+/// The pointer is null, or one to room for such an object, which nobody else uses during `'a`.
+#[inline(always)]
+pub(crate) unsafe fn out<'a, T>(place: *mut T, name: &str) -> Outcome<&'a mut MaybeUninit<T>> {
+    // SAFETY: the caller's promise; the contents may be anything.
+    unsafe { place.cast::<MaybeUninit<T>>().as_mut() }.ok_or_else(|| null(name))
+}
+
+/// Two objects.
+///
+/// # Safety
+///
+/// As of [`of`], for both.
+#[inline(always)]
+pub(crate) unsafe fn both<'a, T, U>(
+    first: *const T,
+    first_name: &str,
+    second: *const U,
+    second_name: &str,
+) -> Outcome<(&'a T, &'a U)> {
+    // SAFETY: the caller's promise.
+    let first = unsafe { of(first, first_name) }?;
+    // SAFETY: as before.
+    Ok((first, unsafe { of(second, second_name) }?))
+}
+
+/// An object, and where something is written to.
+///
+/// # Safety
+///
+/// As of [`of`] and [`out`].
+pub(crate) unsafe fn of_and_out<'a, T, U>(
+    handle: *const T,
+    name: &str,
+    place: *mut U,
+    place_name: &str,
+) -> Outcome<(&'a T, &'a mut MaybeUninit<U>)> {
+    // SAFETY: the caller's promise.
+    let object = unsafe { of(handle, name) }?;
+    // SAFETY: as before.
+    Ok((object, unsafe { out(place, place_name) }?))
+}
+
+/// An object and text.
+///
+/// # Safety
+///
+/// As of [`of`] and [`text`].
+pub(crate) unsafe fn of_and_text<'a, T>(
+    handle: *const T,
+    name: &str,
+    characters: *const c_char,
+    text_name: &str,
+) -> Outcome<(&'a T, &'a str)> {
+    // SAFETY: the caller's promise.
+    let object = unsafe { of(handle, name) }?;
+    // SAFETY: as before.
+    Ok((object, unsafe { text(characters, text_name) }?))
+}
+
+#[cold]
+pub(crate) fn null(name: &str) -> Box<Failure> {
+    Failure::argument(format!("{name} is a null pointer"))
+}
+
+/// Text of the caller's.
+///
+/// # Safety
+///
+/// The pointer is null, or one to characters that end with a zero and stay as they are during `'a`.
+pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Outcome<&'a str> {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { bytes_of(text, name) }?;
+    std::str::from_utf8(bytes).map_err(|error| Failure::argument(format!("{name} is not UTF-8: {error}")))
+}
+
+/// A path of the caller's.
+///
+/// # Safety
+///
+/// As of [`text`].
+pub(crate) unsafe fn path<'a>(path: *const c_char) -> Outcome<&'a Path> {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { bytes_of(path, "path") }?;
+    Ok(Path::new(OsStr::from_bytes(bytes)))
+}
+
+/// # Safety
+///
+/// As of [`text`].
+unsafe fn bytes_of<'a>(text: *const c_char, name: &str) -> Outcome<&'a [u8]> {
+    if text.is_null() {
+        return Err(null(name));
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
+/// `items` of the caller's, which may be null if there are none.
+///
+/// # Safety
+///
+/// The pointer is null, or one to that many objects that stay as they are during `'a`.
+pub(crate) unsafe fn slice<'a, T>(items: *const T, len: usize, name: &str) -> Outcome<&'a [T]> {
+    match (items.is_null(), len) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(null(name)),
+        // SAFETY: the caller's promise.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(items, len) }),
+    }
+}
+
+/// Gives text to the caller, to be freed by `bufpool_text_free`.
+pub(crate) fn give_text(text: &str) -> *mut c_char {
+    CString::new(text.replace('\0', " ")).unwrap_or_default().into_raw()
+}
+
+/// Frees text that a function gave. Null is left alone.
+///
+/// # Safety
+///
+/// The text was given by this library and not freed before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_text_free(text: *mut c_char) {
+    if !text.is_null() {
+        // SAFETY: made by `give_text`, and the caller's promise.
+        drop(unsafe { CString::from_raw(text) });
+    }
+}
