@@ -138,12 +138,14 @@ impl<'p> HoldRecord<'p> {
     }
 
     #[cold]
+    #[inline(never)]
     fn note_hold(self, page: PageId, begins: bool) {
         count_apart(self.pool.hot.serial, begins);
         self.record_hold(page, begins);
     }
 
     #[cold]
+    #[inline(never)]
     pub(super) fn record_hold(self, page: PageId, begins: bool) {
         if !self.pool.is_recording || !self.pool.owner.is_here() {
             return;
@@ -159,12 +161,14 @@ impl<'p> HoldRecord<'p> {
     }
 
     #[cold]
+    #[inline(never)]
     fn note_guard(self, word: &PageWord) {
         self.note_hold(self.page_latched(word), true);
     }
 
     /// Lets go, and then tells the recorder: a page is let go of before that hears of it.
     #[cold]
+    #[inline(never)]
     fn end_noted_guard(self, latch: SharedLatch<'_>) {
         count_apart(self.pool.hot.serial, false);
         if !self.pool.is_recording || !self.pool.owner.is_here() {
@@ -236,7 +240,7 @@ impl Drop for ReadGuard<'_> {
 impl Deref for ReadGuard<'_> {
     type Target = [u8];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[u8] {
         // SAFETY: the latch keeps the page in the frame, and writers away.
         let bytes = unsafe { self.bytes.as_ref() };

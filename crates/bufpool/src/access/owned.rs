@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::files::word::OwnedWord;
 use crate::handle::file::{File, Page};
 use crate::handle::tenant::Tenant;
+use crate::memory::arena::PAGE_BYTES_MIN;
 use crate::memory::frame::Frame;
 use crate::page::latch::{Latch, SharedLatch};
 use crate::page::word::PageWord;
@@ -127,11 +128,14 @@ impl<L> OwnedHeld<L> {
         self.file.page(self.number)
     }
 
-    #[inline]
+    #[inline(always)]
     fn bytes(&self) -> &[u8] {
         // SAFETY: the latch keeps the page in the frame, and others from writing; a writer through this value
         // borrows it exclusively.
-        unsafe { self.bytes.as_ref() }
+        let bytes = unsafe { self.bytes.as_ref() };
+        // SAFETY: no pool has smaller pages.
+        unsafe { std::hint::assert_unchecked(bytes.len() >= PAGE_BYTES_MIN) };
+        bytes
     }
 
     /// Not by the word, which says nothing in the child of a fork.
@@ -191,7 +195,7 @@ impl OwnedReadGuard {
 impl Deref for OwnedReadGuard {
     type Target = [u8];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[u8] {
         self.held.bytes()
     }
@@ -239,7 +243,7 @@ impl OwnedWriteGuard {
 impl Deref for OwnedWriteGuard {
     type Target = [u8];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[u8] {
         self.held.bytes()
     }

@@ -356,7 +356,8 @@ impl Pool {
         close(&self.shared)
     }
 
-    /// Counts, as data. Holds the policy lock for a time that grows with the number of frames, and allocates.
+    /// Counts, as data. Costs a look at each tenant, context, stream and thread, and allocates. The policy lock is
+    /// held for a few of them at a time, so that no miss waits long.
     pub fn stats(&self) -> Stats {
         stats::take(&self.shared)
     }

@@ -309,6 +309,11 @@
 //! * Tests: `pins::owned_guards_and_pins_keep_what_they_need_wherever_they_go`,
 //!   `pins::owned_guards_and_pins_keep_pages_and_latches_like_borrowed_ones`.
 //!
+//! **Statistics keep nobody waiting**: they hold the policy lock for a few tenants, contexts, streams or threads
+//! at a time, whatever the number of frames.
+//! * Ground: what would have to be counted frame by frame is kept as a count.
+//! * Tests: `src/api/stats.rs::statistics_hold_the_policy_lock_for_a_few_things_at_a_time`.
+//!
 //! **Threads that have ended leave nothing behind for long**: there are not many more access logs than there were
 //! threads at one time, also where nobody asks for statistics.
 //! * Ground: a miss, and a thread that begins, take back a few logs of threads that have ended.
