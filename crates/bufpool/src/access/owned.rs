@@ -10,7 +10,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use bufpool_policies::FrameId;
+use bufpool_policies::{FrameId, PageId};
 
 use crate::access::guard::{HoldRecord, ReadGuard, WriteGuard};
 use crate::access::hit::{Access, Granted};
@@ -18,11 +18,13 @@ use crate::error::Result;
 use crate::files::word::OwnedWord;
 use crate::handle::file::{File, Page};
 use crate::handle::tenant::Tenant;
+use crate::hits::fast_path::PoolTag;
 use crate::memory::arena::PAGE_BYTES_MIN;
 use crate::memory::frame::Frame;
 use crate::page::latch::{Latch, SharedLatch};
 use crate::page::word::PageWord;
 use crate::state::waiting::{Limit, Purpose};
+use crate::thread::holds::HoldsSlot;
 use crate::thread::site::{Origin, SiteRef};
 
 /// Shared access to a page that borrows nothing and may move between threads; dereferences to its bytes.
@@ -59,11 +61,16 @@ pub struct OwnedPin {
 struct OwnedHeld<L> {
     /// The frame's bytes; valid as long as the latch is held.
     bytes: NonNull<[u8]>,
-    // Let go of by `drop`, before the recorder hears of it and before the file goes.
+    // Let go of by `drop`, as in a borrowed guard, and before the recorder hears of it; then the file goes.
     latch: ManuallyDrop<L>,
+    /// The page's number, with [`RECORDED`] if there is a recorder.
     number: u64,
-    file: Arc<File>,
+    file: ManuallyDrop<Arc<File>>,
 }
+
+/// Beyond the numbers of pages.
+const RECORDED: u64 = 1 << 63;
+const _: () = assert!(PageId::NUMBER_BITS < 63);
 
 // SAFETY: the bytes are the latch's to lend, wherever that is, and latches may be let go of on any thread.
 unsafe impl<L: Send> Send for OwnedHeld<L> {}
@@ -94,7 +101,7 @@ impl<'g> Access<'g> {
             && let Some((latch, frame, bytes)) = pages.try_shared(page.number(), &file.shared.table)
         {
             self.note_hit(pages.tag, page, frame, origin, false);
-            return Ok(OwnedReadGuard::on_bytes(file.keeper(), page.number(), latch, bytes));
+            return Ok(OwnedReadGuard::on_bytes(pages.tag, file.keeper(), page.number(), latch, bytes));
         }
         let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), limit)?;
         Ok(OwnedReadGuard::on_latch(file.keeper(), page.number(), latch))
@@ -116,16 +123,33 @@ impl<'g> Access<'g> {
 impl<L> OwnedHeld<L> {
     /// Of a latch on page `number` of `file`, whose frame has these bytes.
     #[inline(always)]
-    fn new(file: Arc<File>, number: u64, latch: L, bytes: NonNull<[u8]>) -> Self {
-        let held = Self { bytes, latch: ManuallyDrop::new(latch), number, file };
-        if held.file.pool.is_recording {
-            HoldRecord::of(&held.file.pool).record_hold(held.page().id(), true);
+    fn new(tag: PoolTag, file: Arc<File>, number: u64, latch: L, bytes: NonNull<[u8]>) -> Self {
+        let (latch, file) = (ManuallyDrop::new(latch), ManuallyDrop::new(file));
+        let mut held = Self { bytes, latch, number, file };
+        if tag.holds_slot() == HoldsSlot::APART {
+            held.begin_record();
         }
         held
     }
 
+    /// Tells the recorder, if there is one.
+    #[cold]
+    #[inline(never)]
+    fn begin_record(&mut self) {
+        if self.file.pool.is_recording {
+            HoldRecord::of(&self.file.pool).record_hold(self.page().id(), true);
+            self.number |= RECORDED;
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_record(file: &File, number: u64) {
+        HoldRecord::of(&file.pool).record_hold(file.page(number & !RECORDED).id(), false);
+    }
+
     fn page(&self) -> Page<'_> {
-        self.file.page(self.number)
+        self.file.page(self.number & !RECORDED)
     }
 
     #[inline(always)]
@@ -144,7 +168,7 @@ impl<L> OwnedHeld<L> {
     }
 
     fn pin(&self, word: &'static PageWord) -> OwnedPin {
-        OwnedPin::new(Arc::clone(&self.file), self.number, word, self.frame())
+        OwnedPin::new(Arc::clone(&self.file), self.page().number(), word, self.frame())
     }
 }
 
@@ -152,9 +176,11 @@ impl<L> Drop for OwnedHeld<L> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: the latch is not used again.
-        unsafe { ManuallyDrop::drop(&mut self.latch) };
-        if self.file.pool.is_recording {
-            HoldRecord::of(&self.file.pool).record_hold(self.page().id(), false);
+        drop(unsafe { ManuallyDrop::take(&mut self.latch) });
+        // SAFETY: the file is not used again.
+        let file = unsafe { ManuallyDrop::take(&mut self.file) };
+        if self.number & RECORDED != 0 {
+            Self::end_record(&file, self.number);
         }
     }
 }
@@ -162,16 +188,22 @@ impl<L> Drop for OwnedHeld<L> {
 impl OwnedReadGuard {
     /// From a latch on page `number` of `file`, whose frame has these bytes.
     #[inline(always)]
-    fn on_bytes(file: Arc<File>, number: u64, latch: SharedLatch<'_>, bytes: NonNull<[u8]>) -> Self {
+    fn on_bytes(
+        tag: PoolTag,
+        file: Arc<File>,
+        number: u64,
+        latch: SharedLatch<'_>,
+        bytes: NonNull<[u8]>,
+    ) -> Self {
         // SAFETY: the guard lets go of the latch before the file.
         let word = unsafe { kept_word(latch.word()) };
-        Self { held: OwnedHeld::new(file, number, latch.detached().through(word), bytes) }
+        Self { held: OwnedHeld::new(tag, file, number, latch.detached().through(word), bytes) }
     }
 
     /// From a latch on page `number` of `file`.
     pub(crate) fn on_latch(file: Arc<File>, number: u64, latch: SharedLatch<'_>) -> Self {
-        let bytes = file.pool.arena.frame(latch.frame());
-        Self::on_bytes(file, number, latch, bytes)
+        let (tag, bytes) = (file.pool.hot.tag, file.pool.arena.frame(latch.frame()));
+        Self::on_bytes(tag, file, number, latch, bytes)
     }
 
     /// As [`on_latch`](Self::on_latch), from one that was taken for a future.
@@ -210,7 +242,7 @@ impl OwnedWriteGuard {
         let granted_lsn = if pool.log.is_some() { pool.note_grant(pool.frames.get(frame)) } else { 0 };
         // SAFETY: the guard lets go of the latch before the file.
         let word = unsafe { kept_word(latch.word()) };
-        let held = OwnedHeld::new(file, number, latch.through(word), bytes);
+        let held = OwnedHeld::new(file.pool.hot.tag, file, number, latch.through(word), bytes);
         Self { held, written: false, granted_lsn }
     }
 
