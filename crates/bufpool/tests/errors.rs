@@ -68,13 +68,15 @@ fn a_file_of_odd_length_is_refused() {
 fn files_that_are_not_there_or_not_files_are_refused() {
     let directory = directory();
     let pool = small().open().unwrap();
-    assert_eq!(kind(pool.open_file(directory.path().join("none"), FileOptions::new())), ErrorKind::Io);
+    let error = pool.open_file(directory.path().join("none"), FileOptions::new()).unwrap_err();
+    assert_eq!((error.kind(), error.io_kind()), (ErrorKind::NotFound, std::io::ErrorKind::NotFound));
+    assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::NotFound);
     assert!(matches!(
         kind(pool.open_file(directory.path(), FileOptions::new())),
         ErrorKind::Io | ErrorKind::Unsupported
     ));
     let none = FileOptions::new().create(true).read_only(true);
-    assert_eq!(kind(pool.open_file(directory.path().join("none"), none)), ErrorKind::Io);
+    assert_eq!(kind(pool.open_file(directory.path().join("none"), none)), ErrorKind::NotFound);
     assert!(!directory.path().join("none").exists());
 }
 
@@ -487,4 +489,74 @@ fn a_required_backend_that_cannot_be_had_is_an_error() {
         Ok(pool) => assert_eq!(pool.io().backend, "uring"),
         Err(error) => assert_eq!(error.kind(), ErrorKind::IoUnavailable),
     }
+}
+
+/// An engine that passes errors on as those of the standard library can still tell them apart.
+#[test]
+fn errors_keep_their_kind_as_errors_of_the_standard_library() {
+    let device = common::stamped_device(4);
+    let (pool, file) = common::open_on(small(), &device);
+    let tenant = pool.default_tenant();
+    let io_kind = |error: bufpool::Error| std::io::Error::from(error).kind();
+    let beyond = tenant.read(file.page(4)).unwrap_err();
+    assert_eq!(io_kind(beyond), std::io::ErrorKind::InvalidInput);
+    let guard = tenant.pin(file.page(0)).unwrap();
+    assert_eq!(io_kind(file.discard(0..1).unwrap_err()), std::io::ErrorKind::ResourceBusy);
+    drop(guard);
+    tenant.write(file.page(0)).unwrap()[9] = 1;
+    device.fail(bufpool::sim::SimFault {
+        operation: bufpool::IoOperation::Write,
+        nth: device.calls(bufpool::IoOperation::Write) + 1,
+        failure: bufpool::sim::SimFailure::NoSpace,
+    });
+    let error = file.flush().unwrap_err();
+    assert_eq!((error.kind(), error.io_kind()), (ErrorKind::NoSpace, std::io::ErrorKind::StorageFull));
+    assert_eq!(io_kind(error), std::io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn a_file_without_handles_is_not_given_back_with_other_options() {
+    let directory = directory();
+    let pool = small().direct(bufpool::Direct::Off).open().unwrap();
+    let path = directory.path().join("data");
+    let options = FileOptions::new().create(true).tag(7);
+    let id = pool.open_file(&path, options).unwrap().id();
+    for (other, name) in [
+        (options.tag(8), "tag"),
+        (options.direct(bufpool::Direct::Prefer), "direct"),
+        (options.optimistic(true), "optimistic"),
+        (options.read_only(true), "read_only"),
+    ] {
+        let error = pool.open_file(&path, other).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileAlreadyOpen, "{name}");
+        assert!(error.to_string().contains(&format!("another option `{name}`")), "{error}");
+    }
+    assert_eq!(pool.open_file(&path, options).unwrap().id(), id);
+}
+
+#[test]
+fn threads_that_open_a_file_at_a_time_may_share_it() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let path = directory.path().join("data");
+    let options = FileOptions::new().create(true);
+    let all_here = std::sync::Barrier::new(8);
+    let files: Vec<_> = std::thread::scope(|scope| {
+        let open = || {
+            all_here.wait();
+            pool.open_or_share(&path, options).unwrap()
+        };
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(files.iter().all(|file| file.id() == files[0].id()));
+    let file = pool.open_or_share(&path, options).unwrap();
+    assert_eq!(kind(pool.open_file(&path, options)), ErrorKind::FileAlreadyOpen);
+    assert_eq!(kind(pool.open_or_share(&path, options.tag(1))), ErrorKind::FileAlreadyOpen);
+    assert_eq!(
+        kind(pool.open_or_share(directory.path().join("none"), FileOptions::new())),
+        ErrorKind::NotFound
+    );
+    file.extend(1).unwrap();
+    assert_eq!(pool.open_or_share(&path, options).unwrap().pages(), 1);
 }

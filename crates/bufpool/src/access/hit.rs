@@ -82,6 +82,23 @@ impl<'g> Access<'g> {
         Ok(guard)
     }
 
+    pub(crate) fn overwrite(self, page: Page<'g>, bytes: &[u8], origin: Origin, limit: Limit) -> Granted<()> {
+        let file = &page.file().shared;
+        file.check_optimistic(false, "overwrite page")?;
+        let page_bytes = self.tenant.pool.page_bytes;
+        if bytes.len() != page_bytes {
+            let message = format!("{} bytes were given, expected page_bytes = {page_bytes}", bytes.len());
+            return Err(file
+                .error(ErrorKind::PageSize, "overwrite page", message)
+                .at_page(page.number())
+                .into());
+        }
+        let latch = self.latch(page, Purpose::Create, origin, limit)?;
+        // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
+        WriteGuard::new(self.tenant, page, latch).copy_from_slice(bytes);
+        Ok(())
+    }
+
     /// Exclusive access to a resident page that nobody holds, or whatever it takes.
     #[inline]
     pub(crate) fn latch(

@@ -91,9 +91,10 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Hits per access; 0 before the first access.
+    /// Hits per access, creations left out: a page that is made could not have been in memory. 0 before the
+    /// first access.
     pub fn hit_ratio(&self) -> f64 {
-        ratio(self.hits, self.accesses)
+        ratio(self.hits, self.accesses.saturating_sub(self.creations))
     }
 }
 
@@ -127,8 +128,10 @@ pub struct TenantStats {
     pub accesses: u64,
     /// Of these, hits.
     pub hits: u64,
-    /// Of these, misses.
+    /// Of these, misses, creations included.
     pub misses: u64,
+    /// Misses that made their page instead of reading it.
+    pub creations: u64,
     /// Times its manager was asked for a victim.
     pub decisions: u64,
     /// Times its manager named another page than the candidate.
@@ -199,16 +202,18 @@ pub struct ContextStats {
     pub column: u32,
     /// Guards granted from here.
     pub accesses: u64,
-    /// Of these, misses.
+    /// Of these, misses, creations included.
     pub misses: u64,
+    /// Misses that made their page instead of reading it.
+    pub creations: u64,
     /// Mistakes that misses from here brought to light.
     pub mistakes: u64,
 }
 
 impl ContextStats {
-    /// Hits per access.
+    /// Hits per access, creations left out.
     pub fn hit_ratio(&self) -> f64 {
-        ratio(self.accesses - self.misses, self.accesses)
+        ratio(self.accesses - self.misses, self.accesses.saturating_sub(self.creations))
     }
 
     /// Scopes, name and place in one line: `Q6 > plan node 3 > inner scan (scan.rs:12:9)`.
@@ -455,6 +460,7 @@ fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
         accesses: stats.accesses + entry.hits_unlisted,
         hits: stats.hits + entry.hits_unlisted,
         misses: stats.misses,
+        creations: entry.creations,
         decisions: stats.decisions,
         overrules: stats.overrules,
         mistakes: stats.mistakes,
@@ -515,6 +521,7 @@ fn context_stats(tenant: u32, entry: &Entry, site: SiteKey) -> ContextStats {
         column: site.column,
         accesses: entry.counts.accesses,
         misses: entry.counts.misses,
+        creations: entry.counts.creations,
         mistakes: entry.counts.mistakes,
     }
 }
@@ -530,6 +537,7 @@ mod tests {
     fn statistics_hold_the_policy_lock_for_a_few_things_at_a_time() {
         const TENANTS: usize = 200;
         const SCOPES: usize = 500;
+        let _names = crate::thread::scope::NAMES_IN_TESTS.lock();
         let device = SimDevice::new(1);
         device.put("data", &vec![0; 4096 * SCOPES]);
         let options = PoolOptions::new().page_bytes(4096).frames(64).threads_max(8).read_ahead(false);

@@ -223,6 +223,19 @@ macro_rules! access_functions {
             Access::of($tenant).guard_created(page, $site, Limit::Default).map_err(Refused::into_error)
         }
 
+        /// Makes `bytes`, as many as a page has, the contents of `page`, which becomes dirty. A page that is not
+        /// in memory is neither read nor zeroed; it counts as one that was [created](Self::create).
+        ///
+        /// # Errors
+        ///
+        /// As [`write`](Self::write); [`ErrorKind::PageSize`] for another number of bytes, and nothing has
+        /// changed.
+        #[track_caller]
+        pub fn overwrite<'g>($($receiver)*, page: Page<'g>, bytes: &[u8]) -> Result<()> $($bound)* {
+            let written = Access::of($tenant).overwrite(page, bytes, $site, Limit::Default);
+            written.map_err(Refused::into_error)
+        }
+
         /// As [`read`](Self::read), but `None` instead of waiting for others' latches, loads or frames.
         #[track_caller]
         pub fn try_read<'g>($($receiver)*, page: Page<'g>) -> Result<Option<ReadGuard<'g>>> $($bound)* {

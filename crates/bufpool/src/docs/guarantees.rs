@@ -378,6 +378,10 @@
 //!   read back as the device, or for buffered files the operating system, has them, until the file is
 //!   reopened and the engine recovers.
 //! * It **trusts the device**: one that acknowledges a sync and loses the data breaks these promises.
+//! * It does **not take back what a writer has begun**. A thread that panics while it holds a write guard leaves
+//!   what it has changed so far, half a change perhaps, and that is flushed like any other. An engine whose
+//!   writers may panic changes a copy and takes it over at once ([`Tenant::overwrite`]), ends the process, or
+//!   catches the panic inside and [discards](File::discard) the page before others can see it.
 //! * It does **not see changes by others** to a file it has open. The lock on the file keeps out programs
 //!   that ask for it.
 //! * It does **not follow a file's name**. A file that was renamed, replaced or unlinked is still the one

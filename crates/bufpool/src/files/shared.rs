@@ -14,6 +14,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use crate::engine::hooks::PageName;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::gate::Gate;
+use crate::io::options::Direct;
 use crate::io::{FileIdentity, IoError, NameError, Source};
 use crate::memory::arena::FrameMap;
 use crate::owner::Owner;
@@ -44,6 +45,8 @@ pub(crate) struct FileShared {
     /// Most pages of one transfer, as the source says.
     pub run_pages: usize,
     pub tag: u64,
+    /// Direct I/O as it was asked for when the file was opened.
+    pub direct: Option<Direct>,
     /// Pages may be read without a latch, and are written in words.
     pub optimistic: bool,
     /// Of the [versions](Version) of its pages.
@@ -79,6 +82,7 @@ pub(crate) struct FileParts {
     pub read_only: bool,
     pub optimistic: bool,
     pub tag: u64,
+    pub direct: Option<Direct>,
     /// The engine's epoch, for a file that is open for reading only.
     pub epoch: Option<u64>,
     pub pages: u64,
@@ -101,6 +105,7 @@ impl FileShared {
             fixed_length: parts.fixed_length,
             run_pages: parts.run_pages,
             tag: parts.tag,
+            direct: parts.direct,
             optimistic: parts.optimistic,
             epoch: AtomicU64::new(parts.epoch.unwrap_or_else(random_bits)),
             has_own_epoch: parts.epoch.is_some(),
@@ -133,6 +138,11 @@ impl FileShared {
         if !self.has_own_epoch {
             self.epoch.store(random_bits(), Ordering::Release);
         }
+    }
+
+    /// The engine's epoch of a file that is open for reading only.
+    pub fn own_epoch(&self) -> Option<u64> {
+        self.has_own_epoch.then(|| self.epoch.load(Ordering::Acquire))
     }
 
     pub fn is_poisoned(&self) -> bool {
@@ -264,7 +274,8 @@ impl FileShared {
             error if error.is_corrupt() => ErrorKind::Corrupt,
             _ => ErrorKind::Io,
         };
-        Error::with_source(kind, operation, error).in_file(&self.name)
+        let io_kind = error.kind();
+        Error::with_source(kind, operation, error).with_io_kind(io_kind).in_file(&self.name)
     }
 
     /// Of what was to be done with the file's name.

@@ -26,6 +26,8 @@ const CACHED: usize = 256;
 pub(crate) struct ContextCounts {
     pub accesses: u64,
     pub misses: u64,
+    /// Of the misses, those that made their page.
+    pub creations: u64,
     pub mistakes: u64,
 }
 
@@ -33,6 +35,7 @@ impl ContextCounts {
     fn add(&mut self, other: &Self) {
         self.accesses += other.accesses;
         self.misses += other.misses;
+        self.creations += other.creations;
         self.mistakes += other.mistakes;
     }
 }
@@ -300,6 +303,7 @@ mod tests {
 
     #[test]
     fn a_site_in_another_scope_is_another_context() {
+        let _names = crate::thread::scope::NAMES_IN_TESTS.lock();
         let mut contexts = two_tenants();
         let scan = || SiteRef::named(site!("scan"));
         let plain = access(&mut contexts, TENANT, scan());
@@ -329,6 +333,7 @@ mod tests {
     /// sums.
     #[test]
     fn the_least_used_contexts_are_recycled() {
+        let _names = crate::thread::scope::NAMES_IN_TESTS.lock();
         let mut contexts = two_tenants();
         let lasting = SiteRef::named(site!("lasting"));
         for key in 0..10_000 {
