@@ -147,7 +147,7 @@ impl<'p> HoldRecord<'p> {
     #[cold]
     #[inline(never)]
     pub(super) fn record_hold(self, page: PageId, begins: bool) {
-        if !self.pool.is_recording || !self.pool.owner.is_here() {
+        if !self.pool.is_recording || !self.pool.owner.may_call() {
             return;
         }
         let mut policy = self.pool.policy.lock();

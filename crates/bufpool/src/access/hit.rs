@@ -320,6 +320,9 @@ impl<'p> HitLog<'p> {
         creation: bool,
     ) {
         // The origin comes in its parts, which are in registers, as the caller has them.
+        if self.pool.owner.is_called_back() {
+            return;
+        }
         let (party, site) = (tenant.party(), Origin::new(place, scope).site());
         let hit = Hit { page: page.id(), frame, tenant: party.tenant, site };
         if self.pool.is_immediate {

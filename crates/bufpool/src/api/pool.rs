@@ -35,6 +35,7 @@ use crate::memory::frame::FrameTable;
 use crate::memory::reserve::{HookBuffers, Reserve};
 use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
+use crate::policy::engine_code::EngineCode;
 use crate::policy::lock::{PolicyState, TenantEntry};
 use crate::policy::pricing::Pricing;
 use crate::state::aside::AsideFrames;
@@ -120,7 +121,9 @@ impl Pool {
             directory.map_err(|error| Error::new(ErrorKind::Memory, OPERATION, error.to_string()))?;
         let is_recording = options.recorder.is_some();
         let filter = HitFilter::new(frames + spares);
-        let mut policy = PolicyState::new(directory, free, spares, filter.clone(), options.recorder);
+        let recorder =
+            options.recorder.map(|recorder| Box::new(EngineCode::new(owner.clone(), recorder)) as _);
+        let mut policy = PolicyState::new(directory, free, spares, filter.clone(), recorder);
         policy.default_manager = options.manager;
         policy.seed = options.deterministic.unwrap_or(0);
         policy.program_fuel_steps = options.program_fuel_steps;
@@ -406,7 +409,7 @@ impl Pool {
 
     /// The I/O backend, its flags, and the reason for each step down; and how each open file is accessed.
     pub fn io(&self) -> IoReport {
-        if !self.shared.owner.is_here() {
+        if !self.shared.owner.may_call() {
             let steps_down = vec![self.shared.owner.refusal()];
             return IoReport { backend: "none", steps_down, ..IoReport::default() };
         }

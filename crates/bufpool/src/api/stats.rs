@@ -377,7 +377,7 @@ impl<'p> Pieces<'p> {
 /// The counts of a pool now. Takes the policy lock for a short time again and again, and applies all hits that
 /// were noted.
 pub(crate) fn take(pool: &PoolShared) -> Stats {
-    if !pool.owner.is_here() {
+    if !pool.owner.may_call() {
         return Stats { frames: pool.frames_count, page_bytes: pool.page_bytes, ..Stats::default() };
     }
     take_from(&Pieces::of(pool))

@@ -27,6 +27,7 @@ use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
 use crate::load::prefetch::TenantPrefetch;
 use crate::page::word::Version;
+use crate::policy::engine_code::EngineCode;
 use crate::policy::lock::{PolicyState, TenantEntry};
 use crate::state::waiting::{Limit, Refused};
 use crate::thread::context::Context;
@@ -126,7 +127,8 @@ impl TenantOptions {
         self
     }
 
-    /// A manager of the engine's own; see [`manager`](crate::manager). Directives of the tenant are refused.
+    /// A manager of the engine's own; see [`manager`](crate::manager). Directives of the tenant are refused. The
+    /// manager must not call the pool: a call that can fail fails with [`ErrorKind::SelfDeadlock`].
     pub fn custom_manager(mut self, manager: Box<dyn Manager>) -> Self {
         self.management = Management::Custom(manager);
         self
@@ -171,6 +173,7 @@ impl TenantOptions {
             Management::Kind(Some(kind)) => policy.manage(id, kind),
             Management::Kind(None) => {}
             Management::Custom(manager) => {
+                let manager = Box::new(EngineCode::new(self.pool.owner.clone(), manager));
                 policy.directory.set_manager(id, manager, false).expect("the tenant is open");
                 policy.tenants[id.index()].manager = "custom";
             }

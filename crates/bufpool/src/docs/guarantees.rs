@@ -309,6 +309,11 @@
 //! * Tests: `pins::owned_guards_and_pins_keep_what_they_need_wherever_they_go`,
 //!   `pins::owned_guards_and_pins_keep_pages_and_latches_like_borrowed_ones`.
 //!
+//! **A manager or recorder of the engine's that calls the pool back waits for nothing**: the call fails with
+//! [`ErrorKind::SelfDeadlock`], and what cannot fail does nothing.
+//! * Ground: the thread knows that the pool has called it, and is asked before every lock.
+//! * Tests: `wants::a_manager_that_calls_the_pool_back_is_refused`.
+//!
 //! **Statistics keep nobody waiting**: they hold the policy lock for a few tenants, contexts, streams or threads
 //! at a time, whatever the number of frames.
 //! * Ground: what would have to be counted frame by frame is kept as a count.
