@@ -56,6 +56,8 @@ pub enum ErrorKind {
     FileClosed,
     /// A write to this file failed before; it takes no more writes until it is reopened.
     FilePoisoned,
+    /// A writer of the page panicked; see [`FileOptions::poison_on_panic`](crate::FileOptions::poison_on_panic).
+    PagePoisoned,
     /// A change was asked of a file opened for reading.
     ReadOnly,
     /// The page is pinned or latched by someone who must let go of it first.

@@ -560,3 +560,69 @@ fn threads_that_open_a_file_at_a_time_may_share_it() {
     file.extend(1).unwrap();
     assert_eq!(pool.open_or_share(&path, options).unwrap().pages(), 1);
 }
+
+#[test]
+fn a_page_whose_writer_panics_is_poisoned_if_its_file_says_so() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    for (poisons, owned) in [(true, false), (true, true), (false, false)] {
+        let device = common::stamped_device(8);
+        let pool = small().latch_wait_ms(100).open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new().poison_on_panic(poisons)).unwrap();
+        let tenant = pool.default_tenant();
+        let no_change = AssertUnwindSafe(|| {
+            let _guard = tenant.write(file.page(3)).unwrap();
+            panic!("before a change");
+        });
+        catch_unwind(no_change).unwrap_err();
+        let half_change = AssertUnwindSafe(|| {
+            if owned {
+                let mut guard = tenant.write_owned(file.page(1)).unwrap();
+                stamp(&mut guard, 1, 2);
+                panic!("in the middle of a change");
+            }
+            let mut guard = tenant.write(file.page(1)).unwrap();
+            stamp(&mut guard, 1, 2);
+            panic!("in the middle of a change");
+        });
+        catch_unwind(half_change).unwrap_err();
+        stamp(&mut tenant.write(file.page(2)).unwrap(), 2, 2);
+        assert_eq!(version(&tenant.read(file.page(3)).unwrap(), 3), 1);
+        if !poisons {
+            assert_eq!(version(&tenant.read(file.page(1)).unwrap(), 1), 2);
+            file.flush().unwrap();
+            continue;
+        }
+        let bytes = vec![0; common::PAGE_BYTES];
+        let page = file.page(1);
+        for refused in [
+            tenant.read(page).map(drop),
+            tenant.try_read(page).map(drop),
+            tenant.write(page).map(drop),
+            tenant.create(page).map(drop),
+            tenant.read_owned(page).map(drop),
+            tenant.pin(page).map(drop),
+            tenant.overwrite(page, &bytes),
+            tenant.read_many(&[page]).pop().unwrap().map(drop),
+            common::block_on(tenant.read_async(page)).map(drop),
+            file.flush_page(1),
+            file.flush(),
+            file.clone().close(),
+            pool.checkpoint(),
+            pool.clone().close(),
+        ] {
+            let error = refused.unwrap_err();
+            assert_eq!((error.kind(), error.page()), (ErrorKind::PagePoisoned, Some(1)), "{error}");
+        }
+        let in_file = device.contents("data").unwrap();
+        let versions: Vec<u64> = (0..)
+            .zip(in_file.chunks(common::PAGE_BYTES))
+            .map(|(number, page)| version(page, number))
+            .collect();
+        assert_eq!(versions[1..4], [1, 2, 1], "page 2 is written, page 1 is not");
+        file.discard(0..8).unwrap();
+        assert_eq!(version(&tenant.read(page).unwrap(), 1), 1);
+        stamp(&mut tenant.write(page).unwrap(), 1, 3);
+        pool.check_invariants();
+        pool.close().unwrap();
+    }
+}

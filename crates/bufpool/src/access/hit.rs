@@ -188,6 +188,7 @@ impl<'g> Access<'g> {
         if purpose != Purpose::Read {
             page.file().shared.check_writable(operation)?;
         }
+        page.file().shared.check_whole(page.number(), operation)?;
         let pool = &*self.tenant.pool;
         let mut waits = Waits::begin(pool, Limit::Default);
         match acquire_resident(word, purpose.want(), &mut waits.latch) {
@@ -216,6 +217,10 @@ pub(crate) fn refused(
     own_limit: bool,
     operation: &'static str,
 ) -> Refused {
+    // Its writer has panicked while others waited.
+    if let Err(error) = page.file().shared.check_whole(page.number(), operation) {
+        return Refused::Failed(error);
+    }
     let error = match refusal {
         Refusal::Own => Error::new(
             ErrorKind::SelfDeadlock,
@@ -289,6 +294,7 @@ impl<'g> Access<'g> {
             file.shared.check_writable(operation)?;
         }
         file.shared.check_page(page.number(), operation)?;
+        file.shared.check_whole(page.number(), operation)?;
         let word = file.shared.table.get_or_allocate(page.number(), &self.tenant.pool.page_table_budget);
         word.map_err(|why| HitLog::of(&self.tenant.pool).page_tables_full(page, why, operation))
     }

@@ -15,6 +15,7 @@ use bufpool_policies::{FrameId, PageId};
 use crate::access::guard::{HoldRecord, ReadGuard, WriteGuard};
 use crate::access::hit::{Access, Granted};
 use crate::error::Result;
+use crate::files::shared::{FileShared, PanicWatch};
 use crate::files::word::OwnedWord;
 use crate::handle::file::{File, Page};
 use crate::handle::tenant::Tenant;
@@ -46,6 +47,8 @@ pub struct OwnedWriteGuard {
     written: bool,
     /// Where the log ended when the guard was granted.
     granted_lsn: u64,
+    // After the latch, which a panic then keeps.
+    watch: PanicWatch<Arc<FileShared>>,
 }
 
 /// Keeps a page in its frame without latching it, borrows nothing, and may move between threads; see
@@ -243,7 +246,7 @@ impl OwnedWriteGuard {
         // SAFETY: the guard lets go of the latch before the file.
         let word = unsafe { kept_word(latch.word()) };
         let held = OwnedHeld::new(file.pool.hot.tag, file, number, latch.through(word), bytes);
-        Self { held, written: false, granted_lsn }
+        Self { held, written: false, granted_lsn, watch: PanicWatch::new() }
     }
 
     /// The page.
@@ -266,6 +269,11 @@ impl OwnedWriteGuard {
     fn mark_dirty(&mut self) {
         if !std::mem::replace(&mut self.written, true) {
             self.held.latch.set_changed();
+            let file = &self.held.file.shared;
+            if file.poison_on_panic && !std::thread::panicking() {
+                self.held.latch.keep_on_panic();
+                self.watch.begin(Arc::clone(file), self.held.page().number());
+            }
             let pool = &self.held.file.pool;
             pool.mark_dirty(pool.frames.get(self.held.frame()), self.granted_lsn);
         }

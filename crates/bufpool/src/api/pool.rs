@@ -512,6 +512,7 @@ impl Pool {
             optimistic: options.optimistic,
             tag: options.tag,
             direct: options.direct,
+            poison_on_panic: options.poison_on_panic,
             epoch: options.epoch.filter(|_| options.read_only),
             pages,
             io,
@@ -539,6 +540,7 @@ fn difference(open: &FileShared, options: &FileOptions) -> Option<&'static str> 
         (open.is_read_only() != options.read_only, "read_only"),
         (open.optimistic != options.optimistic, "optimistic"),
         (open.tag != options.tag, "tag"),
+        (open.poison_on_panic != options.poison_on_panic, "poison_on_panic"),
         (open.direct != options.direct, "direct"),
         (open.own_epoch() != epoch, "epoch"),
     ];
