@@ -20,6 +20,8 @@ struct Details {
     page: Option<u64>,
     message: String,
     source: Option<Source>,
+    /// Of the error of the operating system below, if there is one.
+    io_kind: Option<io::ErrorKind>,
 }
 
 type Source = Arc<dyn std::error::Error + Send + Sync>;
@@ -54,6 +56,8 @@ pub enum ErrorKind {
     FileClosed,
     /// A write to this file failed before; it takes no more writes until it is reopened.
     FilePoisoned,
+    /// A writer of the page panicked; see [`FileOptions::poison_on_panic`](crate::FileOptions::poison_on_panic).
+    PagePoisoned,
     /// A change was asked of a file opened for reading.
     ReadOnly,
     /// The page is pinned or latched by someone who must let go of it first.
@@ -99,8 +103,25 @@ pub enum ErrorKind {
     Descriptor,
     /// What was asked cannot be done with this kind of file.
     Unsupported,
+    /// There is no file of that name.
+    NotFound,
+    /// The system does not allow it to this process.
+    PermissionDenied,
     /// Any other failure of the operating system or the device.
     Io,
+}
+
+impl ErrorKind {
+    /// Of an error of the operating system.
+    pub(crate) fn of_io(kind: io::ErrorKind) -> Self {
+        match kind {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
+            io::ErrorKind::UnexpectedEof => Self::UnexpectedEof,
+            io::ErrorKind::NotFound => Self::NotFound,
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::PermissionDenied,
+            _ => Self::Io,
+        }
+    }
 }
 
 impl Error {
@@ -124,6 +145,36 @@ impl Error {
         self.0.page
     }
 
+    /// The kind of the operating system's error below, if there is one, and otherwise the one that comes nearest
+    /// to [`kind`](Self::kind). An [`io::Error`] made from this one has it.
+    pub fn io_kind(&self) -> io::ErrorKind {
+        self.0.io_kind.unwrap_or(match self.0.kind {
+            ErrorKind::NotFound => io::ErrorKind::NotFound,
+            ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
+            ErrorKind::NoSpace => io::ErrorKind::StorageFull,
+            ErrorKind::UnexpectedEof => io::ErrorKind::UnexpectedEof,
+            ErrorKind::Corrupt => io::ErrorKind::InvalidData,
+            ErrorKind::ReadOnly => io::ErrorKind::ReadOnlyFilesystem,
+            ErrorKind::LatchTimeout => io::ErrorKind::TimedOut,
+            ErrorKind::SelfDeadlock => io::ErrorKind::Deadlock,
+            ErrorKind::Exhausted | ErrorKind::Memory => io::ErrorKind::OutOfMemory,
+            ErrorKind::PageBusy | ErrorKind::FileLocked | ErrorKind::FileAlreadyOpen => {
+                io::ErrorKind::ResourceBusy
+            }
+            ErrorKind::IoUnavailable | ErrorKind::Unsupported => io::ErrorKind::Unsupported,
+            ErrorKind::PageSize
+            | ErrorKind::Alignment
+            | ErrorKind::InvalidOptions
+            | ErrorKind::Floor
+            | ErrorKind::PageBeyondEnd
+            | ErrorKind::Range
+            | ErrorKind::Directive
+            | ErrorKind::Descriptor
+            | ErrorKind::WrongPool => io::ErrorKind::InvalidInput,
+            _ => io::ErrorKind::Other,
+        })
+    }
+
     /// For [`Tier::attach`](crate::tier::Tier::attach) of a tier outside this crate: it cannot serve the pool.
     /// The message says why, and what was expected. Of kind [`ErrorKind::InvalidOptions`].
     pub fn of_tier(message: impl Into<String>) -> Self {
@@ -138,17 +189,14 @@ impl Error {
             page: None,
             message: message.into(),
             source: None,
+            io_kind: None,
         }))
     }
 
     /// An error of the operating system; its kind follows from the error code.
     pub(crate) fn from_io(operation: &'static str, source: io::Error) -> Self {
-        let kind = match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
-            io::ErrorKind::UnexpectedEof => ErrorKind::UnexpectedEof,
-            _ => ErrorKind::Io,
-        };
-        Self::with_source(kind, operation, source)
+        let kind = source.kind();
+        Self::with_source(ErrorKind::of_io(kind), operation, source).with_io_kind(kind)
     }
 
     /// An error with the error below it, whose message it repeats.
@@ -160,6 +208,12 @@ impl Error {
         let mut error = Self::new(kind, operation, source.to_string());
         error.0.source = Some(Arc::new(source));
         error
+    }
+
+    /// The error below is one of the operating system of this kind.
+    pub(crate) fn with_io_kind(mut self, kind: io::ErrorKind) -> Self {
+        self.0.io_kind = Some(kind);
+        self
     }
 
     pub(crate) fn in_file(mut self, name: &str) -> Self {
@@ -205,7 +259,8 @@ impl std::error::Error for Error {
 }
 
 impl From<Error> for io::Error {
+    /// Of the kind that [`Error::io_kind`] says.
     fn from(error: Error) -> Self {
-        io::Error::other(error)
+        Self::new(error.io_kind(), error)
     }
 }

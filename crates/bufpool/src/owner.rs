@@ -8,7 +8,9 @@
 //! Hits need not ask: page words and frames read as zeros in the child, so that every page is absent there,
 //! and an access goes on to where this is asked.
 
+use std::cell::Cell;
 use std::io;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -30,10 +32,32 @@ impl Owner {
         self.0.is_here()
     }
 
-    /// An error in a child that was forked.
+    /// An error in a child that was forked, and in code of the engine that runs under the policy lock.
     #[inline]
     pub fn check(&self, operation: &'static str) -> Result<()> {
-        if self.is_here() { Ok(()) } else { Err(self.error(operation)) }
+        if self.may_call() { Ok(()) } else { Err(self.error(operation)) }
+    }
+
+    /// The calling thread may use the pool and take its locks.
+    #[inline]
+    pub fn may_call(&self) -> bool {
+        self.is_here() && !self.is_called_back()
+    }
+
+    /// The calling thread runs code of the engine that the pool has called under the policy lock.
+    #[inline]
+    pub fn is_called_back(&self) -> bool {
+        CALLED_BY.get() == self.address()
+    }
+
+    /// The pool calls such code as long as the result lives.
+    #[inline]
+    pub fn enter(&self) -> CalledBack {
+        CalledBack { before: CALLED_BY.replace(self.address()), _not_send: PhantomData }
+    }
+
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 
     /// What a child is told.
@@ -46,6 +70,29 @@ impl Owner {
 
     #[cold]
     fn error(&self, operation: &'static str) -> Error {
+        if self.is_here() {
+            let message =
+                "a manager or recorder called the pool that it was called by, and would wait for itself";
+            return Error::new(ErrorKind::SelfDeadlock, operation, message);
+        }
         Error::new(ErrorKind::ForkedChild, operation, self.refusal())
+    }
+}
+
+thread_local! {
+    /// Where the mark of the owner of the pool lies that has called code of the engine; 0 for none.
+    static CALLED_BY: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Code of the engine runs on this thread, called by a pool.
+pub(crate) struct CalledBack {
+    before: usize,
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Drop for CalledBack {
+    #[inline]
+    fn drop(&mut self) {
+        CALLED_BY.set(self.before);
     }
 }

@@ -59,3 +59,40 @@ impl WhenIdle for Pool {
         self.check_invariants();
     }
 }
+
+/// Whole pages are written without being read, and what is made does not count as missed.
+#[test]
+fn pages_are_overwritten_unread_and_creations_are_no_misses() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 8);
+    let tenant = pool.default_tenant();
+    let mut bytes = vec![0; PAGE_BYTES];
+    for number in 0..4 {
+        stamp(&mut bytes, number, 3);
+        tenant.overwrite(file.page(number), &bytes).unwrap();
+    }
+    (4..8).for_each(|number| stamp(&mut tenant.create(file.page(number)).unwrap(), number, 3));
+    let stats = pool.stats();
+    assert_eq!((stats.reads, stats.misses, stats.creations, stats.dirty_frames), (0, 8, 8, 8));
+    stamp(&mut bytes, 2, 4);
+    tenant.overwrite(file.page(2), &bytes).unwrap();
+    for short in [0, PAGE_BYTES - 1] {
+        let error = tenant.overwrite(file.page(2), &bytes[..short]).unwrap_err();
+        assert_eq!((error.kind(), error.page()), (bufpool::ErrorKind::PageSize, Some(2)), "{error}");
+    }
+    for number in 0..8 {
+        let expected = if number == 2 { 4 } else { 3 };
+        assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), expected);
+    }
+    let report = pool.report();
+    let stats = report.stats();
+    assert_eq!((stats.hits, stats.hit_ratio()), (9, 1.0));
+    assert_eq!((stats.tenants[0].creations, stats.tenants[0].misses), (8, 8));
+    assert_eq!(stats.contexts.iter().map(|context| context.creations).sum::<u64>(), 8);
+    assert!(report.to_string().contains("misses 0  creations 8"), "{report}");
+    file.flush().unwrap();
+    file.discard(0..8).unwrap();
+    assert_eq!(version(&tenant.read(file.page(2)).unwrap(), 2), 4);
+    assert_eq!(pool.stats().hit_ratio(), 0.9);
+}

@@ -68,13 +68,15 @@ fn a_file_of_odd_length_is_refused() {
 fn files_that_are_not_there_or_not_files_are_refused() {
     let directory = directory();
     let pool = small().open().unwrap();
-    assert_eq!(kind(pool.open_file(directory.path().join("none"), FileOptions::new())), ErrorKind::Io);
+    let error = pool.open_file(directory.path().join("none"), FileOptions::new()).unwrap_err();
+    assert_eq!((error.kind(), error.io_kind()), (ErrorKind::NotFound, std::io::ErrorKind::NotFound));
+    assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::NotFound);
     assert!(matches!(
         kind(pool.open_file(directory.path(), FileOptions::new())),
         ErrorKind::Io | ErrorKind::Unsupported
     ));
     let none = FileOptions::new().create(true).read_only(true);
-    assert_eq!(kind(pool.open_file(directory.path().join("none"), none)), ErrorKind::Io);
+    assert_eq!(kind(pool.open_file(directory.path().join("none"), none)), ErrorKind::NotFound);
     assert!(!directory.path().join("none").exists());
 }
 
@@ -486,5 +488,141 @@ fn a_required_backend_that_cannot_be_had_is_an_error() {
     match PoolOptions::new().io(bufpool::Io::Require(bufpool::IoBackend::Uring)).open() {
         Ok(pool) => assert_eq!(pool.io().backend, "uring"),
         Err(error) => assert_eq!(error.kind(), ErrorKind::IoUnavailable),
+    }
+}
+
+/// An engine that passes errors on as those of the standard library can still tell them apart.
+#[test]
+fn errors_keep_their_kind_as_errors_of_the_standard_library() {
+    let device = common::stamped_device(4);
+    let (pool, file) = common::open_on(small(), &device);
+    let tenant = pool.default_tenant();
+    let io_kind = |error: bufpool::Error| std::io::Error::from(error).kind();
+    let beyond = tenant.read(file.page(4)).unwrap_err();
+    assert_eq!(io_kind(beyond), std::io::ErrorKind::InvalidInput);
+    let guard = tenant.pin(file.page(0)).unwrap();
+    assert_eq!(io_kind(file.discard(0..1).unwrap_err()), std::io::ErrorKind::ResourceBusy);
+    drop(guard);
+    tenant.write(file.page(0)).unwrap()[9] = 1;
+    device.fail(bufpool::sim::SimFault {
+        operation: bufpool::IoOperation::Write,
+        nth: device.calls(bufpool::IoOperation::Write) + 1,
+        failure: bufpool::sim::SimFailure::NoSpace,
+    });
+    let error = file.flush().unwrap_err();
+    assert_eq!((error.kind(), error.io_kind()), (ErrorKind::NoSpace, std::io::ErrorKind::StorageFull));
+    assert_eq!(io_kind(error), std::io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn a_file_without_handles_is_not_given_back_with_other_options() {
+    let directory = directory();
+    let pool = small().direct(bufpool::Direct::Off).open().unwrap();
+    let path = directory.path().join("data");
+    let options = FileOptions::new().create(true).tag(7);
+    let id = pool.open_file(&path, options).unwrap().id();
+    for (other, name) in [
+        (options.tag(8), "tag"),
+        (options.direct(bufpool::Direct::Prefer), "direct"),
+        (options.optimistic(true), "optimistic"),
+        (options.read_only(true), "read_only"),
+    ] {
+        let error = pool.open_file(&path, other).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileAlreadyOpen, "{name}");
+        assert!(error.to_string().contains(&format!("another option `{name}`")), "{error}");
+    }
+    assert_eq!(pool.open_file(&path, options).unwrap().id(), id);
+}
+
+#[test]
+fn threads_that_open_a_file_at_a_time_may_share_it() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let path = directory.path().join("data");
+    let options = FileOptions::new().create(true);
+    let all_here = std::sync::Barrier::new(8);
+    let files: Vec<_> = std::thread::scope(|scope| {
+        let open = || {
+            all_here.wait();
+            pool.open_or_share(&path, options).unwrap()
+        };
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(files.iter().all(|file| file.id() == files[0].id()));
+    let file = pool.open_or_share(&path, options).unwrap();
+    assert_eq!(kind(pool.open_file(&path, options)), ErrorKind::FileAlreadyOpen);
+    assert_eq!(kind(pool.open_or_share(&path, options.tag(1))), ErrorKind::FileAlreadyOpen);
+    assert_eq!(
+        kind(pool.open_or_share(directory.path().join("none"), FileOptions::new())),
+        ErrorKind::NotFound
+    );
+    file.extend(1).unwrap();
+    assert_eq!(pool.open_or_share(&path, options).unwrap().pages(), 1);
+}
+
+#[test]
+fn a_page_whose_writer_panics_is_poisoned_if_its_file_says_so() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    for (poisons, owned) in [(true, false), (true, true), (false, false)] {
+        let device = common::stamped_device(8);
+        let pool = small().latch_wait_ms(100).open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new().poison_on_panic(poisons)).unwrap();
+        let tenant = pool.default_tenant();
+        let no_change = AssertUnwindSafe(|| {
+            let _guard = tenant.write(file.page(3)).unwrap();
+            panic!("before a change");
+        });
+        catch_unwind(no_change).unwrap_err();
+        let half_change = AssertUnwindSafe(|| {
+            if owned {
+                let mut guard = tenant.write_owned(file.page(1)).unwrap();
+                stamp(&mut guard, 1, 2);
+                panic!("in the middle of a change");
+            }
+            let mut guard = tenant.write(file.page(1)).unwrap();
+            stamp(&mut guard, 1, 2);
+            panic!("in the middle of a change");
+        });
+        catch_unwind(half_change).unwrap_err();
+        stamp(&mut tenant.write(file.page(2)).unwrap(), 2, 2);
+        assert_eq!(version(&tenant.read(file.page(3)).unwrap(), 3), 1);
+        if !poisons {
+            assert_eq!(version(&tenant.read(file.page(1)).unwrap(), 1), 2);
+            file.flush().unwrap();
+            continue;
+        }
+        let bytes = vec![0; common::PAGE_BYTES];
+        let page = file.page(1);
+        for refused in [
+            tenant.read(page).map(drop),
+            tenant.try_read(page).map(drop),
+            tenant.write(page).map(drop),
+            tenant.create(page).map(drop),
+            tenant.read_owned(page).map(drop),
+            tenant.pin(page).map(drop),
+            tenant.overwrite(page, &bytes),
+            tenant.read_many(&[page]).pop().unwrap().map(drop),
+            common::block_on(tenant.read_async(page)).map(drop),
+            file.flush_page(1),
+            file.flush(),
+            file.clone().close(),
+            pool.checkpoint(),
+            pool.clone().close(),
+        ] {
+            let error = refused.unwrap_err();
+            assert_eq!((error.kind(), error.page()), (ErrorKind::PagePoisoned, Some(1)), "{error}");
+        }
+        let in_file = device.contents("data").unwrap();
+        let versions: Vec<u64> = (0..)
+            .zip(in_file.chunks(common::PAGE_BYTES))
+            .map(|(number, page)| version(page, number))
+            .collect();
+        assert_eq!(versions[1..4], [1, 2, 1], "page 2 is written, page 1 is not");
+        file.discard(0..8).unwrap();
+        assert_eq!(version(&tenant.read(page).unwrap(), 1), 1);
+        stamp(&mut tenant.write(page).unwrap(), 1, 3);
+        pool.check_invariants();
+        pool.close().unwrap();
     }
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bufpool::engine::Log;
+use bufpool::engine::{Log, PageHooks, PageName};
 use bufpool::sim::SimDevice;
 use bufpool::{ErrorKind, File, Pool, PoolOptions, Tenant};
 use common::{PAGE_BYTES, deterministic, kind, new_file, small, stamp, version};
@@ -290,5 +290,47 @@ fn the_redo_point_moves_on_though_a_page_is_never_clean() {
     let guard = world.tenant.write(world.file.page(7)).unwrap();
     assert_eq!(world.pool.min_dirty_lsn(), Some(11));
     drop(guard);
+    assert_eq!(world.pool.min_dirty_lsn(), None);
+}
+
+/// What happens while a page is on its way to its file.
+type Meanwhile = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+struct WhileWritten(Meanwhile);
+
+impl PageHooks for WhileWritten {
+    fn on_read(&self, _: PageName, _: &mut [u8]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn before_write(&self, _: PageName, _: &mut [u8]) {
+        let happens = self.0.lock().unwrap().take();
+        happens.into_iter().for_each(|happens| happens());
+    }
+}
+
+/// A page that is changed while a copy of it is written stays dirty, and redo begins where the log ended when
+/// the copy was made.
+#[test]
+fn a_change_during_a_write_keeps_its_place_in_the_log() {
+    let meanwhile = Meanwhile::default();
+    let mut world = World::new(small().hooks(Box::new(WhileWritten(Arc::clone(&meanwhile)))));
+    world.change(1).unwrap();
+    world.change(1).unwrap();
+    let (file, tenant, log) = (world.file.clone(), world.tenant.clone(), Arc::clone(&world.log));
+    let changes = move || {
+        let mut guard = tenant.try_write(file.page(1)).unwrap().expect("the copy is written");
+        let lsn = log.last.fetch_add(1, Ordering::SeqCst) + 1;
+        stamp(&mut guard, 1, lsn);
+        guard.set_lsn(lsn);
+    };
+    *meanwhile.lock().unwrap() = Some(Box::new(changes));
+    world.file.flush().unwrap();
+    assert!(meanwhile.lock().unwrap().is_none(), "it was changed");
+    world.changes[1].push(3);
+    assert_eq!(world.pool.stats().dirty_frames, 1);
+    assert_eq!(world.pool.min_dirty_lsn(), Some(3));
+    world.check();
+    world.file.flush().unwrap();
     assert_eq!(world.pool.min_dirty_lsn(), None);
 }

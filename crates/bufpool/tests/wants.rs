@@ -206,3 +206,65 @@ fn blocks_ahead_may_be_named() {
     assert_eq!((stats.prefetch_wasted, stats.tenants[1].overrules), (1, 1));
     assert_eq!(world.shared.lock().unwrap().gone, [world.page(1009)]);
 }
+
+/// What a manager does that calls the pool it is called by.
+struct CallsBack {
+    tenant: Arc<std::sync::OnceLock<(Pool, Tenant, File)>>,
+    errors: Arc<Mutex<Vec<bufpool::ErrorKind>>>,
+}
+
+impl Manager for CallsBack {
+    fn new_block(&mut self, _: &Block) {}
+
+    fn block_gone(&mut self, _: FrameId, _: PageId) {}
+
+    fn block_accessed(&mut self, _: FrameId, _: &Access) {}
+
+    fn replace_block(
+        &mut self,
+        candidate: FrameId,
+        _: Option<&Access>,
+        _: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId {
+        let (pool, tenant, file) = self.tenant.get().unwrap();
+        let page = file.page(99);
+        let refused = [
+            tenant.read(page).map(drop),
+            tenant.write_owned(page).map(drop),
+            tenant.set_priority(file, 1).map(drop),
+            pool.tenant("another").open().map(drop),
+            pool.checkpoint(),
+            file.flush(),
+            file.discard(99..100),
+            file.extend(1).map(drop),
+            pool.clone().close(),
+        ];
+        let kinds = refused.into_iter().map(|refused| refused.unwrap_err().kind());
+        self.errors.lock().unwrap().extend(kinds);
+        assert_eq!(pool.stats().accesses, 0, "sizes only");
+        assert_eq!(tenant.prefetch([page]), 0);
+        candidate
+    }
+
+    fn placeholder_used(&mut self, _: &Access, _: FrameId) {}
+}
+
+/// The test would wait for ever if one of the calls did.
+#[test]
+fn a_manager_that_calls_the_pool_back_is_refused() {
+    for options in [small(), deterministic()] {
+        let device = stamped_device(100);
+        let (pool, file) = open_on(options, &device);
+        let (handles, errors) = (Arc::default(), Arc::default());
+        let manager = CallsBack { tenant: Arc::clone(&handles), errors: Arc::clone(&errors) };
+        let tenant = pool.tenant("calls back").custom_manager(Box::new(manager)).open().unwrap();
+        handles.set((pool.clone(), tenant.clone(), file.clone())).ok().unwrap();
+        for number in 0..60 {
+            assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 1);
+        }
+        let errors = std::mem::take(&mut *errors.lock().unwrap());
+        assert!(errors.len() >= 9, "it was asked");
+        assert!(errors.iter().all(|kind| *kind == bufpool::ErrorKind::SelfDeadlock), "{errors:?}");
+        pool.close().unwrap();
+    }
+}

@@ -105,6 +105,12 @@ typedef enum bufpool_status {
   BUFPOOL_UNSUPPORTED = 44,
   // The operating system reported an error.
   BUFPOOL_IO = 45,
+  // There is no file of that name.
+  BUFPOOL_NOT_FOUND = 46,
+  // The system does not allow it to this process.
+  BUFPOOL_PERMISSION_DENIED = 47,
+  // A writer of the page panicked.
+  BUFPOOL_PAGE_POISONED = 48,
 } bufpool_status;
 
 // An open file of a pool.

@@ -93,6 +93,12 @@ pub enum bufpool_status {
     BUFPOOL_UNSUPPORTED = 44,
     /// The operating system reported an error.
     BUFPOOL_IO = 45,
+    /// There is no file of that name.
+    BUFPOOL_NOT_FOUND = 46,
+    /// The system does not allow it to this process.
+    BUFPOOL_PERMISSION_DENIED = 47,
+    /// A writer of the page panicked.
+    BUFPOOL_PAGE_POISONED = 48,
 }
 
 use bufpool_status::*;
@@ -174,6 +180,9 @@ fn status_of(kind: ErrorKind) -> bufpool_status {
         ErrorKind::Descriptor => BUFPOOL_DESCRIPTOR,
         ErrorKind::Unsupported => BUFPOOL_UNSUPPORTED,
         ErrorKind::Io => BUFPOOL_IO,
+        ErrorKind::NotFound => BUFPOOL_NOT_FOUND,
+        ErrorKind::PermissionDenied => BUFPOOL_PERMISSION_DENIED,
+        ErrorKind::PagePoisoned => BUFPOOL_PAGE_POISONED,
         _ => BUFPOOL_OTHER,
     }
 }

@@ -20,6 +20,7 @@ use bufpool_policies::{FrameId, PageId};
 
 use crate::access::hit::Access;
 use crate::error::Result;
+use crate::files::shared::{FileShared, PanicWatch};
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
@@ -61,6 +62,8 @@ pub struct WriteGuard<'g> {
     written: bool,
     /// Where the log ended when the guard was granted.
     granted_lsn: u64,
+    // After the latch, which a panic then keeps.
+    watch: PanicWatch<&'g FileShared>,
 }
 
 /// Keeps a page in its frame without latching it, so that it can be latched again without I/O.
@@ -138,14 +141,16 @@ impl<'p> HoldRecord<'p> {
     }
 
     #[cold]
+    #[inline(never)]
     fn note_hold(self, page: PageId, begins: bool) {
         count_apart(self.pool.hot.serial, begins);
         self.record_hold(page, begins);
     }
 
     #[cold]
+    #[inline(never)]
     pub(super) fn record_hold(self, page: PageId, begins: bool) {
-        if !self.pool.is_recording || !self.pool.owner.is_here() {
+        if !self.pool.is_recording || !self.pool.owner.may_call() {
             return;
         }
         let mut policy = self.pool.policy.lock();
@@ -159,12 +164,14 @@ impl<'p> HoldRecord<'p> {
     }
 
     #[cold]
+    #[inline(never)]
     fn note_guard(self, word: &PageWord) {
         self.note_hold(self.page_latched(word), true);
     }
 
     /// Lets go, and then tells the recorder: a page is let go of before that hears of it.
     #[cold]
+    #[inline(never)]
     fn end_noted_guard(self, latch: SharedLatch<'_>) {
         count_apart(self.pool.hot.serial, false);
         if !self.pool.is_recording || !self.pool.owner.is_here() {
@@ -236,7 +243,7 @@ impl Drop for ReadGuard<'_> {
 impl Deref for ReadGuard<'_> {
     type Target = [u8];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[u8] {
         // SAFETY: the latch keeps the page in the frame, and writers away.
         let bytes = unsafe { self.bytes.as_ref() };
@@ -260,7 +267,7 @@ impl<'g> WriteGuard<'g> {
         let hold = HoldCount::new(tenant, page);
         let granted_lsn =
             if pool.log.is_some() { pool.note_grant(pool.frames.get(latch.frame())) } else { 0 };
-        Self { bytes, latch, hold, written: false, granted_lsn }
+        Self { bytes, latch, hold, written: false, granted_lsn, watch: PanicWatch::new() }
     }
 
     /// The page.
@@ -314,6 +321,11 @@ impl<'g> WriteGuard<'g> {
     fn mark_dirty_first(&mut self) {
         self.written = true;
         self.latch.set_changed();
+        let (file, number) = (&*self.hold.page.file().shared, self.hold.page.number());
+        if file.poison_on_panic && !std::thread::panicking() {
+            self.latch.keep_on_panic();
+            self.watch.begin(file, number);
+        }
         self.hold.pool().mark_dirty(self.frame(), self.granted_lsn);
     }
 }

@@ -535,7 +535,7 @@ impl<'g> Access<'g> {
 impl<I> Drop for Hints<I> {
     fn drop(&mut self) {
         let pool = &self.tenant.pool;
-        let Some(list) = self.list.filter(|_| pool.owner.is_here()) else { return };
+        let Some(list) = self.list.filter(|_| pool.owner.may_call()) else { return };
         let mut policy = pool.policy.lock();
         pool.drain_own_log_into(&mut policy);
         if self.leads {

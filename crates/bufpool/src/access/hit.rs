@@ -82,6 +82,23 @@ impl<'g> Access<'g> {
         Ok(guard)
     }
 
+    pub(crate) fn overwrite(self, page: Page<'g>, bytes: &[u8], origin: Origin, limit: Limit) -> Granted<()> {
+        let file = &page.file().shared;
+        file.check_optimistic(false, "overwrite page")?;
+        let page_bytes = self.tenant.pool.page_bytes;
+        if bytes.len() != page_bytes {
+            let message = format!("{} bytes were given, expected page_bytes = {page_bytes}", bytes.len());
+            return Err(file
+                .error(ErrorKind::PageSize, "overwrite page", message)
+                .at_page(page.number())
+                .into());
+        }
+        let latch = self.latch(page, Purpose::Create, origin, limit)?;
+        // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
+        WriteGuard::new(self.tenant, page, latch).copy_from_slice(bytes);
+        Ok(())
+    }
+
     /// Exclusive access to a resident page that nobody holds, or whatever it takes.
     #[inline]
     pub(crate) fn latch(
@@ -171,6 +188,7 @@ impl<'g> Access<'g> {
         if purpose != Purpose::Read {
             page.file().shared.check_writable(operation)?;
         }
+        page.file().shared.check_whole(page.number(), operation)?;
         let pool = &*self.tenant.pool;
         let mut waits = Waits::begin(pool, Limit::Default);
         match acquire_resident(word, purpose.want(), &mut waits.latch) {
@@ -199,6 +217,10 @@ pub(crate) fn refused(
     own_limit: bool,
     operation: &'static str,
 ) -> Refused {
+    // Its writer has panicked while others waited.
+    if let Err(error) = page.file().shared.check_whole(page.number(), operation) {
+        return Refused::Failed(error);
+    }
     let error = match refusal {
         Refusal::Own => Error::new(
             ErrorKind::SelfDeadlock,
@@ -272,6 +294,7 @@ impl<'g> Access<'g> {
             file.shared.check_writable(operation)?;
         }
         file.shared.check_page(page.number(), operation)?;
+        file.shared.check_whole(page.number(), operation)?;
         let word = file.shared.table.get_or_allocate(page.number(), &self.tenant.pool.page_table_budget);
         word.map_err(|why| HitLog::of(&self.tenant.pool).page_tables_full(page, why, operation))
     }
@@ -303,6 +326,9 @@ impl<'p> HitLog<'p> {
         creation: bool,
     ) {
         // The origin comes in its parts, which are in registers, as the caller has them.
+        if self.pool.owner.is_called_back() {
+            return;
+        }
         let (party, site) = (tenant.party(), Origin::new(place, scope).site());
         let hit = Hit { page: page.id(), frame, tenant: party.tenant, site };
         if self.pool.is_immediate {

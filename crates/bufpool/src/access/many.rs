@@ -266,9 +266,13 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
             for admitted in admitted {
                 let load = self.waiting.next().expect("a page for each answer");
                 // A page gets nothing because another could not make room.
-                if let Ok(Emptied::Frame(lease)) =
-                    Eviction::of(pool).vacate(admitted, tenant.tenant_id(), site, Emptying::Waiting(None))
-                {
+                if let Ok(Emptied::Frame(lease)) = Eviction::of(pool).vacate(
+                    admitted,
+                    tenant.tenant_id(),
+                    site,
+                    false,
+                    Emptying::Waiting(None),
+                ) {
                     self.begin(load, lease, reads);
                 }
             }
@@ -368,8 +372,9 @@ impl<'g> Stream<'_, '_, 'g> {
         let (tenant, site) = (self.batch.tenant, self.batch.site);
         let pool = &*tenant.pool;
         let admitted = Miss::of(pool).admit_all(tenant, std::iter::once(entry.page.id()), site);
-        let empty =
-            |admitted| Eviction::of(pool).vacate(admitted, tenant.tenant_id(), site, Emptying::Waiting(None));
+        let empty = |admitted| {
+            Eviction::of(pool).vacate(admitted, tenant.tenant_id(), site, false, Emptying::Waiting(None))
+        };
         let Some(Ok(Emptied::Frame(mut lease))) = admitted.into_iter().next().map(empty) else { return };
         let (file, number) = (&entry.page.file().shared, entry.page.number());
         if PageRead::of(pool).is_good_copy(file, number, &mut lease, copy) {

@@ -10,18 +10,22 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use bufpool_policies::FrameId;
+use bufpool_policies::{FrameId, PageId};
 
 use crate::access::guard::{HoldRecord, ReadGuard, WriteGuard};
 use crate::access::hit::{Access, Granted};
 use crate::error::Result;
+use crate::files::shared::{FileShared, PanicWatch};
 use crate::files::word::OwnedWord;
 use crate::handle::file::{File, Page};
 use crate::handle::tenant::Tenant;
+use crate::hits::fast_path::PoolTag;
+use crate::memory::arena::PAGE_BYTES_MIN;
 use crate::memory::frame::Frame;
 use crate::page::latch::{Latch, SharedLatch};
 use crate::page::word::PageWord;
 use crate::state::waiting::{Limit, Purpose};
+use crate::thread::holds::HoldsSlot;
 use crate::thread::site::{Origin, SiteRef};
 
 /// Shared access to a page that borrows nothing and may move between threads; dereferences to its bytes.
@@ -43,6 +47,8 @@ pub struct OwnedWriteGuard {
     written: bool,
     /// Where the log ended when the guard was granted.
     granted_lsn: u64,
+    // After the latch, which a panic then keeps.
+    watch: PanicWatch<Arc<FileShared>>,
 }
 
 /// Keeps a page in its frame without latching it, borrows nothing, and may move between threads; see
@@ -58,11 +64,16 @@ pub struct OwnedPin {
 struct OwnedHeld<L> {
     /// The frame's bytes; valid as long as the latch is held.
     bytes: NonNull<[u8]>,
-    // Let go of by `drop`, before the recorder hears of it and before the file goes.
+    // Let go of by `drop`, as in a borrowed guard, and before the recorder hears of it; then the file goes.
     latch: ManuallyDrop<L>,
+    /// The page's number, with [`RECORDED`] if there is a recorder.
     number: u64,
-    file: Arc<File>,
+    file: ManuallyDrop<Arc<File>>,
 }
+
+/// Beyond the numbers of pages.
+const RECORDED: u64 = 1 << 63;
+const _: () = assert!(PageId::NUMBER_BITS < 63);
 
 // SAFETY: the bytes are the latch's to lend, wherever that is, and latches may be let go of on any thread.
 unsafe impl<L: Send> Send for OwnedHeld<L> {}
@@ -93,7 +104,7 @@ impl<'g> Access<'g> {
             && let Some((latch, frame, bytes)) = pages.try_shared(page.number(), &file.shared.table)
         {
             self.note_hit(pages.tag, page, frame, origin, false);
-            return Ok(OwnedReadGuard::on_bytes(file.keeper(), page.number(), latch, bytes));
+            return Ok(OwnedReadGuard::on_bytes(pages.tag, file.keeper(), page.number(), latch, bytes));
         }
         let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), limit)?;
         Ok(OwnedReadGuard::on_latch(file.keeper(), page.number(), latch))
@@ -115,23 +126,43 @@ impl<'g> Access<'g> {
 impl<L> OwnedHeld<L> {
     /// Of a latch on page `number` of `file`, whose frame has these bytes.
     #[inline(always)]
-    fn new(file: Arc<File>, number: u64, latch: L, bytes: NonNull<[u8]>) -> Self {
-        let held = Self { bytes, latch: ManuallyDrop::new(latch), number, file };
-        if held.file.pool.is_recording {
-            HoldRecord::of(&held.file.pool).record_hold(held.page().id(), true);
+    fn new(tag: PoolTag, file: Arc<File>, number: u64, latch: L, bytes: NonNull<[u8]>) -> Self {
+        let (latch, file) = (ManuallyDrop::new(latch), ManuallyDrop::new(file));
+        let mut held = Self { bytes, latch, number, file };
+        if tag.holds_slot() == HoldsSlot::APART {
+            held.begin_record();
         }
         held
     }
 
-    fn page(&self) -> Page<'_> {
-        self.file.page(self.number)
+    /// Tells the recorder, if there is one.
+    #[cold]
+    #[inline(never)]
+    fn begin_record(&mut self) {
+        if self.file.pool.is_recording {
+            HoldRecord::of(&self.file.pool).record_hold(self.page().id(), true);
+            self.number |= RECORDED;
+        }
     }
 
-    #[inline]
+    #[cold]
+    #[inline(never)]
+    fn end_record(file: &File, number: u64) {
+        HoldRecord::of(&file.pool).record_hold(file.page(number & !RECORDED).id(), false);
+    }
+
+    fn page(&self) -> Page<'_> {
+        self.file.page(self.number & !RECORDED)
+    }
+
+    #[inline(always)]
     fn bytes(&self) -> &[u8] {
         // SAFETY: the latch keeps the page in the frame, and others from writing; a writer through this value
         // borrows it exclusively.
-        unsafe { self.bytes.as_ref() }
+        let bytes = unsafe { self.bytes.as_ref() };
+        // SAFETY: no pool has smaller pages.
+        unsafe { std::hint::assert_unchecked(bytes.len() >= PAGE_BYTES_MIN) };
+        bytes
     }
 
     /// Not by the word, which says nothing in the child of a fork.
@@ -140,7 +171,7 @@ impl<L> OwnedHeld<L> {
     }
 
     fn pin(&self, word: &'static PageWord) -> OwnedPin {
-        OwnedPin::new(Arc::clone(&self.file), self.number, word, self.frame())
+        OwnedPin::new(Arc::clone(&self.file), self.page().number(), word, self.frame())
     }
 }
 
@@ -148,9 +179,11 @@ impl<L> Drop for OwnedHeld<L> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: the latch is not used again.
-        unsafe { ManuallyDrop::drop(&mut self.latch) };
-        if self.file.pool.is_recording {
-            HoldRecord::of(&self.file.pool).record_hold(self.page().id(), false);
+        drop(unsafe { ManuallyDrop::take(&mut self.latch) });
+        // SAFETY: the file is not used again.
+        let file = unsafe { ManuallyDrop::take(&mut self.file) };
+        if self.number & RECORDED != 0 {
+            Self::end_record(&file, self.number);
         }
     }
 }
@@ -158,16 +191,22 @@ impl<L> Drop for OwnedHeld<L> {
 impl OwnedReadGuard {
     /// From a latch on page `number` of `file`, whose frame has these bytes.
     #[inline(always)]
-    fn on_bytes(file: Arc<File>, number: u64, latch: SharedLatch<'_>, bytes: NonNull<[u8]>) -> Self {
+    fn on_bytes(
+        tag: PoolTag,
+        file: Arc<File>,
+        number: u64,
+        latch: SharedLatch<'_>,
+        bytes: NonNull<[u8]>,
+    ) -> Self {
         // SAFETY: the guard lets go of the latch before the file.
         let word = unsafe { kept_word(latch.word()) };
-        Self { held: OwnedHeld::new(file, number, latch.detached().through(word), bytes) }
+        Self { held: OwnedHeld::new(tag, file, number, latch.detached().through(word), bytes) }
     }
 
     /// From a latch on page `number` of `file`.
     pub(crate) fn on_latch(file: Arc<File>, number: u64, latch: SharedLatch<'_>) -> Self {
-        let bytes = file.pool.arena.frame(latch.frame());
-        Self::on_bytes(file, number, latch, bytes)
+        let (tag, bytes) = (file.pool.hot.tag, file.pool.arena.frame(latch.frame()));
+        Self::on_bytes(tag, file, number, latch, bytes)
     }
 
     /// As [`on_latch`](Self::on_latch), from one that was taken for a future.
@@ -191,7 +230,7 @@ impl OwnedReadGuard {
 impl Deref for OwnedReadGuard {
     type Target = [u8];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[u8] {
         self.held.bytes()
     }
@@ -206,8 +245,8 @@ impl OwnedWriteGuard {
         let granted_lsn = if pool.log.is_some() { pool.note_grant(pool.frames.get(frame)) } else { 0 };
         // SAFETY: the guard lets go of the latch before the file.
         let word = unsafe { kept_word(latch.word()) };
-        let held = OwnedHeld::new(file, number, latch.through(word), bytes);
-        Self { held, written: false, granted_lsn }
+        let held = OwnedHeld::new(file.pool.hot.tag, file, number, latch.through(word), bytes);
+        Self { held, written: false, granted_lsn, watch: PanicWatch::new() }
     }
 
     /// The page.
@@ -230,6 +269,11 @@ impl OwnedWriteGuard {
     fn mark_dirty(&mut self) {
         if !std::mem::replace(&mut self.written, true) {
             self.held.latch.set_changed();
+            let file = &self.held.file.shared;
+            if file.poison_on_panic && !std::thread::panicking() {
+                self.held.latch.keep_on_panic();
+                self.watch.begin(Arc::clone(file), self.held.page().number());
+            }
             let pool = &self.held.file.pool;
             pool.mark_dirty(pool.frames.get(self.held.frame()), self.granted_lsn);
         }
@@ -239,7 +283,7 @@ impl OwnedWriteGuard {
 impl Deref for OwnedWriteGuard {
     type Target = [u8];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[u8] {
         self.held.bytes()
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bufpool_policies::DEFAULT_TENANT;
 
-use crate::access::guard::{ReadGuard, WriteGuard};
+use crate::access::guard::ReadGuard;
 use crate::error::{ErrorKind, Result};
 use crate::files::bytes::ByteLength;
 use crate::handle::file::{File, Page};
@@ -128,13 +128,13 @@ pub(super) fn read_at<'f>(
     Ok(there)
 }
 
-/// See [`Tenant::write_at`](crate::Tenant::write_at). `write` is told of a page and whether all of it is
-/// overwritten.
+/// See [`Tenant::write_at`](crate::Tenant::write_at). `write` gets a page, the part of it, and that
+/// part's bytes.
 pub(super) fn write_at<'f>(
     file: &'f File,
     offset: u64,
     bytes: &[u8],
-    mut write: impl FnMut(Page<'f>, bool) -> Result<WriteGuard<'f>>,
+    mut write: impl FnMut(Page<'f>, Range<usize>, &[u8]) -> Result<()>,
 ) -> Result<()> {
     const OPERATION: &str = "write bytes";
     let too_long = || {
@@ -148,10 +148,8 @@ pub(super) fn write_at<'f>(
         file.shared.byte_length.as_ref().ok_or_else(too_long)?;
         file.reach(end, OPERATION)?;
     }
-    let page_bytes = file.page_bytes();
-    for Part { number, in_page, in_bytes } in file.parts(offset, bytes.len()) {
-        let mut page = write(file.page(number), in_page.len() == page_bytes)?;
-        page[in_page].copy_from_slice(&bytes[in_bytes]);
-    }
-    Ok(())
+    let mut parts = file.parts(offset, bytes.len());
+    parts.try_for_each(|Part { number, in_page, in_bytes }| {
+        write(file.page(number), in_page, &bytes[in_bytes])
+    })
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bufpool_policies::planner::ReadAhead;
 use bufpool_policies::{Allocation, DEFAULT_TENANT, Directory, DirectoryOptions, FileId};
 use crossbeam::utils::CachePadded;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::api::options::{FILES_MAX, FileOptions, PoolOptions, Shares, check_dirty_limit};
 use crate::api::report::Report;
@@ -35,6 +35,7 @@ use crate::memory::frame::FrameTable;
 use crate::memory::reserve::{HookBuffers, Reserve};
 use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
+use crate::policy::engine_code::EngineCode;
 use crate::policy::lock::{PolicyState, TenantEntry};
 use crate::policy::pricing::Pricing;
 use crate::state::aside::AsideFrames;
@@ -120,7 +121,9 @@ impl Pool {
             directory.map_err(|error| Error::new(ErrorKind::Memory, OPERATION, error.to_string()))?;
         let is_recording = options.recorder.is_some();
         let filter = HitFilter::new(frames + spares);
-        let mut policy = PolicyState::new(directory, free, spares, filter.clone(), options.recorder);
+        let recorder =
+            options.recorder.map(|recorder| Box::new(EngineCode::new(owner.clone(), recorder)) as _);
+        let mut policy = PolicyState::new(directory, free, spares, filter.clone(), recorder);
         policy.default_manager = options.manager;
         policy.seed = options.deterministic.unwrap_or(0);
         policy.program_fuel_steps = options.program_fuel_steps;
@@ -194,6 +197,7 @@ impl Pool {
             write_rest,
             closed: AtomicBool::new(false),
             closing: Mutex::new(()),
+            opening: Mutex::new(()),
             handles: AtomicUsize::new(0),
             aside: AsideFrames::default(),
             frame_waiters: AtomicU32::new(0),
@@ -211,7 +215,7 @@ impl Pool {
 
     /// Opens the file at `path`, a regular file or a block device, and locks it: exclusively for writing,
     /// shared for reading. A file whose handles were all dropped is still open in the pool, and given back
-    /// with its cached pages.
+    /// with its cached pages to who opens it with the same options.
     ///
     /// The path is looked up once: whatever becomes of it, of the file's name or of the working directory,
     /// the pool keeps to the file that was opened. It takes two descriptors, of the file and of its folder.
@@ -219,7 +223,8 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::FileAlreadyOpen`] if the same inode is open in this pool; [`ErrorKind::FileLocked`] if
+    /// [`ErrorKind::FileAlreadyOpen`] if the same inode is open in this pool, with handles or with other
+    /// options; [`ErrorKind::NotFound`], [`ErrorKind::PermissionDenied`]; [`ErrorKind::FileLocked`] if
     /// somebody else, in this process or another, has a lock in the way; [`ErrorKind::FileLength`] if the
     /// length is not a multiple of the page size; [`ErrorKind::Alignment`] if direct I/O on the file needs
     /// larger pages; [`ErrorKind::IoUnavailable`] if direct I/O is required and impossible;
@@ -230,14 +235,47 @@ impl Pool {
         const OPERATION: &str = "open file";
         let path = path.as_ref();
         let name = path.display().to_string();
-        self.shared.check_open(OPERATION)?;
-        if let Some(file) = self.open_already(path, &options, &name)? {
+        let _one_at_a_time = self.lock_opening(OPERATION, &name)?;
+        if let Some(file) = self.open_already(path, &options, &name, Share::WithNobody)? {
             return Ok(file);
         }
-        let how = how_to_open(&self.shared, &options);
+        self.open_new(path, &options, name)
+    }
+
+    /// As [`open_file`](Self::open_file), and another handle of the file if it is open in this pool with the
+    /// same options already. Any number of threads may do this at a time.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_file`](Self::open_file); [`ErrorKind::FileAlreadyOpen`] only if the file is open with other
+    /// options, and the error names one.
+    pub fn open_or_share(&self, path: impl AsRef<Path>, options: FileOptions) -> Result<File> {
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        let _one_at_a_time = self.lock_opening("open file", &name)?;
+        match self.open_already(path, &options, &name, Share::WithAll)? {
+            Some(file) => Ok(file),
+            None => self.open_new(path, &options, name),
+        }
+    }
+
+    /// Opens by path take turns, so that who finds a file locked by this pool finds it open, too.
+    fn lock_opening(&self, operation: &'static str, name: &str) -> Result<MutexGuard<'_, ()>> {
+        self.shared.check_open(operation)?;
+        let until = deadline_after(self.shared.latch_wait);
+        self.shared.opening.try_lock_until(until).ok_or_else(|| {
+            let limit = self.shared.latch_wait.as_millis();
+            let message = format!("other files were being opened for longer than latch_wait_ms = {limit}");
+            Error::new(ErrorKind::LatchTimeout, operation, message).in_file(name)
+        })
+    }
+
+    fn open_new(&self, path: &Path, options: &FileOptions, name: String) -> Result<File> {
+        const OPERATION: &str = "open file";
+        let how = how_to_open(&self.shared, options);
         let io = self.shared.opener.open(path, &how);
         let io = io.map_err(|error| error.into_error(OPERATION, &name))?;
-        self.register(io, name, &options)
+        self.register(io, name, options)
     }
 
     /// Takes over an open file, as [`open_file`](Self::open_file). The descriptor must allow reading, and
@@ -290,7 +328,9 @@ impl Pool {
             return Err(Error::new(ErrorKind::Unsupported, "open file", message).in_file(&name));
         }
         let is_it = |open: &FileShared| open.io("open file").is_ok_and(|io| foreign.is_in(&*io));
-        if let Some(found) = self.find_open(foreign.identity(), &options, is_it) {
+        // Of no effect on a source.
+        let options = FileOptions { direct: None, ..options };
+        if let Some(found) = self.find_open(foreign.identity(), &options, Share::WithNobody, is_it) {
             return found.map_err(|open_as| already_open(&name, &open_as));
         }
         self.register(Arc::new(foreign), name, &options)
@@ -361,7 +401,8 @@ impl Pool {
         close(&self.shared)
     }
 
-    /// Counts, as data. Holds the policy lock for a time that grows with the number of frames, and allocates.
+    /// Counts, as data. Costs a look at each tenant, context, stream and thread, and allocates. The policy lock is
+    /// held for a few of them at a time, so that no miss waits long.
     pub fn stats(&self) -> Stats {
         stats::take(&self.shared)
     }
@@ -373,7 +414,7 @@ impl Pool {
 
     /// The I/O backend, its flags, and the reason for each step down; and how each open file is accessed.
     pub fn io(&self) -> IoReport {
-        if !self.shared.owner.is_here() {
+        if !self.shared.owner.may_call() {
             let steps_down = vec![self.shared.owner.refusal()];
             return IoReport { backend: "none", steps_down, ..IoReport::default() };
         }
@@ -416,30 +457,36 @@ impl Pool {
         invariants::check(&self.shared);
     }
 
-    /// The file at `path`, if it is open in this pool without handles.
-    fn open_already(&self, path: &Path, options: &FileOptions, name: &str) -> Result<Option<File>> {
+    /// The file at `path`, if it is open in this pool.
+    fn open_already(
+        &self,
+        path: &Path,
+        options: &FileOptions,
+        name: &str,
+        share: Share,
+    ) -> Result<Option<File>> {
         let Ok(metadata) = std::fs::metadata(path) else { return Ok(None) };
-        let found = self.find_open(FileIdentity::of(&metadata), options, |_| true);
+        let found = self.find_open(FileIdentity::of(&metadata), options, share, |_| true);
         found.transpose().map_err(|open_as| already_open(name, &open_as))
     }
 
-    /// The file of this identity, if one is open in this pool: given back if it has no handles, was opened
-    /// with such options, and `is_it`; else the name that it was opened by.
+    /// The file of this identity, if one is open in this pool: given back if it may be shared with its other
+    /// handles, was opened with such options, and `is_it`; else what it is open as.
     fn find_open(
         &self,
         identity: FileIdentity,
         options: &FileOptions,
+        share: Share,
         is_it: impl FnOnce(&FileShared) -> bool,
     ) -> Option<Result<File, String>> {
         let policy = self.shared.policy.lock();
         let open = policy.files.iter().flatten().find(|file| file.identity == identity)?;
-        let is_same = open.is_read_only() == options.read_only
-            && open.optimistic == options.optimistic
-            && open.byte_length.is_some() == options.bytes;
-        Some(if !open.has_handles() && is_same && is_it(open) {
-            Ok(File::new(self.shared.clone(), Arc::clone(open)))
-        } else {
-            Err(open.name.clone())
+        let difference = difference(open, options);
+        let may_share = share == Share::WithAll || !open.has_handles();
+        Some(match difference {
+            None if may_share && is_it(open) => Ok(File::new(self.shared.clone(), Arc::clone(open))),
+            Some(option) if may_share => Err(format!("{}, with another option `{option}`", open.name)),
+            _ => Err(open.name.clone()),
         })
     }
 
@@ -469,7 +516,9 @@ impl Pool {
             read_only: options.read_only,
             optimistic: options.optimistic,
             tag: options.tag,
-            epoch: options.epoch.filter(|_| options.read_only && options.tag != 0),
+            direct: options.direct,
+            poison_on_panic: options.poison_on_panic,
+            epoch: epoch_of(options),
             pages,
             byte_length: options.bytes.then_some(bytes),
             io,
@@ -481,6 +530,33 @@ impl Pool {
         drop(policy);
         Ok(File::new(self.shared.clone(), shared))
     }
+}
+
+/// Who may have handles of a file that is opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Share {
+    WithNobody,
+    WithAll,
+}
+
+/// An option with which the open file would not have been opened, if there is one.
+fn difference(open: &FileShared, options: &FileOptions) -> Option<&'static str> {
+    let epoch = epoch_of(options);
+    let differences = [
+        (open.is_read_only() != options.read_only, "read_only"),
+        (open.optimistic != options.optimistic, "optimistic"),
+        (open.byte_length.is_some() != options.bytes, "bytes"),
+        (open.tag != options.tag, "tag"),
+        (open.poison_on_panic != options.poison_on_panic, "poison_on_panic"),
+        (open.direct != options.direct, "direct"),
+        (open.own_epoch() != epoch, "epoch"),
+    ];
+    differences.into_iter().find_map(|(differs, option)| differs.then_some(option))
+}
+
+/// The engine's epoch, where it counts.
+fn epoch_of(options: &FileOptions) -> Option<u64> {
+    options.epoch.filter(|_| options.read_only && options.tag != 0)
 }
 
 fn how_to_open(pool: &PoolShared, options: &FileOptions) -> FileOpen {

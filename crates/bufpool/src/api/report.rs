@@ -47,7 +47,9 @@ struct Row<'a> {
     context: &'a ContextStats,
     stream: Option<&'a StreamStats>,
     accesses: u64,
+    /// Creations included, where they are known.
     misses: u64,
+    creations: u64,
 }
 
 /// What one manager sees of a context: one tenant's accesses, or those of all tenants of the commons.
@@ -56,6 +58,7 @@ struct Seen<'a> {
     context: &'a ContextStats,
     accesses: u64,
     misses: u64,
+    creations: u64,
 }
 
 impl Report {
@@ -79,7 +82,7 @@ impl Report {
             stats.accesses,
             stats.hits,
             stats.hit_ratio(),
-            stats.misses,
+            stats.misses.saturating_sub(stats.creations),
             stats.creations,
             stats.waited,
             stats.reads,
@@ -126,8 +129,8 @@ impl Report {
                 tenant.resident_frames,
                 100.0 * ratio(u64::from(tenant.resident_frames), frames),
                 tenant.accesses,
-                tenant.misses,
-                ratio(tenant.hits, tenant.accesses),
+                tenant.misses.saturating_sub(tenant.creations),
+                ratio(tenant.hits, tenant.accesses.saturating_sub(tenant.creations)),
                 tenant.overrules,
                 tenant.mistakes,
                 tenant.revocations
@@ -240,7 +243,7 @@ impl Report {
         shown.iter().try_for_each(|row| self.fmt_row(row, f))?;
         if !rest.is_empty() {
             let accesses: u64 = rest.iter().map(|row| row.accesses).sum();
-            let misses: u64 = rest.iter().map(|row| row.misses).sum();
+            let misses: u64 = rest.iter().map(|row| row.misses - row.creations).sum();
             writeln!(f, "and {} more with {accesses} accesses, {misses} misses", rest.len())?;
         }
         for tenant in self.stats.tenants.iter().filter(|tenant| tenant.contexts_recycled > 0) {
@@ -260,19 +263,21 @@ impl Report {
             streams.entry((stream.tenant, stream.seen.context.0)).or_default().push(stream);
         }
         let mut rows = Vec::new();
-        for (manager, Seen { who, context, accesses, misses }) in self.contexts_by_manager() {
+        for (manager, Seen { who, context, accesses, misses, creations }) in self.contexts_by_manager() {
             let known = streams.get(&(manager, context.id)).map_or(&[][..], |known| known);
             match *known {
-                [] => rows.push(Row { who, context, stream: None, accesses, misses }),
+                [] => rows.push(Row { who, context, stream: None, accesses, misses, creations }),
                 // The pool's counts stand for the manager's, which may not be told every hit.
-                [stream] => rows.push(Row { who, context, stream: Some(stream), accesses, misses }),
+                [stream] => {
+                    rows.push(Row { who, context, stream: Some(stream), accesses, misses, creations })
+                }
                 _ => rows.extend(known.iter().map(|stream| {
                     let StreamReport { hits, misses, .. } = stream.seen;
-                    Row { who, context, stream: Some(stream), accesses: hits + misses, misses }
+                    Row { who, context, stream: Some(stream), accesses: hits + misses, misses, creations: 0 }
                 })),
             }
         }
-        rows.sort_by_key(|row| std::cmp::Reverse((row.misses, row.accesses)));
+        rows.sort_by_key(|row| std::cmp::Reverse((row.misses - row.creations, row.accesses)));
         rows
     }
 
@@ -284,27 +289,28 @@ impl Report {
         let mut common: HashMap<u32, usize> = HashMap::new();
         let mut seen: Vec<(Option<u32>, Seen<'_>)> = Vec::new();
         for context in &self.stats.contexts {
-            let &ContextStats { accesses, misses, .. } = context;
+            let &ContextStats { accesses, misses, creations, .. } = context;
             let tenant = tenants.get(&context.tenant);
             let who = tenant.map_or("?", |tenant| &tenant.name);
             let manager = tenant.is_none_or(|tenant| !tenant.in_commons).then_some(context.tenant);
             let next = seen.len();
             let at = if manager.is_none() { *common.entry(context.id).or_insert(next) } else { next };
             if at == next {
-                seen.push((manager, Seen { who, context, accesses, misses }));
+                seen.push((manager, Seen { who, context, accesses, misses, creations }));
                 continue;
             }
             let (_, sum) = &mut seen[at];
             sum.who = "commons";
             sum.accesses += accesses;
             sum.misses += misses;
+            sum.creations += creations;
         }
         seen
     }
 
     fn fmt_row(&self, row: &Row<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (accesses, misses) = (row.accesses, row.misses);
-        let hit_ratio = ratio(accesses - misses, accesses);
+        let (accesses, misses) = (row.accesses, row.misses - row.creations);
+        let hit_ratio = ratio(accesses - row.misses, accesses - row.creations);
         write!(f, "{misses:>12} {accesses:>12} {hit_ratio:>9.6} ")?;
         match row.stream {
             None => write!(f, "{:>8} {:>6} {:>8}  {:<10} {:<24} {:<20} ", "", "", "", "", "", "")?,

@@ -3,12 +3,15 @@
 use bufpool_policies::hints::HintCounts;
 use bufpool_policies::{EventCalls, StreamReport, TenantId, Unloaded};
 
-use crate::policy::lock::PolicyState;
+use crate::hits::contexts::Entry;
+use crate::policy::lock::{HintSite, PolicyState};
 use crate::state::shared::PoolShared;
 use crate::sync::Ordering;
+use crate::thread::site::SiteKey;
 use crate::tier::TierStats;
 
-/// Counts since the pool was opened, taken at one moment.
+/// Counts since the pool was opened. Totals are of one moment; the lists were taken a moment before, piece by
+/// piece, so they may miss what other threads did meanwhile.
 #[derive(Clone, Default, Debug)]
 #[non_exhaustive]
 pub struct Stats {
@@ -88,9 +91,10 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Hits per access; 0 before the first access.
+    /// Hits per access, creations left out: a page that is made could not have been in memory. 0 before the
+    /// first access.
     pub fn hit_ratio(&self) -> f64 {
-        ratio(self.hits, self.accesses)
+        ratio(self.hits, self.accesses.saturating_sub(self.creations))
     }
 }
 
@@ -124,8 +128,10 @@ pub struct TenantStats {
     pub accesses: u64,
     /// Of these, hits.
     pub hits: u64,
-    /// Of these, misses.
+    /// Of these, misses, creations included.
     pub misses: u64,
+    /// Misses that made their page instead of reading it.
+    pub creations: u64,
     /// Times its manager was asked for a victim.
     pub decisions: u64,
     /// Times its manager named another page than the candidate.
@@ -196,16 +202,18 @@ pub struct ContextStats {
     pub column: u32,
     /// Guards granted from here.
     pub accesses: u64,
-    /// Of these, misses.
+    /// Of these, misses, creations included.
     pub misses: u64,
+    /// Misses that made their page instead of reading it.
+    pub creations: u64,
     /// Mistakes that misses from here brought to light.
     pub mistakes: u64,
 }
 
 impl ContextStats {
-    /// Hits per access.
+    /// Hits per access, creations left out.
     pub fn hit_ratio(&self) -> f64 {
-        ratio(self.accesses - self.misses, self.accesses)
+        ratio(self.accesses - self.misses, self.accesses.saturating_sub(self.creations))
     }
 
     /// Scopes, name and place in one line: `Q6 > plan node 3 > inner scan (scan.rs:12:9)`.
@@ -252,21 +260,148 @@ pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// The counts of a pool now. Takes the policy lock, and applies all hits that were noted.
+/// Tenants, contexts, streams or lists that are looked at under one hold of the policy lock, and logs that are
+/// drained.
+const PIECE: usize = 64;
+const LOGS_A_PIECE: usize = 4;
+
+/// A pool whose counts are taken piece by piece, so that nobody waits long for the policy lock.
+struct Pieces<'p> {
+    pool: &'p PoolShared,
+    /// Holds of the policy lock so far, and the most that was found under one of them.
+    #[cfg(test)]
+    holds: std::cell::Cell<(usize, usize)>,
+}
+
+impl<'p> Pieces<'p> {
+    fn of(pool: &'p PoolShared) -> Self {
+        Self {
+            pool,
+            #[cfg(test)]
+            holds: std::cell::Cell::default(),
+        }
+    }
+
+    /// What `look` finds among [`PIECE`] things from a number on, for all numbers until it finds that there
+    /// are no more.
+    fn collect<T>(&self, mut look: impl FnMut(&mut PolicyState, usize, &mut Vec<T>) -> bool) -> Vec<T> {
+        let mut found = Vec::new();
+        let mut first = 0;
+        loop {
+            // Not under the lock.
+            found.reserve(PIECE);
+            let has_more = {
+                let before = found.len();
+                let has_more = look(&mut self.pool.policy.lock(), first, &mut found);
+                self.note(found.len() - before);
+                has_more
+            };
+            if !has_more {
+                return found;
+            }
+            first += PIECE;
+        }
+    }
+
+    /// Applies all hits that have been noted by now.
+    fn drain_logs(&self) {
+        let mut left = self.pool.logs.lock().len();
+        while left > 0 {
+            let mut policy = self.pool.policy.lock();
+            let end = left.min(self.pool.logs.lock().len());
+            left = self.pool.logs.lock().drain_before(end, LOGS_A_PIECE, |ring| policy.apply(ring));
+            self.note(end - left);
+        }
+    }
+
+    #[cfg(test)]
+    fn note(&self, found: usize) {
+        let (holds, most) = self.holds.get();
+        self.holds.set((holds + 1, most.max(found)));
+    }
+
+    #[cfg(not(test))]
+    fn note(&self, _: usize) {}
+
+    fn tenants(&self) -> Vec<TenantStats> {
+        self.collect(|policy, first, found| {
+            let end = policy.tenants.len().min(first + PIECE);
+            found.extend((first..end).map(|id| tenant_stats(policy, TenantId(id as u32))));
+            end < policy.tenants.len()
+        })
+    }
+
+    fn contexts(&self, tenants: &[TenantStats]) -> Vec<ContextStats> {
+        let of_tenant = |tenant: &TenantStats| {
+            self.collect(|policy, first, found| {
+                let Some(contexts) = policy.contexts.of(TenantId(tenant.id), first, PIECE) else {
+                    return false;
+                };
+                found.extend(contexts.map(|(entry, site)| context_stats(tenant.id, entry, site)));
+                true
+            })
+        };
+        let mut contexts: Vec<ContextStats> = tenants.iter().flat_map(of_tenant).collect();
+        contexts.sort_by_key(|context| (std::cmp::Reverse(context.accesses), context.tenant, context.id));
+        contexts
+    }
+
+    fn streams(&self, tenants: &[TenantStats]) -> Vec<StreamStats> {
+        let managed = std::iter::once(None).chain(tenants.iter().map(|tenant| Some(tenant.id)));
+        let of_tenant = |tenant: Option<u32>| {
+            self.collect(|policy, first, found| {
+                let mut show = |stream: &StreamReport| {
+                    let file = policy.file(stream.file);
+                    let file = file
+                        .map_or_else(|| format!("closed file {}", stream.file.0), |file| file.name.clone());
+                    found.push(StreamStats { tenant, file, seen: *stream });
+                };
+                policy.directory.streams_from(tenant.map(TenantId), first, PIECE, &mut show)
+            })
+        };
+        managed.flat_map(of_tenant).collect()
+    }
+
+    fn hints(&self, tenants: &[TenantStats]) -> Vec<HintStats> {
+        let of_tenant = |tenant: &TenantStats| {
+            self.collect(|policy, first, found| {
+                let sites = policy.tenants[tenant.id as usize].hint_sites.get(first..).unwrap_or(&[]);
+                found.extend(sites.iter().take(PIECE).map(|site| hint_stats(policy, tenant.id, site)));
+                sites.len() > PIECE
+            })
+        };
+        tenants.iter().flat_map(of_tenant).collect()
+    }
+}
+
+/// The counts of a pool now. Takes the policy lock for a short time again and again, and applies all hits that
+/// were noted.
 pub(crate) fn take(pool: &PoolShared) -> Stats {
-    if !pool.owner.is_here() {
+    if !pool.owner.may_call() {
         return Stats { frames: pool.frames_count, page_bytes: pool.page_bytes, ..Stats::default() };
     }
+    take_from(&Pieces::of(pool))
+}
+
+fn take_from(pieces: &Pieces<'_>) -> Stats {
+    let pool = pieces.pool;
     // Not under the lock: the tier has its own.
     let tier = pool.tier.as_ref().map(|tier| tier.stats());
-    let mut policy = pool.policy.lock();
-    pool.drain_logs(&mut policy);
+    pieces.drain_logs();
+    let tenants = pieces.tenants();
+    let contexts = pieces.contexts(&tenants);
+    let streams = pieces.streams(&tenants);
+    let hints = pieces.hints(&tenants);
+    Stats { tenants, contexts, streams, hints, tier, ..totals(pool) }
+}
+
+/// What is not a list.
+fn totals(pool: &PoolShared) -> Stats {
+    let policy = pool.policy.lock();
     let unlisted: u64 = policy.tenants.iter().map(|entry| entry.hits_unlisted).sum();
     let directory = &policy.directory;
     let total = directory.stats();
     let counters = &pool.counters;
-    let tenants: Vec<TenantStats> =
-        (0..policy.tenants.len()).map(|id| tenant_stats(&policy, TenantId(id as u32))).collect();
     let metadata_bytes = pool.frames.metadata_bytes()
         + pool.hot.filter.metadata_bytes()
         + directory.metadata_bytes()
@@ -303,11 +438,7 @@ pub(crate) fn take(pool: &PoolShared) -> Stats {
         page_bytes: pool.page_bytes,
         page_tables_bytes: pool.page_table_budget.bytes(),
         metadata_bytes: metadata_bytes as u64,
-        tenants,
-        contexts: context_stats(&policy),
-        streams: stream_stats(&policy),
-        hints: hint_stats(&policy),
-        tier,
+        ..Stats::default()
     }
 }
 
@@ -329,6 +460,7 @@ fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
         accesses: stats.accesses + entry.hits_unlisted,
         hits: stats.hits + entry.hits_unlisted,
         misses: stats.misses,
+        creations: entry.creations,
         decisions: stats.decisions,
         overrules: stats.overrules,
         mistakes: stats.mistakes,
@@ -368,55 +500,76 @@ fn hint_counts(policy: &PolicyState, id: TenantId, closed: HintCounts) -> HintCo
     counts
 }
 
-fn hint_stats(policy: &PolicyState) -> Vec<HintStats> {
-    let mut stats = Vec::new();
-    for (tenant, entry) in policy.tenants.iter().enumerate() {
-        for site in &entry.hint_sites {
-            let (mut counts, mut depth, mut depth_max) = (site.counts, 0, site.depth_max);
-            for (open, now, _) in site.open.iter().filter_map(|list| policy.directory.hint_state(*list)) {
-                counts.add(&open);
-                depth = depth.max(now);
-                depth_max = depth_max.max(now);
-            }
-            let (tenant, context) = (tenant as u32, site.context.0);
-            stats.push(HintStats { tenant, context, open: site.open.len() as u32, depth, depth_max, counts });
+fn hint_stats(policy: &PolicyState, tenant: u32, site: &HintSite) -> HintStats {
+    let (mut counts, mut depth, mut depth_max) = (site.counts, 0, site.depth_max);
+    for (open, now, _) in site.open.iter().filter_map(|list| policy.directory.hint_state(*list)) {
+        counts.add(&open);
+        depth = depth.max(now);
+        depth_max = depth_max.max(now);
+    }
+    HintStats { tenant, context: site.context.0, open: site.open.len() as u32, depth, depth_max, counts }
+}
+
+fn context_stats(tenant: u32, entry: &Entry, site: SiteKey) -> ContextStats {
+    ContextStats {
+        id: entry.id,
+        tenant,
+        scopes: entry.scopes.to_string(),
+        name: site.name.map(str::to_owned),
+        file: site.file.to_owned(),
+        line: site.line,
+        column: site.column,
+        accesses: entry.counts.accesses,
+        misses: entry.counts.misses,
+        creations: entry.counts.creations,
+        mistakes: entry.counts.mistakes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::sim::SimDevice;
+    use crate::{FileOptions, PoolOptions};
+
+    /// However much there is to be counted. Each count is the same as with one hold.
+    #[test]
+    fn statistics_hold_the_policy_lock_for_a_few_things_at_a_time() {
+        const TENANTS: usize = 200;
+        const SCOPES: usize = 500;
+        let _names = crate::thread::scope::NAMES_IN_TESTS.lock();
+        let device = SimDevice::new(1);
+        device.put("data", &vec![0; 4096 * SCOPES]);
+        let options = PoolOptions::new().page_bytes(4096).frames(64).threads_max(8).read_ahead(false);
+        let pool = options.open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let tenant = pool.default_tenant();
+        for _ in 1..TENANTS {
+            drop(pool.tenant("another").open().unwrap().read(file.page(0)).unwrap());
         }
+        for scope in 0..SCOPES {
+            let _scope = crate::context!("scope", scope as u64);
+            drop(tenant.read(file.page(scope as u64)).unwrap());
+        }
+        let ended = std::sync::Barrier::new(20);
+        std::thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| {
+                    drop(tenant.read(file.page(7)).unwrap());
+                    ended.wait();
+                });
+            }
+        });
+        let pieces = Pieces::of(pool.shared());
+        let stats = take_from(&pieces);
+        let (holds, most) = pieces.holds.get();
+        assert!(most <= PIECE, "{most} things under one hold");
+        assert!(holds >= (TENANTS + SCOPES) / PIECE, "{holds} holds");
+        assert_eq!(stats.accesses as usize, TENANTS - 1 + SCOPES + 20);
+        assert_eq!(stats.tenants.len(), TENANTS);
+        assert_eq!(stats.tenants.iter().map(|tenant| tenant.accesses).sum::<u64>(), stats.accesses);
+        assert!(stats.contexts.len() >= SCOPES + TENANTS, "{} contexts", stats.contexts.len());
+        assert_eq!(stats.contexts.iter().map(|context| context.accesses).sum::<u64>(), stats.accesses);
+        assert!(stats.streams.len() >= SCOPES, "{} streams", stats.streams.len());
     }
-    stats
-}
-
-fn context_stats(policy: &PolicyState) -> Vec<ContextStats> {
-    let tenants = (0..policy.tenants.len()).map(|tenant| TenantId(tenant as u32));
-    let mut contexts: Vec<ContextStats> = tenants
-        .flat_map(|tenant| {
-            policy.contexts.of(tenant).map(move |(entry, site)| ContextStats {
-                id: entry.id,
-                tenant: tenant.0,
-                scopes: entry.scopes.to_string(),
-                name: site.name.map(str::to_owned),
-                file: site.file.to_owned(),
-                line: site.line,
-                column: site.column,
-                accesses: entry.counts.accesses,
-                misses: entry.counts.misses,
-                mistakes: entry.counts.mistakes,
-            })
-        })
-        .collect();
-    contexts.sort_by_key(|context| (std::cmp::Reverse(context.accesses), context.tenant, context.id));
-    contexts
-}
-
-fn stream_stats(policy: &PolicyState) -> Vec<StreamStats> {
-    let mut streams = Vec::new();
-    let mut show = |tenant: Option<u32>, stream: &StreamReport| {
-        let file = policy.file(stream.file);
-        let file = file.map_or_else(|| format!("closed file {}", stream.file.0), |file| file.name.clone());
-        streams.push(StreamStats { tenant, file, seen: *stream });
-    };
-    policy.directory.common_streams(&mut |stream| show(None, stream));
-    for tenant in 0..policy.tenants.len() as u32 {
-        policy.directory.streams(TenantId(tenant), &mut |stream| show(Some(tenant), stream));
-    }
-    streams
 }

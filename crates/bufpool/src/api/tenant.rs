@@ -28,6 +28,7 @@ use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
 use crate::load::prefetch::TenantPrefetch;
 use crate::page::word::Version;
+use crate::policy::engine_code::EngineCode;
 use crate::policy::lock::{PolicyState, TenantEntry};
 use crate::state::waiting::{Limit, Refused};
 use crate::thread::context::Context;
@@ -127,7 +128,8 @@ impl TenantOptions {
         self
     }
 
-    /// A manager of the engine's own; see [`manager`](crate::manager). Directives of the tenant are refused.
+    /// A manager of the engine's own; see [`manager`](crate::manager). Directives of the tenant are refused. The
+    /// manager must not call the pool: a call that can fail fails with [`ErrorKind::SelfDeadlock`].
     pub fn custom_manager(mut self, manager: Box<dyn Manager>) -> Self {
         self.management = Management::Custom(manager);
         self
@@ -172,6 +174,7 @@ impl TenantOptions {
             Management::Kind(Some(kind)) => policy.manage(id, kind),
             Management::Kind(None) => {}
             Management::Custom(manager) => {
+                let manager = Box::new(EngineCode::new(self.pool.owner.clone(), manager));
                 policy.directory.set_manager(id, manager, false).expect("the tenant is open");
                 policy.tenants[id.index()].manager = "custom";
             }
@@ -222,6 +225,19 @@ macro_rules! access_functions {
         #[track_caller]
         pub fn create<'g>($($receiver)*, page: Page<'g>) -> Result<WriteGuard<'g>> $($bound)* {
             Access::of($tenant).guard_created(page, $site, Limit::Default).map_err(Refused::into_error)
+        }
+
+        /// Makes `bytes`, as many as a page has, the contents of `page`, which becomes dirty. A page that is not
+        /// in memory is neither read nor zeroed; it counts as one that was [created](Self::create).
+        ///
+        /// # Errors
+        ///
+        /// As [`write`](Self::write); [`ErrorKind::PageSize`] for another number of bytes, and nothing has
+        /// changed.
+        #[track_caller]
+        pub fn overwrite<'g>($($receiver)*, page: Page<'g>, bytes: &[u8]) -> Result<()> $($bound)* {
+            let written = Access::of($tenant).overwrite(page, bytes, $site, Limit::Default);
+            written.map_err(Refused::into_error)
         }
 
         /// As [`read`](Self::read), but `None` instead of waiting for others' latches, loads or frames.
@@ -438,14 +454,14 @@ macro_rules! access_functions {
         #[track_caller]
         pub fn write_at<'g>($($receiver)*, file: &'g File, offset: u64, bytes: &[u8]) -> Result<()> $($bound)* {
             let origin = $site;
-            bytes::write_at(file, offset, bytes, |page, is_whole| {
+            bytes::write_at(file, offset, bytes, |page, part, bytes| {
                 let access = Access::of($tenant);
-                let guard = if is_whole {
-                    access.guard_created(page, origin, Limit::Default)
-                } else {
-                    access.guard_exclusive(page, origin, Limit::Default)
-                };
-                guard.map_err(Refused::into_error)
+                if part.len() == file.page_bytes() {
+                    return access.overwrite(page, bytes, origin, Limit::Default).map_err(Refused::into_error);
+                }
+                let guard = access.guard_exclusive(page, origin, Limit::Default);
+                guard.map_err(Refused::into_error)?[part].copy_from_slice(bytes);
+                Ok(())
             })
         }
 

@@ -309,6 +309,21 @@
 //! * Tests: `pins::owned_guards_and_pins_keep_what_they_need_wherever_they_go`,
 //!   `pins::owned_guards_and_pins_keep_pages_and_latches_like_borrowed_ones`.
 //!
+//! **Half a change of a writer that panics is seen by nobody and written nowhere**, in a file that is opened with
+//! [`FileOptions::poison_on_panic`]. The page is as its file has it once it is discarded.
+//! * Ground: the writer's latch is kept, and no way to the page leads past it.
+//! * Tests: `errors::a_page_whose_writer_panics_is_poisoned_if_its_file_says_so`.
+//!
+//! **A manager or recorder of the engine's that calls the pool back waits for nothing**: the call fails with
+//! [`ErrorKind::SelfDeadlock`], and what cannot fail does nothing.
+//! * Ground: the thread knows that the pool has called it, and is asked before every lock.
+//! * Tests: `wants::a_manager_that_calls_the_pool_back_is_refused`.
+//!
+//! **Statistics keep nobody waiting**: they hold the policy lock for a few tenants, contexts, streams or threads
+//! at a time, whatever the number of frames.
+//! * Ground: what would have to be counted frame by frame is kept as a count.
+//! * Tests: `src/api/stats.rs::statistics_hold_the_policy_lock_for_a_few_things_at_a_time`.
+//!
 //! **Threads that have ended leave nothing behind for long**: there are not many more access logs than there were
 //! threads at one time, also where nobody asks for statistics.
 //! * Ground: a miss, and a thread that begins, take back a few logs of threads that have ended.
@@ -373,6 +388,10 @@
 //!   read back as the device, or for buffered files the operating system, has them, until the file is
 //!   reopened and the engine recovers.
 //! * It **trusts the device**: one that acknowledges a sync and loses the data breaks these promises.
+//! * It does **not take back what a writer has begun**. A thread that panics while it holds a write guard leaves
+//!   what it has changed so far, half a change perhaps, and that is flushed like any other. An engine whose
+//!   writers may panic opens the file with [`FileOptions::poison_on_panic`], or changes a copy and takes it over
+//!   at once ([`Tenant::overwrite`]).
 //! * It does **not see changes by others** to a file it has open. The lock on the file keeps out programs
 //!   that ask for it.
 //! * It does **not follow a file's name**. A file that was renamed, replaced or unlinked is still the one
@@ -385,4 +404,4 @@
 //! faults at any call, latency, a limit on space, and power cuts.
 
 #[cfg(doc)]
-use crate::{ErrorKind, File, Pool, PoolOptions, Tenant, WriteGuard, engine::Log};
+use crate::{ErrorKind, File, FileOptions, Pool, PoolOptions, Tenant, WriteGuard, engine::Log};

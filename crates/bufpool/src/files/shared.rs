@@ -1,9 +1,10 @@
 //! What all handles of a file share: its pages' words, its gate, the backend's file, and what has failed.
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use crate::engine::hooks::PageName;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::bytes::ByteLength;
 use crate::files::gate::Gate;
+use crate::io::options::Direct;
 use crate::io::{FileIdentity, IoError, NameError, Source};
 use crate::memory::arena::FrameMap;
 use crate::owner::Owner;
@@ -46,6 +48,9 @@ pub(crate) struct FileShared {
     /// Most pages of one transfer, as the source says.
     pub run_pages: usize,
     pub tag: u64,
+    /// Direct I/O as it was asked for when the file was opened.
+    pub direct: Option<Direct>,
+    pub poison_on_panic: bool,
     /// Pages may be read without a latch, and are written in words.
     pub optimistic: bool,
     /// Of the [versions](Version) of its pages.
@@ -57,6 +62,10 @@ pub(crate) struct FileShared {
     io: CachePadded<RwLock<Option<Arc<dyn Source>>>>,
     /// The first failure of a write or sync.
     poison: Mutex<Option<Error>>,
+    /// Pages whose writers have panicked, and whose latches are kept.
+    half_changed: Mutex<BTreeSet<u64>>,
+    /// There may be such pages.
+    has_half_changed: AtomicBool,
     /// Pages were written since the last sync; set before a written page is let go of. Also set when the file
     /// is opened or reopened, because what is found in it may be as little durable as what was written.
     unsynced: CachePadded<AtomicBool>,
@@ -83,6 +92,8 @@ pub(crate) struct FileParts {
     pub read_only: bool,
     pub optimistic: bool,
     pub tag: u64,
+    pub direct: Option<Direct>,
+    pub poison_on_panic: bool,
     /// The engine's epoch, for a file that is open for reading only.
     pub epoch: Option<u64>,
     pub pages: u64,
@@ -107,6 +118,10 @@ impl FileShared {
             fixed_length: parts.fixed_length,
             run_pages: parts.run_pages,
             tag: parts.tag,
+            direct: parts.direct,
+            poison_on_panic: parts.poison_on_panic,
+            half_changed: Mutex::default(),
+            has_half_changed: AtomicBool::new(false),
             optimistic: parts.optimistic,
             epoch: AtomicU64::new(parts.epoch.unwrap_or_else(random_bits)),
             has_own_epoch: parts.epoch.is_some(),
@@ -145,6 +160,11 @@ impl FileShared {
         if !self.has_own_epoch {
             self.epoch.store(random_bits(), Ordering::Release);
         }
+    }
+
+    /// The engine's epoch of a file that is open for reading only.
+    pub fn own_epoch(&self) -> Option<u64> {
+        self.has_own_epoch.then(|| self.epoch.load(Ordering::Acquire))
     }
 
     pub fn is_poisoned(&self) -> bool {
@@ -284,7 +304,8 @@ impl FileShared {
             error if error.is_corrupt() => ErrorKind::Corrupt,
             _ => ErrorKind::Io,
         };
-        Error::with_source(kind, operation, error).in_file(&self.name)
+        let io_kind = error.kind();
+        Error::with_source(kind, operation, error).with_io_kind(io_kind).in_file(&self.name)
     }
 
     /// Of what was to be done with the file's name.
@@ -306,6 +327,34 @@ impl FileShared {
         let message =
             format!("the file takes no writes until it is reopened, because of an earlier failure: {cause}");
         self.error(ErrorKind::FilePoisoned, operation, message)
+    }
+
+    /// A writer of page `number` has panicked, and its latch is kept.
+    #[cold]
+    pub fn leave_half_changed(&self, number: u64) {
+        self.half_changed.lock().insert(number);
+        self.has_half_changed.store(true, Ordering::Release);
+    }
+
+    /// The page is latched because its writer has panicked.
+    #[inline]
+    pub fn is_half_changed(&self, number: u64) -> bool {
+        self.has_half_changed.load(Ordering::Acquire) && self.half_changed.lock().contains(&number)
+    }
+
+    /// If so, the caller regains the latch.
+    pub fn take_half_changed(&self, number: u64) -> bool {
+        self.has_half_changed.load(Ordering::Acquire) && self.half_changed.lock().remove(&number)
+    }
+
+    /// An error if a writer of the page has panicked.
+    #[inline]
+    pub fn check_whole(&self, number: u64, operation: &'static str) -> Result<()> {
+        if !self.is_half_changed(number) {
+            return Ok(());
+        }
+        let message = "a writer of the page panicked, expected the page to be discarded first";
+        Err(self.error(ErrorKind::PagePoisoned, operation, message).at_page(number))
     }
 
     pub fn check_open(&self, operation: &'static str) -> Result<()> {
@@ -371,5 +420,32 @@ impl FileShared {
             pages.start, pages.end
         );
         Err(self.error(ErrorKind::Range, operation, message))
+    }
+}
+
+/// Says, when it is dropped by a panic, that a page is half changed. Dropped after the page's latch.
+pub(crate) struct PanicWatch<F: Deref<Target = FileShared>>(Option<(F, u64)>);
+
+impl<F: Deref<Target = FileShared>> PanicWatch<F> {
+    /// Over no page yet.
+    #[inline]
+    pub fn new() -> Self {
+        Self(None)
+    }
+
+    /// Over page `number` of the file from here on.
+    pub fn begin(&mut self, file: F, number: u64) {
+        self.0 = Some((file, number));
+    }
+}
+
+impl<F: Deref<Target = FileShared>> Drop for PanicWatch<F> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some((file, number)) = &self.0
+            && std::thread::panicking()
+        {
+            file.leave_half_changed(*number);
+        }
     }
 }

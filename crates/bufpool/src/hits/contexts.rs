@@ -26,6 +26,8 @@ const CACHED: usize = 256;
 pub(crate) struct ContextCounts {
     pub accesses: u64,
     pub misses: u64,
+    /// Of the misses, those that made their page.
+    pub creations: u64,
     pub mistakes: u64,
 }
 
@@ -33,6 +35,7 @@ impl ContextCounts {
     fn add(&mut self, other: &Self) {
         self.accesses += other.accesses;
         self.misses += other.misses;
+        self.creations += other.creations;
         self.mistakes += other.mistakes;
     }
 }
@@ -171,10 +174,17 @@ impl Contexts {
         &mut entry.counts
     }
 
-    /// All contexts of a tenant, in no order, with their sites.
-    pub fn of(&self, tenant: TenantId) -> impl Iterator<Item = (&Entry, SiteKey)> {
-        let entries = self.tenants[tenant.index()].entries.iter().flatten();
-        entries.map(|entry| (entry, self.sites.key(entry.key.site)))
+    /// Contexts of a tenant, in no order, with their sites: those in at most `count` places from the place
+    /// with number `first` on. None if there are no such places.
+    pub fn of(
+        &self,
+        tenant: TenantId,
+        first: usize,
+        count: usize,
+    ) -> Option<impl Iterator<Item = (&Entry, SiteKey)>> {
+        let places = self.tenants[tenant.index()].entries.get(first..).filter(|places| !places.is_empty())?;
+        let entries = places.iter().take(count).flatten();
+        Some(entries.map(|entry| (entry, self.sites.key(entry.key.site))))
     }
 
     /// How many contexts of the tenant were recycled, and the sum of their counts.
@@ -293,6 +303,7 @@ mod tests {
 
     #[test]
     fn a_site_in_another_scope_is_another_context() {
+        let _names = crate::thread::scope::NAMES_IN_TESTS.lock();
         let mut contexts = two_tenants();
         let scan = || SiteRef::named(site!("scan"));
         let plain = access(&mut contexts, TENANT, scan());
@@ -305,7 +316,9 @@ mod tests {
         let other = TenantId(1);
         assert_eq!(access(&mut contexts, other, scan()), plain, "tenants share numbers");
         let mut listed: Vec<_> = contexts
-            .of(TENANT)
+            .of(TENANT, 0, usize::MAX)
+            .into_iter()
+            .flatten()
             .map(|(entry, site)| (&*entry.scopes, site.name, entry.counts.accesses))
             .collect();
         listed.sort_unstable();
@@ -320,6 +333,7 @@ mod tests {
     /// sums.
     #[test]
     fn the_least_used_contexts_are_recycled() {
+        let _names = crate::thread::scope::NAMES_IN_TESTS.lock();
         let mut contexts = two_tenants();
         let lasting = SiteRef::named(site!("lasting"));
         for key in 0..10_000 {
@@ -334,10 +348,18 @@ mod tests {
             }
         }
         contexts.check_invariants();
-        let live: u64 = contexts.of(TENANT).map(|(entry, _)| entry.counts.accesses).sum();
+        let live: u64 = contexts
+            .of(TENANT, 0, usize::MAX)
+            .into_iter()
+            .flatten()
+            .map(|(entry, _)| entry.counts.accesses)
+            .sum();
         let (recycled, counts) = contexts.recycled(TENANT);
         assert_eq!(live + counts.accesses, 20_000);
-        assert_eq!(contexts.of(TENANT).count() as u64 + recycled, 10_001);
+        assert_eq!(
+            contexts.of(TENANT, 0, usize::MAX).into_iter().flatten().count() as u64 + recycled,
+            10_001
+        );
         assert!(recycled >= 10_001 - CONTEXTS_MAX as u64);
     }
 

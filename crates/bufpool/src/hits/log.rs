@@ -93,6 +93,30 @@ impl Logs {
         self.next = 0;
     }
 
+    /// How many rings there are.
+    pub fn len(&self) -> usize {
+        self.rings.len()
+    }
+
+    /// As [`drain`](Self::drain), of `count` rings at most that come before the one with number `end`. Returns
+    /// what the next `end` is: all rings that are here when it is their number have been drained when it is 0.
+    pub fn drain_before(&mut self, end: usize, count: usize, mut apply: impl FnMut(&Ring)) -> usize {
+        let end = end.min(self.rings.len());
+        let first = end.saturating_sub(count);
+        for at in (first..end).rev() {
+            let ring = self.rings[at];
+            let is_abandoned = ring.is_abandoned();
+            apply(ring);
+            if is_abandoned {
+                give_up_ring(ring, POOL);
+                // The one that takes its place has been drained, or was added meanwhile.
+                self.rings.swap_remove(at);
+            }
+        }
+        self.next = 0;
+        first
+    }
+
     /// Looks at the next `count` rings, if threads have ended: `apply` takes what is in the rings of those,
     /// and they are given up.
     pub fn take_back(&mut self, count: usize, mut apply: impl FnMut(&Ring)) {

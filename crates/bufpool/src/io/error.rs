@@ -116,7 +116,7 @@ impl IoError {
         matches!(self.cause, Cause::Source(_)) && self.kind() == io::ErrorKind::InvalidData
     }
 
-    fn kind(&self) -> io::ErrorKind {
+    pub(crate) fn kind(&self) -> io::ErrorKind {
         match &self.cause {
             Cause::Os(errno) => io::Error::from_raw_os_error(*errno).kind(),
             Cause::EndOfFile { .. } => io::ErrorKind::UnexpectedEof,

@@ -58,14 +58,19 @@ impl OpenError {
     /// The error of an operation on the file that was to be opened by this name.
     pub(crate) fn into_error(self, operation: &'static str, name: &str) -> Error {
         let kind = match &self {
-            Self::Os { .. } => ErrorKind::Io,
+            Self::Os { error, .. } => ErrorKind::of_io(error.kind()),
             Self::Locked => ErrorKind::FileLocked,
             Self::DirectImpossible { .. } => ErrorKind::IoUnavailable,
             Self::NotAFile { .. } => ErrorKind::Unsupported,
             Self::Descriptor { .. } => ErrorKind::Descriptor,
             Self::NoName => ErrorKind::NameChanged,
         };
-        Error::with_source(kind, operation, self).in_file(name)
+        let io_kind = if let Self::Os { error, .. } = &self { Some(error.kind()) } else { None };
+        let error = Error::with_source(kind, operation, self).in_file(name);
+        match io_kind {
+            Some(kind) => error.with_io_kind(kind),
+            None => error,
+        }
     }
 
     pub(super) fn os(doing: &'static str) -> impl FnOnce(io::Error) -> Self {

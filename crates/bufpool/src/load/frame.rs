@@ -84,7 +84,7 @@ impl<'a> FrameSearch<'a> {
                 (admitted, is_entered, policy.take_wishes())
             };
             let Some(admitted) = admitted else { return Ok(None) };
-            let vacated = Eviction::of(pool).vacate(admitted, id, self.site, how);
+            let vacated = Eviction::of(pool).vacate(admitted, id, self.site, creation, how);
             if !wishes.is_empty() {
                 Wishes::of(pool).carry_out(wishes, how);
             }

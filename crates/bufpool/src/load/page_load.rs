@@ -89,7 +89,8 @@ impl<W: Deref<Target = PageWord>> Load<W> {
     pub fn abandon(self, lease: FrameLease, policy: &mut PolicyState) -> Loading<W> {
         let tenant = match self.charge {
             Charge::Access { tenant, site } => {
-                policy.take_back_miss(tenant, site);
+                // Nothing is read for a page that is made, so that its load succeeds.
+                policy.take_back_miss(tenant, site, false);
                 policy.wait_ended(tenant);
                 tenant
             }

@@ -78,6 +78,8 @@ pub(crate) struct Latch<W: Deref<Target = PageWord>> {
     want: Want,
     /// The contents may have been changed under an exclusive latch.
     changed: bool,
+    /// An exclusive latch that a panic drops is not let go of.
+    kept_on_panic: bool,
 }
 
 impl<W: Deref<Target = PageWord>> Latch<W> {
@@ -89,7 +91,7 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
             Want::Exclusive => word.try_exclusive()?,
         };
         held::add(&word);
-        Ok(Self { word, frame, want, changed: false })
+        Ok(Self { word, frame, want, changed: false, kept_on_panic: false })
     }
 
     /// The same latch, with the word reached in another way.
@@ -98,7 +100,13 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
         let latch = ManuallyDrop::new(self);
         // SAFETY: `latch` is not dropped, so its word is moved out once.
         drop(unsafe { std::ptr::read(&raw const latch.word) });
-        Latch { word, frame: latch.frame, want: latch.want, changed: latch.changed }
+        Latch {
+            word,
+            frame: latch.frame,
+            want: latch.want,
+            changed: latch.changed,
+            kept_on_panic: latch.kept_on_panic,
+        }
     }
 
     /// The same latch, for an owner that may let go of it on another thread.
@@ -130,6 +138,23 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
     pub fn set_changed(&mut self) {
         debug_assert_eq!(self.want, Want::Exclusive);
         self.changed = true;
+    }
+
+    /// If a panic drops the latch, which is exclusive, the page stays latched until somebody
+    /// [regains](Self::regain) the latch.
+    pub fn keep_on_panic(&mut self) {
+        self.kept_on_panic = true;
+    }
+
+    /// The exclusive latch that a panic has dropped and not let go of.
+    ///
+    /// # Safety
+    ///
+    /// There was such a latch on the word, and nobody else has regained it.
+    pub unsafe fn regain(word: W) -> Self {
+        let frame = word.state().resident_frame().expect("a latched page is resident");
+        held::add(&word);
+        Self { word, frame, want: Want::Exclusive, changed: true, kept_on_panic: false }
     }
 
     /// The page's bytes, which nobody changes while the latch is borrowed.
@@ -171,6 +196,7 @@ impl<W: Deref<Target = PageWord>> Drop for Latch<W> {
         held::remove(&self.word);
         let wakes = match self.want {
             Want::Shared => self.word.release_shared(),
+            Want::Exclusive if self.kept_on_panic && std::thread::panicking() => return,
             Want::Exclusive => self.word.release_exclusive(self.changed),
         };
         if wakes == Wake::All {
@@ -289,7 +315,7 @@ impl<W: Deref<Target = PageWord>> Loading<W> {
             Want::Exclusive => word.publish_exclusive(frame),
         };
         wake(&word, wakes);
-        Latch { word, frame, want, changed: false }
+        Latch { word, frame, want, changed: false, kept_on_panic: false }
     }
 }
 

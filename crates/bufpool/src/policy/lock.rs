@@ -88,6 +88,8 @@ pub(crate) struct TenantEntry {
     pub program: Option<Arc<str>>,
     /// Hits on pages that had moved on, or were outside the directory, when the hit was applied.
     pub hits_unlisted: u64,
+    /// Misses that made their page.
+    pub creations: u64,
     /// Pages brought in ahead for it.
     pub ahead: AheadPages,
     /// What is done with the reads that it discloses.
@@ -117,6 +119,7 @@ impl TenantEntry {
             program: None,
             closed: false,
             hits_unlisted: 0,
+            creations: 0,
             ahead: AheadPages::default(),
             hint_policy: HintPolicy::default(),
             hint_sites: Vec::new(),
@@ -345,7 +348,7 @@ impl PolicyState {
         let (admitted, decision) = self.carry_out(admission, taken, rules)?;
         self.last_accessor = tenant;
         self.record_access(page, context.id, tenant, creation);
-        self.count_miss(tenant, context, &decision);
+        self.count_miss(tenant, context, &decision, creation);
         match &mut self.pricing {
             Some(pricing) if creation => pricing.found(tenant),
             Some(pricing) => pricing.missed(&mut self.directory, tenant),
@@ -597,20 +600,25 @@ impl PolicyState {
         ContextId(self.context(tenant, site).id)
     }
 
-    fn count_miss(&mut self, tenant: TenantId, context: ContextSlot, decision: &Decision) {
+    fn count_miss(&mut self, tenant: TenantId, context: ContextSlot, decision: &Decision, creation: bool) {
+        self.tenants[tenant.index()].creations += u64::from(creation);
         let counts = self.contexts.counts(tenant, context);
         counts.accesses += 1;
         counts.misses += 1;
+        counts.creations += u64::from(creation);
         counts.mistakes += u64::from(decision.mistake.is_some());
     }
 
     /// A miss that was counted for its context came to nothing; the directory is told by other ways.
-    pub fn take_back_miss(&mut self, tenant: TenantId, site: SiteRef) {
+    pub fn take_back_miss(&mut self, tenant: TenantId, site: SiteRef, creation: bool) {
+        let entry = &mut self.tenants[tenant.index()];
+        entry.creations = entry.creations.saturating_sub(creation.into());
         let context = self.context(tenant, site);
         let counts = self.contexts.counts(tenant, context);
         // The context may have been recycled since, and count from 0 again.
         counts.accesses = counts.accesses.saturating_sub(1);
         counts.misses = counts.misses.saturating_sub(1);
+        counts.creations = counts.creations.saturating_sub(creation.into());
     }
 
     /// A page that was admitted to one frame comes in another, because its victim needs the first for longer.

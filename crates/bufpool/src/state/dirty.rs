@@ -37,7 +37,7 @@ impl PoolShared {
 
     /// See [`Pool::min_dirty_lsn`](crate::Pool::min_dirty_lsn).
     pub(crate) fn min_dirty_lsn(&self) -> Option<u64> {
-        if !self.log.is_some() || !self.owner.is_here() {
+        if !self.log.is_some() || !self.owner.may_call() {
             return None;
         }
         let policy = self.policy.lock();

@@ -90,6 +90,8 @@ pub(crate) struct PoolShared {
     pub closed: AtomicBool,
     /// Held by the thread that closes the pool.
     pub closing: Mutex<()>,
+    /// Held by the thread that opens a file by its path.
+    pub opening: Mutex<()>,
     /// Writes what is dirty when the pool goes without having been closed.
     pub write_rest: fn(&PoolShared),
     /// How many [`PoolHandle`]s there are.

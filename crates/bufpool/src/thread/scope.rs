@@ -50,6 +50,11 @@ thread_local! {
     };
 }
 
+/// Held by unit tests that look at the names of scopes, or make so many that others are forgotten: the table of
+/// names is the process's.
+#[cfg(test)]
+pub(crate) static NAMES_IN_TESTS: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+
 /// The scope that the thread is in.
 #[inline(always)]
 pub(crate) fn current() -> ScopeId {
@@ -291,6 +296,7 @@ mod tests {
 
     #[test]
     fn scopes_nest_and_end() {
+        let _names = NAMES_IN_TESTS.lock();
         assert_eq!(Context::current(), Context::NONE);
         let query = context!("Q6");
         let inner = |key| {
@@ -310,6 +316,7 @@ mod tests {
 
     #[test]
     fn a_context_goes_to_another_thread() {
+        let _names = NAMES_IN_TESTS.lock();
         let query = context!("Q7");
         let context = query.context();
         std::thread::scope(|scope| {
@@ -325,6 +332,7 @@ mod tests {
 
     #[test]
     fn a_guard_dropped_early_ends_those_inside_it() {
+        let _names = NAMES_IN_TESTS.lock();
         let outer = context!("outer");
         let middle = context!("middle");
         let inner = context!("inner");
@@ -341,6 +349,7 @@ mod tests {
 
     #[test]
     fn recursion_stops_at_the_depth_limit() {
+        let _names = NAMES_IN_TESTS.lock();
         let guards: Vec<Scope> = (0..3 * DEPTH_MAX).map(|_| context!("recursion")).collect();
         assert_eq!(Context::current().depth, DEPTH_MAX);
         assert_eq!(Context::current().to_string().matches("recursion").count(), DEPTH_MAX as usize);
@@ -351,6 +360,7 @@ mod tests {
     /// Chains in use keep their names, others lose them, and the table stays within its bound.
     #[test]
     fn names_of_old_chains_are_forgotten() {
+        let _names = NAMES_IN_TESTS.lock();
         let kept = context!("kept").context();
         let first = Context::NONE.within(crate::site!("temporary"), Some(0));
         for key in 1..10 * GENERATION_CHAINS as u64 {

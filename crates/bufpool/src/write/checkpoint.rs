@@ -377,6 +377,9 @@ impl<'p> Checkpoint<'p> {
         refusal: Refusal,
         operation: &'static str,
     ) -> Error {
+        if let Err(error) = file.check_whole(number, operation) {
+            return error;
+        }
         let (kind, message) = match refusal {
             Refusal::Own => {
                 (ErrorKind::SelfDeadlock, "the calling thread holds a latch on this page itself".into())

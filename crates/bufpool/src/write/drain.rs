@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::gate::HoldOff;
 use crate::files::shared::FileShared;
 use crate::files::word::{OwnedWord, Seized};
-use crate::page::latch::{Patience, Refusal, acquire_resident, wait_until_free};
+use crate::page::latch::{Latch, Patience, Refusal, acquire_resident, wait_until_free};
 use crate::page::word::Want;
 use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;
@@ -156,6 +156,10 @@ impl<'p> Drain<'p> {
             file.table.words(pages.start, pages.end).filter(|(_, word)| !word.state().is_absent())
         {
             let word = OwnedWord::new(Arc::clone(file), number);
+            if file.is_half_changed(number) {
+                self.drop_half_changed(word, operation).map_err(Obstacle::Final)?;
+                continue;
+            }
             let latch = match acquire_resident(word.clone(), Want::Exclusive, &mut Patience::Until(until)) {
                 Ok(Some(latch)) => latch,
                 Ok(None) => continue,
@@ -180,6 +184,21 @@ impl<'p> Drain<'p> {
             seized.push(Seized { number, latch });
         }
         Ok(seized)
+    }
+
+    /// Drops a page whose writer has panicked. It is absent then, whatever becomes of the operation.
+    fn drop_half_changed(self, word: OwnedWord, operation: &'static str) -> Result<()> {
+        let (file, number) = (Arc::clone(word.file()), word.number());
+        let pins = word.state().resident_frame().map_or(0, |frame| self.pool.frames.get(frame).pins());
+        if pins > 0 {
+            return Err(file.error(ErrorKind::PageBusy, operation, "the page is pinned").at_page(number));
+        }
+        if file.take_half_changed(number) {
+            // SAFETY: the writer has kept its latch, and the page is taken out of the list of such pages once.
+            let latch = unsafe { Latch::regain(word) };
+            Checkpoint::of(self.pool).drop_pages(vec![Seized { number, latch }]);
+        }
+        Ok(())
     }
 
     /// The error of an operation that has tried long enough.

@@ -56,7 +56,8 @@ impl<'p> Eviction<'p> {
         Self { pool }
     }
 
-    /// Empties the frame of an answer. Unless that gives a frame, no access is counted.
+    /// Empties the frame of an answer to an access, or a `creation`. Unless that gives a frame, no access is
+    /// counted.
     ///
     /// After a failure, which is the affair of the victim's file, the next question passes that file's dirty
     /// pages over.
@@ -65,11 +66,12 @@ impl<'p> Eviction<'p> {
         admitted: Admitted,
         tenant: TenantId,
         site: SiteRef,
+        creation: bool,
         how: Emptying,
     ) -> Result<Emptied> {
         let vacated = self.empty(admitted, tenant, how);
         if !matches!(vacated, Ok(Emptied::Frame(_))) {
-            self.pool.policy.lock().take_back_miss(tenant, site);
+            self.pool.policy.lock().take_back_miss(tenant, site, creation);
         }
         vacated
     }

@@ -106,6 +106,9 @@ impl<'p> PageOut<'p> {
         if file.table.get(number).is_none() {
             return Prepared::Clean;
         }
+        if file.is_half_changed(number) {
+            return Prepared::Refused(Refusal::TimedOut);
+        }
         let word = OwnedWord::new(Arc::clone(file), number);
         let latch = match acquire_resident(word, Want::Shared, &mut { patience }) {
             Ok(Some(latch)) => latch,

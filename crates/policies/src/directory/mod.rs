@@ -421,17 +421,33 @@ impl Directory {
     /// Shows what the tenant's manager knows of each stream; nothing in the commons. A manager that panics
     /// meanwhile shows no more, and stays.
     pub fn streams(&self, tenant: TenantId, show: &mut dyn FnMut(&StreamReport)) {
-        let account = self.ledger.account(tenant);
-        if self.commons != Some(account) {
-            let _ = self.ledger.accounts[account.index()].control.streams(show);
-        }
+        self.streams_from(Some(tenant), 0, usize::MAX, show);
     }
 
     /// As [`streams`](Self::streams), of the manager of the commons.
     pub fn common_streams(&self, show: &mut dyn FnMut(&StreamReport)) {
-        if let Some(commons) = self.commons {
-            let _ = self.ledger.accounts[commons.index()].control.streams(show);
-        }
+        self.streams_from(None, 0, usize::MAX, show);
+    }
+
+    /// As [`streams`](Self::streams), or for none as [`common_streams`](Self::common_streams), of `count`
+    /// streams from the one with number `first` on. Returns whether there may be more. Costs O(`count`).
+    pub fn streams_from(
+        &self,
+        tenant: Option<TenantId>,
+        first: usize,
+        count: usize,
+        show: &mut dyn FnMut(&StreamReport),
+    ) -> bool {
+        let own = tenant.map(|tenant| self.ledger.account(tenant));
+        let is_common = own.is_some() && own == self.commons;
+        let Some(account) = own.or(self.commons).filter(|_| !is_common && count > 0) else { return false };
+        let mut shown = 0;
+        let _ = self.ledger.accounts[account.index()].control.streams(first, &mut |stream| {
+            show(stream);
+            shown += 1;
+            shown < count
+        });
+        shown == count
     }
 
     /// Counts of all tenants, past ones included.

@@ -137,9 +137,10 @@ pub trait Manager: Send {
     /// follows.
     fn placeholder_used(&mut self, missing: &Access, placeholder: FrameId);
 
-    /// Shows what the manager knows of each stream it remembers, in no particular order. A manager that does
-    /// not tell streams apart shows none.
-    fn streams(&self, _show: &mut dyn FnMut(&StreamReport)) {}
+    /// Shows what the manager knows of each stream it remembers, in an order of its own, from the stream with
+    /// number `first` on and for as long as `show` answers true. What is shown costs O(1) a stream, because
+    /// drivers ask for a few at a time. A manager that does not tell streams apart shows none.
+    fn streams(&self, _first: usize, _show: &mut dyn FnMut(&StreamReport) -> bool) {}
 
     /// Whether `block_accessed` has to be called for each hit on `page`. If not, a hit may be left out that
     /// comes shortly after another one on the same page; "shortly" is a fraction of the time that an unused
@@ -369,10 +370,10 @@ impl Control {
         }
     }
 
-    pub fn streams(&self, show: &mut dyn FnMut(&StreamReport)) -> Result<(), Panicked> {
+    pub fn streams(&self, first: usize, show: &mut dyn FnMut(&StreamReport) -> bool) -> Result<(), Panicked> {
         match self {
             Control::None | Control::Pools(_) => Ok(()),
-            Control::Manager { manager, .. } => call(|| manager.streams(show)),
+            Control::Manager { manager, .. } => call(|| manager.streams(first, show)),
         }
     }
 

@@ -415,6 +415,7 @@ impl Manager for Automatic {
         marks |= u8::from(twice) * Marks::TWICE;
         self.frames[frame as usize] = Frame { last: now, own_at, sample, stream, kind, marks: Marks(marks) };
         self.streams[stream].misses += 1;
+        self.streams[stream].frames += 1;
         if !self.samples.is_complete() {
             self.orders.insert(frame, twice, || self.streams.class(stream, kind), &self.classes);
             if self.is_undecided
@@ -433,6 +434,7 @@ impl Manager for Automatic {
         let at = std::mem::replace(&mut entry.own_at, NIL);
         let Frame { last, stream, kind, marks, sample, .. } = *entry;
         entry.sample = NIL;
+        self.streams[stream].frames -= 1;
         self.samples.left(sample, frame.0);
         let twice = marks.has(Marks::TWICE);
         if !self.samples.is_complete() {
@@ -451,7 +453,11 @@ impl Manager for Automatic {
         let now = self.now;
         let stream = self.streams.hit(&mut self.classes, access.context, access.file, now);
         let entry = &mut self.frames[frame.index()];
-        let Frame { last, own_at, sample, kind: before, marks, .. } = *entry;
+        let Frame { last, own_at, sample, stream: last_stream, kind: before, marks } = *entry;
+        if last_stream != stream {
+            self.streams[last_stream].frames -= 1;
+            self.streams[stream].frames += 1;
+        }
         let kind = self.streams.kind(&self.classes, stream, now.wrapping_sub(last), before);
         *entry = Frame { last: now, own_at, sample, stream, kind, marks: Marks(marks.0 | Marks::TWICE) };
         if !self.samples.is_complete() {
@@ -534,25 +540,26 @@ impl Manager for Automatic {
         self.strategy == Strategy::Auto
     }
 
-    fn streams(&self, show: &mut dyn FnMut(&StreamReport)) {
-        let mut frames = vec![0; self.streams.iter().count()];
-        self.own.iter().for_each(|frame| frames[usize::from(self.frames[*frame as usize].stream)] += 1);
-        for (stream, frames) in self.streams.iter().zip(frames) {
+    fn streams(&self, first: usize, show: &mut dyn FnMut(&StreamReport) -> bool) {
+        for stream in self.streams.iter().skip(first) {
             let evidence = self.classes.evidence(stream.classes());
-            show(&StreamReport {
+            let goes_on = show(&StreamReport {
                 context: stream.context(),
                 file: stream.file(),
                 class: stream.label(),
                 samples: evidence.pages as u32,
                 recency: None,
                 mean_interval: evidence.mean_interval(self.pool_frames * TIME_PER_MISS),
-                frames,
+                frames: stream.frames,
                 hits: stream.hits,
                 misses: stream.misses,
                 mistakes: u64::from(stream.mistakes),
                 revoked: stream.is_revoked(),
                 unchanged: stream.unchanged(),
             });
+            if !goes_on {
+                return;
+            }
         }
     }
 
@@ -572,6 +579,9 @@ impl Manager for Automatic {
         }
         let owned = || self.frames.iter().filter(|frame| frame.own_at != NIL);
         assert_eq!(owned().count(), self.own.len(), "frames owned");
+        let mut used = vec![0; self.streams.iter().count()];
+        owned().for_each(|frame| used[usize::from(frame.stream)] += 1);
+        assert!(self.streams.iter().map(|stream| stream.frames).eq(used), "frames of streams");
         let in_order = |frame: u32| {
             let frame = &self.frames[frame as usize];
             let is_listed = frame.own_at != NIL && !self.samples.is_complete();

@@ -44,6 +44,8 @@ pub(super) struct Stream {
     key: u64,
     pub hits: u64,
     pub misses: u64,
+    /// Blocks whose last access was the stream's, or that of one which had its number before.
+    pub frames: u32,
     /// Accesses when its label changed last.
     labelled: u64,
     /// When it was used last.
@@ -71,6 +73,7 @@ impl Stream {
             key,
             hits: 0,
             misses: 0,
+            frames: 0,
             labelled: 0,
             used: now,
             mistakes: 0,
@@ -275,7 +278,8 @@ impl Streams {
             let slot = self.oldest(now, |_| true).expect("there are as many as there may be");
             self.index.remove(self.streams[slot].key, |slot| self.streams[slot as usize].key);
             self.strip(classes, slot);
-            self.streams[slot] = Stream::new(key, now);
+            let frames = self.streams[slot].frames;
+            self.streams[slot] = Stream { frames, ..Stream::new(key, now) };
             slot
         };
         self.index.insert(key, slot as u32, |slot| self.streams[slot as usize].key);

@@ -199,6 +199,9 @@ fn streams_are_named_by_what_becomes_of_their_pages() {
         pool.access(1000 + at, 2, |frames| at as u32 % frames);
     }
     let mut named = Vec::new();
-    pool.manager.streams(&mut |stream| named.push((stream.context.0, stream.class)));
+    pool.manager.streams(0, &mut |stream| {
+        named.push((stream.context.0, stream.class));
+        true
+    });
     assert_eq!(named, [(1, Class::Looping), (2, Class::OneShot)]);
 }

@@ -275,7 +275,11 @@ impl Manager for Partitioned {
         }
         let slot = self.hear(&access, false);
         let place = self.place_for(slot);
-        let loader = slot.map_or(NO_STREAM, |slot| self.streams.at(slot).id);
+        let loader = slot.map_or(NO_STREAM, |slot| {
+            let stream = self.streams.at(slot);
+            stream.frames += 1;
+            stream.id
+        });
         self.frames[frame.index()] = Frame { page, loader, last: self.now as u32, place: NOWHERE as u8 };
         self.put_in(frame.0, place);
     }
@@ -286,6 +290,9 @@ impl Manager for Partitioned {
             self.gave_up(frame, candidate);
         }
         self.take_out(frame.0, if evicted.is_some() { Departure::Evicted } else { Departure::Moved });
+        if let Some(stream) = self.streams.get(self.frames[frame.index()].loader) {
+            stream.frames -= 1;
+        }
     }
 
     fn block_accessed(&mut self, frame: FrameId, access: &Access) {
@@ -349,30 +356,26 @@ impl Manager for Partitioned {
         self.frames.get(frame.index()).is_some_and(|frame| usize::from(frame.place) == PASSING)
     }
 
-    fn streams(&self, show: &mut dyn FnMut(&StreamReport)) {
-        let mut frames = vec![0; self.streams.iter().count()];
-        for frame in self.frames.iter().filter(|frame| usize::from(frame.place) != NOWHERE) {
-            let loader = self.streams.iter().nth(frame.loader.slot as usize);
-            if loader.is_some_and(|stream| stream.id == frame.loader) {
-                frames[frame.loader.slot as usize] += 1;
-            }
-        }
-        for stream in self.streams.iter() {
+    fn streams(&self, first: usize, show: &mut dyn FnMut(&StreamReport) -> bool) {
+        for stream in self.streams.iter().skip(first) {
             let evidence = stream.detector().evidence();
-            show(&StreamReport {
+            let goes_on = show(&StreamReport {
                 context: stream.access.context,
                 file: stream.access.file,
                 class: stream.class,
                 samples: evidence.samples,
                 recency: evidence.recency.map(|recency| recency as f32),
                 mean_interval: None,
-                frames: frames[stream.id.slot as usize],
+                frames: stream.frames,
                 hits: stream.hits,
                 misses: stream.accesses - stream.hits,
                 mistakes: stream.mistakes,
                 revoked: stream.is_revoked(self.now),
                 unchanged: stream.accesses - stream.changed,
             });
+            if !goes_on {
+                return;
+            }
         }
     }
 
@@ -399,6 +402,14 @@ impl Manager for Partitioned {
             if place != DEFAULT && place < PARTITIONS_MAX {
                 assert_eq!(list.len(), self.partitions.sizes[place], "size of partition {place}");
             }
+        }
+        for stream in self.streams.iter() {
+            let is_own = |frame: &&Frame| frame.loader == stream.id && usize::from(frame.place) != NOWHERE;
+            assert_eq!(
+                self.frames.iter().filter(is_own).count(),
+                stream.frames as usize,
+                "frames of a stream"
+            );
         }
         let places =
             |place: usize| self.frames.iter().filter(|frame| usize::from(frame.place) == place).count();

@@ -40,6 +40,8 @@ pub(super) struct Stream {
     pub partition: Option<usize>,
     pub accesses: u64,
     pub hits: u64,
+    /// Blocks that it loaded.
+    pub frames: u32,
     /// Accesses when the class changed last.
     pub changed: u64,
     /// Time of the last access.
@@ -162,6 +164,7 @@ impl Streams {
             partition: None,
             accesses: 0,
             hits: 0,
+            frames: 0,
             changed: 0,
             last_access: 0,
             mistakes: 0,
