@@ -67,6 +67,7 @@ mod collect;
 mod error;
 mod history;
 mod import;
+mod landing;
 mod manifest;
 mod map;
 mod options;

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bufpool::source::{Alignment, Capabilities, Done, FileIdentity, ReadRequest, Source, WriteRequest};
-use bytes::Bytes;
 use futures_util::future::try_join_all;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use parking_lot::Mutex;
 
-use super::chunk::{ChunkId, ENVELOPE_BYTES, check_run};
+use super::chunk::ENVELOPE_BYTES;
 use super::collect::{self, Collected};
 use super::error::ObjectError;
 use super::history;
+use super::landing::{Arrival, Landing, Part};
 use super::manifest::Manifest;
 use super::map::{PageMap, Segment};
 use super::options::ObjectOptions;
@@ -215,14 +215,6 @@ pub(super) async fn create_first(store: &Store, first: &Manifest) -> Result<(), 
     })
 }
 
-/// Pages that are to be read from a chunk in the store.
-struct Part {
-    id: ChunkId,
-    pages: Range<u64>,
-    /// Place of the first in the chunk.
-    at: u32,
-}
-
 impl Inner {
     pub fn check_writable(&self) -> Result<(), ObjectError> {
         self.read_only.clone().map_or(Ok(()), |why| Err(ObjectError::ReadOnly { why }))
@@ -240,10 +232,7 @@ impl Inner {
             Ok(parts) if parts.is_empty() => request.finish(Ok(())),
             Ok(parts) => {
                 let inner = Arc::clone(self);
-                self.worker.spawn(async move {
-                    let read = inner.read_from_store(&parts, &mut request).await;
-                    request.finish(read.map_err(io::Error::from));
-                });
+                self.worker.spawn(async move { inner.read_from_store(&parts, request).await });
             }
         }
     }
@@ -271,28 +260,18 @@ impl Inner {
         Ok(parts)
     }
 
-    async fn read_from_store(&self, parts: &[Part], request: &mut ReadRequest) -> Result<(), ObjectError> {
-        let page_bytes = self.page_bytes as usize;
-        let first = self.pages_of(request.offset(), request.len()).start;
-        let all = try_join_all(parts.iter().map(|part| self.get_part(part))).await?;
-        for (part, bytes) in parts.iter().zip(all) {
-            let (number, count) = (part.pages.start, (part.pages.end - part.pages.start) as usize);
-            let object = self.store.chunk(&part.id);
-            let pages = check_run(part.id, object.as_ref(), &bytes, number, count, page_bytes)?;
-            for (number, page) in (number..).zip(pages) {
-                request.fill((number - first) as usize * page_bytes, page);
-            }
+    async fn read_from_store(&self, parts: &[Part], request: ReadRequest) {
+        let landing = Arc::new(Landing::new(request, parts.len(), self.page_bytes as usize));
+        if let Err(error) = try_join_all(parts.iter().map(|part| self.get_part(part, &landing))).await {
+            landing.fail(error);
         }
-        Ok(())
     }
 
-    async fn get_part(&self, part: &Part) -> Result<Bytes, ObjectError> {
-        let framed_bytes = u64::from(self.page_bytes) + ENVELOPE_BYTES as u64;
-        let from = u64::from(part.at) * framed_bytes;
-        let to = from + (part.pages.end - part.pages.start) * framed_bytes;
+    async fn get_part(&self, part: &Part, landing: &Arc<Landing>) -> Result<(), ObjectError> {
+        let range = part.range(self.page_bytes);
         let object = self.store.chunk(&part.id);
-        match self.store.get_range(&object, from..to).await {
-            Ok(bytes) => Ok(bytes),
+        match self.store.land(&object, range.clone(), || Arrival::new(landing, part, &object)).await {
+            Ok(()) => Ok(()),
             Err(error) if error.is_not_found() => {
                 let manifest = self.state.lock().base;
                 let newest = history::newest_number(&self.store, manifest).await?;
@@ -301,9 +280,10 @@ impl Inner {
             }
             // Some stores refuse a range beyond the end, as if the call were wrong.
             Err(error @ ObjectError::Store { .. }) => match self.store.look(&object).await {
-                Ok(Some(meta)) if meta.size < to => {
-                    let missing = part.pages.start + (meta.size.saturating_sub(from) / framed_bytes);
-                    let what = format!("cut short: {} bytes, expected at least {to}", meta.size);
+                Ok(Some(meta)) if meta.size < range.end => {
+                    let framed_bytes = u64::from(self.page_bytes) + ENVELOPE_BYTES as u64;
+                    let missing = part.pages.start + (meta.size.saturating_sub(range.start) / framed_bytes);
+                    let what = format!("cut short: {} bytes, expected at least {}", meta.size, range.end);
                     Err(ObjectError::corrupt(object, Some(missing), what))
                 }
                 _ => Err(error),

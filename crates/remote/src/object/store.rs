@@ -1,5 +1,8 @@
 //! Calls to a store: named objects of one file, within a time, repeated where that may help, and counted.
 
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,11 +11,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use object_store::path::Path;
-use object_store::{Error as StoreError, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
+use object_store::{
+    Error as StoreError, GetOptions, GetResult, GetResultPayload, ObjectMeta, ObjectStore, ObjectStoreExt,
+    PutMode, PutPayload,
+};
 use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::error::ObjectError;
+use super::landing::Arrival;
 
 /// How often a call is made, if it fails for a reason that may pass.
 const ATTEMPTS_MAX: u32 = 10;
@@ -20,6 +28,14 @@ const ATTEMPTS_MAX: u32 = 10;
 const BACKOFF: Duration = Duration::from_millis(2);
 /// Uploads in flight.
 pub(super) const UPLOADS_MAX: usize = 8;
+
+/// Bytes of a file that are read at a time.
+const FILE_BUFFER_BYTES: usize = 64 << 10;
+
+thread_local! {
+    /// Where a file's bytes are before they are checked.
+    static FILE_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// The objects of one file.
 #[derive(Debug)]
@@ -93,13 +109,21 @@ impl Store {
         Ok(bytes)
     }
 
-    /// Part of an object. May be shorter if the object is.
-    pub async fn get_range(&self, object: &Path, range: Range<u64>) -> Result<Bytes, ObjectError> {
+    /// Lets part of an object arrive, and less of it if the object is shorter.
+    pub async fn land(
+        &self,
+        object: &Path,
+        range: Range<u64>,
+        arrival: impl Fn() -> Arrival,
+    ) -> Result<(), ObjectError> {
         let _turn = self.reads.acquire().await.expect("never closed");
-        let get = || self.store.get_range(object, range.clone());
-        let bytes = self.attempts("reading", object, &self.counts.gets, get).await?;
-        Counts::add(&self.counts.get_bytes, bytes.len() as u64);
-        Ok(bytes)
+        let get = || async {
+            let options = GetOptions::new().with_range(Some(range.clone()));
+            let got = self.store.get_opts(object, options).await?;
+            Counts::add(&self.counts.get_bytes, got.range.end - got.range.start);
+            take_in(got, arrival()).await
+        };
+        self.attempts("reading", object, &self.counts.gets, get).await?
     }
 
     /// What the store knows of an object. None if it is not there.
@@ -199,6 +223,51 @@ impl Store {
     fn timed_out(&self, doing: &'static str, object: &Path) -> ObjectError {
         ObjectError::TimedOut { doing, object: object.to_string(), after: self.timeout }
     }
+}
+
+/// Gives `arrival` the bytes of `got`. The outer error is the store's, the inner one that of the bytes.
+async fn take_in(got: GetResult, mut arrival: Arrival) -> Result<Result<(), ObjectError>, StoreError> {
+    match got.payload {
+        GetResultPayload::File(file, _) => {
+            let range = got.range;
+            spawn_blocking(move || read_file(file, range, arrival)).await?
+        }
+        GetResultPayload::Stream(mut pieces) => {
+            while let Some(piece) = pieces.try_next().await? {
+                if let Err(error) = arrival.take(&piece) {
+                    return Ok(Err(error));
+                }
+            }
+            Ok(arrival.end())
+        }
+    }
+}
+
+/// Reads through a buffer of the thread's own that stays in the processor's cache. The read's memory itself is
+/// not given to the operating system, because that would have to answer before the read can time out.
+fn read_file(
+    mut file: File,
+    range: Range<u64>,
+    mut arrival: Arrival,
+) -> Result<Result<(), ObjectError>, StoreError> {
+    let failed = |error: io::Error| StoreError::Generic { store: "file", source: Box::new(error) };
+    file.seek(SeekFrom::Start(range.start)).map_err(failed)?;
+    let mut rest = file.take(range.end - range.start);
+    FILE_BUFFER.with_borrow_mut(|buffer| {
+        buffer.resize(FILE_BUFFER_BYTES, 0);
+        loop {
+            let read = match rest.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read.map_err(failed)?,
+            };
+            if read == 0 {
+                return Ok(arrival.end());
+            }
+            if let Err(error) = arrival.take(&buffer[..read]) {
+                return Ok(Err(error));
+            }
+        }
+    })
 }
 
 /// Would the same call fail again?

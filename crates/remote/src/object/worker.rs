@@ -31,7 +31,8 @@ impl Worker {
     /// Of the operating system, which starts no thread.
     pub fn start() -> io::Result<Arc<Self>> {
         let mut builder = Builder::new_current_thread();
-        let runtime = builder.enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).build()?;
+        builder.enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).thread_name("bufpool-folder");
+        let runtime = builder.build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("bufpool-remote".into()).spawn(move || {
