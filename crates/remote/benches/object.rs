@@ -26,6 +26,7 @@ use bufpool_remote::object::object_store::path::Path;
 use bufpool_remote::object::object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use bufpool_remote::object::{ObjectOptions, ObjectSource, import};
 use futures_util::stream::{FuturesUnordered, StreamExt, TryStreamExt, iter};
+use rustix::time::{ClockId, clock_gettime};
 
 const PAGE_BYTES: usize = 8192;
 const FRAMED_BYTES: u64 = PAGE_BYTES as u64 + 16;
@@ -57,22 +58,22 @@ fn main() {
     let bare_scan = |keep| {
         let bare = bare(keep);
         let runs: Vec<u64> = all.clone().collect();
-        seconds(|| runtime.block_on(bare.read(&runs, RUN_PAGES)))
+        cost(|| runtime.block_on(bare.read(&runs, RUN_PAGES)))
     };
     let rounds = (0..ROUNDS).map(|_| {
         let (pool, file) = open(&store);
-        [bare_scan(false), bare_scan(true), seconds(|| scan(&pool, &file))]
+        [bare_scan(false), bare_scan(true), cost(|| scan(&pool, &file))]
     });
     tell("cold scan, MiB/s", mib() as f64, &rounds.collect::<Vec<_>>());
 
     let bare_lookups = |keep, numbers: &[u64]| {
         let bare = bare(keep);
-        seconds(|| runtime.block_on(bare.read(numbers, 1)))
+        cost(|| runtime.block_on(bare.read(numbers, 1)))
     };
     let rounds = (0..ROUNDS).map(|round| {
         let (pool, file) = open(&store);
         let numbers = random_pages(round as u64, pages);
-        let pool_seconds = seconds(|| runtime.block_on(lookups(&pool, &file, &numbers)));
+        let pool_seconds = cost(|| runtime.block_on(lookups(&pool, &file, &numbers)));
         [bare_lookups(false, &numbers), bare_lookups(true, &numbers), pool_seconds]
     });
     tell("point lookups with 64 in flight, per second", LOOKUPS as f64, &rounds.collect::<Vec<_>>());
@@ -204,23 +205,39 @@ fn random_pages(seed: u64, pages: u64) -> Vec<u64> {
     (0..LOOKUPS).map(|_| next()).collect()
 }
 
-fn seconds(work: impl FnOnce()) -> f64 {
-    let begun = Instant::now();
-    work();
-    begun.elapsed().as_secs_f64()
+/// Seconds that something took, and seconds of processors of this process.
+#[derive(Clone, Copy)]
+struct Cost {
+    elapsed: f64,
+    processors: f64,
 }
 
-/// `rounds` are of the seconds of the client alone, with copies, and of the pool.
-fn tell(what: &str, amount: f64, rounds: &[[f64; 3]]) {
-    let median = |of: &dyn Fn(&[f64; 3]) -> f64| {
+fn cost(work: impl FnOnce()) -> Cost {
+    let (begun, before) = (Instant::now(), processor_seconds());
+    work();
+    Cost { elapsed: begun.elapsed().as_secs_f64(), processors: processor_seconds() - before }
+}
+
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Each round has the costs of the client alone, with copies, and of the pool.
+fn tell(what: &str, amount: f64, rounds: &[[Cost; 3]]) {
+    let median = |of: &dyn Fn(&[Cost; 3]) -> f64| {
         let mut figures: Vec<f64> = rounds.iter().map(of).collect();
         figures.sort_by(f64::total_cmp);
         figures[figures.len() / 2]
     };
-    let rate = |at: usize| amount / median(&|round| round[at]);
-    let ratio = |at: usize| median(&|round| round[at] / round[2]);
+    let rate = |at: usize| amount / median(&|round| round[at].elapsed);
     println!("{what}: pool {:.0}", rate(2));
     for (at, what) in ["object_store alone", "copied and checked"].into_iter().enumerate() {
-        println!("  {what}: {:.0}, ratio {:.2}", rate(at), ratio(at));
+        let faster = median(&|round| round[at].elapsed / round[2].elapsed);
+        let processors = median(&|round| round[2].processors / round[at].processors);
+        println!(
+            "  {what}: {:.0}, ratio {faster:.2}; processor time of the pool {processors:.2} of it",
+            rate(at)
+        );
     }
 }

@@ -65,6 +65,7 @@
 mod chunk;
 mod collect;
 mod error;
+mod folder;
 mod history;
 mod import;
 mod landing;

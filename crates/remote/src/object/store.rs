@@ -1,24 +1,23 @@
 //! Calls to a store: named objects of one file, within a time, repeated where that may help, and counted.
 
-use std::cell::RefCell;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::TryStreamExt;
+use futures_util::stream::once;
+use futures_util::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
     Error as StoreError, GetOptions, GetResult, GetResultPayload, ObjectMeta, ObjectStore, ObjectStoreExt,
     PutMode, PutPayload,
 };
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::chunk::ChunkId;
 use super::error::ObjectError;
 use super::landing::Arrival;
 
@@ -29,22 +28,16 @@ const BACKOFF: Duration = Duration::from_millis(2);
 /// Uploads in flight.
 pub(super) const UPLOADS_MAX: usize = 8;
 
-/// Bytes of a file that are read at a time.
-const FILE_BUFFER_BYTES: usize = 64 << 10;
-
-thread_local! {
-    /// Where a file's bytes are before they are checked.
-    static FILE_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
 /// The objects of one file.
 #[derive(Debug)]
 pub(super) struct Store {
     store: Arc<dyn ObjectStore>,
     root: Path,
     timeout: Duration,
-    reads: Semaphore,
+    reads: Arc<Semaphore>,
     uploads: Semaphore,
+    /// Where the chunks are, if the store has shown itself to be a folder.
+    folder: OnceLock<PathBuf>,
     pub counts: Counts,
 }
 
@@ -78,8 +71,9 @@ impl Store {
             store,
             root,
             timeout,
-            reads: Semaphore::new(reads as usize),
+            reads: Arc::new(Semaphore::new(reads as usize)),
             uploads: Semaphore::new(UPLOADS_MAX),
+            folder: OnceLock::new(),
             counts: Counts::default(),
         }
     }
@@ -109,9 +103,10 @@ impl Store {
         Ok(bytes)
     }
 
-    /// Lets part of an object arrive, and less of it if the object is shorter.
+    /// Lets part of chunk `id` arrive, and less of it if the chunk is shorter.
     pub async fn land(
         &self,
+        id: ChunkId,
         object: &Path,
         range: Range<u64>,
         arrival: impl Fn() -> Arrival,
@@ -121,9 +116,32 @@ impl Store {
             let options = GetOptions::new().with_range(Some(range.clone()));
             let got = self.store.get_opts(object, options).await?;
             Counts::add(&self.counts.get_bytes, got.range.end - got.range.start);
-            take_in(got, arrival()).await
+            if let GetResultPayload::File(_, path) = &got.payload {
+                self.learn_folder(id, path);
+            }
+            take(got, arrival()).await
         };
         self.attempts("reading", object, &self.counts.gets, get).await?
+    }
+
+    fn learn_folder(&self, id: ChunkId, path: &std::path::Path) {
+        if path.file_name() == Some(id.to_string().as_ref())
+            && let Some(folder) = path.parent()
+        {
+            self.folder.get_or_init(|| folder.to_owned());
+        }
+    }
+
+    /// Where the chunks are if the store is known to be a folder, and the right to read now.
+    pub fn folder(&self) -> Option<(&std::path::Path, OwnedSemaphorePermit)> {
+        let folder = self.folder.get()?;
+        Some((folder, Arc::clone(&self.reads).try_acquire_owned().ok()?))
+    }
+
+    /// Counts a read that needed no call.
+    pub fn count_read(&self, range: &Range<u64>) {
+        Counts::add(&self.counts.gets, 1);
+        Counts::add(&self.counts.get_bytes, range.end - range.start);
     }
 
     /// What the store knows of an object. None if it is not there.
@@ -225,49 +243,18 @@ impl Store {
     }
 }
 
-/// Gives `arrival` the bytes of `got`. The outer error is the store's, the inner one that of the bytes.
-async fn take_in(got: GetResult, mut arrival: Arrival) -> Result<Result<(), ObjectError>, StoreError> {
-    match got.payload {
-        GetResultPayload::File(file, _) => {
-            let range = got.range;
-            spawn_blocking(move || read_file(file, range, arrival)).await?
-        }
-        GetResultPayload::Stream(mut pieces) => {
-            while let Some(piece) = pieces.try_next().await? {
-                if let Err(error) = arrival.take(&piece) {
-                    return Ok(Err(error));
-                }
-            }
-            Ok(arrival.end())
+/// Lets what a call has brought arrive. The outer error is the store's, the inner one that of the bytes.
+async fn take(got: GetResult, mut arrival: Arrival) -> Result<Result<(), ObjectError>, StoreError> {
+    let mut pieces = match got {
+        GetResult { payload: GetResultPayload::Stream(pieces), .. } => pieces,
+        file => once(file.bytes()).boxed(),
+    };
+    while let Some(piece) = pieces.try_next().await? {
+        if let Err(error) = arrival.take(&piece) {
+            return Ok(Err(error));
         }
     }
-}
-
-/// Reads through a buffer of the thread's own that stays in the processor's cache. The read's memory itself is
-/// not given to the operating system, because that would have to answer before the read can time out.
-fn read_file(
-    mut file: File,
-    range: Range<u64>,
-    mut arrival: Arrival,
-) -> Result<Result<(), ObjectError>, StoreError> {
-    let failed = |error: io::Error| StoreError::Generic { store: "file", source: Box::new(error) };
-    file.seek(SeekFrom::Start(range.start)).map_err(failed)?;
-    let mut rest = file.take(range.end - range.start);
-    FILE_BUFFER.with_borrow_mut(|buffer| {
-        buffer.resize(FILE_BUFFER_BYTES, 0);
-        loop {
-            let read = match rest.read(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                read => read.map_err(failed)?,
-            };
-            if read == 0 {
-                return Ok(arrival.end());
-            }
-            if let Err(error) = arrival.take(&buffer[..read]) {
-                return Ok(Err(error));
-            }
-        }
-    })
+    Ok(arrival.end())
 }
 
 /// Would the same call fail again?
