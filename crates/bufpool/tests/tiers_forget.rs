@@ -1,7 +1,7 @@
-//! Goal: no page is ever served that differs from what its file has, also where a tier hears late that it should
-//! forget. Method: calls of `forget` are dropped, delayed, or overtake one another and later demotions, while
-//! pages change in every way in which a page can change; each page is held against a list of what it must be,
-//! once on its way in from the file and once from the tier.
+//! Goal: no page is ever served that differs from what its file has, also where a tier hears late that it
+//! should forget. Method: calls of `forget` are dropped, delayed, or overtake one another and later
+//! demotions, while pages change in every way in which a page can change; each page is held against a list of
+//! what it must be, once on its way in from the file and once from the tier.
 
 mod common;
 

@@ -1,16 +1,17 @@
 //! What a pool over an object store costs beside the store's client alone, and what a commit costs.
 //!
 //! `cargo bench -p bufpool-remote --bench object -- [MIB]`, of a file of `MIB` MiB, 128 by default. With
-//! `--features s3` on an S3 server of this machine, where one is installed, otherwise on a folder. Each figure is
-//! the median of `ROUNDS` alternating rounds.
+//! `--features s3` on an S3 server of this machine, where one is installed, otherwise on a folder. Each
+//! figure is the median of `ROUNDS` alternating rounds.
 //!
-//! * *Cold scan*: all pages in order, with so many runs ahead by `prefetch` that as many range requests are in
-//!   flight, beside range requests of the same runs.
+//! * *Cold scan*: all pages in order, with 64 runs of 32 pages ahead by `prefetch`, beside range requests of
+//!   the same runs, as many in flight.
 //! * *Point lookups*: random pages with 64 in flight, beside range requests of a page.
 //! * *Commit*: requests and bytes of a flush of 1,000 dirty pages, neighbours and scattered.
 //!
-//! A pool has each page in memory of its own, checked. `object_store alone` has neither, and drops what it gets;
-//! `copied and checked` copies it to memory of its own, as large as the pool's, and computes the same checksums.
+//! A pool has each page in memory of its own, checked. `object_store alone` has neither, and drops what it
+//! gets; `copied and checked` copies it to memory of its own, as large as the pool's, and computes the same
+//! checksums.
 
 #[path = "../tests/common/s3.rs"]
 mod s3;
@@ -148,7 +149,7 @@ impl Bare {
         Self { store: store.clone(), chunks, memory: RefCell::new(memory), at: Cell::new(0) }
     }
 
-    /// Reads so many pages from each of `firsts` on.
+    /// Reads runs of `pages` pages, which begin at `firsts`.
     async fn read(&self, firsts: &[u64], pages: u64) {
         let reads = iter(firsts.iter().map(|&first| self.read_run(first, pages)));
         let bytes: u64 = reads.buffer_unordered(IN_FLIGHT).fold(0, async |sum, bytes| sum + bytes).await;

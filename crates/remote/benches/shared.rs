@@ -1,12 +1,14 @@
-//! Two pools that share the memory of a Redis server: what a read of a page takes them, by what is kept there.
+//! Two pools that share the memory of a Redis server: what a read of a page takes them, by what is kept
+//! there.
 //!
 //! `cargo bench -p bufpool-remote --features redis --bench shared` starts a server where Redis or Valkey is
-//! installed. The pools read the same pages in the same order, of a simulated drive of their own that takes 2 ms
-//! for a read, and one of them is `lag` reads behind the other. The server has room for four times as many pages as
-//! a pool. Each figure is the median of `ROUNDS` alternating rounds of the mean over all reads of both pools.
+//! installed. The pools read the same pages in the same order, of a simulated drive of their own that takes 2
+//! ms for a read, and one of them is `lag` reads behind the other. The server has room for four times as many
+//! pages as a pool. Each figure is the median of `ROUNDS` alternating rounds of the mean over all reads of
+//! both pools.
 //!
-//! With a long lag the first pool has given a page up when the second wants it. With a short one it still has it, so
-//! that only pages that are read again are found on the server.
+//! With a long lag the first pool has given a page up when the second wants it. With a short one it still has
+//! it, so that only pages that are read again are found on the server.
 
 #[path = "../tests/common/redis_server.rs"]
 mod redis_server;

@@ -1,9 +1,9 @@
-//! A heap file and a B+-tree on an object store, with a local file as a tier between: made, committed, read by
-//! another pool, and two writers.
+//! A heap file and a B+-tree on an object store, with a local file as a tier between: made, committed, read
+//! by another pool, and two writers.
 //!
-//! `cargo run -p bufpool-remote --example object_store --features s3` starts an S3 server where
-//! versitygw is installed. Without the feature, or the server, a folder is the store; a tier that is no faster than
-//! that is passed by, and the example says so. Prints the place, and then, but for the counts of the tier:
+//! `cargo run -p bufpool-remote --example object_store --features s3` starts an S3 server where versitygw is
+//! installed. Without the feature, or the server, a folder is the store; a tier that is no faster than that
+//! is passed by, and the example says so. Prints the place, and then, but for the counts of the tier:
 //!
 //! ```text
 //! loaded 20000 orders, committed in manifest 2

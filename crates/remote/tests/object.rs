@@ -247,8 +247,8 @@ fn damage_names_object_and_page() {
     });
 }
 
-/// A folder whose place is known from a first read is read without the store's client, which still says what is
-/// wrong.
+/// A folder whose place is known from a first read is read without the store's client, which still says what
+/// is wrong.
 #[test]
 fn a_folder_is_read_directly() {
     let folder = tempfile::tempdir().unwrap();

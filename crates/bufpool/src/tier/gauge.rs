@@ -21,8 +21,8 @@ const SPENT_SHARE: f64 = 0.5;
 const SPENT_FREE_SHARE: f64 = 1.0 / 128.0;
 /// It is used again at this part, which is less, so that it does not come and go.
 const SPENT_SHARE_AGAIN: f64 = 0.4;
-/// A tier in which nothing hits may be cold: so many questions are asked beside reads, where nobody waits for them,
-/// before it is measured with few pages.
+/// Questions to a tier in which nothing hits, which may be cold, before it is measured with few pages. They
+/// are asked beside reads, and nobody waits for the answers.
 const TRIAL_TAKES: u32 = 4096;
 /// A reading's part of the moving average of the source's latency.
 const MEAN_SHARE: f64 = 1.0 / 16.0;
@@ -93,8 +93,8 @@ impl Gauge {
         self.passed_by
     }
 
-    /// Whether the tier is passed by and may be cold: pages are offered to it, and it is asked beside reads, as if
-    /// it were used.
+    /// Whether the tier is passed by and may be cold: pages are offered to it, and it is asked beside reads,
+    /// as if it were used.
     pub fn is_on_trial(&self) -> bool {
         matches!(self.passed_by, Some(PassedBy::DoesNotPay { .. }))
             && self.is_cold

@@ -69,8 +69,8 @@ impl ChunkId {
     }
 }
 
-/// Whether `envelope` is that of page `number` of the file, whose checksum is `expected`. Says what is wrong if it
-/// is not.
+/// Whether `envelope` is that of page `number` of the file, whose checksum is `expected`. Says what is wrong
+/// if it is not.
 pub(super) fn check_envelope(
     envelope: &[u8; ENVELOPE_BYTES],
     number: u64,

@@ -13,8 +13,8 @@ use super::landing::Part;
 /// Most pieces of one call (`UIO_MAXIOV`).
 const PIECES_MAX: usize = 1024;
 
-/// Reads a part from the file of its chunk straight into the memory of the request. False if it is not there as it
-/// must be, or cannot be read.
+/// Reads a part from the file of its chunk straight into the memory of the request. False if it is not there
+/// as it must be, or cannot be read.
 pub(super) fn read(chunk: &Path, part: &Part, request: &mut ReadRequest, page_bytes: u32) -> bool {
     let first = part.pages.start - request.offset() / u64::from(page_bytes);
     let mut pages: Vec<&mut [u8]> = request
@@ -38,7 +38,8 @@ pub(super) fn read(chunk: &Path, part: &Part, request: &mut ReadRequest, page_by
     })
 }
 
-/// Fills `slices` from `offset` on, or as much of them as the file has bytes for. Returns how many bytes it has.
+/// Fills `slices` from `offset` on, or as much of them as the file has bytes for. Returns how many bytes it
+/// has.
 fn read_all(file: &File, mut slices: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<u64> {
     let mut read = 0;
     while !slices.is_empty() {

@@ -239,8 +239,8 @@ impl Inner {
         }
     }
 
-    /// Reads from the files of a folder: one job of a thread that may block, where the store's client needs two with
-    /// a turn of its own thread between.
+    /// Reads from the files of a folder: one job of a thread that may block, where the store's client needs
+    /// two with a turn of its own thread between.
     fn begin_in_folder(
         self: &Arc<Self>,
         folder: &std::path::Path,
