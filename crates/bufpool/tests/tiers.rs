@@ -82,7 +82,7 @@ fn a_pool_and_a_tier_are_one_lru_list() {
                     [Arc::new(MemoryTier::new(tier_pages)), Arc::new(FileTier::new("below", tier_pages))];
                 for tier in tiers {
                     let device = stamped_device(pages);
-                    let options = over(deterministic(), tier, TierPolicy::Demote);
+                    let options = over(deterministic().tier_wait_ms(10_000), tier, TierPolicy::Demote);
                     let (pool, file) = common::open_on(options, &device);
                     let mut one_list = Lru { pages: VecDeque::new(), most: size };
                     let tenant = pool.default_tenant();

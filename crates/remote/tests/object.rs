@@ -247,6 +247,39 @@ fn damage_names_object_and_page() {
     });
 }
 
+/// A folder whose place is known from a first read is read without the store's client, which still says what
+/// is wrong.
+#[test]
+fn a_folder_is_read_directly() {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn ObjectStore> = Arc::new(LocalFileSystem::new_with_prefix(folder.path()).unwrap());
+    written(&store).pool.close().unwrap();
+    let chunks = objects(&*store, "chunk");
+    let bytes = bytes_of(&*store, &chunks[0].location);
+    let framed = PAGE_BYTES + 16;
+    let number_at = |at: usize| u64::from_le_bytes(bytes[at * framed..][..8].try_into().unwrap());
+    let place = folder.path().join(chunks[0].location.as_ref());
+    let file = open_read_only(&store);
+    file.read(number_at(0)).unwrap();
+    let calls = file.source.report().gets;
+    file.read(number_at(1)).unwrap();
+    assert_eq!(file.source.report().gets, calls + 1);
+
+    let mut torn = bytes.clone();
+    torn[2 * framed + 100] ^= 1;
+    for (what, damaged) in [("torn", torn), ("cut", bytes[..2 * framed + 100].to_vec())] {
+        std::fs::write(&place, damaged).unwrap();
+        let error = file.read(number_at(2)).unwrap_err();
+        assert_eq!((error.kind(), error.page()), (ErrorKind::Corrupt, Some(number_at(2))), "{what}: {error}");
+        assert!(matches!(cause(&error), ObjectError::Corrupt { page, .. } if page == Some(number_at(2))));
+    }
+    std::fs::remove_file(&place).unwrap();
+    let error = file.read(number_at(2)).unwrap_err();
+    assert!(matches!(cause(&error), ObjectError::ChunkGone { .. }), "{error}");
+    std::fs::write(&place, &bytes).unwrap();
+    file.expect_all(0..PAGES, 1);
+}
+
 /// Calls and answers are lost and overtake one another; nobody notices.
 #[test]
 fn lost_calls_and_answers_are_not_noticed() {

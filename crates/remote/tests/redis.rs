@@ -219,6 +219,52 @@ fn a_cluster_of_one_node_keeps_pages() {
     assert_eq!((stats(&pool).hits, stats(&pool).wrong), (20, 0), "{:?}", stats(&pool));
 }
 
+/// Pages are spread over three nodes, and those of one that dies are read from the file.
+#[cfg(feature = "redis-cluster")]
+#[test]
+fn a_cluster_of_three_nodes_keeps_pages_and_may_lose_one() {
+    let Some(mut nodes) = cluster_of_three() else { return };
+    let device = slow_device();
+    let tier = Arc::new(RedisTier::cluster(&[&nodes[0].url(), &nodes[1].url()], "test").unwrap());
+    let pool = options(tier, ADAPT).open_on(&device).unwrap();
+    let file = shared(&pool, 1);
+    turn_over(&pool, &file, 1);
+    let keys = |node: &Server| ask::<u64>(node, &["DBSIZE"]);
+    while nodes.iter().map(keys).sum::<u64>() < LEFT {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(nodes.iter().all(|node| keys(node) > 0));
+    read_each(&pool, &file, 0..20, 1);
+    assert_eq!((stats(&pool).hits, stats(&pool).wrong), (20, 0), "{:?}", stats(&pool));
+    nodes[2].kill();
+    read_each(&pool, &file, (0..PAGES).chain(0..PAGES), 1);
+    assert_eq!(stats(&pool).wrong, 0, "{:?}", stats(&pool));
+    pool.check_invariants();
+}
+
+/// Each with a third of the slots. None if no server is installed.
+#[cfg(feature = "redis-cluster")]
+fn cluster_of_three() -> Option<Vec<Server>> {
+    let settings = ["--cluster-enabled", "yes", "--cluster-require-full-coverage", "no"];
+    let mut nodes = Vec::new();
+    for (at, slots) in [("1", ["0", "5460"]), ("2", ["5461", "10922"]), ("3", ["10923", "16383"])] {
+        let node = Server::start(&settings)?;
+        ask::<()>(&node, &["CLUSTER", "SET-CONFIG-EPOCH", at]);
+        ask::<()>(&node, &["CLUSTER", "ADDSLOTSRANGE", slots[0], slots[1]]);
+        nodes.push(node);
+    }
+    for other in &nodes[1..] {
+        ask::<()>(&nodes[0], &["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()]);
+    }
+    let agreed = ["cluster_state:ok", "cluster_slots_assigned:16384", "cluster_known_nodes:3"];
+    for node in &nodes {
+        while !agreed.iter().all(|line| ask::<String>(node, &["CLUSTER", "INFO"]).contains(line)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    Some(nodes)
+}
+
 #[test]
 fn files_without_a_tag_are_for_a_single_pool() {
     let Some(server) = Server::start(&[]) else { return };

@@ -21,6 +21,9 @@ const SPENT_SHARE: f64 = 0.5;
 const SPENT_FREE_SHARE: f64 = 1.0 / 128.0;
 /// It is used again at this part, which is less, so that it does not come and go.
 const SPENT_SHARE_AGAIN: f64 = 0.4;
+/// Questions to a tier in which nothing hits, which may be cold, before it is measured with few pages. They
+/// are asked beside reads, and nobody waits for the answers.
+const TRIAL_TAKES: u32 = 4096;
 /// A reading's part of the moving average of the source's latency.
 const MEAN_SHARE: f64 = 1.0 / 16.0;
 
@@ -78,12 +81,24 @@ pub(super) struct Gauge {
     offered: u32,
     refused: u32,
     passed_by: Option<PassedBy>,
+    /// Nothing had hit when it was passed by.
+    is_cold: bool,
+    /// Questions to it since then.
+    tried: u32,
 }
 
 impl Gauge {
     /// Why the tier is passed by, if it is.
     pub fn passed_by(&self) -> Option<PassedBy> {
         self.passed_by
+    }
+
+    /// Whether the tier is passed by and may be cold: pages are offered to it, and it is asked beside reads,
+    /// as if it were used.
+    pub fn is_on_trial(&self) -> bool {
+        matches!(self.passed_by, Some(PassedBy::DoesNotPay { .. }))
+            && self.is_cold
+            && self.tried < TRIAL_TAKES
     }
 
     /// What a miss takes at the source, in nanoseconds: a moving average.
@@ -104,6 +119,7 @@ impl Gauge {
         self.spent_ns += ns as f64;
         self.takes += 1;
         self.hits += f64::from(u8::from(took == Took::Hit));
+        self.tried = self.tried.saturating_add(1);
         if took == Took::TimedOut {
             self.timeouts_in_a_row += 1;
             self.answers_in_a_row = 0;
@@ -159,7 +175,8 @@ impl Gauge {
     /// What was seen before the change says nothing about after it.
     fn change(&mut self, to: Option<PassedBy>) {
         let (window_begin_ns, source_latency_ns) = (self.window_begin_ns, self.source_latency_ns);
-        *self = Self { window_begin_ns, source_latency_ns, passed_by: to, ..Self::default() };
+        let is_cold = self.hits == 0.0;
+        *self = Self { window_begin_ns, source_latency_ns, passed_by: to, is_cold, ..Self::default() };
     }
 
     fn is_window_over(&self, now_ns: u64) -> bool {
@@ -237,6 +254,32 @@ mod tests {
             gauge.source_read(100 * US);
         }
         assert_eq!(gauge.passed_by(), None);
+    }
+
+    /// Its questions take a twentieth of a read of the source, too much for one that never hits.
+    #[test]
+    fn a_cold_tier_is_tried_beside_reads_until_it_hits() {
+        for fills_after in [0, 3_000, u64::MAX] {
+            let (mut gauge, mut now, mut waited, mut trial) = (Gauge::default(), 0, 0, 0);
+            for miss in 0..20_000 {
+                waited += u64::from(gauge.passed_by().is_none());
+                trial += u64::from(gauge.is_on_trial());
+                // Once the trial is over it is asked for one page in 64.
+                if gauge.passed_by().is_none() || gauge.is_on_trial() || miss % 64 == 0 {
+                    let took = if miss < fills_after { Took::No } else { Took::Hit };
+                    gauge.took(now, 5 * US, took);
+                }
+                gauge.source_read(100 * US);
+                now += 100 * US;
+            }
+            assert_eq!(gauge.passed_by().is_none(), fills_after < u64::MAX, "filled after {fills_after}");
+            match fills_after {
+                0 => assert_eq!((waited, trial), (20_000, 0)),
+                // The window forgets in a few halvings that it was empty.
+                3_000 => assert!(waited > 10_000 && trial < u64::from(TRIAL_TAKES), "{waited}, {trial}"),
+                _ => assert_eq!((waited, trial), (u64::from(TAKES_MIN), u64::from(TRIAL_TAKES))),
+            }
+        }
     }
 
     #[test]

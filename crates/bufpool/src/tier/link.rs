@@ -15,7 +15,7 @@ use crate::tier::admission::Admission;
 use crate::tier::buffer::{Buffers, Envelope, TierBuffer, TierPage};
 use crate::tier::deadlines::Deadlines;
 use crate::tier::done::{Answer, Question};
-use crate::tier::gauge::{Gauge, Took};
+use crate::tier::gauge::{Gauge, PassedBy, Took};
 use crate::tier::stats::Counts;
 use crate::tier::{Attachment, Demoted, Tier, TierPolicy, TierRange, TierStats, Version};
 
@@ -43,6 +43,10 @@ pub(crate) struct TierLink {
     /// None in deterministic mode, in which decisions do not depend on the time.
     gauge: Option<Mutex<Gauge>>,
     is_passed_by: AtomicBool,
+    /// It is passed by, and pages are offered to it as if it were used.
+    is_offered_all: AtomicBool,
+    /// It is passed by, and asked beside reads for all pages.
+    is_on_trial: AtomicBool,
     began: Instant,
     counts: Counts,
 }
@@ -80,6 +84,8 @@ impl TierLink {
             admission: Mutex::new(admission),
             gauge: (!to.is_deterministic).then(Mutex::default),
             is_passed_by: AtomicBool::new(false),
+            is_offered_all: AtomicBool::new(false),
+            is_on_trial: AtomicBool::new(false),
             began: Instant::now(),
             counts: Counts::default(),
         }))
@@ -164,7 +170,7 @@ impl TierLink {
             self.admission.lock().comes_in(page_of(name));
         }
         let is_passed_by = self.is_passed_by.load(Ordering::Relaxed);
-        if is_passed_by && !self.is_sampled(page_of(name)) {
+        if is_passed_by && !self.is_on_trial.load(Ordering::Relaxed) && !self.is_sampled(page_of(name)) {
             return None;
         }
         let buffer = self.buffers.take();
@@ -263,9 +269,16 @@ impl TierLink {
         }
     }
 
-    /// Whether a page is offered now: all are, but while the tier is passed by only some.
+    /// Whether a page is offered now: all are, but while the tier is passed by in most cases only some.
     fn is_used_for(&self, page: PageId) -> bool {
-        !self.is_passed_by.load(Ordering::Relaxed) || self.is_sampled(page)
+        !self.is_passed_by.load(Ordering::Relaxed)
+            || self.is_offered_all.load(Ordering::Relaxed)
+            || self.is_sampled(page)
+    }
+
+    /// Whether other pools may be served with what this one offers.
+    fn is_shared(&self) -> bool {
+        matches!(self.policy, TierPolicy::DemoteAdapt(_))
     }
 
     /// Whether the page is one of those that a tier which is passed by is measured with.
@@ -278,6 +291,10 @@ impl TierLink {
         let mut gauge = gauge.lock();
         note(&mut gauge);
         let is_passed_by = gauge.passed_by().is_some();
+        let pays_nobody_here = matches!(gauge.passed_by(), Some(PassedBy::DoesNotPay { .. }));
+        let is_on_trial = gauge.is_on_trial();
+        self.is_on_trial.store(is_on_trial, Ordering::Relaxed);
+        self.is_offered_all.store(is_on_trial || pays_nobody_here && self.is_shared(), Ordering::Relaxed);
         if is_passed_by && !self.is_passed_by.swap(is_passed_by, Ordering::Relaxed) {
             Counts::count(&self.counts.times_passed_by);
         } else if !is_passed_by {

@@ -14,8 +14,6 @@ use std::fmt;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::error::ObjectError;
-
 /// Bytes before each page.
 pub(super) const ENVELOPE_BYTES: usize = 16;
 
@@ -48,12 +46,12 @@ impl ChunkId {
         (id.to_string() == text).then_some(id)
     }
 
-    fn checksum(&self, number: u64, page: &[u8]) -> u32 {
+    /// The checksum of what comes before page `number`: the chunk's name and the number.
+    pub fn checksum(&self, number: u64) -> u32 {
         let mut sum = crc32c::crc32c(&self.base.to_le_bytes());
         sum = crc32c::crc32c_append(sum, &self.writer.to_le_bytes());
         sum = crc32c::crc32c_append(sum, &self.sequence.to_le_bytes());
-        sum = crc32c::crc32c_append(sum, &number.to_le_bytes());
-        crc32c::crc32c_append(sum, page)
+        crc32c::crc32c_append(sum, &number.to_le_bytes())
     }
 
     /// The object's bytes: pages `numbers`, which lie one after the other in `pages`.
@@ -62,28 +60,31 @@ impl ChunkId {
         let mut object = Vec::with_capacity(pages.len() + numbers.len() * ENVELOPE_BYTES);
         for (number, page) in numbers.iter().zip(pages.chunks_exact(page_bytes)) {
             object.extend_from_slice(&number.to_le_bytes());
-            object.extend_from_slice(&self.checksum(*number, page).to_le_bytes());
+            let sum = crc32c::crc32c_append(self.checksum(*number), page);
+            object.extend_from_slice(&sum.to_le_bytes());
             object.extend_from_slice(&[0; 4]);
             object.extend_from_slice(page);
         }
         object
     }
+}
 
-    /// The page in `framed`, an envelope and what follows, which must be page `number` of the file. Says what
-    /// is wrong if it is not.
-    pub fn open<'a>(&self, framed: &'a [u8], number: u64) -> Result<&'a [u8], String> {
-        let (envelope, page) = framed.split_at(ENVELOPE_BYTES);
-        let found = u64::from_le_bytes(envelope[..8].try_into().expect("eight bytes"));
-        if found != number {
-            return Err(format!("page {found} is there instead"));
-        }
-        let sum = u32::from_le_bytes(envelope[8..12].try_into().expect("four bytes"));
-        let expected = self.checksum(number, page);
-        if sum != expected || envelope[12..] != [0; 4] {
-            return Err(format!("its checksum is {sum:#010x}, expected {expected:#010x}"));
-        }
-        Ok(page)
+/// Whether `envelope` is that of page `number` of the file, whose checksum is `expected`. Says what is wrong
+/// if it is not.
+pub(super) fn check_envelope(
+    envelope: &[u8; ENVELOPE_BYTES],
+    number: u64,
+    expected: u32,
+) -> Result<(), String> {
+    let found = u64::from_le_bytes(envelope[..8].try_into().expect("eight bytes"));
+    if found != number {
+        return Err(format!("page {found} is there instead"));
     }
+    let sum = u32::from_le_bytes(envelope[8..12].try_into().expect("four bytes"));
+    if sum != expected || envelope[12..] != [0; 4] {
+        return Err(format!("its checksum is {sum:#010x}, expected {expected:#010x}"));
+    }
+    Ok(())
 }
 
 /// A chunk: in memory until it is in the store.
@@ -166,31 +167,6 @@ impl Chunk {
     }
 }
 
-/// The pages that a range request has brought of a chunk, from `at` on: `count` of them, page `first` of the
-/// file and those after it.
-pub(super) fn check_run<'a>(
-    id: ChunkId,
-    object: &str,
-    bytes: &'a [u8],
-    first: u64,
-    count: usize,
-    page_bytes: usize,
-) -> Result<Vec<&'a [u8]>, ObjectError> {
-    let framed_bytes = page_bytes + ENVELOPE_BYTES;
-    let pages: Vec<_> = bytes.chunks_exact(framed_bytes).take(count).collect();
-    if pages.len() < count {
-        let missing = first + pages.len() as u64;
-        let what = format!("cut short: {} bytes, expected {}", bytes.len(), count * framed_bytes);
-        return Err(ObjectError::corrupt(object, Some(missing), what));
-    }
-    let numbered = (first..).zip(pages);
-    numbered
-        .map(|(number, framed)| {
-            id.open(framed, number).map_err(|what| ObjectError::corrupt(object, Some(number), what))
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,23 +186,19 @@ mod tests {
     fn every_flipped_bit_is_found() {
         let page: Vec<u8> = (0..64).collect();
         let mut object = ID.encode(&[9], &page);
-        assert_eq!(ID.open(&object, 9), Ok(&page[..]));
+        let open = |id: ChunkId, object: &[u8], number| {
+            let (envelope, page) = object.split_first_chunk().unwrap();
+            check_envelope(envelope, number, crc32c::crc32c_append(id.checksum(number), page))
+        };
+        assert_eq!(open(ID, &object, 9), Ok(()));
         for bit in 0..object.len() * 8 {
             object[bit / 8] ^= 1 << (bit % 8);
-            assert!(ID.open(&object, 9).is_err(), "bit {bit}");
+            assert!(open(ID, &object, 9).is_err(), "bit {bit}");
             object[bit / 8] ^= 1 << (bit % 8);
         }
-        assert!(ID.open(&object, 8).is_err());
+        assert!(open(ID, &object, 8).is_err());
         for other in [ChunkId { base: 8, ..ID }, ChunkId { writer: 1, ..ID }, ChunkId { sequence: 2, ..ID }] {
-            assert!(other.open(&object, 9).is_err());
+            assert!(open(other, &object, 9).is_err());
         }
-    }
-
-    #[test]
-    fn a_run_that_is_cut_short_names_the_first_page_that_is_missing() {
-        let object = ID.encode(&[4, 5, 6], &[1; 3 * 64]);
-        assert_eq!(check_run(ID, "o", &object, 4, 3, 64).unwrap().len(), 3);
-        let cut = check_run(ID, "o", &object[..object.len() - 1], 4, 3, 64).unwrap_err();
-        assert!(matches!(cut, ObjectError::Corrupt { page: Some(6), .. }), "{cut}");
     }
 }

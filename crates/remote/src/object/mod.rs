@@ -65,8 +65,10 @@
 mod chunk;
 mod collect;
 mod error;
+mod folder;
 mod history;
 mod import;
+mod landing;
 mod manifest;
 mod map;
 mod options;

@@ -62,8 +62,8 @@ impl ObjectOptions {
         self
     }
 
-    /// How long an answer of the store is waited for, with all repetitions of the call; at least 1. Default
-    /// 30,000.
+    /// How long an answer of the store is waited for, with all repetitions of the call; at least 1. Reads of
+    /// a folder's files take as long as the operating system takes, as those of local files. Default 30,000.
     pub fn timeout_ms(mut self, milliseconds: u32) -> Self {
         self.timeout = Duration::from_millis(milliseconds.into());
         self

@@ -7,16 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bufpool::source::{Alignment, Capabilities, Done, FileIdentity, ReadRequest, Source, WriteRequest};
-use bytes::Bytes;
 use futures_util::future::try_join_all;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use parking_lot::Mutex;
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::chunk::{ChunkId, ENVELOPE_BYTES, check_run};
+use super::chunk::ENVELOPE_BYTES;
 use super::collect::{self, Collected};
 use super::error::ObjectError;
+use super::folder;
 use super::history;
+use super::landing::{Arrival, Landing, Part};
 use super::manifest::Manifest;
 use super::map::{PageMap, Segment};
 use super::options::ObjectOptions;
@@ -215,14 +217,6 @@ pub(super) async fn create_first(store: &Store, first: &Manifest) -> Result<(), 
     })
 }
 
-/// Pages that are to be read from a chunk in the store.
-struct Part {
-    id: ChunkId,
-    pages: Range<u64>,
-    /// Place of the first in the chunk.
-    at: u32,
-}
-
 impl Inner {
     pub fn check_writable(&self) -> Result<(), ObjectError> {
         self.read_only.clone().map_or(Ok(()), |why| Err(ObjectError::ReadOnly { why }))
@@ -238,14 +232,46 @@ impl Inner {
         match self.read_from_memory(&mut request) {
             Err(error) => request.finish(Err(error)),
             Ok(parts) if parts.is_empty() => request.finish(Ok(())),
-            Ok(parts) => {
-                let inner = Arc::clone(self);
-                self.worker.spawn(async move {
-                    let read = inner.read_from_store(&parts, &mut request).await;
-                    request.finish(read.map_err(io::Error::from));
-                });
-            }
+            Ok(parts) => match self.store.folder() {
+                Some((folder, turn)) => self.begin_in_folder(folder, turn, parts, request),
+                None => self.begin_in_store(parts, request),
+            },
         }
+    }
+
+    /// Reads from the files of a folder: one job of a thread that may block, where the store's client needs
+    /// two with a turn of its own thread between.
+    fn begin_in_folder(
+        self: &Arc<Self>,
+        folder: &std::path::Path,
+        turn: OwnedSemaphorePermit,
+        parts: Vec<Part>,
+        mut request: ReadRequest,
+    ) {
+        let (inner, folder) = (Arc::clone(self), folder.to_owned());
+        self.worker.spawn_blocking(move || {
+            let is_read = parts.iter().all(|part| {
+                inner.store.count_read(&part.range(inner.page_bytes));
+                folder::read(&folder.join(part.id.to_string()), part, &mut request, inner.page_bytes)
+            });
+            drop(turn);
+            if is_read {
+                request.finish(Ok(()));
+            } else {
+                // The store says what is wrong.
+                inner.begin_in_store(parts, request);
+            }
+        });
+    }
+
+    fn begin_in_store(self: &Arc<Self>, parts: Vec<Part>, request: ReadRequest) {
+        let inner = Arc::clone(self);
+        let landing = Arc::new(Landing::new(request, parts.len(), self.page_bytes as usize));
+        self.worker.spawn(async move {
+            if let Err(error) = try_join_all(parts.iter().map(|part| inner.get_part(part, &landing))).await {
+                landing.fail(error);
+            }
+        });
     }
 
     /// Fills in zeros and pages that are in memory, and returns what is in the store.
@@ -271,28 +297,12 @@ impl Inner {
         Ok(parts)
     }
 
-    async fn read_from_store(&self, parts: &[Part], request: &mut ReadRequest) -> Result<(), ObjectError> {
-        let page_bytes = self.page_bytes as usize;
-        let first = self.pages_of(request.offset(), request.len()).start;
-        let all = try_join_all(parts.iter().map(|part| self.get_part(part))).await?;
-        for (part, bytes) in parts.iter().zip(all) {
-            let (number, count) = (part.pages.start, (part.pages.end - part.pages.start) as usize);
-            let object = self.store.chunk(&part.id);
-            let pages = check_run(part.id, object.as_ref(), &bytes, number, count, page_bytes)?;
-            for (number, page) in (number..).zip(pages) {
-                request.fill((number - first) as usize * page_bytes, page);
-            }
-        }
-        Ok(())
-    }
-
-    async fn get_part(&self, part: &Part) -> Result<Bytes, ObjectError> {
-        let framed_bytes = u64::from(self.page_bytes) + ENVELOPE_BYTES as u64;
-        let from = u64::from(part.at) * framed_bytes;
-        let to = from + (part.pages.end - part.pages.start) * framed_bytes;
+    async fn get_part(&self, part: &Part, landing: &Arc<Landing>) -> Result<(), ObjectError> {
+        let range = part.range(self.page_bytes);
         let object = self.store.chunk(&part.id);
-        match self.store.get_range(&object, from..to).await {
-            Ok(bytes) => Ok(bytes),
+        match self.store.land(part.id, &object, range.clone(), || Arrival::new(landing, part, &object)).await
+        {
+            Ok(()) => Ok(()),
             Err(error) if error.is_not_found() => {
                 let manifest = self.state.lock().base;
                 let newest = history::newest_number(&self.store, manifest).await?;
@@ -301,9 +311,10 @@ impl Inner {
             }
             // Some stores refuse a range beyond the end, as if the call were wrong.
             Err(error @ ObjectError::Store { .. }) => match self.store.look(&object).await {
-                Ok(Some(meta)) if meta.size < to => {
-                    let missing = part.pages.start + (meta.size.saturating_sub(from) / framed_bytes);
-                    let what = format!("cut short: {} bytes, expected at least {to}", meta.size);
+                Ok(Some(meta)) if meta.size < range.end => {
+                    let framed_bytes = u64::from(self.page_bytes) + ENVELOPE_BYTES as u64;
+                    let missing = part.pages.start + (meta.size.saturating_sub(range.start) / framed_bytes);
+                    let what = format!("cut short: {} bytes, expected at least {}", meta.size, range.end);
                     Err(ObjectError::corrupt(object, Some(missing), what))
                 }
                 _ => Err(error),

@@ -1,18 +1,25 @@
 //! Calls to a store: named objects of one file, within a time, repeated where that may help, and counted.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::TryStreamExt;
+use futures_util::stream::once;
+use futures_util::{StreamExt, TryStreamExt};
 use object_store::path::Path;
-use object_store::{Error as StoreError, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
-use tokio::sync::Semaphore;
+use object_store::{
+    Error as StoreError, GetOptions, GetResult, GetResultPayload, ObjectMeta, ObjectStore, ObjectStoreExt,
+    PutMode, PutPayload,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::chunk::ChunkId;
 use super::error::ObjectError;
+use super::landing::Arrival;
 
 /// How often a call is made, if it fails for a reason that may pass.
 const ATTEMPTS_MAX: u32 = 10;
@@ -27,8 +34,10 @@ pub(super) struct Store {
     store: Arc<dyn ObjectStore>,
     root: Path,
     timeout: Duration,
-    reads: Semaphore,
+    reads: Arc<Semaphore>,
     uploads: Semaphore,
+    /// Where the chunks are, if the store has shown itself to be a folder.
+    folder: OnceLock<PathBuf>,
     pub counts: Counts,
 }
 
@@ -62,8 +71,9 @@ impl Store {
             store,
             root,
             timeout,
-            reads: Semaphore::new(reads as usize),
+            reads: Arc::new(Semaphore::new(reads as usize)),
             uploads: Semaphore::new(UPLOADS_MAX),
+            folder: OnceLock::new(),
             counts: Counts::default(),
         }
     }
@@ -93,13 +103,45 @@ impl Store {
         Ok(bytes)
     }
 
-    /// Part of an object. May be shorter if the object is.
-    pub async fn get_range(&self, object: &Path, range: Range<u64>) -> Result<Bytes, ObjectError> {
+    /// Lets part of chunk `id` arrive, and less of it if the chunk is shorter.
+    pub async fn land(
+        &self,
+        id: ChunkId,
+        object: &Path,
+        range: Range<u64>,
+        arrival: impl Fn() -> Arrival,
+    ) -> Result<(), ObjectError> {
         let _turn = self.reads.acquire().await.expect("never closed");
-        let get = || self.store.get_range(object, range.clone());
-        let bytes = self.attempts("reading", object, &self.counts.gets, get).await?;
-        Counts::add(&self.counts.get_bytes, bytes.len() as u64);
-        Ok(bytes)
+        let get = || async {
+            let options = GetOptions::new().with_range(Some(range.clone()));
+            let got = self.store.get_opts(object, options).await?;
+            Counts::add(&self.counts.get_bytes, got.range.end - got.range.start);
+            if let GetResultPayload::File(_, path) = &got.payload {
+                self.learn_folder(id, path);
+            }
+            take(got, arrival()).await
+        };
+        self.attempts("reading", object, &self.counts.gets, get).await?
+    }
+
+    fn learn_folder(&self, id: ChunkId, path: &std::path::Path) {
+        if path.file_name() == Some(id.to_string().as_ref())
+            && let Some(folder) = path.parent()
+        {
+            self.folder.get_or_init(|| folder.to_owned());
+        }
+    }
+
+    /// Where the chunks are if the store is known to be a folder, and the right to read now.
+    pub fn folder(&self) -> Option<(&std::path::Path, OwnedSemaphorePermit)> {
+        let folder = self.folder.get()?;
+        Some((folder, Arc::clone(&self.reads).try_acquire_owned().ok()?))
+    }
+
+    /// Counts a read that needed no call.
+    pub fn count_read(&self, range: &Range<u64>) {
+        Counts::add(&self.counts.gets, 1);
+        Counts::add(&self.counts.get_bytes, range.end - range.start);
     }
 
     /// What the store knows of an object. None if it is not there.
@@ -199,6 +241,20 @@ impl Store {
     fn timed_out(&self, doing: &'static str, object: &Path) -> ObjectError {
         ObjectError::TimedOut { doing, object: object.to_string(), after: self.timeout }
     }
+}
+
+/// Lets what a call has brought arrive. The outer error is the store's, the inner one that of the bytes.
+async fn take(got: GetResult, mut arrival: Arrival) -> Result<Result<(), ObjectError>, StoreError> {
+    let mut pieces = match got {
+        GetResult { payload: GetResultPayload::Stream(pieces), .. } => pieces,
+        file => once(file.bytes()).boxed(),
+    };
+    while let Some(piece) = pieces.try_next().await? {
+        if let Err(error) = arrival.take(&piece) {
+            return Ok(Err(error));
+        }
+    }
+    Ok(arrival.end())
 }
 
 /// Would the same call fail again?

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::error::ObjectError;
 
 /// Most threads for stores whose calls block, as those of a folder.
-const BLOCKING_THREADS_MAX: usize = 16;
+const BLOCKING_THREADS_MAX: usize = 64;
 
 /// A thread that runs the clients of object stores. Several files may share one
 /// ([`ObjectOptions::worker`](super::ObjectOptions::worker)). It ends once no file has it, and nothing of theirs
@@ -31,7 +31,8 @@ impl Worker {
     /// Of the operating system, which starts no thread.
     pub fn start() -> io::Result<Arc<Self>> {
         let mut builder = Builder::new_current_thread();
-        let runtime = builder.enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).build()?;
+        builder.enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).thread_name("bufpool-folder");
+        let runtime = builder.build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("bufpool-remote".into()).spawn(move || {
@@ -47,6 +48,11 @@ impl Worker {
         work: impl Future<Output = T> + Send + 'static,
     ) -> tokio::task::JoinHandle<T> {
         self.handle.spawn(work)
+    }
+
+    /// Does `work`, which blocks, on one of the threads for that.
+    pub(super) fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
+        self.handle.spawn_blocking(work);
     }
 
     /// Does `work` and waits for it.

@@ -11,12 +11,13 @@ use async_trait::async_trait;
 use bufpool::{File, FileOptions, Pool, PoolOptions};
 use bufpool_remote::object::object_store::path::Path;
 use bufpool_remote::object::object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use bufpool_remote::object::{ObjectError, ObjectOptions, ObjectSource};
-use futures_util::StreamExt;
-use futures_util::stream::BoxStream;
+use bytes::Bytes;
+use futures_util::stream::{BoxStream, iter};
+use futures_util::{StreamExt, TryStreamExt};
 
 pub const PAGE_BYTES: usize = 512;
 /// Where the tests' files are in their stores.
@@ -42,7 +43,7 @@ pub struct Faulty {
     calls: AtomicU64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     random: u64,
     faults: Faults,
@@ -139,6 +140,29 @@ impl Faulty {
     }
 }
 
+impl Faulty {
+    /// Lets the bytes come in pieces of odd lengths, after any of which they may fail.
+    fn in_pieces(&self, got: GetResult) -> GetResult {
+        let GetResultPayload::Stream(bytes) = got.payload else { return got };
+        let mut state = self.state.lock().unwrap();
+        let fail = state.faults.fail / 10;
+        let mut random = State { random: state.random ^ state.draw(), ..State::default() };
+        let piece = move |mut rest: Bytes| {
+            let mut pieces = Vec::new();
+            while !rest.is_empty() {
+                let len = (random.draw() as usize % 300).clamp(1, rest.len());
+                pieces.push(Ok(rest.split_to(len)));
+                if random.draw() < fail {
+                    pieces.push(Err(fault("the rest was lost")));
+                }
+            }
+            pieces
+        };
+        let pieces = bytes.map_ok(piece).map(|pieces| iter(pieces.unwrap_or_else(|error| vec![Err(error)])));
+        GetResult { payload: GetResultPayload::Stream(pieces.flatten().boxed()), ..got }
+    }
+}
+
 fn fault(what: &'static str) -> Error {
     Error::Generic { store: "faulty", source: what.into() }
 }
@@ -190,7 +214,7 @@ impl ObjectStore for Faulty {
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
-        self.through(self.inner.get_opts(path, options)).await
+        self.through(self.inner.get_opts(path, options)).await.map(|got| self.in_pieces(got))
     }
 
     fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {

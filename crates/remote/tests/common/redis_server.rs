@@ -40,6 +40,10 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// As `kill -9`.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

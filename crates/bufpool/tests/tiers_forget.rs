@@ -1,0 +1,356 @@
+//! Goal: no page is ever served that differs from what its file has, also where a tier hears late that it
+//! should forget. Method: calls of `forget` are dropped, delayed, or overtake one another and later
+//! demotions, while pages change in every way in which a page can change; each page is held against a list of
+//! what it must be, once on its way in from the file and once from the tier.
+
+mod common;
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use bufpool::engine::{Checksum, PageName};
+use bufpool::manager::Allocation;
+use bufpool::tier::{
+    Attachment, CompressedTier, Demoted, FileTier, MemoryTier, Tier, TierAdmit, TierBuffer, TierDone,
+    TierPage, TierPolicy, TierRange, TierReport, Version,
+};
+use bufpool::{File, FileOptions, Pool, PoolOptions, Result};
+use common::{PAGE_BYTES, deterministic, directory, stamp, version};
+
+const PAGES: u64 = 100;
+/// The last bytes of a page, where its checksum is in worlds with checksums.
+const TRAILER_BYTES: usize = 16;
+/// Calls that a delayed one waits for.
+const DELAY_CALLS: u64 = 150;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Forgets {
+    Dropped,
+    /// In order, each after [`DELAY_CALLS`] later calls.
+    Delayed,
+    /// In random order, each while at least three others wait.
+    Reordered,
+}
+
+/// A tier that hears `forget` late.
+struct Late {
+    tier: Arc<dyn Tier>,
+    how: Forgets,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    calls: u64,
+    random: u64,
+    /// With the call at which each came.
+    waiting: Vec<(u64, TierRange)>,
+    told: u64,
+    /// Told after one that came later.
+    overtaken: u64,
+    /// When the last that was told had come.
+    last_told: u64,
+}
+
+impl State {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % bound
+    }
+
+    /// The call that the tier is told of now, if it is time for one.
+    fn due(&mut self, how: Forgets) -> Option<TierRange> {
+        self.calls += 1;
+        let at = match how {
+            Forgets::Dropped => None,
+            Forgets::Delayed => {
+                self.waiting.first().is_some_and(|(came, _)| came + DELAY_CALLS < self.calls).then_some(0)
+            }
+            Forgets::Reordered if self.waiting.len() < 4 || self.below(20) > 0 => None,
+            Forgets::Reordered => Some(self.below(self.waiting.len() as u64) as usize),
+        };
+        let (came, range) = self.waiting.remove(at?);
+        self.told += 1;
+        self.overtaken += u64::from(came < self.last_told);
+        self.last_told = self.last_told.max(came);
+        Some(range)
+    }
+}
+
+impl Late {
+    fn new(tier: Arc<dyn Tier>, how: Forgets) -> Self {
+        Self { tier, how, state: Mutex::default() }
+    }
+
+    fn one_call(&self) {
+        let due = self.state.lock().unwrap().due(self.how);
+        due.into_iter().for_each(|range| self.tier.forget(range));
+    }
+}
+
+impl Tier for Late {
+    fn attach(&self, to: &Attachment) -> Result<()> {
+        self.tier.attach(to)
+    }
+
+    fn demote(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted {
+        let demoted = self.tier.demote(page, version, bytes);
+        self.one_call();
+        demoted
+    }
+
+    fn take(&self, page: PageName, version: Version, into: TierBuffer, done: TierDone) {
+        self.one_call();
+        self.tier.take(page, version, into, done);
+    }
+
+    fn forget(&self, pages: TierRange) {
+        let mut state = self.state.lock().unwrap();
+        state.calls += 1;
+        let came = state.calls;
+        state.waiting.push((came, pages));
+    }
+
+    fn report(&self) -> TierReport {
+        self.tier.report()
+    }
+
+    fn detach(&self) {
+        self.tier.detach();
+    }
+}
+
+/// A pool of 32 frames over a late tier, and a file in which each page has the version that is written down.
+struct World {
+    folder: PathBuf,
+    has_checksums: bool,
+    late: Arc<Late>,
+    pool: Pool,
+    file: File,
+    expected: Vec<u64>,
+    /// The next version.
+    next: u64,
+    /// For messages.
+    name: String,
+}
+
+fn with_hooks(options: PoolOptions, has_checksums: bool) -> PoolOptions {
+    if has_checksums {
+        options.hooks(Box::new(Checksum::in_page(PAGE_BYTES - TRAILER_BYTES)))
+    } else {
+        options
+    }
+}
+
+fn open(pool: &Pool, folder: &Path) -> File {
+    pool.open_file(folder.join("data"), FileOptions::new().create(true).tag(5)).unwrap()
+}
+
+fn write(pool: &Pool, file: &File, number: u64, version: u64) {
+    let tenant = pool.default_tenant();
+    let mut page = tenant.write(file.page(number)).unwrap();
+    stamp(&mut page[..PAGE_BYTES - TRAILER_BYTES], number, version);
+}
+
+impl World {
+    fn new(
+        folder: &Path,
+        tier: Arc<dyn Tier>,
+        policy: TierPolicy,
+        how: Forgets,
+        has_checksums: bool,
+    ) -> Self {
+        let late = Arc::new(Late::new(tier, how));
+        let options =
+            with_hooks(deterministic(), has_checksums).allocation(Allocation::GlobalLru).manager(None);
+        let pool = options.tier(Arc::clone(&late) as _, policy, TierAdmit::All).open().unwrap();
+        let file = open(&pool, folder);
+        file.extend(PAGES).unwrap();
+        let name = format!("{policy:?}, forgets {how:?}, checksums {has_checksums}");
+        let expected = vec![0; PAGES as usize];
+        let mut world =
+            Self { folder: folder.to_owned(), has_checksums, late, pool, file, expected, next: 1, name };
+        (0..PAGES).for_each(|number| world.write(number));
+        world.check("at first");
+        world
+    }
+
+    fn write(&mut self, number: u64) {
+        write(&self.pool, &self.file, number, self.next);
+        self.expected[number as usize] = self.next;
+        self.next += 1;
+    }
+
+    /// Reads all pages twice, so that each of them leaves memory, and comes from the tier if that has it.
+    fn check(&self, after: &str) {
+        let tenant = self.pool.default_tenant();
+        for number in (0..2).flat_map(|_| 0..PAGES) {
+            let page = tenant.read(self.file.page(number)).unwrap();
+            let bytes = &page[..PAGE_BYTES - TRAILER_BYTES];
+            let found = if bytes.iter().all(|byte| *byte == 0) { 0 } else { version(bytes, number) };
+            assert_eq!(found, self.expected[number as usize], "page {number} after {after}: {}", self.name);
+        }
+    }
+
+    /// Lets pages change in one of the ways; `at` is the first of ten pages.
+    fn change(&mut self, way: Way, at: u64) {
+        match way {
+            Way::WriteBack => {
+                self.write(at);
+                self.file.flush_page(at).unwrap();
+                (at + 1..at + 4).for_each(|number| self.write(number));
+            }
+            Way::Create => {
+                stamp(
+                    &mut self.pool.default_tenant().create(self.file.page(at)).unwrap()
+                        [..PAGE_BYTES - TRAILER_BYTES],
+                    at,
+                    self.next,
+                );
+                self.expected[at as usize] = self.next;
+                self.next += 1;
+            }
+            Way::Discard => {
+                self.file.flush().unwrap();
+                write(&self.pool, &self.file, at, u64::MAX);
+                self.file.discard(at..at + 1).unwrap();
+            }
+            Way::TruncateAndExtend => {
+                let pages = PAGES - 10 - at / 10;
+                self.file.truncate(pages).unwrap();
+                self.file.extend(PAGES - pages).unwrap();
+                self.expected[pages as usize..].fill(0);
+            }
+            Way::Reopen => {
+                self.file.flush().unwrap();
+                self.file.reopen().unwrap();
+            }
+            Way::CloseAndOpen => self.while_closed(|_| {}),
+            Way::Restore => {
+                self.file.flush().unwrap();
+                let (data, older) = (self.folder.join("data"), self.folder.join("older"));
+                std::fs::copy(&data, &older).unwrap();
+                let expected = self.expected.clone();
+                (at..at + 10).for_each(|number| self.write(number));
+                self.check("changes to be undone");
+                self.file.flush().unwrap();
+                std::fs::copy(&older, &data).unwrap();
+                self.file.reopen().unwrap();
+                self.expected = expected;
+            }
+            Way::OtherProcess => self.while_closed(|world| {
+                let first = world.next;
+                run_other_process(&world.folder, world.has_checksums, at, first);
+                for number in at..at + 10 {
+                    world.expected[number as usize] = first;
+                }
+                world.next += 1;
+            }),
+        }
+        self.check(&format!("{way:?} at {at}"));
+    }
+
+    fn while_closed(&mut self, then: impl FnOnce(&mut Self)) {
+        self.file.clone().close().unwrap();
+        then(self);
+        self.file = open(&self.pool, &self.folder);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    WriteBack,
+    Create,
+    Discard,
+    TruncateAndExtend,
+    Reopen,
+    CloseAndOpen,
+    Restore,
+    OtherProcess,
+}
+
+const WAYS: [Way; 8] = [
+    Way::WriteBack,
+    Way::Create,
+    Way::Discard,
+    Way::TruncateAndExtend,
+    Way::Reopen,
+    Way::CloseAndOpen,
+    Way::Restore,
+    Way::OtherProcess,
+];
+
+/// Names the folder, in the other process's environment.
+const FOLDER: &str = "BUFPOOL_FORGET_FOLDER";
+const CHECKSUMS: &str = "BUFPOOL_FORGET_CHECKSUMS";
+const FIRST_PAGE: &str = "BUFPOOL_FORGET_FIRST_PAGE";
+const VERSION: &str = "BUFPOOL_FORGET_VERSION";
+const TEST: &str = "late_forgets_never_bring_back_what_a_page_was";
+
+fn run_other_process(folder: &Path, has_checksums: bool, first_page: u64, version: u64) {
+    let variables: [(&str, OsString); 4] = [
+        (FOLDER, folder.into()),
+        (CHECKSUMS, has_checksums.to_string().into()),
+        (FIRST_PAGE, first_page.to_string().into()),
+        (VERSION, version.to_string().into()),
+    ];
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", TEST]).envs(variables).stdin(Stdio::null()).stdout(Stdio::null());
+    assert!(command.status().unwrap().success());
+}
+
+/// The other process: changes ten pages.
+fn be_other_process(folder: &Path) {
+    let number = |name| env::var(name).unwrap().parse::<u64>().unwrap();
+    let has_checksums = env::var(CHECKSUMS).unwrap() == "true";
+    let pool = with_hooks(deterministic(), has_checksums).open().unwrap();
+    let file = open(&pool, folder);
+    for page in number(FIRST_PAGE)..number(FIRST_PAGE) + 10 {
+        write(&pool, &file, page, number(VERSION));
+    }
+    drop(file);
+    pool.close().unwrap();
+}
+
+#[test]
+fn late_forgets_never_bring_back_what_a_page_was() {
+    if let Some(folder) = env::var_os(FOLDER) {
+        return be_other_process(Path::new(&folder));
+    }
+    for policy in [TierPolicy::Demote, TierPolicy::Inclusive] {
+        for how in [Forgets::Dropped, Forgets::Delayed, Forgets::Reordered] {
+            for has_checksums in [false, true] {
+                let folder = directory();
+                let tiers: [Arc<dyn Tier>; 3] = [
+                    Arc::new(MemoryTier::new(200)),
+                    Arc::new(FileTier::new(folder.path().join("tier"), 200)),
+                    Arc::new(CompressedTier::new(1 << 20)),
+                ];
+                for (at, tier) in tiers.into_iter().enumerate() {
+                    let place = folder.path().join(at.to_string());
+                    std::fs::create_dir(&place).unwrap();
+                    change_in_all_ways(World::new(&place, tier, policy, how, has_checksums));
+                }
+            }
+        }
+    }
+}
+
+fn change_in_all_ways(mut world: World) {
+    for round in 0..2 {
+        for (at, way) in (0_u64..).step_by(7).zip(WAYS) {
+            world.change(way, (at + 31 * round) % (PAGES - 10));
+        }
+    }
+    let tier = world.pool.stats().tier.unwrap();
+    assert!(tier.hits > 0, "{}: {tier:?}", world.name);
+    let state = world.late.state.lock().unwrap();
+    assert_eq!(state.told > 0, world.late.how != Forgets::Dropped, "{}", world.name);
+    assert_eq!(state.overtaken > 0, world.late.how == Forgets::Reordered, "{}", world.name);
+    world.pool.check_invariants();
+}

@@ -1,0 +1,150 @@
+//! Two pools that share the memory of a Redis server: what a read of a page takes them, by what is kept
+//! there.
+//!
+//! `cargo bench -p bufpool-remote --features redis --bench shared` starts a server where Redis or Valkey is
+//! installed. The pools read the same pages in the same order, of a simulated drive of their own that takes 2
+//! ms for a read, and one of them is `lag` reads behind the other. The server has room for four times as many
+//! pages as a pool. Each figure is the median of `ROUNDS` alternating rounds of the mean over all reads of
+//! both pools.
+//!
+//! With a long lag the first pool has given a page up when the second wants it. With a short one it still has
+//! it, so that only pages that are read again are found on the server.
+
+#[path = "../tests/common/redis_server.rs"]
+mod redis_server;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use bufpool::manager::Allocation;
+use bufpool::sim::SimDevice;
+use bufpool::tier::{Segments, TierAdmit, TierPolicy};
+use bufpool::{File, FileOptions, Pool, PoolOptions};
+use bufpool_remote::redis::RedisTier;
+use redis_server::Server;
+
+const PAGE_BYTES: usize = 8192;
+const FRAMES: u32 = 256;
+const PAGES: u64 = 4_000;
+const READS: u64 = 4_000;
+const LATENCY: Duration = Duration::from_millis(2);
+const ROUNDS: usize = 3;
+const LAGS: [u64; 2] = [600, 60];
+const KINDS: [(&str, Option<TierPolicy>); 4] = [
+    ("none", None),
+    ("DEMOTE", Some(TierPolicy::Demote)),
+    ("ADAPT-UNI", Some(TierPolicy::DemoteAdapt(Segments::Uniform))),
+    ("ADAPT-EXP", Some(TierPolicy::DemoteAdapt(Segments::Exponential))),
+];
+
+fn main() {
+    // `cargo test --benches` only wants to know that it builds.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    for lag in LAGS {
+        let mut figures: [Vec<Outcome>; KINDS.len()] = Default::default();
+        for round in 0..ROUNDS {
+            for ((_, policy), figures) in KINDS.into_iter().zip(&mut figures) {
+                let Some(outcome) = run(policy, lag, round as u64) else { return };
+                figures.push(outcome);
+            }
+        }
+        println!("lag of {lag} reads:");
+        let medians = figures.map(median);
+        let better = medians[0].read_us.min(medians[1].read_us);
+        for ((name, _), Outcome { read_us, tier_hits }) in KINDS.iter().zip(medians) {
+            let ratio = read_us / better;
+            println!(
+                "  {name:9} {read_us:6.0} us a read, {tier_hits:5} from the server, {ratio:.2} of the better"
+            );
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Outcome {
+    read_us: f64,
+    tier_hits: u64,
+}
+
+fn median(mut outcomes: Vec<Outcome>) -> Outcome {
+    outcomes.sort_by(|a, b| a.read_us.total_cmp(&b.read_us));
+    outcomes[outcomes.len() / 2]
+}
+
+/// How far the first pool is.
+#[derive(Default)]
+struct Progress {
+    reads: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Progress {
+    fn advance(&self) {
+        *self.reads.lock().unwrap() += 1;
+        self.changed.notify_all();
+    }
+
+    fn wait_for(&self, reads: u64) {
+        let behind = |now: &mut u64| *now < reads.min(READS);
+        drop(self.changed.wait_while(self.reads.lock().unwrap(), behind).unwrap());
+    }
+}
+
+/// None if there is no server.
+fn run(policy: Option<TierPolicy>, lag: u64, seed: u64) -> Option<Outcome> {
+    let room = 4 * FRAMES as usize * PAGE_BYTES * 5 / 4;
+    let server = Server::start(&["--maxmemory", &room.to_string(), "--maxmemory-policy", "volatile-ttl"])?;
+    let (progress, spent_us) = (Progress::default(), AtomicU64::new(0));
+    let client = |is_first: bool| {
+        let (pool, file) = open(policy.map(|policy| (policy, server.url())));
+        let tenant = pool.default_tenant();
+        let mut random = seed + 1;
+        for at in 0..READS {
+            if !is_first {
+                progress.wait_for(at + lag);
+            }
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let number = (random >> 33) % PAGES;
+            let begun = Instant::now();
+            assert_eq!(tenant.read(file.page(number)).unwrap()[..8], number.to_le_bytes());
+            spent_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+            if is_first {
+                progress.advance();
+            }
+        }
+        let hits = pool.stats().tier.map_or(0, |tier| tier.hits);
+        drop((file, tenant));
+        pool.close().unwrap();
+        hits
+    };
+    let tier_hits = std::thread::scope(|scope| {
+        let second = scope.spawn(|| client(false));
+        client(true) + second.join().unwrap()
+    });
+    Some(Outcome { read_us: spent_us.into_inner() as f64 / (2 * READS) as f64, tier_hits })
+}
+
+/// In LRU order alone, as the published policies have it.
+fn open(tier: Option<(TierPolicy, String)>) -> (Pool, File) {
+    let mut contents = vec![0; PAGES as usize * PAGE_BYTES];
+    for (number, page) in (0_u64..).zip(contents.chunks_exact_mut(PAGE_BYTES)) {
+        page[..8].copy_from_slice(&number.to_le_bytes());
+    }
+    let device = SimDevice::new(1);
+    device.put("table", &contents);
+    device.set_latency(LATENCY, LATENCY);
+    let options = PoolOptions::new().frames(FRAMES).page_bytes(PAGE_BYTES).threads_max(4);
+    let options = options.allocation(Allocation::GlobalLru).manager(None).read_ahead(false);
+    let options = match tier {
+        Some((policy, url)) => {
+            options.tier(Arc::new(RedisTier::new(&url, "bench").unwrap()), policy, TierAdmit::All)
+        }
+        None => options,
+    };
+    let pool = options.open_on(&device).unwrap();
+    let file = pool.open_file("table", FileOptions::new().read_only(true).tag(7).epoch(1)).unwrap();
+    (pool, file)
+}
