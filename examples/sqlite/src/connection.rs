@@ -10,6 +10,7 @@ use libsqlite3_sys as ffi;
 use crate::database::{Database, Databases};
 use crate::failure::{Failure, Result};
 use crate::locks::Level;
+use crate::pages::Pages;
 use crate::wal_index::{WalIndex, WalUser};
 
 /// A connection to a database. It is a tenant of the pool, and its accesses are made in the context of the
@@ -19,6 +20,8 @@ pub(crate) struct Connection {
     database: Arc<Database>,
     tenant: Tenant,
     level: Level,
+    /// While the connection has a lock, unless the file is read past the pool.
+    pages: Option<Arc<Pages>>,
     wal_user: WalUser,
     statement: Context,
     /// Whether the log is kept when the last connection leaves.
@@ -37,6 +40,7 @@ impl Connection {
             database,
             tenant,
             level: Level::None,
+            pages: None,
             wal_user: WalUser::default(),
             statement: Context::NONE,
             keeps_wal: false,
@@ -45,10 +49,10 @@ impl Connection {
 
     /// Ends it; `databases` has the database open.
     pub fn close(mut self, databases: &Databases) -> Result<()> {
-        self.unlock(Level::None);
+        let unlocked = self.unlock(Level::None);
         self.leave_wal();
         let _ = self.tenant.close();
-        databases.close(self.database)
+        databases.close(self.database).and(unlocked)
     }
 
     pub fn database(&self) -> &Database {
@@ -72,37 +76,74 @@ impl Connection {
         self.tenant.in_context(self.statement)
     }
 
-    /// Fills `into` from `offset` on; SQLITE_IOERR_SHORT_READ if the database ends before.
+    /// Fills `into` from `offset` on; SQLITE_IOERR_SHORT_READ if the database ends before, and the rest is
+    /// zeros.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        let is_whole = self.database.read(self.access().at(site!("xRead")), offset, into)?;
-        if is_whole { Ok(()) } else { Err(Failure::code(ffi::SQLITE_IOERR_SHORT_READ)) }
+        let access = self.access().at(site!("xRead"));
+        let there = match &self.pages {
+            Some(pages) => self.in_pool(pages.read(access, offset, into), ffi::SQLITE_IOERR_READ)?,
+            None => self.database.read_unlocked(access, offset, into)?,
+        };
+        if there == into.len() { Ok(()) } else { Err(Failure::code(ffi::SQLITE_IOERR_SHORT_READ)) }
     }
 
-    pub fn write(&self, offset: u64, from: &[u8]) -> Result<()> {
-        let written = self.database.pages(&self.pool)?.write(self.access().at(site!("xWrite")), offset, from);
-        written.map_err(|error| self.database.pool_error(&error, ffi::SQLITE_IOERR_WRITE))
+    pub fn write(&mut self, offset: u64, from: &[u8]) -> Result<()> {
+        let pages = self.pages_to_change()?;
+        let written = pages.write(self.access().at(site!("xWrite")), offset, from);
+        self.in_pool(written, ffi::SQLITE_IOERR_WRITE)
     }
 
-    pub fn set_len(&self, bytes: u64) -> Result<()> {
-        let set = self.database.pages(&self.pool)?.set_len(self.access().at(site!("xTruncate")), bytes);
-        set.map_err(|error| self.database.pool_error(&error, ffi::SQLITE_IOERR_TRUNCATE))
+    pub fn set_len(&mut self, bytes: u64) -> Result<()> {
+        let pages = self.pages_to_change()?;
+        let set = pages.set_len(self.access().at(site!("xTruncate")), bytes);
+        self.in_pool(set, ffi::SQLITE_IOERR_TRUNCATE)
     }
 
     /// The database will have `bytes` soon: their space is allocated at once.
-    pub fn expect_length(&self, bytes: u64) -> Result<()> {
-        let reserved = self.database.pages(&self.pool)?.reserve(bytes);
-        reserved.map_err(|error| self.database.pool_error(&error, ffi::SQLITE_IOERR_WRITE))
+    pub fn expect_length(&mut self, bytes: u64) -> Result<()> {
+        let pages = self.pages_to_change()?;
+        self.in_pool(pages.reserve(bytes), ffi::SQLITE_IOERR_WRITE)
+    }
+
+    /// Returns when everything written before is on the device.
+    pub fn sync(&self) -> Result<()> {
+        let synced = self
+            .pages
+            .as_ref()
+            .filter(|_| !self.database.is_read_only())
+            .map_or(Ok(()), |pages| pages.sync());
+        self.in_pool(synced, ffi::SQLITE_IOERR_FSYNC)
+    }
+
+    pub fn length_bytes(&self) -> Result<u64> {
+        self.pages
+            .as_ref()
+            .map_or_else(|| self.database.length_bytes_unlocked(), |pages| Ok(pages.length_bytes()))
+    }
+
+    fn pages_to_change(&mut self) -> Result<Arc<Pages>> {
+        if self.pages.is_none() {
+            self.pages = Some(self.database.pages_unlocked(&self.pool)?);
+        }
+        self.pages.clone().ok_or_else(|| Failure::code(ffi::SQLITE_READONLY))
+    }
+
+    fn in_pool<T>(&self, result: bufpool::Result<T>, code: i32) -> Result<T> {
+        result.map_err(|error| self.database.pool_error(&error, code))
     }
 
     pub fn lock(&mut self, wanted: Level) -> Result<()> {
-        if self.level == Level::None && wanted > Level::None {
-            self.database.attach(&self.pool)?;
+        if wanted > self.level {
+            self.pages = self.database.raise(&self.pool, &mut self.level, wanted)?;
         }
-        Ok(self.database.locks.lock().raise(&mut self.level, wanted)?)
+        Ok(())
     }
 
-    pub fn unlock(&mut self, wanted: Level) {
-        self.database.locks.lock().lower(&mut self.level, wanted);
+    pub fn unlock(&mut self, wanted: Level) -> Result<()> {
+        if wanted == Level::None {
+            self.pages = None;
+        }
+        self.database.lower(&mut self.level, wanted)
     }
 
     /// The address of a region of the log's index; none if there is none and `extend` is false.

@@ -1,8 +1,8 @@
 //! A database file that is open, shared by its connections, and the databases of one VFS.
 //!
-//! The pool takes a file in when a connection first locks it or writes to it, and keeps it until the last one closes
-//! it; so long no other process can have it. Before, the few bytes that SQLite looks at without a lock are
-//! read from the file itself.
+//! The pool takes a file in when a connection locks it, and from then on no other process can have it, until
+//! the last connection closes it, or, as [`Sharing`] says, until no connection has a lock. The few bytes that
+//! SQLite looks at without a lock are read from the file itself.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata, OpenOptions};
@@ -10,14 +10,14 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bufpool::{At, Pool};
 use libsqlite3_sys as ffi;
 use parking_lot::Mutex;
 
 use crate::failure::{Failure, Result};
-use crate::locks::{Busy, Locks};
+use crate::locks::{Busy, Level, Locks};
 use crate::pages::Pages;
 use crate::process_lock;
 use crate::wal_index::WalIndex;
@@ -33,11 +33,29 @@ pub(crate) struct Database {
     /// Has the lock that keeps other processes out.
     file: File,
     read_only: bool,
-    /// Of the pool, once a connection has locked the database.
-    pages: OnceLock<Pages>,
-    attaching: Mutex<()>,
-    pub locks: Mutex<Locks>,
+    sharing: Sharing,
+    state: Mutex<State>,
     pub wal_index: Mutex<WalIndex>,
+}
+
+/// Whether other processes get at a database that connections of this one have open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sharing {
+    /// They do not: it is locked from its first transaction until the last connection closes it, and its
+    /// pages stay in the pool.
+    #[default]
+    Never,
+    /// They do while no connection here has a lock, so not in WAL mode. A transaction that begins finds none
+    /// of the database's pages in the pool. For tools, and for tests.
+    BetweenTransactions,
+}
+
+/// What changes with the locks of connections.
+#[derive(Default)]
+struct State {
+    locks: Locks,
+    /// While the pool has the file.
+    pages: Option<Arc<Pages>>,
 }
 
 /// The open databases of one VFS. An entry goes with its last connection.
@@ -48,7 +66,7 @@ pub(crate) struct Databases {
 
 impl Databases {
     /// The database at `path`, opened as SQLite's `flags` say if no connection has it open.
-    pub fn open(&self, path: &Path, flags: i32) -> Result<Arc<Database>> {
+    pub fn open(&self, path: &Path, flags: i32, sharing: Sharing) -> Result<Arc<Database>> {
         let mut open = self.open.lock();
         let (file, read_only) = open_file(path, flags)?;
         let metadata = file.metadata().map_err(|error| cannot_open(path, &error))?;
@@ -62,9 +80,8 @@ impl Databases {
                 identity,
                 file,
                 read_only,
-                pages: OnceLock::new(),
-                attaching: Mutex::default(),
-                locks: Mutex::default(),
+                sharing,
+                state: Mutex::default(),
                 wal_index: Mutex::default(),
             })
         });
@@ -81,7 +98,7 @@ impl Databases {
             return Ok(());
         }
         open.remove(&database.identity);
-        let detached = database.detach();
+        let detached = database.detach(&mut database.state.lock());
         drop(database);
         detached
     }
@@ -98,16 +115,46 @@ impl Database {
         self.read_only
     }
 
-    /// Keeps other processes out, and has the pool take the file in.
+    /// Raises a connection's `level` to `wanted`, and has the pool take the file in.
     ///
-    /// SQLITE_BUSY if another process has a lock.
-    pub fn attach(&self, pool: &Pool) -> Result<()> {
-        let _attaching = self.attaching.lock();
-        if self.pages.get().is_some() {
+    /// SQLITE_BUSY if another connection, or another process, has a lock in the way.
+    pub fn raise(&self, pool: &Pool, level: &mut Level, wanted: Level) -> Result<Option<Arc<Pages>>> {
+        let mut state = self.state.lock();
+        self.attach(&mut state, pool)?;
+        let raised = state.locks.raise(level, wanted);
+        if raised.is_err() {
+            self.detach_if_idle(&mut state)?;
+        }
+        raised?;
+        Ok(state.pages.clone())
+    }
+
+    /// Lowers a connection's `level` to `wanted`.
+    pub fn lower(&self, level: &mut Level, wanted: Level) -> Result<()> {
+        let mut state = self.state.lock();
+        state.locks.lower(level, wanted);
+        self.detach_if_idle(&mut state)
+    }
+
+    /// Whether a connection means to write.
+    pub fn is_reserved(&self) -> bool {
+        self.state.lock().locks.is_reserved()
+    }
+
+    /// For changes that are made without a lock, because the user has told SQLite so.
+    pub fn pages_unlocked(&self, pool: &Pool) -> Result<Arc<Pages>> {
+        let mut state = self.state.lock();
+        self.attach(&mut state, pool)?;
+        state.pages.clone().ok_or_else(|| Failure::code(ffi::SQLITE_READONLY))
+    }
+
+    /// Keeps other processes out, and has the pool take the file in.
+    fn attach(&self, state: &mut State, pool: &Pool) -> Result<()> {
+        const CODE: i32 = ffi::SQLITE_IOERR_LOCK;
+        if state.pages.is_some() {
             return Ok(());
         }
-        let failed =
-            |operation| move |error: io::Error| self.system_error(&error, ffi::SQLITE_IOERR_LOCK, operation);
+        let failed = |operation| move |error: io::Error| self.system_error(&error, CODE, operation);
         if !process_lock::take(&self.file, self.read_only).map_err(failed("lock"))? {
             return Err(Busy.into());
         }
@@ -122,65 +169,53 @@ impl Database {
         }
         // The same file under a description of its own, since the pool sets its flags; not by the path, which
         // may lead to another file by now.
-        let again = OpenOptions::new()
-            .read(true)
-            .write(!self.read_only)
-            .open(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
+        let mut options = OpenOptions::new();
+        options.read(true).write(!self.read_only);
+        let again = options.open(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
         let again = OwnedFd::from(again.map_err(failed("open for the pool"))?);
         let pages = Pages::open(pool, again, length_bytes, self.read_only);
-        let pages = pages.map_err(|error| self.pool_error(&error, ffi::SQLITE_IOERR_LOCK))?;
-        self.pages.get_or_init(|| pages);
+        state.pages = Some(Arc::new(pages.map_err(|error| self.pool_error(&error, CODE))?));
         Ok(())
     }
 
-    fn detach(&self) -> Result<()> {
-        let Some(pages) = self.pages.get() else { return Ok(()) };
-        let closed = pages.close().map_err(|error| self.pool_error(&error, ffi::SQLITE_IOERR_CLOSE));
-        if !self.read_only {
-            let cut = self.file.set_len(pages.length_bytes());
-            cut.map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_CLOSE, "cut"))?;
-        }
-        closed
+    fn detach_if_idle(&self, state: &mut State) -> Result<()> {
+        let is_idle = self.sharing == Sharing::BetweenTransactions && !state.locks.is_locked();
+        if is_idle { self.detach(state) } else { Ok(()) }
     }
 
-    /// Fills `into` from `offset` on; false if the file ends before, and the rest is zeros.
-    pub fn read(&self, access: At<'_>, offset: u64, into: &mut [u8]) -> Result<bool> {
-        let failure = ffi::SQLITE_IOERR_READ;
-        let there = match self.pages.get() {
-            Some(pages) => {
-                pages.read(access, offset, into).map_err(|error| self.pool_error(&error, failure))?
-            }
-            None => read_at_most(&self.file, offset, into)
-                .map_err(|error| self.system_error(&error, failure, "read"))?,
+    /// Takes the file back from the pool, cuts it to its length, and lets other processes have it.
+    fn detach(&self, state: &mut State) -> Result<()> {
+        let pages = state.pages.take();
+        let closed = pages.as_ref().map_or(Ok(()), |pages| pages.close());
+        let cut = match &pages {
+            Some(pages) if !self.read_only => self.file.set_len(pages.length_bytes()),
+            _ => Ok(()),
         };
-        Ok(there == into.len())
+        let unlocked = process_lock::give_back(&self.file);
+        closed.map_err(|error| self.pool_error(&error, ffi::SQLITE_IOERR_CLOSE))?;
+        cut.and(unlocked).map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_UNLOCK, "unlock"))
     }
 
-    /// Its length as SQLite knows it.
-    pub fn length_bytes(&self) -> Result<u64> {
-        match self.pages.get() {
-            Some(pages) => Ok(pages.length_bytes()),
-            None => {
-                let metadata = self.file.metadata();
-                metadata
-                    .map(|metadata| metadata.len())
-                    .map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_FSTAT, "look at"))
-            }
+    /// Reads without a lock: as [`Pages::read`].
+    pub fn read_unlocked(&self, access: At<'_>, offset: u64, into: &mut [u8]) -> Result<usize> {
+        const CODE: i32 = ffi::SQLITE_IOERR_READ;
+        let pages = self.state.lock().pages.clone();
+        match pages {
+            Some(pages) => pages.read(access, offset, into).map_err(|error| self.pool_error(&error, CODE)),
+            None => read_at_most(&self.file, offset, into)
+                .map_err(|error| self.system_error(&error, CODE, "read")),
         }
     }
 
-    /// For changes, which are made through the pool.
-    pub fn pages(&self, pool: &Pool) -> Result<&Pages> {
-        if self.pages.get().is_none() {
-            self.attach(pool)?;
+    /// The length without a lock.
+    pub fn length_bytes_unlocked(&self) -> Result<u64> {
+        if let Some(pages) = &self.state.lock().pages {
+            return Ok(pages.length_bytes());
         }
-        self.pages.get().ok_or_else(|| Failure::code(ffi::SQLITE_READONLY))
-    }
-
-    /// Returns when everything written before is on the device.
-    pub fn sync(&self) -> Result<()> {
-        let Some(pages) = self.pages.get().filter(|_| !self.read_only) else { return Ok(()) };
-        pages.sync().map_err(|error| self.pool_error(&error, ffi::SQLITE_IOERR_FSYNC))
+        let metadata = self.file.metadata();
+        let metadata =
+            metadata.map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_FSTAT, "look at"))?;
+        Ok(metadata.len())
     }
 
     /// Whether its path leads to another file by now, or to none.

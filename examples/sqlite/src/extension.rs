@@ -1,7 +1,8 @@
 //! The entry point of the loadable extension.
 //!
 //! `.load target/release/libbufpool_sqlite` registers a VFS `bufpool` for the life of the process, over a
-//! pool of `BUFPOOL_MEMORY_BYTES` (128 MiB) with pages of `BUFPOOL_PAGE_BYTES` (4,096, as SQLite's).
+//! pool of `BUFPOOL_MEMORY_BYTES` (128 MiB) with pages of `BUFPOOL_PAGE_BYTES` (4,096, as SQLite's). With
+//! `BUFPOOL_SHARED=1` other processes get at its databases between transactions ([`Sharing`]).
 
 use std::env;
 use std::ffi::{c_char, c_int};
@@ -10,7 +11,7 @@ use bufpool::{Pool, PoolOptions};
 use libsqlite3_sys as ffi;
 
 use crate::sqlite::Sqlite;
-use crate::vfs;
+use crate::{Sharing, VfsOptions, vfs};
 
 /// What SQLite calls when it loads the library. The VFS needs the library for good.
 ///
@@ -30,7 +31,7 @@ pub unsafe extern "C" fn sqlite3_extension_init(
     }
     let opened = std::panic::catch_unwind(open_pool).unwrap_or_else(|_| Err("panic".to_owned()));
     let registered = opened.and_then(|pool| {
-        let registered = vfs::register(sqlite, c"bufpool", &pool, false);
+        let registered = vfs::register(sqlite, c"bufpool", &pool, options());
         registered.map_err(|failure| format!("result code {}", failure.code))
     });
     match registered {
@@ -41,6 +42,12 @@ pub unsafe extern "C" fn sqlite3_extension_init(
             ffi::SQLITE_ERROR
         }
     }
+}
+
+fn options() -> VfsOptions {
+    let is_shared = env::var_os("BUFPOOL_SHARED").is_some_and(|value| value == "1");
+    let sharing = if is_shared { Sharing::BetweenTransactions } else { Sharing::Never };
+    VfsOptions { is_default: false, sharing }
 }
 
 fn open_pool() -> Result<Pool, String> {

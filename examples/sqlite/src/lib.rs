@@ -2,10 +2,11 @@
 //!
 //! ```
 //! use bufpool::PoolOptions;
+//! use bufpool_sqlite::VfsOptions;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let pool = PoolOptions::new().memory_bytes(48 << 20).page_bytes(4096).open()?;
-//! bufpool_sqlite::register(c"bufpool", &pool, false)?;
+//! bufpool_sqlite::register(c"bufpool", &pool, VfsOptions::default())?;
 //! // From here on `file:orders.db?vfs=bufpool` opens a database of the pool.
 //! # Ok(())
 //! # }
@@ -31,6 +32,8 @@ use std::fmt;
 
 use bufpool::Pool;
 
+pub use database::Sharing;
+
 mod connection;
 mod database;
 mod extension;
@@ -43,8 +46,16 @@ mod statements;
 mod vfs;
 mod wal_index;
 
+/// How a VFS is registered.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VfsOptions {
+    /// Whether connections that name no VFS use it.
+    pub is_default: bool,
+    /// Whether other processes get at its open databases.
+    pub sharing: Sharing,
+}
+
 /// Registers a VFS over `pool` with the SQLite that the program is linked with, for the life of the process.
-/// Connections that name no VFS use it if `is_default` says so.
 ///
 /// The pool's pages may be of any size, best that of the databases' pages; others cost copies and reads.
 /// Closing the pool makes connections fail.
@@ -52,8 +63,8 @@ mod wal_index;
 /// # Errors
 ///
 /// If SQLite has no VFS `unix`, or cannot be initialised.
-pub fn register(name: &'static CStr, pool: &Pool, is_default: bool) -> Result<(), NotRegistered> {
-    let registered = vfs::register(sqlite::Sqlite::linked(), name, pool, is_default);
+pub fn register(name: &'static CStr, pool: &Pool, options: VfsOptions) -> Result<(), NotRegistered> {
+    let registered = vfs::register(sqlite::Sqlite::linked(), name, pool, options);
     registered.map_err(|failure| NotRegistered { code: failure.code })
 }
 

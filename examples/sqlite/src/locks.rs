@@ -55,6 +55,11 @@ impl Locks {
         self.writer.is_some()
     }
 
+    /// Whether a connection has a lock.
+    pub fn is_locked(&self) -> bool {
+        self.readers > 0
+    }
+
     /// Raises the caller's level from `level` to `wanted`. A writer that is refused [`Level::Exclusive`] for
     /// readers is left with [`Level::Pending`].
     pub fn raise(&mut self, level: &mut Level, wanted: Level) -> Result<(), Busy> {

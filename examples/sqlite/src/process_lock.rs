@@ -18,24 +18,32 @@ const BYTES: i64 = 2 + 510;
 const FIRST_SHARED: i64 = 2;
 
 /// Locks the database for writing by this open file description, or for reading if `read_only`. False if
-/// another has a lock in the way. It ends when the description is closed.
+/// another has a lock in the way.
 pub(crate) fn take(file: &File, read_only: bool) -> io::Result<bool> {
-    let (kind, skipped) = if read_only { (libc::F_RDLCK, FIRST_SHARED) } else { (libc::F_WRLCK, 0) };
+    let (kind, first) = if read_only { (libc::F_RDLCK, FIRST_SHARED) } else { (libc::F_WRLCK, 0) };
+    match set(file, kind, first) {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Ends the lock. Closing the description does so, too.
+pub(crate) fn give_back(file: &File) -> io::Result<()> {
+    set(file, libc::F_UNLCK, 0)
+}
+
+/// Sets the lock of the bytes from the one with this number on.
+fn set(file: &File, kind: libc::c_int, first: i64) -> io::Result<()> {
     let lock = libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: FIRST_BYTE + skipped,
-        l_len: BYTES - skipped,
+        l_start: FIRST_BYTE + first,
+        l_len: BYTES - first,
         l_pid: 0,
     };
     // SAFETY: `fcntl` reads the lock through the pointer, which is valid during the call, and changes nothing
     // of this process.
-    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } == 0 {
-        return Ok(true);
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
-        _ => Err(error),
-    }
+    let set = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

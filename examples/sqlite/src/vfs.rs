@@ -16,8 +16,9 @@ use std::{ptr, slice};
 use bufpool::Pool;
 use libsqlite3_sys as ffi;
 
+use crate::VfsOptions;
 use crate::connection::Connection;
-use crate::database::Databases;
+use crate::database::{Databases, Sharing};
 use crate::failure::{Failure, Result};
 use crate::locks::Level;
 use crate::sqlite::Sqlite;
@@ -31,6 +32,7 @@ struct Vfs {
     unix: *mut ffi::sqlite3_vfs,
     sqlite: Sqlite,
     pool: Pool,
+    sharing: Sharing,
     databases: Databases,
     statements: Statements,
 }
@@ -56,7 +58,7 @@ struct OpenFile {
 /// # Errors
 ///
 /// A result code: SQLITE_NOTFOUND if SQLite has no unix VFS.
-pub(crate) fn register(sqlite: Sqlite, name: &'static CStr, pool: &Pool, is_default: bool) -> Result<()> {
+pub(crate) fn register(sqlite: Sqlite, name: &'static CStr, pool: &Pool, options: VfsOptions) -> Result<()> {
     let unix = sqlite.find_vfs(c"unix");
     if unix.is_null() {
         return Err(Failure::code(ffi::SQLITE_NOTFOUND));
@@ -72,9 +74,17 @@ pub(crate) fn register(sqlite: Sqlite, name: &'static CStr, pool: &Pool, is_defa
         ..copied
     };
     let (databases, statements) = (Databases::default(), Statements::default());
-    let vfs = Box::leak(Box::new(Vfs { base, unix, sqlite, pool: pool.clone(), databases, statements }));
+    let vfs = Box::leak(Box::new(Vfs {
+        base,
+        unix,
+        sqlite,
+        pool: pool.clone(),
+        sharing: options.sharing,
+        databases,
+        statements,
+    }));
     // SAFETY: it is leaked, and its functions are those below.
-    match unsafe { sqlite.register_vfs((&raw mut *vfs).cast(), is_default) } {
+    match unsafe { sqlite.register_vfs((&raw mut *vfs).cast(), options.is_default) } {
         ffi::SQLITE_OK => Ok(()),
         code => Err(Failure::code(code)),
     }
@@ -169,7 +179,8 @@ unsafe extern "C" fn x_open(
     at_border(&vfs.sqlite, || {
         // SAFETY: names are C strings.
         let name = unsafe { CStr::from_ptr(name) };
-        let database = vfs.databases.open(Path::new(OsStr::from_bytes(name.to_bytes())), flags)?;
+        let database =
+            vfs.databases.open(Path::new(OsStr::from_bytes(name.to_bytes())), flags, vfs.sharing)?;
         let is_read_only = database.is_read_only();
         if is_read_only && flags & ffi::SQLITE_OPEN_READWRITE != 0 && !out_flags.is_null() {
             let readable = flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE);
@@ -232,14 +243,14 @@ unsafe extern "C" fn x_truncate(file: *mut ffi::sqlite3_file, bytes: ffi::sqlite
 unsafe extern "C" fn x_sync(file: *mut ffi::sqlite3_file, _flags: c_int) -> c_int {
     // SAFETY: SQLite's call.
     let open = unsafe { OpenFile::of(file) };
-    open.at_border(|connection| connection.database().sync())
+    open.at_border(|connection| connection.sync())
 }
 
 unsafe extern "C" fn x_file_size(file: *mut ffi::sqlite3_file, bytes: *mut ffi::sqlite3_int64) -> c_int {
     // SAFETY: SQLite's call.
     let open = unsafe { OpenFile::of(file) };
     open.at_border(|connection| {
-        let length_bytes = connection.database().length_bytes()?;
+        let length_bytes = connection.length_bytes()?;
         // SAFETY: SQLite has a place for it.
         unsafe { *bytes = length_bytes as i64 };
         Ok(())
@@ -260,17 +271,14 @@ unsafe extern "C" fn x_lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int
 unsafe extern "C" fn x_unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
     // SAFETY: SQLite's call.
     let open = unsafe { OpenFile::of(file) };
-    open.at_border(|connection| {
-        connection.unlock(Level::of_number(level));
-        Ok(())
-    })
+    open.at_border(|connection| connection.unlock(Level::of_number(level)))
 }
 
 unsafe extern "C" fn x_check_reserved_lock(file: *mut ffi::sqlite3_file, is_reserved: *mut c_int) -> c_int {
     // SAFETY: SQLite's call.
     let open = unsafe { OpenFile::of(file) };
     open.at_border(|connection| {
-        let reserved = connection.database().locks.lock().is_reserved();
+        let reserved = connection.database().is_reserved();
         // SAFETY: SQLite has a place for it.
         unsafe { *is_reserved = reserved.into() };
         Ok(())

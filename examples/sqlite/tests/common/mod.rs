@@ -8,6 +8,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use bufpool::{Pool, PoolOptions};
+use bufpool_sqlite::VfsOptions;
 use libsqlite3_sys as ffi;
 
 /// The VFS of the pool, and SQLite's own.
@@ -22,7 +23,7 @@ pub fn pool() -> &'static Pool {
         // SAFETY: nobody has called SQLite before, and the log is a function of this kind.
         unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_LOG, print, ptr::null_mut::<c_void>()) };
         let pool = PoolOptions::new().frames(64).page_bytes(4096).open().unwrap();
-        bufpool_sqlite::register(BUFPOOL, &pool, false).unwrap();
+        bufpool_sqlite::register(BUFPOOL, &pool, VfsOptions::default()).unwrap();
         pool
     })
 }
