@@ -7,7 +7,7 @@
 use std::env;
 use std::ffi::{c_char, c_int};
 
-use bufpool::{Pool, PoolOptions};
+use bufpool::{Direct, Pool, PoolOptions};
 use libsqlite3_sys as ffi;
 
 use crate::sqlite::Sqlite;
@@ -53,8 +53,10 @@ fn options() -> VfsOptions {
 fn open_pool() -> Result<Pool, String> {
     let memory_bytes = number("BUFPOOL_MEMORY_BYTES", 128 << 20)?;
     let page_bytes = number("BUFPOOL_PAGE_BYTES", 4096)?;
+    // Direct I/O takes pages of this size at least on some file systems.
+    let direct = if page_bytes < 4096 { Direct::Off } else { Direct::Prefer };
     let options = PoolOptions::new().memory_bytes(memory_bytes).page_bytes(page_bytes as usize);
-    options.open().map_err(|error| error.to_string())
+    options.direct(direct).open().map_err(|error| error.to_string())
 }
 
 /// The number that the environment has under `name`, or `default`.
