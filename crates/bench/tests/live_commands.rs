@@ -150,7 +150,7 @@ fn hints_are_held_against_what_engines_do_without() {
 #[test]
 fn a_tier_is_held_against_none() {
     let folder = folder();
-    let few = ["--rounds", "1", "--seconds", "0.001", "--warm-up", "0.001"];
+    let few = ["--rounds", "1", "--seconds", "0.001", "--warm-up", "0.001", "--tuples", "20000"];
     let tiers = |only: &str| {
         let rows = rows(&bufbench(folder.path(), &[&["tiers", "--only", only][..], &few].concat()));
         assert_eq!(rows[0].join(","), "work,unit,ours,against,theirs,ratio,least,greatest,bar,verdict");
@@ -159,6 +159,7 @@ fn a_tier_is_held_against_none() {
     assert_eq!(tiers("wasted").len(), 1 + 5 * 2 + 1);
     assert_eq!(tiers("pays").len(), 1 + 2);
     assert_eq!(tiers("demotions").len(), 1 + 3);
+    assert_eq!(tiers("compressed")[1][9], "met");
     let hits = tiers("hits");
     let counts = |work: &str| {
         let row = hits.iter().find(|row| row[0] == work).unwrap();
@@ -175,7 +176,7 @@ fn a_tier_is_held_against_none() {
         ("--rounds", "0", "from 1 to 1000"),
         ("--seconds", "nan", "above 0"),
         ("--warm-up", "601", "at most 600"),
-        ("--only", "gain", "possible values: wasted, pays, hits, demotions"),
+        ("--only", "gain", "possible values: wasted, pays, compressed, hits, demotions"),
     ] {
         let problem = refusal(&bufbench(folder.path(), &["tiers", flag, value]));
         assert!(problem.contains(expected), "{problem}");

@@ -422,6 +422,53 @@ fn an_epoch_of_the_engine_makes_copies_last() {
     assert_eq!((hits(Some(1)), hits(Some(1)), hits(Some(2))), (0, PAGES - u64::from(FRAMES), 0));
 }
 
+/// Room for more pages and for fewer, while a pool goes on reading and writing.
+#[test]
+fn a_tier_is_resized_while_a_pool_uses_it() {
+    type Resize<'a> = Box<dyn Fn(u32) -> bufpool::Result<()> + 'a>;
+    on_each_backend(|io| {
+        let folder = directory();
+        let path = folder.path().join("below");
+        let memory = Arc::new(MemoryTier::new(40));
+        let in_file = Arc::new(FileTier::new(&path, 40));
+        let compressed = Arc::new(CompressedTier::new(40 * PAGE_BYTES as u64));
+        let compressed_resize = |pages: u32| compressed.resize(u64::from(pages) * PAGE_BYTES as u64);
+        let tiers: [(Arc<dyn Tier>, Resize<'_>); 3] = [
+            (Arc::clone(&memory) as _, Box::new(|pages| memory.resize(pages))),
+            (Arc::clone(&in_file) as _, Box::new(|pages| in_file.resize(pages))),
+            (Arc::clone(&compressed) as _, Box::new(compressed_resize)),
+        ];
+        for (at, (tier, resize)) in tiers.into_iter().enumerate() {
+            let pool = over(small().io(io), tier, TierPolicy::Demote).tier_wait_ms(10_000).open().unwrap();
+            let file = new_file(&pool, folder.path(), &format!("data{at}"), 150);
+            let tenant = pool.default_tenant();
+            let mut versions = [0; 150];
+            for (round, pages) in [40_u32, 100, 0, 7, 200, 12].into_iter().enumerate() {
+                resize(pages).unwrap();
+                for number in 0..150 {
+                    let page = file.page(number);
+                    let at = number as usize;
+                    if round == 0 || (number as usize + round).is_multiple_of(7) {
+                        versions[at] += 1;
+                        stamp(&mut tenant.write(page).unwrap(), number, versions[at]);
+                    } else {
+                        let found = version(&tenant.read(page).unwrap(), number);
+                        assert_eq!(found, versions[at], "page {number} of tier {at}");
+                    }
+                }
+                let tier = pool.stats().tier.unwrap();
+                assert_eq!((tier.wrong, tier.timed_out, tier.panics), (0, 0, 0), "{tier:?}");
+                assert!(at == 2 || tier.report.pages_max == pages.into(), "{:?}", tier.report);
+                assert!(tier.report.bytes <= u64::from(pages) * PAGE_BYTES as u64, "{:?}", tier.report);
+                assert!((pages > 0 && tier.report.pages > 0) || pages < 12, "{:?}", tier.report);
+            }
+            assert_eq!(common::kind(resize(u32::MAX)), ErrorKind::InvalidOptions);
+            pool.close().unwrap();
+        }
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), (12 + 128 + 1) * PAGE_BYTES as u64);
+    });
+}
+
 /// The longest limit there is: nothing overflows.
 #[test]
 fn a_limit_may_be_as_long_as_it_can_be() {

@@ -4,15 +4,17 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use bufpool::Io;
 use clap::{Args, ValueEnum};
 
 use super::comparison_table::{COLUMNS, row};
 use super::data_folder::DataFolder;
 use crate::cli::Common;
 use crate::measure::comparison::Comparison;
-use crate::measure::tiers::{Effort, demotions, hits, pays, wasted};
+use crate::measure::tiers::{Effort, compressed, demotions, hits, pays, wasted};
 use crate::output::Table;
 use crate::rounds::ROUNDS;
+use crate::workload::Sizes;
 
 /// Most seconds of a round, or of the warm-up.
 const SECONDS_MAX: f64 = 600.0;
@@ -32,6 +34,9 @@ pub struct TiersArgs {
     /// Seconds of reads before the first round
     #[arg(long, default_value = "1", value_parser = seconds)]
     pub warm_up: Duration,
+    /// Tuples of the relation in which keys are looked up
+    #[arg(long, default_value_t = Sizes::DEFAULT.tuples, value_parser = clap::value_parser!(u64).range(20_000..=1 << 29))]
+    pub tuples: u64,
 }
 
 /// A part of the comparison.
@@ -41,6 +46,8 @@ pub enum Part {
     Wasted,
     /// A tier in a file above a source of 5 ms
     Pays,
+    /// Half of the memory as a compressed tier
+    Compressed,
     /// What a hit takes
     Hits,
     /// What a question and a demotion cost a miss
@@ -62,6 +69,10 @@ pub fn run(args: &TiersArgs, common: &Common) -> Result<()> {
             push(match part {
                 Part::Wasted => wasted(effort)?,
                 Part::Pays => pays(folder.path(), folder.direct(), effort)?,
+                Part::Compressed => {
+                    let database = folder.database("lookups", Sizes { tuples: args.tuples }, Io::Auto)?;
+                    compressed(&database, args.rounds, common.seed)?
+                }
                 Part::Hits => hits(folder.path(), folder.direct(), effort)?,
                 Part::Demotions => demotions(effort)?,
             });

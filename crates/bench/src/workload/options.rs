@@ -20,6 +20,8 @@ pub enum Memory {
 pub struct RunOptions {
     /// Memory of the pool.
     pub memory: Memory,
+    /// Memory of a compressed tier below the pool, in bytes; 0: there is none.
+    pub compressed_bytes: u64,
     /// Threads that share the work, at least 1.
     pub threads: u32,
     /// Whether the pool is in deterministic mode, which takes one thread.
@@ -56,6 +58,7 @@ impl Default for RunOptions {
     fn default() -> Self {
         Self {
             memory: Memory::Default,
+            compressed_bytes: 0,
             threads: 1,
             deterministic: false,
             seed: 1,

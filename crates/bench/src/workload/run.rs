@@ -1,9 +1,10 @@
 //! One run of a workload under a scheme, measured.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use bufpool::engine::Recorder;
+use bufpool::tier::{CompressedTier, TierAdmit, TierPolicy};
 use bufpool::{HintPolicy, Pool, PoolOptions};
 
 use super::contract::Workload;
@@ -94,6 +95,10 @@ fn open_pool(
         Memory::Frames(frames) => pool.frames(frames),
         Memory::Bytes(bytes) => pool.memory_bytes(bytes),
     };
+    if options.compressed_bytes > 0 {
+        let tier = Arc::new(CompressedTier::new(options.compressed_bytes));
+        pool = pool.tier(tier, TierPolicy::Demote, TierAdmit::All);
+    }
     if let Some(depth) = options.saturation_depth {
         pool = pool.saturation_depth(depth);
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use bufpool_policies::PageId;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::files::bytes::ByteLength;
 use crate::files::word::Seized;
 use crate::handle::file::File;
 use crate::io::{Action, NameError};
@@ -30,21 +31,37 @@ impl File {
         // Another operation may have had the file meanwhile.
         file.check_resizable(OPERATION)?;
         let before = self.pages();
-        let after = before.checked_add(pages).filter(|&after| after <= 1 << PageId::NUMBER_BITS);
+        let after = before.checked_add(pages).filter(|after| *after <= 1 << PageId::NUMBER_BITS);
         let Some(after) = after else {
             let message =
                 format!("{before} pages and {pages} more, expected at most 2^{}", PageId::NUMBER_BITS);
             return Err(file.error(ErrorKind::FileLength, OPERATION, message));
         };
         if pages > 0 {
-            let page_bytes = self.page_bytes() as u64;
-            let allocate = Action::Allocate { offset: before * page_bytes, bytes: pages * page_bytes };
-            let io = file.io(OPERATION)?;
-            self.pool.backend.run(&io, allocate).map_err(|error| file.io_error(OPERATION, error))?;
-            file.set_unsynced();
-            file.gate.set_pages(after);
+            self.lengthen(after, after * self.page_bytes() as u64, OPERATION)?;
         }
         Ok(before..after)
+    }
+
+    /// Makes the file that long, for a caller that has locked its length. `bytes` end within the last page.
+    pub(super) fn lengthen(&self, pages: u64, bytes: u64, operation: &'static str) -> Result<()> {
+        let file = &*self.shared;
+        let _held = file.byte_length.as_ref().map(ByteLength::hold);
+        let (before, page_bytes) = (self.pages(), self.page_bytes() as u64);
+        if pages > 1 << PageId::NUMBER_BITS {
+            let message = format!("{pages} pages, expected at most 2^{}", PageId::NUMBER_BITS);
+            return Err(file.error(ErrorKind::FileLength, operation, message));
+        }
+        if pages > before {
+            let (offset, bytes) = (before * page_bytes, (pages - before) * page_bytes);
+            let io = file.io(operation)?;
+            let allocated = self.pool.backend.run(&io, Action::Allocate { offset, bytes });
+            allocated.map_err(|error| file.io_error(operation, error))?;
+        }
+        file.set_unsynced();
+        file.byte_length.iter().for_each(|length| length.set(bytes));
+        file.gate.set_pages(pages);
+        Ok(())
     }
 
     /// Shortens the file to `pages` pages. Dirty pages beyond are dropped unwritten.
@@ -66,8 +83,14 @@ impl File {
             return Err(file.error(ErrorKind::Range, OPERATION, message));
         }
         let bytes = pages * self.page_bytes() as u64;
-        let truncated = file.io(OPERATION)?.set_len_bytes(bytes);
+        let io = file.io(OPERATION)?;
+        let held = file.byte_length.as_ref().map(ByteLength::hold);
+        // One that ends within a page may be shorter than its pages.
+        let is_longer = || Ok(io.len_bytes()? > bytes);
+        let truncated = is_longer().and_then(|longer| if longer { io.set_len_bytes(bytes) } else { Ok(()) });
         truncated.map_err(|error| Error::from_io(OPERATION, error).in_file(&file.name))?;
+        file.byte_length.iter().for_each(|length| length.set(length.get().min(bytes)));
+        drop(held);
         file.set_unsynced();
         file.gate.set_pages(pages);
         Checkpoint::of(&self.pool).drop_pages(drained.seized);

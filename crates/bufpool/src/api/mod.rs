@@ -1,5 +1,6 @@
 //! What users call: thin handles over the rooms below.
 
+pub(crate) mod bytes;
 pub(crate) mod file;
 pub(crate) mod invariants;
 pub(crate) mod options;

@@ -541,6 +541,7 @@ pub struct FileOptions {
     pub(crate) tag: u64,
     pub(crate) epoch: Option<u64>,
     pub(crate) optimistic: bool,
+    pub(crate) bytes: bool,
 }
 
 impl FileOptions {
@@ -569,6 +570,16 @@ impl FileOptions {
         self
     }
 
+    /// Lets the file end within a page, for engines whose files have lengths in bytes
+    /// ([`Tenant::write_at`](crate::Tenant::write_at), [`File::set_byte_len`](crate::File::set_byte_len)). The
+    /// rest of the last page is zeros in memory, and is not in the file after a flush: each flush of the file
+    /// cuts it to its length before it makes it durable. Between flushes, and after a power cut, the file may have
+    /// the whole page. Default false: a file whose length is no multiple of the page size is not opened.
+    pub fn bytes(mut self, on: bool) -> Self {
+        self.bytes = on;
+        self
+    }
+
     /// The engine's own number for the file, which [`PageHooks`] are told. Default 0.
     pub fn tag(mut self, tag: u64) -> Self {
         self.tag = tag;
@@ -578,7 +589,7 @@ impl FileOptions {
     /// The engine's own number for the contents of a file that is opened for reading only: the same number
     /// and the same [`tag`](Self::tag) mean the same contents, in every pool and at every time. Copies of its
     /// pages in a [tier](crate::tier) are then of use to other pools and after a restart. Ignored where the
-    /// file is opened for writing. Default: none.
+    /// file is opened for writing, or has no tag: files would be taken for each other. Default: none.
     pub fn epoch(mut self, epoch: u64) -> Self {
         self.epoch = Some(epoch);
         self

@@ -273,7 +273,8 @@ impl Pool {
     ///
     /// [`ErrorKind::FileAlreadyOpen`] if a source with this identity is open in this pool;
     /// [`ErrorKind::ReadOnly`] if it takes no writes and the options do not say read-only;
-    /// [`ErrorKind::FileLength`] if its length is no multiple of the page size; [`ErrorKind::Alignment`] if
+    /// [`ErrorKind::FileLength`] if its length is no multiple of the page size; [`ErrorKind::Unsupported`] with
+    /// [`FileOptions::bytes`], because a source has whole pages; [`ErrorKind::Alignment`] if
     /// it needs larger pages; [`ErrorKind::Io`] if its length cannot be told; [`ErrorKind::PoolClosed`].
     ///
     /// # Panics
@@ -283,6 +284,10 @@ impl Pool {
         self.shared.check_open("open file")?;
         let foreign = Foreign::new(source);
         let name = foreign.note();
+        if options.bytes {
+            let message = "a source has whole pages, expected no FileOptions::bytes";
+            return Err(Error::new(ErrorKind::Unsupported, "open file", message).in_file(&name));
+        }
         let is_it = |open: &FileShared| open.io("open file").is_ok_and(|io| foreign.is_in(&*io));
         if let Some(found) = self.find_open(foreign.identity(), &options, is_it) {
             return found.map_err(|open_as| already_open(&name, &open_as));
@@ -427,7 +432,9 @@ impl Pool {
     ) -> Option<Result<File, String>> {
         let policy = self.shared.policy.lock();
         let open = policy.files.iter().flatten().find(|file| file.identity == identity)?;
-        let is_same = open.is_read_only() == options.read_only && open.optimistic == options.optimistic;
+        let is_same = open.is_read_only() == options.read_only
+            && open.optimistic == options.optimistic
+            && open.byte_length.is_some() == options.bytes;
         Some(if !open.has_handles() && is_same && is_it(open) {
             Ok(File::new(self.shared.clone(), Arc::clone(open)))
         } else {
@@ -436,7 +443,7 @@ impl Pool {
     }
 
     fn register(&self, io: Arc<dyn Source>, name: String, options: &FileOptions) -> Result<File> {
-        let pages = self.shared.check_file(&*io, &name, "open file")?;
+        let (pages, bytes) = self.shared.check_file(&*io, &name, options.bytes, "open file")?;
         let (identity, capabilities) = (io.identity(), io.capabilities());
         if !options.read_only && !capabilities.writable {
             let message = "its source takes no writes, expected FileOptions::read_only(true)";
@@ -461,8 +468,9 @@ impl Pool {
             read_only: options.read_only,
             optimistic: options.optimistic,
             tag: options.tag,
-            epoch: options.epoch.filter(|_| options.read_only),
+            epoch: options.epoch.filter(|_| options.read_only && options.tag != 0),
             pages,
+            byte_length: options.bytes.then_some(bytes),
             io,
             frames: self.shared.arena.map(),
             owner: self.shared.owner.clone(),
@@ -479,6 +487,7 @@ fn how_to_open(pool: &PoolShared, options: &FileOptions) -> FileOpen {
         read_only: options.read_only,
         create: options.create,
         direct: options.direct.unwrap_or(pool.direct),
+        missing_bytes_max: if options.bytes { pool.page_bytes - 1 } else { 0 },
     }
 }
 

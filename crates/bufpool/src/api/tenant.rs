@@ -18,6 +18,7 @@ use crate::access::guard::{Pin, ReadGuard, WriteGuard};
 use crate::access::hints::{HintedPage, Hints};
 use crate::access::hit::{Access, Granted};
 use crate::access::optimistic::{OptimisticWriteGuard, PageView};
+use crate::api::bytes;
 use crate::engine::recorder::Event;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::{File, Page};
@@ -404,6 +405,47 @@ macro_rules! access_functions {
         pub fn pin<'g>($($receiver)*, page: Page<'g>) -> Result<Pin<'g>> $($bound)* {
             let guard = Access::of($tenant).guard_shared(page, $site, Limit::Default);
             Ok(guard.map_err(Refused::into_error)?.pin())
+        }
+
+        /// Copies the file's bytes from `offset` on to `into`, and returns how many there were: fewer than asked
+        /// for only at the end of the file. Latches one page at a time; pages that are not in memory are read
+        /// together where they are neighbours.
+        ///
+        /// # Errors
+        ///
+        /// As [`read`](Self::read). Some of the bytes may have been copied then.
+        #[track_caller]
+        pub fn read_at<'g>($($receiver)*, file: &'g File, offset: u64, into: &mut [u8]) -> Result<usize> $($bound)* {
+            let origin = $site;
+            let prefetch = |pages: Range<u64>| {
+                TenantPrefetch::of($tenant).prefetch_all(pages.map(|number| file.page(number)), origin.site());
+            };
+            bytes::read_at(file, offset, into, prefetch, |page| {
+                Access::of($tenant).guard_shared(page, origin, Limit::Default).map_err(Refused::into_error)
+            })
+        }
+
+        /// Writes bytes to the file from `offset` on. Latches one page at a time, so a reader may see some of them
+        /// before others; pages that are overwritten whole are not read. A file that was opened with
+        /// [`FileOptions::bytes`](crate::FileOptions::bytes) becomes longer if it ends before; between its old end
+        /// and `offset` are zeros then.
+        ///
+        /// # Errors
+        ///
+        /// [`ErrorKind::Range`] beyond the end of a file of pages; those of [`File::extend`]; those of
+        /// [`write`](Self::write), after which some of the bytes may be written.
+        #[track_caller]
+        pub fn write_at<'g>($($receiver)*, file: &'g File, offset: u64, bytes: &[u8]) -> Result<()> $($bound)* {
+            let origin = $site;
+            bytes::write_at(file, offset, bytes, |page, is_whole| {
+                let access = Access::of($tenant);
+                let guard = if is_whole {
+                    access.guard_created(page, origin, Limit::Default)
+                } else {
+                    access.guard_exclusive(page, origin, Limit::Default)
+                };
+                guard.map_err(Refused::into_error)
+            })
         }
     };
 }

@@ -1,5 +1,6 @@
 //! What all handles of a file share.
 
+pub(crate) mod bytes;
 pub(crate) mod gate;
 pub(crate) mod shared;
 pub(crate) mod word;

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,6 +14,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::engine::hooks::PageName;
 use crate::error::{Error, ErrorKind, Result};
+use crate::files::bytes::ByteLength;
 use crate::files::gate::Gate;
 use crate::io::{FileIdentity, IoError, NameError, Source};
 use crate::memory::arena::FrameMap;
@@ -58,6 +60,8 @@ pub(crate) struct FileShared {
     /// Pages were written since the last sync; set before a written page is let go of. Also set when the file
     /// is opened or reopened, because what is found in it may be as little durable as what was written.
     unsynced: CachePadded<AtomicBool>,
+    /// Of a file that may end within a page.
+    pub byte_length: Option<ByteLength>,
     /// Held during a sync, so that a thread that finds nothing to sync has waited for syncs under way.
     sync: Mutex<()>,
     /// Held by what changes the file's length, closes it, or opens it again.
@@ -82,6 +86,8 @@ pub(crate) struct FileParts {
     /// The engine's epoch, for a file that is open for reading only.
     pub epoch: Option<u64>,
     pub pages: u64,
+    /// Of a file that may end within a page.
+    pub byte_length: Option<u64>,
     pub io: Arc<dyn Source>,
     pub frames: FrameMap,
     pub owner: Owner,
@@ -106,6 +112,7 @@ impl FileShared {
             has_own_epoch: parts.epoch.is_some(),
             table: PageTable::new(parts.frames),
             owner: parts.owner,
+            byte_length: parts.byte_length.map(ByteLength::new),
             gate: Gate::new(parts.read_only, parts.pages),
             io: CachePadded::new(RwLock::new(Some(parts.io))),
             poison: Mutex::new(None),
@@ -126,6 +133,11 @@ impl FileShared {
             coming => coming.version(),
         };
         Version { epoch, count: count.into() }
+    }
+
+    /// Whether copies of its pages that are elsewhere are of use after this opening.
+    pub fn copies_last(&self) -> bool {
+        self.has_own_epoch
     }
 
     /// Copies of its pages that are elsewhere are not to be believed any more.
@@ -232,6 +244,14 @@ impl FileShared {
             return Err(self.poisoned_error(operation));
         }
         if self.unsynced.swap(false, Ordering::AcqRel) { sync() } else { Ok(()) }
+    }
+
+    /// Gives the file on the device its length in bytes.
+    pub fn settle_length(&self, io: &dyn Source) -> io::Result<()> {
+        let Some(length) = &self.byte_length else { return Ok(()) };
+        let _held = length.hold();
+        let bytes = length.get();
+        if io.len_bytes()? == bytes { Ok(()) } else { io.set_len_bytes(bytes) }
     }
 
     /// A write or sync has failed: no more of them until the file is reopened. Returns the error for the

@@ -96,6 +96,13 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
+    /// Fills the buffer with zeros, as a read beyond the end of a file does that has fewer bytes than pages.
+    pub(super) fn fill_zeros(self) {
+        // SAFETY: the range is valid for writes and nobody else uses it while the operation runs
+        // (`Buffer::new`); a slice that somebody could still read does not overlap it for the same reason.
+        unsafe { self.start.as_ptr().write_bytes(0, self.bytes) }
+    }
+
     /// Copies `bytes` to the front of the buffer, as a read does.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn fill(self, bytes: &[u8]) {

@@ -17,6 +17,7 @@ use self::registration::Registration;
 use super::done::{Done, ReadRequest, WriteRequest};
 use super::identity::FileIdentity;
 use super::name::{Entry, FileName, NameError};
+use super::progress::End;
 use super::request::Action;
 use super::run::RUN_BYTES;
 use super::source::{Alignment, Capabilities, Source};
@@ -34,6 +35,7 @@ pub(crate) struct LocalFile {
     read_only: bool,
     direct: bool,
     alignment: Alignment,
+    missing_bytes_max: usize,
     note: String,
     saturation_depth: u32,
     /// Its place in the tables of registered files; a backend sets it, at most once, after opening.
@@ -80,9 +82,10 @@ impl LocalFile {
         self.direct
     }
 
-    /// What operations have to be multiples of.
-    pub(super) fn alignment(&self) -> Alignment {
-        self.alignment
+    /// Where it ends, for transfers.
+    pub(super) fn end(&self) -> End {
+        let granule = self.alignment.offset_bytes as usize;
+        End { granule, missing_bytes_max: self.missing_bytes_max }
     }
 
     /// Does `action` in the calling thread and tells its end.

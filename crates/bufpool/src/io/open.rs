@@ -28,6 +28,8 @@ pub(crate) struct FileOpen {
     pub(crate) create: bool,
     /// Whether to bypass the page cache.
     pub(crate) direct: Direct,
+    /// Bytes by which the file may be shorter than reads of it: what is missing reads as zeros.
+    pub(crate) missing_bytes_max: usize,
 }
 
 /// Why a file could not be opened.

@@ -1,6 +1,7 @@
 //! What to do after each partial result of a transfer; the rules of the [module above](super) in one place.
 
-use super::error::{Cause, IoOperation, RETRIES_MAX};
+use super::buffer::Buffer;
+use super::error::{Cause, RETRIES_MAX};
 use super::request::Action;
 
 /// How far a read or write has come.
@@ -10,6 +11,15 @@ pub(super) struct Progress {
     done: usize,
     /// Attempts in a row that moved nothing.
     fruitless: u32,
+}
+
+/// Where a file ends.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    /// Its length is a multiple of this many bytes, as far as direct I/O goes.
+    pub granule: usize,
+    /// Bytes by which a read may be longer than the file: what is missing reads as zeros.
+    pub missing_bytes_max: usize,
 }
 
 /// What to do next.
@@ -29,11 +39,11 @@ impl Progress {
         self.done
     }
 
-    /// Takes the result of one attempt to transfer the rest of `action` on a file whose lengths are
-    /// multiples of `granule` bytes: a number of bytes, or an error number.
-    pub(super) fn advance(&mut self, action: &Action, granule: usize, result: Result<usize, i32>) -> Next {
+    /// Takes the result of one attempt to transfer the rest of `action` on a file that ends so: a number of
+    /// bytes, or an error number.
+    pub(super) fn advance(&mut self, action: &Action, end: End, result: Result<usize, i32>) -> Next {
         match result {
-            Ok(bytes) => self.advance_bytes(action, granule, bytes),
+            Ok(bytes) => self.advance_bytes(action, end, bytes),
             Err(libc::EINTR | libc::EAGAIN | libc::ECANCELED) if self.fruitless + 1 < RETRIES_MAX => {
                 self.fruitless += 1;
                 Next::Continue
@@ -45,7 +55,7 @@ impl Progress {
         }
     }
 
-    fn advance_bytes(&mut self, action: &Action, granule: usize, bytes: usize) -> Next {
+    fn advance_bytes(&mut self, action: &Action, end: End, bytes: usize) -> Next {
         let reached = self.done + bytes;
         if reached as u64 >= action.len() {
             self.done = reached;
@@ -53,13 +63,17 @@ impl Progress {
         }
         // A direct transfer can only go on from a multiple of the granule. One that stops elsewhere, or
         // at once, has met the end of the file if it reads.
-        let whole = reached / granule * granule;
+        let whole = reached / end.granule * end.granule;
         if whole > self.done {
             self.done = whole;
             self.fruitless = 0;
             return Next::Continue;
         }
-        if action.operation() == IoOperation::Read {
+        if let Action::Read { buffers, .. } = action {
+            if action.len() - reached as u64 <= end.missing_bytes_max as u64 {
+                buffers.rest(reached).for_each(Buffer::fill_zeros);
+                return Next::Finished;
+            }
             return Next::Fail(Cause::EndOfFile { after_bytes: reached as u64 });
         }
         self.fruitless += 1;
@@ -72,9 +86,10 @@ mod tests {
     use std::ptr::NonNull;
 
     use super::*;
-    use crate::io::buffer::Buffer;
+    use crate::io::error::IoOperation;
 
     const PAGE_BYTES: usize = 4096;
+    const END: End = End { granule: 512, missing_bytes_max: 0 };
 
     fn action(operation: IoOperation) -> Action {
         // SAFETY: never dereferenced: no transfer is made.
@@ -90,9 +105,9 @@ mod tests {
         for errno in [libc::EINTR, libc::EAGAIN, libc::ECANCELED] {
             let (action, mut progress) = (action(IoOperation::Read), Progress::default());
             for _ in 1..RETRIES_MAX {
-                assert_eq!(progress.advance(&action, 512, Err(errno)), Next::Continue);
+                assert_eq!(progress.advance(&action, END, Err(errno)), Next::Continue);
             }
-            let last = progress.advance(&action, 512, Err(errno));
+            let last = progress.advance(&action, END, Err(errno));
             assert_eq!(last, Next::Fail(Cause::NoProgress(errno)));
         }
     }
@@ -102,39 +117,60 @@ mod tests {
         let (action, mut progress) = (action(IoOperation::Write), Progress::default());
         for part in 1..4 {
             for _ in 1..RETRIES_MAX {
-                assert_eq!(progress.advance(&action, 512, Err(libc::EAGAIN)), Next::Continue);
+                assert_eq!(progress.advance(&action, END, Err(libc::EAGAIN)), Next::Continue);
             }
-            assert_eq!(progress.advance(&action, 512, Ok(PAGE_BYTES)), Next::Continue);
+            assert_eq!(progress.advance(&action, END, Ok(PAGE_BYTES)), Next::Continue);
             assert_eq!(progress.done(), part * PAGE_BYTES);
         }
-        assert_eq!(progress.advance(&action, 512, Ok(PAGE_BYTES)), Next::Finished);
+        assert_eq!(progress.advance(&action, END, Ok(PAGE_BYTES)), Next::Finished);
     }
 
     #[test]
     fn short_transfers_go_on_from_whole_granules() {
         let (action, mut progress) = (action(IoOperation::Read), Progress::default());
-        assert_eq!(progress.advance(&action, 512, Ok(700)), Next::Continue);
+        assert_eq!(progress.advance(&action, END, Ok(700)), Next::Continue);
         assert_eq!(progress.done(), 512, "the part of a granule is read again");
-        assert_eq!(progress.advance(&action, 512, Ok(4 * PAGE_BYTES - 512)), Next::Finished);
+        assert_eq!(progress.advance(&action, END, Ok(4 * PAGE_BYTES - 512)), Next::Finished);
     }
 
     #[test]
     fn a_read_that_moves_nothing_has_met_the_end_and_a_write_is_tried_again() {
         let (read, mut progress) = (action(IoOperation::Read), Progress::default());
-        assert_eq!(progress.advance(&read, 512, Ok(PAGE_BYTES)), Next::Continue);
-        let ended = progress.advance(&read, 512, Ok(100));
+        assert_eq!(progress.advance(&read, END, Ok(PAGE_BYTES)), Next::Continue);
+        let ended = progress.advance(&read, END, Ok(100));
         assert_eq!(ended, Next::Fail(Cause::EndOfFile { after_bytes: PAGE_BYTES as u64 + 100 }));
         let (write, mut progress) = (action(IoOperation::Write), Progress::default());
         for _ in 1..RETRIES_MAX {
-            assert_eq!(progress.advance(&write, 512, Ok(0)), Next::Continue);
+            assert_eq!(progress.advance(&write, END, Ok(0)), Next::Continue);
         }
-        assert_eq!(progress.advance(&write, 512, Ok(0)), Next::Fail(Cause::NoProgress(0)));
+        assert_eq!(progress.advance(&write, END, Ok(0)), Next::Fail(Cause::NoProgress(0)));
+    }
+
+    #[test]
+    fn what_is_missing_at_the_end_of_a_file_of_bytes_reads_as_zeros() {
+        let end = End { granule: 512, missing_bytes_max: PAGE_BYTES - 1 };
+        for (there, is_enough) in
+            [(4 * PAGE_BYTES - 1, true), (3 * PAGE_BYTES + 1, true), (3 * PAGE_BYTES, false)]
+        {
+            let mut memory = [7_u8; 4 * PAGE_BYTES];
+            // SAFETY: the array outlives the action, and nobody else uses it meanwhile.
+            let buffer = unsafe { Buffer::new(NonNull::from(&mut memory).cast(), memory.len()) };
+            let (read, mut progress) =
+                (Action::Read { offset: 0, buffers: buffer.into() }, Progress::default());
+            assert_eq!(progress.advance(&read, end, Ok(there)), Next::Continue);
+            let rest = there - progress.done();
+            let ended = progress.advance(&read, end, Ok(rest));
+            assert_eq!(ended == Next::Finished, is_enough, "{there}: {ended:?}");
+            let zeros_from = if is_enough { there } else { memory.len() };
+            assert!(memory[..zeros_from].iter().all(|byte| *byte == 7));
+            assert!(memory[zeros_from..].iter().all(|byte| *byte == 0));
+        }
     }
 
     #[test]
     fn any_other_error_is_reported_at_once() {
         for errno in [libc::EIO, libc::ENOSPC, libc::EBADF] {
-            let failed = Progress::default().advance(&action(IoOperation::Write), 512, Err(errno));
+            let failed = Progress::default().advance(&action(IoOperation::Write), END, Err(errno));
             assert_eq!(failed, Next::Fail(Cause::Os(errno)));
         }
     }

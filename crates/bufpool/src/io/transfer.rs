@@ -20,12 +20,12 @@ pub(super) fn run(file: &LocalFile, action: &Action) -> Result<(), IoError> {
 }
 
 fn run_transfer(file: &LocalFile, action: &Action) -> Result<(), IoError> {
-    let granule = file.alignment().offset_bytes as usize;
     let mut progress = Progress::default();
     let mut pieces = Vec::new();
     loop {
         let result = attempt(file, action, progress.done(), &mut pieces);
-        match progress.advance(action, granule, result.map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))) {
+        match progress.advance(action, file.end(), result.map_err(|e| e.raw_os_error().unwrap_or(libc::EIO)))
+        {
             Next::Finished => return Ok(()),
             Next::Continue => {}
             Next::Fail(cause) => return Err(action.failed(cause)),

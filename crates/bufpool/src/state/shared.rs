@@ -102,8 +102,14 @@ pub(crate) struct PoolShared {
 }
 
 impl PoolShared {
-    /// Checks a file against the page size. Returns its number of pages.
-    pub(crate) fn check_file(&self, io: &dyn Source, name: &str, operation: &'static str) -> Result<u64> {
+    /// Checks a file against the page size. Returns its numbers of pages and bytes.
+    pub(crate) fn check_file(
+        &self,
+        io: &dyn Source,
+        name: &str,
+        ends_within_page: bool,
+        operation: &'static str,
+    ) -> Result<(u64, u64)> {
         let page_bytes = self.page_bytes as u64;
         let capabilities = io.capabilities();
         let alignment = capabilities.alignment;
@@ -115,21 +121,22 @@ impl PoolShared {
             return Err(Error::new(ErrorKind::Alignment, operation, message).in_file(name));
         }
         let bytes = io.len_bytes().map_err(|error| Error::from_io(operation, error).in_file(name))?;
-        if !bytes.is_multiple_of(page_bytes) && !capabilities.fixed_length {
-            let message =
-                format!("its length is {bytes} bytes, expected a multiple of the page size {page_bytes}");
+        if !bytes.is_multiple_of(page_bytes) && !capabilities.fixed_length && !ends_within_page {
+            let message = format!(
+                "its length is {bytes} bytes, expected a multiple of the page size {page_bytes}, or FileOptions::bytes(true)"
+            );
             return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
         }
         if bytes == 0 && capabilities.fixed_length {
             let message = "the block device has no bytes now, as one that is gone or has no medium";
             return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
         }
-        let pages = bytes / page_bytes;
+        let pages = if ends_within_page { bytes.div_ceil(page_bytes) } else { bytes / page_bytes };
         if pages > 1 << PageId::NUMBER_BITS {
             let message = format!("it has {pages} pages, expected at most 2^{}", PageId::NUMBER_BITS);
             return Err(Error::new(ErrorKind::FileLength, operation, message).in_file(name));
         }
-        Ok(pages)
+        Ok((pages, bytes))
     }
 
     pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {

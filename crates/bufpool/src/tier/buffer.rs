@@ -145,6 +145,16 @@ impl Envelope {
         Self { file_tag: page.file_tag, number: page.number, version, hash: hash(bytes) }
     }
 
+    /// The engine's number for the file that the page is of.
+    pub fn file_tag(&self) -> u64 {
+        self.file_tag
+    }
+
+    /// The page's number in the file.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Which contents of the page the copy has.
     pub fn version(&self) -> Version {
         self.version

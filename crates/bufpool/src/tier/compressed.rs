@@ -27,11 +27,9 @@ const COPY_BYTES: usize = 96;
 /// comes up is uncompressed by the thread that asks. Pages that do not become smaller are kept as they are. It
 /// serves one pool at a time, and is empty after that.
 pub struct CompressedTier {
-    bytes_max: u64,
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     work: Condvar,
@@ -39,6 +37,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
+    bytes_max: u64,
     /// None while no pool uses it.
     used: Option<Used>,
     /// Pools that have used it, this one included.
@@ -99,11 +98,47 @@ impl Bytes {
 impl CompressedTier {
     /// With room for `bytes` bytes of compressed pages, whose memory is taken when it is first needed.
     pub fn new(bytes: u64) -> Self {
-        Self { bytes_max: bytes, shared: Arc::default() }
+        let state = Mutex::new(State { bytes_max: bytes, ..State::default() });
+        Self { shared: Arc::new(Shared { state, work: Condvar::new() }) }
+    }
+
+    /// Gives it room for `bytes` bytes of compressed pages, also while a pool uses it. With less room, the pages
+    /// leave that are next to go.
+    ///
+    /// # Errors
+    ///
+    /// If there cannot be that many pages as may have room in it. Nothing has changed then.
+    pub fn resize(&self, bytes: u64) -> Result<()> {
+        let mut state = self.shared.state.lock();
+        if let Some(used) = &mut state.used {
+            used.resize(bytes)?;
+        }
+        state.bytes_max = bytes;
+        Ok(())
     }
 }
 
+/// Most pages that may have room in as many bytes.
+fn pages_in(bytes_max: u64, page_bytes: usize) -> u64 {
+    bytes_max.saturating_mul(SMALLEST) / page_bytes as u64
+}
+
 impl Used {
+    fn resize(&mut self, bytes_max: u64) -> Result<()> {
+        let left = self.copies.resize(pages_in(bytes_max, self.page_bytes))?;
+        left.iter().for_each(|left| self.left(Some(left)));
+        self.make_room(bytes_max);
+        Ok(())
+    }
+
+    /// The next to go leave until the others have room.
+    fn make_room(&mut self, bytes_max: u64) {
+        while self.bytes > bytes_max && self.copies.len() > 0 {
+            let ejected = self.copies.eject();
+            self.left(ejected.as_ref());
+        }
+    }
+
     /// Bytes have left.
     fn left(&mut self, bytes: Option<&Bytes>) {
         self.bytes -= bytes.map_or(0, Bytes::len);
@@ -126,17 +161,14 @@ impl Used {
             self.bytes += bytes.len();
             copy.bytes = bytes;
         }
-        while self.bytes > bytes_max && self.copies.len() > 0 {
-            let ejected = self.copies.eject();
-            self.left(ejected.as_ref());
-        }
+        self.make_room(bytes_max);
     }
 }
 
 impl Shared {
     /// Compresses what waits, until the pool is gone that this thread was started for: the `turn`th to use the
     /// tier.
-    fn compress(this: &Weak<Self>, turn: u64, bytes_max: u64) {
+    fn compress(this: &Weak<Self>, turn: u64) {
         while let Some(shared) = this.upgrade() {
             let mut state = shared.state.lock();
             let is_over = state.turn != turn;
@@ -148,6 +180,7 @@ impl Shared {
             drop(state);
             let compressed = Bytes::compressed(&bytes);
             let mut state = shared.state.lock();
+            let bytes_max = state.bytes_max;
             if state.turn == turn
                 && let Some(used) = &mut state.used
             {
@@ -164,16 +197,16 @@ impl Tier for CompressedTier {
             return Err(in_use());
         }
         let &Attachment { page_bytes, policy, is_deterministic, .. } = to;
-        let copies = Copies::new(policy, self.bytes_max.saturating_mul(SMALLEST) / page_bytes as u64)?;
-        let turn = state.turn + 1;
+        let copies = Copies::new(policy, pages_in(state.bytes_max, page_bytes))?;
+        let (turn, bytes_max) = (state.turn + 1, state.bytes_max);
         if !is_deterministic {
-            let (shared, bytes_max) = (Arc::downgrade(&self.shared), self.bytes_max);
+            let shared = Arc::downgrade(&self.shared);
             let thread = std::thread::Builder::new().name("bufpool-zstd".into());
-            let started = thread.spawn(move || Shared::compress(&shared, turn, bytes_max));
+            let started = thread.spawn(move || Shared::compress(&shared, turn));
             started.map_err(|error| Error::from_io("open tier", error))?;
         }
         let used = Used { page_bytes, copies, bytes: 0, waiting: VecDeque::new(), is_deterministic };
-        *state = State { used: Some(used), turn, ..State::default() };
+        *state = State { bytes_max, used: Some(used), turn, ..State::default() };
         Ok(())
     }
 
@@ -181,12 +214,13 @@ impl Tier for CompressedTier {
         let id = PageId::in_file(page.file, page.number);
         let (envelope, bytes) = (bytes.envelope(), Arc::new(bytes));
         let mut state = self.shared.state.lock();
+        let bytes_max = state.bytes_max;
         let Some(used) = &mut state.used else { return Demoted::Refused };
         let copy = Copy { envelope, bytes: Bytes::Waiting(Arc::clone(&bytes)) };
         let Kept { demoted, left } = used.copies.keep(id, copy);
         used.left(left.as_ref());
         if used.is_deterministic {
-            used.pack(id, &bytes, Bytes::compressed(&bytes), self.bytes_max);
+            used.pack(id, &bytes, Bytes::compressed(&bytes), bytes_max);
         } else if demoted != Demoted::Refused {
             used.waiting.push_back((id, bytes));
             drop(state);
@@ -226,7 +260,7 @@ impl Tier for CompressedTier {
     fn report(&self) -> TierReport {
         let state = self.shared.state.lock();
         let Some(used) = &state.used else { return TierReport::new("compressed memory, in use by no pool") };
-        let bytes_max = self.bytes_max;
+        let bytes_max = state.bytes_max;
         TierReport {
             pages: used.copies.len().into(),
             bytes: used.bytes,

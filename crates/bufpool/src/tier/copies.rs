@@ -49,20 +49,13 @@ impl<B: Clone> Copies<B> {
     ///
     /// If there cannot be so many, or the policy is not one for a tier of one pool.
     pub fn new(policy: TierPolicy, pages: u64) -> Result<Self> {
-        let refused = |kind, message| Err(Error::new(kind, "open tier", message));
-        let capacity = match u32::try_from(pages) {
-            Ok(pages) if pages <= TIER_FRAMES_MAX => pages,
-            _ => {
-                let message = format!("room for {pages} pages, expected at most {TIER_FRAMES_MAX}");
-                return refused(ErrorKind::InvalidOptions, message);
-            }
-        };
+        let capacity = capacity(pages)?;
         let order: Box<dyn TierOrder> = match policy {
             TierPolicy::Demote => Box::new(LruTier::exclusive(capacity)),
             TierPolicy::Inclusive => Box::new(LruTier::inclusive(capacity)),
             TierPolicy::DemoteAdapt(_) => {
                 let message = "TierPolicy::DemoteAdapt is for a tier that several pools share, and this is one of one pool; expected Demote or Inclusive";
-                return refused(ErrorKind::Unsupported, message.into());
+                return Err(Error::new(ErrorKind::Unsupported, "open tier", message));
             }
         };
         Ok(Self { policy, order, slots: Vec::new() })
@@ -155,9 +148,45 @@ impl<B: Clone> Copies<B> {
         found
     }
 
+    /// Makes room for `pages` pages. Returns what had to leave.
+    ///
+    /// # Errors
+    ///
+    /// If there cannot be that many. Nothing has changed then.
+    pub fn resize(&mut self, pages: u64) -> Result<Vec<B>> {
+        let capacity = capacity(pages)?;
+        let mut ejected = Vec::new();
+        self.order.resize(capacity, &mut |page| ejected.push(page.slot));
+        Ok(ejected.into_iter().filter_map(|slot| self.slot(slot).take()).map(|copy| copy.bytes).collect())
+    }
+
+    /// Calls `visit` with each page and its copy, next to go first.
+    pub fn for_each(&self, mut visit: impl FnMut(PageId, &Copy<B>)) {
+        self.order.for_each(&mut |page, slot| {
+            self.slots
+                .get(slot.index())
+                .and_then(Option::as_ref)
+                .into_iter()
+                .for_each(|copy| visit(page, copy));
+        });
+    }
+
     pub fn metadata_bytes(&self) -> u64 {
         (self.order.metadata_bytes() + self.slots.capacity() * size_of::<Option<Copy<B>>>()) as u64
     }
+}
+
+/// Room for that many pages.
+///
+/// # Errors
+///
+/// If there cannot be that many.
+pub(super) fn capacity(pages: u64) -> Result<u32> {
+    let capacity = u32::try_from(pages).ok().filter(|capacity| *capacity <= TIER_FRAMES_MAX);
+    capacity.ok_or_else(|| {
+        let message = format!("room for {pages} pages, expected at most {TIER_FRAMES_MAX}");
+        Error::new(ErrorKind::InvalidOptions, "open tier", message)
+    })
 }
 
 #[cfg(all(test, not(bufpool_loom)))]

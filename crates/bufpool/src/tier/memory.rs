@@ -16,9 +16,13 @@ use crate::tier::{Attachment, Demoted, Tier, TierDone, TierRange, TierReport, Ve
 /// A page that goes down is copied once, in some hundred nanoseconds, and a page that comes up as well. It
 /// serves one pool at a time, and is empty after that.
 pub struct MemoryTier {
+    state: Mutex<State>,
+}
+
+struct State {
     pages_max: u32,
     /// None while no pool uses it.
-    used: Mutex<Option<Used>>,
+    used: Option<Used>,
 }
 
 struct Used {
@@ -32,18 +36,40 @@ struct Used {
 impl MemoryTier {
     /// With room for `pages` pages, whose memory is taken when it is first needed.
     pub fn new(pages: u32) -> Self {
-        Self { pages_max: pages, used: Mutex::default() }
+        Self { state: Mutex::new(State { pages_max: pages, used: None }) }
+    }
+
+    /// Gives it room for `pages` pages, also while a pool uses it. With less room, the pages leave that are next
+    /// to go, and their memory is given back.
+    ///
+    /// # Errors
+    ///
+    /// If there cannot be that many pages. Nothing has changed then.
+    pub fn resize(&self, pages: u32) -> Result<()> {
+        let mut state = self.state.lock();
+        let left = state.used.as_mut().map(|used| used.resize(pages)).transpose()?;
+        state.pages_max = pages;
+        drop(state);
+        drop(left);
+        Ok(())
     }
 
     /// Memory for a page; its contents are not defined.
     fn spare(&self) -> Option<Arc<[u8]>> {
-        let mut used = self.used.lock();
-        let used = used.as_mut()?;
+        let mut state = self.state.lock();
+        let used = state.used.as_mut()?;
         Some(used.spares.pop().unwrap_or_else(|| Arc::from(vec![0; used.page_bytes])))
     }
 }
 
 impl Used {
+    /// Returns the memory that is not needed any more.
+    fn resize(&mut self, pages: u32) -> Result<Vec<Arc<[u8]>>> {
+        let mut left = self.copies.resize(pages.into())?;
+        left.append(&mut self.spares);
+        Ok(left)
+    }
+
     /// Keeps memory that nobody reads any more.
     fn keep_spare(&mut self, mut bytes: Arc<[u8]>) {
         if Arc::get_mut(&mut bytes).is_some() {
@@ -54,12 +80,12 @@ impl Used {
 
 impl Tier for MemoryTier {
     fn attach(&self, to: &Attachment) -> Result<()> {
-        let mut used = self.used.lock();
-        if used.is_some() {
+        let mut state = self.state.lock();
+        if state.used.is_some() {
             return Err(in_use());
         }
-        let copies = Copies::new(to.policy, self.pages_max.into())?;
-        *used = Some(Used { page_bytes: to.page_bytes, copies, spares: Vec::new() });
+        let copies = Copies::new(to.policy, state.pages_max.into())?;
+        state.used = Some(Used { page_bytes: to.page_bytes, copies, spares: Vec::new() });
         Ok(())
     }
 
@@ -68,8 +94,8 @@ impl Tier for MemoryTier {
         let target = Arc::get_mut(&mut copy).expect("spares are nobody's");
         target.copy_from_slice(&bytes);
         let copy = Copy { envelope: bytes.envelope(), bytes: copy };
-        let mut used = self.used.lock();
-        let Some(used) = &mut *used else { return Demoted::Refused };
+        let mut state = self.state.lock();
+        let Some(used) = &mut state.used else { return Demoted::Refused };
         let Kept { demoted, left } = used.copies.keep(PageId::in_file(page.file, page.number), copy);
         left.into_iter().for_each(|bytes| used.keep_spare(bytes));
         demoted
@@ -77,7 +103,8 @@ impl Tier for MemoryTier {
 
     fn take(&self, page: PageName, version: Version, mut into: TierBuffer, done: TierDone) {
         let page = PageId::in_file(page.file, page.number);
-        let found = self.used.lock().as_mut().map_or(Found::Nothing, |used| used.copies.find(page, version));
+        let found =
+            self.state.lock().used.as_mut().map_or(Found::Nothing, |used| used.copies.find(page, version));
         let spare = match found {
             Found::Right { copy, .. } => {
                 into.copy_from_slice(&copy.bytes);
@@ -90,34 +117,34 @@ impl Tier for MemoryTier {
             }
             Found::Nothing => return done.absent(into),
         };
-        if let Some(used) = &mut *self.used.lock() {
+        if let Some(used) = &mut self.state.lock().used {
             used.keep_spare(spare);
         }
     }
 
     fn forget(&self, pages: TierRange) {
-        let mut used = self.used.lock();
-        let Some(used) = &mut *used else { return };
+        let mut state = self.state.lock();
+        let Some(used) = &mut state.used else { return };
         for page in used.copies.pages_of(&pages) {
             used.copies.forget(page).into_iter().for_each(|bytes| used.keep_spare(bytes));
         }
     }
 
     fn report(&self) -> TierReport {
-        let used = self.used.lock();
-        let Some(used) = &*used else { return TierReport::new("memory, in use by no pool") };
+        let state = self.state.lock();
+        let Some(used) = &state.used else { return TierReport::new("memory, in use by no pool") };
         let bytes = |pages: usize| (pages * used.page_bytes) as u64;
         TierReport {
             pages: used.copies.len().into(),
-            pages_max: self.pages_max.into(),
+            pages_max: state.pages_max.into(),
             bytes: bytes(used.copies.len() as usize),
             metadata_bytes: bytes(used.spares.len()) + used.copies.metadata_bytes(),
-            ..TierReport::new(format!("memory, {} pages of {} bytes", self.pages_max, used.page_bytes))
+            ..TierReport::new(format!("memory, {} pages of {} bytes", state.pages_max, used.page_bytes))
         }
     }
 
     fn detach(&self) {
-        let used = self.used.lock().take();
+        let used = self.state.lock().used.take();
         drop(used);
     }
 }

@@ -169,10 +169,14 @@ impl<'p> Checkpoint<'p> {
     pub(crate) fn sync_file(self, file: &Arc<FileShared>, operation: &'static str) -> Result<()> {
         file.sync_with(operation, || {
             let io = file.io(operation)?;
-            self.pool.backend.run(&io, Action::Sync { all_metadata: false }).map_err(|error| {
+            let failed = |error| {
                 self.pool.counters.write_failures.fetch_add(1, Ordering::Relaxed);
-                file.poison(file.io_error(operation, error))
-            })
+                file.poison(error)
+            };
+            let settled = file.settle_length(&*io);
+            settled.map_err(|error| failed(Error::from_io(operation, error).in_file(&file.name)))?;
+            let synced = self.pool.backend.run(&io, Action::Sync { all_metadata: false });
+            synced.map_err(|error| failed(file.io_error(operation, error)))
         })
     }
 
@@ -211,10 +215,14 @@ impl<'p> Checkpoint<'p> {
     /// Ends the identity of absent pages.
     pub(crate) fn forget(self, file: &FileShared, pages: Range<u64>) {
         if !pages.is_empty() {
-            let range = PageId::in_file(file.id, pages.start)..=PageId::in_file(file.id, pages.end - 1);
-            self.pool.policy.lock().directory.forget(&range);
+            self.forget_in_memory(file, pages.clone());
             self.pool.forget_in_tier(file, pages);
         }
+    }
+
+    fn forget_in_memory(self, file: &FileShared, pages: Range<u64>) {
+        let range = PageId::in_file(file.id, pages.start)..=PageId::in_file(file.id, pages.end - 1);
+        self.pool.policy.lock().directory.forget(&range);
     }
 
     /// Closes a file for good: `last_step` runs while it is drained, then its pages are dropped. If something
@@ -236,7 +244,11 @@ impl<'p> Checkpoint<'p> {
         let file = drained.file;
         file.gate.set_closed();
         self.drop_pages(drained.seized);
-        self.forget(file, 0..1 << PageId::NUMBER_BITS);
+        let all = 0..1 << PageId::NUMBER_BITS;
+        self.forget_in_memory(file, all.clone());
+        if !file.copies_last() {
+            self.pool.forget_in_tier(file, all);
+        }
         // In this order: once the descriptor is closed, a new file may have this one's inode.
         self.pool.policy.lock().files[file.id.index()] = None;
         file.release_io(self.pool.latch_wait);
@@ -349,7 +361,13 @@ impl<'p> Checkpoint<'p> {
         // What a failed sync has left in the operating system's cache looks like the file, and may never
         // reach it.
         io.drop_cache().map_err(|error| Error::from_io(operation, error).in_file(&file.name))?;
-        self.pool.check_file(&*io, &file.name, operation)
+        let ends_within_page = file.byte_length.is_some();
+        let (pages, bytes) = self.pool.check_file(&*io, &file.name, ends_within_page, operation)?;
+        if let Some(length) = &file.byte_length {
+            let _held = length.hold();
+            length.set(bytes);
+        }
+        Ok(pages)
     }
 
     pub(crate) fn refused(

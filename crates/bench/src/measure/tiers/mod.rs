@@ -1,6 +1,7 @@
 //! A tier below a pool, against the same pool without one: what it brings where it pays, and what it costs
 //! where it does not.
 
+mod compressed;
 mod delay;
 mod faulty;
 mod pays;
@@ -11,6 +12,7 @@ mod wasted;
 
 use std::time::Duration;
 
+pub use self::compressed::compressed;
 pub use self::pays::pays;
 pub use self::single::{demotions, hits};
 pub use self::wasted::wasted;

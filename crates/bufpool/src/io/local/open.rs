@@ -74,6 +74,7 @@ impl LocalFile {
             read_only: how.read_only,
             direct,
             alignment,
+            missing_bytes_max: how.missing_bytes_max,
             note,
             saturation_depth: IoOptions::SATURATION_DEPTH,
             registration: OnceLock::new(),
@@ -232,7 +233,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new");
         let open = |create| {
-            let how = FileOpen { read_only: false, create, direct: Direct::Off };
+            let how = FileOpen { read_only: false, create, direct: Direct::Off, missing_bytes_max: 0 };
             let before = FOLDER_SYNCS.with(|syncs| syncs.count.get());
             let opened = LocalFile::open(&path, &how).map(drop);
             (opened, FOLDER_SYNCS.with(|syncs| syncs.count.get()) - before)
@@ -258,7 +259,7 @@ mod tests {
     fn the_folder_is_synced_after_a_removal() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new");
-        let how = FileOpen { read_only: false, create: true, direct: Direct::Off };
+        let how = FileOpen { read_only: false, create: true, direct: Direct::Off, missing_bytes_max: 0 };
         let file = LocalFile::open(&path, &how).unwrap();
         file.entry().unwrap().remove().unwrap();
         assert!(!path.exists());

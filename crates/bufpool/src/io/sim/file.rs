@@ -15,7 +15,7 @@ use crate::io::error::IoError;
 use crate::io::identity::FileIdentity;
 use crate::io::name::{Entry, NameError};
 use crate::io::open::{FileOpen, OpenError, Opener};
-use crate::io::progress::{Next, Progress};
+use crate::io::progress::{End, Next, Progress};
 use crate::io::request::Action;
 use crate::io::run::RUN_BYTES;
 use crate::io::source::{Alignment, Capabilities, Source};
@@ -37,8 +37,9 @@ impl Opener for SimDevice {
             return Err(OpenError::Locked);
         }
         *(if how.read_only { &mut file.readers } else { &mut file.writers }) += 1;
-        let (path, read_only) = (path.to_owned(), how.read_only);
-        Ok(Arc::new(SimFile { device: self.clone(), number, path, read_only }))
+        let &FileOpen { read_only, missing_bytes_max, .. } = how;
+        let (device, path) = (self.clone(), path.to_owned());
+        Ok(Arc::new(SimFile { device, number, path, read_only, missing_bytes_max }))
     }
 
     fn adopt(&self, _fd: OwnedFd, _how: &FileOpen) -> Result<Arc<dyn Source>, OpenError> {
@@ -54,6 +55,7 @@ pub(super) struct SimFile {
     /// The name that it was opened by.
     path: PathBuf,
     read_only: bool,
+    missing_bytes_max: usize,
 }
 
 impl SimFile {
@@ -73,7 +75,8 @@ impl SimFile {
         let (mut progress, mut events) = (Progress::default(), Vec::new());
         loop {
             let attempted = state.attempt(self.number, action, progress.done(), &mut events);
-            let result = match progress.advance(action, SECTOR_BYTES, attempted) {
+            let end = End { granule: SECTOR_BYTES, missing_bytes_max: self.missing_bytes_max };
+            let result = match progress.advance(action, end, attempted) {
                 Next::Continue => continue,
                 Next::Finished => Ok(()),
                 Next::Fail(cause) => Err(action.failed(cause)),

@@ -10,7 +10,7 @@ use super::fault::{SimFailure, SimFault};
 use super::names::Names;
 use super::random::Random;
 use crate::io::error::IoOperation;
-use crate::io::progress::{Next, Progress};
+use crate::io::progress::{End, Next, Progress};
 use crate::io::request::Action;
 
 /// The unit in which a torn write is torn, unless set otherwise: what devices write atomically.
@@ -193,7 +193,7 @@ impl DeviceState {
                 Some(SimFailure::Short(_)) | None => Ok(0),
             };
             // Syncs are of no length, so that no granule matters.
-            match progress.advance(&sync, 1, attempted) {
+            match progress.advance(&sync, End { granule: 1, missing_bytes_max: 0 }, attempted) {
                 Next::Continue => {}
                 Next::Finished => break,
                 Next::Fail(cause) => return Err(io::Error::other(sync.failed(cause))),

@@ -10,7 +10,8 @@ use crate::io::options::Direct;
 use crate::io::{Action, Backend, Buffer, FileOpen, IoError, Opener, Source, Started};
 use crate::{FileOptions, PoolOptions};
 
-const READ_WRITE: FileOpen = FileOpen { read_only: false, create: true, direct: Direct::Prefer };
+const READ_WRITE: FileOpen =
+    FileOpen { read_only: false, create: true, direct: Direct::Prefer, missing_bytes_max: 0 };
 
 fn open(device: &SimDevice) -> (Arc<dyn Backend>, Arc<dyn Source>) {
     let Started { opener, backend } = start_sim(device);

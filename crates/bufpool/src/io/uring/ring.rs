@@ -23,7 +23,7 @@ use io_uring::{IoUring, Probe, opcode, types};
 use super::super::buffer::{Buffer, Buffers};
 use super::super::error::{Cause, IoError};
 use super::super::local::LocalFile;
-use super::super::progress::{Next, Progress};
+use super::super::progress::{End, Next, Progress};
 use super::super::request::{Action, Request};
 
 /// What came out of a ring.
@@ -87,8 +87,8 @@ struct Slot {
     request: Option<Request>,
     /// The request's file, as long as that is in the slot.
     target: Target,
-    /// What lengths of transfers on the file are multiples of.
-    granule: usize,
+    /// Where the file ends.
+    end: End,
     progress: Progress,
     generation: u32,
     /// What a vectored entry points at; stays put while the entry is in flight, because nothing touches
@@ -251,10 +251,10 @@ impl Ring {
     pub(super) fn start(&mut self, request: Request) -> Result<(), Request> {
         let file = LocalFile::of(&*request.source).filter(|file| self.takes(file, &request.action));
         let Some(file) = file else { return Err(request) };
-        let (target, granule) = (self.target_of(file), file.alignment().offset_bytes as usize);
+        let (target, end) = (self.target_of(file), file.end());
         let index = self.free.pop().expect("the caller has seen that there is room");
         let slot = &mut self.slots[index as usize];
-        (slot.target, slot.granule) = (target, granule);
+        (slot.target, slot.end) = (target, end);
         slot.request = Some(request);
         slot.progress = Progress::default();
         self.push(index);
@@ -377,7 +377,7 @@ impl Ring {
         // Invariant 4: an answer to a question that nobody asks any more is nobody's.
         let request = slot.request.as_ref().filter(|_| slot.generation == generation)?;
         let result = usize::try_from(result).map_err(|_| -result);
-        match slot.progress.advance(&request.action, slot.granule, result) {
+        match slot.progress.advance(&request.action, slot.end, result) {
             Next::Continue => {
                 self.push(index);
                 None
@@ -517,7 +517,7 @@ mod tests {
             return;
         };
         let directory = directory();
-        let how = FileOpen { read_only: false, create: true, direct: Direct::Off };
+        let how = FileOpen { read_only: false, create: true, direct: Direct::Off, missing_bytes_max: 0 };
         let file = Arc::new(LocalFile::open(&directory.path().join("file"), &how).unwrap());
         file.allocate_now(0, 4096).unwrap();
         let memory = Mapping::new(4096).unwrap();

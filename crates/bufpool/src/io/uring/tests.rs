@@ -20,7 +20,7 @@ fn started(options: &IoOptions) -> Option<Uring> {
 }
 
 fn open(backend: &Uring, directory: &tempfile::TempDir, direct: Direct) -> Arc<dyn Source> {
-    let how = FileOpen { read_only: false, create: true, direct };
+    let how = FileOpen { read_only: false, create: true, direct, missing_bytes_max: 0 };
     let file = LocalFile::open(&directory.path().join("file"), &how).unwrap();
     let file = file.saturated_at(backend.options.saturation_depth);
     backend.register_file(&file);

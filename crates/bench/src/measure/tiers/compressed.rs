@@ -1,0 +1,42 @@
+//! Half of the memory as a compressed tier, held against all of it as frames.
+
+use anyhow::Result;
+
+use crate::measure::comparison::{Bar, Comparison};
+use crate::rounds::alternate_often;
+use crate::workload::{self, Database, Index, Measurement, Memory, PAGE_BYTES, RunOptions, Scheme, Table};
+
+/// How many times the memory table and index are.
+const TIMES_MEMORY: u64 = 3;
+const READS_RATIO_MAX: f64 = 0.9;
+
+/// Lookups of random keys.
+///
+/// # Errors
+/// As the pool's; if an answer is wrong.
+pub fn compressed(database: &Database, rounds: usize, seed: u64) -> Result<Vec<Comparison>> {
+    let lookups = workload::find("lookup-uniform")?;
+    lookups.build(database)?;
+    let pages = database.table_pages(Table::Large) + database.index_pages(Index::LargeUnique1)?;
+    let bytes = pages * PAGE_BYTES as u64 / TIMES_MEMORY;
+    let auto = Scheme::find("auto")?;
+    let run = |frames_bytes, compressed_bytes| {
+        let memory = Memory::Bytes(frames_bytes);
+        let options = RunOptions { memory, compressed_bytes, seed, ..RunOptions::default() };
+        workload::run(lookups, auto, database, &options, None)
+    };
+    let rounds = alternate_often(rounds, "half of the memory compressed", || {
+        Ok((run(bytes / 2, bytes / 2)?, run(bytes, 0)?))
+    })?;
+    let compare = |work, unit, of: fn(&Measurement) -> f64, bar| Comparison {
+        work,
+        unit,
+        against: "all as frames".to_owned(),
+        rounds: rounds.iter().map(|(ours, theirs)| (of(ours), of(theirs))).collect(),
+        bar,
+    };
+    Ok(vec![
+        compare("half compressed: pages read", "pages", |of| of.reads as f64, Bar::AtMost(READS_RATIO_MAX)),
+        compare("half compressed: lookups", "s", |of| of.elapsed.as_secs_f64(), Bar::None),
+    ])
+}

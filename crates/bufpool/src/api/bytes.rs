@@ -1,0 +1,157 @@
+//! Files as bytes: reads and writes of any length at any offset, over pages.
+
+use std::ops::Range;
+
+use bufpool_policies::DEFAULT_TENANT;
+
+use crate::access::guard::{ReadGuard, WriteGuard};
+use crate::error::{ErrorKind, Result};
+use crate::files::bytes::ByteLength;
+use crate::handle::file::{File, Page};
+use crate::handle::tenant::Tenant;
+
+/// Which part of which page.
+struct Part {
+    number: u64,
+    in_page: Range<usize>,
+    /// Of the caller's bytes.
+    in_bytes: Range<usize>,
+}
+
+impl File {
+    /// The file's length in bytes: that of its pages, unless it was opened with
+    /// [`FileOptions::bytes`](crate::FileOptions::bytes).
+    pub fn byte_len(&self) -> u64 {
+        let whole = self.pages() * self.page_bytes() as u64;
+        self.shared.byte_length.as_ref().map_or(whole, |length| length.get().min(whole))
+    }
+
+    /// Gives a file that was opened with [`FileOptions::bytes`](crate::FileOptions::bytes) that length. What
+    /// is beyond is gone, what is new is zeros, and space for it is allocated. Durable with the next flush. Not
+    /// to be called while another thread writes beyond the new end.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for a file of pages; those of [`File::extend`] if the file becomes longer and
+    /// those of [`File::truncate`], and of reading and writing the last page, if it becomes shorter. Nothing has
+    /// changed then; but if that page stays latched by others, it has its old rest.
+    pub fn set_byte_len(&self, bytes: u64) -> Result<()> {
+        const OPERATION: &str = "set length";
+        let length = self.length_in_bytes(OPERATION)?;
+        if bytes >= length.get() {
+            return self.reach(bytes, OPERATION);
+        }
+        let page_bytes = self.page_bytes() as u64;
+        let (pages, kept) = (bytes.div_ceil(page_bytes), (bytes % page_bytes) as usize);
+        let tenant = Tenant::new(self.pool.clone(), DEFAULT_TENANT, "default".into());
+        // Before anything changes, because a read may fail.
+        let last = (kept > 0).then(|| tenant.pin(self.page(pages - 1))).transpose()?;
+        if pages < self.pages() {
+            self.truncate(pages)?;
+        }
+        self.shared.check_resizable(OPERATION)?;
+        let held = length.hold();
+        length.set(bytes);
+        drop(held);
+        self.shared.set_unsynced();
+        if last.is_some() {
+            tenant.write(self.page(pages - 1))?[kept..].fill(0);
+        }
+        Ok(())
+    }
+
+    /// Makes the file at least that long.
+    fn reach(&self, bytes: u64, operation: &'static str) -> Result<()> {
+        let length = self.length_in_bytes(operation)?;
+        if bytes <= length.get() {
+            return Ok(());
+        }
+        let file = &*self.shared;
+        file.check_resizable(operation)?;
+        let _length = file.lock_length(self.pool.latch_wait, operation)?;
+        file.check_resizable(operation)?;
+        if bytes > length.get() {
+            self.lengthen(bytes.div_ceil(self.page_bytes() as u64).max(self.pages()), bytes, operation)?;
+        }
+        Ok(())
+    }
+
+    fn length_in_bytes(&self, operation: &'static str) -> Result<&ByteLength> {
+        let message = "the file was opened as one of whole pages, expected FileOptions::bytes(true)";
+        let length = self.shared.byte_length.as_ref();
+        length.ok_or_else(|| self.shared.error(ErrorKind::Unsupported, operation, message))
+    }
+
+    /// The parts of pages that these bytes are.
+    fn parts(&self, offset: u64, bytes: usize) -> impl Iterator<Item = Part> {
+        let page_bytes = self.page_bytes();
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            if done == bytes {
+                return None;
+            }
+            let at = offset + done as u64;
+            let from = (at % page_bytes as u64) as usize;
+            let here = (page_bytes - from).min(bytes - done);
+            done += here;
+            Some(Part {
+                number: at / page_bytes as u64,
+                in_page: from..from + here,
+                in_bytes: done - here..done,
+            })
+        })
+    }
+}
+
+/// See [`Tenant::read_at`](crate::Tenant::read_at). `prefetch` is told of several pages, and then `read` of each.
+pub(super) fn read_at<'f>(
+    file: &'f File,
+    offset: u64,
+    into: &mut [u8],
+    prefetch: impl FnOnce(Range<u64>),
+    mut read: impl FnMut(Page<'f>) -> Result<ReadGuard<'f>>,
+) -> Result<usize> {
+    let there = file.byte_len().saturating_sub(offset).min(into.len() as u64) as usize;
+    let page_bytes = file.page_bytes() as u64;
+    let pages = offset / page_bytes..(offset + there as u64).div_ceil(page_bytes);
+    if pages.end > pages.start + 1 {
+        prefetch(pages);
+    }
+    for Part { number, in_page, in_bytes } in file.parts(offset, there) {
+        match read(file.page(number)) {
+            Ok(page) => into[in_bytes].copy_from_slice(&page[in_page]),
+            // The file has become shorter meanwhile.
+            Err(error) if error.kind() == ErrorKind::PageBeyondEnd => return Ok(in_bytes.start),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(there)
+}
+
+/// See [`Tenant::write_at`](crate::Tenant::write_at). `write` is told of a page and whether all of it is
+/// overwritten.
+pub(super) fn write_at<'f>(
+    file: &'f File,
+    offset: u64,
+    bytes: &[u8],
+    mut write: impl FnMut(Page<'f>, bool) -> Result<WriteGuard<'f>>,
+) -> Result<()> {
+    const OPERATION: &str = "write bytes";
+    let too_long = || {
+        let (pages, many) = (file.pages(), bytes.len());
+        let message =
+            format!("{many} bytes at byte {offset}, expected an end within the file's {pages} pages");
+        file.shared.error(ErrorKind::Range, OPERATION, message)
+    };
+    let end = offset.checked_add(bytes.len() as u64).ok_or_else(too_long)?;
+    if end > file.byte_len() && !bytes.is_empty() {
+        file.shared.byte_length.as_ref().ok_or_else(too_long)?;
+        file.reach(end, OPERATION)?;
+    }
+    let page_bytes = file.page_bytes();
+    for Part { number, in_page, in_bytes } in file.parts(offset, bytes.len()) {
+        let mut page = write(file.page(number), in_page.len() == page_bytes)?;
+        page[in_page].copy_from_slice(&bytes[in_bytes]);
+    }
+    Ok(())
+}

@@ -1,0 +1,299 @@
+//! Goal: a file that ends within a page has the bytes that were written, in memory, after a flush in the file
+//! to the byte, and after a power cut at least what was flushed. Method: random reads, writes, changes of the
+//! length, flushes and power cuts against a vector of bytes, on the simulated device and on each backend.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bufpool::sim::SimDevice;
+use bufpool::{Direct, ErrorKind, File, FileOptions, IoOperation, Pool, Tenant};
+use common::{PAGE_BYTES, deterministic, directory, kind, on_each_backend, small};
+
+const BYTES_MAX: u64 = 20 * PAGE_BYTES as u64;
+
+fn of_bytes() -> FileOptions {
+    FileOptions::new().create(true).bytes(true)
+}
+
+/// A seeded generator.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    /// A few bytes, or some pages of them.
+    fn len(&mut self) -> usize {
+        let most = [8, 600, 3 * PAGE_BYTES as u64][self.below(3) as usize];
+        self.below(most) as usize
+    }
+}
+
+/// A file and what it has to contain.
+struct World {
+    pool: Pool,
+    file: File,
+    tenant: Tenant,
+    bytes: Vec<u8>,
+}
+
+impl World {
+    fn new(pool: Pool, file: File, bytes: Vec<u8>) -> Self {
+        Self { tenant: pool.default_tenant(), pool, file, bytes }
+    }
+
+    fn step(&mut self, random: &mut Random) {
+        match random.below(16) {
+            0..5 => {
+                let (offset, mut into) = (random.below(BYTES_MAX), vec![1; random.len()]);
+                let read = self.tenant.read_at(&self.file, offset, &mut into).unwrap();
+                let there = self.bytes.get(offset as usize..).unwrap_or_default();
+                let there = &there[..there.len().min(into.len())];
+                assert_eq!(&into[..read], there, "at {offset}");
+            }
+            5..12 => {
+                let (offset, value) = (random.below(BYTES_MAX / 2), random.below(255) as u8 + 1);
+                let bytes = vec![value; random.len()];
+                self.tenant.write_at(&self.file, offset, &bytes).unwrap();
+                let end = offset as usize + bytes.len();
+                if !bytes.is_empty() {
+                    self.bytes.resize(self.bytes.len().max(end), 0);
+                    self.bytes[offset as usize..end].copy_from_slice(&bytes);
+                }
+            }
+            12 | 13 => {
+                let bytes = random.below(BYTES_MAX);
+                self.file.set_byte_len(bytes).unwrap();
+                self.bytes.resize(bytes as usize, 0);
+            }
+            14 => self.pool.checkpoint().unwrap(),
+            _ => {
+                self.file.reopen().unwrap();
+            }
+        }
+        assert_eq!(self.file.byte_len(), self.bytes.len() as u64);
+        assert_eq!(self.file.pages(), self.bytes.len().div_ceil(PAGE_BYTES) as u64);
+    }
+}
+
+#[test]
+fn bytes_are_as_they_were_written_and_survive_power_cuts() {
+    for seed in 1..40 {
+        let mut random = Random(seed * 7919);
+        let mut device = SimDevice::new(seed);
+        let open = |device: &SimDevice| {
+            let pool = deterministic().open_on(device).unwrap();
+            let file = pool.open_file("data", of_bytes()).unwrap();
+            (pool, file)
+        };
+        let (pool, file) = open(&device);
+        let mut world = World::new(pool, file, Vec::new());
+        for _ in 0..60 {
+            for _ in 0..random.below(12) {
+                world.step(&mut random);
+            }
+            world.pool.check_invariants();
+            world.file.flush().unwrap();
+            assert!(device.contents("data").unwrap() == world.bytes, "to the byte");
+            if random.below(3) == 0 {
+                device = device.crash_image(random.below(100));
+                assert!(device.contents("data").unwrap() == world.bytes, "what was flushed is there");
+                let (pool, file) = open(&device);
+                world = World::new(pool, file, world.bytes);
+            }
+        }
+        world.pool.close().unwrap();
+        assert!(device.contents("data").unwrap() == world.bytes);
+    }
+}
+
+/// The power fails while bytes are written, cut off and flushed: what was flushed last is there, and the length
+/// is one that the file had since, or all of its last page.
+#[test]
+fn a_power_cut_leaves_what_was_flushed() {
+    for seed in 1..60 {
+        let mut random = Random(seed * 104_729);
+        let device = SimDevice::new(seed);
+        let pool = deterministic().open_on(&device).unwrap();
+        let file = pool.open_file("data", of_bytes()).unwrap();
+        let tenant = pool.default_tenant();
+        let flushed = vec![7_u8; random.below(BYTES_MAX) as usize];
+        tenant.write_at(&file, 0, &flushed).unwrap();
+        file.flush().unwrap();
+        device.cut_power_at(device.calls_total() + 1 + random.below(8));
+        let mut lengths = vec![flushed.len()];
+        for _ in 0..6 {
+            // Only what is beyond changes.
+            let more = random.len();
+            lengths.push(flushed.len() + more);
+            let written = tenant.write_at(&file, flushed.len() as u64, &vec![9; more]);
+            if written.and_then(|()| file.flush()).is_err() {
+                break;
+            }
+        }
+        let image = device.crash_image(seed).contents("data").unwrap();
+        assert!(image.starts_with(&flushed));
+        let is_one = |found: usize| {
+            let most = lengths.iter().max().unwrap().next_multiple_of(PAGE_BYTES);
+            found >= flushed.len() && found <= most
+        };
+        assert!(is_one(image.len()), "{} bytes, {lengths:?}", image.len());
+        let pool = deterministic().open_on(&device.crash_image(seed)).unwrap();
+        let file = pool.open_file("data", of_bytes()).unwrap();
+        assert_eq!(file.byte_len(), image.len() as u64);
+    }
+}
+
+#[test]
+fn real_files_end_within_a_page_on_each_backend() {
+    on_each_backend(|io| {
+        for direct in [Direct::Prefer, Direct::Off] {
+            let folder = directory();
+            let path = folder.path().join("data");
+            let open = || {
+                let pool = small().io(io).direct(direct).open().unwrap();
+                let file = pool.open_file(&path, of_bytes()).unwrap();
+                (pool, file)
+            };
+            let mut random = Random(3);
+            let (pool, file) = open();
+            let mut world = World::new(pool, file, Vec::new());
+            for _ in 0..20 {
+                (0..10).for_each(|_| world.step(&mut random));
+                world.file.flush().unwrap();
+                assert!(std::fs::read(&path).unwrap() == world.bytes);
+                let World { pool, file, tenant, bytes } = world;
+                drop((file, tenant));
+                pool.close().unwrap();
+                assert!(std::fs::read(&path).unwrap() == bytes);
+                let (pool, file) = open();
+                world = World::new(pool, file, bytes);
+            }
+        }
+    });
+}
+
+/// What a program wrote that knows nothing of pages.
+#[test]
+fn any_file_can_be_read() {
+    let folder = directory();
+    let path = folder.path().join("notes");
+    let text: Vec<u8> = (0..3 * PAGE_BYTES + 17).map(|at| at as u8).collect();
+    std::fs::write(&path, &text).unwrap();
+    let pool = small().open().unwrap();
+    let whole = FileOptions::new().read_only(true);
+    assert_eq!(kind(pool.open_file(&path, whole)), ErrorKind::FileLength);
+    let file = pool.open_file(&path, whole.bytes(true)).unwrap();
+    assert_eq!((file.byte_len(), file.pages()), (text.len() as u64, 4));
+    let mut found = vec![0; text.len() + 100];
+    assert_eq!(pool.default_tenant().read_at(&file, 0, &mut found).unwrap(), text.len());
+    assert_eq!(found[..text.len()], text);
+    let page = pool.default_tenant().read(file.page(3)).unwrap().to_vec();
+    assert!(page[..17] == text[3 * PAGE_BYTES..] && page[17..].iter().all(|byte| *byte == 0));
+    assert_eq!(kind(pool.default_tenant().write_at(&file, 0, b"x")), ErrorKind::ReadOnly);
+    assert_eq!(kind(file.set_byte_len(5)), ErrorKind::ReadOnly);
+}
+
+#[test]
+fn a_file_of_pages_has_bytes_within_them() {
+    let folder = directory();
+    let pool = small().open().unwrap();
+    let file = pool.open_file(folder.path().join("data"), FileOptions::new().create(true)).unwrap();
+    file.extend(3).unwrap();
+    let tenant = pool.default_tenant();
+    let end = 3 * PAGE_BYTES as u64;
+    assert_eq!(file.byte_len(), end);
+    tenant.write_at(&file, PAGE_BYTES as u64 - 2, b"over").unwrap();
+    let mut found = [0; 6];
+    assert_eq!(tenant.read_at(&file, PAGE_BYTES as u64 - 3, &mut found).unwrap(), 6);
+    assert_eq!(&found, b"\0over\0");
+    assert_eq!(kind(tenant.write_at(&file, end - 1, b"ab")), ErrorKind::Range);
+    assert_eq!(kind(tenant.write_at(&file, u64::MAX, b"ab")), ErrorKind::Range);
+    assert_eq!(tenant.read_at(&file, u64::MAX, &mut found).unwrap(), 0);
+    assert_eq!(tenant.read_at(&file, end - 1, &mut found).unwrap(), 1);
+    assert_eq!(kind(file.set_byte_len(5)), ErrorKind::Unsupported);
+    let bytes = pool.open_file(folder.path().join("other"), of_bytes()).unwrap();
+    assert_eq!(kind(bytes.set_byte_len(u64::MAX)), ErrorKind::FileLength);
+    assert_eq!(kind(tenant.write_at(&bytes, 1 << 62, b"ab")), ErrorKind::FileLength);
+    assert_eq!(bytes.byte_len(), 0);
+}
+
+/// A run of pages is one transfer, and pages that are overwritten whole are none.
+#[test]
+fn many_bytes_are_few_transfers() {
+    let device = SimDevice::new(1);
+    device.put("data", &vec![5; 16 * PAGE_BYTES + 9]);
+    let pool = small().frames(256).open_on(&device).unwrap();
+    let file = pool.open_file("data", of_bytes()).unwrap();
+    let tenant = pool.default_tenant();
+    tenant.write_at(&file, 0, &vec![6; 4 * PAGE_BYTES]).unwrap();
+    assert_eq!(device.calls(IoOperation::Read), 0);
+    let mut found = vec![0; 12 * PAGE_BYTES + 9];
+    assert_eq!(tenant.read_at(&file, 4 * PAGE_BYTES as u64, &mut found).unwrap(), found.len());
+    assert!(found.iter().all(|byte| *byte == 5));
+    assert!(device.calls(IoOperation::Read) <= 2, "{}", device.calls(IoOperation::Read));
+}
+
+/// Says that all is over, also where a thread panics.
+struct Over<'a>(&'a AtomicBool);
+
+impl Over<'_> {
+    fn is_over(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// One thread appends, others flush and read: what was appended is not cut off.
+#[test]
+fn a_flush_does_not_cut_off_what_is_appended_meanwhile() {
+    on_each_backend(|io| {
+        let folder = directory();
+        let path = folder.path().join("data");
+        let pool = small().io(io).open().unwrap();
+        let file = pool.open_file(&path, of_bytes()).unwrap();
+        let is_over = AtomicBool::new(false);
+        const RECORD: usize = 700;
+        const RECORDS: usize = 400;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let over = Over(&is_over);
+                while !over.is_over() {
+                    file.flush().unwrap();
+                }
+            });
+            scope.spawn(|| {
+                let (tenant, over) = (pool.default_tenant(), Over(&is_over));
+                while !over.is_over() {
+                    let records = file.byte_len() as usize / RECORD;
+                    let mut last = [0; RECORD];
+                    if records > 1 {
+                        let at = ((records - 2) * RECORD) as u64;
+                        assert_eq!(tenant.read_at(&file, at, &mut last).unwrap(), RECORD);
+                        assert!(last.iter().all(|byte| *byte == (records - 2) as u8), "record {records}");
+                    }
+                }
+            });
+            let (tenant, _over) = (pool.default_tenant(), Over(&is_over));
+            for record in 0..RECORDS {
+                tenant.write_at(&file, (record * RECORD) as u64, &[record as u8; RECORD]).unwrap();
+            }
+        });
+        pool.close().unwrap();
+        let found = std::fs::read(&path).unwrap();
+        assert_eq!(found.len(), RECORDS * RECORD);
+        for (record, bytes) in found.chunks(RECORD).enumerate() {
+            assert!(bytes.iter().all(|byte| *byte == record as u8), "record {record}");
+        }
+    });
+}
