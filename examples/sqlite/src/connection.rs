@@ -4,13 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bufpool::{At, Context, Pool, Tenant, site};
+use bufpool::{At, Context, File, Pool, Tenant, site};
 use libsqlite3_sys as ffi;
 
 use crate::database::{Database, Databases};
 use crate::failure::{Failure, Result};
 use crate::locks::Level;
-use crate::pages::Pages;
 use crate::wal_index::{WalIndex, WalUser};
 
 /// A connection to a database. It is a tenant of the pool, and its accesses are made in the context of the
@@ -20,8 +19,8 @@ pub(crate) struct Connection {
     database: Arc<Database>,
     tenant: Tenant,
     level: Level,
-    /// While the connection has a lock, unless the file is read past the pool.
-    pages: Option<Arc<Pages>>,
+    /// While the connection has a lock.
+    file: Option<File>,
     wal_user: WalUser,
     statement: Context,
     /// Whether the log is kept when the last connection leaves.
@@ -40,7 +39,7 @@ impl Connection {
             database,
             tenant,
             level: Level::None,
-            pages: None,
+            file: None,
             wal_user: WalUser::default(),
             statement: Context::NONE,
             keeps_wal: false,
@@ -80,52 +79,52 @@ impl Connection {
     /// zeros.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let access = self.access().at(site!("xRead"));
-        let there = match &self.pages {
-            Some(pages) => self.in_pool(pages.read(access, offset, into), ffi::SQLITE_IOERR_READ)?,
+        let there = match &self.file {
+            Some(file) => self.in_pool(access.read_at(file, offset, into), ffi::SQLITE_IOERR_READ)?,
             None => self.database.read_unlocked(access, offset, into)?,
         };
-        if there == into.len() { Ok(()) } else { Err(Failure::code(ffi::SQLITE_IOERR_SHORT_READ)) }
+        if there == into.len() {
+            return Ok(());
+        }
+        into[there..].fill(0);
+        Err(Failure::code(ffi::SQLITE_IOERR_SHORT_READ))
     }
 
     pub fn write(&mut self, offset: u64, from: &[u8]) -> Result<()> {
-        let pages = self.pages_to_change()?;
-        let written = pages.write(self.access().at(site!("xWrite")), offset, from);
+        let file = self.file_to_change()?;
+        let written = self.access().at(site!("xWrite")).write_at(&file, offset, from);
         self.in_pool(written, ffi::SQLITE_IOERR_WRITE)
     }
 
     pub fn set_len(&mut self, bytes: u64) -> Result<()> {
-        let pages = self.pages_to_change()?;
-        let set = pages.set_len(self.access().at(site!("xTruncate")), bytes);
-        self.in_pool(set, ffi::SQLITE_IOERR_TRUNCATE)
+        let file = self.file_to_change()?;
+        self.in_pool(file.set_byte_len(bytes), ffi::SQLITE_IOERR_TRUNCATE)
     }
 
-    /// The database will have `bytes` soon: their space is allocated at once.
+    /// The database is about to have `bytes`: their space is allocated at once.
     pub fn expect_length(&mut self, bytes: u64) -> Result<()> {
-        let pages = self.pages_to_change()?;
-        self.in_pool(pages.reserve(bytes), ffi::SQLITE_IOERR_WRITE)
+        if bytes > self.length_bytes()? { self.set_len(bytes) } else { Ok(()) }
     }
 
     /// Returns when everything written before is on the device.
     pub fn sync(&self) -> Result<()> {
-        let synced = self
-            .pages
-            .as_ref()
-            .filter(|_| !self.database.is_read_only())
-            .map_or(Ok(()), |pages| pages.sync());
-        self.in_pool(synced, ffi::SQLITE_IOERR_FSYNC)
+        let file = self.file.as_ref().filter(|_| !self.database.is_read_only());
+        self.in_pool(file.map_or(Ok(()), File::flush), ffi::SQLITE_IOERR_FSYNC)
     }
 
     pub fn length_bytes(&self) -> Result<u64> {
-        self.pages
-            .as_ref()
-            .map_or_else(|| self.database.length_bytes_unlocked(), |pages| Ok(pages.length_bytes()))
+        let file = self.file.as_ref();
+        file.map_or_else(|| self.database.length_bytes_unlocked(), |file| Ok(file.byte_len()))
     }
 
-    fn pages_to_change(&mut self) -> Result<Arc<Pages>> {
-        if self.pages.is_none() {
-            self.pages = Some(self.database.pages_unlocked(&self.pool)?);
+    /// The file in the pool, also for a connection without a lock: SQLite has been told to do without.
+    fn file_to_change(&mut self) -> Result<File> {
+        if let Some(file) = &self.file {
+            return Ok(file.clone());
         }
-        self.pages.clone().ok_or_else(|| Failure::code(ffi::SQLITE_READONLY))
+        let file = self.database.attach_unlocked(&self.pool)?;
+        self.file = Some(file.clone());
+        Ok(file)
     }
 
     fn in_pool<T>(&self, result: bufpool::Result<T>, code: i32) -> Result<T> {
@@ -134,14 +133,14 @@ impl Connection {
 
     pub fn lock(&mut self, wanted: Level) -> Result<()> {
         if wanted > self.level {
-            self.pages = self.database.raise(&self.pool, &mut self.level, wanted)?;
+            self.file = Some(self.database.raise(&self.pool, &mut self.level, wanted)?);
         }
         Ok(())
     }
 
     pub fn unlock(&mut self, wanted: Level) -> Result<()> {
         if wanted == Level::None {
-            self.pages = None;
+            self.file = None;
         }
         self.database.lower(&mut self.level, wanted)
     }

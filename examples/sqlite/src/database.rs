@@ -12,13 +12,12 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bufpool::{At, Pool};
+use bufpool::{At, FileOptions, Pool};
 use libsqlite3_sys as ffi;
 use parking_lot::Mutex;
 
 use crate::failure::{Failure, Result};
 use crate::locks::{Busy, Level, Locks};
-use crate::pages::Pages;
 use crate::process_lock;
 use crate::wal_index::WalIndex;
 
@@ -55,7 +54,7 @@ pub enum Sharing {
 struct State {
     locks: Locks,
     /// While the pool has the file.
-    pages: Option<Arc<Pages>>,
+    pooled: Option<bufpool::File>,
 }
 
 /// The open databases of one VFS. An entry goes with its last connection.
@@ -118,15 +117,16 @@ impl Database {
     /// Raises a connection's `level` to `wanted`, and has the pool take the file in.
     ///
     /// SQLITE_BUSY if another connection, or another process, has a lock in the way.
-    pub fn raise(&self, pool: &Pool, level: &mut Level, wanted: Level) -> Result<Option<Arc<Pages>>> {
+    pub fn raise(&self, pool: &Pool, level: &mut Level, wanted: Level) -> Result<bufpool::File> {
         let mut state = self.state.lock();
-        self.attach(&mut state, pool)?;
-        let raised = state.locks.raise(level, wanted);
-        if raised.is_err() {
-            self.detach_if_idle(&mut state)?;
+        let file = self.attach(&mut state, pool)?;
+        match state.locks.raise(level, wanted) {
+            Ok(()) => Ok(file),
+            Err(busy) => {
+                self.detach_if_idle(&mut state)?;
+                Err(busy.into())
+            }
         }
-        raised?;
-        Ok(state.pages.clone())
     }
 
     /// Lowers a connection's `level` to `wanted`.
@@ -141,31 +141,20 @@ impl Database {
         self.state.lock().locks.is_reserved()
     }
 
-    /// For changes that are made without a lock, because the user has told SQLite so.
-    pub fn pages_unlocked(&self, pool: &Pool) -> Result<Arc<Pages>> {
-        let mut state = self.state.lock();
-        self.attach(&mut state, pool)?;
-        state.pages.clone().ok_or_else(|| Failure::code(ffi::SQLITE_READONLY))
+    /// The file in the pool, without a lock, because the user has told SQLite so.
+    pub fn attach_unlocked(&self, pool: &Pool) -> Result<bufpool::File> {
+        self.attach(&mut self.state.lock(), pool)
     }
 
     /// Keeps other processes out, and has the pool take the file in.
-    fn attach(&self, state: &mut State, pool: &Pool) -> Result<()> {
+    fn attach(&self, state: &mut State, pool: &Pool) -> Result<bufpool::File> {
         const CODE: i32 = ffi::SQLITE_IOERR_LOCK;
-        if state.pages.is_some() {
-            return Ok(());
+        if let Some(file) = &state.pooled {
+            return Ok(file.clone());
         }
         let failed = |operation| move |error: io::Error| self.system_error(&error, CODE, operation);
         if !process_lock::take(&self.file, self.read_only).map_err(failed("lock"))? {
             return Err(Busy.into());
-        }
-        let length_bytes = self.file.metadata().map_err(failed("look at"))?.len();
-        let whole_bytes = length_bytes.next_multiple_of(pool.page_bytes() as u64);
-        if whole_bytes != length_bytes {
-            if self.read_only {
-                // It cannot be lengthened to whole pages, and is read past the pool.
-                return Ok(());
-            }
-            self.file.set_len(whole_bytes).map_err(failed("lengthen"))?;
         }
         // The same file under a description of its own, since the pool sets its flags; not by the path, which
         // may lead to another file by now.
@@ -173,9 +162,9 @@ impl Database {
         options.read(true).write(!self.read_only);
         let again = options.open(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
         let again = OwnedFd::from(again.map_err(failed("open for the pool"))?);
-        let pages = Pages::open(pool, again, length_bytes, self.read_only);
-        state.pages = Some(Arc::new(pages.map_err(|error| self.pool_error(&error, CODE))?));
-        Ok(())
+        let options = FileOptions::new().bytes(true).read_only(self.read_only);
+        let file = pool.open_fd(again, options).map_err(|error| self.pool_error(&error, CODE))?;
+        Ok(state.pooled.insert(file).clone())
     }
 
     fn detach_if_idle(&self, state: &mut State) -> Result<()> {
@@ -183,25 +172,26 @@ impl Database {
         if is_idle { self.detach(state) } else { Ok(()) }
     }
 
-    /// Takes the file back from the pool, cuts it to its length, and lets other processes have it.
+    /// Takes the file back from the pool, and lets other processes have it. Of a file that fails to be written
+    /// the rest is given up; SQLite's journal or log has what was committed.
     fn detach(&self, state: &mut State) -> Result<()> {
-        let pages = state.pages.take();
-        let closed = pages.as_ref().map_or(Ok(()), |pages| pages.close());
-        let cut = match &pages {
-            Some(pages) if !self.read_only => self.file.set_len(pages.length_bytes()),
-            _ => Ok(()),
-        };
+        let closed = state.pooled.take().map_or(Ok(()), |pooled| {
+            pooled.clone().close().inspect_err(|_| {
+                // The failure has poisoned the file, and such a file is closed without being written.
+                let _ = pooled.close();
+            })
+        });
         let unlocked = process_lock::give_back(&self.file);
         closed.map_err(|error| self.pool_error(&error, ffi::SQLITE_IOERR_CLOSE))?;
-        cut.and(unlocked).map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_UNLOCK, "unlock"))
+        unlocked.map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_UNLOCK, "unlock"))
     }
 
-    /// Reads without a lock: as [`Pages::read`].
+    /// Reads without a lock: as [`At::read_at`].
     pub fn read_unlocked(&self, access: At<'_>, offset: u64, into: &mut [u8]) -> Result<usize> {
         const CODE: i32 = ffi::SQLITE_IOERR_READ;
-        let pages = self.state.lock().pages.clone();
-        match pages {
-            Some(pages) => pages.read(access, offset, into).map_err(|error| self.pool_error(&error, CODE)),
+        let pooled = self.state.lock().pooled.clone();
+        match pooled {
+            Some(file) => access.read_at(&file, offset, into).map_err(|error| self.pool_error(&error, CODE)),
             None => read_at_most(&self.file, offset, into)
                 .map_err(|error| self.system_error(&error, CODE, "read")),
         }
@@ -209,8 +199,8 @@ impl Database {
 
     /// The length without a lock.
     pub fn length_bytes_unlocked(&self) -> Result<u64> {
-        if let Some(pages) = &self.state.lock().pages {
-            return Ok(pages.length_bytes());
+        if let Some(file) = &self.state.lock().pooled {
+            return Ok(file.byte_len());
         }
         let metadata = self.file.metadata();
         let metadata =
@@ -262,7 +252,7 @@ fn cannot_open(path: &Path, error: &io::Error) -> Failure {
     Failure::of_system(error, ffi::SQLITE_CANTOPEN, "open", &path.to_string_lossy())
 }
 
-/// Fills `into` from `offset` on, with zeros behind the end, and returns how many bytes there are.
+/// Copies the file's bytes from `offset` on to `into`, and returns how many there were.
 fn read_at_most(file: &File, offset: u64, into: &mut [u8]) -> io::Result<usize> {
     let mut there = 0;
     while there < into.len() {
@@ -273,6 +263,5 @@ fn read_at_most(file: &File, offset: u64, into: &mut [u8]) -> io::Result<usize> 
             Err(error) => return Err(error),
         }
     }
-    into[there..].fill(0);
     Ok(there)
 }

@@ -22,7 +22,6 @@
 //! | `sqlite.rs` | what the VFS calls of SQLite |
 //! | `connection.rs` | a connection: a tenant, its locks, the statement it runs |
 //! | `database.rs` | a file, shared by connections, taken into the pool and given back |
-//! | `pages.rs` | bytes over pages |
 //! | `locks.rs` `wal_index.rs` | the locks between connections, in rollback and in WAL mode |
 //! | `process_lock.rs` | the lock that keeps other processes out |
 //! | `extension.rs` | what SQLite's `.load` calls |
@@ -39,7 +38,6 @@ mod database;
 mod extension;
 mod failure;
 mod locks;
-mod pages;
 mod process_lock;
 mod sqlite;
 mod statements;
