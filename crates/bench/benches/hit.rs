@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bufpool_bench::measure::hits::{
-    Array, Contender, Latched, OneLock, OpenPool, Optimistic, PoolKind, PoolPages, Times, Words, take_turns,
-    zipf_visits,
+    Array, Contender, Latched, OneLock, OpenPool, Optimistic, Owned, PoolKind, PoolPages, Times, Words,
+    take_turns, zipf_visits,
 };
 use criterion::{Criterion, Throughput};
 
@@ -127,8 +127,10 @@ impl Contenders {
             Box::new(Words::new(&self.huge, true)),
             Box::new(Words::new(&self.huge, false)),
             Box::new(Latched(&self.log_off)),
+            Box::new(Owned(&self.log_off)),
             Box::new(Optimistic(&self.log_off)),
             Box::new(Latched(&self.default)),
+            Box::new(Owned(&self.default)),
             Box::new(Optimistic(&self.default)),
             Box::new(Latched(&self.plain)),
             Box::new(Latched(&self.unmanaged)),
@@ -155,13 +157,15 @@ fn visit_once(contenders: &[&dyn Contender], visits: usize) -> anyhow::Result<()
 }
 
 fn count_instructions(names: &[&str]) -> anyhow::Result<()> {
-    const NAMES: [&str; 8] = [
+    const NAMES: [&str; 10] = [
         "array",
         "word-latched",
         "word-checked",
         "bufpool-log-off",
+        "bufpool-owned-log-off",
         "bufpool-optimistic-log-off",
         "bufpool",
+        "bufpool-owned",
         "bufpool-optimistic",
         "bufpool-plain",
     ];
@@ -223,6 +227,8 @@ fn bars(times: &[Times]) {
         ("bufpool-optimistic-log-off", "array", 2.2),
         ("bufpool", "array", 4.5),
         ("bufpool-optimistic", "array", 3.5),
+        ("bufpool-owned-log-off", "bufpool-log-off", 1.5),
+        ("bufpool-owned", "bufpool", 1.5),
         ("bufpool-unmanaged", "bufpool-plain", 1.05),
         ("bufpool", "bufpool-plain", 1.15),
         ("bufpool", "quick_cache", 0.5),

@@ -365,10 +365,11 @@ pub mod tier;
 mod wakers;
 mod write;
 
-pub use access::futures::{OwnedReadGuard, OwnedWriteGuard, ReadFuture, WriteFuture};
+pub use access::futures::{ReadFuture, WriteFuture};
 pub use access::guard::{Pin, ReadGuard, WriteGuard};
 pub use access::hints::{HintedPage, Hints, NextFuture};
 pub use access::optimistic::{OptimisticWriteGuard, PageView};
+pub use access::owned::{OwnedPin, OwnedReadGuard, OwnedWriteGuard};
 pub use api::options::{FRAMES_MAX, FileOptions, PoolOptions};
 pub use api::pool::Pool;
 pub use api::tenant::{At, TenantOptions};

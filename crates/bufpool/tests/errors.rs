@@ -267,6 +267,80 @@ fn a_thread_that_holds_every_frame_is_told_at_once() {
     drop(guards);
 }
 
+/// More pools than a thread has slots for, so that some of them are counted in another way.
+#[test]
+fn a_thread_that_holds_pages_of_other_pools_waits_all_the_same() {
+    const POOLS: usize = 40;
+    let directory = directory();
+    let pools: Vec<_> = (0..POOLS)
+        .map(|at| {
+            let pool = small().frame_wait_ms(10).open().unwrap();
+            let file = new_file(&pool, directory.path(), &format!("data {at}"), 40);
+            let tenant = pool.default_tenant();
+            (tenant, file)
+        })
+        .collect();
+    // Each thread holds a few pages of each pool, and so as many as each pool has, or more, all in all.
+    let hold = |first: u64, pages: u64| {
+        let pages = (first..first + pages).flat_map(|number| pools.iter().map(move |pool| (pool, number)));
+        pages.map(|((tenant, file), number)| tenant.pin(file.page(number)).unwrap()).collect::<Vec<_>>()
+    };
+    while_another_thread_holds(
+        || hold(0, 16),
+        || {
+            let _pins = hold(16, 16);
+            for (tenant, file) in &pools {
+                let error = tenant.read(file.page(32)).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Exhausted);
+                assert!(error.to_string().contains("none came free within frame_wait_ms"), "{error}");
+            }
+        },
+    );
+    for (tenant, file) in &pools {
+        let _pins: Vec<_> = (0..32).map(|number| tenant.pin(file.page(number)).unwrap()).collect();
+        let error = tenant.read(file.page(32)).unwrap_err();
+        assert!(error.to_string().contains("the calling thread holds them all itself"), "{error}");
+    }
+}
+
+/// A pool that is opened later than another is gone counts for itself, even where the other's guards were
+/// forgotten.
+#[test]
+fn forgotten_guards_count_for_no_other_pool() {
+    let directory = directory();
+    for round in 0..40 {
+        let pool = small().frame_wait_ms(1).open().unwrap();
+        let file = new_file(&pool, directory.path(), &format!("data {round}"), 40);
+        let tenant = pool.default_tenant();
+        std::mem::forget(tenant.read(file.page(0)).unwrap());
+        std::mem::forget(tenant.pin(file.page(1)).unwrap());
+        while_another_thread_holds(
+            || tenant.pin(file.page(2)).unwrap(),
+            || {
+                let _pins: Vec<_> = (3..32).map(|number| tenant.pin(file.page(number)).unwrap()).collect();
+                let error = tenant.read(file.page(32)).unwrap_err();
+                assert!(error.to_string().contains("none came free within frame_wait_ms"), "{error}");
+            },
+        );
+    }
+}
+
+/// What `hold` returns lives in another thread while `test` runs, or until it panics.
+fn while_another_thread_holds<T>(hold: impl FnOnce() -> T + Send, test: impl FnOnce()) {
+    let (held, is_held) = std::sync::mpsc::channel();
+    let (release, is_released) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let _holds = hold();
+            held.send(()).unwrap();
+            let _ = is_released.recv();
+        });
+        let _release = release;
+        is_held.recv().unwrap();
+        test();
+    });
+}
+
 #[test]
 fn a_miss_waits_for_frames_of_other_threads_and_then_gives_up() {
     let directory = directory();

@@ -6,7 +6,7 @@ mod common;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bufpool::{ErrorKind, ReadGuard, WriteGuard};
+use bufpool::{ErrorKind, OwnedPin, OwnedReadGuard, OwnedWriteGuard, ReadGuard, WriteGuard};
 use common::{deterministic, directory, new_file, small, stamp, version};
 
 #[test]
@@ -177,4 +177,90 @@ fn guards_can_be_returned_from_functions() {
     let tenant = pool.default_tenant();
     write(&tenant, &file).unwrap()[3] = 4;
     assert_eq!(read(&tenant, &file).unwrap()[3], 4);
+}
+
+/// What a thread got is used and let go of by others, while nothing else is left of the pool.
+#[test]
+fn owned_guards_and_pins_keep_what_they_need_wherever_they_go() {
+    fn goes_anywhere<T: Send + Sync + 'static>(value: T) -> T {
+        value
+    }
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 3);
+    let tenant = pool.default_tenant();
+    let read: OwnedReadGuard = goes_anywhere(tenant.read_owned(file.page(0)).unwrap());
+    let write: OwnedWriteGuard = goes_anywhere(tenant.write_owned(file.page(1)).unwrap());
+    let pin: OwnedPin = goes_anywhere(tenant.pin_owned(file.page(2)).unwrap());
+    assert!(tenant.try_write(file.page(0)).unwrap().is_none());
+    assert!(tenant.try_read(file.page(1)).unwrap().is_none());
+    assert!(tenant.try_write(file.page(2)).unwrap().is_some());
+    let path = directory.path().join("data");
+    drop((tenant, file, pool));
+    let writer = std::thread::spawn(move || {
+        let (read, mut write) = (read, write);
+        stamp(&mut write, 1, 7);
+        assert_eq!(read.page().number(), 0);
+        (read.pin(), write.pin())
+    });
+    let pins = writer.join().unwrap();
+    let tenant_of = |pin: &OwnedPin| pin.page().file().clone();
+    assert_eq!(tenant_of(&pins.1).pages(), 3);
+    drop(pins);
+    std::thread::spawn(move || drop(pin)).join().unwrap();
+    // Everything is written and closed now.
+    let pool = small().open().unwrap();
+    let file = pool.open_file(path, bufpool::FileOptions::new()).unwrap();
+    assert_eq!(version(&pool.default_tenant().read(file.page(1)).unwrap(), 1), 7);
+}
+
+/// Also of pages that have to be read first, and where a page is asked for through another's guard.
+#[test]
+fn owned_guards_and_pins_keep_pages_and_latches_like_borrowed_ones() {
+    for options in [deterministic(), small()] {
+        let directory = directory();
+        let pool = options.manager(None).open().unwrap();
+        let file = new_file(&pool, directory.path(), "data", 300);
+        let tenant = pool.default_tenant();
+        let mut written = tenant.write_owned(file.page(0)).unwrap();
+        stamp(&mut written, 0, 5);
+        let read = tenant.read_owned(written.page().file().page(1)).unwrap();
+        let pin = tenant.pin_owned(read.page().file().page(2)).unwrap();
+        for number in 3..300 {
+            drop(tenant.read_owned(file.page(number)).unwrap());
+        }
+        let before = pool.stats();
+        assert_eq!((before.accesses, before.misses), (300, 300));
+        assert_eq!(version(&written, 0), 5);
+        let mut through_pin = pin.write(&tenant).unwrap();
+        stamp(&mut through_pin, 2, 6);
+        drop(through_pin);
+        // SAFETY: the pin is there, and no write guard of the page.
+        assert_eq!(version(unsafe { pin.as_ptr().as_ref() }, 2), 6);
+        assert_eq!(version(&pin.read(&tenant).unwrap(), 2), 6);
+        drop((written, read));
+        assert_eq!(pool.stats().misses, before.misses, "all three stayed");
+        let error = file.clone().close().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PageBusy, "{error}");
+        drop(pin);
+        for number in 3..300 {
+            drop(tenant.read(file.page(number)).unwrap());
+        }
+        let before = pool.stats().misses;
+        drop((0..3).map(|number| tenant.read_owned(file.page(number)).unwrap()).collect::<Vec<_>>());
+        assert_eq!(pool.stats().misses, before + 3, "all three left");
+        pool.close().unwrap();
+        assert_eq!(tenant.read_owned(file.page(0)).unwrap_err().kind(), ErrorKind::PoolClosed);
+    }
+}
+
+#[test]
+fn a_pin_of_another_pool_is_refused() {
+    let directory = directory();
+    let pools = [small().open().unwrap(), small().open().unwrap()];
+    let file = new_file(&pools[0], directory.path(), "data", 1);
+    let pin = pools[0].default_tenant().pin_owned(file.page(0)).unwrap();
+    let other = pools[1].default_tenant();
+    assert_eq!(pin.read(&other).unwrap_err().kind(), ErrorKind::WrongPool);
+    assert_eq!(pin.write(&other).unwrap_err().kind(), ErrorKind::WrongPool);
 }

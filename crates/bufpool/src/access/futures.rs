@@ -10,7 +10,6 @@
 
 use std::fmt;
 use std::future::Future;
-use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +20,7 @@ use bufpool_policies::{FrameId, PageId, TenantId};
 
 use crate::access::hit::{Access, refused};
 use crate::access::landing::Landing;
+use crate::access::owned::{OwnedReadGuard, OwnedWriteGuard};
 use crate::error::{Error, Result};
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
@@ -31,7 +31,6 @@ use crate::load::frame::{FrameSearch, Seeker};
 use crate::load::page_load::{Charge, Load, Loads};
 use crate::load::prefetch::Prefetch;
 use crate::load::verify::{Attempt, PageRead, Verdict};
-use crate::memory::frame::Frame;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, Loading, Refusal, park_future, unpark_future};
 use crate::state::shared::{PoolShared, drop_pool_elsewhere};
@@ -90,22 +89,6 @@ pub struct ReadFuture(Acquiring);
 #[must_use = "futures do nothing unless polled"]
 pub struct WriteFuture(Acquiring);
 
-/// Shared access to a page that may move between threads; dereferences to its bytes.
-pub struct OwnedReadGuard {
-    held: OwnedHeld,
-}
-
-/// Exclusive access to a page that may move between threads; dereferences to its bytes.
-///
-/// The page becomes dirty when its bytes are first borrowed mutably.
-pub struct OwnedWriteGuard {
-    held: OwnedHeld,
-    /// Marked dirty through this guard.
-    written: bool,
-    /// Where the log ended when the guard was granted.
-    granted_lsn: u64,
-}
-
 impl<'g> Access<'g> {
     pub(crate) fn read_future(self, page: Page<'_>, site: SiteRef) -> ReadFuture {
         ReadFuture(Acquiring::new(self.tenant, page, Purpose::Read, site))
@@ -121,7 +104,10 @@ impl Future for ReadFuture {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let acquired = self.0.poll(context.waker());
-        acquired.map(|latch| Ok(OwnedReadGuard::new(&self.0.file, latch?)))
+        acquired.map(|latch| {
+            let (file, number) = (Arc::clone(&self.0.file), self.0.number);
+            Ok(OwnedReadGuard::on_owned(file, number, latch?))
+        })
     }
 }
 
@@ -130,19 +116,14 @@ impl Future for WriteFuture {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let acquired = self.0.poll(context.waker());
-        acquired.map(|latch| {
-            let held = OwnedHeld::new(&self.0.file, latch?);
-            let pool = &held.file.pool;
-            let granted_lsn = if pool.log.is_some() { pool.note_grant(held.frame()) } else { 0 };
-            Ok(OwnedWriteGuard { held, written: false, granted_lsn })
-        })
+        acquired.map(|latch| Ok(OwnedWriteGuard::new(Arc::clone(&self.0.file), self.0.number, latch?)))
     }
 }
 
 /// An access that has not been granted yet.
 struct Acquiring {
     tenant: Tenant,
-    file: File,
+    file: Arc<File>,
     number: u64,
     purpose: Purpose,
     site: SiteRef,
@@ -164,20 +145,20 @@ enum Stage {
     /// Nothing is held or under way.
     Looking,
     /// The page is being loaded for this access.
-    Loading(Arc<Landing<Result<OwnedPin>>>),
+    Loading(Arc<Landing<Result<LandedPin>>>),
     /// The page was loaded for this access, which has been counted, and waits for the latch.
-    Loaded { _pin: OwnedPin },
+    Loaded { _pin: LandedPin },
     /// The guard, or an error, was given out.
     Over,
 }
 
-/// Keeps a page in its frame.
-struct OwnedPin {
+/// Keeps a page in its frame that was loaded for a future, until that has latched it.
+struct LandedPin {
     pool: Arc<PoolShared>,
     frame: FrameId,
 }
 
-impl OwnedPin {
+impl LandedPin {
     /// The caller holds the page's word.
     fn new(pool: &Arc<PoolShared>, frame: FrameId) -> Self {
         pool.frames.get(frame).pin();
@@ -185,7 +166,7 @@ impl OwnedPin {
     }
 }
 
-impl Drop for OwnedPin {
+impl Drop for LandedPin {
     fn drop(&mut self) {
         self.pool.frames.get(self.frame).unpin();
         self.pool.frame_may_be_free();
@@ -197,7 +178,7 @@ impl Acquiring {
         static IDS: AtomicU64 = AtomicU64::new(0);
         Self {
             tenant: tenant.clone(),
-            file: page.file().clone(),
+            file: page.file().keeper(),
             number: page.number(),
             purpose,
             site,
@@ -400,7 +381,7 @@ struct Flight {
     attempt: Attempt,
     /// When its transfer was submitted.
     begun: Instant,
-    landing: Arc<Landing<Result<OwnedPin>>>,
+    landing: Arc<Landing<Result<LandedPin>>>,
 }
 
 impl Flight {
@@ -475,7 +456,7 @@ impl Flight {
         let frame = lease.frame();
         Loads::of(pool).enter_all(std::iter::once((&self.load, frame)));
         // Pinned while the word is still held, so that nobody evicts the page before its future has seen it.
-        let waker = self.landing.land(|| Ok(OwnedPin::new(pool, frame)));
+        let waker = self.landing.land(|| Ok(LandedPin::new(pool, frame)));
         self.load.publish_unlatched(lease);
         waker.into_iter().for_each(PoolWaker::hand_over);
     }
@@ -483,108 +464,6 @@ impl Flight {
     fn give_up(self, pool: &PoolShared, lease: FrameLease, error: Error) {
         Loads::of(pool).abandon(self.load, lease);
         self.landing.land(|| Err(error)).into_iter().for_each(PoolWaker::hand_over);
-    }
-}
-
-/// What both owned guards consist of.
-struct OwnedHeld {
-    latch: Latch<OwnedWord>,
-    // After the latch: a page is let go of before the recorder hears of it.
-    file: File,
-    number: u64,
-}
-
-impl OwnedHeld {
-    fn new(file: &File, latch: Latch<OwnedWord>) -> Self {
-        let held = Self { number: latch.word().number(), latch, file: file.clone() };
-        if held.file.pool.is_recording {
-            held.file.pool.policy.lock().hold(held.page().id());
-        }
-        held
-    }
-
-    fn page(&self) -> Page<'_> {
-        self.file.page(self.number)
-    }
-
-    fn frame(&self) -> &Frame {
-        self.file.pool.frames.get(self.latch.frame())
-    }
-}
-
-impl Drop for OwnedHeld {
-    fn drop(&mut self) {
-        if self.file.pool.is_recording && self.file.pool.owner.is_here() {
-            self.file.pool.policy.lock().let_go(self.page().id());
-        }
-    }
-}
-
-impl OwnedReadGuard {
-    /// From a shared latch on a page of `file`.
-    pub(crate) fn new(file: &File, latch: Latch<OwnedWord>) -> Self {
-        Self { held: OwnedHeld::new(file, latch) }
-    }
-
-    /// The page.
-    pub fn page(&self) -> Page<'_> {
-        self.held.page()
-    }
-}
-
-impl Deref for OwnedReadGuard {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.held.latch.bytes(&self.held.file.pool.arena)
-    }
-}
-
-impl OwnedWriteGuard {
-    /// The page.
-    pub fn page(&self) -> Page<'_> {
-        self.held.page()
-    }
-
-    /// Notes the log sequence number of the last change; see
-    /// [`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn).
-    pub fn set_lsn(&mut self, lsn: u64) {
-        self.mark_dirty();
-        self.held.frame().raise_page_lsn(lsn);
-    }
-
-    fn mark_dirty(&mut self) {
-        if !std::mem::replace(&mut self.written, true) {
-            self.held.latch.set_changed();
-            self.held.file.pool.mark_dirty(self.held.frame(), self.granted_lsn);
-        }
-    }
-}
-
-impl Deref for OwnedWriteGuard {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.held.latch.bytes(&self.held.file.pool.arena)
-    }
-}
-
-impl DerefMut for OwnedWriteGuard {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        self.mark_dirty();
-        self.held.latch.bytes_mut(&self.held.file.pool.arena)
-    }
-}
-
-impl fmt::Debug for OwnedReadGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OwnedReadGuard({:?})", self.page())
-    }
-}
-
-impl fmt::Debug for OwnedWriteGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OwnedWriteGuard({:?})", self.page())
     }
 }
 

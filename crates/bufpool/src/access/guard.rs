@@ -29,6 +29,7 @@ use crate::page::latch::{Latch, SharedLatch};
 use crate::page::word::PageWord;
 use crate::state::shared::PoolShared;
 use crate::state::waiting::Purpose;
+use crate::thread::holds::count_apart;
 use crate::thread::site::SiteRef;
 
 /// Shared access to a page; dereferences to its bytes.
@@ -87,7 +88,7 @@ impl<'g> HoldCount<'g> {
     fn new(tenant: &'g Tenant, page: Page<'g>) -> Self {
         let tag = page.file().pool.hot.tag;
         if !tag.holds_slot().count(1) {
-            HoldRecord::of(&page.file().pool).record_hold(page.id(), true);
+            HoldRecord::of(&page.file().pool).note_hold(page.id(), true);
         }
         Self::counted(tenant, tag, page)
     }
@@ -98,7 +99,7 @@ impl<'g> HoldCount<'g> {
         Self { page, tenant, tag, _not_send: std::marker::PhantomData }
     }
 
-    /// Ends the count. True if the recorder is to be told.
+    /// Ends the count. True if the pool is to be told.
     #[inline(always)]
     fn end(&self) -> bool {
         !self.tag.holds_slot().count(-1)
@@ -118,12 +119,12 @@ impl Drop for HoldCount<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.end() {
-            HoldRecord::of(self.pool()).record_hold(self.page.id(), false);
+            HoldRecord::of(self.pool()).note_hold(self.page.id(), false);
         }
     }
 }
 
-/// Tells the recorder of guards and pins.
+/// Counts guards and pins for pools without a slot of their own, and tells the recorder of them.
 #[derive(Clone, Copy)]
 pub(crate) struct HoldRecord<'p> {
     pub pool: &'p PoolShared,
@@ -137,8 +138,14 @@ impl<'p> HoldRecord<'p> {
     }
 
     #[cold]
-    fn record_hold(self, page: PageId, begins: bool) {
-        if !self.pool.owner.is_here() {
+    fn note_hold(self, page: PageId, begins: bool) {
+        count_apart(self.pool.hot.serial, begins);
+        self.record_hold(page, begins);
+    }
+
+    #[cold]
+    pub(super) fn record_hold(self, page: PageId, begins: bool) {
+        if !self.pool.is_recording || !self.pool.owner.is_here() {
             return;
         }
         let mut policy = self.pool.policy.lock();
@@ -152,14 +159,15 @@ impl<'p> HoldRecord<'p> {
     }
 
     #[cold]
-    fn record_guard(self, word: &PageWord) {
-        self.record_hold(self.page_latched(word), true);
+    fn note_guard(self, word: &PageWord) {
+        self.note_hold(self.page_latched(word), true);
     }
 
     /// Lets go, and then tells the recorder: a page is let go of before that hears of it.
     #[cold]
-    fn end_recorded_guard(self, latch: SharedLatch<'_>) {
-        if !self.pool.owner.is_here() {
+    fn end_noted_guard(self, latch: SharedLatch<'_>) {
+        count_apart(self.pool.hot.serial, false);
+        if !self.pool.is_recording || !self.pool.owner.is_here() {
             return;
         }
         let page = self.page_latched(latch.word());
@@ -191,7 +199,7 @@ impl<'g> ReadGuard<'g> {
         bytes: NonNull<[u8]>,
     ) -> Self {
         if !tag.holds_slot().count(1) {
-            HoldRecord::of(&page.file().pool).record_guard(latch.word());
+            HoldRecord::of(&page.file().pool).note_guard(latch.word());
         }
         let hold = ManuallyDrop::new(HoldCount::counted(tenant, tag, page));
         Self { bytes, latch: ManuallyDrop::new(latch), hold }
@@ -218,7 +226,7 @@ impl Drop for ReadGuard<'_> {
         let latch = unsafe { ManuallyDrop::take(&mut self.latch) };
         // Does not look at the page's number, which then need not be kept.
         if self.hold.end() {
-            HoldRecord::of(self.hold.pool()).end_recorded_guard(latch);
+            HoldRecord::of(self.hold.pool()).end_noted_guard(latch);
         } else {
             drop(latch);
         }

@@ -24,8 +24,9 @@ use std::time::{Duration, Instant};
 use bufpool_policies::hints::{HINTS_MAX, HintCounts, HintListId, HintPolicy};
 use bufpool_policies::{ContextId, FileId, FrameId, HintOptions, PageId};
 
-use crate::access::futures::{OwnedReadGuard, ReadFuture};
+use crate::access::futures::ReadFuture;
 use crate::access::hit::Access;
+use crate::access::owned::OwnedReadGuard;
 use crate::engine::recorder::Event;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::word::OwnedWord;
@@ -118,7 +119,7 @@ pub struct Hints<I = Box<dyn Iterator<Item = HintedPage> + Send>> {
     /// From where the reads were disclosed.
     site: SiteRef,
     /// Files of the pages, those named last coming first.
-    files: Vec<File>,
+    files: Vec<Arc<File>>,
 }
 
 /// The reader's place in its list.
@@ -446,22 +447,22 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     }
 
     /// The next hint, with its file if that is open.
-    fn peek(&mut self) -> Result<Option<(HintedPage, Option<File>)>> {
+    fn peek(&mut self) -> Result<Option<(HintedPage, Option<Arc<File>>)>> {
         self.tenant.check_open(NEXT)?;
         let Some(hint) = self.cursor.ring.front().copied() else { return Ok(None) };
         Ok(Some((hint, self.file(hint.file))))
     }
 
-    fn file(&mut self, id: FileId) -> Option<File> {
+    fn file(&mut self, id: FileId) -> Option<Arc<File>> {
         match self.files.iter().position(|file| file.id() == id) {
             Some(0) => {}
             Some(at) => self.files[..=at].rotate_right(1),
             None => {
                 let shared = Arc::clone(self.tenant.pool.policy.lock().file(id)?);
-                self.files.insert(0, File::new(self.tenant.pool.clone(), shared));
+                self.files.insert(0, File::new(self.tenant.pool.clone(), shared).keeper());
             }
         }
-        Some(self.files[0].clone())
+        Some(Arc::clone(&self.files[0]))
     }
 
     fn consume(&mut self) {
@@ -488,28 +489,27 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
         policy.directory.skip_hints(list.id, hints);
     }
 
-    fn read(&mut self, file: &File, number: u64, origin: Origin) -> Result<OwnedReadGuard> {
-        let (page, access) = (file.page(number), Access::of(&self.tenant));
-        let word = access.checked_word(page, Purpose::Read, NEXT)?;
-        let owned = OwnedWord::new(Arc::clone(&file.shared), number);
-        let latch = match Latch::try_new(owned.clone(), Want::Shared) {
+    fn read(&mut self, file: &Arc<File>, number: u64, origin: Origin) -> Result<OwnedReadGuard> {
+        let page = file.page(number);
+        Access::of(&self.tenant).checked_word(page, Purpose::Read, NEXT)?;
+        let word = OwnedWord::new(Arc::clone(&file.shared), number);
+        let state = match Latch::try_new(word, Want::Shared) {
             Ok(latch) => {
+                let access = Access::of(&self.tenant);
                 let frame = access.marked(latch.frame());
                 access.note_hit(self.tenant.pool.hot.tag, page, frame, origin, false);
-                latch
+                return Ok(OwnedReadGuard::on_owned(Arc::clone(file), number, latch));
             }
-            Err(state) => {
-                debug_assert!(std::ptr::eq(word, &*owned));
-                if state.is_loading() {
-                    self.waits();
-                }
-                let since = Instant::now();
-                let latch = Access::of(&self.tenant).latch_shared(page, origin.site());
-                self.pace.waited += since.elapsed();
-                latch.map_err(Refused::into_error)?.through(owned)
-            }
+            Err(state) => state,
         };
-        Ok(OwnedReadGuard::new(file, latch.detached()))
+        if state.is_loading() {
+            self.waits();
+        }
+        let since = Instant::now();
+        let latch = Access::of(&self.tenant).latch_shared(page, origin.site());
+        self.pace.waited += since.elapsed();
+        let latch = latch.map_err(Refused::into_error)?;
+        Ok(OwnedReadGuard::on_latch(Arc::clone(file), number, latch.into()))
     }
 
     /// The reader is about to wait for a page that is being fetched: more should have been, earlier.

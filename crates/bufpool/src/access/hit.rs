@@ -107,7 +107,7 @@ impl<'g> Access<'g> {
     /// One word and a flag come back, in registers, which keeps the guard out of memory; the site goes in the
     /// same way, in its parts.
     #[cold]
-    fn latch_shared_slowly(
+    pub(super) fn latch_shared_slowly(
         self,
         page: Page<'g>,
         place: CallPlace,
@@ -326,7 +326,8 @@ impl<'p> HitLog<'p> {
     /// The calling thread's ring; none if the thread is ending.
     #[cold]
     fn own_ring(self) -> Option<&'static Ring> {
-        log::ring(self.pool.hot.serial, |ring| self.pool.logs.lock().push(ring))
+        self.pool.take_back_logs(&mut self.pool.policy.lock());
+        log::ring(self.pool.hot.serial, |ring| self.pool.logs.lock().add(ring))
     }
 
     fn find_key(self, ring: &Ring, who: SiteHash, hit: &Hit) -> KeyPlace {

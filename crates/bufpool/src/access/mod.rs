@@ -7,3 +7,4 @@ pub(crate) mod hit;
 pub(crate) mod landing;
 pub(crate) mod many;
 pub(crate) mod optimistic;
+pub(crate) mod owned;

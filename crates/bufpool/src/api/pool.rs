@@ -41,7 +41,7 @@ use crate::state::aside::AsideFrames;
 use crate::state::departures::WriteBack;
 use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;
-use crate::thread::holds::HoldsSlot;
+use crate::thread::holds::HoldsPlace;
 use crate::tier::Attachment;
 use crate::tier::admission::Admission;
 use crate::tier::link::TierLink;
@@ -156,12 +156,13 @@ impl Pool {
         }
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let holds_slot = HoldsSlot::new(serial, is_recording);
+        let holds = HoldsPlace::take(is_recording);
         let waker_thread = WakerThread::new(owner.clone());
         let notes_hits = options.deterministic.is_some() || options.notes_hits;
         let shared = Arc::new_cyclic(|me| PoolShared {
             me: Weak::clone(me),
-            hot: FastPool { serial, tag: PoolTag::new(&arena.map(), holds_slot, notes_hits), filter },
+            hot: FastPool { serial, tag: PoolTag::new(&arena.map(), holds.slot(), notes_hits), filter },
+            holds,
             owner,
             page_bytes: options.page_bytes,
             is_immediate: options.deterministic.is_some(),

@@ -18,6 +18,7 @@ use crate::access::guard::{Pin, ReadGuard, WriteGuard};
 use crate::access::hints::{HintedPage, Hints};
 use crate::access::hit::{Access, Granted};
 use crate::access::optimistic::{OptimisticWriteGuard, PageView};
+use crate::access::owned::{OwnedPin, OwnedReadGuard, OwnedWriteGuard};
 use crate::api::bytes;
 use crate::engine::recorder::Event;
 use crate::error::{Error, ErrorKind, Result};
@@ -446,6 +447,42 @@ macro_rules! access_functions {
                 };
                 guard.map_err(Refused::into_error)
             })
+        }
+
+        /// As [`read`](Self::read), with a guard that borrows nothing, may move between threads, and counts
+        /// for none. It costs one atomic count more than a borrowed guard, and keeps the pool open.
+        ///
+        /// # Errors
+        ///
+        /// As [`read`](Self::read).
+        #[track_caller]
+        #[inline(always)]
+        pub fn read_owned<'g>($($receiver)*, page: Page<'g>) -> Result<OwnedReadGuard> $($bound)* {
+            Access::of($tenant).guard_shared_owned(page, $site, Limit::Default).map_err(Refused::into_error)
+        }
+
+        /// As [`write`](Self::write), with a guard that borrows nothing, may move between threads, and counts
+        /// for none.
+        ///
+        /// # Errors
+        ///
+        /// As [`write`](Self::write).
+        #[track_caller]
+        #[inline]
+        pub fn write_owned<'g>($($receiver)*, page: Page<'g>) -> Result<OwnedWriteGuard> $($bound)* {
+            Access::of($tenant).guard_exclusive_owned(page, $site, Limit::Default).map_err(Refused::into_error)
+        }
+
+        /// As [`pin`](Self::pin), with a pin that borrows nothing, may move between threads, and counts for
+        /// none. [`OwnedPin::as_ptr`] says where the page lies.
+        ///
+        /// # Errors
+        ///
+        /// As [`read`](Self::read).
+        #[track_caller]
+        pub fn pin_owned<'g>($($receiver)*, page: Page<'g>) -> Result<OwnedPin> $($bound)* {
+            let guard = Access::of($tenant).guard_shared_owned(page, $site, Limit::Default);
+            Ok(guard.map_err(Refused::into_error)?.pin())
         }
     };
 }

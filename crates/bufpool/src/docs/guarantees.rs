@@ -211,9 +211,16 @@
 //!
 //! **A miss waits for a frame `frame_wait_ms` at most**, and not at all where the caller holds all frames
 //! itself. The error counts the pins of each tenant.
-//! * Ground: the wait has a deadline, and a count of the holders shows whether waiting can help.
+//! * Ground: the wait has a deadline, and a count of the holders shows whether waiting can help. Guards and pins
+//!   are counted for each pool and thread.
 //! * Tests: `errors::a_miss_waits_for_frames_of_other_threads_and_then_gives_up`,
-//!   `errors::a_thread_that_holds_every_frame_is_told_at_once`.
+//!   `errors::a_thread_that_holds_every_frame_is_told_at_once`,
+//!   `errors::a_thread_that_holds_pages_of_other_pools_waits_all_the_same`,
+//!   `errors::forgotten_guards_count_for_no_other_pool`.
+//!
+//! **A pinned page stays pinned**, however many of its pins are forgotten.
+//! * Ground: pins are counted in 64 bits, which no process counts up to.
+//! * Tests: `src/memory/frame.rs::a_page_with_more_pins_than_32_bits_count_is_pinned`.
 //!
 //! **Borrowed frames come back to the pool.** The clean reserve borrows frames while dirty victims leave as
 //! fast as they can be written; none that a floor or a thread has a right to. They come back when the reserve
@@ -295,6 +302,18 @@
 //!   take turns.
 //! * Tests: `onlookers::what_fails_because_of_a_guard_is_not_seen`,
 //!   `onlookers::operations_on_one_file_exclude_each_other`.
+//!
+//! **Owned guards and pins keep what they need**, on whatever thread: page, file and pool, also where they are
+//! the last that is left of them.
+//! * Ground: each has a share of a handle of its file, and lets go of the page first.
+//! * Tests: `pins::owned_guards_and_pins_keep_what_they_need_wherever_they_go`,
+//!   `pins::owned_guards_and_pins_keep_pages_and_latches_like_borrowed_ones`.
+//!
+//! **Threads that have ended leave nothing behind for long**: there are not many more access logs than there were
+//! threads at one time, also where nobody asks for statistics.
+//! * Ground: a miss, and a thread that begins, take back a few logs of threads that have ended.
+//! * Tests: `src/hits/log.rs::threads_that_begin_take_back_the_logs_of_threads_that_have_ended`,
+//!   `src/hits/log.rs::misses_take_back_the_logs_of_threads_that_have_ended`.
 //!
 //! # Closing and dropping
 //!

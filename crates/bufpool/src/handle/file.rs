@@ -1,8 +1,8 @@
 //! Open files and names of pages, as handles have them.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, Weak};
 
 use bufpool_policies::{FileId, PageId};
 
@@ -33,6 +33,10 @@ pub struct File {
     pub(crate) shared: Arc<FileShared>,
     /// What hits look at.
     pub(crate) hot: FastPath,
+    /// The handle that owned guards and pins share, made for the first of them.
+    keeper: OnceLock<Arc<File>>,
+    /// If this is such a handle, the handle itself.
+    me: Weak<File>,
 }
 
 /// A page of a file: a handle and a number, free to copy.
@@ -94,7 +98,25 @@ impl File {
         // SAFETY: the file is one of this pool's, and its table lives as long as the handle has a share of
         // it.
         let hot = unsafe { FastPath::new(&pool.hot, &shared.table, shared.optimistic) };
-        Self { pool, shared, hot }
+        Self { pool, shared, hot, keeper: OnceLock::new(), me: Weak::new() }
+    }
+
+    /// A handle of the file for guards and pins that borrow nothing.
+    #[inline(always)]
+    pub(crate) fn keeper(&self) -> Arc<Self> {
+        self.keeper.get().map_or_else(|| self.find_keeper(), Arc::clone)
+    }
+
+    #[cold]
+    fn find_keeper(&self) -> Arc<Self> {
+        let new = || {
+            Arc::new_cyclic(|me| {
+                let mut keeper = self.clone();
+                keeper.me = Weak::clone(me);
+                keeper
+            })
+        };
+        self.me.upgrade().unwrap_or_else(|| Arc::clone(self.keeper.get_or_init(new)))
     }
 
     /// Names page `number`; nothing is checked or read yet.

@@ -13,16 +13,17 @@ use crate::page::table::PageTable;
 use crate::page::word::PageWord;
 use crate::page::words::WordMap;
 use crate::thread::holds::HoldsSlot;
+use crate::thread::hot::HOLDS_SLOTS;
 
 /// A pool in one word: where its frames lie, which tells it from all others that there are, and what a hit
 /// has to know of it beside. An open tenant has its pool's, so that one comparison says that a page may be
 /// accessed, and the rest is in a register.
 ///
 /// ```text
-///   63                    12 11     10       9            6 5              0
-/// +-------------------------+--+-------+----------------+----------------+
-/// |   where frame 0 lies    |  | notes |   holds slot   |   page shift   |
-/// +-------------------------+--+-------+----------------+----------------+
+///   63                    12   11    10           6 5              0
+/// +-------------------------+-------+--------------+----------------+
+/// |   where frame 0 lies    | notes |  holds slot  |   page shift   |
+/// +-------------------------+-------+--------------+----------------+
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PoolTag(*mut u8);
@@ -33,7 +34,8 @@ unsafe impl Send for PoolTag {}
 unsafe impl Sync for PoolTag {}
 
 const SLOT_SHIFT: u32 = 6;
-const NOTES_HITS: usize = 1 << 10;
+const NOTES_HITS: usize = 1 << 11;
+const _: () = assert!(HOLDS_SLOTS << SLOT_SHIFT <= NOTES_HITS);
 /// Frames begin at multiples of this.
 const START_ALIGN: usize = 1 << 12;
 
@@ -204,10 +206,9 @@ mod tests {
 
     #[test]
     fn a_tag_says_what_it_was_made_of() {
-        for (serial, recording) in [(0, false), (1, true), (1 << 40, false), (12345, true)] {
+        for slot in (0..HOLDS_SLOTS as u32).map(HoldsSlot::from_number) {
             for (page_bytes, notes_hits) in [(512, true), (4096, false), (1 << 16, true)] {
                 let arena = Arena::new(3, page_bytes).unwrap().0;
-                let slot = HoldsSlot::new(serial, recording);
                 let tag = PoolTag::new(&arena.map(), slot, notes_hits);
                 assert_eq!((tag.notes_hits(), tag.holds_slot()), (notes_hits, slot));
                 // SAFETY: of an arena, as a pool's.

@@ -11,9 +11,11 @@
 //! [filter](crate::hits::filter) skips is counted in its key and gets no entry, so that statistics are exact.
 //!
 //! Rings live for ever and are used again: a thread reaches its own through a plain reference, without
-//! counting.
+//! counting. The ring of a thread that has ended is [taken back](Logs::take_back) by misses and by threads
+//! that begin, a few at a time, so that there are not many more rings than there were threads at one time.
 
 use std::cell::RefCell;
+use std::sync::atomic::AtomicU64;
 
 use crate::sync::Ordering;
 use crate::thread::hot::{NO_RING, PoolRing, hot, no_keys};
@@ -51,6 +53,74 @@ impl Drop for ThreadRings {
         for (_, ring) in self.0.drain(..) {
             give_up_ring(ring, THREAD);
         }
+        // Release, so that who sees the count finds the rings given up.
+        ENDED.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Threads of the process that had rings and have ended.
+static ENDED: AtomicU64 = AtomicU64::new(0);
+
+/// The rings of a pool's threads.
+#[derive(Default)]
+pub(crate) struct Logs {
+    rings: Vec<&'static Ring>,
+    /// The next ring to be looked at, in a look at all of them.
+    next: usize,
+    /// How many threads had ended when that look began.
+    ended: u64,
+    /// How many had when the last look began that is over: none of their rings is here.
+    ended_seen: u64,
+}
+
+impl Logs {
+    /// A thread has made a ring.
+    pub fn add(&mut self, ring: &'static Ring) {
+        self.rings.push(ring);
+    }
+
+    /// Looks at all rings: `apply` takes what is in them, and those of ended threads are given up.
+    pub fn drain(&mut self, mut apply: impl FnMut(&Ring)) {
+        self.rings.retain(|ring| {
+            // Before it is drained: nothing is added afterwards.
+            let is_abandoned = ring.is_abandoned();
+            apply(ring);
+            if is_abandoned {
+                give_up_ring(ring, POOL);
+            }
+            !is_abandoned
+        });
+        self.next = 0;
+    }
+
+    /// Looks at the next `count` rings, if threads have ended: `apply` takes what is in the rings of those,
+    /// and they are given up.
+    pub fn take_back(&mut self, count: usize, mut apply: impl FnMut(&Ring)) {
+        let ended = ENDED.load(Ordering::Acquire);
+        for _ in 0..count {
+            if ended == self.ended_seen {
+                return;
+            }
+            if self.next == 0 {
+                self.ended = ended;
+            }
+            match self.rings.get(self.next) {
+                Some(ring) if ring.is_abandoned() => {
+                    apply(ring);
+                    give_up_ring(self.rings.swap_remove(self.next), POOL);
+                }
+                Some(_) => self.next += 1,
+                None => {
+                    self.next = 0;
+                    self.ended_seen = self.ended;
+                }
+            }
+        }
+    }
+
+    /// The pool has ended.
+    pub fn give_up(&mut self) {
+        self.rings.drain(..).for_each(|ring| give_up_ring(ring, POOL));
     }
 }
 
@@ -237,5 +307,53 @@ mod tests {
         assert_eq!(pages, [1]);
         give_up_ring(ring, POOL);
         assert!(SPARE.lock().iter().any(|spare| std::ptr::eq(*spare, ring)));
+    }
+
+    /// A pool of a few pages, all of them in memory.
+    fn pool_of(pages: u64) -> (crate::Tenant, crate::File) {
+        let device = crate::io::sim::SimDevice::new(1);
+        device.put("data", &vec![0; 4096 * pages as usize]);
+        let options = crate::PoolOptions::new().page_bytes(4096).frames(64).threads_max(8).read_ahead(false);
+        let pool = options.open_on(&device).unwrap();
+        let file = pool.open_file("data", crate::FileOptions::new()).unwrap();
+        let tenant = pool.default_tenant();
+        (0..8).for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+        (tenant, file)
+    }
+
+    /// Nobody misses, and nobody asks for statistics.
+    #[test]
+    fn threads_that_begin_take_back_the_logs_of_threads_that_have_ended() {
+        let (tenant, file) = pool_of(8);
+        for _ in 0..500 {
+            let read = || drop(tenant.read(file.page(7)).unwrap());
+            std::thread::scope(|scope| scope.spawn(read).join().unwrap());
+        }
+        let left = tenant.pool.logs.lock().rings.len();
+        assert!(left <= 8, "{left} logs of 500 threads, one at a time");
+        let mut policy = tenant.pool.policy.lock();
+        tenant.pool.drain_logs(&mut policy);
+        assert_eq!(policy.directory.stats().accesses, 508);
+    }
+
+    #[test]
+    fn misses_take_back_the_logs_of_threads_that_have_ended() {
+        const THREADS: usize = 100;
+        let (tenant, file) = pool_of(1000);
+        let all_here = std::sync::Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    drop(tenant.read(file.page(7)).unwrap());
+                    all_here.wait();
+                });
+            }
+        });
+        assert!(tenant.pool.logs.lock().rings.len() >= THREADS);
+        for number in 8..8 + THREADS as u64 {
+            drop(tenant.read(file.page(number)).unwrap());
+        }
+        let left = tenant.pool.logs.lock().rings.len();
+        assert!(left <= 8, "{left} logs, and a thread");
     }
 }

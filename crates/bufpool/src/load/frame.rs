@@ -73,6 +73,7 @@ impl<'a> FrameSearch<'a> {
             let (admitted, is_entered, wishes) = {
                 let mut policy = self.tenant.lock_policy(self.purpose.operation())?;
                 pool.drain_own_log_into(&mut policy);
+                pool.take_back_logs(&mut policy);
                 let admitted = policy.admit(self.page.id(), id, self.site, creation, &rules);
                 pool.note_plans(&mut policy);
                 // Nobody takes the page away before it is there, because its word says that it is loading.
@@ -174,7 +175,7 @@ impl<'a> FrameSearch<'a> {
 /// Who holds the frames, counted when there is none left.
 struct Census {
     /// Guards and pins on pages of each tenant that has any.
-    holds: Vec<(String, u32)>,
+    holds: Vec<(String, u64)>,
     /// Frames on their way in or out.
     in_flight: u32,
     /// Dirty pages of poisoned files.
@@ -187,7 +188,7 @@ struct Census {
 
 impl Census {
     fn take(pool: &PoolShared, policy: &PolicyState, durable_lsn: u64) -> Self {
-        let mut by_tenant = vec![0_u32; policy.tenants.len()];
+        let mut by_tenant = vec![0_u64; policy.tenants.len()];
         let mut census =
             Self { holds: Vec::new(), in_flight: 0, poisoned: 0, unlogged: 0, others_may_let_go: false };
         // Of the frames that policies fill, those that are neither free nor hold a page are on their way.
@@ -204,16 +205,16 @@ impl Census {
             let (Some(page), Some(owner)) = (page, owner) else { continue };
             let Some(file) = policy.file(page.file()) else { continue };
             let holders = file.table.get(page.number()).map_or(0, |word| word.state().holders());
-            by_tenant[owner.index()] += holders + entry.pins();
+            by_tenant[owner.index()] += u64::from(holders) + entry.pins();
             census.in_flight += u32::from(entry.is_writing());
             census.poisoned += u32::from(entry.is_dirty() && file.is_poisoned());
             census.unlogged += u32::from(entry.is_dirty() && entry.page_lsn() > durable_lsn);
         }
-        let holds: u32 = by_tenant.iter().sum();
+        let holds: u64 = by_tenant.iter().sum();
         // Without holds and poisoned pages there is nobody to wait for, and no reason not to look again.
         census.others_may_let_go = census.in_flight > 0
             || census.unlogged > 0
-            || holds > pool.hot.tag.holds_slot().own_holds()
+            || holds > pool.hot.tag.holds_slot().own_holds(pool.hot.serial)
             || holds == 0 && census.poisoned == 0;
         let named = policy.tenants.iter().map(|entry| entry.name.to_string()).zip(by_tenant);
         census.holds = named.filter(|(_, holds)| *holds > 0).collect();

@@ -28,7 +28,8 @@ pub(crate) struct Frame {
     marks: AtomicU64,
     rec_lsn: AtomicU64,
     page_lsn: AtomicU64,
-    pins: AtomicU32,
+    /// As many as a process could count up to in centuries: pins may be forgotten.
+    pins: AtomicU64,
     writing: AtomicU32,
     /// A [`PageWorth`], set when the page is chosen to leave.
     worth: AtomicU8,
@@ -48,7 +49,7 @@ impl Frame {
             marks: AtomicU64::new(0),
             rec_lsn: AtomicU64::new(u64::MAX),
             page_lsn: AtomicU64::new(0),
-            pins: AtomicU32::new(0),
+            pins: AtomicU64::new(0),
             writing: AtomicU32::new(0),
             worth: AtomicU8::new(PageWorth::Once as u8),
         }
@@ -150,7 +151,7 @@ impl Frame {
         debug_assert!(before > 0);
     }
 
-    pub fn pins(&self) -> u32 {
+    pub fn pins(&self) -> u64 {
         self.pins.load(Ordering::Acquire)
     }
 
@@ -238,6 +239,16 @@ impl FrameTable {
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_with_more_pins_than_32_bits_count_is_pinned() {
+        let frame = Frame::empty();
+        frame.pins.fetch_add(u32::MAX.into(), Ordering::Relaxed);
+        frame.pin();
+        assert!(frame.pins() > 0);
+        frame.unpin();
+        assert!(frame.pins() > 0);
+    }
 
     #[test]
     fn a_mark_during_a_write_keeps_the_page_dirty() {

@@ -96,6 +96,8 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
     pub fn through<V: Deref<Target = PageWord>>(self, word: V) -> Latch<V> {
         assert!(std::ptr::eq::<PageWord>(&*self.word, &*word), "the same word");
         let latch = ManuallyDrop::new(self);
+        // SAFETY: `latch` is not dropped, so its word is moved out once.
+        drop(unsafe { std::ptr::read(&raw const latch.word) });
         Latch { word, frame: latch.frame, want: latch.want, changed: latch.changed }
     }
 
@@ -137,15 +139,6 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
         // meanwhile: under a shared latch nobody, under the exclusive one only through this value, which is
         // borrowed.
         unsafe { arena.frame(self.frame).as_ref() }
-    }
-
-    /// The page's bytes, to be changed in place; the latch is exclusive.
-    pub fn bytes_mut<'a>(&'a mut self, arena: &'a Arena) -> &'a mut [u8] {
-        assert_eq!(self.want, Want::Exclusive);
-        self.changed = true;
-        // SAFETY: the frame holds the page as long as the word is latched exclusively, and this value, the
-        // only way to the bytes then, is borrowed exclusively.
-        unsafe { arena.frame(self.frame).as_mut() }
     }
 
     /// Turns the exclusive latch into a shared one, without letting go.
@@ -207,8 +200,24 @@ impl<'g> SharedLatch<'g> {
     }
 
     /// The word.
+    #[inline]
     pub fn word(&self) -> &'g PageWord {
         self.word
+    }
+
+    /// The same latch, with the word reached in another way.
+    #[inline]
+    pub fn through(self, word: &PageWord) -> SharedLatch<'_> {
+        debug_assert!(std::ptr::eq(self.word, word), "the same word");
+        std::mem::forget(self);
+        SharedLatch { word }
+    }
+
+    /// The same latch, for an owner that may let go of it on another thread.
+    #[inline]
+    pub fn detached(self) -> Self {
+        held::remove(self.word);
+        self
     }
 }
 

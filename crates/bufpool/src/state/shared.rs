@@ -16,7 +16,7 @@ use crate::engine::log::LogLink;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::shared::FileShared;
 use crate::hits::fast_path::FastPool;
-use crate::hits::log::{existing_ring, give_up_ring};
+use crate::hits::log::{Logs, existing_ring};
 use crate::io::options::Direct;
 use crate::io::{Backend, Opener, Source};
 use crate::memory::arena::Arena;
@@ -29,7 +29,7 @@ use crate::policy::lock::PolicyState;
 use crate::state::aside::AsideFrames;
 use crate::state::counters::Counters;
 use crate::state::departures::WriteBack;
-use crate::thread::ring::{POOL, Ring};
+use crate::thread::holds::HoldsPlace;
 use crate::tier::TierRange;
 use crate::tier::link::TierLink;
 use crate::wakers::WakerThread;
@@ -37,11 +37,17 @@ use crate::wakers::WakerThread;
 /// Frames that belong to nobody's floor, whatever the options say.
 pub(crate) const FRAMES_SPARE: u32 = 8;
 
+/// Logs that one miss, or one thread that begins, looks at in search of those of ended threads. More than one,
+/// so that they are taken back faster than they are left.
+const LOGS_LOOKED_AT: usize = 4;
+
 /// What all handles of a pool share.
 pub(crate) struct PoolShared {
     /// For operations that outlive the call that began them.
     pub me: Weak<PoolShared>,
     pub hot: FastPool,
+    /// Where threads count their guards and pins.
+    pub holds: HoldsPlace,
     pub owner: Owner,
     pub page_bytes: usize,
     /// Hits are applied at once: deterministic mode.
@@ -60,7 +66,7 @@ pub(crate) struct PoolShared {
     /// How long it keeps the submitter; the same.
     pub ahead_submission_ns: AtomicU64,
     /// The hits of all threads. Locked after `policy`, if both.
-    pub logs: CachePadded<Mutex<Vec<&'static Ring>>>,
+    pub logs: CachePadded<Mutex<Logs>>,
 
     pub frames_count: u32,
     pub reserve: CachePadded<Reserve>,
@@ -157,15 +163,12 @@ impl PoolShared {
 
     /// Applies all threads' hits, and forgets the logs of threads that have ended.
     pub(crate) fn drain_logs(&self, policy: &mut PolicyState) {
-        self.logs.lock().retain(|ring| {
-            // Before it is drained: nothing is added afterwards.
-            let abandoned = ring.is_abandoned();
-            policy.apply(ring);
-            if abandoned {
-                give_up_ring(ring, crate::thread::ring::POOL);
-            }
-            !abandoned
-        });
+        self.logs.lock().drain(|ring| policy.apply(ring));
+    }
+
+    /// Takes back a few logs of threads that have ended.
+    pub(crate) fn take_back_logs(&self, policy: &mut PolicyState) {
+        self.logs.lock().take_back(LOGS_LOOKED_AT, |ring| policy.apply(ring));
     }
 
     /// Notes, under the policy lock, whether there is something to read ahead.
@@ -270,6 +273,16 @@ impl PoolShared {
         self.frames_count.saturating_sub(others).max(2) as usize
     }
 
+    /// Some guard or pin was forgotten, at the pool's end. Costs a look at each frame.
+    fn has_holds(&mut self) -> bool {
+        let policy = self.policy.get_mut();
+        self.frames.iter().any(|(_, entry)| {
+            let file = entry.page().and_then(|page| Some((policy.file(page.file())?, page.number())));
+            let word = file.and_then(|(file, number)| file.table.get(number));
+            entry.pins() > 0 || word.is_some_and(|word| word.state().holders() > 0)
+        })
+    }
+
     pub(crate) fn count_reads(&self, pages: u64) {
         self.counters.reads.fetch_add(pages, Ordering::Relaxed);
     }
@@ -291,8 +304,9 @@ impl Drop for PoolShared {
         }
         self.tier.iter().for_each(|tier| tier.close());
         self.backend.drain();
-        for ring in self.logs.get_mut().drain(..) {
-            give_up_ring(ring, POOL);
+        self.logs.get_mut().give_up();
+        if self.has_holds() {
+            self.holds.keep();
         }
     }
 }

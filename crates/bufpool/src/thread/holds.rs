@@ -1,19 +1,23 @@
 //! Guards and pins of the calling thread, counted by pool.
+//!
+//! A pool has a slot of its own among the thread's counts as long as it lives, so that a guard is counted by
+//! one addition. Pools that find no slot, and those whose recorder is to hear of each guard, share the slot
+//! [`HoldsSlot::APART`]: its counts stay negative, which sends their guards to where they are counted by pool
+//! in a list of the thread's.
 
-use crate::thread::hot::{HOLDS_RECORDED, HOLDS_SLOTS, hot};
+use std::cell::RefCell;
 
-/// Where each thread counts its guards and pins on pages of a pool: a place below [`HOLDS_SLOTS`], or, if the
-/// pool's recorder is to hear of them, that place plus [`HOLDS_SLOTS`], where counts are negative.
+use crate::thread::hot::{HOLDS_APART, HOLDS_SLOTS, hot};
+
+/// Where each thread counts its guards and pins on pages of a pool: a place below [`HOLDS_SLOTS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HoldsSlot(u32);
 
 impl HoldsSlot {
-    pub fn new(pool_serial: u64, is_recording: bool) -> Self {
-        let place = pool_serial as usize % HOLDS_SLOTS;
-        Self(if is_recording { HOLDS_SLOTS + place } else { place } as u32)
-    }
+    /// Of pools whose guards and pins are [counted apart](count_apart).
+    pub const APART: Self = Self(0);
 
-    /// Below 16.
+    /// Below [`HOLDS_SLOTS`].
     pub fn number(self) -> u32 {
         self.0
     }
@@ -21,12 +25,12 @@ impl HoldsSlot {
     /// By the lowest bits of `number`.
     #[inline(always)]
     pub fn from_number(number: u32) -> Self {
-        Self(number % (2 * HOLDS_SLOTS as u32))
+        Self(number % HOLDS_SLOTS as u32)
     }
 
-    /// Adds `step` to the count. False if a recorder is to hear of it.
+    /// Adds `step` to the count. False if it is to be [counted apart](count_apart) instead.
     #[inline(always)]
-    pub fn count(self, step: i32) -> bool {
+    pub fn count(self, step: i64) -> bool {
         hot(|thread| {
             let count = &thread.holds[self.0 as usize % thread.holds.len()];
             let now = count.get().wrapping_add(step);
@@ -35,10 +39,111 @@ impl HoldsSlot {
         })
     }
 
-    /// Guards and pins of the calling thread on pages of the pools with this slot.
-    pub fn own_holds(self) -> u32 {
-        let place = self.0 as usize;
-        let none = if place < HOLDS_SLOTS { 0 } else { HOLDS_RECORDED };
-        hot(|thread| (thread.holds[place].get() - none).max(0) as u32)
+    /// Guards and pins of the calling thread on pages of the pool with this slot and serial number.
+    pub fn own_holds(self, pool_serial: u64) -> u64 {
+        if self != Self::APART {
+            return hot(|thread| thread.holds[self.0 as usize].get()) as u64;
+        }
+        let find = |holds: &RefCell<Vec<(u64, u64)>>| {
+            holds.borrow().iter().find(|(serial, _)| *serial == pool_serial).map_or(0, |(_, count)| *count)
+        };
+        APART_HOLDS.try_with(find).unwrap_or(0)
+    }
+}
+
+thread_local! {
+    /// Serial numbers of pools without slots, each with the thread's guards and pins there, if it has any.
+    static APART_HOLDS: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Counts a guard or pin that begins or ends, for a pool without a slot of its own. Guards that end while the
+/// thread does are not counted.
+pub(crate) fn count_apart(pool_serial: u64, begins: bool) {
+    // The common count says nothing but that it is negative, and stays so.
+    hot(|thread| thread.holds[HoldsSlot::APART.0 as usize].set(HOLDS_APART));
+    let _ = APART_HOLDS.try_with(|holds| {
+        let mut holds = holds.borrow_mut();
+        match holds.iter().position(|(serial, _)| *serial == pool_serial) {
+            Some(at) if begins => holds[at].1 += 1,
+            Some(at) if holds[at].1 > 1 => holds[at].1 -= 1,
+            Some(at) => drop(holds.swap_remove(at)),
+            None if begins => holds.push((pool_serial, 1)),
+            None => {}
+        }
+    });
+}
+
+/// Slots that no pool has, one bit each.
+static FREE_SLOTS: parking_lot::Mutex<u32> = parking_lot::Mutex::new(!(1 << HoldsSlot::APART.0));
+const _: () = assert!(HOLDS_SLOTS == u32::BITS as usize);
+
+/// A pool's slot, which another pool gets after it.
+pub(crate) struct HoldsPlace {
+    slot: HoldsSlot,
+}
+
+impl HoldsPlace {
+    /// For a pool that opens. One whose recorder hears of guards needs no slot of its own.
+    pub fn take(is_recording: bool) -> Self {
+        let mut free = FREE_SLOTS.lock();
+        if is_recording || *free == 0 {
+            return Self { slot: HoldsSlot::APART };
+        }
+        let slot = free.trailing_zeros();
+        *free &= !(1 << slot);
+        Self { slot: HoldsSlot(slot) }
+    }
+
+    pub fn slot(&self) -> HoldsSlot {
+        self.slot
+    }
+
+    /// Threads may still count guards or pins there that were forgotten, so no other pool may have it.
+    pub fn keep(&mut self) {
+        self.slot = HoldsSlot::APART;
+    }
+}
+
+impl Drop for HoldsPlace {
+    fn drop(&mut self) {
+        if self.slot != HoldsSlot::APART {
+            *FREE_SLOTS.lock() |= 1 << self.slot.0;
+        }
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_without_a_slot_are_counted_apart() {
+        let (one, other) = (u64::MAX - 1, u64::MAX - 2);
+        for (serial, begins, counts) in [
+            (one, true, (1, 0)),
+            (other, true, (1, 1)),
+            (one, true, (2, 1)),
+            (other, false, (2, 0)),
+            (one, false, (1, 0)),
+            (one, false, (0, 0)),
+        ] {
+            assert!(!HoldsSlot::APART.count(if begins { 1 } else { -1 }));
+            count_apart(serial, begins);
+            let now = [one, other].map(|serial| HoldsSlot::APART.own_holds(serial));
+            assert_eq!(now, [counts.0, counts.1]);
+        }
+        assert!(APART_HOLDS.with_borrow(Vec::is_empty));
+    }
+
+    #[test]
+    fn a_slot_has_one_pool_at_a_time() {
+        let places: Vec<HoldsPlace> = (0..2 * HOLDS_SLOTS).map(|_| HoldsPlace::take(false)).collect();
+        let mut own: Vec<u32> = places.iter().map(|place| place.slot().number()).collect();
+        own.retain(|slot| *slot != HoldsSlot::APART.number());
+        let taken = own.len();
+        own.sort_unstable();
+        own.dedup();
+        assert_eq!(own.len(), taken);
+        assert_eq!(HoldsPlace::take(true).slot(), HoldsSlot::APART);
     }
 }

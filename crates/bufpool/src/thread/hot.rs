@@ -8,9 +8,8 @@ use crate::thread::keys::Keys;
 use crate::thread::reader::{Reader, ReaderRef};
 use crate::thread::ring::Ring;
 
-/// Pools told apart by a thread's counts of guards and pins; a power of two. Pools that share a slot are
-/// counted together.
-pub(crate) const HOLDS_SLOTS: usize = 8;
+/// A thread's counts of guards and pins, of which all but one are a pool's own; a power of two.
+pub(crate) const HOLDS_SLOTS: usize = 32;
 
 /// A pool's serial number, and the thread's ring there.
 pub(crate) type PoolRing = (u64, Option<&'static Ring>);
@@ -30,26 +29,21 @@ pub(crate) struct HotThread {
     pub registered: Cell<Option<ReaderRef>>,
     /// The thread is not ending, so it may register a reader.
     pub may_register: Cell<bool>,
-    /// Guards and pins, by the slots of their pools: first of those without recorders, then of those with,
-    /// which begin at [`HOLDS_RECORDED`].
-    pub holds: [Cell<i32>; 2 * HOLDS_SLOTS],
+    /// Guards and pins, by the slots of their pools. The first, of pools without a slot of their own, begins
+    /// at [`HOLDS_APART`].
+    pub holds: [Cell<i64>; HOLDS_SLOTS],
     /// The ring used last.
     pub last_ring: Cell<PoolRing>,
 }
 
-/// Where counts of guards and pins that a recorder hears of begin, so that they are below 0 and the sign
-/// tells.
-pub(crate) const HOLDS_RECORDED: i32 = i32::MIN / 2;
+/// Where the count begins that is kept elsewhere, so that it is below 0 and the sign tells.
+pub(crate) const HOLDS_APART: i64 = i64::MIN / 2;
 
 impl HotThread {
     const_unless_loom! {
         fn new(keys: &'static Keys) -> Self {
-            let mut holds = [const { Cell::new(0) }; 2 * HOLDS_SLOTS];
-            let mut slot = HOLDS_SLOTS;
-            while slot < holds.len() {
-                holds[slot] = Cell::new(HOLDS_RECORDED);
-                slot += 1;
-            }
+            let mut holds = [const { Cell::new(0) }; HOLDS_SLOTS];
+            holds[0] = Cell::new(HOLDS_APART);
             Self {
                 context: Cell::new(Context::NONE),
                 keys: Cell::new(keys),

@@ -139,6 +139,25 @@ impl Contender for Latched<'_> {
     }
 }
 
+/// Pages through guards that borrow nothing.
+pub struct Owned<'p>(pub &'p OpenPool);
+
+impl Contender for Owned<'_> {
+    fn name(&self) -> String {
+        self.0.kind.name().replacen("bufpool", "bufpool-owned", 1)
+    }
+
+    fn visit(&self, pages: &[u32]) -> Result<u64> {
+        let OpenPool { file, tenant, .. } = self.0;
+        let mut sum = 0_u64;
+        for page in pages {
+            let guard = tenant.read_owned(file.page(u64::from(*page)))?;
+            sum = sum.wrapping_add(first_word(&guard));
+        }
+        Ok(sum)
+    }
+}
+
 /// Pages without latches.
 pub struct Optimistic<'p>(pub &'p OpenPool);
 

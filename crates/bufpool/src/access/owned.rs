@@ -1,0 +1,358 @@
+//! Guards and pins that borrow nothing: they keep file and pool themselves, may go to other threads, and count
+//! for none.
+//!
+//! A borrowed guard relies on the handles that it borrows. An owned one has a share of a handle that its file's
+//! handle keeps for this ([`File::keeper`]), which costs one count more than a latch.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use bufpool_policies::FrameId;
+
+use crate::access::guard::{HoldRecord, ReadGuard, WriteGuard};
+use crate::access::hit::{Access, Granted};
+use crate::error::Result;
+use crate::files::word::OwnedWord;
+use crate::handle::file::{File, Page};
+use crate::handle::tenant::Tenant;
+use crate::memory::frame::Frame;
+use crate::page::latch::{Latch, SharedLatch};
+use crate::page::word::PageWord;
+use crate::state::waiting::{Limit, Purpose};
+use crate::thread::site::{Origin, SiteRef};
+
+/// Shared access to a page that borrows nothing and may move between threads; dereferences to its bytes.
+///
+/// It keeps the pool open, and counts for no thread: a thread that waits for what its own owned guards hold
+/// waits until the limit, `latch_wait_ms` or `frame_wait_ms`. Owned guards of one [`File`] handle share one
+/// counter, so threads that take many at a time do best with a clone of the handle each.
+pub struct OwnedReadGuard {
+    held: OwnedHeld<SharedLatch<'static>>,
+}
+
+/// Exclusive access to a page that borrows nothing and may move between threads; dereferences to its bytes.
+/// What is said of [`OwnedReadGuard`] holds of it too.
+///
+/// The page becomes dirty when its bytes are first borrowed mutably.
+pub struct OwnedWriteGuard {
+    held: OwnedHeld<Latch<&'static PageWord>>,
+    /// Marked dirty through this guard.
+    written: bool,
+    /// Where the log ended when the guard was granted.
+    granted_lsn: u64,
+}
+
+/// Keeps a page in its frame without latching it, borrows nothing, and may move between threads; see
+/// [`Tenant::pin_owned`]. As of [`Pin`](crate::Pin), such pins should be few.
+pub struct OwnedPin {
+    word: &'static PageWord,
+    frame: FrameId,
+    number: u64,
+    file: Arc<File>,
+}
+
+/// What both owned guards consist of.
+struct OwnedHeld<L> {
+    /// The frame's bytes; valid as long as the latch is held.
+    bytes: NonNull<[u8]>,
+    // Let go of by `drop`, before the recorder hears of it and before the file goes.
+    latch: ManuallyDrop<L>,
+    number: u64,
+    file: Arc<File>,
+}
+
+// SAFETY: the bytes are the latch's to lend, wherever that is, and latches may be let go of on any thread.
+unsafe impl<L: Send> Send for OwnedHeld<L> {}
+// SAFETY: a shared reference allows to read the bytes, which the latch keeps writers from.
+unsafe impl<L: Sync> Sync for OwnedHeld<L> {}
+
+/// The word for somebody who keeps its file.
+///
+/// # Safety
+///
+/// It is a word of a file's table, and is not used once the caller has let go of the file.
+#[inline(always)]
+unsafe fn kept_word(word: &PageWord) -> &'static PageWord {
+    // SAFETY: words stay where they are as long as their file's table, which lives as long as the file.
+    unsafe { &*std::ptr::from_ref(word) }
+}
+
+impl<'g> Access<'g> {
+    #[inline(always)]
+    pub(crate) fn guard_shared_owned(
+        self,
+        page: Page<'g>,
+        origin: Origin,
+        limit: Limit,
+    ) -> Granted<OwnedReadGuard> {
+        let file = page.file();
+        if let Some(pages) = file.hot.pages(self.tenant.open_in())
+            && let Some((latch, frame, bytes)) = pages.try_shared(page.number(), &file.shared.table)
+        {
+            self.note_hit(pages.tag, page, frame, origin, false);
+            return Ok(OwnedReadGuard::on_bytes(file.keeper(), page.number(), latch, bytes));
+        }
+        let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), limit)?;
+        Ok(OwnedReadGuard::on_latch(file.keeper(), page.number(), latch))
+    }
+
+    #[inline]
+    pub(crate) fn guard_exclusive_owned(
+        self,
+        page: Page<'g>,
+        origin: Origin,
+        limit: Limit,
+    ) -> Granted<OwnedWriteGuard> {
+        page.file().shared.check_optimistic(false, "write page")?;
+        let latch = self.latch(page, Purpose::Write, origin, limit)?;
+        Ok(OwnedWriteGuard::new(page.file().keeper(), page.number(), latch.detached()))
+    }
+}
+
+impl<L> OwnedHeld<L> {
+    /// Of a latch on page `number` of `file`, whose frame has these bytes.
+    #[inline(always)]
+    fn new(file: Arc<File>, number: u64, latch: L, bytes: NonNull<[u8]>) -> Self {
+        let held = Self { bytes, latch: ManuallyDrop::new(latch), number, file };
+        if held.file.pool.is_recording {
+            HoldRecord::of(&held.file.pool).record_hold(held.page().id(), true);
+        }
+        held
+    }
+
+    fn page(&self) -> Page<'_> {
+        self.file.page(self.number)
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the latch keeps the page in the frame, and others from writing; a writer through this value
+        // borrows it exclusively.
+        unsafe { self.bytes.as_ref() }
+    }
+
+    /// Not by the word, which says nothing in the child of a fork.
+    fn frame(&self) -> FrameId {
+        self.file.pool.arena.frame_at(self.bytes)
+    }
+
+    fn pin(&self, word: &'static PageWord) -> OwnedPin {
+        OwnedPin::new(Arc::clone(&self.file), self.number, word, self.frame())
+    }
+}
+
+impl<L> Drop for OwnedHeld<L> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: the latch is not used again.
+        unsafe { ManuallyDrop::drop(&mut self.latch) };
+        if self.file.pool.is_recording {
+            HoldRecord::of(&self.file.pool).record_hold(self.page().id(), false);
+        }
+    }
+}
+
+impl OwnedReadGuard {
+    /// From a latch on page `number` of `file`, whose frame has these bytes.
+    #[inline(always)]
+    fn on_bytes(file: Arc<File>, number: u64, latch: SharedLatch<'_>, bytes: NonNull<[u8]>) -> Self {
+        // SAFETY: the guard lets go of the latch before the file.
+        let word = unsafe { kept_word(latch.word()) };
+        Self { held: OwnedHeld::new(file, number, latch.detached().through(word), bytes) }
+    }
+
+    /// From a latch on page `number` of `file`.
+    pub(crate) fn on_latch(file: Arc<File>, number: u64, latch: SharedLatch<'_>) -> Self {
+        let bytes = file.pool.arena.frame(latch.frame());
+        Self::on_bytes(file, number, latch, bytes)
+    }
+
+    /// As [`on_latch`](Self::on_latch), from one that was taken for a future.
+    pub(crate) fn on_owned(file: Arc<File>, number: u64, latch: Latch<OwnedWord>) -> Self {
+        // SAFETY: the guard lets go of the latch before the file.
+        let word = unsafe { kept_word(latch.word()) };
+        Self::on_latch(file, number, latch.through(word).into())
+    }
+
+    /// The page.
+    pub fn page(&self) -> Page<'_> {
+        self.held.page()
+    }
+
+    /// A pin on the page, which outlives the guard. Not an access of its own.
+    pub fn pin(&self) -> OwnedPin {
+        self.held.pin(self.held.latch.word())
+    }
+}
+
+impl Deref for OwnedReadGuard {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.held.bytes()
+    }
+}
+
+impl OwnedWriteGuard {
+    /// From an exclusive latch on page `number` of `file`, which is no thread's.
+    pub(crate) fn new<W: Deref<Target = PageWord>>(file: Arc<File>, number: u64, latch: Latch<W>) -> Self {
+        let pool = &file.pool;
+        let frame = latch.frame();
+        let bytes = pool.arena.frame(frame);
+        let granted_lsn = if pool.log.is_some() { pool.note_grant(pool.frames.get(frame)) } else { 0 };
+        // SAFETY: the guard lets go of the latch before the file.
+        let word = unsafe { kept_word(latch.word()) };
+        let held = OwnedHeld::new(file, number, latch.through(word), bytes);
+        Self { held, written: false, granted_lsn }
+    }
+
+    /// The page.
+    pub fn page(&self) -> Page<'_> {
+        self.held.page()
+    }
+
+    /// A pin on the page, which outlives the guard. Not an access of its own.
+    pub fn pin(&self) -> OwnedPin {
+        self.held.pin(self.held.latch.word())
+    }
+
+    /// Notes the log sequence number of the last change; see
+    /// [`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn).
+    pub fn set_lsn(&mut self, lsn: u64) {
+        self.mark_dirty();
+        self.held.file.pool.frames.get(self.held.frame()).raise_page_lsn(lsn);
+    }
+
+    fn mark_dirty(&mut self) {
+        if !std::mem::replace(&mut self.written, true) {
+            self.held.latch.set_changed();
+            let pool = &self.held.file.pool;
+            pool.mark_dirty(pool.frames.get(self.held.frame()), self.granted_lsn);
+        }
+    }
+}
+
+impl Deref for OwnedWriteGuard {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.held.bytes()
+    }
+}
+
+impl DerefMut for OwnedWriteGuard {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.mark_dirty();
+        // SAFETY: the latch is exclusive and keeps the page in the frame; the guard, the only way to the bytes
+        // then, is borrowed exclusively.
+        unsafe { self.held.bytes.as_mut() }
+    }
+}
+
+impl OwnedPin {
+    /// Pins page `number` of `file`, which the caller has latched in this frame.
+    fn new(file: Arc<File>, number: u64, word: &'static PageWord, frame: FrameId) -> Self {
+        file.pool.frames.get(frame).pin();
+        let pin = Self { word, frame, number, file };
+        HoldRecord::of(&pin.file.pool).record_hold(pin.page().id(), true);
+        pin
+    }
+
+    /// The page.
+    pub fn page(&self) -> Page<'_> {
+        self.file.page(self.number)
+    }
+
+    /// Where the page's bytes lie, and how many they are. They stay there as long as the pin; what they are
+    /// is for latches to say. This is for engines that have latches of their own on top of pages, and read a
+    /// page without the pool's. The rules for who follows the pointer:
+    ///
+    /// * Reading is sound while no write guard of the page exists, of any kind, and no [`Tenant::create`] of it
+    ///   runs. The pool itself never writes to a pinned page, so the engine's own latch may be what keeps
+    ///   writers away.
+    /// * Writing goes through write guards only, such as [`OwnedPin::write`] returns: the pool may be copying
+    ///   the page to its file at any time under a shared latch, and a change without a guard does not make the
+    ///   page dirty. An engine whose own latch keeps its readers and writers apart waits for such a guard no
+    ///   longer than the pool takes to copy the page, or for its write where the page is not copied.
+    /// * Pages of [optimistic](crate::FileOptions::optimistic) files change word by word under their guards, so
+    ///   they may be read by atomic loads only.
+    /// * In the child of a fork the bytes are zeros.
+    pub fn as_ptr(&self) -> NonNull<[u8]> {
+        self.file.pool.arena.frame(self.frame)
+    }
+
+    /// Shared access of `tenant` to the pinned page; an access, always a hit.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pin::read`](crate::Pin::read); [`ErrorKind::WrongPool`](crate::ErrorKind::WrongPool),
+    /// [`ErrorKind::TenantClosed`](crate::ErrorKind::TenantClosed).
+    #[track_caller]
+    pub fn read<'g>(&'g self, tenant: &'g Tenant) -> Result<ReadGuard<'g>> {
+        let latch = self.latch(tenant, Purpose::Read, SiteRef::caller())?;
+        Ok(ReadGuard::new(tenant, self.page(), latch))
+    }
+
+    /// Exclusive access of `tenant` to the pinned page; an access, always a hit.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pin::write`](crate::Pin::write); [`ErrorKind::WrongPool`](crate::ErrorKind::WrongPool),
+    /// [`ErrorKind::TenantClosed`](crate::ErrorKind::TenantClosed).
+    #[track_caller]
+    pub fn write<'g>(&'g self, tenant: &'g Tenant) -> Result<WriteGuard<'g>> {
+        self.file.shared.check_optimistic(false, "write page")?;
+        let latch = self.latch(tenant, Purpose::Write, SiteRef::caller())?;
+        Ok(WriteGuard::new(tenant, self.page(), latch))
+    }
+
+    fn latch<'g>(
+        &'g self,
+        tenant: &'g Tenant,
+        purpose: Purpose,
+        site: SiteRef,
+    ) -> Result<Latch<&'g PageWord>> {
+        let (page, access, operation) = (self.page(), Access::of(tenant), purpose.operation());
+        tenant.check_open(operation)?;
+        tenant.check_file(&self.file, operation)?;
+        let latch = access.latch_pinned(page, self.word, purpose)?;
+        access.note_hit(tenant.pool.hot.tag, page, access.marked(latch.frame()), site.into(), false);
+        Ok(latch)
+    }
+
+    fn frame(&self) -> &Frame {
+        self.file.pool.frames.get(self.frame)
+    }
+}
+
+impl Drop for OwnedPin {
+    fn drop(&mut self) {
+        self.frame().unpin();
+        self.file.pool.frame_may_be_free();
+        HoldRecord::of(&self.file.pool).record_hold(self.page().id(), false);
+    }
+}
+
+impl fmt::Debug for OwnedReadGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnedReadGuard({:?})", self.page())
+    }
+}
+
+impl fmt::Debug for OwnedWriteGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnedWriteGuard({:?})", self.page())
+    }
+}
+
+impl fmt::Debug for OwnedPin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnedPin({:?})", self.page())
+    }
+}
