@@ -1,16 +1,20 @@
 //! One connection's view of its database: what SQLite calls a file.
 
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bufpool::{At, Context, File, Pool, Tenant, site};
+use bufpool::{At, Context, File, OwnedPin, Pool, Tenant, site};
 use libsqlite3_sys as ffi;
 
 use crate::database::{Database, Databases};
 use crate::failure::{Failure, Result};
 use crate::locks::Level;
 use crate::wal_index::{WalIndex, WalUser};
+
+/// A connection has at most one frame in this many fetched, so that pins leave frames to everybody.
+const FETCHED_SHARE: u32 = 16;
 
 /// A connection to a database. It is a tenant of the pool, and its accesses are made in the context of the
 /// statement that it runs.
@@ -21,10 +25,14 @@ pub(crate) struct Connection {
     level: Level,
     /// While the connection has a lock.
     file: Option<File>,
+    /// Pages that SQLite reads in their frames.
+    fetched: Vec<OwnedPin>,
     wal_user: WalUser,
     statement: Context,
     /// Whether the log is kept when the last connection leaves.
     pub keeps_wal: bool,
+    /// What SQLite calls the limit of the mapped part of the file. More than 0: pages are read in their frames.
+    pub mapped_bytes_max: i64,
 }
 
 impl Connection {
@@ -40,14 +48,17 @@ impl Connection {
             tenant,
             level: Level::None,
             file: None,
+            fetched: Vec::new(),
             wal_user: WalUser::default(),
             statement: Context::NONE,
             keeps_wal: false,
+            mapped_bytes_max: 0,
         })
     }
 
     /// Ends it; `databases` has the database open.
     pub fn close(mut self, databases: &Databases) -> Result<()> {
+        self.fetched.clear();
         let unlocked = self.unlock(Level::None);
         self.leave_wal();
         let _ = self.tenant.close();
@@ -88,6 +99,33 @@ impl Connection {
         }
         into[there..].fill(0);
         Err(Failure::code(ffi::SQLITE_IOERR_SHORT_READ))
+    }
+
+    /// Where these bytes lie, for reading without a copy; none if they are not all in one page of the pool, or
+    /// many pages are fetched. The page is pinned until [`unfetch`](Self::unfetch).
+    ///
+    /// SQLite's locks keep everybody from writing to it while it is read.
+    pub fn fetch(&mut self, offset: u64, bytes: usize) -> Result<Option<NonNull<u8>>> {
+        let Some(file) = self.file.as_ref().filter(|_| self.mapped_bytes_max > 0) else { return Ok(None) };
+        let start = (offset % file.page_bytes() as u64) as usize;
+        let is_there = offset + bytes as u64 <= file.byte_len() && start + bytes <= file.page_bytes();
+        if !is_there || self.fetched.len() as u32 >= self.pool.frames() / FETCHED_SHARE {
+            return Ok(None);
+        }
+        let page = file.page(offset / file.page_bytes() as u64);
+        let pin = self.access().at(site!("xFetch")).pin_owned(page);
+        let pin = self.in_pool(pin, ffi::SQLITE_IOERR_READ)?;
+        let place = pin.as_ptr().cast::<u8>();
+        self.fetched.push(pin);
+        Ok(place.addr().checked_add(start).map(|address| place.with_addr(address)))
+    }
+
+    /// The bytes at `offset`, which were fetched, are not read any more.
+    pub fn unfetch(&mut self, offset: u64) {
+        let number = offset / self.pool.page_bytes() as u64;
+        if let Some(at) = self.fetched.iter().rposition(|pin| pin.page().number() == number) {
+            self.fetched.swap_remove(at);
+        }
     }
 
     pub fn write(&mut self, offset: u64, from: &[u8]) -> Result<()> {

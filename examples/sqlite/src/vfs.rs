@@ -91,7 +91,7 @@ pub(crate) fn register(sqlite: Sqlite, name: &'static CStr, pool: &Pool, options
 }
 
 static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
-    iVersion: 2,
+    iVersion: 3,
     xClose: Some(x_close),
     xRead: Some(x_read),
     xWrite: Some(x_write),
@@ -108,8 +108,8 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xShmLock: Some(x_shm_lock),
     xShmBarrier: Some(x_shm_barrier),
     xShmUnmap: Some(x_shm_unmap),
-    xFetch: None,
-    xUnfetch: None,
+    xFetch: Some(x_fetch),
+    xUnfetch: Some(x_unfetch),
 };
 
 /// The result code of `work`. Failures that say something go to SQLite's log.
@@ -313,6 +313,16 @@ unsafe extern "C" fn x_file_control(
             *keeps_wal = open.connection.keeps_wal.into();
             ffi::SQLITE_OK
         }
+        ffi::SQLITE_FCNTL_MMAP_SIZE => {
+            // SAFETY: the argument of this operation is a length.
+            let wanted = unsafe { &mut *argument.cast::<i64>() };
+            let before = open.connection.mapped_bytes_max;
+            if *wanted >= 0 {
+                open.connection.mapped_bytes_max = *wanted;
+            }
+            *wanted = before;
+            ffi::SQLITE_OK
+        }
         ffi::SQLITE_FCNTL_SIZE_HINT => {
             // SAFETY: the argument of this operation is a length.
             let bytes = unsafe { *argument.cast::<i64>() };
@@ -404,6 +414,38 @@ unsafe extern "C" fn x_shm_unmap(file: *mut ffi::sqlite3_file, _delete: c_int) -
     let open = unsafe { OpenFile::of(file) };
     open.at_border(|connection| {
         connection.leave_wal();
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn x_fetch(
+    file: *mut ffi::sqlite3_file,
+    offset: ffi::sqlite3_int64,
+    bytes: c_int,
+    address: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: SQLite's call.
+    let open = unsafe { OpenFile::of(file) };
+    open.at_border(|connection| {
+        let place = connection.fetch(offset as u64, bytes as usize)?;
+        // SAFETY: SQLite has a place for it.
+        unsafe { *address = place.map_or(ptr::null_mut(), |place| place.as_ptr().cast()) };
+        Ok(())
+    })
+}
+
+/// Without an address SQLite says that what was fetched before is not valid any more, which here it is.
+unsafe extern "C" fn x_unfetch(
+    file: *mut ffi::sqlite3_file,
+    offset: ffi::sqlite3_int64,
+    address: *mut c_void,
+) -> c_int {
+    // SAFETY: SQLite's call.
+    let open = unsafe { OpenFile::of(file) };
+    open.at_border(|connection| {
+        if !address.is_null() {
+            connection.unfetch(offset as u64);
+        }
         Ok(())
     })
 }

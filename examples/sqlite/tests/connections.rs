@@ -33,6 +33,31 @@ fn what_is_written_is_there_for_either_vfs() {
 }
 
 #[test]
+fn the_report_tells_connections_and_statements_apart() {
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let one = Db::open(folder.path().join("one.db"), BUFPOOL);
+    let two = Db::open(folder.path().join("two.db"), BUFPOOL);
+    one.run("CREATE TABLE t(a, b)");
+    fill(&one, 300);
+    two.run("CREATE TABLE t(a, b)");
+    two.run("PRAGMA mmap_size = 1000000000");
+    fill(&two, 300);
+    one.run("SELECT sum(a) FROM t");
+    two.run("SELECT max(b) FROM t");
+    let report = one.value("PRAGMA bufpool_report");
+    for (database, statement, call) in
+        [("one.db", "SELECT sum(a) FROM t", "xRead"), ("two.db", "SELECT max(b) FROM t", "xFetch")]
+    {
+        let named = report.lines().find(|line| line.ends_with(&format!(": {statement}"))).unwrap();
+        let number = named.split(':').next().unwrap();
+        let is_context =
+            |line: &&str| line.contains(database) && line.contains(&format!("{number} > {call}"));
+        assert!(report.lines().any(|line| is_context(&line)), "{named}, {call}: {report}");
+    }
+}
+
+#[test]
 fn a_closed_database_has_the_length_that_it_should_have_to_the_byte() {
     pool();
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 //! Random statements, by the pool's VFS and by SQLite's own: the same answers, the same errors, and files
-//! that are the same to the byte.
+//! that are the same.
 
 mod common;
 
@@ -12,26 +12,32 @@ const STATEMENTS: usize = 150;
 
 #[test]
 fn in_delete_mode() {
-    compare("delete", &[(1, 512), (2, 1024), (3, 4096)]);
+    compare("delete", 0, &[(1, 512), (2, 1024), (3, 4096)]);
 }
 
 #[test]
 fn in_wal_mode() {
-    compare("wal", &[(4, 512), (5, 4096), (6, 65536)]);
+    compare("wal", 0, &[(4, 512), (5, 4096), (6, 65536)]);
 }
 
 #[test]
 fn in_persist_mode_with_truncation() {
-    compare("persist", &[(7, 2048), (8, 16384)]);
+    compare("persist", 0, &[(7, 2048), (8, 16384)]);
 }
 
-/// Seeds and page sizes.
-fn compare(journal_mode: &str, runs: &[(u64, u32)]) {
+#[test]
+fn with_pages_read_in_their_frames() {
+    compare("delete", 1 << 30, &[(9, 4096)]);
+    compare("wal", 1 << 30, &[(10, 4096), (11, 1024)]);
+}
+
+/// Runs of these seeds and page sizes.
+fn compare(journal_mode: &str, mmap_bytes: u64, runs: &[(u64, u32)]) {
     pool();
     for &(seed, page_bytes) in runs {
         let folder = tempfile::tempdir().unwrap();
         let paths = [folder.path().join("unix.db"), folder.path().join("bufpool.db")];
-        let mut dbs = open(&paths);
+        let mut dbs = open(&paths, mmap_bytes);
         let vacuum = seed % 3;
         let setup = format!("PRAGMA page_size = {page_bytes}; PRAGMA auto_vacuum = {vacuum}; {CREATE}");
         for db in &dbs {
@@ -46,31 +52,38 @@ fn compare(journal_mode: &str, runs: &[(u64, u32)]) {
             if number % 50 == 49 {
                 // Whatever transaction is open ends with its connection.
                 drop(dbs);
-                check_files(&paths, seed);
-                dbs = open(&paths);
+                check_files(&paths, seed, mmap_bytes == 0);
+                dbs = open(&paths, mmap_bytes);
             }
         }
     }
 }
 
-fn open(paths: &[impl AsRef<Path>; 2]) -> [Db; 2] {
+fn open(paths: &[impl AsRef<Path>; 2], mmap_bytes: u64) -> [Db; 2] {
     let dbs = [Db::open(&paths[0], UNIX), Db::open(&paths[1], BUFPOOL)];
     // Pages are written before their transaction ends.
     for db in &dbs {
-        db.run("PRAGMA cache_size = 8; PRAGMA cache_spill = 8");
+        db.run(&format!("PRAGMA cache_size = 8; PRAGMA cache_spill = 8; PRAGMA mmap_size = {mmap_bytes}"));
     }
     dbs
 }
 
-fn check_files(paths: &[impl AsRef<Path>; 2], seed: u64) {
-    let db = Db::open(&paths[1], BUFPOOL);
-    assert_eq!(db.value("PRAGMA integrity_check"), "ok", "seed {seed}");
-    drop(db);
+/// Pages read in their frames leave SQLite's buffers with other contents, which get into unused bytes.
+fn check_files(paths: &[impl AsRef<Path>; 2], seed: u64, to_the_byte: bool) {
+    let dbs = [Db::open(&paths[0], UNIX), Db::open(&paths[1], BUFPOOL)];
+    assert_eq!(dbs[1].value("PRAGMA integrity_check"), "ok", "seed {seed}");
+    let [expected, found] = dbs.each_ref().map(|db| db.rows(DUMP));
+    assert_eq!(found, expected, "seed {seed}");
+    drop(dbs);
     let [expected, found] = paths.each_ref().map(|path| fs::read(path).unwrap());
     assert_eq!(found.len(), expected.len(), "seed {seed}");
     let differing = found.iter().zip(&expected).position(|(found, expected)| found != expected);
-    assert_eq!(differing, None, "seed {seed}");
+    assert!(!to_the_byte || differing.is_none(), "seed {seed}, byte {differing:?}");
 }
+
+const DUMP: &str = "
+    SELECT k, a, hex(b) FROM t0; SELECT k, a, hex(b) FROM t1; SELECT a, k FROM t0 INDEXED BY t0_a ORDER BY a;
+    SELECT name, rootpage, sql FROM sqlite_schema; PRAGMA page_count; PRAGMA freelist_count";
 
 const CREATE: &str = "
     CREATE TABLE t0(k INTEGER PRIMARY KEY, a, b);

@@ -31,6 +31,9 @@ pub fn pool() -> &'static Pool {
 unsafe extern "C" fn print_log(_: *mut c_void, code: c_int, text: *const c_char) {
     // SAFETY: SQLite gives a C string.
     let text = unsafe { CStr::from_ptr(text) };
+    if code & 0xff == ffi::SQLITE_ERROR {
+        return;
+    }
     println!("sqlite: {code}: {}", text.to_string_lossy());
 }
 
