@@ -24,7 +24,8 @@ use bufpool_sqlite::VfsOptions;
 use common::{BUFPOOL, Db, UNIX};
 
 const MEMORY_BYTES: u64 = 48 << 20;
-/// Of these, what SQLite has of its own where there is a pool.
+/// Of these, what SQLite has of its own where there is a pool: for pages that it changes. It reads others in their
+/// frames.
 const OWN_CACHE_BYTES: u64 = 1 << 20;
 
 /// A way to have a database.
@@ -76,6 +77,9 @@ fn sides(folder: &Path, pool: &Pool) -> [Side; 3] {
         }
         let db = Db::open(path, vfs);
         db.run("PRAGMA page_size = 4096");
+        if vfs == BUFPOOL {
+            db.run("PRAGMA mmap_size = 1000000000");
+        }
         if let Some(bytes) = cache_bytes {
             db.run(&format!("PRAGMA cache_size = -{}", bytes >> 10));
         }
