@@ -31,6 +31,8 @@ pub(crate) struct Connection {
     statement: Context,
     /// Whether the log is kept when the last connection leaves.
     pub keeps_wal: bool,
+    /// The database's length becomes a multiple of it where SQLite sets it or says what it will be. 0: any length.
+    pub chunk_bytes: u64,
     /// What SQLite calls the limit of the mapped part of the file. More than 0: pages are read in their frames.
     pub mapped_bytes_max: i64,
 }
@@ -52,6 +54,7 @@ impl Connection {
             wal_user: WalUser::default(),
             statement: Context::NONE,
             keeps_wal: false,
+            chunk_bytes: 0,
             mapped_bytes_max: 0,
         })
     }
@@ -135,8 +138,10 @@ impl Connection {
     }
 
     pub fn set_len(&mut self, bytes: u64) -> Result<()> {
+        let chunk_bytes = self.chunk_bytes.max(1);
         let file = self.file_to_change()?;
-        self.in_pool(file.set_byte_len(bytes), ffi::SQLITE_IOERR_TRUNCATE)
+        let set = file.set_byte_len(bytes.next_multiple_of(chunk_bytes));
+        self.in_pool(set, ffi::SQLITE_IOERR_TRUNCATE)
     }
 
     /// The database is about to have `bytes`: their space is allocated at once.

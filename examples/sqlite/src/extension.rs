@@ -10,8 +10,9 @@ use std::ffi::{c_char, c_int};
 use bufpool::{Direct, Pool, PoolOptions};
 use libsqlite3_sys as ffi;
 
+use crate::database::Sharing;
 use crate::sqlite::Sqlite;
-use crate::{Sharing, VfsOptions, vfs};
+use crate::vfs::{self, VfsOptions};
 
 /// What SQLite calls when it loads the library. The VFS needs the library for good.
 ///

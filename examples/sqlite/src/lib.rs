@@ -32,6 +32,7 @@ use std::fmt;
 use bufpool::Pool;
 
 pub use database::Sharing;
+pub use vfs::VfsOptions;
 
 mod connection;
 mod database;
@@ -43,15 +44,6 @@ mod sqlite;
 mod statements;
 mod vfs;
 mod wal_index;
-
-/// How a VFS is registered.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct VfsOptions {
-    /// Whether connections that name no VFS use it.
-    pub is_default: bool,
-    /// Whether other processes get at its open databases.
-    pub sharing: Sharing,
-}
 
 /// Registers a VFS over `pool` with the SQLite that the program is linked with, for the life of the process.
 ///

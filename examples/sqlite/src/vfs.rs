@@ -16,7 +16,6 @@ use std::{ptr, slice};
 use bufpool::Pool;
 use libsqlite3_sys as ffi;
 
-use crate::VfsOptions;
 use crate::connection::Connection;
 use crate::database::{Databases, Sharing};
 use crate::failure::{Failure, Result};
@@ -51,6 +50,15 @@ struct OpenFile {
     connection: Connection,
     /// Where SQLite keeps the address of the connection that uses the file just now; null if it did not say.
     user: *const *mut ffi::sqlite3,
+}
+
+/// How a VFS is registered.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VfsOptions {
+    /// Whether connections that name no VFS use it.
+    pub is_default: bool,
+    /// Whether other processes get at its open databases.
+    pub sharing: Sharing,
 }
 
 /// Registers a VFS called `name` over `pool` with `sqlite`.
@@ -311,6 +319,11 @@ unsafe extern "C" fn x_file_control(
                 open.connection.keeps_wal = *keeps_wal != 0;
             }
             *keeps_wal = open.connection.keeps_wal.into();
+            ffi::SQLITE_OK
+        }
+        ffi::SQLITE_FCNTL_CHUNK_SIZE => {
+            // SAFETY: as before.
+            open.connection.chunk_bytes = unsafe { *number }.max(0) as u64;
             ffi::SQLITE_OK
         }
         ffi::SQLITE_FCNTL_MMAP_SIZE => {
