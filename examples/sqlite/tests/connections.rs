@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
+use bufpool::PoolOptions;
+use bufpool_sqlite::{Sharing, VfsOptions};
 use common::{BUFPOOL, Db, UNIX, pool};
 use libsqlite3_sys as ffi;
 
@@ -132,13 +134,14 @@ fn other_processes_are_told_that_the_database_is_busy() {
     pool();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.db");
+    let test = "other_processes_are_told_that_the_database_is_busy";
     let db = Db::open(&path, BUFPOOL);
     for mode in ["delete", "wal"] {
         db.run(&format!("PRAGMA journal_mode = {mode}; CREATE TABLE IF NOT EXISTS t(a, b)"));
-        assert_eq!(other_process(&path), [ffi::SQLITE_BUSY, ffi::SQLITE_BUSY]);
+        assert_eq!(other_process(test, &path), [ffi::SQLITE_BUSY, ffi::SQLITE_BUSY]);
     }
     drop(db);
-    assert_eq!(other_process(&path), [0, 0]);
+    assert_eq!(other_process(test, &path), [0, 0]);
 }
 
 #[test]
@@ -156,10 +159,65 @@ fn a_database_that_another_vfs_reads_is_busy_until_it_is_done() {
     assert_eq!(unix.try_rows("SELECT * FROM t").unwrap_err().code, ffi::SQLITE_BUSY);
 }
 
-/// The result codes that another process gets with each VFS.
-fn other_process(path: &Path) -> Vec<i32> {
+#[test]
+fn a_database_that_is_shared_belongs_to_others_between_transactions() {
+    pool();
+    let pool = PoolOptions::new().frames(64).page_bytes(4096).open().unwrap();
+    let options = VfsOptions { sharing: Sharing::BetweenTransactions, ..VfsOptions::default() };
+    bufpool_sqlite::register(c"shared", &pool, options).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let (one, two) = (Db::open(&path, c"shared"), Db::open(&path, c"shared"));
+    let unix = Db::open(&path, UNIX);
+    one.run("PRAGMA page_size = 1024; CREATE TABLE t(a, b)");
+    for rows in [1, 100, 400] {
+        fill(&one, rows);
+        fill(&unix, rows);
+        fill(&two, rows);
+        assert_eq!(one.value("SELECT count(*) FROM t"), unix.value("SELECT count(*) FROM t"));
+        let pages: u64 = unix.value("PRAGMA page_count").parse().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), pages * 1024);
+        two.run("BEGIN; SELECT * FROM t");
+        assert_eq!(unix.try_rows("SELECT * FROM t").unwrap_err().code, ffi::SQLITE_BUSY);
+        two.run("COMMIT");
+        unix.run("BEGIN; SELECT * FROM t");
+        assert_eq!(one.try_rows("SELECT * FROM t").unwrap_err().code, ffi::SQLITE_BUSY);
+        unix.run("COMMIT");
+    }
+    assert_eq!(two.value("PRAGMA integrity_check"), "ok");
+}
+
+#[test]
+fn a_file_that_cannot_grow_fails_the_statement_and_nothing_else() {
+    if let Some(path) = env::var_os(OTHER_PROCESS) {
+        pool();
+        let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
+        // SAFETY: the signal is not handled anywhere else.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        // SAFETY: the limit is read during the call.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+        let db = Db::open(&path, BUFPOOL);
+        db.run("CREATE TABLE t(a, b); INSERT INTO t VALUES(0, 0)");
+        let error = (0..100).find_map(|_| db.try_rows(&filling(500)).err());
+        println!("answer {}", error.map_or(0, |error| error.code));
+        println!("answer {}", i32::from(db.value("PRAGMA integrity_check") != "ok"));
+        db.run("DELETE FROM t WHERE a > 10");
+        return;
+    }
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let test = "a_file_that_cannot_grow_fails_the_statement_and_nothing_else";
+    assert_eq!(other_process(test, &path), [ffi::SQLITE_IOERR, 0]);
+    let db = Db::open(&path, UNIX);
+    assert_eq!(db.value("PRAGMA integrity_check"), "ok");
+    assert_eq!(db.value("SELECT max(a) FROM t"), "10");
+}
+
+/// What this test says in another process, with the database at `path`.
+fn other_process(test: &str, path: &Path) -> Vec<i32> {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "other_processes_are_told_that_the_database_is_busy", "--nocapture"]);
+    command.args(["--exact", test, "--nocapture"]);
     let output = command.env(OTHER_PROCESS, path).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().filter_map(|line| line.split_once("answer ")?.1.parse().ok()).collect()
@@ -167,8 +225,12 @@ fn other_process(path: &Path) -> Vec<i32> {
 
 /// Adds rows to the table `t`.
 fn fill(db: &Db, rows: u32) {
-    db.run(&format!(
+    db.run(&filling(rows));
+}
+
+fn filling(rows: u32) -> String {
+    format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
          INSERT INTO t SELECT i, hex(zeroblob(100)) FROM n"
-    ));
+    )
 }
