@@ -11,8 +11,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
-use bufpool::{At, FileOptions, Pool};
+use bufpool::{At, ErrorKind, FileOptions, Pool};
 use libsqlite3_sys as ffi;
 use parking_lot::Mutex;
 
@@ -20,6 +22,10 @@ use crate::failure::{Failure, Result};
 use crate::locks::{Busy, Level, Locks};
 use crate::process_lock;
 use crate::wal_index::WalIndex;
+
+/// The pool's own lock of a process that was killed ends a moment after SQLite's, with the process's io_uring.
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
 /// Device and inode: a file may have several names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -148,23 +154,38 @@ impl Database {
 
     /// Keeps other processes out, and has the pool take the file in.
     fn attach(&self, state: &mut State, pool: &Pool) -> Result<bufpool::File> {
-        const CODE: i32 = ffi::SQLITE_IOERR_LOCK;
         if let Some(file) = &state.pooled {
             return Ok(file.clone());
         }
-        let failed = |operation| move |error: io::Error| self.system_error(&error, CODE, operation);
-        if !process_lock::take(&self.file, self.read_only).map_err(failed("lock"))? {
+        let taken = process_lock::take(&self.file, self.read_only);
+        if !taken.map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_LOCK, "lock"))? {
             return Err(Busy.into());
         }
-        // The same file under a description of its own, since the pool sets its flags; not by the path, which
-        // may lead to another file by now.
-        let mut options = OpenOptions::new();
-        options.read(true).write(!self.read_only);
-        let again = options.open(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
-        let again = OwnedFd::from(again.map_err(failed("open for the pool"))?);
-        let options = FileOptions::new().bytes(true).read_only(self.read_only);
-        let file = pool.open_fd(again, options).map_err(|error| self.pool_error(&error, CODE))?;
-        Ok(state.pooled.insert(file).clone())
+        let file = self.open_in_pool(pool).inspect_err(|_| {
+            let _ = process_lock::give_back(&self.file);
+        });
+        Ok(state.pooled.insert(file?).clone())
+    }
+
+    /// The same file under a description of its own, since the pool sets its flags; not by the path, which may
+    /// lead to another file by now.
+    fn open_in_pool(&self, pool: &Pool) -> Result<bufpool::File> {
+        let mut tries = LOCK_TRIES;
+        loop {
+            tries -= 1;
+            let mut options = OpenOptions::new();
+            options.read(true).write(!self.read_only);
+            let again = options.open(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
+            let again = again
+                .map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_LOCK, "open for the pool"))?;
+            let options = FileOptions::new().bytes(true).read_only(self.read_only);
+            match pool.open_fd(OwnedFd::from(again), options) {
+                Err(error) if error.kind() == ErrorKind::FileLocked && tries > 0 => {
+                    thread::sleep(LOCK_PAUSE);
+                }
+                file => return file.map_err(|error| self.pool_error(&error, ffi::SQLITE_IOERR_LOCK)),
+            }
+        }
     }
 
     fn detach_if_idle(&self, state: &mut State) -> Result<()> {

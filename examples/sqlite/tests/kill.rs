@@ -39,8 +39,6 @@ fn kill(test: &str, journal_mode: &str) {
     for round in 0..KILLS {
         let acknowledged = write_until_killed(test, &path, 1 + random.below(60));
         let db = Db::open(&path, if round % 2 == 0 { UNIX } else { BUFPOOL });
-        // The lock of a process that had an io_uring ends a moment after the process.
-        db.run("PRAGMA busy_timeout = 60000");
         assert_eq!(db.value("PRAGMA integrity_check"), "ok");
         let there: u64 = db.value("SELECT max(round) FROM t").parse().unwrap();
         assert!(there >= acknowledged, "round {round}: {there} commits of {acknowledged} are there");
@@ -73,7 +71,6 @@ fn last_round(there: u64) -> String {
 /// Commits, and says so, until it is killed.
 fn write(path: &Path) {
     let db = Db::open(path, BUFPOOL);
-    db.run("PRAGMA busy_timeout = 60000");
     // Pages are written before their transaction ends, and the log begins anew every few transactions.
     db.run("PRAGMA cache_size = 8; PRAGMA cache_spill = 8; PRAGMA wal_autocheckpoint = 40");
     let first: u64 = db.value("SELECT coalesce(max(round), 0) + 1 FROM t").parse().unwrap();
