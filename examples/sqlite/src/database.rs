@@ -24,7 +24,7 @@ use crate::process_lock;
 use crate::wal_index::WalIndex;
 
 /// The pool's own lock of a process that was killed ends a moment after SQLite's, with the process's io_uring.
-const LOCK_TRIES: u32 = 100;
+const LOCK_TRIES: u32 = 1000;
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
 /// Device and inode: a file may have several names.

@@ -307,6 +307,12 @@ unsafe extern "C" fn x_file_control(
             unsafe { *number = open.connection.level().number() };
             ffi::SQLITE_OK
         }
+        // No other process reads the log; errors of the system are told with their operation.
+        ffi::SQLITE_FCNTL_EXTERNAL_READER | ffi::SQLITE_FCNTL_LAST_ERRNO => {
+            // SAFETY: as before.
+            unsafe { *number = 0 };
+            ffi::SQLITE_OK
+        }
         ffi::SQLITE_FCNTL_HAS_MOVED => {
             // SAFETY: as before.
             unsafe { *number = open.connection.database().has_moved().into() };
