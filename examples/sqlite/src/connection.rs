@@ -34,7 +34,7 @@ pub(crate) struct Connection {
     /// The database's length becomes a multiple of it where SQLite sets it or says what it will be. 0: any length.
     pub chunk_bytes: u64,
     /// What SQLite calls the limit of the mapped part of the file. More than 0: pages are read in their frames.
-    pub mapped_bytes_max: i64,
+    mapped_bytes_max: i64,
 }
 
 impl Connection {
@@ -102,6 +102,15 @@ impl Connection {
         }
         into[there..].fill(0);
         Err(Failure::code(ffi::SQLITE_IOERR_SHORT_READ))
+    }
+
+    /// Sets how much of the file may be mapped, unless something is, or `wanted` is negative. Returns what it was.
+    pub fn map(&mut self, wanted: i64) -> i64 {
+        let before = self.mapped_bytes_max;
+        if wanted >= 0 && self.fetched.is_empty() {
+            self.mapped_bytes_max = wanted;
+        }
+        before
     }
 
     /// Where these bytes lie, for reading without a copy; none if they are not all in one page of the pool, or

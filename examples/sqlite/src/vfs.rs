@@ -335,11 +335,7 @@ unsafe extern "C" fn x_file_control(
         ffi::SQLITE_FCNTL_MMAP_SIZE => {
             // SAFETY: the argument of this operation is a length.
             let wanted = unsafe { &mut *argument.cast::<i64>() };
-            let before = open.connection.mapped_bytes_max;
-            if *wanted >= 0 {
-                open.connection.mapped_bytes_max = *wanted;
-            }
-            *wanted = before;
+            *wanted = open.connection.map(*wanted);
             ffi::SQLITE_OK
         }
         ffi::SQLITE_FCNTL_SIZE_HINT => {
