@@ -38,12 +38,19 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// To `database`.
-    pub fn open(pool: &Pool, database: Arc<Database>) -> Result<Self> {
+    /// To `database`, which `databases` has open.
+    pub fn open(pool: &Pool, databases: &Databases, database: Arc<Database>) -> Result<Self> {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let tenant = pool.tenant(format!("{} #{serial}", database.name())).open();
-        let tenant = tenant.map_err(|error| database.pool_error(&error, ffi::SQLITE_CANTOPEN))?;
+        let tenant = match tenant {
+            Ok(tenant) => tenant,
+            Err(error) => {
+                let failure = database.pool_error(&error, ffi::SQLITE_CANTOPEN);
+                let _ = databases.close(database);
+                return Err(failure);
+            }
+        };
         Ok(Self {
             pool: pool.clone(),
             database,

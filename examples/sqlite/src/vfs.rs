@@ -198,7 +198,7 @@ unsafe extern "C" fn x_open(
             // SAFETY: as before.
             unsafe { *out_flags = flags };
         }
-        let connection = Connection::open(&vfs.pool, database)?;
+        let connection = Connection::open(&vfs.pool, &vfs.databases, database)?;
         let open = Box::into_raw(Box::new(OpenFile { vfs, connection, user: ptr::null() }));
         let main_file = MainFile { base: ffi::sqlite3_file { pMethods: &raw const METHODS }, open };
         // SAFETY: there is room for it, and it is aligned for pointers.
