@@ -22,6 +22,8 @@ pub(crate) struct Connection {
     pool: Pool,
     database: Arc<Database>,
     tenant: Tenant,
+    /// Whether it may not change the database, though others may.
+    read_only: bool,
     level: Level,
     /// While the connection has a lock.
     file: Option<File>,
@@ -39,7 +41,12 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// To `database`, which `databases` has open.
-    pub fn open(pool: &Pool, databases: &Databases, database: Arc<Database>) -> Result<Self> {
+    pub fn open(
+        pool: &Pool,
+        databases: &Databases,
+        database: Arc<Database>,
+        read_only: bool,
+    ) -> Result<Self> {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let tenant = pool.tenant(format!("{} #{serial}", database.name())).open();
@@ -55,6 +62,7 @@ impl Connection {
             pool: pool.clone(),
             database,
             tenant,
+            read_only,
             level: Level::None,
             file: None,
             fetched: Vec::new(),
@@ -167,7 +175,7 @@ impl Connection {
 
     /// Returns when everything written before is on the device.
     pub fn sync(&self) -> Result<()> {
-        let file = self.file.as_ref().filter(|_| !self.database.is_read_only());
+        let file = self.file.as_ref().filter(|_| !self.read_only);
         self.in_pool(file.map_or(Ok(()), File::flush), ffi::SQLITE_IOERR_FSYNC)
     }
 
@@ -178,6 +186,9 @@ impl Connection {
 
     /// The file in the pool, also for a connection without a lock: SQLite has been told to do without.
     fn file_to_change(&mut self) -> Result<File> {
+        if self.read_only {
+            return Err(Failure::code(ffi::SQLITE_READONLY));
+        }
         if let Some(file) = &self.file {
             return Ok(file.clone());
         }
@@ -190,7 +201,12 @@ impl Connection {
         result.map_err(|error| self.database.pool_error(&error, code))
     }
 
+    /// SQLITE_READONLY for more than a shared lock, if the connection may only read: so it leaves a log as it
+    /// is when it is closed.
     pub fn lock(&mut self, wanted: Level) -> Result<()> {
+        if self.read_only && wanted > Level::Shared {
+            return Err(Failure::code(ffi::SQLITE_READONLY));
+        }
         if wanted > self.level {
             self.file = Some(self.database.raise(&self.pool, &mut self.level, wanted)?);
         }

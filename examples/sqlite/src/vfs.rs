@@ -189,16 +189,18 @@ unsafe extern "C" fn x_open(
         let name = unsafe { CStr::from_ptr(name) };
         let database =
             vfs.databases.open(Path::new(OsStr::from_bytes(name.to_bytes())), flags, vfs.sharing)?;
-        let is_read_only = database.is_read_only();
-        if is_read_only && flags & ffi::SQLITE_OPEN_READWRITE != 0 && !out_flags.is_null() {
-            let readable = flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE);
+        let is_read_only = database.is_read_only() || flags & ffi::SQLITE_OPEN_READONLY != 0;
+        let opened = if is_read_only {
+            let writable = ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;
+            flags & !writable | ffi::SQLITE_OPEN_READONLY
+        } else {
+            flags
+        };
+        let connection = Connection::open(&vfs.pool, &vfs.databases, database, is_read_only)?;
+        if !out_flags.is_null() {
             // SAFETY: not null, so SQLite's.
-            unsafe { *out_flags = readable | ffi::SQLITE_OPEN_READONLY };
-        } else if !out_flags.is_null() {
-            // SAFETY: as before.
-            unsafe { *out_flags = flags };
+            unsafe { *out_flags = opened };
         }
-        let connection = Connection::open(&vfs.pool, &vfs.databases, database)?;
         let open = Box::into_raw(Box::new(OpenFile { vfs, connection, user: ptr::null() }));
         let main_file = MainFile { base: ffi::sqlite3_file { pMethods: &raw const METHODS }, open };
         // SAFETY: there is room for it, and it is aligned for pointers.

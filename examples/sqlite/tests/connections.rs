@@ -122,6 +122,23 @@ fn in_wal_mode_readers_keep_their_snapshot_beside_a_writer() {
 }
 
 #[test]
+fn a_connection_that_may_only_read_leaves_the_log_as_it_is() {
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let db = Db::open(&path, BUFPOOL);
+    db.run("PRAGMA journal_mode = wal; CREATE TABLE t(a, b); INSERT INTO t VALUES(1, 2)");
+    let reader = Db::open(format!("file:{}?mode=ro", path.display()), BUFPOOL);
+    assert_eq!(reader.value("SELECT b FROM t"), "2");
+    assert_eq!(reader.try_rows("DELETE FROM t").unwrap_err().code, ffi::SQLITE_READONLY);
+    drop(db);
+    assert_eq!(reader.value("SELECT b FROM t"), "2");
+    drop(reader);
+    assert!(folder.path().join("x.db-wal").exists());
+    assert_eq!(Db::open(&path, UNIX).value("SELECT b FROM t"), "2");
+}
+
+#[test]
 fn other_processes_are_told_that_the_database_is_busy() {
     if let Some(path) = env::var_os(OTHER_PROCESS) {
         pool();
