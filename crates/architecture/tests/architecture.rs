@@ -18,7 +18,7 @@ use bufpool_architecture::plan::{Plan, read_plans};
 use bufpool_architecture::rules::{check, needed};
 
 /// Folder and library of each crate that is checked.
-const CRATES: [(&str, &str); 7] = [
+const CRATES: [(&str, &str); 8] = [
     ("crates/policies", "bufpool_policies"),
     ("crates/bufpool", "bufpool"),
     ("crates/remote", "bufpool_remote"),
@@ -26,6 +26,7 @@ const CRATES: [(&str, &str); 7] = [
     ("crates/bench", "bufpool_bench"),
     ("crates/architecture", "bufpool_architecture"),
     ("examples", "bufpool_examples"),
+    ("examples/sqlite", "bufpool_sqlite"),
 ];
 
 #[test]

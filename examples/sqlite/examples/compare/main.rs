@@ -1,0 +1,178 @@
+//! SQLite by the pool, against SQLite's own cache.
+//!
+//! Three databases with the same contents: by the pool, with most of the memory; by a VFS with direct I/O and
+//! without a cache, where SQLite's own cache has all of the memory; and by SQLite's unix VFS as it is, with as
+//! much page cache as there is. Each step runs with one after the other.
+//!
+//! ```text
+//! cargo run --release -p bufpool-sqlite --example compare -- [FOLDER [ROWS]]
+//! ```
+//!
+//! FOLDER must be on a file system with direct I/O; 400,000 ROWS make 160 MiB.
+
+#[path = "../../tests/common/mod.rs"]
+mod common;
+mod direct;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use bufpool::{Pool, PoolOptions};
+use bufpool_sqlite::VfsOptions;
+use common::{BUFPOOL, Db, UNIX};
+
+const MEMORY_BYTES: u64 = 48 << 20;
+/// Of these, what SQLite has of its own where there is a pool: for pages that it changes. It reads others in their
+/// frames.
+const OWN_CACHE_BYTES: u64 = 1 << 20;
+
+/// A way to have a database.
+struct Side {
+    name: &'static str,
+    db: Db,
+    /// Pages read since the program began; unknown for the page cache.
+    pages_read: Box<dyn Fn() -> Option<u64>>,
+}
+
+/// What a step took.
+#[derive(Clone, Copy)]
+struct Cost {
+    elapsed: Duration,
+    processor: Duration,
+    pages_read: Option<u64>,
+}
+
+fn main() {
+    let mut arguments = env::args().skip(1);
+    let folder = PathBuf::from(arguments.next().unwrap_or_else(|| "target/sqlite-compare".to_owned()));
+    let rows: u64 = arguments.next().map_or(400_000, |rows| rows.parse().expect("ROWS is a number"));
+    fs::create_dir_all(&folder).expect("the folder can be made");
+    let memory_bytes = MEMORY_BYTES - OWN_CACHE_BYTES;
+    let pool = PoolOptions::new().memory_bytes(memory_bytes).page_bytes(4096).open().expect("a pool");
+    bufpool_sqlite::register(BUFPOOL, &pool, VfsOptions::default()).expect("a VFS");
+    direct::register(c"direct");
+    let sides = sides(&folder, &pool);
+    println!("{:34} {:>22} {:>22} {:>22} {:>8} {:>8}", "", "pool", "direct", "unix", "time", "pages");
+    for (step, sql) in steps(rows) {
+        let costs = sides.each_ref().map(|side| measure(side, &sql));
+        let [pool, direct, _] = &costs;
+        let time = pool.elapsed.as_secs_f64() / direct.elapsed.as_secs_f64();
+        let pages = pool.pages_read.zip(direct.pages_read).filter(|(_, direct)| *direct > 0);
+        let pages =
+            pages.map_or(String::new(), |(pool, direct)| format!("{:.2}", pool as f64 / direct as f64));
+        let [pool, direct, unix] = costs.map(|cost| cost.to_string());
+        println!("{step:34} {pool:>22} {direct:>22} {unix:>22} {time:8.2} {pages:>8}");
+    }
+    println!("\nseconds elapsed, of the processor, and pages read; time and pages: pool to direct");
+}
+
+fn sides(folder: &Path, pool: &Pool) -> [Side; 3] {
+    let pool = pool.clone();
+    let open = |name, vfs, cache_bytes: Option<u64>, pages_read| {
+        let path = folder.join(name).with_extension("db");
+        for suffix in ["", "-journal"] {
+            let _ = fs::remove_file(format!("{}{suffix}", path.display()));
+        }
+        let db = Db::open(path, vfs);
+        db.run("PRAGMA page_size = 4096");
+        if vfs == BUFPOOL {
+            db.run("PRAGMA mmap_size = 1000000000");
+        }
+        if let Some(bytes) = cache_bytes {
+            db.run(&format!("PRAGMA cache_size = -{}", bytes >> 10));
+        }
+        Side { name, db, pages_read }
+    };
+    [
+        open("pool", BUFPOOL, Some(OWN_CACHE_BYTES), Box::new(move || Some(pool.stats().reads))),
+        open(
+            "direct",
+            c"direct",
+            Some(MEMORY_BYTES),
+            Box::new(|| Some(direct::PAGES_READ.load(Ordering::Relaxed))),
+        ),
+        open("unix", UNIX, None, Box::new(|| None)),
+    ]
+}
+
+/// Steps with their statements.
+fn steps(rows: u64) -> Vec<(String, String)> {
+    let series = |last: u64| {
+        format!("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {last})")
+    };
+    let mut steps = vec![(
+        "load".to_owned(),
+        format!(
+            "CREATE TABLE t(k INTEGER PRIMARY KEY, a, b);
+             CREATE TABLE w(k PRIMARY KEY, b) WITHOUT ROWID;
+             BEGIN;
+             {n} INSERT INTO t SELECT i, i * 7919 % {rows}, printf('%200d', i) FROM n;
+             {n} INSERT INTO w SELECT i, printf('%140d', i) FROM n;
+             CREATE INDEX t_a ON t(a);
+             COMMIT",
+            n = series(rows)
+        ),
+    )];
+    for round in 1..=3 {
+        steps.push((format!("scan {round}"), "SELECT sum(length(b)) FROM t".to_owned()));
+    }
+    for round in 1..=4 {
+        steps.push((format!("scan WITHOUT ROWID {round}"), "SELECT sum(length(b)) FROM w".to_owned()));
+    }
+    steps.push(("integrity_check".to_owned(), "PRAGMA integrity_check".to_owned()));
+    let lookups = 60_000;
+    for round in 1..=2 {
+        steps.push((
+            format!("{lookups} lookups {round}"),
+            format!(
+                "{} SELECT sum(length(t.b)) FROM n CROSS JOIN t ON t.k = 1 + i * 2654435761 % {rows}",
+                series(lookups)
+            ),
+        ));
+    }
+    // Most lookups are in a part that fits.
+    steps.push((
+        format!("{lookups} lookups, skewed"),
+        format!(
+            "{} SELECT sum(length(t.b)) FROM n CROSS JOIN t
+             ON t.k = 1 + i * 2654435761 % (CASE WHEN i % 10 < 8 THEN {rows} / 5 ELSE {rows} END)",
+            series(lookups)
+        ),
+    ));
+    steps.push((
+        "join by an index".to_owned(),
+        format!("SELECT sum(length(t.b)) FROM w CROSS JOIN t ON t.a = w.k WHERE w.k <= {}", rows / 4),
+    ));
+    steps
+}
+
+/// Runs the statements of a step.
+fn measure(side: &Side, sql: &str) -> Cost {
+    let (pages, processor, begin) = ((side.pages_read)(), processor_time(), Instant::now());
+    let rows = side.db.rows(sql);
+    assert!(rows.len() <= 1, "{}", side.name);
+    let elapsed = begin.elapsed();
+    let pages_read = (side.pages_read)().zip(pages).map(|(after, before)| after - before);
+    Cost { elapsed, processor: processor_time() - processor, pages_read }
+}
+
+/// Of the process, with all its threads.
+fn processor_time() -> Duration {
+    // SAFETY: all of its bits may be zero.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: there is a place for the result.
+    assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) }, 0);
+    let duration = |time: libc::timeval| {
+        Duration::new(time.tv_sec as u64, 0) + Duration::from_micros(time.tv_usec as u64)
+    };
+    duration(usage.ru_utime) + duration(usage.ru_stime)
+}
+
+impl std::fmt::Display for Cost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.2} {:.2}", self.elapsed.as_secs_f64(), self.processor.as_secs_f64())?;
+        self.pages_read.map_or(Ok(()), |pages| write!(f, " {pages}"))
+    }
+}

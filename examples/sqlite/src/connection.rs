@@ -1,0 +1,243 @@
+//! One connection's view of its database: what SQLite calls a file.
+
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bufpool::{At, Context, File, OwnedPin, Pool, Tenant, site};
+use libsqlite3_sys as ffi;
+
+use crate::database::{Database, Databases};
+use crate::failure::{Failure, Result};
+use crate::locks::Level;
+use crate::wal_index::{WalIndex, WalUser};
+
+/// A connection has at most one frame in this many fetched, so that pins leave frames to everybody.
+const FETCHED_SHARE: u32 = 16;
+
+/// A connection to a database. It is a tenant of the pool, and its accesses are made in the context of the
+/// statement that it runs.
+pub(crate) struct Connection {
+    pool: Pool,
+    database: Arc<Database>,
+    tenant: Tenant,
+    /// Whether it may not change the database, though others may.
+    read_only: bool,
+    level: Level,
+    /// While the connection has a lock.
+    file: Option<File>,
+    /// Pages that SQLite reads in their frames.
+    fetched: Vec<OwnedPin>,
+    wal_user: WalUser,
+    statement: Context,
+    /// Whether the log is kept when the last connection leaves.
+    pub keeps_wal: bool,
+    /// The database's length becomes a multiple of it where SQLite sets it or says what it will be. 0: any length.
+    pub chunk_bytes: u64,
+    /// What SQLite calls the limit of the mapped part of the file. More than 0: pages are read in their frames.
+    mapped_bytes_max: i64,
+}
+
+impl Connection {
+    /// To `database`, which `databases` has open.
+    pub fn open(
+        pool: &Pool,
+        databases: &Databases,
+        database: Arc<Database>,
+        read_only: bool,
+    ) -> Result<Self> {
+        static SERIAL: AtomicU64 = AtomicU64::new(1);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let tenant = pool.tenant(format!("{} #{serial}", database.name())).open();
+        let tenant = match tenant {
+            Ok(tenant) => tenant,
+            Err(error) => {
+                let failure = database.pool_error(&error, ffi::SQLITE_CANTOPEN);
+                let _ = databases.close(database);
+                return Err(failure);
+            }
+        };
+        Ok(Self {
+            pool: pool.clone(),
+            database,
+            tenant,
+            read_only,
+            level: Level::None,
+            file: None,
+            fetched: Vec::new(),
+            wal_user: WalUser::default(),
+            statement: Context::NONE,
+            keeps_wal: false,
+            chunk_bytes: 0,
+            mapped_bytes_max: 0,
+        })
+    }
+
+    /// Ends it; `databases` has the database open.
+    pub fn close(mut self, databases: &Databases) -> Result<()> {
+        self.fetched.clear();
+        let unlocked = self.unlock(Level::None);
+        self.leave_wal();
+        let _ = self.tenant.close();
+        databases.close(self.database).and(unlocked)
+    }
+
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// What accesses are made for, from here on.
+    pub fn set_statement(&mut self, statement: Context) {
+        self.statement = statement;
+    }
+
+    fn access(&self) -> At<'_> {
+        self.tenant.in_context(self.statement)
+    }
+
+    /// Fills `into` from `offset` on; SQLITE_IOERR_SHORT_READ if the database ends before, and the rest is
+    /// zeros.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let access = self.access().at(site!("xRead"));
+        let there = match &self.file {
+            Some(file) => self.in_pool(access.read_at(file, offset, into), ffi::SQLITE_IOERR_READ)?,
+            None => self.database.read_unlocked(access, offset, into)?,
+        };
+        if there == into.len() {
+            return Ok(());
+        }
+        into[there..].fill(0);
+        Err(Failure::code(ffi::SQLITE_IOERR_SHORT_READ))
+    }
+
+    /// Sets how much of the file may be mapped, unless something is, or `wanted` is negative. Returns what it was.
+    pub fn map(&mut self, wanted: i64) -> i64 {
+        let before = self.mapped_bytes_max;
+        if wanted >= 0 && self.fetched.is_empty() {
+            self.mapped_bytes_max = wanted;
+        }
+        before
+    }
+
+    /// Where these bytes lie, for reading without a copy; none if they are not all in one page of the pool, or
+    /// many pages are fetched. The page is pinned until [`unfetch`](Self::unfetch).
+    ///
+    /// SQLite's locks keep everybody from writing to it while it is read.
+    pub fn fetch(&mut self, offset: u64, bytes: usize) -> Result<Option<NonNull<u8>>> {
+        let Some(file) = self.file.as_ref().filter(|_| self.mapped_bytes_max > 0) else { return Ok(None) };
+        let start = (offset % file.page_bytes() as u64) as usize;
+        let is_there = offset + bytes as u64 <= file.byte_len() && start + bytes <= file.page_bytes();
+        if !is_there || self.fetched.len() as u32 >= self.pool.frames() / FETCHED_SHARE {
+            return Ok(None);
+        }
+        let page = file.page(offset / file.page_bytes() as u64);
+        let pin = self.access().at(site!("xFetch")).pin_owned(page);
+        let pin = self.in_pool(pin, ffi::SQLITE_IOERR_READ)?;
+        let place = pin.as_ptr().cast::<u8>();
+        self.fetched.push(pin);
+        Ok(place.addr().checked_add(start).map(|address| place.with_addr(address)))
+    }
+
+    /// The bytes at `offset`, which were fetched, are not read any more.
+    pub fn unfetch(&mut self, offset: u64) {
+        let number = offset / self.pool.page_bytes() as u64;
+        if let Some(at) = self.fetched.iter().rposition(|pin| pin.page().number() == number) {
+            self.fetched.swap_remove(at);
+        }
+    }
+
+    pub fn write(&mut self, offset: u64, from: &[u8]) -> Result<()> {
+        let file = self.file_to_change()?;
+        let written = self.access().at(site!("xWrite")).write_at(&file, offset, from);
+        self.in_pool(written, ffi::SQLITE_IOERR_WRITE)
+    }
+
+    pub fn set_len(&mut self, bytes: u64) -> Result<()> {
+        let chunk_bytes = self.chunk_bytes.max(1);
+        let file = self.file_to_change()?;
+        let set = file.set_byte_len(bytes.next_multiple_of(chunk_bytes));
+        self.in_pool(set, ffi::SQLITE_IOERR_TRUNCATE)
+    }
+
+    /// The database is about to have `bytes`: their space is allocated at once.
+    pub fn expect_length(&mut self, bytes: u64) -> Result<()> {
+        if bytes > self.length_bytes()? { self.set_len(bytes) } else { Ok(()) }
+    }
+
+    /// Returns when everything written before is on the device.
+    pub fn sync(&self) -> Result<()> {
+        let file = self.file.as_ref().filter(|_| !self.read_only);
+        self.in_pool(file.map_or(Ok(()), File::flush), ffi::SQLITE_IOERR_FSYNC)
+    }
+
+    pub fn length_bytes(&self) -> Result<u64> {
+        let file = self.file.as_ref();
+        file.map_or_else(|| self.database.length_bytes_unlocked(), |file| Ok(file.byte_len()))
+    }
+
+    /// The file in the pool, also for a connection without a lock: SQLite has been told to do without.
+    fn file_to_change(&mut self) -> Result<File> {
+        if self.read_only {
+            return Err(Failure::code(ffi::SQLITE_READONLY));
+        }
+        if let Some(file) = &self.file {
+            return Ok(file.clone());
+        }
+        let file = self.database.attach_unlocked(&self.pool)?;
+        self.file = Some(file.clone());
+        Ok(file)
+    }
+
+    fn in_pool<T>(&self, result: bufpool::Result<T>, code: i32) -> Result<T> {
+        result.map_err(|error| self.database.pool_error(&error, code))
+    }
+
+    /// SQLITE_READONLY for more than a shared lock, if the connection may only read: so it leaves a log as it
+    /// is when it is closed.
+    pub fn lock(&mut self, wanted: Level) -> Result<()> {
+        if self.read_only && wanted > Level::Shared {
+            return Err(Failure::code(ffi::SQLITE_READONLY));
+        }
+        if wanted > self.level {
+            self.file = Some(self.database.raise(&self.pool, &mut self.level, wanted)?);
+        }
+        Ok(())
+    }
+
+    pub fn unlock(&mut self, wanted: Level) -> Result<()> {
+        if wanted == Level::None {
+            self.file = None;
+        }
+        self.database.lower(&mut self.level, wanted)
+    }
+
+    /// The address of a region of the log's index; none if there is none and `extend` is false.
+    pub fn wal_region(&mut self, number: usize, bytes: usize, extend: bool) -> Option<*const AtomicU64> {
+        self.database.wal_index.lock().region(&mut self.wal_user, number, bytes, extend)
+    }
+
+    pub fn lock_wal(&mut self, slots: Range<usize>, exclusive: bool) -> Result<()> {
+        Ok(self.database.wal_index.lock().lock(&mut self.wal_user, slots, exclusive)?)
+    }
+
+    pub fn unlock_wal(&mut self, slots: Range<usize>) {
+        self.database.wal_index.lock().unlock(&mut self.wal_user, slots);
+    }
+
+    pub fn leave_wal(&mut self) {
+        self.database.wal_index.lock().leave(&mut self.wal_user);
+    }
+
+    pub fn wal_barrier() {
+        WalIndex::barrier();
+    }
+}

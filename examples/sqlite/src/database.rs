@@ -1,0 +1,288 @@
+//! A database file that is open, shared by its connections, and the databases of one VFS.
+//!
+//! The pool takes a file in when a connection locks it, and from then on no other process can have it, until
+//! the last connection closes it, or, as [`Sharing`] says, until no connection has a lock. The few bytes that
+//! SQLite looks at without a lock are read from the file itself.
+
+use std::collections::HashMap;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use bufpool::{At, ErrorKind, FileOptions, Pool};
+use libsqlite3_sys as ffi;
+use parking_lot::Mutex;
+
+use crate::failure::{Failure, Result};
+use crate::locks::{Busy, Level, Locks};
+use crate::process_lock;
+use crate::wal_index::WalIndex;
+
+/// The pool's own lock of a process that was killed ends a moment after SQLite's, with the process's io_uring.
+const LOCK_TRIES: u32 = 1000;
+const LOCK_PAUSE: Duration = Duration::from_millis(2);
+
+/// Device and inode: a file may have several names.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Identity(u64, u64);
+
+/// One open database file.
+pub(crate) struct Database {
+    path: PathBuf,
+    identity: Identity,
+    /// Has the lock that keeps other processes out.
+    file: File,
+    read_only: bool,
+    sharing: Sharing,
+    state: Mutex<State>,
+    pub wal_index: Mutex<WalIndex>,
+}
+
+/// Whether other processes get at a database that connections of this one have open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sharing {
+    /// They do not: it is locked from its first transaction until the last connection closes it, and its
+    /// pages stay in the pool.
+    #[default]
+    Never,
+    /// They do while no connection here has a lock, so not in WAL mode. A transaction that begins finds none
+    /// of the database's pages in the pool. For tools, and for tests.
+    BetweenTransactions,
+}
+
+/// What changes with the locks of connections.
+#[derive(Default)]
+struct State {
+    locks: Locks,
+    /// While the pool has the file.
+    pooled: Option<bufpool::File>,
+}
+
+/// The open databases of one VFS. An entry goes with its last connection.
+#[derive(Default)]
+pub(crate) struct Databases {
+    open: Mutex<HashMap<Identity, Arc<Database>>>,
+}
+
+impl Databases {
+    /// The database at `path`, opened as SQLite's `flags` say if no connection has it open.
+    pub fn open(&self, path: &Path, flags: i32, sharing: Sharing) -> Result<Arc<Database>> {
+        let mut open = self.open.lock();
+        let (file, read_only) = open_file(path, flags)?;
+        let metadata = file.metadata().map_err(|error| cannot_open(path, &error))?;
+        if !metadata.is_file() {
+            return Err(Failure::code(ffi::SQLITE_CANTOPEN));
+        }
+        let identity = Identity::of(&metadata);
+        let database = open.entry(identity).or_insert_with(|| {
+            Arc::new(Database {
+                path: path.to_owned(),
+                identity,
+                file,
+                read_only,
+                sharing,
+                state: Mutex::default(),
+                wal_index: Mutex::default(),
+            })
+        });
+        Ok(Arc::clone(database))
+    }
+
+    /// A connection is over. With the last one the file leaves the pool, and its lock ends.
+    pub fn close(&self, database: Arc<Database>) -> Result<()> {
+        // Held until the file is closed, so that nobody opens it anew meanwhile and finds it locked.
+        let mut open = self.open.lock();
+        // One is in the table.
+        if Arc::strong_count(&database) > 2 {
+            drop(database);
+            return Ok(());
+        }
+        open.remove(&database.identity);
+        let detached = database.detach(&mut database.state.lock());
+        drop(database);
+        detached
+    }
+}
+
+impl Database {
+    /// Its file's name, for people.
+    pub fn name(&self) -> String {
+        self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
+    }
+
+    /// Whether no connection can write to it.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Raises a connection's `level` to `wanted`, and has the pool take the file in.
+    ///
+    /// SQLITE_BUSY if another connection, or another process, has a lock in the way.
+    pub fn raise(&self, pool: &Pool, level: &mut Level, wanted: Level) -> Result<bufpool::File> {
+        let mut state = self.state.lock();
+        let file = self.attach(&mut state, pool)?;
+        match state.locks.raise(level, wanted) {
+            Ok(()) => Ok(file),
+            Err(busy) => {
+                self.detach_if_idle(&mut state)?;
+                Err(busy.into())
+            }
+        }
+    }
+
+    /// Lowers a connection's `level` to `wanted`.
+    pub fn lower(&self, level: &mut Level, wanted: Level) -> Result<()> {
+        let mut state = self.state.lock();
+        state.locks.lower(level, wanted);
+        self.detach_if_idle(&mut state)
+    }
+
+    /// Whether a connection means to write.
+    pub fn is_reserved(&self) -> bool {
+        self.state.lock().locks.is_reserved()
+    }
+
+    /// The file in the pool, without a lock, because the user has told SQLite so.
+    pub fn attach_unlocked(&self, pool: &Pool) -> Result<bufpool::File> {
+        self.attach(&mut self.state.lock(), pool)
+    }
+
+    /// Keeps other processes out, and has the pool take the file in.
+    fn attach(&self, state: &mut State, pool: &Pool) -> Result<bufpool::File> {
+        if let Some(file) = &state.pooled {
+            return Ok(file.clone());
+        }
+        let taken = process_lock::take(&self.file, self.read_only);
+        if !taken.map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_LOCK, "lock"))? {
+            return Err(Busy.into());
+        }
+        let file = self.open_in_pool(pool).inspect_err(|_| {
+            let _ = process_lock::give_back(&self.file);
+        });
+        Ok(state.pooled.insert(file?).clone())
+    }
+
+    /// The same file under a description of its own, since the pool sets its flags; not by the path, which may
+    /// lead to another file by now.
+    fn open_in_pool(&self, pool: &Pool) -> Result<bufpool::File> {
+        let mut tries = LOCK_TRIES;
+        loop {
+            tries -= 1;
+            let mut options = OpenOptions::new();
+            options.read(true).write(!self.read_only);
+            let again = options.open(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
+            let again = again
+                .map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_LOCK, "open for the pool"))?;
+            let options = FileOptions::new().bytes(true).read_only(self.read_only);
+            match pool.open_fd(OwnedFd::from(again), options) {
+                Err(error) if error.kind() == ErrorKind::FileLocked && tries > 0 => {
+                    thread::sleep(LOCK_PAUSE);
+                }
+                file => return file.map_err(|error| self.pool_error(&error, ffi::SQLITE_IOERR_LOCK)),
+            }
+        }
+    }
+
+    fn detach_if_idle(&self, state: &mut State) -> Result<()> {
+        let is_idle = self.sharing == Sharing::BetweenTransactions && !state.locks.is_locked();
+        if is_idle { self.detach(state) } else { Ok(()) }
+    }
+
+    /// Takes the file back from the pool, and lets other processes have it. Of a file that fails to be written
+    /// the rest is given up; SQLite's journal or log has what was committed.
+    fn detach(&self, state: &mut State) -> Result<()> {
+        let closed = state.pooled.take().map_or(Ok(()), |pooled| {
+            pooled.clone().close().inspect_err(|_| {
+                // The failure has poisoned the file, and such a file is closed without being written.
+                let _ = pooled.close();
+            })
+        });
+        let unlocked = process_lock::give_back(&self.file);
+        closed.map_err(|error| self.pool_error(&error, ffi::SQLITE_IOERR_CLOSE))?;
+        unlocked.map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_UNLOCK, "unlock"))
+    }
+
+    /// Reads without a lock: as [`At::read_at`].
+    pub fn read_unlocked(&self, access: At<'_>, offset: u64, into: &mut [u8]) -> Result<usize> {
+        const CODE: i32 = ffi::SQLITE_IOERR_READ;
+        let pooled = self.state.lock().pooled.clone();
+        match pooled {
+            Some(file) => access.read_at(&file, offset, into).map_err(|error| self.pool_error(&error, CODE)),
+            None => read_at_most(&self.file, offset, into)
+                .map_err(|error| self.system_error(&error, CODE, "read")),
+        }
+    }
+
+    /// The length without a lock.
+    pub fn length_bytes_unlocked(&self) -> Result<u64> {
+        if let Some(file) = &self.state.lock().pooled {
+            return Ok(file.byte_len());
+        }
+        let metadata = self.file.metadata();
+        let metadata =
+            metadata.map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_FSTAT, "look at"))?;
+        Ok(metadata.len())
+    }
+
+    /// Whether its path leads to another file by now, or to none.
+    pub fn has_moved(&self) -> bool {
+        self.path.metadata().map(|metadata| Identity::of(&metadata)).ok() != Some(self.identity)
+    }
+
+    /// The pool knows the file by a descriptor only, so the path is added.
+    pub fn pool_error(&self, error: &bufpool::Error, code: i32) -> Failure {
+        Failure::of_pool(error, code, &self.path.to_string_lossy())
+    }
+
+    fn system_error(&self, error: &io::Error, code: i32, operation: &str) -> Failure {
+        Failure::of_system(error, code, operation, &self.path.to_string_lossy())
+    }
+}
+
+impl Identity {
+    fn of(metadata: &Metadata) -> Self {
+        Self(metadata.dev(), metadata.ino())
+    }
+}
+
+/// Opens the file, and says whether for reading only: if nothing else is allowed. A connection that only
+/// reads may share the file with one that writes, so it is opened for writing all the same.
+fn open_file(path: &Path, flags: i32) -> Result<(File, bool)> {
+    let has = |flag| flags & flag != 0;
+    let is_exclusive = has(ffi::SQLITE_OPEN_CREATE) && has(ffi::SQLITE_OPEN_EXCLUSIVE);
+    let mut options = OpenOptions::new();
+    options.read(true).mode(0o644);
+    if has(ffi::SQLITE_OPEN_NOFOLLOW) {
+        options.custom_flags(libc::O_NOFOLLOW);
+    }
+    let mut for_writing = options.clone();
+    for_writing.write(true).create(has(ffi::SQLITE_OPEN_CREATE)).create_new(is_exclusive);
+    match for_writing.open(path) {
+        Ok(file) => Ok((file, false)),
+        Err(error) if is_exclusive => Err(cannot_open(path, &error)),
+        Err(_) => Ok((options.open(path).map_err(|error| cannot_open(path, &error))?, true)),
+    }
+}
+
+fn cannot_open(path: &Path, error: &io::Error) -> Failure {
+    Failure::of_system(error, ffi::SQLITE_CANTOPEN, "open", &path.to_string_lossy())
+}
+
+/// Copies the file's bytes from `offset` on to `into`, and returns how many there were.
+fn read_at_most(file: &File, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+    let mut there = 0;
+    while there < into.len() {
+        match file.read_at(&mut into[there..], offset + there as u64) {
+            Ok(0) => break,
+            Ok(bytes) => there += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(there)
+}

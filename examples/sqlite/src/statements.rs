@@ -1,0 +1,45 @@
+//! Numbers of SQL statements, by which contexts are told apart.
+
+use std::collections::HashMap;
+
+use bufpool::{Context, site};
+use parking_lot::Mutex;
+
+/// Statements that have a number; those met later share number 0.
+const STATEMENTS_MAX: usize = 1024;
+
+/// The statements that connections were seen to run.
+#[derive(Default)]
+pub(crate) struct Statements {
+    numbers: Mutex<HashMap<Box<[u8]>, u64>>,
+}
+
+impl Statements {
+    /// The context of a statement with this text, the same whenever it is run.
+    pub fn context(&self, text: &[u8]) -> Context {
+        let mut numbers = self.numbers.lock();
+        let number = numbers.get(text).copied().unwrap_or_else(|| {
+            if numbers.len() >= STATEMENTS_MAX {
+                return 0;
+            }
+            let number = numbers.len() as u64 + 1;
+            numbers.insert(text.into(), number);
+            number
+        });
+        Context::NONE.within(site!("statement"), Some(number))
+    }
+
+    /// The statements with their numbers, a line each.
+    pub fn list(&self) -> String {
+        let numbers = self.numbers.lock();
+        let mut lines: Vec<_> = numbers.iter().map(|(text, number)| (number, text)).collect();
+        lines.sort_unstable();
+        let mut list = String::new();
+        for (number, text) in lines {
+            let text = String::from_utf8_lossy(text);
+            let words: Vec<_> = text.split_whitespace().collect();
+            list += &format!("statement {number}: {}\n", words.join(" "));
+        }
+        list
+    }
+}

@@ -1,0 +1,253 @@
+//! Connections to one database: in this process by the pool, in others by SQLite's own VFS.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
+
+use bufpool::PoolOptions;
+use bufpool_sqlite::{Sharing, VfsOptions};
+use common::{BUFPOOL, Db, UNIX, pool};
+use libsqlite3_sys as ffi;
+
+/// In the environment of this program run anew: the database that it is to look at.
+const OTHER_PROCESS: &str = "BUFPOOL_SQLITE_OTHER_PROCESS";
+
+#[test]
+fn what_is_written_is_there_for_either_vfs() {
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let db = Db::open(&path, BUFPOOL);
+    db.run("CREATE TABLE t(a, b)");
+    fill(&db, 5000);
+    assert_eq!(db.value("PRAGMA integrity_check"), "ok");
+    drop(db);
+    for vfs in [UNIX, BUFPOOL] {
+        let db = Db::open(&path, vfs);
+        assert_eq!(db.value("SELECT count(*) || ' ' || sum(a) FROM t"), "5000 12502500");
+        assert_eq!(db.value("PRAGMA integrity_check"), "ok");
+        db.run("UPDATE t SET b = a || b");
+    }
+    let db = Db::open(&path, UNIX);
+    assert_eq!(db.value("SELECT count(*) FROM t WHERE b LIKE a || a || '%'"), "5000");
+}
+
+#[test]
+fn the_report_tells_connections_and_statements_apart() {
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let one = Db::open(folder.path().join("one.db"), BUFPOOL);
+    let two = Db::open(folder.path().join("two.db"), BUFPOOL);
+    one.run("CREATE TABLE t(a, b)");
+    fill(&one, 300);
+    two.run("CREATE TABLE t(a, b)");
+    two.run("PRAGMA mmap_size = 1000000000");
+    fill(&two, 300);
+    one.run("SELECT sum(a) FROM t");
+    two.run("SELECT max(b) FROM t");
+    let report = one.value("PRAGMA bufpool_report");
+    for (database, statement, call) in
+        [("one.db", "SELECT sum(a) FROM t", "xRead"), ("two.db", "SELECT max(b) FROM t", "xFetch")]
+    {
+        let named = report.lines().find(|line| line.ends_with(&format!(": {statement}"))).unwrap();
+        let number = named.split(':').next().unwrap();
+        let is_context =
+            |line: &&str| line.contains(database) && line.contains(&format!("{number} > {call}"));
+        assert!(report.lines().any(|line| is_context(&line)), "{named}, {call}: {report}");
+    }
+}
+
+#[test]
+fn a_closed_database_has_the_length_that_it_should_have_to_the_byte() {
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    for page_bytes in [512, 1024, 4096, 65536] {
+        let path = folder.path().join(format!("{page_bytes}.db"));
+        let db = Db::open(&path, BUFPOOL);
+        db.run(&format!("PRAGMA page_size = {page_bytes}; CREATE TABLE t(a, b)"));
+        for rows in [1, 300, 7] {
+            fill(&db, rows);
+            db.run("VACUUM");
+        }
+        db.run("DELETE FROM t WHERE a > 100; VACUUM");
+        let pages: u64 = db.value("PRAGMA page_count").parse().unwrap();
+        assert_eq!(db.value("PRAGMA integrity_check"), "ok");
+        drop(db);
+        assert_eq!(fs::metadata(&path).unwrap().len(), pages * page_bytes);
+        assert_eq!(Db::open(&path, UNIX).value("SELECT count(*) FROM t"), "108");
+    }
+}
+
+#[test]
+fn a_writer_keeps_out_other_connections_of_the_process_as_sqlite_has_it() {
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let (one, two) = (Db::open(&path, BUFPOOL), Db::open(&path, BUFPOOL));
+    one.run("CREATE TABLE t(a, b); INSERT INTO t VALUES(1, 1)");
+    assert_eq!(two.value("SELECT a FROM t"), "1");
+
+    one.run("BEGIN IMMEDIATE; INSERT INTO t VALUES(2, 2)");
+    assert_eq!(two.value("SELECT count(*) FROM t"), "1");
+    assert_eq!(two.try_rows("INSERT INTO t VALUES(3, 3)").unwrap_err().code, ffi::SQLITE_BUSY);
+    two.run("BEGIN; SELECT * FROM t");
+    assert_eq!(one.try_rows("COMMIT").unwrap_err().code, ffi::SQLITE_BUSY);
+    two.run("COMMIT");
+    one.run("COMMIT");
+    assert_eq!(two.value("SELECT count(*) FROM t"), "2");
+}
+
+#[test]
+fn in_wal_mode_readers_keep_their_snapshot_beside_a_writer() {
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let (one, two) = (Db::open(&path, BUFPOOL), Db::open(&path, BUFPOOL));
+    assert_eq!(one.value("PRAGMA journal_mode = wal"), "wal");
+    one.run("CREATE TABLE t(a, b); INSERT INTO t VALUES(1, 1)");
+    two.run("BEGIN; SELECT * FROM t");
+    fill(&one, 2000);
+    // The log cannot be written to the database behind the reader.
+    assert_eq!(one.rows("PRAGMA wal_checkpoint(PASSIVE)")[0][0].as_deref(), Some("0"));
+    assert_eq!(two.value("SELECT count(*) FROM t"), "1");
+    two.run("COMMIT");
+    assert_eq!(two.value("SELECT count(*) FROM t"), "2001");
+    assert_eq!(one.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0].as_deref(), Some("0"));
+    fill(&two, 10);
+    drop((one, two));
+    assert!(!folder.path().join("x.db-wal").exists() && !folder.path().join("x.db-shm").exists());
+    assert_eq!(Db::open(&path, UNIX).value("SELECT count(*) FROM t"), "2011");
+}
+
+#[test]
+fn a_connection_that_may_only_read_leaves_the_log_as_it_is() {
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let db = Db::open(&path, BUFPOOL);
+    db.run("PRAGMA journal_mode = wal; CREATE TABLE t(a, b); INSERT INTO t VALUES(1, 2)");
+    let reader = Db::open(format!("file:{}?mode=ro", path.display()), BUFPOOL);
+    assert_eq!(reader.value("SELECT b FROM t"), "2");
+    assert_eq!(reader.try_rows("DELETE FROM t").unwrap_err().code, ffi::SQLITE_READONLY);
+    drop(db);
+    assert_eq!(reader.value("SELECT b FROM t"), "2");
+    drop(reader);
+    assert!(folder.path().join("x.db-wal").exists());
+    assert_eq!(Db::open(&path, UNIX).value("SELECT b FROM t"), "2");
+}
+
+#[test]
+fn other_processes_are_told_that_the_database_is_busy() {
+    if let Some(path) = env::var_os(OTHER_PROCESS) {
+        pool();
+        for vfs in [UNIX, BUFPOOL] {
+            let answer = Db::open(&path, vfs).try_rows("SELECT count(*) FROM t");
+            println!("answer {:?}", answer.map_or_else(|error| error.code, |_| 0));
+        }
+        return;
+    }
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let test = "other_processes_are_told_that_the_database_is_busy";
+    let db = Db::open(&path, BUFPOOL);
+    for mode in ["delete", "wal"] {
+        db.run(&format!("PRAGMA journal_mode = {mode}; CREATE TABLE IF NOT EXISTS t(a, b)"));
+        assert_eq!(other_process(test, &path), [ffi::SQLITE_BUSY, ffi::SQLITE_BUSY]);
+    }
+    drop(db);
+    assert_eq!(other_process(test, &path), [0, 0]);
+}
+
+#[test]
+fn a_database_that_another_vfs_reads_is_busy_until_it_is_done() {
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let unix = Db::open(&path, UNIX);
+    unix.run("CREATE TABLE t(a, b); INSERT INTO t VALUES(1, 1); BEGIN; SELECT * FROM t");
+    // Never closed before the other is done: closing a descriptor ends its process's locks on the file.
+    let db = Db::open(&path, BUFPOOL);
+    assert_eq!(db.try_rows("SELECT * FROM t").unwrap_err().code, ffi::SQLITE_BUSY);
+    unix.run("COMMIT");
+    assert_eq!(db.value("SELECT a FROM t"), "1");
+    assert_eq!(unix.try_rows("SELECT * FROM t").unwrap_err().code, ffi::SQLITE_BUSY);
+}
+
+#[test]
+fn a_database_that_is_shared_belongs_to_others_between_transactions() {
+    pool();
+    let pool = PoolOptions::new().frames(64).page_bytes(4096).open().unwrap();
+    let options = VfsOptions { sharing: Sharing::BetweenTransactions, ..VfsOptions::default() };
+    bufpool_sqlite::register(c"shared", &pool, options).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let (one, two) = (Db::open(&path, c"shared"), Db::open(&path, c"shared"));
+    let unix = Db::open(&path, UNIX);
+    one.run("PRAGMA page_size = 1024; CREATE TABLE t(a, b)");
+    for rows in [1, 100, 400] {
+        fill(&one, rows);
+        fill(&unix, rows);
+        fill(&two, rows);
+        assert_eq!(one.value("SELECT count(*) FROM t"), unix.value("SELECT count(*) FROM t"));
+        let pages: u64 = unix.value("PRAGMA page_count").parse().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), pages * 1024);
+        two.run("BEGIN; SELECT * FROM t");
+        assert_eq!(unix.try_rows("SELECT * FROM t").unwrap_err().code, ffi::SQLITE_BUSY);
+        two.run("COMMIT");
+        unix.run("BEGIN; SELECT * FROM t");
+        assert_eq!(one.try_rows("SELECT * FROM t").unwrap_err().code, ffi::SQLITE_BUSY);
+        unix.run("COMMIT");
+    }
+    assert_eq!(two.value("PRAGMA integrity_check"), "ok");
+}
+
+#[test]
+fn a_file_that_cannot_grow_fails_the_statement_and_nothing_else() {
+    if let Some(path) = env::var_os(OTHER_PROCESS) {
+        pool();
+        let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
+        // SAFETY: the signal is not handled anywhere else.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        // SAFETY: the limit is read during the call.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+        let db = Db::open(&path, BUFPOOL);
+        db.run("CREATE TABLE t(a, b); INSERT INTO t VALUES(0, 0)");
+        let error = (0..100).find_map(|_| db.try_rows(&filling(500)).err());
+        println!("answer {}", error.map_or(0, |error| error.code));
+        println!("answer {}", i32::from(db.value("PRAGMA integrity_check") != "ok"));
+        db.run("DELETE FROM t WHERE a > 10");
+        return;
+    }
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let test = "a_file_that_cannot_grow_fails_the_statement_and_nothing_else";
+    assert_eq!(other_process(test, &path), [ffi::SQLITE_IOERR, 0]);
+    let db = Db::open(&path, UNIX);
+    assert_eq!(db.value("PRAGMA integrity_check"), "ok");
+    assert_eq!(db.value("SELECT max(a) FROM t"), "10");
+}
+
+/// What this test says in another process, with the database at `path`.
+fn other_process(test: &str, path: &Path) -> Vec<i32> {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]);
+    let output = command.env(OTHER_PROCESS, path).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter_map(|line| line.split_once("answer ")?.1.parse().ok()).collect()
+}
+
+/// Adds rows to the table `t`.
+fn fill(db: &Db, rows: u32) {
+    db.run(&filling(rows));
+}
+
+fn filling(rows: u32) -> String {
+    format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+         INSERT INTO t SELECT i, hex(zeroblob(100)) FROM n"
+    )
+}

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Runs SQLite's own test suite with its unix VFS and with that of the pool, and prints the failures that only
+# the pool's has. It takes Debian's source package, and about an hour.
+#
+# The pool's VFS runs twice. `kept` keeps other processes out and databases in the pool, and its pages have the
+# suite's default size; it leaves out tests whose processes crash. `shared` gives databases back between
+# transactions, so those can run, and its pages are four times as large.
+#
+#   examples/sqlite/testsuite.sh [FOLDER [TEST...]]
+#
+# FOLDER, by default target/sqlite-testsuite, keeps source, build and logs; what is there is not made again. TESTs are
+# names of SQLite's test files, by default those of its permutation `veryquick` and crash*, ioerr*, walcrash*.
+# Needed: a C compiler, make, tclsh, tcl-dev, apt-get with Debian's archive, and cargo.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+folder=$(realpath -m "${1:-target/sqlite-testsuite}")
+shift $(($# > 0 ? 1 : 0))
+source=$folder/source build=$folder/build seconds_max=300
+# SQLite's tests refuse to be run by root.
+as_user=()
+[ "$(id -u)" != 0 ] || as_user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+
+# The source package of the distribution, from the archive that apt knows.
+fetch() {
+  mkdir -p "$folder/apt/lists" "$source"
+  (cd "$folder/apt"
+    cat /etc/apt/sources.list.d/debian.sources | sed 's/^Types:.*/Types: deb-src/' >deb.sources
+    options=(-o "Dir::Etc::sourcelist=$PWD/deb.sources" -o Dir::Etc::sourceparts=/dev/null -o "Dir::State::lists=$PWD/lists")
+    apt-get "${options[@]}" update
+    apt-get "${options[@]}" source --download-only sqlite3)
+  tar xf "$folder"/apt/sqlite3_*.orig.tar.xz -C "$source" --strip-components=1
+}
+
+# Three changes to the test programs. A library named in the environment is loaded when SQLite is initialised,
+# and its VFS becomes the default. Simulated crashes end the process right after writes that are to survive:
+# those are synced, because this VFS keeps writes in its process. And tests of several clients leave out those
+# in several processes, as they do for SQLite's VFS `unix-excl`, which keeps other processes out, too.
+patch_source() {
+  cat >>"$source/src/test_init.c" <<'C'
+
+#include <stdlib.h>
+int testsuite_init(const char *unused){
+  const char *zLibrary = getenv("TESTSUITE_EXTENSION");
+  sqlite3 *db = 0;
+  int rc;
+  if( zLibrary==0 ) return SQLITE_OK;
+  rc = sqlite3_open(":memory:", &db);
+  if( rc==SQLITE_OK ) rc = sqlite3_enable_load_extension(db, 1);
+  if( rc==SQLITE_OK ) rc = sqlite3_load_extension(db, zLibrary, 0, 0);
+  sqlite3_close(db);
+  return rc==SQLITE_OK ? sqlite3_vfs_register(sqlite3_vfs_find("bufpool"), 1) : rc;
+}
+C
+  sed -i '/^static int writeDbFile/,/^}/ s/^  return rc;/  return rc ? rc : sqlite3OsSync(p->pRealFile, SQLITE_SYNC_NORMAL);/' \
+    "$source/src/test6.c"
+  sed -i 's/if {$tn==1 && \[permutation\]=="unix-excl"}/if {$tn==1 \&\& [info exists ::env(TESTSUITE_EXTENSION)]}/' \
+    "$source/test/lock_common.tcl"
+}
+
+# The files of a permutation.
+files_of() {
+  cat >"$folder/list.tcl" <<TCL
+set argv0 $source/test/list.test
+set argv {}
+source $source/test/permutations.test
+array set suite \$::testspec($1)
+foreach file \$suite(-files) { puts "FILE [file tail \$file]" }
+TCL
+  mkdir -p "$folder/work" && chmod 777 "$folder/work"
+  (cd "$folder/work" && "${as_user[@]}" "$build/testfixture" ../list.tcl) | sed -n 's/^FILE //p'
+}
+
+# The names of the failures in the test files, with one VFS: `unix`, `kept` or `shared`.
+run() {
+  local vfs=$1 file work=$folder/work-$1 log=$folder/log-$1
+  shift
+  mkdir -p "$log"
+  local environment=(TMPDIR=$work HOME=$work BUFPOOL_MEMORY_BYTES=4194304)
+  [ $vfs = unix ] || environment+=("TESTSUITE_EXTENSION=$folder/libbufpool_sqlite.so")
+  [ $vfs != kept ] || environment+=(BUFPOOL_PAGE_BYTES=1024)
+  [ $vfs != shared ] || environment+=(BUFPOOL_PAGE_BYTES=4096 BUFPOOL_SHARED=1)
+  for file; do
+    # Their processes that crash would find the database locked.
+    [[ $vfs = kept && $file = @(crash|walcrash)* ]] && continue
+    if [ ! -e "$log/$file" ]; then
+      rm -rf "$work" && mkdir -p "$work" && chmod 777 "$work"
+      (cd "$work" && env "${environment[@]}" timeout $seconds_max "${as_user[@]}" "$build/testfixture" \
+        "$source/test/permutations.test" veryquick "$file" >"$log/$file.part" 2>&1) || true
+      grep -q 'errors out of' "$log/$file.part" || echo "! $file-ends-early expected: []" >>"$log/$file.part"
+      mv "$log/$file.part" "$log/$file"
+    fi
+    sed -n 's/^! \(veryquick\.\)\?\([^ ]*\) expected: .*/\2/p' "$log/$file" | sed "s/^/$file /"
+  done | sort -u
+}
+
+[ -e "$source/configure" ] || fetch
+grep -q testsuite_init "$source/src/test_init.c" || patch_source
+mkdir -p "$build"
+[ -e "$build/testfixture" ] ||
+  (cd "$build" && "$source/configure" >configure.log && make testfixture OPTS=-DSQLITE_EXTRA_INIT=testsuite_init >make.log 2>&1)
+cargo build --release -p bufpool-sqlite
+# Not over one that a running test has mapped.
+cp --remove-destination target/release/libbufpool_sqlite.so "$folder"
+chmod 755 "$folder"
+
+tests=("$@")
+[ ${#tests[@]} -gt 0 ] || mapfile -t tests < <(
+  { files_of veryquick; (cd "$source/test" && ls crash*.test ioerr*.test walcrash*.test); } | sort -u)
+for vfs in unix kept shared; do
+  run $vfs "${tests[@]}" >"$folder/failures-$vfs"
+  comm -13 "$folder/failures-unix" "$folder/failures-$vfs" >"$folder/failures-$vfs-alone"
+done
+
+count() {
+  local total=0 number
+  for file in "${tests[@]}"; do
+    [ -e "$folder/log-$1/$file" ] || continue
+    number=$(sed -n 's/.* errors out of \([0-9]*\) tests.*/\1/p' "$folder/log-$1/$file" | tail -1)
+    total=$((total + ${number:-0}))
+  done
+  echo $total
+}
+printf '%-10s %8s %10s %10s %10s\n' VFS files tests failures alone
+for vfs in unix kept shared; do
+  printf '%-10s %8d %10d %10d %10d\n' $vfs ${#tests[@]} "$(count $vfs)" "$(wc -l <"$folder/failures-$vfs")" \
+    "$(wc -l <"$folder/failures-$vfs-alone")"
+done
+for vfs in kept shared; do
+  printf '\nFailures of %s alone, by file:\n' $vfs
+  cut -d' ' -f1 "$folder/failures-$vfs-alone" | uniq -c
+done
