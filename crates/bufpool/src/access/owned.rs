@@ -91,6 +91,26 @@ unsafe fn kept_word(word: &PageWord) -> &'static PageWord {
     unsafe { &*std::ptr::from_ref(word) }
 }
 
+/// Tells the recorder, if there is one, of a guard on a page. Takes and returns what the guard consists of, which
+/// then need not be in memory.
+#[cold]
+#[inline(never)]
+fn begin_record(file: Arc<File>, number: u64) -> (Arc<File>, u64) {
+    if !file.pool.is_recording {
+        return (file, number);
+    }
+    HoldRecord::of(&file.pool).record_hold(file.page(number).id(), true);
+    (file, number | RECORDED)
+}
+
+/// A guard that [`begin_record`] has told of is gone.
+#[cold]
+#[inline(never)]
+fn end_record(file: Arc<File>, number: u64) {
+    HoldRecord::of(&file.pool).record_hold(file.page(number & !RECORDED).id(), false);
+    drop(file);
+}
+
 impl<'g> Access<'g> {
     #[inline(always)]
     pub(crate) fn guard_shared_owned(
@@ -127,28 +147,11 @@ impl<L> OwnedHeld<L> {
     /// Of a latch on page `number` of `file`, whose frame has these bytes.
     #[inline(always)]
     fn new(tag: PoolTag, file: Arc<File>, number: u64, latch: L, bytes: NonNull<[u8]>) -> Self {
-        let (latch, file) = (ManuallyDrop::new(latch), ManuallyDrop::new(file));
-        let mut held = Self { bytes, latch, number, file };
-        if tag.holds_slot() == HoldsSlot::APART {
-            held.begin_record();
-        }
-        held
-    }
-
-    /// Tells the recorder, if there is one.
-    #[cold]
-    #[inline(never)]
-    fn begin_record(&mut self) {
-        if self.file.pool.is_recording {
-            HoldRecord::of(&self.file.pool).record_hold(self.page().id(), true);
-            self.number |= RECORDED;
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn end_record(file: &File, number: u64) {
-        HoldRecord::of(&file.pool).record_hold(file.page(number & !RECORDED).id(), false);
+        let (file, number) = match tag.holds_slot() {
+            HoldsSlot::APART => begin_record(file, number),
+            _ => (file, number),
+        };
+        Self { bytes, latch: ManuallyDrop::new(latch), number, file: ManuallyDrop::new(file) }
     }
 
     fn page(&self) -> Page<'_> {
@@ -179,11 +182,14 @@ impl<L> Drop for OwnedHeld<L> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: the latch is not used again.
-        drop(unsafe { ManuallyDrop::take(&mut self.latch) });
+        let latch = unsafe { ManuallyDrop::take(&mut self.latch) };
         // SAFETY: the file is not used again.
         let file = unsafe { ManuallyDrop::take(&mut self.file) };
-        if self.number & RECORDED != 0 {
-            Self::end_record(&file, self.number);
+        drop(latch);
+        if self.number & RECORDED == 0 {
+            drop(file);
+        } else {
+            end_record(file, self.number);
         }
     }
 }

@@ -269,7 +269,7 @@ impl Report {
                 [] => rows.push(Row { who, context, stream: None, accesses, misses, creations }),
                 // The pool's counts stand for the manager's, which may not be told every hit.
                 [stream] => {
-                    rows.push(Row { who, context, stream: Some(stream), accesses, misses, creations })
+                    rows.push(Row { who, context, stream: Some(stream), accesses, misses, creations });
                 }
                 _ => rows.extend(known.iter().map(|stream| {
                     let StreamReport { hits, misses, .. } = stream.seen;

@@ -74,7 +74,7 @@ impl Manager for EngineCode<dyn Manager> {
     }
 
     fn answer_refused(&mut self) {
-        self.tell(|manager| manager.answer_refused());
+        self.tell(Manager::answer_refused);
     }
 
     fn placeholder_used(&mut self, missing: &Access, placeholder: FrameId) {
@@ -94,11 +94,11 @@ impl Manager for EngineCode<dyn Manager> {
     }
 
     fn judges_itself(&self) -> bool {
-        self.ask(|manager| manager.judges_itself())
+        self.ask(Manager::judges_itself)
     }
 
     fn knows_ahead(&self) -> bool {
-        self.ask(|manager| manager.knows_ahead())
+        self.ask(Manager::knows_ahead)
     }
 
     fn block_ahead(&mut self, block: &Block) {
@@ -110,7 +110,7 @@ impl Manager for EngineCode<dyn Manager> {
     }
 
     fn take_wish(&mut self) -> Option<Wish> {
-        self.tell(|manager| manager.take_wish())
+        self.tell(Manager::take_wish)
     }
 
     fn send(&mut self, slot: &str, value: i64) -> Result<(), SendError> {
@@ -122,14 +122,14 @@ impl Manager for EngineCode<dyn Manager> {
     }
 
     fn program_stats(&self) -> Option<ProgramStats> {
-        self.ask(|manager| manager.program_stats())
+        self.ask(Manager::program_stats)
     }
 
     fn metadata_bytes(&self) -> usize {
-        self.ask(|manager| manager.metadata_bytes())
+        self.ask(Manager::metadata_bytes)
     }
 
     fn check_invariants(&self) {
-        self.ask(|manager| manager.check_invariants());
+        self.ask(Manager::check_invariants);
     }
 }
