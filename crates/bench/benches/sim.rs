@@ -4,8 +4,6 @@
 //! over; without it, a Zipf stream takes its place. `resident` is a loop that fits: hits only, all metadata
 //! in the processor's caches.
 
-#![expect(missing_docs, reason = "criterion_group! makes a function without any")]
-
 use std::path::{Path, PathBuf};
 
 use bufpool_bench::simulate::{NextUses, Policy, Setup, simulate};

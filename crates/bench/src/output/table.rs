@@ -165,7 +165,7 @@ impl Table {
 
     fn aligned(&self) -> comfy_table::Table {
         let mut table = comfy_table::Table::new();
-        table.load_preset(presets::NOTHING).set_header(&self.columns);
+        table.load_style(presets::NOTHING).set_header(&self.columns);
         for row in &self.rows {
             table.add_row(row.iter().map(|cell| {
                 let alignment = match cell {

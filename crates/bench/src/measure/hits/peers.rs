@@ -176,7 +176,7 @@ impl PageDb {
         let database = redb::Database::builder().set_cache_size(cache_bytes).create(path)?;
         for first in (0..pages).step_by(1 << 12) {
             let mut transaction = database.begin_write()?;
-            transaction.set_durability(redb::Durability::None);
+            transaction.set_durability(redb::Durability::None)?;
             {
                 let mut table = transaction.open_table(TABLE)?;
                 let mut page = [0; PAGE_BYTES];
@@ -197,7 +197,7 @@ impl Contender for PageDb {
     }
 
     fn visit(&self, pages: &[u32]) -> Result<u64> {
-        let table = self.0.begin_read()?.open_table(TABLE)?;
+        let table = redb::ReadableDatabase::begin_read(&self.0)?.open_table(TABLE)?;
         let mut sum = 0_u64;
         for number in pages {
             let page = table.get(*number)?.with_context(|| format!("page {number} is not there"))?;
