@@ -380,7 +380,7 @@ pub use bufpool_policies::program::{EventSummary, Program, ProgramError, Program
 pub use error::{Error, ErrorKind, Result};
 pub use handle::file::{File, Page};
 pub use handle::tenant::Tenant;
-pub use io::options::{Direct, Io, IoBackend};
+pub use io::options::{Direct, FileLock, Io, IoBackend};
 #[cfg(feature = "sim")]
 pub use io::sim;
 pub use io::{IoError, IoOperation};

@@ -118,22 +118,48 @@ pub(crate) fn block_device_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Tries to lock the open file, exclusively or shared. False if somebody else's lock is in the way.
-pub(crate) fn try_lock(fd: BorrowedFd<'_>, exclusive: bool) -> io::Result<bool> {
+/// Tries to lock the open file by flock, exclusively or shared. False if somebody else's lock is in the way.
+pub(crate) fn try_flock(fd: BorrowedFd<'_>, exclusive: bool) -> io::Result<bool> {
     let kind = if exclusive { libc::LOCK_EX } else { libc::LOCK_SH };
     // SAFETY: takes a descriptor, which the borrow keeps open, and a flag.
-    let locked = retry_interrupted(|| check(unsafe { libc::flock(fd.as_raw_fd(), kind | libc::LOCK_NB) }));
-    match locked {
-        Ok(_) => Ok(true),
-        Err(error) if error.raw_os_error() == Some(libc::EWOULDBLOCK) => Ok(false),
-        Err(error) => Err(error),
-    }
+    is_locked(retry_interrupted(|| check(unsafe { libc::flock(fd.as_raw_fd(), kind | libc::LOCK_NB) })))
 }
 
-/// Gives up the lock of the open file, even while something else (a ring) still holds it open.
-pub(crate) fn unlock(fd: BorrowedFd<'_>) -> io::Result<()> {
+/// Gives up that lock, even while something else (a ring) still holds the file open.
+pub(crate) fn unlock_flock(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: takes a descriptor, which the borrow keeps open, and a flag.
     retry_interrupted(|| check(unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_UN) })).map(drop)
+}
+
+/// As [`try_flock`], by a lock of the open file description on all of the file.
+pub(crate) fn try_ofd_lock(fd: BorrowedFd<'_>, exclusive: bool) -> io::Result<bool> {
+    is_locked(set_ofd_lock(fd, if exclusive { libc::F_WRLCK } else { libc::F_RDLCK }))
+}
+
+/// Gives up that lock.
+pub(crate) fn unlock_ofd(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_ofd_lock(fd, libc::F_UNLCK).map(drop)
+}
+
+fn set_ofd_lock(fd: BorrowedFd<'_>, kind: libc::c_int) -> io::Result<libc::c_int> {
+    // SAFETY: a structure of numbers.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    // From the first byte to the end, wherever that is: zeros.
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    // SAFETY: takes a descriptor, which the borrow keeps open, and a structure that lives during the call.
+    retry_interrupted(|| check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) }))
+}
+
+/// False if somebody else's lock is in the way.
+fn is_locked(result: io::Result<libc::c_int>) -> io::Result<bool> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(error) if [Some(libc::EWOULDBLOCK), Some(libc::EACCES)].contains(&error.raw_os_error()) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Opens `path`, from `folder` on if it is relative, with flags of open(2). No program that is started
@@ -615,11 +641,18 @@ mod tests {
     fn a_second_exclusive_lock_is_refused_until_the_first_is_given_up() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let other = file.reopen().unwrap();
-        assert!(try_lock(file.as_file().as_fd(), true).unwrap());
-        assert!(!try_lock(other.as_fd(), false).unwrap());
-        unlock(file.as_file().as_fd()).unwrap();
-        assert!(try_lock(other.as_fd(), false).unwrap());
-        assert!(try_lock(file.as_file().as_fd(), false).unwrap());
+        type Try = fn(BorrowedFd<'_>, bool) -> io::Result<bool>;
+        type Unlock = fn(BorrowedFd<'_>) -> io::Result<()>;
+        let kinds: [(Try, Unlock); 2] = [(try_flock, unlock_flock), (try_ofd_lock, unlock_ofd)];
+        for (try_lock, unlock) in kinds {
+            assert!(try_lock(file.as_file().as_fd(), true).unwrap());
+            assert!(!try_lock(other.as_fd(), false).unwrap());
+            unlock(file.as_file().as_fd()).unwrap();
+            assert!(try_lock(other.as_fd(), false).unwrap());
+            assert!(try_lock(file.as_file().as_fd(), false).unwrap());
+            unlock(file.as_file().as_fd()).unwrap();
+            unlock(other.as_fd()).unwrap();
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::engine::hooks::PageHooks;
 use crate::engine::log::Log;
 use crate::engine::recorder::Recorder;
 use crate::error::{Error, ErrorKind, Result};
-use crate::io::options::{Direct, Io};
+use crate::io::options::{Direct, FileLock, Io};
 use crate::io::run::run_pages;
 use crate::memory::arena::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use crate::state::pace::BATCH_PAGES;
@@ -542,6 +542,7 @@ pub struct FileOptions {
     pub(crate) epoch: Option<u64>,
     pub(crate) optimistic: bool,
     pub(crate) bytes: bool,
+    pub(crate) lock: FileLock,
     pub(crate) poison_on_panic: bool,
 }
 
@@ -608,6 +609,12 @@ impl FileOptions {
     /// file is opened for writing, or has no tag: files would be taken for each other. Default: none.
     pub fn epoch(mut self, epoch: u64) -> Self {
         self.epoch = Some(epoch);
+        self
+    }
+
+    /// What keeps other programs from the file while it is open. Default [`FileLock::Flock`].
+    pub fn lock(mut self, lock: FileLock) -> Self {
+        self.lock = lock;
         self
     }
 

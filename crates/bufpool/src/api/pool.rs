@@ -518,6 +518,7 @@ impl Pool {
             tag: options.tag,
             direct: options.direct,
             poison_on_panic: options.poison_on_panic,
+            lock: options.lock,
             epoch: epoch_of(options),
             pages,
             byte_length: options.bytes.then_some(bytes),
@@ -546,6 +547,7 @@ fn difference(open: &FileShared, options: &FileOptions) -> Option<&'static str> 
         (open.is_read_only() != options.read_only, "read_only"),
         (open.optimistic != options.optimistic, "optimistic"),
         (open.byte_length.is_some() != options.bytes, "bytes"),
+        (open.lock != options.lock, "lock"),
         (open.tag != options.tag, "tag"),
         (open.poison_on_panic != options.poison_on_panic, "poison_on_panic"),
         (open.direct != options.direct, "direct"),
@@ -565,6 +567,7 @@ fn how_to_open(pool: &PoolShared, options: &FileOptions) -> FileOpen {
         create: options.create,
         direct: options.direct.unwrap_or(pool.direct),
         missing_bytes_max: if options.bytes { pool.page_bytes - 1 } else { 0 },
+        lock: options.lock,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::engine::hooks::PageName;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::bytes::ByteLength;
 use crate::files::gate::Gate;
-use crate::io::options::Direct;
+use crate::io::options::{Direct, FileLock};
 use crate::io::{FileIdentity, IoError, NameError, Source};
 use crate::memory::arena::FrameMap;
 use crate::owner::Owner;
@@ -50,6 +50,7 @@ pub(crate) struct FileShared {
     pub tag: u64,
     /// Direct I/O as it was asked for when the file was opened.
     pub direct: Option<Direct>,
+    pub lock: FileLock,
     pub poison_on_panic: bool,
     /// Pages may be read without a latch, and are written in words.
     pub optimistic: bool,
@@ -93,6 +94,7 @@ pub(crate) struct FileParts {
     pub optimistic: bool,
     pub tag: u64,
     pub direct: Option<Direct>,
+    pub lock: FileLock,
     pub poison_on_panic: bool,
     /// The engine's epoch, for a file that is open for reading only.
     pub epoch: Option<u64>,
@@ -119,6 +121,7 @@ impl FileShared {
             run_pages: parts.run_pages,
             tag: parts.tag,
             direct: parts.direct,
+            lock: parts.lock,
             poison_on_panic: parts.poison_on_panic,
             half_changed: Mutex::default(),
             has_half_changed: AtomicBool::new(false),

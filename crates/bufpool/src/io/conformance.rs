@@ -89,10 +89,8 @@ fn request(source: &Arc<dyn Source>, action: Action, token: u64, completion: Arc
     Request { source: Arc::clone(source), action, tenant: None, token, completion }
 }
 
-const READ_WRITE: FileOpen =
-    FileOpen { read_only: false, create: true, direct: Direct::Prefer, missing_bytes_max: 0 };
-const READ_ONLY: FileOpen =
-    FileOpen { read_only: true, create: false, direct: Direct::Prefer, missing_bytes_max: 0 };
+const READ_WRITE: FileOpen = FileOpen::READ_WRITE;
+const READ_ONLY: FileOpen = FileOpen::READ_ONLY;
 
 /// How a pair of backend and files is started; none where there is no such backend.
 type Start = fn() -> Option<Started>;

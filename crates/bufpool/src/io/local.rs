@@ -17,6 +17,7 @@ use self::registration::Registration;
 use super::done::{Done, ReadRequest, WriteRequest};
 use super::identity::FileIdentity;
 use super::name::{Entry, FileName, NameError};
+use super::options::FileLock;
 use super::progress::End;
 use super::request::Action;
 use super::run::RUN_BYTES;
@@ -36,6 +37,7 @@ pub(crate) struct LocalFile {
     direct: bool,
     alignment: Alignment,
     missing_bytes_max: usize,
+    lock: FileLock,
     note: String,
     saturation_depth: u32,
     /// Its place in the tables of registered files; a backend sets it, at most once, after opening.
@@ -191,6 +193,10 @@ impl Entry for OwnName {
 impl Drop for LocalFile {
     fn drop(&mut self) {
         // Closing alone would not do: a ring lets go of its files some time after it was told to.
-        drop(sys::unlock(self.fd()));
+        drop(match self.lock {
+            FileLock::Flock => sys::unlock_flock(self.fd()),
+            FileLock::Ofd => sys::unlock_ofd(self.fd()),
+            FileLock::None => Ok(()),
+        });
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::options::Direct;
+use super::options::{Direct, FileLock};
 use super::source::Source;
 use crate::error::{Error, ErrorKind};
 
@@ -30,6 +30,25 @@ pub(crate) struct FileOpen {
     pub(crate) direct: Direct,
     /// Bytes by which the file may be shorter than reads of it: what is missing reads as zeros.
     pub(crate) missing_bytes_max: usize,
+    /// What keeps others from it.
+    pub(crate) lock: FileLock,
+}
+
+impl FileOpen {
+    /// One that is there, for reading and writing.
+    pub(crate) const EXISTING: Self = Self {
+        read_only: false,
+        create: false,
+        direct: Direct::Prefer,
+        missing_bytes_max: 0,
+        lock: FileLock::Flock,
+    };
+    /// One that is made if it is not there.
+    #[cfg(test)]
+    pub(crate) const READ_WRITE: Self = Self { create: true, ..Self::EXISTING };
+    /// For reading only.
+    #[cfg(test)]
+    pub(crate) const READ_ONLY: Self = Self { read_only: true, ..Self::EXISTING };
 }
 
 /// Why a file could not be opened.
@@ -82,7 +101,7 @@ impl std::fmt::Display for OpenError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Os { doing, error } => write!(f, "{doing} failed: {error}"),
-            Self::Locked => f.write_str("the file is in use: its lock (flock) or a lease is held elsewhere"),
+            Self::Locked => f.write_str("the file is in use: its lock or a lease is held elsewhere"),
             Self::DirectImpossible { why } => write!(f, "direct I/O is required but impossible: {why}"),
             Self::NotAFile { found } => write!(f, "it is {found}, expected a regular file or a block device"),
             Self::Descriptor { found, expected } => {

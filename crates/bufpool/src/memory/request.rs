@@ -339,8 +339,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("file");
             std::fs::write(&path, [vec![1; PAGE_BYTES], vec![2; PAGE_BYTES]].concat()).unwrap();
-            let how =
-                FileOpen { read_only: true, create: false, direct: Direct::Prefer, missing_bytes_max: 0 };
+            let how = FileOpen::READ_ONLY;
             let file = opener.open(&path, &how).unwrap();
             let (arena, mut leases) = Arena::new(3, PAGE_BYTES).unwrap();
             let ahead = vec![leases.pop().unwrap()];

@@ -11,7 +11,7 @@ use super::{LocalFile, OwnName};
 use crate::io::identity::FileIdentity;
 use crate::io::name::{FileName, kind_of};
 use crate::io::open::{FileOpen, OpenError};
-use crate::io::options::{Direct, IoOptions, refused};
+use crate::io::options::{Direct, FileLock, IoOptions, refused};
 use crate::io::source::Alignment;
 use crate::sys;
 
@@ -64,7 +64,7 @@ impl LocalFile {
         };
         let (alignment, note) = settle_alignment(file.as_fd(), block_device, how.direct, refusal)?;
         let direct = sys::is_direct(file.as_fd()).map_err(OpenError::os("fcntl"))?;
-        lock(file.as_fd(), !how.read_only)?;
+        lock(file.as_fd(), how)?;
         let name = name.map(|name| OwnName { name, identity });
         Ok(Self {
             file,
@@ -75,6 +75,7 @@ impl LocalFile {
             direct,
             alignment,
             missing_bytes_max: how.missing_bytes_max,
+            lock: how.lock,
             note,
             saturation_depth: IoOptions::SATURATION_DEPTH,
             registration: OnceLock::new(),
@@ -150,9 +151,16 @@ fn open_patiently(
 
 /// Locks the file, waiting a little for a lock that is about to go away: the kernel takes down the rings of a
 /// killed process, and with them its files and locks, in the background after the process is gone.
-fn lock(fd: BorrowedFd<'_>, exclusive: bool) -> Result<(), OpenError> {
+fn lock(fd: BorrowedFd<'_>, how: &FileOpen) -> Result<(), OpenError> {
+    let exclusive = !how.read_only;
     patiently(|| {
-        let locked = sys::try_lock(fd, exclusive).map_err(OpenError::os("flock"))?;
+        let locked = match how.lock {
+            FileLock::Flock => sys::try_flock(fd, exclusive).map_err(OpenError::os("flock"))?,
+            FileLock::Ofd => {
+                sys::try_ofd_lock(fd, exclusive).map_err(OpenError::os("locking (F_OFD_SETLK)"))?
+            }
+            FileLock::None => true,
+        };
         Ok(locked.then_some(()))
     })
 }
@@ -233,7 +241,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new");
         let open = |create| {
-            let how = FileOpen { read_only: false, create, direct: Direct::Off, missing_bytes_max: 0 };
+            let how = FileOpen { create, direct: Direct::Off, ..FileOpen::EXISTING };
             let before = FOLDER_SYNCS.with(|syncs| syncs.count.get());
             let opened = LocalFile::open(&path, &how).map(drop);
             (opened, FOLDER_SYNCS.with(|syncs| syncs.count.get()) - before)
@@ -259,7 +267,7 @@ mod tests {
     fn the_folder_is_synced_after_a_removal() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new");
-        let how = FileOpen { read_only: false, create: true, direct: Direct::Off, missing_bytes_max: 0 };
+        let how = FileOpen { direct: Direct::Off, ..FileOpen::READ_WRITE };
         let file = LocalFile::open(&path, &how).unwrap();
         file.entry().unwrap().remove().unwrap();
         assert!(!path.exists());

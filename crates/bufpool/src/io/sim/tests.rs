@@ -10,8 +10,7 @@ use crate::io::options::Direct;
 use crate::io::{Action, Backend, Buffer, FileOpen, IoError, Opener, Source, Started};
 use crate::{FileOptions, PoolOptions};
 
-const READ_WRITE: FileOpen =
-    FileOpen { read_only: false, create: true, direct: Direct::Prefer, missing_bytes_max: 0 };
+const READ_WRITE: FileOpen = FileOpen::READ_WRITE;
 
 fn open(device: &SimDevice) -> (Arc<dyn Backend>, Arc<dyn Source>) {
     let Started { opener, backend } = start_sim(device);

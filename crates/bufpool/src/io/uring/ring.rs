@@ -517,7 +517,7 @@ mod tests {
             return;
         };
         let directory = directory();
-        let how = FileOpen { read_only: false, create: true, direct: Direct::Off, missing_bytes_max: 0 };
+        let how = FileOpen { direct: Direct::Off, ..FileOpen::READ_WRITE };
         let file = Arc::new(LocalFile::open(&directory.path().join("file"), &how).unwrap());
         file.allocate_now(0, 4096).unwrap();
         let memory = Mapping::new(4096).unwrap();

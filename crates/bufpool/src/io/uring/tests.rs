@@ -20,7 +20,7 @@ fn started(options: &IoOptions) -> Option<Uring> {
 }
 
 fn open(backend: &Uring, directory: &tempfile::TempDir, direct: Direct) -> Arc<dyn Source> {
-    let how = FileOpen { read_only: false, create: true, direct, missing_bytes_max: 0 };
+    let how = FileOpen { direct, ..FileOpen::READ_WRITE };
     let file = LocalFile::open(&directory.path().join("file"), &how).unwrap();
     let file = file.saturated_at(backend.options.saturation_depth);
     backend.register_file(&file);
@@ -216,7 +216,7 @@ fn a_dropped_file_is_let_go_by_all_rings() {
         round_trip(&backend, &file, &memory);
         drop(file);
         let again = std::fs::File::open(directory.path().join("file")).unwrap();
-        assert!(sys::try_lock(again.as_fd(), true).unwrap());
+        assert!(sys::try_flock(again.as_fd(), true).unwrap());
     }
     assert_eq!(backend.shared.places.lock().len(), setup::file_places() as usize);
 }

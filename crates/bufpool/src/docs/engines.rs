@@ -1,0 +1,53 @@
+//! What an engine's author asks when the pool is to go below an engine that exists. SQLite below a VFS
+//! (`examples/sqlite`) and programs in C (`crates/capi`) are whole examples.
+//!
+//! # Bytes instead of pages
+//!
+//! [`Tenant::read_at`] and [`Tenant::write_at`] take any offset and length, and
+//! [`FileOptions::bytes`](crate::FileOptions::bytes) lets a file end within a page. They latch a page at a time. What
+//! the engine wants to be atomic, it makes so: by its own locks, or with a guard of [`Tenant::write`].
+//!
+//! # A cache of the engine's in front
+//!
+//! Many engines copy pages into a cache of their own. Then the pool sees only what that cache misses: pages that
+//! are used all the time look unused, and the same page takes memory twice. A third of the memory in such a cache
+//! costs far more reads than it saves. So make that cache as small as it can be, and hold pages by [`Tenant::pin`]
+//! or [`Tenant::pin_owned`] for as long as they are needed instead of copying them.
+//! [`OwnedPin::as_ptr`](crate::OwnedPin::as_ptr) is for engines with latches of their own.
+//!
+//! # Who asks: tags through layers
+//!
+//! The automatic manager learns by call site, and the site is the line that calls. Where a layer is between:
+//!
+//! * *a function of the engine's that fetches*: `#[track_caller]` on it, and on what calls it, up to the line
+//!   that says something;
+//! * *trait objects, closures and other languages*, through which that attribute does not go:
+//!   `tenant.at(site!("name"))`, in C `BUFPOOL_SITE("name")`;
+//! * *an interpreter or a file interface*, which has one line for all queries: a [`Context`](crate::Context) for each
+//!   statement, plan node or cursor, by [`Tenant::in_context`], or by a [`Scope`](crate::Scope) around the call;
+//! * *threads that work for others*: the scope goes with the work; a thread enters it where it begins.
+//!
+//! # Locks
+//!
+//! | | keeps out | does not keep out |
+//! | --- | --- | --- |
+//! | [`FileLock::Flock`](crate::FileLock::Flock) | pools and programs that use flock | `fcntl` locks, NFS clients of old servers |
+//! | [`FileLock::Ofd`](crate::FileLock::Ofd) | pools with this option, programs that use `fcntl` or `lockf` | flock |
+//! | [`FileLock::None`](crate::FileLock::None) | nobody | everybody: the engine's own lock has to |
+//! | the pool itself | a second opening in the same pool, by any name | |
+//!
+//! A lock is exclusive for an opening that writes and shared for one that only reads. It lasts until the file is
+//! closed in the pool, not until the last handle is dropped, and ends with the process. Nothing keeps out a program
+//! that asks for no lock. A child after a fork has no part in it.
+//!
+//! # The order of writes
+//!
+//! The pool writes pages in the order that suits the device. An engine with a log says what must be durable before
+//! a page is ([`Log`](crate::engine::Log), [`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn)), and needs no other
+//! order. One without a log writes the first page with [`File::flush_page`](crate::File::flush_page), and changes the
+//! second after that. There is no `write this page after that one`: chains of such pages would have to be kept and
+//! followed at each eviction, could be circles, and would let one page that stays latched hold up the frames of
+//! all before it; a log says the same with a number.
+
+#[cfg(doc)]
+use crate::{OwnedPin, Tenant};
