@@ -21,7 +21,6 @@ use super::{
     Action, Backend, Buffer, Buffers, Completion, FileOpen, Group, IoError, IoOperation, IoOptions,
     OpenError, Opener, Request, Source, Started,
 };
-use crate::io::options::Direct;
 use crate::sys::Mapping;
 
 mod memory;

@@ -320,7 +320,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
-    use crate::io::options::{Direct, Io, IoBackend};
+    use crate::io::options::{Io, IoBackend};
     use crate::io::{FileOpen, IoOptions, Started, start};
 
     const PAGE_BYTES: usize = 4096;

@@ -6,7 +6,6 @@ use proptest::prelude::*;
 
 use super::super::start_sim;
 use super::*;
-use crate::io::options::Direct;
 use crate::io::{Action, Backend, Buffer, FileOpen, IoError, Opener, Source, Started};
 use crate::{FileOptions, PoolOptions};
 
