@@ -6,7 +6,7 @@ mod store;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bufpool_policies::PageId;
 use parking_lot::Mutex;
@@ -22,8 +22,12 @@ use crate::tier::file::store::{Placed, Store};
 use crate::tier::{Attachment, Demoted, Tier, TierDone, TierRange, TierReport, Version, in_use};
 
 const OPERATION: &str = "open tier";
-/// A pool that closes does not wait for a persistent tier any more after this time without a step forward.
+/// A drive is not waited for any more after this time without a step forward, by a pool that closes over a
+/// persistent tier and by what makes a file shorter.
 const STUCK: Duration = Duration::from_millis(900);
+
+/// Until [`FileTier::resize`] looks again whether transfers have ended.
+const TRANSFERS_POLL: Duration = Duration::from_millis(1);
 
 /// A tier in a file on a local drive, before a source that is slower: an object store, a remote file system, a
 /// disk. Read and written with direct I/O through the pool's own backend.
@@ -93,7 +97,8 @@ impl FileTier {
 
     /// Gives it room for `pages` pages, also while a pool uses it. With less room, the pages leave that lie beyond
     /// the end of the file, and then those that would go next. Blocks for a system call that changes the file's
-    /// length.
+    /// length, and before that for transfers beyond its new end; if one of these takes longer than about a second,
+    /// the file becomes shorter when it is opened next.
     ///
     /// # Errors
     ///
@@ -117,7 +122,24 @@ impl FileTier {
         state.used.as_mut().map_or(Ok(()), |used| used.store.resize(pages))?;
         state.pages_max = pages;
         drop(state);
-        if pages < pages_before { set_places() } else { Ok(()) }
+        if pages < pages_before && self.wait_for_transfers_beyond() { set_places() } else { Ok(()) }
+    }
+
+    /// Waits for transfers beyond the end of a file that is to become shorter: a read would find nothing, and a
+    /// write make the file longer. False if one does not end.
+    fn wait_for_transfers_beyond(&self) -> bool {
+        let deadline = Instant::now() + STUCK;
+        loop {
+            let state = self.state.lock();
+            if state.used.as_ref().is_none_or(|used| !used.store.has_transfers_beyond()) {
+                return true;
+            }
+            drop(state);
+            if Instant::now() > deadline {
+                return false;
+            }
+            std::thread::sleep(TRANSFERS_POLL);
+        }
     }
 
     fn name(&self) -> String {

@@ -220,6 +220,11 @@ impl Store {
         (before..limit).rev().for_each(|place| self.free_if_unused(place));
     }
 
+    /// Whether a transfer uses a place beyond the end of the file.
+    pub fn has_transfers_beyond(&self) -> bool {
+        self.places.iter().skip(self.limit as usize).any(|place| place.in_flight > 0)
+    }
+
     /// Calls `visit` with the envelope and the place of each copy that is in the file, next to go first.
     pub fn for_each_written(&self, mut visit: impl FnMut(Envelope, u32)) {
         self.copies.for_each(|_, copy| {
