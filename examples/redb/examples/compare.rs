@@ -1,10 +1,11 @@
-//! redb over the pool, held against redb with a cache of its own over its own backend, at equal memory:
-//! `cargo run --release -p bufpool-redb --example compare [ROWS]`. Prints the reads that reach the file, and seconds.
-//!
-//! The own backend reads through the operating system's page cache, which is memory that is not counted; its reads
-//! are those that its own cache has missed.
+//! redb over the pool, held against redb with a cache of its own, at equal memory, both with direct I/O:
+//! `cargo run --release -p bufpool-redb --example compare [ROWS]`. Prints seconds and the pages that are read from the
+//! file, and beside them the seconds of redb's own backend, with all of the system's page cache.
 
+use std::fs::File;
 use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,38 +25,73 @@ const PAGE_BYTES: u64 = 4096;
 const ROWS_A_COMMIT: u64 = 1_000;
 const LOOKUPS: u64 = 40_000;
 
-/// Counts the pages that are read from another backend.
+/// What a program has that reads and writes with direct I/O and keeps nothing: aligned buffers.
 #[derive(Debug)]
-struct Counted<B> {
-    backend: B,
+struct DirectBackend {
+    file: File,
+    bytes: AtomicU64,
+    /// Pages read.
     pages: Arc<AtomicU64>,
 }
 
-impl<B: StorageBackend> StorageBackend for Counted<B> {
+impl DirectBackend {
+    fn new(path: &Path, pages: Arc<AtomicU64>) -> io::Result<Self> {
+        let mut how = File::options();
+        how.read(true).write(true).create(true).truncate(true).custom_flags(libc::O_DIRECT);
+        Ok(Self { file: how.open(path)?, bytes: AtomicU64::new(0), pages })
+    }
+
+    /// Lets `work` have a buffer for whole pages around a range, where the first of them begins, and where in the
+    /// buffer the range is.
+    fn with_pages<R>(
+        offset: u64,
+        len: usize,
+        work: impl FnOnce(&mut [u8], u64, Range<usize>) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let first = offset / PAGE_BYTES * PAGE_BYTES;
+        let bytes = ((offset + len as u64).next_multiple_of(PAGE_BYTES) - first) as usize;
+        let mut memory = vec![0; bytes + PAGE_BYTES as usize];
+        let start = memory.as_ptr().align_offset(PAGE_BYTES as usize);
+        let within = (offset - first) as usize;
+        work(&mut memory[start..start + bytes], first, within..within + len)
+    }
+
+    fn read_pages(&self, into: &mut [u8], first: u64) -> io::Result<()> {
+        self.pages.fetch_add(into.len() as u64 / PAGE_BYTES, Ordering::Relaxed);
+        self.file.read_exact_at(into, first)
+    }
+}
+
+impl StorageBackend for DirectBackend {
     fn len(&self) -> io::Result<u64> {
-        self.backend.len()
+        Ok(self.bytes.load(Ordering::Relaxed))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let pages = (offset + out.len() as u64).div_ceil(PAGE_BYTES) - offset / PAGE_BYTES;
-        self.pages.fetch_add(pages, Ordering::Relaxed);
-        self.backend.read(offset, out)
+        Self::with_pages(offset, out.len(), |pages, first, range| {
+            self.read_pages(pages, first)?;
+            out.copy_from_slice(&pages[range]);
+            Ok(())
+        })
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.backend.set_len(len)
+        self.bytes.store(len, Ordering::Relaxed);
+        self.file.set_len(len.next_multiple_of(PAGE_BYTES))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.backend.sync_data()
+        self.file.sync_data()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.backend.write(offset, data)
-    }
-
-    fn close(&self) -> io::Result<()> {
-        self.backend.close()
+        Self::with_pages(offset, data.len(), |pages, first, range| {
+            if range.len() < pages.len() {
+                self.read_pages(pages, first)?;
+            }
+            pages[range].copy_from_slice(data);
+            self.file.write_all_at(pages, first)
+        })
     }
 }
 
@@ -127,11 +163,14 @@ fn over_pool(path: &Path, rows: u64, memory_bytes: u64) -> Result<Steps> {
 }
 
 fn by_itself(path: &Path, rows: u64, memory_bytes: u64) -> Result<Steps> {
-    let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(path)?;
     let pages = Arc::new(AtomicU64::new(0));
-    let backend = Counted { backend: redb::backends::FileBackend::new(file)?, pages: Arc::clone(&pages) };
+    let backend = DirectBackend::new(path, Arc::clone(&pages))?;
     let database = Database::builder().set_cache_size(memory_bytes as usize).create_with_backend(backend)?;
     run(&database, rows, || pages.load(Ordering::Relaxed))
+}
+
+fn as_it_is(path: &Path, rows: u64, memory_bytes: u64) -> Result<Steps> {
+    run(&Database::builder().set_cache_size(memory_bytes as usize).create(path)?, rows, || 0)
 }
 
 fn main() -> Result<()> {
@@ -140,15 +179,16 @@ fn main() -> Result<()> {
     let folder = tempfile::tempdir_in(".")?;
     let own = by_itself(&folder.path().join("own"), rows, memory_bytes)?;
     let pool = over_pool(&folder.path().join("pool"), rows, memory_bytes)?;
+    let cached = as_it_is(&folder.path().join("cached"), rows, memory_bytes)?;
     println!("{rows} rows, {} KiB of memory each", memory_bytes >> 10);
-    println!(
-        "{:24} {:>10} {:>10} {:>6} {:>12} {:>12} {:>6}",
-        "", "pool s", "own s", "ratio", "pool pages", "own pages", "ratio"
-    );
-    for ((name, seconds, pages), (_, own_seconds, own_pages)) in pool.into_iter().zip(own) {
-        let (time, reads) = (seconds / own_seconds, pages as f64 / own_pages as f64);
+    let names = ["pool s", "own s", "ratio", "pool pages", "own pages", "ratio", "as it is s"];
+    println!("{:24}{}", "", names.map(|name| format!("{name:>12}")).concat());
+    for ((pool, own), cached) in pool.into_iter().zip(own).zip(cached) {
+        let (name, seconds, pages) = pool;
+        let (time, reads) = (seconds / own.1, pages as f64 / own.2 as f64);
         println!(
-            "{name:24} {seconds:>10.3} {own_seconds:>10.3} {time:>6.2} {pages:>12} {own_pages:>12} {reads:>6.2}"
+            "{name:24}{seconds:>12.3}{:>12.3}{time:>12.2}{pages:>12}{:>12}{reads:>12.2}{:>12.3}",
+            own.1, own.2, cached.1
         );
     }
     Ok(())

@@ -366,12 +366,13 @@ mod tests {
         let (tenant, file) = pool_of(1000);
         let all_here = std::sync::Barrier::new(THREADS);
         std::thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| {
-                    drop(tenant.read(file.page(7)).unwrap());
-                    all_here.wait();
-                });
-            }
+            let read = || {
+                drop(tenant.read(file.page(7)).unwrap());
+                all_here.wait();
+            };
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(read)).collect();
+            // The end of the scope does not wait for what threads do when they end.
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
         });
         assert!(tenant.pool.logs.lock().rings.len() >= THREADS);
         for number in 8..8 + THREADS as u64 {
