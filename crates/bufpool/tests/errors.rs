@@ -95,6 +95,10 @@ fn pages_smaller_than_direct_io_allows_are_refused() {
     }
     let file = pool.open_file(&path, FileOptions::new().direct(Direct::Off));
     assert!(file.is_ok() || kind(file) == ErrorKind::FileAlreadyOpen);
+    // Where nobody insists, there is no direct I/O then.
+    let other = directory.path().join("other");
+    fs::write(&other, vec![0; 512 * 8]).unwrap();
+    assert_eq!(pool.open_file(&other, FileOptions::new()).unwrap().pages(), 8);
 }
 
 #[test]

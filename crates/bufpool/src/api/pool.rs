@@ -566,6 +566,7 @@ fn how_to_open(pool: &PoolShared, options: &FileOptions) -> FileOpen {
         read_only: options.read_only,
         create: options.create,
         direct: options.direct.unwrap_or(pool.direct),
+        page_bytes: pool.page_bytes,
         missing_bytes_max: if options.bytes { pool.page_bytes - 1 } else { 0 },
         lock: options.lock,
     }

@@ -28,6 +28,8 @@ pub(crate) struct FileOpen {
     pub(crate) create: bool,
     /// Whether to bypass the page cache.
     pub(crate) direct: Direct,
+    /// What transfers are multiples of.
+    pub(crate) page_bytes: usize,
     /// Bytes by which the file may be shorter than reads of it: what is missing reads as zeros.
     pub(crate) missing_bytes_max: usize,
     /// What keeps others from it.
@@ -35,11 +37,12 @@ pub(crate) struct FileOpen {
 }
 
 impl FileOpen {
-    /// One that is there, for reading and writing.
+    /// One that is there, for reading and writing pages of 4 KiB.
     pub(crate) const EXISTING: Self = Self {
         read_only: false,
         create: false,
         direct: Direct::Prefer,
+        page_bytes: 4096,
         missing_bytes_max: 0,
         lock: FileLock::Flock,
     };

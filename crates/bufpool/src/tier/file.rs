@@ -148,7 +148,12 @@ impl FileTier {
 
     fn open(&self, to: &Attachment, pages_max: u32) -> Result<Used> {
         let mut store = Store::new(to.policy, pages_max, self.is_persistent)?;
-        let how = |create| FileOpen { create, direct: self.direct, ..FileOpen::EXISTING };
+        let how = |create| FileOpen {
+            create,
+            direct: self.direct,
+            page_bytes: to.page_bytes,
+            ..FileOpen::EXISTING
+        };
         let open = |create| to.opener.open(&self.path, &how(create));
         // To make one makes its name durable, which takes a sync.
         let opened = open(false).or_else(|error| if error.is_not_found() { open(true) } else { Err(error) });

@@ -62,7 +62,16 @@ impl LocalFile {
             }
             other => other.map(|()| refusal).map_err(OpenError::os("switching direct I/O"))?,
         };
-        let (alignment, note) = settle_alignment(file.as_fd(), block_device, how.direct, refusal)?;
+        let (mut alignment, mut note) = settle_alignment(file.as_fd(), block_device, how.direct, refusal)?;
+        let granule = alignment.offset_bytes.max(alignment.memory_bytes) as usize;
+        if how.direct == Direct::Prefer && !how.page_bytes.is_multiple_of(granule) {
+            sys::set_direct(file.as_fd(), false).map_err(OpenError::os("switching direct I/O off"))?;
+            alignment = Alignment::NONE;
+            note = format!(
+                "buffered: direct I/O takes multiples of {granule} bytes, pages have {}",
+                how.page_bytes
+            );
+        }
         let direct = sys::is_direct(file.as_fd()).map_err(OpenError::os("fcntl"))?;
         lock(file.as_fd(), how)?;
         let name = name.map(|name| OwnName { name, identity });
@@ -263,6 +272,18 @@ mod tests {
     }
 
     /// A name that was removed is gone for good, or the caller hears of it.
+    #[test]
+    fn a_file_is_buffered_where_its_pages_are_too_small_for_direct_io() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let open = |name: &str, page_bytes| {
+            let how = FileOpen { page_bytes, ..FileOpen::READ_WRITE };
+            LocalFile::open(&directory.path().join(name), &how).unwrap()
+        };
+        let (large, odd) = (open("large", 1 << 16), open("odd", 100));
+        assert!(!odd.is_direct() && odd.alignment == Alignment::NONE, "{}", odd.note());
+        assert_eq!(odd.note().contains("pages have 100"), large.is_direct(), "{}", odd.note());
+    }
+
     #[test]
     fn the_folder_is_synced_after_a_removal() {
         let directory = tempfile::tempdir().unwrap();
