@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
 use bufpool::{ErrorKind, File, FileOptions, IoOperation, Pool, PoolOptions, Result, Tenant};
-use common::{PAGE_BYTES, kind, new_file, small, stamp, version};
+use common::{PAGE_BYTES, Random, kind, new_file, small, stamp, version};
 
 const FRAMES: u32 = 192;
 const FLOOR_FRAMES: u32 = 16;
@@ -458,17 +458,5 @@ fn a_pool_ends_while_writes_fail() {
         for number in 0..acknowledged {
             assert_eq!(version(&pool.default_tenant().read(file.page(number)).unwrap(), number), 1);
         }
-    }
-}
-
-/// xorshift64 (Marsaglia).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        for shift in [13, -7, 17] {
-            self.0 ^= if shift > 0 { self.0 << shift } else { self.0 >> -shift };
-        }
-        self.0 % bound
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bufpool::sim::SimDevice;
 use bufpool::{Direct, ErrorKind, File, FileOptions, IoOperation, Pool, Tenant};
-use common::{PAGE_BYTES, deterministic, directory, kind, on_each_backend, small};
+use common::{PAGE_BYTES, Random, deterministic, directory, kind, on_each_backend, small};
 
 const BYTES_MAX: u64 = 20 * PAGE_BYTES as u64;
 
@@ -16,22 +16,10 @@ fn of_bytes() -> FileOptions {
     FileOptions::new().create(true).bytes(true)
 }
 
-/// A seeded generator.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-
-    /// A few bytes, or some pages of them.
-    fn len(&mut self) -> usize {
-        let most = [8, 600, 3 * PAGE_BYTES as u64][self.below(3) as usize];
-        self.below(most) as usize
-    }
+/// A few bytes, or some pages of them.
+fn some_bytes(random: &mut Random) -> usize {
+    let most = [8, 600, 3 * PAGE_BYTES as u64][random.below(3) as usize];
+    random.below(most) as usize
 }
 
 /// A file and what it has to contain.
@@ -50,7 +38,7 @@ impl World {
     fn step(&mut self, random: &mut Random) {
         match random.below(16) {
             0..5 => {
-                let (offset, mut into) = (random.below(BYTES_MAX), vec![1; random.len()]);
+                let (offset, mut into) = (random.below(BYTES_MAX), vec![1; some_bytes(random)]);
                 let read = self.tenant.read_at(&self.file, offset, &mut into).unwrap();
                 let there = self.bytes.get(offset as usize..).unwrap_or_default();
                 let there = &there[..there.len().min(into.len())];
@@ -58,7 +46,7 @@ impl World {
             }
             5..12 => {
                 let (offset, value) = (random.below(BYTES_MAX / 2), random.below(255) as u8 + 1);
-                let bytes = vec![value; random.len()];
+                let bytes = vec![value; some_bytes(random)];
                 self.tenant.write_at(&self.file, offset, &bytes).unwrap();
                 let end = offset as usize + bytes.len();
                 if !bytes.is_empty() {
@@ -129,7 +117,7 @@ fn a_power_cut_leaves_what_was_flushed() {
         let mut lengths = vec![flushed.len()];
         for _ in 0..6 {
             // Only what is beyond changes.
-            let more = random.len();
+            let more = some_bytes(&mut random);
             lengths.push(flushed.len() + more);
             let written = tenant.write_at(&file, flushed.len() as u64, &vec![9; more]);
             if written.and_then(|()| file.flush()).is_err() {

@@ -16,24 +16,12 @@ use std::thread::ScopedJoinHandle;
 use bufpool::manager::Allocation;
 use bufpool::tier::TierPolicy;
 use bufpool::{ErrorKind, FileOptions, Io, IoBackend, Policy, Pool, PoolOptions, Tenant, context};
-use common::{PAGE_BYTES, directory, new_file, on_each_backend, small, stamp, version};
+use common::{PAGE_BYTES, Random, directory, new_file, on_each_backend, small, stamp, version};
 use tiers_below::Below;
 
 const PAGES: u64 = 150;
 const THREADS: u64 = 8;
 const STEPS: u64 = 3_000;
-
-/// A small generator; each thread has its own seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
 
 struct World {
     file: bufpool::File,

@@ -21,8 +21,8 @@ use std::time::Duration;
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
 use bufpool::tier::TierPolicy;
 use bufpool::{IoOperation, PoolOptions, Result};
-use common::{PAGE_BYTES, deterministic, small};
-use sweep_world::{OPERATIONS, Random, Tally, World, check};
+use common::{PAGE_BYTES, Random, deterministic, small};
+use sweep_world::{OPERATIONS, Tally, World, check};
 use tiers_below::Below;
 
 const EINTR: i32 = 4;

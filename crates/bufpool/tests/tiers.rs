@@ -16,7 +16,8 @@ use bufpool::sim::SimDevice;
 use bufpool::tier::{CompressedTier, FileTier, MemoryTier, PassedBy, Segments, Tier, TierAdmit, TierPolicy};
 use bufpool::{ErrorKind, File, FileOptions, Pool, PoolOptions};
 use common::{
-    PAGE_BYTES, deterministic, directory, new_file, on_each_backend, small, stamp, stamped_device, version,
+    PAGE_BYTES, Random, deterministic, directory, new_file, on_each_backend, small, stamp, stamped_device,
+    version,
 };
 use tiers_below::{Answer, Hoarder};
 
@@ -43,18 +44,6 @@ impl Lru {
             self.pages.pop_front();
         }
         place.is_some()
-    }
-}
-
-/// A seeded generator.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
     }
 }
 

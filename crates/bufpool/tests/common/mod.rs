@@ -140,3 +140,15 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         }
     }
 }
+
+/// xorshift64 (Marsaglia), from a seed that is not 0.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        for shift in [13, -7, 17] {
+            self.0 ^= if shift > 0 { self.0 << shift } else { self.0 >> -shift };
+        }
+        self.0 % bound
+    }
+}

@@ -336,15 +336,3 @@ fn check_file(file: &File, tenant: &Tenant, told: &Told, tally: &mut Tally) -> V
     };
     (0..pages).zip(&told.pages).map(check_page).collect()
 }
-
-/// xorshift64 (Marsaglia).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, bound: u64) -> u64 {
-        for shift in [13, -7, 17] {
-            self.0 ^= if shift > 0 { self.0 << shift } else { self.0 >> -shift };
-        }
-        self.0 % bound
-    }
-}
