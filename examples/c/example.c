@@ -79,6 +79,7 @@ static void use_guards(const bufpool_tenant *tenant, const bufpool_file *file) {
   OK(bufpool_latch(&pin, true, &latched));
   bufpool_bytes(&latched)[100] = 43;
   bufpool_release(&latched);
+  CHECK(bufpool_latch(&pin, false, &pin) == BUFPOOL_INVALID_ARGUMENT);
   bufpool_release(&pin);
 }
 

@@ -247,7 +247,7 @@ enum bufpool_status bufpool_file_flush(const struct bufpool_file *file);
 // Adds pages of zeros at the end. `first`, which may be null, gets the number of the first of them.
 enum bufpool_status bufpool_file_extend(const struct bufpool_file *file, uint64_t pages, uint64_t *first);
 
-// Shortens the file to so many pages.
+// Shortens the file to that many pages.
 enum bufpool_status bufpool_file_truncate(const struct bufpool_file *file, uint64_t pages);
 
 // The file's pages; 0 of a null handle.

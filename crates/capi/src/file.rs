@@ -112,7 +112,7 @@ pub unsafe extern "C" fn bufpool_file_extend(
     })
 }
 
-/// Shortens the file to so many pages.
+/// Shortens the file to that many pages.
 ///
 /// # Safety
 ///

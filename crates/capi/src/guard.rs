@@ -7,7 +7,7 @@ use bufpool::{At, OwnedReadGuard, Page, Pin, ReadGuard, WriteGuard};
 
 use crate::file::bufpool_file;
 use crate::site::{bufpool_site, site};
-use crate::status::{Failure, Outcome, both, bufpool_status, guarded, out};
+use crate::status::{Failure, both, bufpool_status, guarded, out};
 use crate::tenant::bufpool_tenant;
 
 /// Words of a guard that are the library's.
@@ -118,28 +118,31 @@ impl bufpool_guard {
     }
 }
 
-/// What an access is made of, and where its guard goes.
-type Asked<'a> = (At<'a>, Page<'a>, &'a mut MaybeUninit<bufpool_guard>);
-
+/// Grants what `access` asks for, where the caller has room for it.
+///
 /// # Safety
 ///
-/// See the header.
+/// See the header and bufpool_guard.
 #[inline(always)]
-unsafe fn asked<'a>(
+unsafe fn grant<'a, H: Held>(
     tenant: *const bufpool_tenant,
     file: *const bufpool_file,
     page: u64,
     from: *mut bufpool_site,
     guard: *mut bufpool_guard,
-) -> Outcome<Asked<'a>> {
-    // SAFETY: the caller's promise, here and below.
-    let (tenant, file): (&'a bufpool_tenant, &'a bufpool_file) =
-        unsafe { both(tenant, "tenant", file, "file") }?;
-    // SAFETY: as before.
-    let site = unsafe { site(from) }?;
-    // SAFETY: as before.
-    let place = unsafe { out(guard, "guard") }?;
-    Ok((tenant.tenant.at(site), file.file.page(page), place))
+    access: impl FnOnce(At<'a>, Page<'a>) -> bufpool::Result<H>,
+) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: the caller's promise, here and below.
+        let (tenant, file): (&'a bufpool_tenant, &'a bufpool_file) =
+            unsafe { both(tenant, "tenant", file, "file") }?;
+        // SAFETY: as before.
+        let site = unsafe { site(from) }?;
+        // SAFETY: as before.
+        let place = unsafe { out(guard, "guard") }?;
+        access(tenant.tenant.at(site), file.file.page(page))?.give(place);
+        Ok(())
+    })
 }
 
 /// Shared access to a page, which is read if it is not in memory. `from` may be null.
@@ -155,12 +158,8 @@ pub unsafe extern "C" fn bufpool_read(
     from: *mut bufpool_site,
     guard: *mut bufpool_guard,
 ) -> bufpool_status {
-    guarded(|| {
-        // SAFETY: the caller's promise.
-        let (at, page, place) = unsafe { asked(tenant, file, page, from, guard) }?;
-        at.read(page)?.give(place);
-        Ok(())
-    })
+    // SAFETY: the caller's promise.
+    unsafe { grant(tenant, file, page, from, guard, |at, page| at.read(page)) }
 }
 
 /// Exclusive access to a page, which is read if it is not in memory.
@@ -176,12 +175,8 @@ pub unsafe extern "C" fn bufpool_write(
     from: *mut bufpool_site,
     guard: *mut bufpool_guard,
 ) -> bufpool_status {
-    guarded(|| {
-        // SAFETY: the caller's promise.
-        let (at, page, place) = unsafe { asked(tenant, file, page, from, guard) }?;
-        at.write(page)?.give(place);
-        Ok(())
-    })
+    // SAFETY: the caller's promise.
+    unsafe { grant(tenant, file, page, from, guard, |at, page| at.write(page)) }
 }
 
 /// Exclusive access to a page, filled with zeros and not read.
@@ -197,12 +192,8 @@ pub unsafe extern "C" fn bufpool_create(
     from: *mut bufpool_site,
     guard: *mut bufpool_guard,
 ) -> bufpool_status {
-    guarded(|| {
-        // SAFETY: the caller's promise.
-        let (at, page, place) = unsafe { asked(tenant, file, page, from, guard) }?;
-        at.create(page)?.give(place);
-        Ok(())
-    })
+    // SAFETY: the caller's promise.
+    unsafe { grant(tenant, file, page, from, guard, |at, page| at.create(page)) }
 }
 
 /// Keeps a page in memory without latching it.
@@ -218,12 +209,8 @@ pub unsafe extern "C" fn bufpool_pin(
     from: *mut bufpool_site,
     pin: *mut bufpool_guard,
 ) -> bufpool_status {
-    guarded(|| {
-        // SAFETY: the caller's promise.
-        let (at, page, place) = unsafe { asked(tenant, file, page, from, pin) }?;
-        at.pin(page)?.give(place);
-        Ok(())
-    })
+    // SAFETY: the caller's promise.
+    unsafe { grant(tenant, file, page, from, pin, |at, page| at.pin(page)) }
 }
 
 /// Latches a pinned page, exclusively or shared.
@@ -238,6 +225,9 @@ pub unsafe extern "C" fn bufpool_latch(
     guard: *mut bufpool_guard,
 ) -> bufpool_status {
     guarded(|| {
+        if ptr::eq(pin, guard) {
+            return Err(Failure::argument("pin and guard are one object, expected two"));
+        }
         // SAFETY: the caller's promise.
         let place = unsafe { out(guard, "guard") }?;
         // SAFETY: as before; nobody else uses the pin.

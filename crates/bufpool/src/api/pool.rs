@@ -313,8 +313,8 @@ impl Pool {
     /// [`ErrorKind::FileAlreadyOpen`] if a source with this identity is open in this pool;
     /// [`ErrorKind::ReadOnly`] if it takes no writes and the options do not say read-only;
     /// [`ErrorKind::FileLength`] if its length is no multiple of the page size; [`ErrorKind::Unsupported`] with
-    /// [`FileOptions::bytes`], because a source has whole pages; [`ErrorKind::Alignment`] if
-    /// it needs larger pages; [`ErrorKind::Io`] if its length cannot be told; [`ErrorKind::PoolClosed`].
+    /// [`FileOptions::bytes`], because a source has whole pages; [`ErrorKind::Alignment`] if it needs larger pages; [`ErrorKind::Io`] if
+    /// its length cannot be told; [`ErrorKind::PoolClosed`].
     ///
     /// # Panics
     ///

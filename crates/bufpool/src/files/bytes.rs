@@ -22,7 +22,7 @@ impl ByteLength {
         self.bytes.load(Ordering::Acquire)
     }
 
-    /// For whoever holds it [still](Self::hold).
+    /// For a caller that [holds](Self::hold) it.
     pub fn set(&self, bytes: u64) {
         self.bytes.store(bytes, Ordering::Release);
     }

@@ -50,8 +50,8 @@ thread_local! {
     };
 }
 
-/// Held by unit tests that look at the names of scopes, or make so many that others are forgotten: the table of
-/// names is the process's.
+/// Held by unit tests that look at the names of scopes, or make more than are kept, so that others are
+/// forgotten: the table of names is the process's.
 #[cfg(test)]
 pub(crate) static NAMES_IN_TESTS: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 

@@ -47,7 +47,7 @@ impl<B: Clone> Copies<B> {
     ///
     /// # Errors
     ///
-    /// If there cannot be so many, or the policy is not one for a tier of one pool.
+    /// If there cannot be that many, or the policy is not one for a tier of one pool.
     pub fn new(policy: TierPolicy, pages: u64) -> Result<Self> {
         let capacity = capacity(pages)?;
         let order: Box<dyn TierOrder> = match policy {

@@ -62,7 +62,7 @@ impl Store {
         Ok(store)
     }
 
-    /// How many places there are for so many pages.
+    /// How many places a file with room for `pages` pages has.
     pub fn places_of(pages: u32) -> u32 {
         pages.saturating_add(IN_FLIGHT_MAX)
     }
