@@ -211,6 +211,18 @@ fn a_file_of_pages_has_bytes_within_them() {
     assert_eq!(bytes.byte_len(), 0);
 }
 
+/// Its pages are not written through bytes, and it keeps its length.
+#[test]
+fn an_optimistic_file_is_refused_before_it_changes() {
+    let folder = directory();
+    let pool = small().open().unwrap();
+    let file = pool.open_file(folder.path().join("data"), of_bytes().optimistic(true)).unwrap();
+    file.extend(2).unwrap();
+    assert_eq!(kind(pool.default_tenant().write_at(&file, 9_000, b"x")), ErrorKind::Unsupported);
+    assert_eq!(kind(file.set_byte_len(5)), ErrorKind::Unsupported);
+    assert_eq!((file.byte_len(), file.pages()), (2 * PAGE_BYTES as u64, 2));
+}
+
 /// A run of pages is one transfer, and pages that are overwritten whole are none.
 #[test]
 fn many_bytes_are_few_transfers() {

@@ -32,12 +32,13 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] for a file of pages; those of [`File::extend`] if the file becomes longer and
+    /// [`ErrorKind::Unsupported`] for a file of pages and for an optimistic one; those of [`File::extend`] if the file becomes longer and
     /// those of [`File::truncate`], and of reading and writing the last page, if it becomes shorter. Nothing has
     /// changed then; but if that page stays latched by others, it has its old rest.
     pub fn set_byte_len(&self, bytes: u64) -> Result<()> {
         const OPERATION: &str = "set length";
         let length = self.length_in_bytes(OPERATION)?;
+        self.shared.check_optimistic(false, OPERATION)?;
         if bytes >= length.get() {
             return self.reach(bytes, OPERATION);
         }
@@ -143,6 +144,8 @@ pub(super) fn write_at<'f>(
             format!("{many} bytes at byte {offset}, expected an end within the file's {pages} pages");
         file.shared.error(ErrorKind::Range, OPERATION, message)
     };
+    // Before the file becomes longer.
+    file.shared.check_optimistic(false, OPERATION)?;
     let end = offset.checked_add(bytes.len() as u64).ok_or_else(too_long)?;
     if end > file.byte_len() && !bytes.is_empty() {
         file.shared.byte_length.as_ref().ok_or_else(too_long)?;
