@@ -57,7 +57,13 @@ fn open_pool() -> Result<Pool, String> {
     // Direct I/O takes pages of this size at least on some file systems.
     let direct = if page_bytes < 4096 { Direct::Off } else { Direct::Prefer };
     let options = PoolOptions::new().memory_bytes(memory_bytes).page_bytes(page_bytes as usize);
-    options.direct(direct).open().map_err(|error| error.to_string())
+    // SQLite writes when it syncs, so few dirty victims need a frame of the reserve at a time.
+    let frames = u32::try_from(memory_bytes / page_bytes.max(1)).unwrap_or(u32::MAX);
+    options
+        .direct(direct)
+        .reserve_high_frames((frames / 64).clamp(8, 2048))
+        .open()
+        .map_err(|error| error.to_string())
 }
 
 /// The number that the environment has under `name`, or `default`.

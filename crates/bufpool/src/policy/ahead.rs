@@ -45,34 +45,62 @@ pub(crate) struct Wanted {
     pub pages: Vec<(Arc<FileShared>, u64)>,
 }
 
+/// References noted, for each frame of the pool, after which a page that came in ahead and was not accessed yet
+/// is not expected any more, even if nothing comes in. Where pages do come in, no more are noted while as many
+/// come as there are frames (see [`HitFilter`](crate::hits::filter::HitFilter)), however slow a join scans.
+const REFERENCES_PER_FRAME: u64 = 16;
+
 /// Pages of one tenant that came in ahead, or are on their way, in order. Those that were accessed or have
 /// left stay listed until they reach the front.
 #[derive(Default)]
-pub(crate) struct AheadPages(VecDeque<(FrameId, PageId)>);
+pub(crate) struct AheadPages(VecDeque<AheadPage>);
 
-impl AheadPages {
-    /// Notes one more.
-    pub fn push(&mut self, frame: FrameId, page: PageId) {
-        self.0.push_back((frame, page));
+#[derive(Clone, Copy)]
+struct AheadPage {
+    frame: FrameId,
+    page: PageId,
+    /// The directory's [arrivals](Directory::arrivals) when it was admitted.
+    since: u64,
+}
+
+impl AheadPage {
+    fn has_come(&self, directory: &Directory) -> bool {
+        directory.is_ahead(self.frame, self.page)
     }
 
-    /// How many more may come while no more than `limit` are unused. Pages that nobody has accessed during as
-    /// many references as there are frames are not counted any more, and demoted.
-    pub fn room(&mut self, directory: &mut Directory, limit: usize) -> usize {
-        let is_unused = |directory: &Directory, (frame, page)| {
-            directory.is_ahead(frame, page) || directory.is_ahead_in_flight(frame, page)
-        };
+    fn is_unused(&self, directory: &Directory) -> bool {
+        self.has_come(directory) || directory.is_ahead_in_flight(self.frame, self.page)
+    }
+
+    /// Whether it has come, and has waited too long to be expected any more.
+    fn is_not_expected(&self, directory: &Directory) -> bool {
         let frames = u64::from(directory.frames());
-        while let Some(&(frame, page)) = self.0.front() {
-            if directory.is_ahead(frame, page) && directory.age(frame) > frames {
-                directory.demote(frame);
-            } else if is_unused(directory, (frame, page)) {
+        self.has_come(directory)
+            && (directory.arrivals() - self.since > frames
+                || directory.age(self.frame) > frames * REFERENCES_PER_FRAME)
+    }
+}
+
+impl AheadPages {
+    /// Notes one more, just admitted.
+    pub fn push(&mut self, frame: FrameId, page: PageId, directory: &Directory) {
+        self.0.push_back(AheadPage { frame, page, since: directory.arrivals() });
+    }
+
+    /// How many more may come while no more than `limit` are unused. Pages that nobody has accessed while
+    /// as many came in as there are frames, or for very long ([`REFERENCES_PER_FRAME`]), are not counted any
+    /// more, and demoted.
+    pub fn room(&mut self, directory: &mut Directory, limit: usize) -> usize {
+        while let Some(first) = self.0.front() {
+            if first.is_not_expected(directory) {
+                directory.demote(first.frame);
+            } else if first.is_unused(directory) {
                 break;
             }
             self.0.pop_front();
         }
         if self.0.len() >= limit {
-            self.0.retain(|entry| is_unused(directory, *entry));
+            self.0.retain(|page| page.is_unused(directory));
         }
         limit.saturating_sub(self.0.len())
     }

@@ -416,8 +416,8 @@ impl PolicyState {
         pages: impl Iterator<Item = PageId>,
         admitted: &[Admitted],
     ) {
-        let ahead = &mut self.tenants[tenant.index()].ahead;
-        pages.zip(admitted).for_each(|(page, admitted)| ahead.push(admitted.frame(), page));
+        let (ahead, directory) = (&mut self.tenants[tenant.index()].ahead, &self.directory);
+        pages.zip(admitted).for_each(|(page, admitted)| ahead.push(admitted.frame(), page, directory));
     }
 
     /// How many pages may come in ahead for a tenant now; none once it is closed.

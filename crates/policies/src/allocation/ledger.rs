@@ -20,6 +20,8 @@ pub(crate) struct Ledger {
     pub hinting: Vec<AccountId>,
     /// References and loads so far; the stamp of the frame last moved to a tail.
     pub now: i64,
+    /// Pages that came in so far.
+    pub arrivals: u64,
     /// Stamp of the frame last moved to the head.
     head_stamp: i64,
     all_heads: Heads,
@@ -75,6 +77,7 @@ impl Ledger {
             accounts: Vec::new(),
             hinting: Vec::new(),
             now: 0,
+            arrivals: 0,
             head_stamp: 0,
             all_heads: Heads::default(),
             open_heads: Heads::default(),

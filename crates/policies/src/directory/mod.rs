@@ -344,6 +344,11 @@ impl Directory {
         slot.page == page && slot.state == FrameState::AheadInFlight
     }
 
+    /// Pages that came in so far, missed, created or ahead.
+    pub fn arrivals(&self) -> u64 {
+        self.ledger.arrivals
+    }
+
     /// References and loads since the page in `frame` was referenced or loaded.
     pub fn age(&self, frame: FrameId) -> u64 {
         self.ledger.now as u64 - self.ledger.frames[frame.0].last_reference
@@ -665,6 +670,7 @@ impl Directory {
     /// A page goes in flight in `frame`, at the ledger's tail.
     fn enter(&mut self, frame: u32, page: PageId, origin: Origin, owner: TenantId, arrival: Arrival) {
         self.ledger.now += 1;
+        self.ledger.arrivals += 1;
         let slot = &mut self.ledger.frames[frame];
         debug_assert!(!slot.has_claim());
         slot.page = page;

@@ -5,7 +5,7 @@
 //! much page cache as there is. Each step runs with one after the other.
 //!
 //! ```text
-//! cargo run --release -p bufpool-sqlite --example compare -- [FOLDER [ROWS]]
+//! cargo run --release -p bufpool-sqlite --example compare_sqlite -- [FOLDER [ROWS]]
 //! ```
 //!
 //! FOLDER must be on a file system with direct I/O; 400,000 ROWS make 160 MiB.
@@ -27,6 +27,8 @@ const MEMORY_BYTES: u64 = 48 << 20;
 /// Of these, what SQLite has of its own where there is a pool: for pages that it changes. It reads others in their
 /// frames.
 const OWN_CACHE_BYTES: u64 = 1 << 20;
+/// Dirty pages are written when SQLite syncs, so few dirty victims need a frame at a time.
+const RESERVE_FRAMES: u32 = 128;
 
 /// A way to have a database.
 struct Side {
@@ -50,7 +52,8 @@ fn main() {
     let rows: u64 = arguments.next().map_or(400_000, |rows| rows.parse().expect("ROWS is a number"));
     fs::create_dir_all(&folder).expect("the folder can be made");
     let memory_bytes = MEMORY_BYTES - OWN_CACHE_BYTES;
-    let pool = PoolOptions::new().memory_bytes(memory_bytes).page_bytes(4096).open().expect("a pool");
+    let options = PoolOptions::new().memory_bytes(memory_bytes).page_bytes(4096);
+    let pool = options.reserve_high_frames(RESERVE_FRAMES).open().expect("a pool");
     bufpool_sqlite::register(BUFPOOL, &pool, VfsOptions::default()).expect("a VFS");
     direct::register(c"direct");
     let sides = sides(&folder, &pool);

@@ -1,5 +1,5 @@
 //! redb over the pool, held against redb with a cache of its own, at equal memory, both with direct I/O:
-//! `cargo run --release -p bufpool-redb --example compare [ROWS]`. Prints seconds and the pages that are read from the
+//! `cargo run --release -p bufpool-redb --example compare_redb [ROWS]`. Prints seconds and the pages that are read from the
 //! file, and beside them the seconds of redb's own backend, with all of the system's page cache.
 
 use std::fs::File;
