@@ -207,3 +207,23 @@ fn io_compares_the_pool_with_a_bare_loop_at_each_depth() {
         refusal(&bufbench(folder.path(), &["io", "--depth", "1", "--pages", "1024", "--list", "256"]));
     assert!(small.contains("1024 pages: expected at least 4096"), "{small}");
 }
+
+/// Visits to hot pages are hits under each scheme, and the others are misses.
+#[test]
+fn misses_on_a_source_in_memory_are_held_against_two_pools() {
+    let folder = folder();
+    let flags =
+        ["--threads", "1,3", "--hits", "0,50", "--frames", "1024", "--misses", "3000", "--rounds", "2"];
+    let plot = ["--plot", "misses.svg", "--scheme", "lru,auto"];
+    let rows = rows(&bufbench(folder.path(), &[&["misses"], &flags[..], &plot].concat()));
+    let header = "name,hit_percent,threads,misses_per_s,least,greatest,to_one_thread,to_two_threads,to_two_pools,\
+                  cpu_ns_per_miss,lock_ns_per_miss,parks_per_miss,hit_ratio";
+    assert_eq!(rows[0].join(","), header);
+    let pools: Vec<&Vec<String>> = rows[1..].iter().filter(|row| !row[10].is_empty()).collect();
+    assert_eq!(pools.len(), 2 * 2 * 2 * 2, "hits, threads, schemes, and two pools of each");
+    for row in pools {
+        let (asked, found): (f64, f64) = (row[1].parse().unwrap(), row[12].parse().unwrap());
+        assert!((found - asked / 100.0).abs() < 0.05, "{row:?}");
+    }
+    assert!(folder.path().join("misses.svg").exists());
+}

@@ -37,6 +37,7 @@ use crate::owner::Owner;
 use crate::page::latch::{Acquired, Latch, Loading, Patience, acquire, acquire_resident, park_future};
 use crate::page::table::{PageTable, PageTableBudget};
 use crate::page::word::{Begun, PageWord, Want};
+use crate::policy::mutex::PolicyMutex;
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, relax};
 use crate::thread::keys::{KeyPlace, SiteHash, TenantTag};
 use crate::thread::reader::Reader;
@@ -236,6 +237,27 @@ fn the_access_log_loses_and_doubles_nothing() {
         drainer.join().unwrap();
         drain(&ring, &policy);
         assert_eq!(*policy.lock().unwrap(), ((0..pushes).collect::<Vec<_>>(), pushes));
+    });
+}
+
+/// One thread at a time has the policy lock, and nobody sleeps on when it is free.
+#[test]
+fn the_policy_lock_excludes_and_wakes() {
+    model(|| {
+        let mutex = Arc::new(PolicyMutex::new(0));
+        let add = |mutex: &PolicyMutex<u32>| {
+            let mut count = mutex.lock();
+            let seen = *count;
+            thread::yield_now();
+            *count = seen + 1;
+        };
+        let others = [(); 2].map(|()| {
+            let mutex = Arc::clone(&mutex);
+            thread::spawn(move || add(&mutex))
+        });
+        add(&mutex);
+        others.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(*mutex.lock(), 3);
     });
 }
 

@@ -1,7 +1,7 @@
 //! The one switch between the real primitives and loom's (`--cfg bufpool_loom`).
 //!
 //! Only what the page word, page tables, the frame table, the latches, the reserve, a file's gate and the
-//! access log use: everything else is not explored by the model checker and uses std and parking_lot
+//! access log and the policy lock use: everything else is not explored by the model checker and uses std and parking_lot
 //! directly. Loom knows no time, so waits have no deadline there.
 
 #[cfg(not(bufpool_loom))]
@@ -42,6 +42,21 @@ mod lock {
         pub fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock()
         }
+
+        #[inline]
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock()
+        }
+
+        /// Whether a thread has it now; changes nothing.
+        #[inline]
+        pub fn is_locked(&self) -> bool {
+            self.0.is_locked()
+        }
+
+        pub fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut()
+        }
     }
 
     #[derive(Default)]
@@ -63,6 +78,10 @@ mod lock {
 
         pub fn notify_all(&self) {
             self.0.notify_all();
+        }
+
+        pub fn notify_one(&self) {
+            self.0.notify_one();
         }
     }
 
@@ -95,6 +114,19 @@ mod lock {
         pub fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap()
         }
+
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+
+        /// Not known there.
+        pub fn is_locked(&self) -> bool {
+            false
+        }
+
+        pub fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut().unwrap()
+        }
     }
 
     pub(crate) struct Condvar(loom::sync::Condvar);
@@ -113,6 +145,10 @@ mod lock {
         pub fn notify_all(&self) {
             self.0.notify_all();
         }
+
+        pub fn notify_one(&self) {
+            self.0.notify_one();
+        }
     }
 
     pub(crate) fn relax() {
@@ -120,7 +156,7 @@ mod lock {
     }
 }
 
-pub(crate) use lock::{Condvar, Mutex, relax};
+pub(crate) use lock::{Condvar, Mutex, MutexGuard, relax};
 
 /// The time after `limit`, or a time that does not come if there is none.
 pub(crate) fn deadline_after(limit: Duration) -> Instant {

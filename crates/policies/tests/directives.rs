@@ -174,6 +174,32 @@ fn failures_leave_no_trace() {
     assert_eq!(directory.resident(a), 1);
 }
 
+/// A driver may tell that a page has been loaded before it is read: if it cannot be read, that is no access, and
+/// its owner's manager forgets it.
+#[test]
+fn a_load_that_was_told_too_early_leaves_no_trace() {
+    let mut directory = directory(2);
+    let a = directory.open_tenant(0, 2).unwrap();
+    directory.set_policy(a, 0, PolicyKind::Mru).unwrap();
+    load(&mut directory, a, 1);
+    let (frame, _) = load(&mut directory, a, 2);
+    directory.failed(frame, a);
+    directory.check_invariants();
+    let stats = directory.tenant_stats(a);
+    assert_eq!((stats.accesses, stats.misses, directory.resident(a)), (1, 1, 1));
+    assert_eq!(directory.page(frame), None);
+    assert_eq!(load(&mut directory, a, 3), (frame, None), "its frame is free");
+    directory.set_aside(frame, a);
+    directory.check_invariants();
+    assert_eq!(directory.tenant_stats(a).misses, 1);
+    directory.release(frame);
+    load(&mut directory, a, 4);
+    // MRU gives up page 4: 2 and 3, which came after 1, are not there.
+    assert_eq!(load(&mut directory, a, 5).1, Some(4));
+    assert_eq!(load(&mut directory, a, 6).1, Some(5));
+    directory.check_invariants();
+}
+
 /// The last block of a closed tenant is evicted, cannot be written, and is back: the tenant's number is not
 /// free after all.
 #[test]

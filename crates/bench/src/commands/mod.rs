@@ -8,6 +8,7 @@ pub mod hints;
 pub mod io;
 pub mod live;
 pub mod main_job;
+pub mod misses;
 pub mod paper;
 #[cfg(feature = "peers")]
 pub mod peers;
@@ -31,6 +32,7 @@ use self::hints::HintsArgs;
 use self::io::IoArgs;
 use self::live::LiveArgs;
 use self::main_job::MainJobArgs;
+use self::misses::MissesArgs;
 use self::paper::PaperArgs;
 #[cfg(feature = "peers")]
 use self::peers::PeersArgs;
@@ -72,6 +74,8 @@ pub enum Command {
     Program(ProgramArgs),
     /// Random reads through a pool against a bare io_uring loop on the same file
     Io(IoArgs),
+    /// Misses on a source in memory, by several threads, beside two pools and other caches
+    Misses(MissesArgs),
     /// Compare a cold sequential scan through a pool with a bare io_uring loop
     Scan(ScanArgs),
     /// Disclosed reads against reads in batches, single reads, and lists that are wrong
@@ -106,6 +110,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Some(Command::Scan(args)) => scan::run(args, &cli.common),
         Some(Command::Hints(args)) => hints::run(args, &cli.common),
         Some(Command::Io(args)) => io::run(args, &cli.common),
+        Some(Command::Misses(args)) => misses::run(args, &cli.common),
         Some(Command::WriteBack(args)) => write_back::run(args, &cli.common),
         Some(Command::Tiers(args)) => tiers::run(args, &cli.common),
         Some(Command::Paper(args)) => paper::run(args, &cli.common),

@@ -110,7 +110,7 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
         beside.remove(0);
         beside.sort_by(|a, b| a.p99_ns.total_cmp(&b.p99_ns));
         let shown = |times: &HitTimes| {
-            let Displaced { times: gave_way, waited } = times.displaced;
+            let Displaced { times: gave_way, waited, .. } = times.displaced;
             format!("{:.0} ({gave_way} times, {:.1} ms)", times.p99_ns, waited.as_secs_f64() * 1e3)
         };
         eprintln!("  {}", beside.iter().map(shown).collect::<Vec<_>>().join(", "));

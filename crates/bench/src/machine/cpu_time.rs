@@ -18,6 +18,8 @@ pub fn thread_cpu_time() -> Duration {
 pub struct Displaced {
     /// How often it had to give way to another thread (involuntary context switches).
     pub times: u64,
+    /// How often it went to sleep (voluntary context switches).
+    pub parks: u64,
     /// How long it was ready and did not run; 0 where the kernel does not say.
     pub waited: Duration,
 }
@@ -33,12 +35,17 @@ impl Displaced {
         // Time on a processor, time waiting for one, and how often it got one; in nanoseconds.
         let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
         let waited = schedstat.split_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0);
-        Self { times: usage.ru_nivcsw as u64, waited: Duration::from_nanos(waited) }
+        let (times, parks) = (usage.ru_nivcsw as u64, usage.ru_nvcsw as u64);
+        Self { times, parks, waited: Duration::from_nanos(waited) }
     }
 
     /// Since `before`, of the same thread.
     pub fn since(self, before: Self) -> Self {
-        Self { times: self.times - before.times, waited: self.waited.saturating_sub(before.waited) }
+        Self {
+            times: self.times - before.times,
+            parks: self.parks - before.parks,
+            waited: self.waited.saturating_sub(before.waited),
+        }
     }
 }
 

@@ -9,11 +9,13 @@
 //! | [`programs`] | replacements by policy programs | the same policies in Rust, a thread, a process |
 //! | [`tiers`] | a tier that does not pay, one that does, and what one costs | the same pool without it |
 //! | [`hits`] | hits of resident pages | an array, other caches, a database |
+//! | [`misses`] | misses on a source in memory | two pools, other caches |
 
 pub mod comparison;
 pub mod hints;
 pub mod hits;
 pub mod io;
+pub mod misses;
 pub mod programs;
 pub mod scan;
 pub mod tiers;

@@ -37,6 +37,7 @@ use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
 use crate::policy::engine_code::EngineCode;
 use crate::policy::lock::{PolicyState, TenantEntry};
+use crate::policy::mutex::PolicyMutex;
 use crate::policy::pricing::Pricing;
 use crate::state::aside::AsideFrames;
 use crate::state::departures::WriteBack;
@@ -172,7 +173,7 @@ impl Pool {
             is_recording,
             arena,
             frames: FrameTable::new(frames + spares),
-            policy: CachePadded::new(Mutex::new(policy)),
+            policy: CachePadded::new(PolicyMutex::new(policy)),
             logs: CachePadded::default(),
             plans_waiting: AtomicBool::new(false),
             runs_ahead: AtomicUsize::new(0),

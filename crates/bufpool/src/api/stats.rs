@@ -78,6 +78,12 @@ pub struct Stats {
     pub page_tables_bytes: u64,
     /// Bytes of frame table, directory, managers and contexts.
     pub metadata_bytes: u64,
+    /// Times that a thread held the lock under which victims are chosen, for a miss or a batch of hits.
+    pub lock_holds: u64,
+    /// Times that a thread slept because another one held that lock.
+    pub lock_parks: u64,
+    /// Nanoseconds of all these holds together, estimated from one in 61, the reading of the clock included.
+    pub lock_held_ns: u64,
     /// Per tenant, in order of their ids; the default tenant is first.
     pub tenants: Vec<TenantStats>,
     /// Per context of each tenant, most accesses first.
@@ -438,6 +444,9 @@ fn totals(pool: &PoolShared) -> Stats {
         page_bytes: pool.page_bytes,
         page_tables_bytes: pool.page_table_budget.bytes(),
         metadata_bytes: metadata_bytes as u64,
+        lock_holds: policy.counts().holds,
+        lock_parks: policy.counts().parks,
+        lock_held_ns: policy.counts().held_ns(),
         ..Stats::default()
     }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use bufpool_policies::TenantId;
-use parking_lot::MutexGuard;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::File;
 use crate::handle::pool::PoolHandle;
 use crate::hits::fast_path::PoolTag;
 use crate::policy::lock::PolicyState;
+use crate::policy::mutex::PolicyGuard;
 use crate::thread::keys::TenantTag;
 
 /// What the engine isolates: a table, a query, a thread or a customer. Cloning gives another handle.
@@ -93,7 +93,7 @@ impl Tenant {
 
     /// The policy, of which the tenant is open as long as it is locked: once closed, its number may be
     /// another's.
-    pub(crate) fn lock_policy(&self, operation: &'static str) -> Result<MutexGuard<'_, PolicyState>> {
+    pub(crate) fn lock_policy(&self, operation: &'static str) -> Result<PolicyGuard<'_, PolicyState>> {
         self.pool.owner.check(operation)?;
         let policy = self.pool.policy.lock();
         self.check_open(operation)?;

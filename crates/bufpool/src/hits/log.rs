@@ -61,6 +61,11 @@ impl Drop for ThreadRings {
 /// Threads of the process that had rings and have ended.
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
+/// Threads of the process that had rings and have ended so far.
+pub(crate) fn threads_ended() -> u64 {
+    ENDED.load(Ordering::Acquire)
+}
+
 /// The rings of a pool's threads.
 #[derive(Default)]
 pub(crate) struct Logs {
@@ -117,10 +122,15 @@ impl Logs {
         first
     }
 
+    /// How many threads had [ended](threads_ended) when the last look at all rings began that is over.
+    pub fn ended_seen(&self) -> u64 {
+        self.ended_seen
+    }
+
     /// Looks at the next `count` rings, if threads have ended: `apply` takes what is in the rings of those,
     /// and they are given up.
     pub fn take_back(&mut self, count: usize, mut apply: impl FnMut(&Ring)) {
-        let ended = ENDED.load(Ordering::Acquire);
+        let ended = threads_ended();
         for _ in 0..count {
             if ended == self.ended_seen {
                 return;

@@ -14,7 +14,7 @@ use crate::handle::tenant::Tenant;
 use crate::load::page_load::Found;
 use crate::page::latch::Patience;
 use crate::page::readers;
-use crate::policy::claims::Dirty;
+use crate::policy::claims::{Admitted, Dirty};
 use crate::policy::lock::PolicyState;
 use crate::state::shared::PoolShared;
 use crate::state::waiting::{Purpose, Refused};
@@ -76,11 +76,10 @@ impl<'a> FrameSearch<'a> {
                 pool.take_back_logs(&mut policy);
                 let admitted = policy.admit(self.page.id(), id, self.site, creation, &rules);
                 pool.note_plans(&mut policy);
-                // Nobody takes the page away before it is there, because its word says that it is loading.
-                let settled =
-                    admitted.as_ref().filter(|admitted| creation && admitted.is_settled(&pool.frames));
-                settled.inspect(|admitted| policy.directory.loaded(admitted.frame()));
-                let is_entered = settled.is_some();
+                let is_entered = admitted.as_ref().is_some_and(|admitted| self.enters(admitted, &policy));
+                if let Some(admitted) = admitted.as_ref().filter(|_| is_entered) {
+                    policy.directory.loaded(admitted.frame());
+                }
                 (admitted, is_entered, policy.take_wishes())
             };
             let Some(admitted) = admitted else { return Ok(None) };
@@ -96,6 +95,26 @@ impl<'a> FrameSearch<'a> {
                 Err(error) => {
                     self.failure.get_or_insert(error);
                 }
+            }
+        }
+    }
+
+    /// Whether the directory is told at once that the page has been loaded, which saves a hold of the policy
+    /// lock. Nobody takes the page away before it is there, because its word says that it is loading. If it
+    /// does not come, the directory takes the load back.
+    ///
+    /// A frame that the page may still be exchanged for another one is not entered, nor is one of a load that
+    /// its driver tells the end of. Deterministic mode keeps the order of events, and prices need the time at
+    /// which a wait ends.
+    fn enters(&self, admitted: &Admitted, policy: &PolicyState) -> bool {
+        let pool = &*self.tenant.pool;
+        match self.purpose {
+            Purpose::Create => admitted.is_settled(&pool.frames),
+            _ => {
+                self.seeker == Seeker::Thread
+                    && !pool.is_immediate
+                    && policy.pricing.is_none()
+                    && admitted.keeps_frame(&pool.frames)
             }
         }
     }

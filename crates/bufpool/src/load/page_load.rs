@@ -105,7 +105,7 @@ impl<W: Deref<Target = PageWord>> Load<W> {
 /// An empty frame for a page, of which the directory knows that it comes in there.
 pub(crate) struct Found {
     pub lease: FrameLease,
-    /// The directory takes the page to be there already: nothing is read, and nothing can go wrong.
+    /// The directory takes the page to be there already.
     pub is_entered: bool,
 }
 

@@ -42,6 +42,14 @@ impl Admitted {
         }
     }
 
+    /// Whether the page comes in this frame or not at all.
+    pub fn keeps_frame(&self, frames: &FrameTable) -> bool {
+        match self {
+            Self::Free(_) | Self::Evict(Victim { spare: Some(_), .. }) => true,
+            Self::Evict(Victim { latch, .. }) => !frames.get(latch.frame()).is_dirty(),
+        }
+    }
+
     /// Whether emptying the frame can neither fail nor make anybody wait.
     pub fn is_settled(&self, frames: &FrameTable) -> bool {
         let has_readers = |frame| frames.get(frame).may_have_readers();

@@ -71,6 +71,8 @@ pub(crate) struct PolicyState {
     epochs: Epochs,
     /// Hits that were noted one by one.
     pub hits_noted: u64,
+    /// The pool's logs hold none of a thread that was among the first so many of the process to end.
+    pub ended_seen: u64,
     recording: Option<Recording>,
 }
 
@@ -166,6 +168,7 @@ impl PolicyState {
             filter,
             epochs,
             hits_noted: 0,
+            ended_seen: 0,
             recording: recorder.map(Recording::new),
         }
     }

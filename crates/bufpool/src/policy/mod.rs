@@ -4,6 +4,7 @@ pub(crate) mod ahead;
 pub(crate) mod claims;
 pub(crate) mod engine_code;
 pub(crate) mod lock;
+pub(crate) mod mutex;
 pub(crate) mod pricing;
 pub(crate) mod programs;
 mod recording;

@@ -16,7 +16,7 @@ use crate::engine::log::LogLink;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::shared::FileShared;
 use crate::hits::fast_path::FastPool;
-use crate::hits::log::{Logs, existing_ring};
+use crate::hits::log::{Logs, existing_ring, threads_ended};
 use crate::io::options::Direct;
 use crate::io::{Backend, Opener, Source};
 use crate::memory::arena::Arena;
@@ -26,6 +26,7 @@ use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
 use crate::policy::claims::{ClaimRules, Dirty};
 use crate::policy::lock::PolicyState;
+use crate::policy::mutex::PolicyMutex;
 use crate::state::aside::AsideFrames;
 use crate::state::counters::Counters;
 use crate::state::departures::WriteBack;
@@ -56,7 +57,7 @@ pub(crate) struct PoolShared {
     pub arena: Arena,
     pub frames: FrameTable,
     // Written by many threads, so away from what each access reads.
-    pub policy: CachePadded<Mutex<PolicyState>>,
+    pub policy: CachePadded<PolicyMutex<PolicyState>>,
     /// Something is to be read ahead.
     pub plans_waiting: AtomicBool,
     /// Transfers of prefetched pages in flight.
@@ -170,7 +171,11 @@ impl PoolShared {
 
     /// Takes back a few logs of threads that have ended.
     pub(crate) fn take_back_logs(&self, policy: &mut PolicyState) {
-        self.logs.lock().take_back(LOGS_LOOKED_AT, |ring| policy.apply(ring));
+        if policy.ended_seen != threads_ended() {
+            let mut logs = self.logs.lock();
+            logs.take_back(LOGS_LOOKED_AT, |ring| policy.apply(ring));
+            policy.ended_seen = logs.ended_seen();
+        }
     }
 
     /// Notes, under the policy lock, whether there is something to read ahead.

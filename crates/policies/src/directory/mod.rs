@@ -249,7 +249,9 @@ impl Directory {
         self.ledger.upcoming().filter(|_| self.free.is_empty()).map(FrameId)
     }
 
-    /// The page admitted to `frame` has been read.
+    /// The page admitted to `frame` has been read, or is going to be: a driver that knows the page to be busy
+    /// until then may tell this at once, and if the page cannot be read, that it has
+    /// [`failed`](Self::failed).
     pub fn loaded(&mut self, frame: FrameId) {
         let owner = self.ledger.frames[frame.0].owner;
         let page = self.ledger.frames[frame.0].page;
@@ -712,12 +714,18 @@ impl Directory {
         self.unlink(frame, evicted);
     }
 
-    /// The page in flight does not come in after all; its frame is in limbo.
+    /// The page in flight, or [loaded](Self::loaded) too early, does not come in after all; its frame is in
+    /// limbo.
     fn withdraw(&mut self, frame: u32, tenant: TenantId) {
-        if self.ledger.frames[frame].state == FrameState::InFlight {
+        let state = self.ledger.frames[frame].state;
+        if matches!(state, FrameState::InFlight | FrameState::Resident) {
             let stats = &mut self.ledger.tenants[tenant.index()].stats;
             stats.accesses -= 1;
             stats.misses -= 1;
+        }
+        if state == FrameState::Resident {
+            let owner = self.ledger.frames[frame].owner;
+            self.tell(owner, |control, frames| control.block_gone(frames, frame, false));
         }
         self.unlink(frame, false);
     }

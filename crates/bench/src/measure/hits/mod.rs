@@ -15,7 +15,7 @@ use anyhow::Result;
 
 pub use floors::{Array, OneLock, Words};
 #[cfg(feature = "peers")]
-pub use peers::{Cached, Foyer, Moka, MutexLru, PageDb, QuickCache};
+pub use peers::{Cached, Foyer, Moka, MutexLru, PageCache, PageDb, QuickCache};
 pub use pools::{Latched, OpenPool, Optimistic, Owned, PoolKind, PoolPages};
 
 use crate::machine::cpu_time::thread_cpu_time;

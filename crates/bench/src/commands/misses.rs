@@ -1,0 +1,169 @@
+//! `bufbench misses`: what a miss costs without a device, and what several threads make of it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::cli::Common;
+use crate::measure::misses::{Contender, Drawing, TWO_POOLS, Turn, contenders, turn};
+use crate::output::plot::{self, Curves, Series};
+use crate::output::{Cell, Table, unwritable};
+use crate::rounds::{ROUNDS, Spread, alternate_often};
+use crate::workload::Scheme;
+
+const COLUMNS: &[&str] = &[
+    "name",
+    "hit_percent",
+    "threads",
+    "misses_per_s",
+    "least",
+    "greatest",
+    "to_one_thread",
+    "to_two_threads",
+    "to_two_pools",
+    "cpu_ns_per_miss",
+    "lock_ns_per_miss",
+    "parks_per_miss",
+    "hit_ratio",
+];
+
+/// Of the frames, one in this many has a page that is visited again and again.
+const HOT_SHARE: u32 = 8;
+
+/// Arguments of `bufbench misses`.
+#[derive(Args, Clone, Debug)]
+pub struct MissesArgs {
+    /// Threads, separated by commas
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2,4,8,16",
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub threads: Vec<u32>,
+    /// Visits of a hundred to pages that are there, separated by commas
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "0,50,90",
+          value_parser = clap::value_parser!(u32).range(0..=99))]
+    pub hits: Vec<u32>,
+    /// Schemes, separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "lru,lru-sp,auto", value_parser = scheme)]
+    pub scheme: Vec<&'static Scheme>,
+    /// Only contenders of these names, separated by commas; those of two pools are as lru-two-pools
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Frames of 4 KiB
+    #[arg(long, default_value_t = 1 << 14, value_parser = clap::value_parser!(u32).range(1 << 10..=1 << 19))]
+    pub frames: u32,
+    /// Misses of all threads together in a round
+    #[arg(long, default_value_t = 1 << 17, value_parser = clap::value_parser!(u64).range(64..=1 << 30))]
+    pub misses: u64,
+    /// Rounds of each side; the middle one counts
+    #[arg(long, default_value_t = ROUNDS as u64, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub rounds: u64,
+    /// Also draw misses a second over threads, as SVG
+    #[arg(long, value_name = "OUT.svg")]
+    pub plot: Option<PathBuf>,
+}
+
+fn scheme(name: &str) -> Result<&'static Scheme, String> {
+    Scheme::find(name).map_err(|error| error.to_string())
+}
+
+/// The turns of one contender with one number of threads, in the order of the rounds.
+struct Line {
+    contender: usize,
+    threads: u32,
+    turns: Vec<Turn>,
+}
+
+/// Measures and prints the table.
+///
+/// # Errors
+/// If a contender fails or reads something wrong, or the chart cannot be written.
+pub fn run(args: &MissesArgs, common: &Common) -> Result<()> {
+    let mut table = Table::new(COLUMNS);
+    let mut charts = Vec::new();
+    for &hit_percent in &args.hits {
+        let mut contenders = contenders(&args.scheme, args.frames)?;
+        contenders.retain(|one| args.only.is_empty() || args.only.contains(&one.name()));
+        let lines = measure(args, common, &contenders, hit_percent)?;
+        for line in &lines {
+            table.push(row(line, &contenders, &lines, hit_percent));
+        }
+        charts.push(chart(&contenders, &lines, hit_percent));
+    }
+    if let Some(path) = &args.plot {
+        fs::write(path, plot::stacked(&charts)).with_context(|| unwritable(path))?;
+    }
+    Ok(table.print(common.format)?)
+}
+
+/// All contenders with all numbers of threads take turns.
+fn measure(
+    args: &MissesArgs,
+    common: &Common,
+    contenders: &[Box<dyn Contender>],
+    hit_percent: u32,
+) -> Result<Vec<Line>> {
+    let mut drawing = Drawing::new(args.frames / HOT_SHARE, common.seed);
+    let round = || {
+        let mut turns = Vec::new();
+        for &threads in &args.threads {
+            let visits = drawing.draw(threads as usize, args.misses as usize, hit_percent);
+            for contender in contenders {
+                turns.push(turn(&**contender, &visits)?);
+            }
+        }
+        Ok(turns)
+    };
+    let rounds = alternate_often(args.rounds as usize, &format!("hits {hit_percent} %"), round)?;
+    let sides = args.threads.iter().flat_map(|threads| (0..contenders.len()).map(|one| (one, *threads)));
+    let line = |(at, (contender, threads))| {
+        let turns = rounds.iter().map(|turns: &Vec<Turn>| turns[at]).collect();
+        Line { contender, threads, turns }
+    };
+    Ok(sides.enumerate().map(line).collect())
+}
+
+fn row(line: &Line, contenders: &[Box<dyn Contender>], lines: &[Line], hit_percent: u32) -> Vec<Cell> {
+    let name = contenders[line.contender].name();
+    let find = |of: &str, threads| {
+        lines.iter().find(|other| other.threads == threads && contenders[other.contender].name() == of)
+    };
+    let ratio_to = |other: Option<&Line>| {
+        let Some(other) = other else { return Cell::Empty };
+        let ratios = line.turns.iter().zip(&other.turns);
+        Cell::Ratio(Spread::of(ratios.map(|(own, of)| own.misses_per_s() / of.misses_per_s())).median)
+    };
+    let median = |measure: fn(&Turn) -> f64| Spread::of(line.turns.iter().map(measure));
+    let Spread { least, median: middle, greatest } = median(Turn::misses_per_s);
+    let held_ns: Option<Vec<f64>> = line.turns.iter().map(Turn::held_ns).collect();
+    vec![
+        Cell::text(&name),
+        u64::from(hit_percent).into(),
+        u64::from(line.threads).into(),
+        Cell::real(middle, 0),
+        Cell::real(least, 0),
+        Cell::real(greatest, 0),
+        ratio_to(find(&name, 1)),
+        ratio_to(find(&name, 2)),
+        ratio_to(find(&format!("{name}{TWO_POOLS}"), 2)),
+        Cell::real(median(Turn::cpu_ns).median, 0),
+        held_ns.map_or(Cell::Empty, |ns| Cell::real(Spread::of(ns).median, 0)),
+        Cell::real(median(Turn::parks).median, 4),
+        Cell::Ratio(median(Turn::hit_ratio).median),
+    ]
+}
+
+fn chart(contenders: &[Box<dyn Contender>], lines: &[Line], hit_percent: u32) -> Curves {
+    let series = contenders.iter().enumerate().map(|(number, contender)| {
+        let own = lines.iter().filter(|line| line.contender == number);
+        let median = |line: &Line| Spread::of(line.turns.iter().map(Turn::misses_per_s)).median;
+        let points = own.map(|line| (f64::from(line.threads), median(line) / 1e6)).collect();
+        Series { name: contender.name(), points, is_bound: false }
+    });
+    Curves {
+        title: format!("Misses on a source in memory, {hit_percent} % hits"),
+        x: "threads".into(),
+        y: "million misses a second".into(),
+        series: series.collect(),
+    }
+}

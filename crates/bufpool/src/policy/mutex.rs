@@ -1,0 +1,261 @@
+//! The policy lock itself: who holds the policy, how others wait for it, and what that costs.
+//!
+//! A hold is shorter than going to sleep and being woken, so a thread that finds the lock taken looks again a
+//! few times ([`SPINS`]) before it sleeps. The lock is not handed over: whoever comes first takes it, because
+//! a thread that is woken gets to run long after the lock came free. Of several that sleep one is woken at a
+//! time, and the next one when that has had the lock, or found it taken and sleeps again.
+//!
+//! Holds are counted, and one in [`TIMED`] is timed.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Instant;
+
+use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence, relax};
+
+/// Looks at the lock before a thread sleeps: several times as long as a hold.
+const SPINS: u32 = if cfg!(bufpool_loom) { 0 } else { 128 };
+/// One hold in this many is timed: a prime, so that no pattern of holds that a thread repeats is always timed at
+/// the same place.
+const TIMED: u64 = 61;
+/// In [`PolicyMutex::sleepers`]: a thread was woken and has neither got the lock nor gone to sleep again.
+const WAKING: u32 = 1 << 31;
+
+/// What holds of the policy lock cost so far.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct HoldCounts {
+    pub holds: u64,
+    /// Times that a thread slept until the lock might be free.
+    pub parks: u64,
+    /// Holds that were timed, and the nanoseconds of all of them.
+    timed: u64,
+    timed_ns: u64,
+}
+
+impl HoldCounts {
+    /// Nanoseconds of all holds, as far as those timed tell.
+    pub fn held_ns(&self) -> u64 {
+        (u128::from(self.timed_ns) * u128::from(self.holds) / u128::from(self.timed.max(1))) as u64
+    }
+}
+
+/// The policy, or whatever else is to be protected, behind the policy lock.
+pub(crate) struct PolicyMutex<T> {
+    /// Never waited for.
+    held: Mutex<Held<T>>,
+    /// Threads that sleep or are about to, and [`WAKING`].
+    sleepers: AtomicU32,
+    /// Where they sleep.
+    room: Mutex<()>,
+    freed: Condvar,
+}
+
+struct Held<T> {
+    value: T,
+    counts: HoldCounts,
+}
+
+impl<T> PolicyMutex<T> {
+    pub fn new(value: T) -> Self {
+        Self {
+            held: Mutex::new(Held { value, counts: HoldCounts::default() }),
+            sleepers: AtomicU32::new(0),
+            room: Mutex::default(),
+            freed: Condvar::default(),
+        }
+    }
+
+    /// Waits for the lock.
+    #[inline]
+    pub fn lock(&self) -> PolicyGuard<'_, T> {
+        match self.held.try_lock() {
+            Some(held) => PolicyGuard::begin(self, held),
+            None => self.lock_slowly(),
+        }
+    }
+
+    /// None if another thread has it.
+    #[inline]
+    pub fn try_lock(&self) -> Option<PolicyGuard<'_, T>> {
+        self.held.try_lock().map(|held| PolicyGuard::begin(self, held))
+    }
+
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.held.get_mut().value
+    }
+
+    #[cold]
+    fn lock_slowly(&self) -> PolicyGuard<'_, T> {
+        if let Some(held) = self.spin() {
+            return PolicyGuard::begin(self, held);
+        }
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        let mut parks = 0;
+        let mut held = loop {
+            let room = self.room.lock();
+            // From here on the end of each hold wakes somebody. The fence stands before the look at the lock,
+            // as that of `Wake` between the end of a hold and the look at `sleepers`: one of the two sees the
+            // other.
+            self.sleepers.fetch_and(!WAKING, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            if let Some(held) = self.held.try_lock() {
+                break held;
+            }
+            parks += 1;
+            drop(self.freed.wait(room, None));
+            if let Some(held) = self.spin() {
+                self.sleepers.fetch_and(!WAKING, Ordering::Relaxed);
+                break held;
+            }
+        };
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        held.counts.parks += parks;
+        PolicyGuard::begin(self, held)
+    }
+
+    fn spin(&self) -> Option<MutexGuard<'_, Held<T>>> {
+        for _ in 0..SPINS {
+            if !self.held.is_locked()
+                && let Some(held) = self.held.try_lock()
+            {
+                return Some(held);
+            }
+            relax();
+        }
+        None
+    }
+
+    #[cold]
+    fn wake_one(&self) {
+        let seen = self.sleepers.load(Ordering::Relaxed);
+        let is_first = seen & WAKING == 0
+            && self
+                .sleepers
+                .compare_exchange(seen, seen | WAKING, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        // If the number has changed, a thread has come or gone, which looks at the lock after it.
+        if is_first {
+            // A thread that is about to sleep does not let go of the room before it does.
+            drop(self.room.lock());
+            self.freed.notify_one();
+        }
+    }
+}
+
+/// A hold of the policy lock.
+pub(crate) struct PolicyGuard<'a, T> {
+    // Dropped in this order, and after the guard's own `drop`.
+    held: MutexGuard<'a, Held<T>>,
+    _wake: Wake<'a, T>,
+    /// Of a hold that is timed.
+    begun: Option<Instant>,
+}
+
+/// Wakes a thread that sleeps, at the end of a hold.
+struct Wake<'a, T>(&'a PolicyMutex<T>);
+
+impl<T> Drop for Wake<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // See `lock_slowly`.
+        fence(Ordering::SeqCst);
+        if self.0.sleepers.load(Ordering::Relaxed) != 0 {
+            self.0.wake_one();
+        }
+    }
+}
+
+impl<'a, T> PolicyGuard<'a, T> {
+    #[inline]
+    fn begin(mutex: &'a PolicyMutex<T>, mut held: MutexGuard<'a, Held<T>>) -> Self {
+        held.counts.holds += 1;
+        let begun = held.counts.holds.is_multiple_of(TIMED).then(Instant::now);
+        Self { held, _wake: Wake(mutex), begun }
+    }
+
+    /// Of all holds that have begun.
+    pub fn counts(&self) -> HoldCounts {
+        self.held.counts
+    }
+}
+
+impl<T> Drop for PolicyGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(begun) = self.begun {
+            self.held.counts.timed += 1;
+            self.held.counts.timed_ns += begun.elapsed().as_nanos() as u64;
+        }
+    }
+}
+
+impl<T> Deref for PolicyGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.held.value
+    }
+}
+
+impl<T> DerefMut for PolicyGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.held.value
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn one_thread_at_a_time_has_the_lock() {
+        const THREADS: u64 = 8;
+        const HOLDS: u64 = 2_000;
+        let mutex = Arc::new(PolicyMutex::new(0_u64));
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for _ in 0..HOLDS {
+                        let mut count = mutex.lock();
+                        let seen = *count;
+                        std::hint::spin_loop();
+                        *count = seen + 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*mutex.lock(), THREADS * HOLDS);
+        let counts = mutex.lock().counts();
+        assert_eq!(counts.holds, THREADS * HOLDS + 2);
+        assert_eq!(counts.timed, counts.holds / TIMED);
+        assert_eq!(mutex.sleepers.load(Ordering::Relaxed) & !WAKING, 0);
+    }
+
+    /// However long the others take: a thread that sleeps is woken by the end of the hold.
+    #[test]
+    fn a_thread_that_sleeps_is_woken() {
+        let mutex = PolicyMutex::new(());
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let held = mutex.lock();
+            let sleeper = scope.spawn(|| {
+                let counts = mutex.lock().counts();
+                is_done.store(true, Ordering::Relaxed);
+                counts
+            });
+            // It sleeps once it has let go of the room, which it takes after it has said that it will.
+            while mutex.sleepers.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            assert!(!is_done.load(Ordering::Relaxed));
+            assert!(mutex.try_lock().is_none());
+            drop(held);
+            assert!(sleeper.join().unwrap().parks <= 1);
+        });
+        assert!(is_done.load(Ordering::Relaxed) && mutex.try_lock().is_some());
+    }
+}
