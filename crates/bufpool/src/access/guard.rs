@@ -21,7 +21,7 @@ use bufpool_policies::{FrameId, PageId};
 use crate::access::hit::Access;
 use crate::error::Result;
 use crate::files::shared::{FileShared, PanicWatch};
-use crate::handle::file::Page;
+use crate::handle::file::{File, Page};
 use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
 use crate::memory::arena::PAGE_BYTES_MIN;
@@ -78,7 +78,9 @@ pub struct Pin<'g> {
 
 /// One guard or pin: on what and for whom; counted for the thread that has it, and told to the recorder.
 struct HoldCount<'g> {
-    page: Page<'g>,
+    file: &'g File,
+    /// As [`Page::packed`] has it.
+    packed: u64,
     tenant: &'g Tenant,
     /// Of the page's pool, for the count.
     tag: PoolTag,
@@ -99,7 +101,13 @@ impl<'g> HoldCount<'g> {
     /// One that is counted and recorded already.
     #[inline(always)]
     fn counted(tenant: &'g Tenant, tag: PoolTag, page: Page<'g>) -> Self {
-        Self { page, tenant, tag, _not_send: std::marker::PhantomData }
+        let (file, packed) = (page.file(), page.packed());
+        Self { file, packed, tenant, tag, _not_send: std::marker::PhantomData }
+    }
+
+    #[inline(always)]
+    fn page(&self) -> Page<'g> {
+        self.file.unpacked(self.packed)
     }
 
     /// Ends the count. True if the pool is to be told.
@@ -110,11 +118,11 @@ impl<'g> HoldCount<'g> {
 
     #[inline]
     fn pool(&self) -> &'g PoolShared {
-        &self.page.file().pool
+        &self.file.pool
     }
 
     fn pin(&self, word: &'g PageWord, frame: FrameId) -> Pin<'g> {
-        Pin::new(self.tenant, self.page, word, self.pool().frames.get(frame))
+        Pin::new(self.tenant, self.page(), word, self.pool().frames.get(frame))
     }
 }
 
@@ -122,7 +130,7 @@ impl Drop for HoldCount<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.end() {
-            HoldRecord::of(self.pool()).note_hold(self.page.id(), false);
+            HoldRecord::of(self.pool()).note_hold(self.page().id(), false);
         }
     }
 }
@@ -215,7 +223,7 @@ impl<'g> ReadGuard<'g> {
     /// The page.
     #[inline]
     pub fn page(&self) -> Page<'g> {
-        self.hold.page
+        self.hold.page()
     }
 
     /// A pin on the page, which outlives the guard. Not an access of its own.
@@ -273,7 +281,7 @@ impl<'g> WriteGuard<'g> {
     /// The page.
     #[inline]
     pub fn page(&self) -> Page<'g> {
-        self.hold.page
+        self.hold.page()
     }
 
     fn frame(&self) -> &'g Frame {
@@ -321,7 +329,7 @@ impl<'g> WriteGuard<'g> {
     fn mark_dirty_first(&mut self) {
         self.written = true;
         self.latch.set_changed();
-        let (file, number) = (&*self.hold.page.file().shared, self.hold.page.number());
+        let (file, number) = (&*self.hold.file.shared, self.hold.page().number());
         if file.poison_on_panic && !std::thread::panicking() {
             self.latch.keep_on_panic();
             self.watch.begin(file, number);
@@ -369,7 +377,7 @@ impl<'g> Pin<'g> {
 
     /// The page.
     pub fn page(&self) -> Page<'g> {
-        self.hold.page
+        self.hold.page()
     }
 
     /// Shared access to the pinned page; an access, always a hit.

@@ -131,7 +131,8 @@ impl<'g> Access<'g> {
         scope: ScopeId,
         limit: Limit,
     ) -> Granted<SharedLatch<'g>> {
-        self.latch_slowly(page, Purpose::Read, SiteRef { place, scope }, limit).map(SharedLatch::from)
+        let site = Origin::new(place, Some(scope)).site();
+        self.latch_slowly(page, Purpose::Read, site, limit).map(SharedLatch::from)
     }
 
     /// Waits, loads, or finds out what is wrong.
@@ -144,6 +145,7 @@ impl<'g> Access<'g> {
         limit: Limit,
     ) -> Granted<Latch<&'g PageWord>> {
         let operation = purpose.operation();
+        let site = site.in_class(page.said_class());
         let pool = &*self.tenant.pool;
         let mut waits = Waits::begin(pool, limit);
         loop {
@@ -255,7 +257,8 @@ impl<'g> Access<'g> {
             return;
         }
         let party = self.tenant.party();
-        if let Some(key) = log::last_keys().get(SiteHash::new(party, origin.site()))
+        if let Some(key) =
+            log::last_keys().get(SiteHash::new(party, origin.site().in_class(page.said_class())))
             && page.file().hot.filter.skips(frame, party.watched)
         {
             if key.skip() {
@@ -329,7 +332,8 @@ impl<'p> HitLog<'p> {
         if self.pool.owner.is_called_back() {
             return;
         }
-        let (party, site) = (tenant.party(), Origin::new(place, scope).site());
+        let site = Origin::new(place, scope).site().in_class(page.said_class());
+        let party = tenant.party();
         let hit = Hit { page: page.id(), frame, tenant: party.tenant, site };
         if self.pool.is_immediate {
             return self.apply_at_once(&hit, creation);

@@ -182,7 +182,8 @@ impl<'g> Batch<'_, 'g> {
                 }
             }
             if let Ok(loading) = Loading::try_new(word) {
-                let charge = Charge::Access { tenant: self.tenant.tenant_id(), site: self.site };
+                let site = self.site.in_class(page.said_class());
+                let charge = Charge::Access { tenant: self.tenant.tenant_id(), site };
                 let begun = Load::begin(loading, page.id(), &page.file().shared, charge, OPERATION)?;
                 match begun {
                     Some(load) => self.loads.push(Entry { index, page, load }),
@@ -260,7 +261,7 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
         let pool = &*tenant.pool;
         while reads.is_empty() && !self.waiting.as_slice().is_empty() {
             let count = self.step_len();
-            let pages = self.waiting.as_slice()[..count].iter().map(|load| load.page.id());
+            let pages = self.waiting.as_slice()[..count].iter().map(|load| load.page);
             let admitted = Miss::of(pool).admit_all(tenant, pages, site);
             let is_short = admitted.len() < count;
             for admitted in admitted {
@@ -269,7 +270,7 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
                 if let Ok(Emptied::Frame(lease)) = Eviction::of(pool).vacate(
                     admitted,
                     tenant.tenant_id(),
-                    site,
+                    site.in_class(load.page.said_class()),
                     false,
                     Emptying::Waiting(None),
                 ) {
@@ -369,9 +370,9 @@ impl<'g> Stream<'_, '_, 'g> {
     /// The tier gave the page. Without a frame at once it is given up: the caller reads it by itself, and waits
     /// or is told why.
     fn land_copy(&mut self, entry: Entry<'g>, copy: &TierBuffer) {
-        let (tenant, site) = (self.batch.tenant, self.batch.site);
+        let (tenant, site) = (self.batch.tenant, self.batch.site.in_class(entry.page.said_class()));
         let pool = &*tenant.pool;
-        let admitted = Miss::of(pool).admit_all(tenant, std::iter::once(entry.page.id()), site);
+        let admitted = Miss::of(pool).admit_all(tenant, std::iter::once(entry.page), site);
         let empty = |admitted| {
             Eviction::of(pool).vacate(admitted, tenant.tenant_id(), site, false, Emptying::Waiting(None))
         };

@@ -9,6 +9,7 @@ use bufpool_policies::{FileId, PageId};
 use crate::files::shared::FileShared;
 use crate::handle::pool::PoolHandle;
 use crate::hits::fast_path::FastPath;
+use crate::thread::site::PageClass;
 
 /// An open file of a pool. Cloning gives another handle to the same file.
 ///
@@ -44,6 +45,7 @@ pub struct File {
 pub struct Page<'f> {
     file: &'f File,
     number: u64,
+    class: PageClass,
 }
 
 impl<'f> Page<'f> {
@@ -57,6 +59,44 @@ impl<'f> Page<'f> {
     #[inline]
     pub fn number(self) -> u64 {
         self.number
+    }
+
+    /// The same page, said to be of a class: what the engine knows it for, such as root, inner page, leaf, heap
+    /// or temporary page, each by a number of the engine's own; 0, which pages have that nothing is said of,
+    /// is none.
+    ///
+    /// The class of an access is part of its context, beside call site and scopes: the automatic manager and
+    /// read-ahead learn of each by itself, statistics count each by itself, and the class that the latest
+    /// access named is the page's. It says what pages have in common, and promises nothing. Guards, pins and
+    /// futures of the page keep it; prefetches and [disclosed reads](crate::Tenant::hint) have none. Costs an
+    /// access that names none nothing.
+    ///
+    /// ```
+    /// # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) -> bufpool::Result<()> {
+    /// const INNER: u8 = 1;
+    /// const LEAF: u8 = 2;
+    /// let inner = tenant.read(file.page(7).class(INNER))?;
+    /// # drop(inner);
+    /// let leaf = tenant.read(file.page(99).class(LEAF))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    #[must_use = "the page itself stays as it is"]
+    pub fn class(self, class: u8) -> Self {
+        Self { class: PageClass(class), ..self }
+    }
+
+    /// What was said with [`class`](Self::class).
+    #[inline(always)]
+    pub(crate) fn said_class(self) -> PageClass {
+        self.class
+    }
+
+    /// Number and class of a page that exists, in one word of which the uppermost 16 bits are 0.
+    #[inline(always)]
+    pub(crate) fn packed(self) -> u64 {
+        self.number | u64::from(self.class.0) << PageId::NUMBER_BITS
     }
 
     /// The page's name in traces and policies. That of a page whose number is higher than a file can have is
@@ -122,7 +162,14 @@ impl File {
     /// Names page `number`; nothing is checked or read yet.
     #[inline]
     pub fn page(&self, number: u64) -> Page<'_> {
-        Page { file: self, number }
+        Page { file: self, number, class: PageClass::NONE }
+    }
+
+    /// From [`Page::packed`].
+    #[inline(always)]
+    pub(crate) fn unpacked(&self, packed: u64) -> Page<'_> {
+        let number = packed & ((1 << PageId::NUMBER_BITS) - 1);
+        Page { file: self, number, class: PageClass((packed >> PageId::NUMBER_BITS) as u8) }
     }
 
     /// How many pages the file has.

@@ -703,10 +703,11 @@ impl PolicyState {
         if found.is_new
             && let Some(recording) = &mut self.recording
         {
-            let (scopes, site) = self.contexts.describe(tenant, found);
+            let (entry, site) = self.contexts.describe(tenant, found);
             recording.recorder.record(Event::Site {
                 id: found.id,
-                scopes,
+                scopes: &entry.scopes,
+                class: entry.class().0,
                 name: site.name,
                 file: site.file,
                 line: site.line,

@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 
 use crate::thread::context::{Context, ScopeId};
 use crate::thread::hot::hot;
-use crate::thread::site::{CallPlace, Origin, Site, SiteRef};
+use crate::thread::site::{CallPlace, Origin, PageClass, Site, SiteRef};
 
 /// Scopes that nest; one entered deeper than this counts as the innermost that was not.
 const DEPTH_MAX: u32 = 64;
@@ -187,13 +187,13 @@ impl SiteRef {
     #[track_caller]
     #[inline]
     pub fn caller() -> Self {
-        Self { place: CallPlace::caller(), scope: current() }
+        Self { place: CallPlace::caller(), scope: current(), class: PageClass::NONE }
     }
 
     /// A named site, in the thread's current scope.
     #[cfg(test)]
     pub fn named(site: &'static Site) -> Self {
-        Self { place: CallPlace::Named(site), scope: current() }
+        Self { place: CallPlace::Named(site), scope: current(), class: PageClass::NONE }
     }
 }
 
@@ -203,10 +203,10 @@ impl Origin {
         self.scope.unwrap_or_else(current)
     }
 
-    /// With the scopes as they are now.
+    /// With the scopes as they are now, of a page without a class.
     #[inline(always)]
     pub fn site(self) -> SiteRef {
-        SiteRef { place: self.place, scope: self.scope() }
+        SiteRef { place: self.place, scope: self.scope(), class: PageClass::NONE }
     }
 }
 

@@ -68,11 +68,21 @@ macro_rules! site {
     }};
 }
 
-/// A call site as an access carries it, with the scopes around it.
+/// What an engine says that a page is; 0 if it says nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct PageClass(pub u8);
+
+impl PageClass {
+    /// The engine says nothing.
+    pub const NONE: Self = Self(0);
+}
+
+/// A call site as an access carries it, with the scopes around it and the class of the page.
 #[derive(Clone, Copy)]
 pub(crate) struct SiteRef {
     pub place: CallPlace,
     pub scope: ScopeId,
+    pub class: PageClass,
 }
 
 /// A call site as an access begins with it. The scopes around it are looked up only where they are needed.
@@ -96,9 +106,18 @@ pub(crate) enum CallPlace {
 static ANYWHERE: Site = Site::new("anywhere", "", 0, 0);
 
 impl SiteRef {
-    /// The one site of a pool whose `mask` is 0; this site where it is all ones.
+    /// The one site of a pool whose `mask` is 0; this site where it is all ones. The class stays.
     pub fn masked(self, mask: u64) -> Self {
-        if mask == 0 { Self { place: CallPlace::Named(&ANYWHERE), scope: ScopeId::NONE } } else { self }
+        if mask != 0 {
+            return self;
+        }
+        Self { place: CallPlace::Named(&ANYWHERE), scope: ScopeId::NONE, class: self.class }
+    }
+
+    /// The same, of a page in `class`.
+    #[inline(always)]
+    pub fn in_class(self, class: PageClass) -> Self {
+        Self { class, ..self }
     }
 }
 
