@@ -378,7 +378,7 @@ pub use bufpool_policies::classic::PolicyKind as Policy;
 pub use bufpool_policies::hints::HintPolicy;
 pub use bufpool_policies::program::{EventSummary, Program, ProgramError, ProgramPlace};
 pub use error::{Error, ErrorKind, Result};
-pub use handle::file::{File, Page};
+pub use handle::file::{AnyPage, ClassedPage, File, Page};
 pub use handle::tenant::Tenant;
 pub use io::options::{Direct, FileLock, Io, IoBackend};
 #[cfg(feature = "sim")]

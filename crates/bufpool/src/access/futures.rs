@@ -91,11 +91,11 @@ pub struct WriteFuture(Acquiring);
 
 impl<'g> Access<'g> {
     pub(crate) fn read_future(self, page: Page<'_>, site: SiteRef) -> ReadFuture {
-        ReadFuture(Acquiring::new(self.tenant, page, Purpose::Read, site))
+        ReadFuture(Acquiring::new(self.tenant, page, Purpose::Read, self.called(site)))
     }
 
     pub(crate) fn write_future(self, page: Page<'_>, site: SiteRef) -> WriteFuture {
-        WriteFuture(Acquiring::new(self.tenant, page, Purpose::Write, site))
+        WriteFuture(Acquiring::new(self.tenant, page, Purpose::Write, self.called(site)))
     }
 }
 
@@ -105,8 +105,8 @@ impl Future for ReadFuture {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let acquired = self.0.poll(context.waker());
         acquired.map(|latch| {
-            let (file, packed) = (Arc::clone(&self.0.file), self.0.page().packed());
-            Ok(OwnedReadGuard::on_owned(file, packed, latch?))
+            let (file, number) = (Arc::clone(&self.0.file), self.0.number);
+            Ok(OwnedReadGuard::on_owned(file, number, latch?))
         })
     }
 }
@@ -116,10 +116,7 @@ impl Future for WriteFuture {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let acquired = self.0.poll(context.waker());
-        acquired.map(|latch| {
-            let (file, packed) = (Arc::clone(&self.0.file), self.0.page().packed());
-            Ok(OwnedWriteGuard::new(file, packed, latch?))
-        })
+        acquired.map(|latch| Ok(OwnedWriteGuard::new(Arc::clone(&self.0.file), self.0.number, latch?)))
     }
 }
 
@@ -184,7 +181,7 @@ impl Acquiring {
             file: page.file().keeper(),
             number: page.number(),
             purpose,
-            site: site.in_class(page.said_class()),
+            site,
             id: IDS.fetch_add(1, Ordering::Relaxed),
             stage: Stage::Looking,
             waited_for_load: false,
@@ -193,10 +190,6 @@ impl Acquiring {
             is_at_gate: false,
             alarm: None,
         }
-    }
-
-    fn page(&self) -> Page<'_> {
-        self.file.page(self.number).class(self.site.class.0)
     }
 
     fn poll(&mut self, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
@@ -220,7 +213,8 @@ impl Acquiring {
         }
         assert!(!matches!(self.stage, Stage::Over), "polled after it was ready");
         let operation = self.purpose.operation();
-        let checked = Access::of(&self.tenant).checked_word(self.page(), self.purpose, operation);
+        let checked =
+            Access::of(&self.tenant).checked_word(self.file.page(self.number), self.purpose, operation);
         // A write guard lends its bytes mutably, which pages that are read without a latch do not allow.
         let checked = match self.purpose {
             Purpose::Read => checked.map(drop),
@@ -261,7 +255,7 @@ impl Acquiring {
         if let Some(deadline) = deadline.filter(|deadline| Instant::now() < *deadline) {
             return Ok(deadline);
         }
-        let (page, operation) = (self.page(), self.purpose.operation());
+        let (page, operation) = (self.file.page(self.number), self.purpose.operation());
         Err(refused(&self.file.pool, page, Refusal::TimedOut, false, operation).into_error())
     }
 
@@ -286,7 +280,13 @@ impl Acquiring {
         if !matches!(self.stage, Stage::Loaded { .. }) {
             pool.count_waited(self.waited_for_load);
             let frame = Access::of(&self.tenant).marked(latch.frame());
-            Access::of(&self.tenant).note_hit(pool.hot.tag, self.page(), frame, self.site.into(), false);
+            Access::of(&self.tenant).note_hit_at(
+                pool.hot.tag,
+                self.file.page(self.number),
+                frame,
+                self.site,
+                false,
+            );
         }
         latch
     }
@@ -307,7 +307,7 @@ impl Acquiring {
             Err(error) => return Poll::Ready(Err(error)),
         };
         let how = if pool.is_immediate { Emptying::Waiting(None) } else { Emptying::AtOnce };
-        let page = self.file.page(self.number).class(self.site.class.0);
+        let page = self.file.page(self.number);
         let mut search = FrameSearch::new(&self.tenant, page, self.purpose, self.site, Seeker::Task);
         let found = match search.ask(how) {
             Err(error) => return Poll::Ready(Err(error)),
@@ -469,12 +469,12 @@ impl Flight {
 
 impl fmt::Debug for ReadFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReadFuture({:?})", self.0.page())
+        write!(f, "ReadFuture({:?})", self.0.file.page(self.0.number))
     }
 }
 
 impl fmt::Debug for WriteFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WriteFuture({:?})", self.0.page())
+        write!(f, "WriteFuture({:?})", self.0.file.page(self.0.number))
     }
 }

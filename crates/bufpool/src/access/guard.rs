@@ -21,7 +21,7 @@ use bufpool_policies::{FrameId, PageId};
 use crate::access::hit::Access;
 use crate::error::Result;
 use crate::files::shared::{FileShared, PanicWatch};
-use crate::handle::file::{File, Page};
+use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
 use crate::memory::arena::PAGE_BYTES_MIN;
@@ -73,14 +73,14 @@ pub struct WriteGuard<'g> {
 pub struct Pin<'g> {
     word: &'g PageWord,
     frame: &'g Frame,
+    /// Of the page, for accesses through the pin.
+    class: u8,
     hold: HoldCount<'g>,
 }
 
 /// One guard or pin: on what and for whom; counted for the thread that has it, and told to the recorder.
 struct HoldCount<'g> {
-    file: &'g File,
-    /// As [`Page::packed`] has it.
-    packed: u64,
+    page: Page<'g>,
     tenant: &'g Tenant,
     /// Of the page's pool, for the count.
     tag: PoolTag,
@@ -101,13 +101,7 @@ impl<'g> HoldCount<'g> {
     /// One that is counted and recorded already.
     #[inline(always)]
     fn counted(tenant: &'g Tenant, tag: PoolTag, page: Page<'g>) -> Self {
-        let (file, packed) = (page.file(), page.packed());
-        Self { file, packed, tenant, tag, _not_send: std::marker::PhantomData }
-    }
-
-    #[inline(always)]
-    fn page(&self) -> Page<'g> {
-        self.file.unpacked(self.packed)
+        Self { page, tenant, tag, _not_send: std::marker::PhantomData }
     }
 
     /// Ends the count. True if the pool is to be told.
@@ -118,11 +112,11 @@ impl<'g> HoldCount<'g> {
 
     #[inline]
     fn pool(&self) -> &'g PoolShared {
-        &self.file.pool
+        &self.page.file().pool
     }
 
     fn pin(&self, word: &'g PageWord, frame: FrameId) -> Pin<'g> {
-        Pin::new(self.tenant, self.page(), word, self.pool().frames.get(frame))
+        Pin::new(self.tenant, self.page, word, self.pool().frames.get(frame))
     }
 }
 
@@ -130,7 +124,7 @@ impl Drop for HoldCount<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.end() {
-            HoldRecord::of(self.pool()).note_hold(self.page().id(), false);
+            HoldRecord::of(self.pool()).note_hold(self.page.id(), false);
         }
     }
 }
@@ -223,7 +217,7 @@ impl<'g> ReadGuard<'g> {
     /// The page.
     #[inline]
     pub fn page(&self) -> Page<'g> {
-        self.hold.page()
+        self.hold.page
     }
 
     /// A pin on the page, which outlives the guard. Not an access of its own.
@@ -281,7 +275,7 @@ impl<'g> WriteGuard<'g> {
     /// The page.
     #[inline]
     pub fn page(&self) -> Page<'g> {
-        self.hold.page()
+        self.hold.page
     }
 
     fn frame(&self) -> &'g Frame {
@@ -329,7 +323,7 @@ impl<'g> WriteGuard<'g> {
     fn mark_dirty_first(&mut self) {
         self.written = true;
         self.latch.set_changed();
-        let (file, number) = (&*self.hold.file.shared, self.hold.page().number());
+        let (file, number) = (&*self.hold.page.file().shared, self.hold.page.number());
         if file.poison_on_panic && !std::thread::panicking() {
             self.latch.keep_on_panic();
             self.watch.begin(file, number);
@@ -372,12 +366,18 @@ impl<'g> Pin<'g> {
     /// Pins a page that the caller has latched.
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, word: &'g PageWord, frame: &'g Frame) -> Self {
         frame.pin();
-        Self { word, frame, hold: HoldCount::new(tenant, page) }
+        Self { word, frame, class: 0, hold: HoldCount::new(tenant, page) }
+    }
+
+    /// The same, of a page in this class.
+    pub(crate) fn in_class(mut self, class: u8) -> Self {
+        self.class = class;
+        self
     }
 
     /// The page.
     pub fn page(&self) -> Page<'g> {
-        self.hold.page()
+        self.hold.page
     }
 
     /// Shared access to the pinned page; an access, always a hit.
@@ -414,7 +414,7 @@ impl<'g> Pin<'g> {
             pool.hot.tag,
             page,
             Access::of(tenant).marked(latch.frame()),
-            site.into(),
+            site.in_class(self.class).into(),
             false,
         );
         Ok(latch)

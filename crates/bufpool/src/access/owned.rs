@@ -56,8 +56,9 @@ pub struct OwnedWriteGuard {
 pub struct OwnedPin {
     word: &'static PageWord,
     frame: FrameId,
-    /// As [`Page::packed`] has it.
-    packed: u64,
+    number: u64,
+    /// Of the page, for accesses through the pin.
+    class: u8,
     file: Arc<File>,
 }
 
@@ -67,12 +68,12 @@ struct OwnedHeld<L> {
     bytes: NonNull<[u8]>,
     // Let go of by `drop`, as in a borrowed guard, and before the recorder hears of it; then the file goes.
     latch: ManuallyDrop<L>,
-    /// The page, as [`Page::packed`] has it, with [`RECORDED`] if there is a recorder.
-    packed: u64,
+    /// The page's number, with [`RECORDED`] if there is a recorder.
+    number: u64,
     file: ManuallyDrop<Arc<File>>,
 }
 
-/// Beyond packed pages.
+/// Beyond the numbers of pages.
 const RECORDED: u64 = 1 << 63;
 const _: () = assert!(PageId::NUMBER_BITS < 63);
 
@@ -96,19 +97,19 @@ unsafe fn kept_word(word: &PageWord) -> &'static PageWord {
 /// then need not be in memory.
 #[cold]
 #[inline(never)]
-fn begin_record(file: Arc<File>, packed: u64) -> (Arc<File>, u64) {
+fn begin_record(file: Arc<File>, number: u64) -> (Arc<File>, u64) {
     if !file.pool.is_recording {
-        return (file, packed);
+        return (file, number);
     }
-    HoldRecord::of(&file.pool).record_hold(file.unpacked(packed).id(), true);
-    (file, packed | RECORDED)
+    HoldRecord::of(&file.pool).record_hold(file.page(number).id(), true);
+    (file, number | RECORDED)
 }
 
 /// A guard that [`begin_record`] has told of is gone.
 #[cold]
 #[inline(never)]
-fn end_record(file: Arc<File>, packed: u64) {
-    HoldRecord::of(&file.pool).record_hold(file.unpacked(packed & !RECORDED).id(), false);
+fn end_record(file: Arc<File>, number: u64) {
+    HoldRecord::of(&file.pool).record_hold(file.page(number & !RECORDED).id(), false);
     drop(file);
 }
 
@@ -125,10 +126,10 @@ impl<'g> Access<'g> {
             && let Some((latch, frame, bytes)) = pages.try_shared(page.number(), &file.shared.table)
         {
             self.note_hit(pages.tag, page, frame, origin, false);
-            return Ok(OwnedReadGuard::on_bytes(pages.tag, file.keeper(), page.packed(), latch, bytes));
+            return Ok(OwnedReadGuard::on_bytes(pages.tag, file.keeper(), page.number(), latch, bytes));
         }
-        let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), limit)?;
-        Ok(OwnedReadGuard::on_latch(file.keeper(), page.packed(), latch))
+        let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), origin.class, limit)?;
+        Ok(OwnedReadGuard::on_latch(file.keeper(), page.number(), latch))
     }
 
     #[inline]
@@ -145,18 +146,18 @@ impl<'g> Access<'g> {
 }
 
 impl<L> OwnedHeld<L> {
-    /// Of a latch on the page `packed` of `file`, whose frame has these bytes.
+    /// Of a latch on page `number` of `file`, whose frame has these bytes.
     #[inline(always)]
-    fn new(tag: PoolTag, file: Arc<File>, packed: u64, latch: L, bytes: NonNull<[u8]>) -> Self {
-        let (file, packed) = match tag.holds_slot() {
-            HoldsSlot::APART => begin_record(file, packed),
-            _ => (file, packed),
+    fn new(tag: PoolTag, file: Arc<File>, number: u64, latch: L, bytes: NonNull<[u8]>) -> Self {
+        let (file, number) = match tag.holds_slot() {
+            HoldsSlot::APART => begin_record(file, number),
+            _ => (file, number),
         };
-        Self { bytes, latch: ManuallyDrop::new(latch), packed, file: ManuallyDrop::new(file) }
+        Self { bytes, latch: ManuallyDrop::new(latch), number, file: ManuallyDrop::new(file) }
     }
 
     fn page(&self) -> Page<'_> {
-        self.file.unpacked(self.packed & !RECORDED)
+        self.file.page(self.number & !RECORDED)
     }
 
     #[inline(always)]
@@ -175,7 +176,7 @@ impl<L> OwnedHeld<L> {
     }
 
     fn pin(&self, word: &'static PageWord) -> OwnedPin {
-        OwnedPin::new(Arc::clone(&self.file), self.page().packed(), word, self.frame())
+        OwnedPin::new(Arc::clone(&self.file), self.page().number(), word, self.frame())
     }
 }
 
@@ -187,40 +188,40 @@ impl<L> Drop for OwnedHeld<L> {
         // SAFETY: the file is not used again.
         let file = unsafe { ManuallyDrop::take(&mut self.file) };
         drop(latch);
-        if self.packed & RECORDED == 0 {
+        if self.number & RECORDED == 0 {
             drop(file);
         } else {
-            end_record(file, self.packed);
+            end_record(file, self.number);
         }
     }
 }
 
 impl OwnedReadGuard {
-    /// From a latch on the page `packed` of `file`, whose frame has these bytes.
+    /// From a latch on page `number` of `file`, whose frame has these bytes.
     #[inline(always)]
     fn on_bytes(
         tag: PoolTag,
         file: Arc<File>,
-        packed: u64,
+        number: u64,
         latch: SharedLatch<'_>,
         bytes: NonNull<[u8]>,
     ) -> Self {
         // SAFETY: the guard lets go of the latch before the file.
         let word = unsafe { kept_word(latch.word()) };
-        Self { held: OwnedHeld::new(tag, file, packed, latch.detached().through(word), bytes) }
+        Self { held: OwnedHeld::new(tag, file, number, latch.detached().through(word), bytes) }
     }
 
-    /// From a latch on the page `packed` of `file`.
-    pub(crate) fn on_latch(file: Arc<File>, packed: u64, latch: SharedLatch<'_>) -> Self {
+    /// From a latch on page `number` of `file`.
+    pub(crate) fn on_latch(file: Arc<File>, number: u64, latch: SharedLatch<'_>) -> Self {
         let (tag, bytes) = (file.pool.hot.tag, file.pool.arena.frame(latch.frame()));
-        Self::on_bytes(tag, file, packed, latch, bytes)
+        Self::on_bytes(tag, file, number, latch, bytes)
     }
 
     /// As [`on_latch`](Self::on_latch), from one that was taken for a future.
-    pub(crate) fn on_owned(file: Arc<File>, packed: u64, latch: Latch<OwnedWord>) -> Self {
+    pub(crate) fn on_owned(file: Arc<File>, number: u64, latch: Latch<OwnedWord>) -> Self {
         // SAFETY: the guard lets go of the latch before the file.
         let word = unsafe { kept_word(latch.word()) };
-        Self::on_latch(file, packed, latch.through(word).into())
+        Self::on_latch(file, number, latch.through(word).into())
     }
 
     /// The page.
@@ -244,15 +245,15 @@ impl Deref for OwnedReadGuard {
 }
 
 impl OwnedWriteGuard {
-    /// From an exclusive latch on the page `packed` of `file`, which is no thread's.
-    pub(crate) fn new<W: Deref<Target = PageWord>>(file: Arc<File>, packed: u64, latch: Latch<W>) -> Self {
+    /// From an exclusive latch on page `number` of `file`, which is no thread's.
+    pub(crate) fn new<W: Deref<Target = PageWord>>(file: Arc<File>, number: u64, latch: Latch<W>) -> Self {
         let pool = &file.pool;
         let frame = latch.frame();
         let bytes = pool.arena.frame(frame);
         let granted_lsn = if pool.log.is_some() { pool.note_grant(pool.frames.get(frame)) } else { 0 };
         // SAFETY: the guard lets go of the latch before the file.
         let word = unsafe { kept_word(latch.word()) };
-        let held = OwnedHeld::new(file.pool.hot.tag, file, packed, latch.through(word), bytes);
+        let held = OwnedHeld::new(file.pool.hot.tag, file, number, latch.through(word), bytes);
         Self { held, written: false, granted_lsn, watch: PanicWatch::new() }
     }
 
@@ -307,17 +308,23 @@ impl DerefMut for OwnedWriteGuard {
 }
 
 impl OwnedPin {
-    /// Pins the page `packed` of `file`, which the caller has latched in this frame.
-    fn new(file: Arc<File>, packed: u64, word: &'static PageWord, frame: FrameId) -> Self {
+    /// Pins page `number` of `file`, which the caller has latched in this frame.
+    fn new(file: Arc<File>, number: u64, word: &'static PageWord, frame: FrameId) -> Self {
         file.pool.frames.get(frame).pin();
-        let pin = Self { word, frame, packed, file };
+        let pin = Self { word, frame, number, class: 0, file };
         HoldRecord::of(&pin.file.pool).record_hold(pin.page().id(), true);
         pin
     }
 
+    /// The same, of a page in this class.
+    pub(crate) fn in_class(mut self, class: u8) -> Self {
+        self.class = class;
+        self
+    }
+
     /// The page.
     pub fn page(&self) -> Page<'_> {
-        self.file.unpacked(self.packed)
+        self.file.page(self.number)
     }
 
     /// Where the page's bytes lie, and how many they are. They stay there as long as the pin; what they are
@@ -373,6 +380,7 @@ impl OwnedPin {
         tenant.check_open(operation)?;
         tenant.check_file(&self.file, operation)?;
         let latch = access.latch_pinned(page, self.word, purpose)?;
+        let site = site.in_class(self.class);
         access.note_hit(tenant.pool.hot.tag, page, access.marked(latch.frame()), site.into(), false);
         Ok(latch)
     }

@@ -345,7 +345,7 @@ impl Pool {
     /// The tenant for engines without tenants of their own: number 0, without floor or cap, managed as the
     /// pool's options say.
     pub fn default_tenant(&self) -> Tenant {
-        Tenant::new(self.shared.clone(), DEFAULT_TENANT, "default".into())
+        Tenant::new(self.shared.clone(), DEFAULT_TENANT, "default".into(), None)
     }
 
     /// Makes durable what was dirty, in all files, when the call began; concurrent writers go on, and what

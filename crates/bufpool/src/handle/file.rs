@@ -45,7 +45,75 @@ pub struct File {
 pub struct Page<'f> {
     file: &'f File,
     number: u64,
+}
+
+/// A page of which the engine says what it is; see [`Page::class`].
+#[derive(Clone, Copy)]
+pub struct ClassedPage<'f> {
+    page: Page<'f>,
     class: PageClass,
+}
+
+/// What the access functions of a [`Tenant`](crate::Tenant) take: a [`Page`], or one with its
+/// [class](Page::class).
+pub trait AnyPage<'f>: Copy + sealed::Sealed {
+    /// The page.
+    fn page(self) -> Page<'f>;
+
+    #[doc(hidden)]
+    fn number_of_class(self) -> u8;
+}
+
+mod sealed {
+    /// No other types are pages.
+    pub trait Sealed {}
+
+    impl Sealed for super::Page<'_> {}
+    impl Sealed for super::ClassedPage<'_> {}
+}
+
+impl<'f> AnyPage<'f> for Page<'f> {
+    #[inline(always)]
+    fn page(self) -> Page<'f> {
+        self
+    }
+
+    #[inline(always)]
+    fn number_of_class(self) -> u8 {
+        PageClass::NONE.0
+    }
+}
+
+impl<'f> AnyPage<'f> for ClassedPage<'f> {
+    #[inline(always)]
+    fn page(self) -> Page<'f> {
+        self.page
+    }
+
+    #[inline(always)]
+    fn number_of_class(self) -> u8 {
+        self.class.0
+    }
+}
+
+impl<'f> ClassedPage<'f> {
+    /// The page.
+    #[inline]
+    pub fn page(self) -> Page<'f> {
+        self.page
+    }
+
+    /// What was said with [`Page::class`].
+    #[inline]
+    pub fn class(self) -> u8 {
+        self.class.0
+    }
+}
+
+impl fmt::Debug for ClassedPage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, class {}", self.page, self.class.0)
+    }
 }
 
 impl<'f> Page<'f> {
@@ -62,14 +130,13 @@ impl<'f> Page<'f> {
     }
 
     /// The same page, said to be of a class: what the engine knows it for, such as root, inner page, leaf, heap
-    /// or temporary page, each by a number of the engine's own; 0, which pages have that nothing is said of,
-    /// is none.
+    /// or temporary page, each by a number of the engine's own; 0 is none.
     ///
     /// The class of an access is part of its context, beside call site and scopes: the automatic manager and
     /// read-ahead learn of each by itself, statistics count each by itself, and the class that the latest
-    /// access named is the page's. It says what pages have in common, and promises nothing. Guards, pins and
-    /// futures of the page keep it; prefetches and [disclosed reads](crate::Tenant::hint) have none. Costs an
-    /// access that names none nothing.
+    /// access named is the page's. It says what pages have in common, and promises nothing. A pin keeps the class
+    /// that its page was said to have, unless it was made of a guard; prefetches and
+    /// [disclosed reads](crate::Tenant::hint) have none. Accesses that name none are not slower for it.
     ///
     /// ```
     /// # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) -> bufpool::Result<()> {
@@ -83,20 +150,8 @@ impl<'f> Page<'f> {
     /// ```
     #[inline]
     #[must_use = "the page itself stays as it is"]
-    pub fn class(self, class: u8) -> Self {
-        Self { class: PageClass(class), ..self }
-    }
-
-    /// What was said with [`class`](Self::class).
-    #[inline(always)]
-    pub(crate) fn said_class(self) -> PageClass {
-        self.class
-    }
-
-    /// Number and class of a page that exists, in one word of which the uppermost 16 bits are 0.
-    #[inline(always)]
-    pub(crate) fn packed(self) -> u64 {
-        self.number | u64::from(self.class.0) << PageId::NUMBER_BITS
+    pub fn class(self, class: u8) -> ClassedPage<'f> {
+        ClassedPage { page: self, class: PageClass(class) }
     }
 
     /// The page's name in traces and policies. That of a page whose number is higher than a file can have is
@@ -162,14 +217,7 @@ impl File {
     /// Names page `number`; nothing is checked or read yet.
     #[inline]
     pub fn page(&self, number: u64) -> Page<'_> {
-        Page { file: self, number, class: PageClass::NONE }
-    }
-
-    /// From [`Page::packed`].
-    #[inline(always)]
-    pub(crate) fn unpacked(&self, packed: u64) -> Page<'_> {
-        let number = packed & ((1 << PageId::NUMBER_BITS) - 1);
-        Page { file: self, number, class: PageClass((packed >> PageId::NUMBER_BITS) as u8) }
+        Page { file: self, number }
     }
 
     /// How many pages the file has.

@@ -268,10 +268,10 @@ mod tests {
     #[test]
     fn pools_tenants_sites_scopes_and_classes_are_told_apart() {
         let (one, two) = (CallPlace::Named(site!("one")), CallPlace::Named(site!("two")));
-        let site = |scope| Origin::new(one, Some(ScopeId(scope))).site();
-        let other = Origin::new(two, Some(ScopeId::NONE)).site();
+        let site = |scope| Origin::new(one, Some(ScopeId(scope)), PageClass::NONE).site();
+        let other = Origin::new(two, Some(ScopeId::NONE), PageClass::NONE).site();
         let sites = || {
-            let classes = (1..=255).map(|class| site(0).in_class(PageClass(class)));
+            let classes = (1..=255).map(|class| site(0).in_class(class));
             classes.chain([site(0), site(mix64(1)), other])
         };
         let mut seen = std::collections::HashSet::new();
@@ -293,7 +293,8 @@ mod tests {
     #[test]
     fn keys_are_told_apart_until_there_is_no_room() {
         let ring = Ring::new();
-        let site = Origin::new(CallPlace::Named(site!("probe")), Some(ScopeId::NONE)).site();
+        let site =
+            SiteRef { place: CallPlace::Named(site!("probe")), scope: ScopeId::NONE, class: PageClass::NONE };
         let who = |tenant| SiteHash::new(&TenantTag::new(0, TenantId(tenant)), site);
         let find_key = |tenant| ring.find_key(who(tenant), TenantId(tenant), site);
         let mut places = Vec::new();

@@ -16,6 +16,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use bufpool_policies::PageId;
+
 use crate::error::Result;
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
@@ -96,25 +98,21 @@ impl<'p> Miss<'p> {
         (lease, outcome)
     }
 
-    /// Asks for a frame for each of `pages`, all to be read, under one hold of the policy lock. The class is
-    /// that of each page, not the site's. The answers
+    /// Asks for a frame for each of `pages`, all to be read, under one hold of the policy lock. The answers
     /// are for the first pages of the list; the rest found every frame busy, or the tenant closed.
-    pub(crate) fn admit_all<'a>(
+    pub(crate) fn admit_all(
         self,
         tenant: &Tenant,
-        pages: impl ExactSizeIterator<Item = Page<'a>> + Clone,
-        site: SiteRef,
+        pages: impl ExactSizeIterator<Item = (PageId, SiteRef)> + Clone,
     ) -> Vec<Admitted> {
-        let has_neighbours = pages.clone().zip(pages.clone().skip(1)).any(|(a, b)| b.id().0 == a.id().0 + 1);
+        let ids = pages.clone().map(|(page, _)| page.0);
+        let has_neighbours = ids.clone().zip(ids.skip(1)).any(|(a, b)| b == a + 1);
         self.pool.free_aside();
         let rules = self.pool.claim_rules();
         let Ok(mut policy) = tenant.lock_policy(Purpose::Read.operation()) else { return Vec::new() };
         self.pool.drain_own_log_into(&mut policy);
         policy.touch_upcoming(pages.len(), &self.pool.frames);
-        let admit = |page: Page<'_>| {
-            let site = site.in_class(page.said_class());
-            policy.admit(page.id(), tenant.tenant_id(), site, false, &rules)
-        };
+        let admit = |(page, site)| policy.admit(page, tenant.tenant_id(), site, false, &rules);
         let mut admitted: Vec<Admitted> = pages.map_while(admit).collect();
         if has_neighbours {
             policy.line_up(&mut admitted);

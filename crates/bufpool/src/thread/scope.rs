@@ -182,6 +182,12 @@ impl ScopeId {
     }
 }
 
+/// `site`, within the scope of the calls with this hash.
+pub(crate) fn called_from(site: SiteRef, hash: u32) -> SiteRef {
+    let outer = Context { scope: site.scope, depth: 0 };
+    SiteRef { scope: outer.within(crate::site!("calls"), Some(hash.into())).scope, ..site }
+}
+
 impl SiteRef {
     /// The caller's source location, in the thread's current scope.
     #[track_caller]
@@ -203,10 +209,10 @@ impl Origin {
         self.scope.unwrap_or_else(current)
     }
 
-    /// With the scopes as they are now, of a page without a class.
+    /// With the scopes as they are now.
     #[inline(always)]
     pub fn site(self) -> SiteRef {
-        SiteRef { place: self.place, scope: self.scope(), class: PageClass::NONE }
+        SiteRef { place: self.place, scope: self.scope(), class: self.class }
     }
 }
 

@@ -91,6 +91,7 @@ pub(crate) struct Origin {
     pub place: CallPlace,
     /// None: those of the thread.
     pub scope: Option<ScopeId>,
+    pub class: PageClass,
 }
 
 /// Where a call stands.
@@ -114,31 +115,37 @@ impl SiteRef {
         Self { place: CallPlace::Named(&ANYWHERE), scope: ScopeId::NONE, class: self.class }
     }
 
-    /// The same, of a page in `class`.
+    /// The same, for a page in this class.
     #[inline(always)]
-    pub fn in_class(self, class: PageClass) -> Self {
-        Self { class, ..self }
+    pub fn in_class(self, class: u8) -> Self {
+        Self { class: PageClass(class), ..self }
     }
 }
 
 impl Origin {
-    /// `place`, in `scope` or in the thread's current one.
+    /// `place`, in `scope` or in the thread's current one, for a page in `class`.
     #[inline(always)]
-    pub fn new(place: CallPlace, scope: Option<ScopeId>) -> Self {
-        Self { place, scope }
+    pub fn new(place: CallPlace, scope: Option<ScopeId>, class: PageClass) -> Self {
+        Self { place, scope, class }
+    }
+
+    /// The same, for a page in this class.
+    #[inline(always)]
+    pub fn in_class(self, class: u8) -> Self {
+        Self { class: PageClass(class), ..self }
     }
 
     /// The caller's source location, in the thread's current scope.
     #[track_caller]
     #[inline(always)]
     pub fn caller() -> Self {
-        Self::new(CallPlace::caller(), None)
+        Self::new(CallPlace::caller(), None, PageClass::NONE)
     }
 }
 
 impl From<SiteRef> for Origin {
     fn from(site: SiteRef) -> Self {
-        Self::new(site.place, Some(site.scope))
+        Self::new(site.place, Some(site.scope), site.class)
     }
 }
 
