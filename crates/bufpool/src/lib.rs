@@ -370,6 +370,7 @@ pub use access::guard::{Pin, ReadGuard, WriteGuard};
 pub use access::hints::{HintedPage, Hints, NextFuture};
 pub use access::optimistic::{OptimisticWriteGuard, PageView};
 pub use access::owned::{OwnedPin, OwnedReadGuard, OwnedWriteGuard};
+pub use api::file::{Flush, FlushFuture};
 pub use api::options::{FRAMES_MAX, FileOptions, PoolOptions};
 pub use api::pool::Pool;
 pub use api::tenant::{At, TenantOptions};

@@ -40,6 +40,7 @@ use crate::policy::lock::{PolicyState, TenantEntry};
 use crate::policy::pricing::Pricing;
 use crate::state::aside::AsideFrames;
 use crate::state::departures::WriteBack;
+use crate::state::flushes::Flushes;
 use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;
 use crate::thread::holds::HoldsPlace;
@@ -187,6 +188,7 @@ impl Pool {
             opener,
             backend,
             write_back,
+            flushes: Flushes::default(),
             page_table_budget: PageTableBudget::new(options.page_tables_bytes_max),
             counters: CachePadded::default(),
             latch_wait: Duration::from_millis(options.latch_wait_ms),
@@ -582,6 +584,7 @@ fn close(pool: &PoolShared) -> Result<()> {
         Error::new(ErrorKind::LatchTimeout, OPERATION, message)
     })?;
     pool.check_open(OPERATION)?;
+    pool.flushes.finish();
     let decided = || pool.closed.store(true, Ordering::Release);
     let flushed = loop {
         if let Some(flushed) = Checkpoint::of(pool).close_files(OPERATION, decided)? {
