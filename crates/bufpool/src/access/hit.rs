@@ -289,8 +289,7 @@ impl<'g> Access<'g> {
                 self.tenant,
                 origin.place,
                 origin.scope,
-                origin.class,
-                creation,
+                (origin.class, creation),
             );
         }
     }
@@ -358,8 +357,7 @@ impl<'p> HitLog<'p> {
         tenant: &Tenant,
         place: CallPlace,
         scope: Option<ScopeId>,
-        class: PageClass,
-        creation: bool,
+        (class, creation): (PageClass, bool),
     ) {
         // The origin comes in its parts, which are in registers, as the caller has them.
         let site = Origin::new(place, scope, class).site();

@@ -127,8 +127,14 @@ fn next(stack: &Range<usize>, record: usize) -> Option<(usize, usize)> {
     let is_there = record.is_multiple_of(WORD)
         && record >= stack.start
         && record.checked_add(2 * WORD).is_some_and(|end| end <= stack.end);
-    // SAFETY: two words in the stack, as just checked.
-    is_there.then(|| unsafe { (load(record), load(record + WORD)) })
+    if !is_there {
+        return None;
+    }
+    // SAFETY: a word in the stack, as just checked.
+    let after = unsafe { load(record) };
+    // SAFETY: as before.
+    let address = unsafe { load(record + WORD) };
+    Some((after, address))
 }
 
 /// The part of the calling thread's stack that is in use. Empty if the thread runs on another stack than its
@@ -202,8 +208,8 @@ mod machine {
         // no access to it, and takes nothing for granted of what comes out. Nor is anything done with that but
         // comparing and hashing, so it may be half written.
         unsafe {
-            asm!("mov {}, [{}]", out(reg) word, in(reg) address, options(readonly, nostack, preserves_flags))
-        };
+            asm!("mov {}, [{}]", out(reg) word, in(reg) address, options(readonly, nostack, preserves_flags));
+        }
         word
     }
 }
@@ -231,8 +237,8 @@ mod machine {
         here
     }
 
-    /// The word at an address. Of signed return addresses, the signature is left out by nobody: it is the same
-    /// for one place and depth.
+    /// The word at an address. A return address may be signed; the signature depends on the address and on where
+    /// it lies on the stack, so it is the same for the same calls.
     ///
     /// # Safety
     ///
@@ -244,8 +250,8 @@ mod machine {
         // no access to it, and takes nothing for granted of what comes out. Nor is anything done with that but
         // comparing and hashing, so it may be half written.
         unsafe {
-            asm!("ldr {}, [{}]", out(reg) word, in(reg) address, options(readonly, nostack, preserves_flags))
-        };
+            asm!("ldr {}, [{}]", out(reg) word, in(reg) address, options(readonly, nostack, preserves_flags));
+        }
         word
     }
 }
