@@ -370,6 +370,7 @@ pub use access::guard::{Pin, ReadGuard, WriteGuard};
 pub use access::hints::{HintedPage, Hints, NextFuture};
 pub use access::optimistic::{OptimisticWriteGuard, PageView};
 pub use access::owned::{OwnedPin, OwnedReadGuard, OwnedWriteGuard};
+pub use api::file::{Flush, FlushFuture};
 pub use api::options::{FRAMES_MAX, FileOptions, PoolOptions};
 pub use api::pool::Pool;
 pub use api::tenant::{At, TenantOptions};
@@ -378,7 +379,7 @@ pub use bufpool_policies::classic::PolicyKind as Policy;
 pub use bufpool_policies::hints::HintPolicy;
 pub use bufpool_policies::program::{EventSummary, Program, ProgramError, ProgramPlace};
 pub use error::{Error, ErrorKind, Result};
-pub use handle::file::{File, Page};
+pub use handle::file::{AnyPage, ClassedPage, File, Page};
 pub use handle::tenant::Tenant;
 pub use io::options::{Direct, FileLock, Io, IoBackend};
 #[cfg(feature = "sim")]

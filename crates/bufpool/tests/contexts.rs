@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::collections::HashSet;
+
 use bufpool::stats::{ContextStats, Pattern};
 use bufpool::{Context, File, ManagerKind, Policy, Pool, Tenant, context, site};
 use common::{deterministic, directory, new_file, small};
@@ -131,4 +133,78 @@ fn ten_thousand_contexts_pass() {
     assert_eq!(own.recycled_misses + contexts.iter().map(|context| context.misses).sum::<u64>(), 4);
     assert_eq!(counts(&pool, "query 9999 > "), (1, 0));
     pool.check_invariants();
+}
+
+/// The accesses to pages of a class: accesses and misses.
+fn counts_in_class(pool: &Pool, class: u8) -> (u64, u64) {
+    let stats = pool.stats();
+    let found: Vec<&ContextStats> = stats.contexts.iter().filter(|context| context.class == class).collect();
+    (found.iter().map(|context| context.accesses).sum(), found.iter().map(|context| context.misses).sum())
+}
+
+/// Each way to a page, and each way that a hit is counted: noted, skipped, and applied at once.
+#[test]
+fn a_class_makes_one_site_another_context() {
+    let directory = directory();
+    let modes = [("noted", small()), ("at once", deterministic()), ("siteless", small().call_sites(false))];
+    for (mode, options) in modes {
+        let pool = options.open().unwrap();
+        let file = new_file(&pool, directory.path(), mode, 20);
+        let tenant = pool.tenant("t").open().unwrap();
+        let of = |class: u8, number| file.page(number).class(class);
+        for round in 0..100 {
+            drop(tenant.read(of(1, 0)).unwrap());
+            drop(tenant.write(of(2, 1)).unwrap());
+            drop(tenant.read_many(&[of(3, 2), of(4, 3), of(0, 4)]));
+            drop(tenant.read_owned(of(5, 5)).unwrap());
+            drop(common::block_on(tenant.read_async(of(6, 6))).unwrap());
+            drop(tenant.create(of(7, 7)).unwrap());
+            assert_eq!(pool.stats().accesses, 8 * (round + 1));
+        }
+        for class in 0..8 {
+            assert_eq!(counts_in_class(&pool, class), (100, 1), "{mode}, class {class}");
+        }
+        let numbers: HashSet<u32> = pool.stats().contexts.iter().map(|context| context.id).collect();
+        assert_eq!(numbers.len(), pool.stats().contexts.len());
+        let report = pool.report().to_string();
+        assert!(report.contains(", class 7"), "{report}");
+        drop((tenant, file));
+        pool.close().unwrap();
+    }
+}
+
+#[test]
+fn pins_keep_the_class() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 2);
+    let tenant = pool.tenant("t").open().unwrap();
+    let borrowed = tenant.pin(file.page(0).class(255)).unwrap();
+    let owned = tenant.pin_owned(file.page(1).class(255)).unwrap();
+    assert_eq!(counts_in_class(&pool, 255), (2, 2));
+    drop(borrowed.read().unwrap());
+    drop(borrowed.write().unwrap());
+    drop(owned.read(&tenant).unwrap());
+    drop(owned.write(&tenant).unwrap());
+    assert_eq!(counts_in_class(&pool, 255), (6, 2));
+    assert_eq!(counts_in_class(&pool, 0), (0, 0));
+}
+
+/// A scan of leaves with the inner pages above them through one function: by class they are two streams.
+#[test]
+fn a_class_is_a_stream() {
+    let directory = directory();
+    let pool = deterministic().frames(100).manager(Some(ManagerKind::Amp)).open().unwrap();
+    let tree = new_file(&pool, directory.path(), "tree", 6150);
+    let tenant = pool.tenant("t").open().unwrap();
+    for step in 0..6000 {
+        drop(tenant.at(site!("fetch")).read(tree.page(step % 150).class(1)).unwrap());
+        drop(tenant.at(site!("fetch")).read(tree.page(150 + step).class(2)).unwrap());
+    }
+    let stats = pool.stats();
+    let class_of = |id| stats.contexts.iter().find(|context| context.id == id).unwrap().class;
+    let mut seen: Vec<(u8, Pattern)> =
+        stats.streams.iter().map(|stream| (class_of(stream.seen.context.0), stream.seen.class)).collect();
+    seen.sort_unstable_by_key(|(class, _)| *class);
+    assert_eq!(seen, [(1, Pattern::Looping), (2, Pattern::OneShot)]);
 }

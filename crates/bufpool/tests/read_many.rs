@@ -147,7 +147,7 @@ fn wrong_pages_fail_alone() {
     let kinds: Vec<_> = granted.iter().map(|page| page.as_ref().err().map(bufpool::Error::kind)).collect();
     assert_eq!(kinds, [None, Some(ErrorKind::PageBeyondEnd), Some(ErrorKind::WrongPool), None]);
     drop(granted);
-    assert!(tenant.read_many(&[]).is_empty());
+    assert!(tenant.read_many(&[] as &[Page]).is_empty());
     other.close().unwrap();
     pool.close().unwrap();
     assert_eq!(tenant_kind(&tenant, &file), Some(ErrorKind::PoolClosed));

@@ -12,6 +12,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread::ScopedJoinHandle;
+use std::time::Instant;
 
 use bufpool::manager::Allocation;
 use bufpool::tier::TierPolicy;
@@ -155,7 +156,13 @@ fn many_at_once(world: &World, tenant: &Tenant, random: &mut Random) -> bufpool:
             let _query = context!("stress", number % 10);
             world.check(number, &tenant.read(world.file.page(number))?);
         }
-        95..98 => tenant.set_floor_frames(random.below(2) as u32)?,
+        95 => world.file.begin_flush().wait()?,
+        96 => {
+            // Dropped here: it may have begun.
+            let _ = pin!(world.file.flush_async()).poll(&mut Context::from_waker(Waker::noop()));
+            drop(world.file.begin_flush());
+        }
+        97 => tenant.set_floor_frames(random.below(2) as u32)?,
         _ => tenant.set_cap_frames(4 + random.below(29) as u32)?,
     }
     Ok(())
@@ -300,14 +307,19 @@ fn in_deterministic_mode_too() {
 
 #[test]
 fn temporary_files_come_and_go_beside_other_work() {
+    temporary_files_come_and_go(small(), 30);
+}
+
+/// `rounds` times by each of four threads.
+fn temporary_files_come_and_go(options: PoolOptions, rounds: u64) {
     let directory = directory();
-    let pool = small().open().unwrap();
+    let pool = options.open().unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {
             let (pool, directory) = (&pool, directory.path());
             scope.spawn(move || {
                 let tenant = pool.tenant(format!("sorter {thread}")).open().unwrap();
-                for round in 0..30 {
+                for round in 0..rounds {
                     let path = directory.join(format!("run {thread} {round}"));
                     let file = pool.open_file(&path, FileOptions::new().create(true)).unwrap();
                     file.extend(20).unwrap();
@@ -331,4 +343,24 @@ fn temporary_files_come_and_go_beside_other_work() {
     pool.checkpoint().unwrap();
     pool.check_invariants();
     assert_eq!(pool.stats().dirty_frames, 0);
+}
+
+/// As long as `BUFPOOL_STRESS_SECONDS` says, and one round without it: all of the above with another seed each time,
+/// on one backend after the other. A round always ends; the time only says whether another one begins.
+#[test]
+fn as_long_as_is_asked_for() {
+    let seconds = std::env::var("BUFPOOL_STRESS_SECONDS").map_or(0, |text| text.parse().unwrap());
+    let begin = Instant::now();
+    for seed in 100.. {
+        let io = if seed % 2 == 0 { Io::Auto } else { Io::Require(IoBackend::Threads) };
+        stress_everything(small().io(io).read_ahead(seed % 3 == 0), seed);
+        temporary_files_come_and_go(small().io(io), 10);
+        let elapsed = begin.elapsed();
+        println!("seed {seed}: no violation; {} s", elapsed.as_secs());
+        if elapsed.as_secs() >= seconds {
+            return;
+        }
+        stress(small().io(io).frames(24).dirty_limit_percent(1), seed);
+        stress_everything_over(Below::ALL[seed as usize % Below::ALL.len()], small().io(io), seed);
+    }
 }

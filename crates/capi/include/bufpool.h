@@ -20,6 +20,11 @@
     &bufpool_site_here;                                                                                      \
   }))
 
+// Page `number`, said to be of a class, 1 to 255, where a function that accesses a page takes its number: what the
+// engine knows the page for, such as root, inner page or leaf. The automatic manager learns of each class by itself.
+// A plain number is a page of which nothing is said.
+#define BUFPOOL_PAGE(number, class) ((uint64_t)(number) | (uint64_t)(uint8_t)(class) << 56)
+
 // Words of a guard that are the library's.
 #define BUFPOOL_GUARD_WORDS 12
 

@@ -10,6 +10,9 @@ use crate::site::{bufpool_site, site};
 use crate::status::{Failure, both, bufpool_status, guarded, out};
 use crate::tenant::bufpool_tenant;
 
+/// Bits of a page's number below its class, far more than pages can have.
+const CLASS_SHIFT: u32 = 56;
+
 /// Words of a guard that are the library's.
 pub const BUFPOOL_GUARD_WORDS: usize = 12;
 
@@ -140,7 +143,9 @@ unsafe fn grant<'a, H: Held>(
         let site = unsafe { site(from) }?;
         // SAFETY: as before.
         let place = unsafe { out(guard, "guard") }?;
-        access(tenant.tenant.at(site), file.file.page(page))?.give(place);
+        // As BUFPOOL_PAGE has put them together.
+        let page = file.file.page(page & ((1 << CLASS_SHIFT) - 1)).class((page >> CLASS_SHIFT) as u8);
+        access(tenant.tenant.at(site), page)?.give(place);
         Ok(())
     })
 }

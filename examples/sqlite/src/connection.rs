@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bufpool::{At, Context, File, OwnedPin, Pool, Tenant, site};
 use libsqlite3_sys as ffi;
 
+use crate::contexts::Contexts;
 use crate::database::{Database, Databases};
 use crate::failure::{Failure, Result};
 use crate::locks::Level;
@@ -31,6 +33,7 @@ pub(crate) struct Connection {
     fetched: Vec<OwnedPin>,
     wal_user: WalUser,
     statement: Context,
+    has_page_classes: bool,
     /// Whether the log is kept when the last connection leaves.
     pub keeps_wal: bool,
     /// The database's length becomes a multiple of it where SQLite sets it or says what it will be. 0: any length.
@@ -46,10 +49,12 @@ impl Connection {
         databases: &Databases,
         database: Arc<Database>,
         read_only: bool,
+        contexts: Contexts,
     ) -> Result<Self> {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let tenant = pool.tenant(format!("{} #{serial}", database.name())).open();
+        let tenant = pool.tenant(format!("{} #{serial}", database.name()));
+        let tenant = tenant.stack_contexts(contexts.stack_depth).open();
         let tenant = match tenant {
             Ok(tenant) => tenant,
             Err(error) => {
@@ -68,6 +73,7 @@ impl Connection {
             fetched: Vec::new(),
             wal_user: WalUser::default(),
             statement: Context::NONE,
+            has_page_classes: contexts.page_classes,
             keeps_wal: false,
             chunk_bytes: 0,
             mapped_bytes_max: 0,
@@ -140,9 +146,15 @@ impl Connection {
             return Ok(None);
         }
         let page = file.page(offset / file.page_bytes() as u64);
-        let pin = self.access().at(site!("xFetch")).pin_owned(page);
+        let classes = Some(&self.database.classes).filter(|_| self.has_page_classes);
+        let class = classes.map_or(0, |classes| classes.get(page.number()));
+        let pin = self.access().at(site!("xFetch")).pin_owned(page.class(class));
         let pin = self.in_pool(pin, ffi::SQLITE_IOERR_READ)?;
         let place = pin.as_ptr().cast::<u8>();
+        if let Some(classes) = classes {
+            // SAFETY: the pin keeps the page where it is, and SQLite's locks keep everybody from writing to it.
+            classes.see(page.number(), unsafe { slice::from_raw_parts(place.as_ptr(), file.page_bytes()) });
+        }
         self.fetched.push(pin);
         Ok(place.addr().checked_add(start).map(|address| place.with_addr(address)))
     }

@@ -18,6 +18,7 @@ use bufpool::{At, ErrorKind, FileOptions, Pool};
 use libsqlite3_sys as ffi;
 use parking_lot::Mutex;
 
+use crate::contexts::PageClasses;
 use crate::failure::{Failure, Result};
 use crate::locks::{Busy, Level, Locks};
 use crate::process_lock;
@@ -41,6 +42,7 @@ pub(crate) struct Database {
     sharing: Sharing,
     state: Mutex<State>,
     pub wal_index: Mutex<WalIndex>,
+    pub classes: PageClasses,
 }
 
 /// Whether other processes get at a database that connections of this one have open.
@@ -88,6 +90,7 @@ impl Databases {
                 sharing,
                 state: Mutex::default(),
                 wal_index: Mutex::default(),
+                classes: PageClasses::default(),
             })
         });
         Ok(Arc::clone(database))

@@ -48,7 +48,7 @@ pub unsafe extern "C" fn sqlite3_extension_init(
 fn options() -> VfsOptions {
     let is_shared = env::var_os("BUFPOOL_SHARED").is_some_and(|value| value == "1");
     let sharing = if is_shared { Sharing::BetweenTransactions } else { Sharing::Never };
-    VfsOptions { is_default: false, sharing }
+    VfsOptions { sharing, ..VfsOptions::default() }
 }
 
 fn open_pool() -> Result<Pool, String> {

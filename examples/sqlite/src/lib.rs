@@ -21,6 +21,7 @@
 //! | `vfs.rs` | how SQLite calls a VFS |
 //! | `sqlite.rs` | what the VFS calls of SQLite |
 //! | `connection.rs` | a connection: a tenant, its locks, the statement it runs |
+//! | `contexts.rs` | what a connection tells the pool of its accesses |
 //! | `database.rs` | a file, shared by connections, taken into the pool and given back |
 //! | `locks.rs` `wal_index.rs` | the locks between connections, in rollback and in WAL mode |
 //! | `process_lock.rs` | the lock that keeps other processes out |
@@ -31,10 +32,12 @@ use std::fmt;
 
 use bufpool::Pool;
 
+pub use contexts::Contexts;
 pub use database::Sharing;
 pub use vfs::VfsOptions;
 
 mod connection;
+mod contexts;
 mod database;
 mod extension;
 mod failure;

@@ -17,6 +17,7 @@ use bufpool::Pool;
 use libsqlite3_sys as ffi;
 
 use crate::connection::Connection;
+use crate::contexts::Contexts;
 use crate::database::{Databases, Sharing};
 use crate::failure::{Failure, Result};
 use crate::locks::Level;
@@ -32,6 +33,7 @@ struct Vfs {
     sqlite: Sqlite,
     pool: Pool,
     sharing: Sharing,
+    contexts: Contexts,
     databases: Databases,
     statements: Statements,
 }
@@ -59,6 +61,8 @@ pub struct VfsOptions {
     pub is_default: bool,
     /// Whether other processes get at its open databases.
     pub sharing: Sharing,
+    /// What the pool is told of accesses.
+    pub contexts: Contexts,
 }
 
 /// Registers a VFS called `name` over `pool` with `sqlite`.
@@ -88,6 +92,7 @@ pub(crate) fn register(sqlite: Sqlite, name: &'static CStr, pool: &Pool, options
         sqlite,
         pool: pool.clone(),
         sharing: options.sharing,
+        contexts: options.contexts,
         databases,
         statements,
     }));
@@ -154,7 +159,7 @@ impl OpenFile {
     /// Takes note of the statement that runs, when a transaction begins to read. Transactions of more
     /// statements have the context of the first.
     fn note_statement(&mut self) {
-        if self.user.is_null() {
+        if self.user.is_null() || !self.vfs.contexts.statements {
             return;
         }
         // SAFETY: SQLite keeps the place as long as it has the file open, and has the connection there that
@@ -196,7 +201,7 @@ unsafe extern "C" fn x_open(
         } else {
             flags
         };
-        let connection = Connection::open(&vfs.pool, &vfs.databases, database, is_read_only)?;
+        let connection = Connection::open(&vfs.pool, &vfs.databases, database, is_read_only, vfs.contexts)?;
         if !out_flags.is_null() {
             // SAFETY: not null, so SQLite's.
             unsafe { *out_flags = opened };

@@ -171,10 +171,11 @@ impl<S: Sink> SinkState<S> {
                 self.creations += u64::from(creation);
                 Item::Access(Reference { block: page.0, site, tenant })
             }
-            Event::Site { id, scopes, name, file, line } => {
+            Event::Site { id, scopes, class, name, file, line } => {
                 let name = name.map_or(String::new(), |name| format!(" ({name})"));
                 let scopes = if scopes.is_empty() { String::new() } else { format!(" in {scopes}") };
-                return self.sink.remark(&format!("site {id} is {file}:{line}{name}{scopes}"));
+                let class = if class == 0 { String::new() } else { format!(", class {class}") };
+                return self.sink.remark(&format!("site {id} is {file}:{line}{name}{class}{scopes}"));
             }
             Event::File { id, name } => {
                 let first = PageId::in_file(id, 0).0;

@@ -91,11 +91,11 @@ pub struct WriteFuture(Acquiring);
 
 impl<'g> Access<'g> {
     pub(crate) fn read_future(self, page: Page<'_>, site: SiteRef) -> ReadFuture {
-        ReadFuture(Acquiring::new(self.tenant, page, Purpose::Read, site))
+        ReadFuture(Acquiring::new(self.tenant, page, Purpose::Read, self.called(site)))
     }
 
     pub(crate) fn write_future(self, page: Page<'_>, site: SiteRef) -> WriteFuture {
-        WriteFuture(Acquiring::new(self.tenant, page, Purpose::Write, site))
+        WriteFuture(Acquiring::new(self.tenant, page, Purpose::Write, self.called(site)))
     }
 }
 
@@ -280,11 +280,11 @@ impl Acquiring {
         if !matches!(self.stage, Stage::Loaded { .. }) {
             pool.count_waited(self.waited_for_load);
             let frame = Access::of(&self.tenant).marked(latch.frame());
-            Access::of(&self.tenant).note_hit(
+            Access::of(&self.tenant).note_hit_at(
                 pool.hot.tag,
                 self.file.page(self.number),
                 frame,
-                self.site.into(),
+                self.site,
                 false,
             );
         }

@@ -73,6 +73,8 @@ pub struct WriteGuard<'g> {
 pub struct Pin<'g> {
     word: &'g PageWord,
     frame: &'g Frame,
+    /// Of the page, for accesses through the pin.
+    class: u8,
     hold: HoldCount<'g>,
 }
 
@@ -364,7 +366,13 @@ impl<'g> Pin<'g> {
     /// Pins a page that the caller has latched.
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, word: &'g PageWord, frame: &'g Frame) -> Self {
         frame.pin();
-        Self { word, frame, hold: HoldCount::new(tenant, page) }
+        Self { word, frame, class: 0, hold: HoldCount::new(tenant, page) }
+    }
+
+    /// The same, of a page in this class.
+    pub(crate) fn in_class(mut self, class: u8) -> Self {
+        self.class = class;
+        self
     }
 
     /// The page.
@@ -406,7 +414,7 @@ impl<'g> Pin<'g> {
             pool.hot.tag,
             page,
             Access::of(tenant).marked(latch.frame()),
-            site.into(),
+            site.in_class(self.class).into(),
             false,
         );
         Ok(latch)

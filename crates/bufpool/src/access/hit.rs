@@ -25,7 +25,7 @@ use crate::state::waiting::{Limit, Purpose, Refused, Waits};
 use crate::thread::context::ScopeId;
 use crate::thread::keys::{KeyPlace, SiteHash};
 use crate::thread::ring::{Hit, Level, Ring};
-use crate::thread::site::{CallPlace, Origin, SiteRef};
+use crate::thread::site::{CallPlace, Origin, PageClass, SiteRef};
 
 /// What an access comes to, unless it is refused.
 pub(crate) type Granted<T> = std::result::Result<T, Refused>;
@@ -52,7 +52,7 @@ impl<'g> Access<'g> {
             self.note_hit(pages.tag, page, frame, origin, false);
             return Ok(ReadGuard::on_bytes(self.tenant, pages.tag, page, latch, bytes));
         }
-        let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), limit)?;
+        let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), origin.class, limit)?;
         Ok(ReadGuard::on_latch(self.tenant, page, latch))
     }
 
@@ -124,19 +124,40 @@ impl<'g> Access<'g> {
     /// One word and a flag come back, in registers, which keeps the guard out of memory; the site goes in the
     /// same way, in its parts.
     #[cold]
+    #[inline(never)]
     pub(super) fn latch_shared_slowly(
         self,
         page: Page<'g>,
         place: CallPlace,
         scope: ScopeId,
+        class: PageClass,
         limit: Limit,
     ) -> Granted<SharedLatch<'g>> {
-        self.latch_slowly(page, Purpose::Read, SiteRef { place, scope }, limit).map(SharedLatch::from)
+        let site = SiteRef { place, scope, class };
+        self.latch_or_load(page, Purpose::Read, self.called(site), limit).map(SharedLatch::from)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn latch_slowly(
+        self,
+        page: Page<'g>,
+        purpose: Purpose,
+        site: SiteRef,
+        limit: Limit,
+    ) -> Granted<Latch<&'g PageWord>> {
+        self.latch_or_load(page, purpose, self.called(site), limit)
+    }
+
+    /// `site`, with the calls above the function that calls the one that this is called by, if the tenant wants
+    /// to know of them.
+    #[inline(always)]
+    pub(super) fn called(self, site: SiteRef) -> SiteRef {
+        self.tenant.shared.stacks.map_or(site, |stacks| stacks.of_caller(site))
     }
 
     /// Waits, loads, or finds out what is wrong.
-    #[cold]
-    fn latch_slowly(
+    pub(super) fn latch_or_load(
         self,
         page: Page<'g>,
         purpose: Purpose,
@@ -170,7 +191,7 @@ impl<'g> Access<'g> {
                 Ok((Acquired::Latched(latch), waited)) => {
                     pool.count_waited(waited);
                     let creation = purpose == Purpose::Create;
-                    self.note_hit(pool.hot.tag, page, self.marked(latch.frame()), site.into(), creation);
+                    self.note_hit_at(pool.hot.tag, page, self.marked(latch.frame()), site, creation);
                     return Ok(latch);
                 }
             }
@@ -268,8 +289,22 @@ impl<'g> Access<'g> {
                 self.tenant,
                 origin.place,
                 origin.scope,
-                creation,
+                (origin.class, creation),
             );
+        }
+    }
+
+    /// As [`note_hit`](Self::note_hit), of an access whose site is known to the last.
+    pub(crate) fn note_hit_at(
+        self,
+        tag: PoolTag,
+        page: Page<'_>,
+        frame: Marked<'_>,
+        site: SiteRef,
+        creation: bool,
+    ) {
+        if tag.notes_hits() {
+            HitLog::of(&page.file().pool).note(page, frame.frame, self.tenant, (site, site), creation);
         }
     }
 
@@ -313,8 +348,7 @@ impl<'p> HitLog<'p> {
         Self { pool }
     }
 
-    /// A hit that gets an entry, or whose key or ring has yet to be found. In deterministic mode it is
-    /// applied at once.
+    /// A hit that gets an entry, or whose key or ring has yet to be found.
     #[inline(never)]
     fn note_slowly(
         self,
@@ -323,27 +357,43 @@ impl<'p> HitLog<'p> {
         tenant: &Tenant,
         place: CallPlace,
         scope: Option<ScopeId>,
-        creation: bool,
+        (class, creation): (PageClass, bool),
     ) {
         // The origin comes in its parts, which are in registers, as the caller has them.
+        let site = Origin::new(place, scope, class).site();
+        let stacks = tenant.shared.stacks.filter(|stacks| stacks.samples(page.id()));
+        let called = stacks.map_or(site, |stacks| stacks.of_caller(site));
+        self.note(page, frame, tenant, (site, called), creation);
+    }
+
+    /// Notes a hit at the second of the sites, or counts it at the first if it need not be noted. In
+    /// deterministic mode it is applied at once.
+    fn note(
+        self,
+        page: Page<'_>,
+        frame: FrameId,
+        tenant: &Tenant,
+        (counted, noted): (SiteRef, SiteRef),
+        creation: bool,
+    ) {
         if self.pool.owner.is_called_back() {
             return;
         }
-        let (party, site) = (tenant.party(), Origin::new(place, scope).site());
-        let hit = Hit { page: page.id(), frame, tenant: party.tenant, site };
+        let party = tenant.party();
+        let hit = |site| Hit { page: page.id(), frame, tenant: party.tenant, site };
         if self.pool.is_immediate {
-            return self.apply_at_once(&hit, creation);
+            return self.apply_at_once(&hit(noted), creation);
         }
         let ring = existing_ring(self.pool.hot.serial).or_else(|| self.own_ring());
-        let Some(ring) = ring else { return self.apply_at_once(&hit, creation) };
-        let key = self.find_key(ring, SiteHash::new(party, site), &hit);
+        let Some(ring) = ring else { return self.apply_at_once(&hit(noted), creation) };
         if self.pool.hot.filter.skips(self.pool.hot.filter.marked(frame), party.watched) {
-            if ring.skip(key) {
+            if ring.skip(self.find_key(ring, SiteHash::new(party, counted), &hit(counted))) {
                 self.drain_own_log(ring, Level::Half);
             }
             return;
         }
-        let level = ring.push(hit.page, frame, key);
+        let level =
+            ring.push(page.id(), frame, self.find_key(ring, SiteHash::new(party, noted), &hit(noted)));
         if level != Level::Low {
             self.drain_own_log(ring, level);
         }

@@ -20,7 +20,7 @@ use bufpool_policies::PageId;
 use crate::access::guard::ReadGuard;
 use crate::access::hit::Access;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handle::file::Page;
+use crate::handle::file::{ClassedPage, Page};
 use crate::handle::tenant::Tenant;
 use crate::io::IoError;
 use crate::load::miss::Miss;
@@ -31,7 +31,7 @@ use crate::memory::request::{NextReads, ReadSource};
 use crate::page::latch::{Latch, Loading};
 use crate::page::word::{PageWord, Want};
 use crate::state::waiting::{Limit, Purpose, Refused};
-use crate::thread::site::SiteRef;
+use crate::thread::site::{Origin, SiteRef};
 use crate::tier::TierBuffer;
 use crate::write::evict::{Emptied, Emptying, Eviction};
 
@@ -48,7 +48,7 @@ const OPERATION: &str = "read page";
 type Granted<'g> = Vec<Result<Option<ReadGuard<'g>>>>;
 
 impl<'g> Access<'g> {
-    pub(crate) fn guard_many(self, pages: &[Page<'g>], site: SiteRef) -> Granted<'g> {
+    pub(crate) fn guard_many(self, pages: &[ClassedPage<'g>], site: SiteRef) -> Granted<'g> {
         let granted = if self.tenant.pool.is_immediate {
             self.read_in_turn(pages, site)
         } else {
@@ -59,31 +59,33 @@ impl<'g> Access<'g> {
             return granted;
         }
         let mut granted = granted;
-        let waited = self.guard_shared(pages[0], site.into(), Limit::Default);
+        let origin = Origin::from(site).in_class(pages[0].class());
+        let waited = self.guard_shared(pages[0].page(), origin, Limit::Default);
         granted[0] = waited.map(Some).map_err(Refused::into_error);
         granted
     }
 
     /// One page after the other, as deterministic mode has it.
-    fn read_in_turn(self, pages: &[Page<'g>], site: SiteRef) -> Granted<'g> {
+    fn read_in_turn(self, pages: &[ClassedPage<'g>], site: SiteRef) -> Granted<'g> {
         let most = self.tenant.pool.batch_pages_max();
         let mut taken = 0;
-        let read = |page: &Page<'g>| {
+        let read = |page: &ClassedPage<'g>| {
             if taken == most {
                 return Ok(None);
             }
-            let guard = none_if_not_now(self.guard_shared(*page, site.into(), Limit::Now));
+            let origin = Origin::from(site).in_class(page.class());
+            let guard = none_if_not_now(self.guard_shared(page.page(), origin, Limit::Now));
             taken += usize::from(matches!(guard, Ok(Some(_))));
             guard
         };
         pages.iter().map(read).collect()
     }
 
-    fn read_together(self, pages: &[Page<'g>], site: SiteRef) -> Granted<'g> {
+    fn read_together(self, pages: &[ClassedPage<'g>], site: SiteRef) -> Granted<'g> {
         let mut batch = Batch {
             tenant: self.tenant,
             pages,
-            site,
+            site: self.called(site),
             granted: pages.iter().map(|_| Ok(None)).collect(),
             taken: 0,
             loads: Vec::new(),
@@ -113,7 +115,8 @@ fn none_if_not_now<G>(granted: std::result::Result<G, Refused>) -> Result<Option
 /// A call in progress.
 struct Batch<'a, 'g> {
     tenant: &'g Tenant,
-    pages: &'a [Page<'g>],
+    pages: &'a [ClassedPage<'g>],
+    /// Of a page without a class.
     site: SiteRef,
     granted: Granted<'g>,
     /// Pages that are latched or being loaded by this call.
@@ -127,6 +130,7 @@ struct Entry<'g> {
     /// Where it is in the list.
     index: usize,
     page: Page<'g>,
+    site: SiteRef,
     load: Load<&'g PageWord>,
 }
 
@@ -157,20 +161,21 @@ impl<'g> Batch<'_, 'g> {
     }
 
     /// Fetches what the next pages will need, if they are there.
-    fn touch(&self, pages: &[Page<'g>]) {
+    fn touch(&self, pages: &[ClassedPage<'g>]) {
         let (filter, watched) = (&self.tenant.pool.hot.filter, self.tenant.party().watched);
-        let frames =
-            words_of(pages.iter().take(TOUCHED_PAGES)).filter_map(|word| word.state().resident_frame());
+        let frames = words_of(pages.iter().take(TOUCHED_PAGES).map(|page| page.page()))
+            .filter_map(|word| word.state().resident_frame());
         std::hint::black_box(frames.filter(|frame| filter.skips(filter.marked(*frame), watched)).count());
     }
 
-    fn take_one(&mut self, index: usize, page: Page<'g>) -> Result<bool> {
+    fn take_one(&mut self, index: usize, page: ClassedPage<'g>) -> Result<bool> {
+        let (page, site) = self.accessed(page);
         let word = Access::of(self.tenant).checked_word(page, Purpose::Read, OPERATION)?;
         // A page may come or go between two looks, but not often.
         for _ in 0..4 {
             match Latch::try_new(word, Want::Shared) {
                 Ok(latch) => {
-                    self.grant_hit(index, page, latch);
+                    self.grant_hit(index, page, site, latch);
                     return Ok(true);
                 }
                 Err(state) if state.is_absent() => {}
@@ -182,10 +187,10 @@ impl<'g> Batch<'_, 'g> {
                 }
             }
             if let Ok(loading) = Loading::try_new(word) {
-                let charge = Charge::Access { tenant: self.tenant.tenant_id(), site: self.site };
+                let charge = Charge::Access { tenant: self.tenant.tenant_id(), site };
                 let begun = Load::begin(loading, page.id(), &page.file().shared, charge, OPERATION)?;
                 match begun {
-                    Some(load) => self.loads.push(Entry { index, page, load }),
+                    Some(load) => self.loads.push(Entry { index, page, site, load }),
                     None => self.busy.push(Busy { index, is_loading: false }),
                 }
                 return Ok(matches!(self.loads.last(), Some(last) if last.index == index));
@@ -194,15 +199,15 @@ impl<'g> Batch<'_, 'g> {
         Ok(false)
     }
 
-    fn grant_hit(&mut self, index: usize, page: Page<'g>, latch: Latch<&'g PageWord>) {
+    /// A page of the list, and from where it is accessed.
+    fn accessed(&self, page: ClassedPage<'g>) -> (Page<'g>, SiteRef) {
+        (page.page(), self.site.in_class(page.class()))
+    }
+
+    fn grant_hit(&mut self, index: usize, page: Page<'g>, site: SiteRef, latch: Latch<&'g PageWord>) {
         let tenant = self.tenant;
-        Access::of(tenant).note_hit(
-            tenant.pool.hot.tag,
-            page,
-            Access::of(tenant).marked(latch.frame()),
-            self.site.into(),
-            false,
-        );
+        let frame = Access::of(tenant).marked(latch.frame());
+        Access::of(tenant).note_hit_at(tenant.pool.hot.tag, page, frame, site, false);
         self.granted[index] = Ok(Some(ReadGuard::new(tenant, page, latch)));
     }
 
@@ -227,11 +232,11 @@ impl<'g> Batch<'_, 'g> {
     /// meanwhile.
     fn try_again(&mut self) {
         for Busy { index, is_loading } in std::mem::take(&mut self.busy) {
-            let page = self.pages[index];
+            let (page, site) = self.accessed(self.pages[index]);
             let word = page.file().shared.table.get(page.number());
             if let Some(Ok(latch)) = word.map(|word| Latch::try_new(word, Want::Shared)) {
                 self.tenant.pool.count_waited(is_loading);
-                self.grant_hit(index, page, latch);
+                self.grant_hit(index, page, site, latch);
             }
         }
     }
@@ -256,12 +261,12 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
     /// Frames for the next few pages. If there are not as many, the rest of the list is given up: the caller
     /// reads such a page by itself, and waits or is told why.
     fn next(&mut self, reads: &mut NextReads) {
-        let (tenant, site) = (self.batch.tenant, self.batch.site);
+        let tenant = self.batch.tenant;
         let pool = &*tenant.pool;
         while reads.is_empty() && !self.waiting.as_slice().is_empty() {
             let count = self.step_len();
-            let pages = self.waiting.as_slice()[..count].iter().map(|load| load.page.id());
-            let admitted = Miss::of(pool).admit_all(tenant, pages, site);
+            let pages = self.waiting.as_slice()[..count].iter().map(|load| (load.page.id(), load.site));
+            let admitted = Miss::of(pool).admit_all(tenant, pages);
             let is_short = admitted.len() < count;
             for admitted in admitted {
                 let load = self.waiting.next().expect("a page for each answer");
@@ -269,7 +274,7 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
                 if let Ok(Emptied::Frame(lease)) = Eviction::of(pool).vacate(
                     admitted,
                     tenant.tenant_id(),
-                    site,
+                    load.site,
                     false,
                     Emptying::Waiting(None),
                 ) {
@@ -314,11 +319,11 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
 
     fn publish(&mut self) {
         let tenant = self.batch.tenant;
-        let words = words_of(self.arrived.iter().map(|(load, _)| &load.page));
+        let words = words_of(self.arrived.iter().map(|(load, _)| load.page));
         std::hint::black_box(words.filter(|word| word.state().is_loading()).count());
         let arrived = self.arrived.iter().map(|(entry, lease)| (&entry.load, lease.frame()));
         Loads::of(&tenant.pool).enter_all(arrived);
-        for (Entry { index, page, load }, lease) in self.arrived.drain(..) {
+        for (Entry { index, page, load, .. }, lease) in self.arrived.drain(..) {
             let latch = load.publish(lease, Want::Shared);
             self.batch.granted[index] = Ok(Some(ReadGuard::new(tenant, page, latch)));
         }
@@ -369,9 +374,9 @@ impl<'g> Stream<'_, '_, 'g> {
     /// The tier gave the page. Without a frame at once it is given up: the caller reads it by itself, and waits
     /// or is told why.
     fn land_copy(&mut self, entry: Entry<'g>, copy: &TierBuffer) {
-        let (tenant, site) = (self.batch.tenant, self.batch.site);
+        let (tenant, site) = (self.batch.tenant, entry.site);
         let pool = &*tenant.pool;
-        let admitted = Miss::of(pool).admit_all(tenant, std::iter::once(entry.page.id()), site);
+        let admitted = Miss::of(pool).admit_all(tenant, std::iter::once((entry.page.id(), site)));
         let empty = |admitted| {
             Eviction::of(pool).vacate(admitted, tenant.tenant_id(), site, false, Emptying::Waiting(None))
         };
@@ -444,7 +449,7 @@ impl<'g> Stream<'_, '_, 'g> {
 
 /// The words of pages. Where all are looked at together, they come from memory side by side; an operation on
 /// one waits for it, and no load overtakes that.
-fn words_of<'p, 'g: 'p>(pages: impl Iterator<Item = &'p Page<'g>>) -> impl Iterator<Item = &'p PageWord> {
+fn words_of<'g>(pages: impl Iterator<Item = Page<'g>>) -> impl Iterator<Item = &'g PageWord> {
     pages.filter_map(|page| page.file().shared.table.get(page.number()))
 }
 

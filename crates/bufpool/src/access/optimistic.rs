@@ -37,7 +37,7 @@ use crate::page::word::{Begun, PageWord, Version};
 use crate::state::waiting::{Limit, Purpose, Refused};
 use crate::thread::context::ScopeId;
 use crate::thread::reader::Section;
-use crate::thread::site::{CallPlace, Origin};
+use crate::thread::site::{CallPlace, Origin, PageClass, SiteRef};
 
 /// Reads that may fail before a latch is taken.
 const TRIES: u32 = 4;
@@ -78,20 +78,22 @@ impl<'g> Access<'g> {
             self.note_hit(pages.tag, page, frame, origin, false);
             return Ok((result, version));
         }
-        self.read_optimistic_slowly(page, origin.place, origin.scope(), &mut read)
+        self.read_optimistic_slowly(page, origin.place, origin.scope(), origin.class, &mut read)
     }
 
     /// A few more tries, and then under a latch.
     #[cold]
+    #[inline(never)]
     fn read_optimistic_slowly<R>(
         self,
         page: Page<'_>,
         place: CallPlace,
         scope: ScopeId,
+        class: PageClass,
         read: &mut impl FnMut(PageView<'_>) -> R,
     ) -> Result<(R, Version)> {
         const OPERATION: &str = "read page optimistically";
-        let origin = Origin::new(place, Some(scope));
+        let site = self.called(SiteRef { place, scope, class });
         page.file().shared.check_optimistic(true, OPERATION)?;
         let word = self.checked_word(page, Purpose::Read, OPERATION)?;
         let frames = *page.file().shared.table.frames();
@@ -102,13 +104,8 @@ impl<'g> Access<'g> {
                         word.still(begun.version())
                     })
                 {
-                    self.note_hit(
-                        self.tenant.pool.hot.tag,
-                        page,
-                        self.marked(version.frame()),
-                        origin,
-                        false,
-                    );
+                    let frame = self.marked(version.frame());
+                    self.note_hit_at(self.tenant.pool.hot.tag, page, frame, site, false);
                     return Ok((result, version));
                 }
                 if word.state().is_absent() {
@@ -117,7 +114,8 @@ impl<'g> Access<'g> {
                 std::hint::spin_loop();
             }
         }
-        let guard = self.guard_shared(page, origin, Limit::Default).map_err(Refused::into_error)?;
+        let latch = self.latch_or_load(page, Purpose::Read, site, Limit::Default);
+        let guard = ReadGuard::on_latch(self.tenant, page, latch.map_err(Refused::into_error)?.into());
         let version = word.version_latched();
         // SAFETY: the latch keeps the page in the frame, which is one of ours, and writers away.
         let words = unsafe { frames.words(version.frame()) };

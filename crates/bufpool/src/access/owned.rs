@@ -57,6 +57,8 @@ pub struct OwnedPin {
     word: &'static PageWord,
     frame: FrameId,
     number: u64,
+    /// Of the page, for accesses through the pin.
+    class: u8,
     file: Arc<File>,
 }
 
@@ -126,7 +128,7 @@ impl<'g> Access<'g> {
             self.note_hit(pages.tag, page, frame, origin, false);
             return Ok(OwnedReadGuard::on_bytes(pages.tag, file.keeper(), page.number(), latch, bytes));
         }
-        let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), limit)?;
+        let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), origin.class, limit)?;
         Ok(OwnedReadGuard::on_latch(file.keeper(), page.number(), latch))
     }
 
@@ -309,9 +311,15 @@ impl OwnedPin {
     /// Pins page `number` of `file`, which the caller has latched in this frame.
     fn new(file: Arc<File>, number: u64, word: &'static PageWord, frame: FrameId) -> Self {
         file.pool.frames.get(frame).pin();
-        let pin = Self { word, frame, number, file };
+        let pin = Self { word, frame, number, class: 0, file };
         HoldRecord::of(&pin.file.pool).record_hold(pin.page().id(), true);
         pin
+    }
+
+    /// The same, of a page in this class.
+    pub(crate) fn in_class(mut self, class: u8) -> Self {
+        self.class = class;
+        self
     }
 
     /// The page.
@@ -372,6 +380,7 @@ impl OwnedPin {
         tenant.check_open(operation)?;
         tenant.check_file(&self.file, operation)?;
         let latch = access.latch_pinned(page, self.word, purpose)?;
+        let site = site.in_class(self.class);
         access.note_hit(tenant.pool.hot.tag, page, access.marked(latch.frame()), site.into(), false);
         Ok(latch)
     }

@@ -44,7 +44,7 @@ impl File {
         }
         let page_bytes = self.page_bytes() as u64;
         let (pages, kept) = (bytes.div_ceil(page_bytes), (bytes % page_bytes) as usize);
-        let tenant = Tenant::new(self.pool.clone(), DEFAULT_TENANT, "default".into());
+        let tenant = Tenant::new(self.pool.clone(), DEFAULT_TENANT, "default".into(), None);
         // Before anything changes, because a read may fail.
         let last = (kept > 0).then(|| tenant.pin(self.page(pages - 1))).transpose()?;
         if pages < self.pages() {

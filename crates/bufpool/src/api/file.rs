@@ -1,6 +1,11 @@
 //! What users do with open files: lengthen, shorten, flush, close, remove and reopen them.
 
+use std::fmt;
+use std::future::Future;
 use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bufpool_policies::PageId;
 
@@ -8,9 +13,75 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::bytes::ByteLength;
 use crate::files::word::Seized;
 use crate::handle::file::File;
+use crate::handle::pool::PoolHandle;
 use crate::io::{Action, NameError};
+use crate::state::flushes::FlushOutcome;
+use crate::write::begun;
 use crate::write::checkpoint::Checkpoint;
 use crate::write::drain::Drain;
+
+/// A flush that was begun; see [`File::begin_flush`].
+#[must_use = "whether it succeeded is known to those who wait for it"]
+pub struct Flush {
+    outcome: Arc<FlushOutcome>,
+    /// Kept until the outcome is known.
+    pool: PoolHandle,
+}
+
+/// A flush as a future; see [`File::flush_async`].
+#[must_use = "futures do nothing unless polled"]
+pub struct FlushFuture {
+    file: File,
+    begun: Option<Flush>,
+}
+
+impl Flush {
+    /// Waits for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`File::flush`]; [`ErrorKind::LatchTimeout`] instead of [`ErrorKind::SelfDeadlock`];
+    /// [`ErrorKind::ForkedChild`] in the child of a fork.
+    pub fn wait(self) -> Result<()> {
+        self.pool.owner.check("flush file")?;
+        self.outcome.wait()
+    }
+}
+
+impl Future for FlushFuture {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        if let Err(error) = self.file.pool.owner.check("flush file") {
+            return Poll::Ready(Err(error));
+        }
+        let file = self.file.clone();
+        let begun = self.begun.get_or_insert_with(|| file.begin_flush());
+        let outcome = begun.outcome.poll(|| file.pool.waker_thread.adopt(context.waker()));
+        outcome.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        // A child of a fork has no thread that would let go of the outcome.
+        if self.pool.owner.is_here() {
+            self.outcome.abandon();
+        }
+    }
+}
+
+impl fmt::Debug for Flush {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Flush")
+    }
+}
+
+impl fmt::Debug for FlushFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FlushFuture({:?})", self.file)
+    }
+}
 
 impl File {
     /// Adds `pages` pages of zeros at the end and returns their numbers. The space is really allocated, never
@@ -170,6 +241,43 @@ impl File {
     pub fn flush(&self) -> Result<()> {
         self.shared.check_open("flush file")?;
         Checkpoint::of(&self.pool).flush_file(&self.shared)
+    }
+
+    /// As [`flush`](Self::flush), without waiting for it: a thread of the pool flushes the file, and
+    /// [`Flush::wait`] waits for that. Flushes of a file that are begun while another is under way become one, so
+    /// that many committers cost few syncs. In deterministic mode, and where no thread is to be had, the file is
+    /// flushed before this returns.
+    ///
+    /// The file is flushed even if the [`Flush`] is dropped; what then goes wrong shows as that of a background
+    /// write does: the file is poisoned. [`Pool::close`](crate::Pool::close) and the drop of a pool's last handle
+    /// wait for flushes that were begun. A `Flush` is such a handle, as a `File` is.
+    ///
+    /// The caller may hold latches meanwhile; a dirty page that it keeps latched exclusively fails the flush with
+    /// [`ErrorKind::LatchTimeout`], not [`ErrorKind::SelfDeadlock`].
+    ///
+    /// ```
+    /// # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) -> bufpool::Result<()> {
+    /// let flush = file.begin_flush();
+    /// // What is done here is done meanwhile.
+    /// flush.wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn begin_flush(&self) -> Flush {
+        Flush { outcome: begun::begin(self.pool.shared(), &self.shared), pool: self.pool.clone() }
+    }
+
+    /// As [`begin_flush`](Self::begin_flush), as a future for any executor; it begins at its first poll.
+    ///
+    /// # Errors
+    ///
+    /// As [`File::flush`], from the future; [`ErrorKind::LatchTimeout`] instead of [`ErrorKind::SelfDeadlock`].
+    ///
+    /// # Panics
+    ///
+    /// If the future is polled again after it was ready.
+    pub fn flush_async(&self) -> FlushFuture {
+        FlushFuture { file: self.clone(), begun: None }
     }
 
     /// Writes one page, if it is dirty, and makes the file durable.

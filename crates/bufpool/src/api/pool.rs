@@ -41,6 +41,7 @@ use crate::policy::mutex::PolicyMutex;
 use crate::policy::pricing::Pricing;
 use crate::state::aside::AsideFrames;
 use crate::state::departures::WriteBack;
+use crate::state::flushes::Flushes;
 use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;
 use crate::thread::holds::HoldsPlace;
@@ -188,6 +189,7 @@ impl Pool {
             opener,
             backend,
             write_back,
+            flushes: Flushes::default(),
             page_table_budget: PageTableBudget::new(options.page_tables_bytes_max),
             counters: CachePadded::default(),
             latch_wait: Duration::from_millis(options.latch_wait_ms),
@@ -346,7 +348,7 @@ impl Pool {
     /// The tenant for engines without tenants of their own: number 0, without floor or cap, managed as the
     /// pool's options say.
     pub fn default_tenant(&self) -> Tenant {
-        Tenant::new(self.shared.clone(), DEFAULT_TENANT, "default".into())
+        Tenant::new(self.shared.clone(), DEFAULT_TENANT, "default".into(), None)
     }
 
     /// Makes durable what was dirty, in all files, when the call began; concurrent writers go on, and what
@@ -583,6 +585,7 @@ fn close(pool: &PoolShared) -> Result<()> {
         Error::new(ErrorKind::LatchTimeout, OPERATION, message)
     })?;
     pool.check_open(OPERATION)?;
+    pool.flushes.finish();
     let decided = || pool.closed.store(true, Ordering::Release);
     let flushed = loop {
         if let Some(flushed) = Checkpoint::of(pool).close_files(OPERATION, decided)? {

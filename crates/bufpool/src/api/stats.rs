@@ -188,7 +188,8 @@ pub struct ProgramStats {
     pub unloaded: Option<Unloaded>,
 }
 
-/// One context's part of [`Stats`]: a call site with the scopes around it, for one tenant.
+/// One context's part of [`Stats`]: a call site with the scopes around it and the class of its pages, for one
+/// tenant.
 #[derive(Clone, Default, Debug)]
 #[non_exhaustive]
 pub struct ContextStats {
@@ -198,6 +199,8 @@ pub struct ContextStats {
     pub tenant: u32,
     /// Names of the scopes, outermost first, `Q6 > plan node 3`; empty if there are none.
     pub scopes: String,
+    /// What [`Page::class`](crate::Page::class) said of the pages; 0 if nothing.
+    pub class: u8,
     /// Name given with `site!`, if any.
     pub name: Option<String>,
     /// Source file of the call.
@@ -222,10 +225,11 @@ impl ContextStats {
         ratio(self.accesses - self.misses, self.accesses.saturating_sub(self.creations))
     }
 
-    /// Scopes, name and place in one line: `Q6 > plan node 3 > inner scan (scan.rs:12:9)`.
+    /// Scopes, name, place and class in one line: `Q6 > plan node 3 > inner scan (scan.rs:12:9), class 2`.
     pub fn label(&self) -> String {
         let place = format!("{}:{}:{}", self.file, self.line, self.column);
         let site = self.name.as_ref().map_or(place.clone(), |name| format!("{name} ({place})"));
+        let site = if self.class == 0 { site } else { format!("{site}, class {}", self.class) };
         if self.scopes.is_empty() { site } else { format!("{} > {site}", self.scopes) }
     }
 }
@@ -524,6 +528,7 @@ fn context_stats(tenant: u32, entry: &Entry, site: SiteKey) -> ContextStats {
         id: entry.id,
         tenant,
         scopes: entry.scopes.to_string(),
+        class: entry.class().0,
         name: site.name.map(str::to_owned),
         file: site.file.to_owned(),
         line: site.line,

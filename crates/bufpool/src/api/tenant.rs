@@ -22,7 +22,7 @@ use crate::access::owned::{OwnedPin, OwnedReadGuard, OwnedWriteGuard};
 use crate::api::bytes;
 use crate::engine::recorder::Event;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handle::file::{File, Page};
+use crate::handle::file::{AnyPage, File, Page};
 use crate::handle::pool::PoolHandle;
 use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
@@ -32,7 +32,8 @@ use crate::policy::engine_code::EngineCode;
 use crate::policy::lock::{PolicyState, TenantEntry};
 use crate::state::waiting::{Limit, Refused};
 use crate::thread::context::Context;
-use crate::thread::site::{CallPlace, Origin, Site};
+use crate::thread::site::{CallPlace, Origin, PageClass, Site};
+use crate::thread::stack::{self, NoStacks, StackContexts};
 use crate::write::evict::Eviction;
 
 /// A tenant about to be opened; see [`Pool::tenant`](crate::Pool::tenant).
@@ -51,6 +52,7 @@ pub struct TenantOptions {
     privileged_frames: Option<u32>,
     management: Management,
     hint_policy: HintPolicy,
+    stack_depth: u8,
 }
 
 /// What manages a tenant until it gives a directive.
@@ -82,6 +84,7 @@ impl TenantOptions {
             privileged_frames: None,
             management: Management::Default,
             hint_policy: HintPolicy::default(),
+            stack_depth: 0,
         }
     }
 
@@ -128,6 +131,26 @@ impl TenantOptions {
         self
     }
 
+    /// Makes the calls above an access part of its context, as scopes are: a hash of up to `depth` return
+    /// addresses, 0 to 8, of the function that contains the call of the pool, its caller, and so on. Default 0:
+    /// none. For engines all of whose accesses come through one function, and that cannot name
+    /// [call sites](Tenant::at) or [scopes](crate::context) themselves.
+    ///
+    /// The stack is looked at on misses, and on hits that are noted of pages in a sample: in pools of up to 8,192
+    /// frames all, in larger ones one in eight. Other hits leave a page in the stream that it has. A look costs
+    /// some ten nanoseconds; a call that makes a future, or reads many pages, always takes one. What runs on a
+    /// coroutine's stack has no such context.
+    ///
+    /// The addresses lie in chains of records that functions leave which are compiled with frame pointers, so the
+    /// pool and the engine must be: Rust by `-C force-frame-pointers=yes` in `RUSTFLAGS`, C by
+    /// `-fno-omit-frame-pointer`. Functions without them, such as those of the standard library may be, are passed
+    /// over, or end the chain; the look never leaves the thread's own stack. Addresses differ between runs of a
+    /// program, and so do the numbers by which reports name the contexts.
+    pub fn stack_contexts(mut self, depth: u8) -> Self {
+        self.stack_depth = depth;
+        self
+    }
+
     /// A manager of the engine's own; see [`manager`](crate::manager). Directives of the tenant are refused. The
     /// manager must not call the pool: a call that can fail fails with [`ErrorKind::SelfDeadlock`].
     pub fn custom_manager(mut self, manager: Box<dyn Manager>) -> Self {
@@ -141,7 +164,10 @@ impl TenantOptions {
     ///
     /// [`ErrorKind::Floor`] if all floors together leave less than `2 * threads_max + 8` frames, the cap is
     /// below the floor, or the tenant is privileged with 0 frames; [`ErrorKind::Privilege`] for a privileged
-    /// program if the tenant is not privileged; [`ErrorKind::PoolClosed`].
+    /// program if the tenant is not privileged; [`ErrorKind::InvalidOptions`] for
+    /// [stack contexts](Self::stack_contexts) of more than 8 addresses; [`ErrorKind::Unsupported`] for any if this
+    /// crate was compiled without frame pointers, or not for Linux on x86-64 or AArch64;
+    /// [`ErrorKind::PoolClosed`].
     pub fn open(self) -> Result<Tenant> {
         const OPERATION: &str = "open tenant";
         self.pool.check_open(OPERATION)?;
@@ -152,6 +178,7 @@ impl TenantOptions {
         {
             return Err(privilege_error(OPERATION, &self.name, program, NeedsPrivilege));
         }
+        let stacks = self.stacks(OPERATION)?;
         let floor_frames = self.privileged_frames.unwrap_or(self.floor_frames);
         let cap_frames = self.privileged_frames.or(self.cap_frames);
         let has_share = floor_frames > 0 || cap_frames.is_some();
@@ -168,6 +195,7 @@ impl TenantOptions {
         let mut entry = TenantEntry::new(Arc::clone(&name), floor_frames, cap_frames);
         entry.hint_policy = self.hint_policy;
         entry.is_privileged = is_privileged;
+        entry.stacks = stacks;
         policy.add_tenant(id, entry);
         match self.management {
             Management::Default => policy.manage_as_default(id, has_share),
@@ -183,7 +211,38 @@ impl TenantOptions {
             }
         }
         drop(policy);
-        Ok(Tenant::new(self.pool, id, name))
+        Ok(Tenant::new(self.pool, id, name, stacks))
+    }
+
+    /// What is to be looked at of the stack, if that can be done here.
+    fn stacks(&self, operation: &'static str) -> Result<Option<StackContexts>> {
+        let refuse = |kind, message| Err(Error::new(kind, operation, message));
+        if self.stack_depth > stack::DEPTH_MAX {
+            let message = format!(
+                "stack_contexts = {} for tenant {}, expected at most {}",
+                self.stack_depth,
+                self.name,
+                stack::DEPTH_MAX
+            );
+            return refuse(ErrorKind::InvalidOptions, message);
+        }
+        if self.stack_depth == 0 {
+            return Ok(None);
+        }
+        let expected = match stack::check() {
+            Ok(()) => {
+                let frames = self.pool.policy.lock().directory.frames();
+                return Ok(Some(StackContexts::new(self.stack_depth, frames)));
+            }
+            Err(NoStacks::Platform) => "Linux on x86-64 or AArch64",
+            Err(NoStacks::NoFramePointers) => {
+                "bufpool compiled with frame pointers, RUSTFLAGS=\"-C force-frame-pointers=yes\""
+            }
+        };
+        refuse(
+            ErrorKind::Unsupported,
+            format!("stack_contexts = {} for tenant {}, expected {expected}", self.stack_depth, self.name),
+        )
     }
 }
 
@@ -199,8 +258,9 @@ macro_rules! access_functions {
         /// Those of [all access functions](crate::Tenant#errors).
         #[track_caller]
         #[inline(always)]
-        pub fn read<'g>($($receiver)*, page: Page<'g>) -> Result<ReadGuard<'g>> $($bound)* {
-            Access::of($tenant).guard_shared(page, $site, Limit::Default).map_err(Refused::into_error)
+        pub fn read<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<ReadGuard<'g>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            Access::of($tenant).guard_shared(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
         /// Exclusive access to `page`. Waits until nobody else has a latch on it, and reads it if it is not
@@ -212,8 +272,9 @@ macro_rules! access_functions {
         /// [`ErrorKind::FilePoisoned`]; [`ErrorKind::Unsupported`] for an optimistic file.
         #[track_caller]
         #[inline]
-        pub fn write<'g>($($receiver)*, page: Page<'g>) -> Result<WriteGuard<'g>> $($bound)* {
-            Access::of($tenant).guard_exclusive(page, $site, Limit::Default).map_err(Refused::into_error)
+        pub fn write<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<WriteGuard<'g>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            Access::of($tenant).guard_exclusive(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
         /// Exclusive access to `page`, filled with zeros, and dirty. A page that is not in memory is not
@@ -223,8 +284,9 @@ macro_rules! access_functions {
         ///
         /// As [`write`](Self::write).
         #[track_caller]
-        pub fn create<'g>($($receiver)*, page: Page<'g>) -> Result<WriteGuard<'g>> $($bound)* {
-            Access::of($tenant).guard_created(page, $site, Limit::Default).map_err(Refused::into_error)
+        pub fn create<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<WriteGuard<'g>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            Access::of($tenant).guard_created(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
         /// Makes `bytes`, as many as a page has, the contents of `page`, which becomes dirty. A page that is not
@@ -235,57 +297,64 @@ macro_rules! access_functions {
         /// As [`write`](Self::write); [`ErrorKind::PageSize`] for another number of bytes, and nothing has
         /// changed.
         #[track_caller]
-        pub fn overwrite<'g>($($receiver)*, page: Page<'g>, bytes: &[u8]) -> Result<()> $($bound)* {
-            let written = Access::of($tenant).overwrite(page, bytes, $site, Limit::Default);
+        pub fn overwrite<'g>($($receiver)*, page: impl AnyPage<'g>, bytes: &[u8]) -> Result<()> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            let written = Access::of($tenant).overwrite(page, bytes, origin, Limit::Default);
             written.map_err(Refused::into_error)
         }
 
         /// As [`read`](Self::read), but `None` instead of waiting for others' latches, loads or frames.
         #[track_caller]
-        pub fn try_read<'g>($($receiver)*, page: Page<'g>) -> Result<Option<ReadGuard<'g>>> $($bound)* {
-            or_none(Access::of($tenant).guard_shared(page, $site, Limit::Now))
+        pub fn try_read<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Option<ReadGuard<'g>>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            or_none(Access::of($tenant).guard_shared(page, origin, Limit::Now))
         }
 
         /// As [`write`](Self::write), but `None` instead of waiting for others' latches, loads or frames.
         #[track_caller]
-        pub fn try_write<'g>($($receiver)*, page: Page<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
-            or_none(Access::of($tenant).guard_exclusive(page, $site, Limit::Now))
+        pub fn try_write<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            or_none(Access::of($tenant).guard_exclusive(page, origin, Limit::Now))
         }
 
         /// As [`create`](Self::create), but `None` instead of waiting for others' latches, loads or frames.
         #[track_caller]
-        pub fn try_create<'g>($($receiver)*, page: Page<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
-            or_none(Access::of($tenant).guard_created(page, $site, Limit::Now))
+        pub fn try_create<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            or_none(Access::of($tenant).guard_created(page, origin, Limit::Now))
         }
 
         /// As [`read`](Self::read), but `None` after waiting for `limit`.
         #[track_caller]
         pub fn read_timeout<'g>(
             $($receiver)*,
-            page: Page<'g>,
+            page: impl AnyPage<'g>,
             limit: Duration,
         ) -> Result<Option<ReadGuard<'g>>> $($bound)* {
-            or_none(Access::of($tenant).guard_shared(page, $site, Limit::Within(limit)))
+            let (page, origin) = accessed(page, $site);
+            or_none(Access::of($tenant).guard_shared(page, origin, Limit::Within(limit)))
         }
 
         /// As [`write`](Self::write), but `None` after waiting for `limit`.
         #[track_caller]
         pub fn write_timeout<'g>(
             $($receiver)*,
-            page: Page<'g>,
+            page: impl AnyPage<'g>,
             limit: Duration,
         ) -> Result<Option<WriteGuard<'g>>> $($bound)* {
-            or_none(Access::of($tenant).guard_exclusive(page, $site, Limit::Within(limit)))
+            let (page, origin) = accessed(page, $site);
+            or_none(Access::of($tenant).guard_exclusive(page, origin, Limit::Within(limit)))
         }
 
         /// As [`create`](Self::create), but `None` after waiting for `limit`.
         #[track_caller]
         pub fn create_timeout<'g>(
             $($receiver)*,
-            page: Page<'g>,
+            page: impl AnyPage<'g>,
             limit: Duration,
         ) -> Result<Option<WriteGuard<'g>>> $($bound)* {
-            or_none(Access::of($tenant).guard_created(page, $site, Limit::Within(limit)))
+            let (page, origin) = accessed(page, $site);
+            or_none(Access::of($tenant).guard_created(page, origin, Limit::Within(limit)))
         }
 
         /// Shared access to many pages. Those that are not in memory are read together; pages that are
@@ -306,9 +375,11 @@ macro_rules! access_functions {
         #[track_caller]
         pub fn read_many<'g>(
             $($receiver)*,
-            pages: &[Page<'g>],
+            pages: &[impl AnyPage<'g>],
         ) -> Vec<Result<Option<ReadGuard<'g>>>> $($bound)* {
-            Access::of($tenant).guard_many(pages, $site.site())
+            let pages: Vec<_> =
+                pages.iter().map(|page| page.page().class(page.number_of_class())).collect();
+            Access::of($tenant).guard_many(&pages, $site.site())
         }
 
         /// Begins to read pages that will be needed soon, and returns how many reads were begun. Takes the
@@ -347,8 +418,9 @@ macro_rules! access_functions {
         ///
         /// If a future is polled again after it was ready.
         #[track_caller]
-        pub fn read_async<'g>($($receiver)*, page: Page<'g>) -> ReadFuture $($bound)* {
-            Access::of($tenant).read_future(page, $site.site())
+        pub fn read_async<'g>($($receiver)*, page: impl AnyPage<'g>) -> ReadFuture $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            Access::of($tenant).read_future(page, origin.site())
         }
 
         /// Exclusive access to `page`, as a future; see [`read_async`](Self::read_async).
@@ -358,8 +430,9 @@ macro_rules! access_functions {
         /// As [`write`](Self::write), and as [`read_async`](Self::read_async); [`ErrorKind::Unsupported`] for
         /// an optimistic file.
         #[track_caller]
-        pub fn write_async<'g>($($receiver)*, page: Page<'g>) -> WriteFuture $($bound)* {
-            Access::of($tenant).write_future(page, $site.site())
+        pub fn write_async<'g>($($receiver)*, page: impl AnyPage<'g>) -> WriteFuture $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            Access::of($tenant).write_future(page, origin.site())
         }
 
         /// Reads `page` of an optimistic file without a latch, and so without writing anything that threads
@@ -379,10 +452,11 @@ macro_rules! access_functions {
         #[inline(always)]
         pub fn optimistic<'g, R>(
             $($receiver)*,
-            page: Page<'g>,
+            page: impl AnyPage<'g>,
             read: impl FnMut(PageView<'_>) -> R,
         ) -> Result<(R, Version)> $($bound)* {
-            Access::of($tenant).read_optimistic(page, $site, read)
+            let (page, origin) = accessed(page, $site);
+            Access::of($tenant).read_optimistic(page, origin, read)
         }
 
         /// Exclusive access to `page` of an optimistic file.
@@ -393,9 +467,10 @@ macro_rules! access_functions {
         #[track_caller]
         pub fn write_optimistic<'g>(
             $($receiver)*,
-            page: Page<'g>,
+            page: impl AnyPage<'g>,
         ) -> Result<OptimisticWriteGuard<'g>> $($bound)* {
-            Access::of($tenant).guard_optimistic(page, $site, Limit::Default).map_err(Refused::into_error)
+            let (page, origin) = accessed(page, $site);
+            Access::of($tenant).guard_optimistic(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
         /// Exclusive access to `page` of an optimistic file, filled with zeros. A page that is not resident
@@ -407,9 +482,10 @@ macro_rules! access_functions {
         #[track_caller]
         pub fn create_optimistic<'g>(
             $($receiver)*,
-            page: Page<'g>,
+            page: impl AnyPage<'g>,
         ) -> Result<OptimisticWriteGuard<'g>> $($bound)* {
-            Access::of($tenant).guard_created_optimistic(page, $site, Limit::Default).map_err(Refused::into_error)
+            let (page, origin) = accessed(page, $site);
+            Access::of($tenant).guard_created_optimistic(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
         /// Brings `page` in and keeps it in its frame, without a latch, while the pin lives. One access;
@@ -419,9 +495,11 @@ macro_rules! access_functions {
         ///
         /// As [`read`](Self::read).
         #[track_caller]
-        pub fn pin<'g>($($receiver)*, page: Page<'g>) -> Result<Pin<'g>> $($bound)* {
-            let guard = Access::of($tenant).guard_shared(page, $site, Limit::Default);
-            Ok(guard.map_err(Refused::into_error)?.pin())
+        pub fn pin<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Pin<'g>> $($bound)* {
+            let class = page.number_of_class();
+            let (page, origin) = accessed(page, $site);
+            let guard = Access::of($tenant).guard_shared(page, origin, Limit::Default);
+            Ok(guard.map_err(Refused::into_error)?.pin().in_class(class))
         }
 
         /// Copies the file's bytes from `offset` on to `into`, and returns how many there were: fewer than asked
@@ -473,8 +551,9 @@ macro_rules! access_functions {
         /// As [`read`](Self::read).
         #[track_caller]
         #[inline(always)]
-        pub fn read_owned<'g>($($receiver)*, page: Page<'g>) -> Result<OwnedReadGuard> $($bound)* {
-            Access::of($tenant).guard_shared_owned(page, $site, Limit::Default).map_err(Refused::into_error)
+        pub fn read_owned<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<OwnedReadGuard> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            Access::of($tenant).guard_shared_owned(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
         /// As [`write`](Self::write), with a guard that borrows nothing, may move between threads, and counts
@@ -485,8 +564,9 @@ macro_rules! access_functions {
         /// As [`write`](Self::write).
         #[track_caller]
         #[inline]
-        pub fn write_owned<'g>($($receiver)*, page: Page<'g>) -> Result<OwnedWriteGuard> $($bound)* {
-            Access::of($tenant).guard_exclusive_owned(page, $site, Limit::Default).map_err(Refused::into_error)
+        pub fn write_owned<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<OwnedWriteGuard> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            Access::of($tenant).guard_exclusive_owned(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
         /// As [`pin`](Self::pin), with a pin that borrows nothing, may move between threads, and counts for
@@ -496,11 +576,19 @@ macro_rules! access_functions {
         ///
         /// As [`read`](Self::read).
         #[track_caller]
-        pub fn pin_owned<'g>($($receiver)*, page: Page<'g>) -> Result<OwnedPin> $($bound)* {
-            let guard = Access::of($tenant).guard_shared_owned(page, $site, Limit::Default);
-            Ok(guard.map_err(Refused::into_error)?.pin())
+        pub fn pin_owned<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<OwnedPin> $($bound)* {
+            let class = page.number_of_class();
+            let (page, origin) = accessed(page, $site);
+            let guard = Access::of($tenant).guard_shared_owned(page, origin, Limit::Default);
+            Ok(guard.map_err(Refused::into_error)?.pin().in_class(class))
         }
     };
+}
+
+/// An access from `origin` to `page`, whose class is the origin's.
+#[inline(always)]
+fn accessed<'g>(page: impl AnyPage<'g>, origin: Origin) -> (Page<'g>, Origin) {
+    (page.page(), origin.in_class(page.number_of_class()))
 }
 
 /// A wait that was too long for the caller is no error in a `try_` or `_timeout` form.
@@ -860,7 +948,7 @@ impl<'t> At<'t> {
     #[inline]
     fn origin(&self) -> Origin {
         let place = self.site.map_or(CallPlace::caller(), CallPlace::Named);
-        Origin::new(place, self.context.map(Context::scope))
+        Origin::new(place, self.context.map(Context::scope), PageClass::NONE)
     }
 }
 

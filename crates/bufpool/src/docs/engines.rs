@@ -25,7 +25,12 @@
 //!   `tenant.at(site!("name"))`, in C `BUFPOOL_SITE("name")`;
 //! * *an interpreter or a file interface*, which has one line for all queries: a [`Context`](crate::Context) for each
 //!   statement, plan node or cursor, by [`Tenant::in_context`], or by a [`Scope`](crate::Scope) around the call;
-//! * *threads that work for others*: the scope goes with the work; a thread enters it where it begins.
+//! * *threads that work for others*: the scope goes with the work; a thread enters it where it begins;
+//! * *an engine that knows its pages*, root, inner page, leaf, heap or temporary page:
+//!   `tenant.read(file.page(7).class(LEAF))`, in C `BUFPOOL_PAGE(7, LEAF)`. [`Page::class`](crate::Page::class) makes
+//!   streams of what one line reads. Where the class is in the page itself, say the one that was seen last;
+//! * *an engine that can say nothing of this*: [`TenantOptions::stack_contexts`](crate::TenantOptions::stack_contexts)
+//!   takes the calls above an access. Pool and engine must be compiled with frame pointers.
 //!
 //! # Locks
 //!

@@ -8,12 +8,15 @@
 //!
 //! **A flush is durable.** When [`File::flush`], [`File::close`], [`Pool::checkpoint`] or [`Pool::close`]
 //! returns `Ok`, every change made before the call is on the device, and no power cut loses it. The same
-//! holds for one page and [`File::flush_page`].
+//! holds for one page and [`File::flush_page`]; and for [`File::begin_flush`] and [`File::flush_async`], of every
+//! change made before the flush was begun, or the future first polled.
 //! * Ground: what is dirty when the call begins is written, then each file has one fdatasync; the device
 //!   keeps what it has synced.
 //! * Tests: `sweeps::nothing_is_lost_when_the_power_is_cut_at_any_call`,
 //!   `sweeps::nothing_is_lost_when_the_power_is_cut_at_random`,
-//!   `sweeps::nothing_is_lost_when_the_power_is_cut_while_frames_are_borrowed`.
+//!   `sweeps::nothing_is_lost_when_the_power_is_cut_while_frames_are_borrowed`,
+//!   `begun_flushes::what_was_dirty_when_it_was_begun_is_durable`,
+//!   `begun_flushes::a_failure_is_told_to_everybody_who_waits`.
 //!
 //! **A failed call loses nothing that was acknowledged.** If any call of the device fails, the operation
 //! succeeds or returns an error, and everything acknowledged before is there.

@@ -34,12 +34,15 @@ pub enum Event<'a> {
         /// Its name.
         name: &'a str,
     },
-    /// A context, that is a call site with the scopes around it, was seen for the first time.
+    /// A context, that is a call site with the scopes around it and the class of its pages, was seen for the
+    /// first time.
     Site {
         /// The number used by later accesses; 0 never occurs.
         id: u32,
         /// Names of the scopes around it, `Q6 > plan node 3`; empty if there are none.
         scopes: &'a str,
+        /// What [`Page::class`](crate::Page::class) said of the pages; 0 if nothing.
+        class: u8,
         /// The name given with `site!`, if any.
         name: Option<&'a str>,
         /// Source file of the call.

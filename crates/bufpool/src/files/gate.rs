@@ -159,3 +159,68 @@ impl Drop for HoldOff<'_> {
         futures.hand_over();
     }
 }
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use crate::io::sim::SimDevice;
+    use crate::{ErrorKind, File, FileOptions, Pool, PoolOptions};
+
+    const PAGES: u64 = 8;
+
+    fn open() -> (Pool, File) {
+        let device = SimDevice::new(1);
+        device.put("data", &[0; 4096 * PAGES as usize]);
+        let options = PoolOptions::new().page_bytes(4096).frames(64).threads_max(8).latch_wait_ms(20);
+        let pool = options.read_ahead(false).open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        (pool, file)
+    }
+
+    /// While an operation on pages from 4 on is not decided, each way to load one of them is held off, and the
+    /// pages below are served.
+    #[test]
+    fn no_load_passes_the_gate_while_it_is_held_off() {
+        let (pool, file) = open();
+        let tenant = pool.default_tenant();
+        let hold_off = file.shared.gate.hold_off_loads(4);
+        let mut context = Context::from_waker(Waker::noop());
+        for number in 4..PAGES {
+            assert!(tenant.try_read(file.page(number)).unwrap().is_none());
+            let waited = tenant.read(file.page(number)).map(drop);
+            assert_eq!(waited.unwrap_err().kind(), ErrorKind::LatchTimeout);
+            assert!(tenant.try_create(file.page(number)).unwrap().is_none());
+            let mut read = pin!(tenant.read_async(file.page(number)));
+            assert!(read.as_mut().poll(&mut context).is_pending());
+            assert!(file.shared.table.get(number).unwrap().state().is_absent());
+        }
+        let many = tenant.read_many(&[file.page(0), file.page(5)]);
+        assert!(matches!(many[..], [Ok(Some(_)), Ok(None)]));
+        assert_eq!(tenant.prefetch((4..PAGES).map(|number| file.page(number))), 0);
+        assert_eq!(pool.stats().misses, 1, "nothing was loaded");
+        drop(many);
+        let mut waiting = pin!(tenant.read_async(file.page(6)));
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        drop(hold_off);
+        while waiting.as_mut().poll(&mut context).is_pending() {
+            std::thread::yield_now();
+        }
+        (4..PAGES).for_each(|number| drop(tenant.try_read(file.page(number)).unwrap().unwrap()));
+    }
+
+    /// A file that is closed, or shortened, after an access has looked, and before its load asks.
+    #[test]
+    fn a_load_asks_anew_what_was_decided() {
+        let (_pool, file) = open();
+        let shared = &file.shared;
+        assert!(shared.check_loadable(PAGES - 1, "read page").unwrap());
+        shared.gate.set_pages(PAGES - 1);
+        let error = shared.check_loadable(PAGES - 1, "read page").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PageBeyondEnd);
+        shared.gate.set_closed();
+        assert_eq!(shared.check_loadable(0, "read page").unwrap_err().kind(), ErrorKind::FileClosed);
+    }
+}

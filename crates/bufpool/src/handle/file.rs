@@ -9,6 +9,7 @@ use bufpool_policies::{FileId, PageId};
 use crate::files::shared::FileShared;
 use crate::handle::pool::PoolHandle;
 use crate::hits::fast_path::FastPath;
+use crate::thread::site::PageClass;
 
 /// An open file of a pool. Cloning gives another handle to the same file.
 ///
@@ -46,6 +47,75 @@ pub struct Page<'f> {
     number: u64,
 }
 
+/// A page of which the engine says what it is; see [`Page::class`].
+#[derive(Clone, Copy)]
+pub struct ClassedPage<'f> {
+    page: Page<'f>,
+    class: PageClass,
+}
+
+/// What the access functions of a [`Tenant`](crate::Tenant) take: a [`Page`], or one with its
+/// [class](Page::class).
+pub trait AnyPage<'f>: Copy + sealed::Sealed {
+    /// The page.
+    fn page(self) -> Page<'f>;
+
+    #[doc(hidden)]
+    fn number_of_class(self) -> u8;
+}
+
+mod sealed {
+    /// No other types are pages.
+    pub trait Sealed {}
+
+    impl Sealed for super::Page<'_> {}
+    impl Sealed for super::ClassedPage<'_> {}
+}
+
+impl<'f> AnyPage<'f> for Page<'f> {
+    #[inline(always)]
+    fn page(self) -> Page<'f> {
+        self
+    }
+
+    #[inline(always)]
+    fn number_of_class(self) -> u8 {
+        PageClass::NONE.0
+    }
+}
+
+impl<'f> AnyPage<'f> for ClassedPage<'f> {
+    #[inline(always)]
+    fn page(self) -> Page<'f> {
+        self.page
+    }
+
+    #[inline(always)]
+    fn number_of_class(self) -> u8 {
+        self.class.0
+    }
+}
+
+impl<'f> ClassedPage<'f> {
+    /// The page.
+    #[inline]
+    pub fn page(self) -> Page<'f> {
+        self.page
+    }
+
+    /// What was said with [`Page::class`].
+    #[inline]
+    pub fn class(self) -> u8 {
+        self.class.0
+    }
+}
+
+impl fmt::Debug for ClassedPage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, class {}", self.page, self.class.0)
+    }
+}
+
 impl<'f> Page<'f> {
     /// The file the page belongs to.
     #[inline]
@@ -57,6 +127,31 @@ impl<'f> Page<'f> {
     #[inline]
     pub fn number(self) -> u64 {
         self.number
+    }
+
+    /// The same page, said to be of a class: what the engine knows it for, such as root, inner page, leaf, heap
+    /// or temporary page, each by a number of the engine's own; 0 is none.
+    ///
+    /// The class of an access is part of its context, beside call site and scopes: the automatic manager and
+    /// read-ahead learn of each by itself, statistics count each by itself, and the class that the latest
+    /// access named is the page's. It says what pages have in common, and promises nothing. A pin keeps the class
+    /// that its page was said to have, unless it was made of a guard; prefetches and
+    /// [disclosed reads](crate::Tenant::hint) have none. Accesses that name none are not slower for it.
+    ///
+    /// ```
+    /// # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) -> bufpool::Result<()> {
+    /// const INNER: u8 = 1;
+    /// const LEAF: u8 = 2;
+    /// let inner = tenant.read(file.page(7).class(INNER))?;
+    /// # drop(inner);
+    /// let leaf = tenant.read(file.page(99).class(LEAF))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    #[must_use = "the page itself stays as it is"]
+    pub fn class(self, class: u8) -> ClassedPage<'f> {
+        ClassedPage { page: self, class: PageClass(class) }
     }
 
     /// The page's name in traces and policies. That of a page whose number is higher than a file can have is

@@ -53,6 +53,7 @@ impl Drop for PoolHandle {
         }
         // With acquire and release, so that the last one comes after all that others did with theirs.
         if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.flushes.finish();
             self.0.write_back.stop();
             self.0.backend.drain();
         }

@@ -13,6 +13,7 @@ use crate::hits::fast_path::PoolTag;
 use crate::policy::lock::PolicyState;
 use crate::policy::mutex::PolicyGuard;
 use crate::thread::keys::TenantTag;
+use crate::thread::stack::StackContexts;
 
 /// What the engine isolates: a table, a query, a thread or a customer. Cloning gives another handle.
 ///
@@ -44,6 +45,8 @@ pub(crate) struct TenantShared {
     /// both.
     pub open_in: AtomicPtr<u8>,
     pub name: Arc<str>,
+    /// None where the calls above an access are not part of its context.
+    pub stacks: Option<StackContexts>,
 }
 
 impl fmt::Debug for Tenant {
@@ -53,10 +56,10 @@ impl fmt::Debug for Tenant {
 }
 
 impl Tenant {
-    pub(crate) fn new(pool: PoolHandle, id: TenantId, name: Arc<str>) -> Self {
+    pub(crate) fn new(pool: PoolHandle, id: TenantId, name: Arc<str>, stacks: Option<StackContexts>) -> Self {
         let party = TenantTag::new(pool.hot.serial, id);
         let open_in = AtomicPtr::new(pool.hot.tag.as_ptr());
-        Self { pool, party, shared: Arc::new(TenantShared { open_in, name }) }
+        Self { pool, party, shared: Arc::new(TenantShared { open_in, name, stacks }) }
     }
 
     /// The number of the tenant, as in statistics and traces. Used again after the tenant was closed and its

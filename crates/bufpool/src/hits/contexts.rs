@@ -1,6 +1,6 @@
 //! The contexts of each tenant: what its accesses came from, with counts.
 //!
-//! A context is a call site and the scopes around it. It gets a number at its first access, which is what
+//! A context is a call site, the scopes around it and the class of the page. It gets a number at its first access, which is what
 //! managers, recordings and reports know it by; a number is never given to another context, and tenants that
 //! access from the same context share its number. A tenant has at most [`CONTEXTS_MAX`] contexts at a time.
 //! When one more comes, the eighth of them that was used longest ago is recycled: its counts go on in a sum,
@@ -12,7 +12,7 @@ use bufpool_policies::{TenantId, mix64};
 
 use crate::hits::call_site::SiteTable;
 use crate::thread::context::ScopeId;
-use crate::thread::site::{SiteKey, SiteRef};
+use crate::thread::site::{PageClass, SiteKey, SiteRef};
 
 /// Contexts of a tenant at a time.
 pub(crate) const CONTEXTS_MAX: usize = 4096;
@@ -56,6 +56,7 @@ pub(crate) struct ContextSlot {
 struct Key {
     scope: ScopeId,
     site: u32,
+    class: PageClass,
 }
 
 /// A context's number, and how many tenants have the context.
@@ -72,6 +73,13 @@ pub(crate) struct Entry {
     pub counts: ContextCounts,
     key: Key,
     last_use: u64,
+}
+
+impl Entry {
+    /// Of the pages that are accessed from it.
+    pub fn class(&self) -> PageClass {
+        self.key.class
+    }
 }
 
 /// The contexts of one tenant.
@@ -92,12 +100,19 @@ struct Cached {
     tenant: TenantId,
     address: usize,
     scope: ScopeId,
+    class: PageClass,
     id: u32,
     slot: u32,
 }
 
-const EMPTY: Cached =
-    Cached { tenant: TenantId(0), address: usize::MAX, scope: ScopeId(u64::MAX), id: 0, slot: 0 };
+const EMPTY: Cached = Cached {
+    tenant: TenantId(0),
+    address: usize::MAX,
+    scope: ScopeId(u64::MAX),
+    class: PageClass::NONE,
+    id: 0,
+    slot: 0,
+};
 
 /// The contexts of all tenants.
 pub(crate) struct Contexts {
@@ -133,20 +148,23 @@ impl Contexts {
     #[inline]
     pub fn find(&mut self, tenant: TenantId, site: SiteRef) -> ContextSlot {
         let address = site.place.address();
-        let hash = mix64(address as u64 ^ site.scope.0.rotate_left(32) ^ u64::from(tenant.0));
+        let who = u64::from(site.class.0) << 32 | u64::from(tenant.0);
+        let hash = mix64(address as u64 ^ site.scope.0.rotate_left(32) ^ who);
         let place = hash as usize % CACHED;
         let cached = self.cache[place];
-        if cached.address == address && cached.scope == site.scope && cached.tenant == tenant {
+        let is_site = cached.address == address && cached.scope == site.scope;
+        if is_site && cached.class == site.class && cached.tenant == tenant {
             return ContextSlot { id: cached.id, slot: cached.slot, is_new: false };
         }
         let found = self.find_slowly(tenant, site);
-        self.cache[place] = Cached { tenant, address, scope: site.scope, id: found.id, slot: found.slot };
+        let SiteRef { scope, class, .. } = site;
+        self.cache[place] = Cached { tenant, address, scope, class, id: found.id, slot: found.slot };
         found
     }
 
     #[cold]
     fn find_slowly(&mut self, tenant: TenantId, site: SiteRef) -> ContextSlot {
-        let key = Key { scope: site.scope, site: self.sites.intern(site) };
+        let key = Key { scope: site.scope, site: self.sites.intern(site), class: site.class };
         if let Some(&slot) = self.tenants[tenant.index()].slots.get(&key) {
             let entry = self.tenants[tenant.index()].entries[slot as usize].as_ref();
             return ContextSlot { id: entry.expect("slots lead to entries").id, slot, is_new: false };
@@ -193,11 +211,11 @@ impl Contexts {
         (tenant.recycled, tenant.recycled_counts)
     }
 
-    /// The names of the scopes of a context that the tenant has, and its site.
-    pub fn describe(&self, tenant: TenantId, found: ContextSlot) -> (&str, SiteKey) {
+    /// A context that the tenant has, and its site.
+    pub fn describe(&self, tenant: TenantId, found: ContextSlot) -> (&Entry, SiteKey) {
         let entry = self.tenants[tenant.index()].entries[found.slot as usize].as_ref();
         let entry = entry.expect("nothing was recycled since");
-        (&entry.scopes, self.sites.key(entry.key.site))
+        (entry, self.sites.key(entry.key.site))
     }
 
     /// Makes room for one more context.
@@ -338,7 +356,7 @@ mod tests {
         let lasting = SiteRef::named(site!("lasting"));
         for key in 0..10_000 {
             let scope = Context::NONE.within(site!("passing"), Some(key)).scope();
-            let passing = SiteRef { place: lasting.place, scope };
+            let passing = SiteRef { scope, ..lasting };
             let found = contexts.find(TENANT, passing);
             assert_eq!((u64::from(found.id), found.is_new), (key + 2 - u64::from(key == 0), true));
             contexts.counts(TENANT, found).accesses += 1;

@@ -224,7 +224,7 @@ mod tests {
     use crate::thread::context::ScopeId;
     use crate::thread::keys::{KeyPlace, SKIPS_A_DRAIN, SiteHash, TenantTag};
     use crate::thread::ring::{Hit, Level, PROBES, RING_ENTRIES};
-    use crate::thread::site::{CallPlace, SiteRef};
+    use crate::thread::site::{CallPlace, Origin, PageClass, SiteRef};
 
     const TENANT: TenantId = TenantId(3);
 
@@ -274,15 +274,20 @@ mod tests {
         assert_eq!(levels[RING_ENTRIES - 1], Level::Full);
     }
 
-    /// Also where nothing but one of the four differs.
+    /// Also where nothing but one of the five differs.
     #[test]
-    fn pools_tenants_sites_and_scopes_are_told_apart() {
-        let site = |scope| SiteRef { place: CallPlace::Named(site!("one")), scope: ScopeId(scope) };
-        let other = SiteRef { place: CallPlace::Named(site!("two")), scope: ScopeId(0) };
+    fn pools_tenants_sites_scopes_and_classes_are_told_apart() {
+        let (one, two) = (CallPlace::Named(site!("one")), CallPlace::Named(site!("two")));
+        let site = |scope| Origin::new(one, Some(ScopeId(scope)), PageClass::NONE).site();
+        let other = Origin::new(two, Some(ScopeId::NONE), PageClass::NONE).site();
+        let sites = || {
+            let classes = (1..=255).map(|class| site(0).in_class(class));
+            classes.chain([site(0), site(mix64(1)), other])
+        };
         let mut seen = std::collections::HashSet::new();
-        for (serial, tenant) in (0..100).flat_map(|serial| (0..100).map(move |tenant| (serial, tenant))) {
+        for (serial, tenant) in (0..50).flat_map(|serial| (0..50).map(move |tenant| (serial, tenant))) {
             let party = TenantTag::new(serial, TenantId(tenant));
-            for site in [site(0), site(mix64(1)), other] {
+            for site in sites() {
                 assert!(seen.insert(SiteHash::new(&party, site).0), "{serial} {tenant}");
             }
         }
@@ -298,7 +303,8 @@ mod tests {
     #[test]
     fn keys_are_told_apart_until_there_is_no_room() {
         let ring = Ring::new();
-        let site = SiteRef { place: CallPlace::Named(site!("probe")), scope: ScopeId::NONE };
+        let site =
+            SiteRef { place: CallPlace::Named(site!("probe")), scope: ScopeId::NONE, class: PageClass::NONE };
         let who = |tenant| SiteHash::new(&TenantTag::new(0, TenantId(tenant)), site);
         let find_key = |tenant| ring.find_key(who(tenant), TenantId(tenant), site);
         let mut places = Vec::new();

@@ -103,16 +103,16 @@ impl<'p> Miss<'p> {
     pub(crate) fn admit_all(
         self,
         tenant: &Tenant,
-        pages: impl ExactSizeIterator<Item = PageId> + Clone,
-        site: SiteRef,
+        pages: impl ExactSizeIterator<Item = (PageId, SiteRef)> + Clone,
     ) -> Vec<Admitted> {
-        let has_neighbours = pages.clone().zip(pages.clone().skip(1)).any(|(a, b)| b.0 == a.0 + 1);
+        let ids = pages.clone().map(|(page, _)| page.0);
+        let has_neighbours = ids.clone().zip(ids.skip(1)).any(|(a, b)| b == a + 1);
         self.pool.free_aside();
         let rules = self.pool.claim_rules();
         let Ok(mut policy) = tenant.lock_policy(Purpose::Read.operation()) else { return Vec::new() };
         self.pool.drain_own_log_into(&mut policy);
         policy.touch_upcoming(pages.len(), &self.pool.frames);
-        let admit = |page| policy.admit(page, tenant.tenant_id(), site, false, &rules);
+        let admit = |(page, site)| policy.admit(page, tenant.tenant_id(), site, false, &rules);
         let mut admitted: Vec<Admitted> = pages.map_while(admit).collect();
         if has_neighbours {
             policy.line_up(&mut admitted);

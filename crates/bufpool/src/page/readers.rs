@@ -183,27 +183,29 @@ impl Reads {
 
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
-    use std::sync::Barrier;
+    use std::sync::mpsc::channel;
 
     use super::*;
 
     #[test]
     fn reads_going_on_are_seen_to_end() {
-        let (entered, leave) = (Barrier::new(2), Barrier::new(2));
+        let ((entered, has_entered), (leave, leaves)) = (channel(), channel::<()>());
         std::thread::scope(|scope| {
-            scope.spawn(|| {
+            scope.spawn(move || {
                 let reader = own_reader().unwrap();
                 let section = reader.enter();
                 // One within another ends with the outer one.
                 assert!(section.is_some() && reader.enter().is_none() && enter_unfenced().is_none());
-                entered.wait();
-                leave.wait();
+                entered.send(()).unwrap();
+                // Ends with the sender, too: a check that fails leaves nobody waiting.
+                let _ = leaves.recv();
                 drop(section);
             });
-            entered.wait();
+            let leave = leave;
+            has_entered.recv().unwrap();
             let mut reads = going_on();
             assert!(!reads.are_over() && !is_reading());
-            leave.wait();
+            drop(leave);
             while !reads.are_over() {
                 std::thread::yield_now();
             }

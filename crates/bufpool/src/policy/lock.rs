@@ -30,6 +30,7 @@ use crate::policy::programs::LiveProgram;
 use crate::policy::recording::Recording;
 use crate::thread::ring::{Hit, Ring, Skipped};
 use crate::thread::site::SiteRef;
+use crate::thread::stack::StackContexts;
 
 /// Contexts of a tenant whose lists of reads are counted apart; those of later ones count as the first one's.
 const HINT_SITES_MAX: usize = 1024;
@@ -90,6 +91,8 @@ pub(crate) struct TenantEntry {
     pub program: Option<Arc<str>>,
     /// Hits on pages that had moved on, or were outside the directory, when the hit was applied.
     pub hits_unlisted: u64,
+    /// What its contexts have of the calls above accesses.
+    pub stacks: Option<StackContexts>,
     /// Misses that made their page.
     pub creations: u64,
     /// Pages brought in ahead for it.
@@ -121,6 +124,7 @@ impl TenantEntry {
             program: None,
             closed: false,
             hits_unlisted: 0,
+            stacks: None,
             creations: 0,
             ahead: AheadPages::default(),
             hint_policy: HintPolicy::default(),
@@ -312,25 +316,35 @@ impl PolicyState {
     /// Counts a hit, and tells the directory unless the page has left the frame meanwhile. Returns whether it
     /// was told.
     pub fn hit(&mut self, hit: &Hit, creation: bool) -> bool {
-        let context = self.context(hit.tenant, hit.site);
-        self.contexts.counts(hit.tenant, context).accesses += 1;
-        self.record_access(hit.page, context.id, hit.tenant, creation);
+        let found = self.context(hit.tenant, hit.site);
+        self.contexts.counts(hit.tenant, found).accesses += 1;
+        let listed = self.directory.page(hit.frame) == Some(hit.page);
+        let context = self.context_of_hit(hit, listed, ContextId(found.id));
+        self.record_access(hit.page, context, hit.tenant, creation);
         self.last_accessor = hit.tenant;
         if let Some(pricing) = &mut self.pricing {
             pricing.found(hit.tenant);
         }
-        let listed = self.directory.page(hit.frame) == Some(hit.page);
         if listed {
             let is_disclosed = self.directory.is_ahead(hit.frame, hit.page)
                 && self.directory.discloses(hit.tenant, hit.page);
             let outcome = self.directory.hit(hit.frame, &access(hit.page, hit.tenant, context));
             if outcome.first && !is_disclosed {
-                self.observe(hit.page, hit.tenant, context.id, Seen::FoundAhead);
+                self.observe(hit.page, hit.tenant, context, Seen::FoundAhead);
             }
         } else {
             self.tenants[hit.tenant.index()].hits_unlisted += 1;
         }
         listed
+    }
+
+    /// The context that the manager is told for a hit that was counted for `found`: that of the page's load
+    /// where nobody has looked at the stack, so that the page's stream stays as it is.
+    fn context_of_hit(&self, hit: &Hit, listed: bool, found: ContextId) -> ContextId {
+        match self.tenants[hit.tenant.index()].stacks {
+            Some(stacks) if listed && !stacks.samples(hit.page) => self.directory.context(hit.frame),
+            _ => found,
+        }
     }
 
     /// Finds a frame for `page`. None if every frame that the tenant may take is busy.
@@ -346,11 +360,11 @@ impl PolicyState {
         // Nothing has to be guessed of a stream whose reads are known.
         let is_disclosed = self.directory.discloses(tenant, page);
         let mut claims = PoolClaims::new(rules, &self.files);
-        let admission = self.directory.admit(&access(page, tenant, context), &mut claims);
+        let admission = self.directory.admit(&access(page, tenant, ContextId(context.id)), &mut claims);
         let taken = claims.taken;
         let (admitted, decision) = self.carry_out(admission, taken, rules)?;
         self.last_accessor = tenant;
-        self.record_access(page, context.id, tenant, creation);
+        self.record_access(page, ContextId(context.id), tenant, creation);
         self.count_miss(tenant, context, &decision, creation);
         match &mut self.pricing {
             Some(pricing) if creation => pricing.found(tenant),
@@ -358,7 +372,7 @@ impl PolicyState {
             None => {}
         }
         if !creation && !is_disclosed {
-            self.observe(page, tenant, context.id, Seen::Missed);
+            self.observe(page, tenant, ContextId(context.id), Seen::Missed);
         }
         Some(admitted)
     }
@@ -477,11 +491,11 @@ impl PolicyState {
     }
 
     /// A page was missed, or accessed for the first time since it came in ahead: what does that promise?
-    fn observe(&mut self, page: PageId, tenant: TenantId, context: u32, seen: Seen) {
+    fn observe(&mut self, page: PageId, tenant: TenantId, context: ContextId, seen: Seen) {
         let limit = self.limit_ahead(tenant, Expectation::Guessed) as u64;
         let Some(planner) = &mut self.planner else { return };
         let Some(file) = self.files.get(page.file().index()).and_then(Option::as_ref) else { return };
-        let access = Access { page, file: page.file(), tenant, context: ContextId(context) };
+        let access = access(page, tenant, context);
         let bounds = Bounds { pages: file.gate.pages(), limit };
         let demote = planner.observe(&access, seen, bounds);
         for number in demote.into_iter().flat_map(Stretch::numbers) {
@@ -706,10 +720,11 @@ impl PolicyState {
         if found.is_new
             && let Some(recording) = &mut self.recording
         {
-            let (scopes, site) = self.contexts.describe(tenant, found);
+            let (entry, site) = self.contexts.describe(tenant, found);
             recording.recorder.record(Event::Site {
                 id: found.id,
-                scopes,
+                scopes: &entry.scopes,
+                class: entry.class().0,
                 name: site.name,
                 file: site.file,
                 line: site.line,
@@ -751,9 +766,9 @@ impl PolicyState {
         }
     }
 
-    fn record_access(&mut self, page: PageId, site: u32, tenant: TenantId, creation: bool) {
+    fn record_access(&mut self, page: PageId, context: ContextId, tenant: TenantId, creation: bool) {
         if let Some(recording) = &mut self.recording {
-            recording.access(Event::Access { page, site, tenant: tenant.0, creation });
+            recording.access(Event::Access { page, site: context.0, tenant: tenant.0, creation });
         }
     }
 
@@ -772,6 +787,6 @@ impl PolicyState {
     }
 }
 
-fn access(page: PageId, tenant: TenantId, context: ContextSlot) -> Access {
-    Access { page, file: page.file(), tenant, context: ContextId(context.id) }
+fn access(page: PageId, tenant: TenantId, context: ContextId) -> Access {
+    Access { page, file: page.file(), tenant, context }
 }

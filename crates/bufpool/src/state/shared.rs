@@ -30,6 +30,7 @@ use crate::policy::mutex::PolicyMutex;
 use crate::state::aside::AsideFrames;
 use crate::state::counters::Counters;
 use crate::state::departures::WriteBack;
+use crate::state::flushes::Flushes;
 use crate::thread::holds::HoldsPlace;
 use crate::tier::TierRange;
 use crate::tier::link::TierLink;
@@ -79,6 +80,7 @@ pub(crate) struct PoolShared {
     pub opener: Arc<dyn Opener>,
     pub backend: Arc<dyn Backend>,
     pub write_back: Arc<WriteBack>,
+    pub flushes: Flushes,
     pub page_table_budget: PageTableBudget,
     pub counters: CachePadded<Counters>,
     pub latch_wait: Duration,

@@ -1,13 +1,14 @@
-//! Who makes hits, as a thread's ring knows them: tenant, call site and scopes, with a count of skipped hits.
+//! Who makes hits, as a thread's ring knows them: tenant, call site, scopes and the class of the page, with a
+//! count of skipped hits.
 
 use std::panic::Location;
 
 use bufpool_policies::{TenantId, mix64};
 use crossbeam::atomic::AtomicCell;
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, const_unless_loom};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering, const_unless_loom};
 use crate::thread::context::ScopeId;
-use crate::thread::site::{CallPlace, Site, SiteRef};
+use crate::thread::site::{CallPlace, PageClass, Site, SiteRef};
 
 /// Keys of a ring; a power of two, at most 64. A thread that comes from more places than that drains its ring
 /// each time it has met this many.
@@ -44,11 +45,11 @@ impl TenantTag {
     }
 }
 
-/// What tells a key from others: pool, tenant, call site and scopes in one number.
+/// What tells a key from others: pool, tenant, call site, scopes and the class of the page in one number.
 ///
-/// Sites of one tenant outside of scopes have different numbers, since they lie at different addresses;
-/// otherwise two are the same as seldom as random numbers of 64 bits, which is also how scopes are told
-/// apart.
+/// Sites of one tenant outside of scopes have different numbers, since they lie at different addresses, and
+/// classes differ in the bits above those of addresses; otherwise two are the same as seldom as random numbers
+/// of 64 bits, which is also how scopes are told apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SiteHash(pub(crate) u64);
 
@@ -58,7 +59,8 @@ impl SiteHash {
 
     #[inline(always)]
     pub fn new(party: &TenantTag, site: SiteRef) -> Self {
-        Self(site.place.address() as u64 ^ site.scope.0 ^ party.salt)
+        let class = u64::from(site.class.0).wrapping_mul(SALT);
+        Self(site.place.address() as u64 ^ site.scope.0 ^ class ^ party.salt)
     }
 
     /// Where its key is looked for first. Descriptions of sites are some 24 bytes long and lie side by side,
@@ -69,9 +71,9 @@ impl SiteHash {
     }
 }
 
-/// Who makes hits: tenant, call site and scopes; and how many of them were skipped.
+/// Who makes hits: tenant, call site, scopes and the class of the page; and how many of them were skipped.
 ///
-/// All but the last field are written by the ring's thread: the first five when the key is made, before it is
+/// All but the last field are written by the ring's thread: the first six when the key is made, before it is
 /// marked as used.
 #[cfg_attr(not(bufpool_loom), repr(align(64)))]
 pub(crate) struct Key {
@@ -79,6 +81,7 @@ pub(crate) struct Key {
     pub(crate) who: AtomicU64,
     pub(crate) scope: AtomicU64,
     pub(crate) tenant: AtomicU32,
+    pub(crate) class: AtomicU8,
     /// At most one of the two is set.
     pub(crate) caller: AtomicCell<Option<&'static Location<'static>>>,
     pub(crate) named: AtomicCell<Option<&'static Site>>,
@@ -94,6 +97,7 @@ impl Key {
                 who: AtomicU64::new(SiteHash::NOBODY),
                 scope: AtomicU64::new(0),
                 tenant: AtomicU32::new(0),
+                class: AtomicU8::new(0),
                 caller: AtomicCell::new(None),
                 named: AtomicCell::new(None),
                 skipped: AtomicU64::new(0),
@@ -124,7 +128,8 @@ impl Key {
         let place =
             self.caller.load().map(CallPlace::Caller).or_else(|| self.named.load().map(CallPlace::Named));
         let scope = ScopeId(self.scope.load(Ordering::Relaxed));
-        SiteRef { place: place.expect("keys in use have a site"), scope }
+        let class = PageClass(self.class.load(Ordering::Relaxed));
+        SiteRef { place: place.expect("keys in use have a site"), scope, class }
     }
 }
 

@@ -8,3 +8,4 @@ pub(crate) mod reader;
 pub(crate) mod ring;
 pub(crate) mod scope;
 pub(crate) mod site;
+pub(crate) mod stack;

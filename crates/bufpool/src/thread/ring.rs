@@ -108,6 +108,7 @@ impl Ring {
         }
         key.scope.store(site.scope.0, Ordering::Relaxed);
         key.tenant.store(tenant.0, Ordering::Relaxed);
+        key.class.store(site.class.0, Ordering::Relaxed);
         key.who.store(who.0, Ordering::Relaxed);
         // Release, so that a thread that sees the key in use sees its fields.
         self.keys_used.fetch_or(1 << place, Ordering::Release);

@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 
 use crate::thread::context::{Context, ScopeId};
 use crate::thread::hot::hot;
-use crate::thread::site::{CallPlace, Origin, Site, SiteRef};
+use crate::thread::site::{CallPlace, Origin, PageClass, Site, SiteRef};
 
 /// Scopes that nest; one entered deeper than this counts as the innermost that was not.
 const DEPTH_MAX: u32 = 64;
@@ -182,18 +182,24 @@ impl ScopeId {
     }
 }
 
+/// `site`, within the scope of the calls with this hash.
+pub(crate) fn called_from(site: SiteRef, hash: u32) -> SiteRef {
+    let outer = Context { scope: site.scope, depth: 0 };
+    SiteRef { scope: outer.within(crate::site!("calls"), Some(hash.into())).scope, ..site }
+}
+
 impl SiteRef {
     /// The caller's source location, in the thread's current scope.
     #[track_caller]
     #[inline]
     pub fn caller() -> Self {
-        Self { place: CallPlace::caller(), scope: current() }
+        Self { place: CallPlace::caller(), scope: current(), class: PageClass::NONE }
     }
 
     /// A named site, in the thread's current scope.
     #[cfg(test)]
     pub fn named(site: &'static Site) -> Self {
-        Self { place: CallPlace::Named(site), scope: current() }
+        Self { place: CallPlace::Named(site), scope: current(), class: PageClass::NONE }
     }
 }
 
@@ -206,7 +212,7 @@ impl Origin {
     /// With the scopes as they are now.
     #[inline(always)]
     pub fn site(self) -> SiteRef {
-        SiteRef { place: self.place, scope: self.scope() }
+        SiteRef { place: self.place, scope: self.scope(), class: self.class }
     }
 }
 

@@ -68,11 +68,21 @@ macro_rules! site {
     }};
 }
 
-/// A call site as an access carries it, with the scopes around it.
+/// What an engine says that a page is; 0 if it says nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct PageClass(pub u8);
+
+impl PageClass {
+    /// The engine says nothing.
+    pub const NONE: Self = Self(0);
+}
+
+/// A call site as an access carries it, with the scopes around it and the class of the page.
 #[derive(Clone, Copy)]
 pub(crate) struct SiteRef {
     pub place: CallPlace,
     pub scope: ScopeId,
+    pub class: PageClass,
 }
 
 /// A call site as an access begins with it. The scopes around it are looked up only where they are needed.
@@ -81,6 +91,7 @@ pub(crate) struct Origin {
     pub place: CallPlace,
     /// None: those of the thread.
     pub scope: Option<ScopeId>,
+    pub class: PageClass,
 }
 
 /// Where a call stands.
@@ -96,30 +107,45 @@ pub(crate) enum CallPlace {
 static ANYWHERE: Site = Site::new("anywhere", "", 0, 0);
 
 impl SiteRef {
-    /// The one site of a pool whose `mask` is 0; this site where it is all ones.
+    /// The one site of a pool whose `mask` is 0; this site where it is all ones. The class stays.
     pub fn masked(self, mask: u64) -> Self {
-        if mask == 0 { Self { place: CallPlace::Named(&ANYWHERE), scope: ScopeId::NONE } } else { self }
+        if mask != 0 {
+            return self;
+        }
+        Self { place: CallPlace::Named(&ANYWHERE), scope: ScopeId::NONE, class: self.class }
+    }
+
+    /// The same, for a page in this class.
+    #[inline(always)]
+    pub fn in_class(self, class: u8) -> Self {
+        Self { class: PageClass(class), ..self }
     }
 }
 
 impl Origin {
-    /// `place`, in `scope` or in the thread's current one.
+    /// `place`, in `scope` or in the thread's current one, for a page in `class`.
     #[inline(always)]
-    pub fn new(place: CallPlace, scope: Option<ScopeId>) -> Self {
-        Self { place, scope }
+    pub fn new(place: CallPlace, scope: Option<ScopeId>, class: PageClass) -> Self {
+        Self { place, scope, class }
+    }
+
+    /// The same, for a page in this class.
+    #[inline(always)]
+    pub fn in_class(self, class: u8) -> Self {
+        Self { class: PageClass(class), ..self }
     }
 
     /// The caller's source location, in the thread's current scope.
     #[track_caller]
     #[inline(always)]
     pub fn caller() -> Self {
-        Self::new(CallPlace::caller(), None)
+        Self::new(CallPlace::caller(), None, PageClass::NONE)
     }
 }
 
 impl From<SiteRef> for Origin {
     fn from(site: SiteRef) -> Self {
-        Self::new(site.place, Some(site.scope))
+        Self::new(site.place, Some(site.scope), site.class)
     }
 }
 

@@ -1,5 +1,6 @@
 //! A page goes out: written by a miss, a flush, a checkpoint or the background writer.
 
+pub(crate) mod begun;
 pub(crate) mod borrowed;
 pub(crate) mod checkpoint;
 pub(crate) mod drain;

@@ -362,3 +362,42 @@ impl OutgoingBytes {
         }
     }
 }
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::PoolOptions;
+    use crate::io::sim::SimDevice;
+
+    /// Until the reads are over that were going on when its page had left. All spare frames are such ones.
+    #[test]
+    fn a_frame_that_is_being_read_gets_no_copy() {
+        let options = PoolOptions::new().page_bytes(4096).frames(64).threads_max(8);
+        let pool = options.open_on(&SimDevice::new(1)).unwrap();
+        let pool = &*pool.default_tenant().pool;
+        let take_all = || std::iter::from_fn(|| pool.reserve.take_until(Instant::now()));
+        let spares: Vec<FrameLease> = take_all().collect();
+        assert!(!spares.is_empty());
+        for spare in &spares {
+            assert!(!pool.frames.get(spare.frame()).vacate(true), "a spare frame is clean");
+        }
+        let all = spares.len();
+        Borrowing::of(pool).give_back_to_reserve(spares);
+
+        let reader = readers::own_reader().unwrap();
+        let section = reader.enter().unwrap();
+        assert!((0..2 * all).all(|_| PageOut::of(pool).take_copy_frame().is_none()));
+        drop(section);
+        // Other tests of this process may be reading.
+        let taken = (0..1_000_000).find_map(|_| {
+            std::thread::yield_now();
+            PageOut::of(pool).take_copy_frame()
+        });
+        let taken = taken.expect("nobody reads any more");
+        assert!(!pool.frames.get(taken.frame()).may_have_readers());
+        Borrowing::of(pool).give_back_to_reserve([taken]);
+        assert_eq!(take_all().count(), all);
+    }
+}

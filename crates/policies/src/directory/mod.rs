@@ -334,6 +334,11 @@ impl Directory {
         self.ledger.frames.is_present(frame).then(|| self.ledger.frames[frame.0].owner)
     }
 
+    /// From where the block in `frame` was loaded.
+    pub fn context(&self, frame: FrameId) -> ContextId {
+        self.ledger.frames.origin(frame.0).context
+    }
+
     /// Whether `frame` has `page`, brought in [ahead](Self::admit_ahead) and not accessed since.
     pub fn is_ahead(&self, frame: FrameId, page: PageId) -> bool {
         let slot = &self.ledger.frames[frame.0];

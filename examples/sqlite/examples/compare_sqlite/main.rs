@@ -8,10 +8,17 @@
 //! cargo run --release -p bufpool-sqlite --example compare_sqlite -- [FOLDER [ROWS]]
 //! ```
 //!
-//! FOLDER must be on a file system with direct I/O; 400,000 ROWS make 160 MiB.
+//! FOLDER must be on a file system with direct I/O; 400,000 ROWS make 160 MiB. With `contexts` before them, it
+//! prints what each kind of context is worth instead ([`contexts`]), with ROWS orders:
+//!
+//! ```text
+//! RUSTFLAGS="-C force-frame-pointers=yes" CFLAGS=-fno-omit-frame-pointer cargo run --release -p bufpool-sqlite \
+//!     --target-dir target/frames --example compare -- contexts
+//! ```
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
+mod contexts;
 mod direct;
 
 use std::path::{Path, PathBuf};
@@ -47,9 +54,14 @@ struct Cost {
 }
 
 fn main() {
-    let mut arguments = env::args().skip(1);
+    let mut arguments = env::args().skip(1).peekable();
+    let is_about_contexts = arguments.next_if_eq("contexts").is_some();
     let folder = PathBuf::from(arguments.next().unwrap_or_else(|| "target/sqlite-compare".to_owned()));
-    let rows: u64 = arguments.next().map_or(400_000, |rows| rows.parse().expect("ROWS is a number"));
+    let rows = arguments.next().map(|rows| rows.parse().expect("ROWS is a number"));
+    if is_about_contexts {
+        return contexts::print(&folder, rows.unwrap_or(60_000));
+    }
+    let rows: u64 = rows.unwrap_or(400_000);
     fs::create_dir_all(&folder).expect("the folder can be made");
     let memory_bytes = MEMORY_BYTES - OWN_CACHE_BYTES;
     let options = PoolOptions::new().memory_bytes(memory_bytes).page_bytes(4096);
