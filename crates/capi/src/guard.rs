@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use bufpool::{At, OwnedReadGuard, Page, Pin, ReadGuard, WriteGuard};
+use bufpool::{At, ClassedPage, OwnedReadGuard, Pin, ReadGuard, WriteGuard};
 
 use crate::file::bufpool_file;
 use crate::site::{bufpool_site, site};
@@ -133,7 +133,7 @@ unsafe fn grant<'a, H: Held>(
     page: u64,
     from: *mut bufpool_site,
     guard: *mut bufpool_guard,
-    access: impl FnOnce(At<'a>, Page<'a>) -> bufpool::Result<H>,
+    access: impl FnOnce(At<'a>, ClassedPage<'a>) -> bufpool::Result<H>,
 ) -> bufpool_status {
     guarded(|| {
         // SAFETY: the caller's promise, here and below.
