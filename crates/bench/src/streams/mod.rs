@@ -1,6 +1,6 @@
 //! Synthetic reference streams: the applications of the LRU-SP paper, the patterns of the AMP paper, the
 //! hinting programs of the comparison of TIP2 with LRU-SP, the programs of HiPEC, the clients of exclusive
-//! caches, and a few classics, with every count a parameter.
+//! caches, phases that change, and a few classics, with every count a parameter.
 //!
 //! A stream is a function that emits the steps of a trace one by one, so that any length can be written with
 //! little memory. The same seed gives the same stream.
@@ -9,6 +9,7 @@ mod applications;
 mod exclusive;
 mod hinted;
 mod patterns;
+mod phases;
 mod policy_programs;
 mod settings;
 mod stream;
@@ -28,6 +29,7 @@ pub fn all() -> impl Iterator<Item = &'static Stream> {
         .chain(hinted::ALL)
         .chain(policy_programs::ALL)
         .chain(exclusive::ALL)
+        .chain(phases::ALL)
 }
 
 /// The stream of that name.
