@@ -14,6 +14,7 @@
 //! | [`measure`] | what the pool costs, beside a bare loop or other caches: misses, scans, writes, hits |
 //! | [`workload`] | joins, scans, lookups and sorts over real tables in a live pool |
 //! | [`search`] | the search for a policy program that misses less |
+//! | [`grade`] | policies at many points beside reference policies: means, shares, the worst |
 //! | [`baselines`] | recorded miss ratios of other programs, and where shared traces are |
 //! | [`simulate`] | the simulator: traces against policies |
 //! | [`streams`] | synthetic traces |
@@ -27,6 +28,7 @@ pub mod baselines;
 pub mod cli;
 pub mod commands;
 pub mod experiments;
+pub mod grade;
 pub mod machine;
 pub mod measure;
 pub mod output;

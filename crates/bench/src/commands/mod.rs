@@ -12,6 +12,7 @@ pub mod misses;
 pub mod paper;
 #[cfg(feature = "peers")]
 pub mod peers;
+pub mod phases;
 pub mod program;
 pub mod program_search;
 pub mod program_twins;
@@ -36,6 +37,7 @@ use self::misses::MissesArgs;
 use self::paper::PaperArgs;
 #[cfg(feature = "peers")]
 use self::peers::PeersArgs;
+use self::phases::PhasesArgs;
 use self::program::ProgramArgs;
 use self::record::RecordArgs;
 use self::scan::ScanArgs;
@@ -70,6 +72,8 @@ pub enum Command {
     Gen(GenArgs),
     /// Play traces to replacement policies
     Sim(SimArgs),
+    /// Grade policies on many streams of changing phases
+    Phases(PhasesArgs),
     /// Check a policy program, print its code, or search for one
     Program(ProgramArgs),
     /// Random reads through a pool against a bare io_uring loop on the same file
@@ -106,6 +110,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Some(Command::Record(args)) => record::run(args, &cli.common),
         Some(Command::Gen(args)) => r#gen::run(args, &cli.common),
         Some(Command::Sim(args)) => sim::run(args, &cli.common),
+        Some(Command::Phases(args)) => phases::run(args, &cli.common),
         Some(Command::Program(args)) => program::run(args, &cli.common),
         Some(Command::Scan(args)) => scan::run(args, &cli.common),
         Some(Command::Hints(args)) => hints::run(args, &cli.common),

@@ -61,6 +61,11 @@ impl Cell {
         Self::Ratio(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
     }
 
+    /// A share, or nothing to say.
+    pub fn ratio_or_empty(ratio: Option<f64>) -> Self {
+        ratio.map_or(Self::Empty, Self::Ratio)
+    }
+
     fn plain(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),

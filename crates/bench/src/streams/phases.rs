@@ -102,8 +102,7 @@ impl Phase {
         let blocks = logarithmic(random, PHASE_BLOCKS);
         let fresh = ranges.iter().map(|(first, blocks)| first + blocks).max().unwrap_or(1);
         let is_fresh = ranges.is_empty() || random.chance(0.5);
-        let first =
-            if is_fresh { fresh } else { ranges[random.below(ranges.len() as u64) as usize].0 };
+        let first = if is_fresh { fresh } else { ranges[random.below(ranges.len() as u64) as usize].0 };
         ranges.push((first, blocks));
         Self { pattern: Pattern::draw(random, blocks), first, blocks, accesses, done: 0 }
     }
