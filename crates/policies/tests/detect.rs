@@ -194,7 +194,7 @@ fn pcc_is_wrong_where_the_paper_says() {
 #[test]
 fn ubm_sees_consecutive_loops_only() {
     assert_eq!(watch(Ubm::new(), "b", 1).class(), Class::Looping);
-    assert_eq!(watch(Ubm::new(), "b", 1).period(), Some(200));
+    assert_eq!(watch(Ubm::new(), "b", 1).period(), Some(200.0));
     assert_eq!(watch(Ubm::new(), "g", 1).class(), Class::OneShot);
     for name in ["d", "e", "f", "i"] {
         assert_eq!(watch(Ubm::new(), name, 1).class(), Class::Other, "{name}");

@@ -75,6 +75,11 @@ pub trait Detector {
     /// The label that the accesses so far deserve.
     fn class(&self) -> Class;
 
+    /// Accesses of the stream from one use of a block to the next, above 0, where the detector measures them.
+    fn period(&self) -> Option<f64> {
+        None
+    }
+
     /// What the label rests on.
     fn evidence(&self) -> Evidence {
         Evidence::default()

@@ -33,11 +33,6 @@ impl Pcc {
     pub fn counts(&self) -> (i64, i64) {
         (self.sequential, self.looping)
     }
-
-    /// Accesses between two uses of a block, a moving mean over re-accesses.
-    pub fn period(&self) -> f64 {
-        self.period
-    }
 }
 
 impl Detector for Pcc {
@@ -62,6 +57,11 @@ impl Detector for Pcc {
         } else {
             Class::Other
         }
+    }
+
+    /// A moving mean over re-accesses.
+    fn period(&self) -> Option<f64> {
+        (self.looping > 0).then_some(self.period)
     }
 
     fn evidence(&self) -> Evidence {

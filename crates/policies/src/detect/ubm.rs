@@ -31,11 +31,6 @@ impl Ubm {
         Self::default()
     }
 
-    /// Accesses from one pass of a loop to the next, once it loops.
-    pub fn period(&self) -> Option<u64> {
-        self.period
-    }
-
     fn begin_run(&mut self, block: u64) {
         self.run = Some((block, block));
         self.run_began = self.accesses;
@@ -87,6 +82,11 @@ impl Detector for Ubm {
 
     fn class(&self) -> Class {
         self.class
+    }
+
+    /// From one pass of a loop to the next, once it loops.
+    fn period(&self) -> Option<f64> {
+        self.period.map(|period| period as f64)
     }
 
     fn evidence(&self) -> Evidence {

@@ -13,12 +13,18 @@ use crate::random::mix64;
 /// A manager that finds out by itself which pages to give up.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ManagerKind {
-    /// [`Partitioned`], loops named by AMP.
+    /// [`Partitioned`] as published, loops named by AMP. For comparison.
     Amp,
+    /// The same with a fallback: a stream that is wrong more often than not loses its class for a while.
+    AmpPlus,
     /// [`Partitioned`], loops named by PCC. Remembers every page it ever saw: for comparison.
     Pcc,
+    /// The same with PCC's own allocation, by marginal gains. For comparison.
+    PccGain,
     /// [`Partitioned`], loops named by UBM. For comparison.
     Ubm,
+    /// The same with UBM's own allocation, by marginal gains. For comparison.
+    UbmGain,
     /// [`Partitioned`], loops named by DEAR. For comparison.
     Dear,
     /// [`Automatic`], by what it learned of reuse intervals.
@@ -29,14 +35,27 @@ pub enum ManagerKind {
 
 impl ManagerKind {
     /// All kinds, the default last.
-    pub const ALL: [Self; 6] = [Self::Amp, Self::Pcc, Self::Ubm, Self::Dear, Self::Reuse, Self::Auto];
+    pub const ALL: [Self; 9] = [
+        Self::Amp,
+        Self::AmpPlus,
+        Self::Pcc,
+        Self::PccGain,
+        Self::Ubm,
+        Self::UbmGain,
+        Self::Dear,
+        Self::Reuse,
+        Self::Auto,
+    ];
 
     /// Its name in commands and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Amp => "amp",
+            Self::AmpPlus => "amp+",
             Self::Pcc => "pcc",
+            Self::PccGain => "pcc-gain",
             Self::Ubm => "ubm",
+            Self::UbmGain => "ubm-gain",
             Self::Dear => "dear",
             Self::Reuse => "reuse",
             Self::Auto => "auto",
@@ -47,12 +66,16 @@ impl ManagerKind {
     /// decisions, live and in a simulation.
     pub fn build(self, pool_frames: u32, seed: u64, tenant: TenantId) -> Box<dyn Manager> {
         let seed = mix64(seed ^ u64::from(tenant.0) << 32);
-        let partitioned = |detector| Partitioned::new(detector, pool_frames, seed);
+        let falling_back = |detector| Partitioned::new(detector, pool_frames, seed);
+        let partitioned = |detector| falling_back(detector).without_fallback();
         match self {
             Self::Amp => Box::new(partitioned(DetectorKind::Amp)),
-            Self::Pcc => Box::new(partitioned(DetectorKind::Pcc).without_fallback()),
-            Self::Ubm => Box::new(partitioned(DetectorKind::Ubm).without_fallback()),
-            Self::Dear => Box::new(partitioned(DetectorKind::Dear).without_fallback()),
+            Self::AmpPlus => Box::new(falling_back(DetectorKind::Amp)),
+            Self::Pcc => Box::new(partitioned(DetectorKind::Pcc)),
+            Self::PccGain => Box::new(partitioned(DetectorKind::Pcc).with_marginal_gains()),
+            Self::Ubm => Box::new(partitioned(DetectorKind::Ubm)),
+            Self::UbmGain => Box::new(partitioned(DetectorKind::Ubm).with_marginal_gains()),
+            Self::Dear => Box::new(partitioned(DetectorKind::Dear)),
             Self::Reuse => Box::new(Automatic::new(Strategy::Reuse, pool_frames, seed)),
             Self::Auto => Box::new(Automatic::new(Strategy::Auto, pool_frames, seed)),
         }

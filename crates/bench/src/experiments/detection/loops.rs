@@ -11,7 +11,7 @@ pub(super) fn big_index(context: &Context) -> Result<Vec<Finding>> {
     const PASSES: u64 = 5;
     const SIZES: [u32; 5] = [1_696, 3_392, 6_784, 10_176, 13_568];
     let trace = trace("loop", &["blocks=13568", "passes=5"], context.seed);
-    let policies = ["lru", "arc", "dear", "pcc", "amp", "auto", "opt"];
+    let policies = ["lru", "arc", "dear", "pcc", "pcc-gain", "ubm", "ubm-gain", "amp", "amp+", "auto", "opt"];
     let misses = misses(&trace, &policies, &SIZES, context.jobs)?;
     let sizes = listed(&SIZES);
     // MRU's closed form: what a detector can reach.
@@ -59,7 +59,7 @@ pub(super) fn big_index(context: &Context) -> Result<Vec<Finding>> {
 pub(super) fn tree_walk(context: &Context) -> Result<Vec<Finding>> {
     const SIZES: [u32; 3] = [50, 500, 2000];
     let trace = trace("scan", &[], context.seed);
-    let policies = ["lru", "arc", "pcc", "amp", "auto", "opt"];
+    let policies = ["lru", "arc", "pcc", "pcc-gain", "amp", "amp+", "auto", "opt"];
     let misses = misses(&trace, &policies, &SIZES, context.jobs)?;
     let best = misses[0].clone().expect("LRU exists");
     let sizes = listed(&SIZES);
@@ -70,7 +70,7 @@ pub(super) fn tree_walk(context: &Context) -> Result<Vec<Finding>> {
             let what =
                 format!("1000 files of 10 blocks, each read 3 times, misses of {policy} at {sizes} frames");
             match *policy {
-                "pcc" => about(
+                "pcc" | "pcc-gain" => about(
                     "C5",
                     what,
                     "far worse than LRU",
@@ -89,7 +89,7 @@ pub(super) fn tree_walk(context: &Context) -> Result<Vec<Finding>> {
 pub(super) fn against_generic(context: &Context) -> Result<Vec<Finding>> {
     const SIZES: [u32; 3] = [500, 1000, 1500];
     let trace = trace("loop", &["blocks=2000", "passes=20"], context.seed);
-    let policies = ["lru", "arc", "amp", "auto"];
+    let policies = ["lru", "arc", "amp", "amp+", "auto"];
     let misses = misses(&trace, &policies, &SIZES, context.jobs)?;
     let generic = misses[0].iter().chain(&misses[1]).flatten().copied().min().expect("LRU exists");
     let detecting = policies.iter().zip(&misses).skip(2);

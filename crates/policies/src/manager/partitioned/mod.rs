@@ -25,16 +25,18 @@
 //! 26 for each of at most two ghosts a frame, 25 for overrules not yet settled, and the detectors'.
 //! Deterministic under a seed.
 
+mod gains;
 mod partitions;
 mod streams;
 
 use super::{Block, Manager, StreamReport};
-use crate::classic::{Arc, Departure, OneLevel};
+use crate::classic::{self, Departure, OneLevel, PolicyKind};
 use crate::detect::{Class, DetectorKind};
 use crate::history::History;
 use crate::ids::{Access, FrameId, PageId, TenantId};
 use crate::list::{Links, List, NIL};
 use crate::random::SplitMix64;
+use gains::GhostGain;
 use partitions::{DEFAULT, PARTITIONS_MAX, Partitions};
 use streams::{StreamId, Streams};
 
@@ -64,7 +66,8 @@ pub struct Partitioned {
     now: u64,
     /// By frame number.
     frames: Vec<Frame>,
-    default: Arc,
+    /// ARC, or LRU where marginal gains decide.
+    default: Box<dyn OneLevel>,
     /// The number of frames that `default` reckons with.
     default_capacity: u32,
     links: Links,
@@ -79,6 +82,8 @@ pub struct Partitioned {
     asked: Option<(FrameId, FrameId)>,
     /// Whether streams that keep being wrong lose their class.
     falls_back: bool,
+    /// Decides which partition gives up a frame; none where partitions are drawn at random.
+    gain: Option<GhostGain>,
     random: SplitMix64,
 }
 
@@ -90,7 +95,7 @@ impl Partitioned {
             pool_frames,
             now: 0,
             frames: Vec::new(),
-            default: Arc::new(0),
+            default: classic::build(PolicyKind::Arc, 0),
             default_capacity: 0,
             links: Links::default(),
             lists: [const { List::new() }; PARTITIONS_MAX + 1],
@@ -99,6 +104,7 @@ impl Partitioned {
             overruled: History::default(),
             asked: None,
             falls_back: true,
+            gain: None,
             random: SplitMix64::new(seed),
         }
     }
@@ -106,6 +112,14 @@ impl Partitioned {
     /// The same, following the detector however often it is wrong: as published, for comparison.
     pub fn without_fallback(self) -> Self {
         Self { falls_back: false, ..self }
+    }
+
+    /// The same with the allocation of UBM and PCC in place of AMP's: the partition with the least marginal
+    /// gain gives up a frame, and pages that are in no loop are under LRU. For a detector that knows
+    /// [periods](crate::detect::Detector::period); a loop without one goes first.
+    pub fn with_marginal_gains(self) -> Self {
+        let gain = GhostGain::new(self.pool_frames, self.partitions.ghosts_max());
+        Self { gain: Some(gain), default: classic::build(PolicyKind::Lru, 0), ..self }
     }
 
     /// The stream of an access hears of it, and may change class. Returns its slot.
@@ -223,6 +237,19 @@ impl Partitioned {
         }
     }
 
+    /// The partition that a frame is first sought in; at least one has a block.
+    fn giving_partition(&mut self) -> usize {
+        let Some(gain) = &self.gain else { return self.partitions.draw(&mut self.random) };
+        let of_default = gain.at(self.now);
+        let full = (0..PARTITIONS_MAX).filter(|partition| self.partitions.sizes[*partition] > 0);
+        let gains = full.map(|partition| match partition {
+            DEFAULT => (of_default, DEFAULT),
+            _ => (self.streams.at(self.partitions.owner(partition)).gain(), partition),
+        });
+        let least = gains.min_by(|one, other| one.0.total_cmp(&other.0));
+        least.expect("a partition has a block").1
+    }
+
     /// The block that a partition gives up, unless all are busy.
     fn victim(
         &mut self,
@@ -267,7 +294,10 @@ impl Manager for Partitioned {
         let Block { frame, page, file, context } = *block;
         let access = Access { page, file, context, tenant: TenantId(0) };
         self.overruled.take(page);
-        self.partitions.loaded(page, self.now, &mut self.random);
+        let remembered = self.partitions.loaded(page, self.now, &mut self.random);
+        if let Some(gain) = self.gain.as_mut().filter(|_| remembered == Some(DEFAULT)) {
+            gain.hit(self.now);
+        }
         if frame.index() >= self.frames.len() {
             let vacant = Frame { page, loader: NO_STREAM, last: 0, place: NOWHERE as u8 };
             self.frames.resize(frame.index() + 1, vacant);
@@ -326,7 +356,7 @@ impl Manager for Partitioned {
             self.lists[PASSING].iter_from_tail(&self.links).map(FrameId).find(|frame| !busy(*frame));
         let mut choice = passing;
         if choice.is_none() && self.partitions.frames() > 0 {
-            let drawn = self.partitions.draw(&mut self.random);
+            let drawn = self.giving_partition();
             choice = self.victim(drawn, missing, busy);
             // The candidate is not busy, so some partition has a block to give.
             for partition in (0..PARTITIONS_MAX).filter(|partition| *partition != drawn) {

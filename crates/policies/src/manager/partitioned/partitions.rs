@@ -68,7 +68,8 @@ impl Partitions {
         f64::from(TARGET_MIN.min(self.pool_frames / PARTITIONS_MAX as u32))
     }
 
-    fn ghosts_max(&self) -> u32 {
+    /// Pages that a partition remembers, at most.
+    pub fn ghosts_max(&self) -> u32 {
         GHOSTS_MIN.max(self.pool_frames / 8)
     }
 
@@ -116,9 +117,9 @@ impl Partitions {
         }
     }
 
-    /// `page` comes in: if a partition remembers it, that grows.
-    pub fn loaded(&mut self, page: PageId, now: u64, random: &mut SplitMix64) {
-        let Some(partition) = self.ghosts.take(page) else { return };
+    /// `page` comes in: if a partition remembers it, that grows. Returns that partition.
+    pub fn loaded(&mut self, page: PageId, now: u64, random: &mut SplitMix64) -> Option<usize> {
+        let partition = self.ghosts.take(page)?;
         self.ghosts_alive[partition] = now;
         let others = f64::from(self.pool_frames) - self.targets[partition];
         let mut at = random.unit() * others;
@@ -128,9 +129,10 @@ impl Partitions {
                 let step = (self.targets[other] - self.target_min()).clamp(0.0, 1.0);
                 self.targets[other] -= step;
                 self.targets[partition] += step;
-                return;
+                break;
             }
         }
+        Some(partition)
     }
 
     /// The partition to give up a frame: of two different ones drawn in proportion to their sizes, the one

@@ -16,6 +16,8 @@ const JUDGED_OVERRULES: u32 = 128;
 const MISTAKES_SHARE_MAX: f64 = 0.5;
 /// Overrules at which both counts are halved, so that the past ages.
 const OVERRULES_MAX: u32 = 2 * JUDGED_OVERRULES;
+/// The weight of the latest distance between two accesses of a stream in their moving mean.
+const SPACING_WEIGHT: f64 = 1.0 / 64.0;
 /// For how long, in pool sizes of accesses.
 const REVOKED_POOLS: u64 = 16;
 
@@ -46,6 +48,8 @@ pub(super) struct Stream {
     pub changed: u64,
     /// Time of the last access.
     pub last_access: u64,
+    /// Accesses of the tenant from one of the stream to the next, a moving mean.
+    spacing: f64,
     /// Mistakes of all time.
     pub mistakes: u64,
     /// Overrules and mistakes, ageing.
@@ -70,8 +74,17 @@ impl Stream {
         self.detector.access(access.page);
         self.accesses += 1;
         self.hits += u64::from(is_hit);
+        if self.last_access > 0 {
+            self.spacing += ((now - self.last_access) as f64 - self.spacing) * SPACING_WEIGHT;
+        }
         self.last_access = now;
         if self.accesses.is_multiple_of(LOOK_EVERY) { self.look(now) } else { None }
+    }
+
+    /// Hits that a frame of the stream, which loops, brings an access of the tenant; 0 if its period is not
+    /// known.
+    pub fn gain(&self) -> f64 {
+        self.detector.period().map_or(0.0, |period| 1.0 / (period * self.spacing))
     }
 
     fn look(&mut self, now: u64) -> Option<Class> {
@@ -167,6 +180,7 @@ impl Streams {
             frames: 0,
             changed: 0,
             last_access: 0,
+            spacing: 1.0,
             mistakes: 0,
             recent_overrules: 0,
             recent_mistakes: 0,
