@@ -3,9 +3,10 @@
 use bufpool_policies::Allocation;
 use bufpool_policies::classic::PolicyKind;
 
-use super::service::{Program, Ran};
+use super::service::{self, Program, Ran};
 use crate::experiments::finding::listed;
-use crate::simulate::Policy;
+use crate::simulate::machine::ServiceTimes;
+use crate::simulate::{Policy, Setup, SimError};
 use crate::streams::{self, Advice};
 use crate::trace::{Directive, Item, Reference};
 
@@ -44,6 +45,16 @@ pub(super) const MIXES: [&[&str]; 9] = [
     &["din", "cs3", "gli", "ldk"],
 ];
 
+/// The paper's two disks: an RZ56 (16 ms to seek, 8.3 ms of rotation on average, 1.875 MB/s) and an RZ26 (10.5
+/// ms, 5.54 ms, 3.3 MB/s), for blocks of 8 KB. A block that follows the one before needs no seek.
+pub(super) const TWO_DISKS: [ServiceTimes; 2] = [
+    ServiceTimes { sequential_us: 12_700, random_us: 28_700 },
+    ServiceTimes { sequential_us: 8_000, random_us: 18_500 },
+];
+
+/// The programs whose files were on the RZ26.
+const ON_RZ26: [&str; 2] = ["pjn", "sort"];
+
 /// Frames of the ReadN experiments.
 pub(super) const READ_N_FRAMES: u32 = 819;
 
@@ -54,6 +65,20 @@ pub(super) fn items(name: &str, advice: Advice, seed: u64) -> Vec<Item> {
 pub(super) fn program(name: &str, advice: Advice, seed: u64) -> Program {
     let (_, compute_ms) = APPLICATIONS.into_iter().find(|(known, _)| *known == name).expect("an application");
     Program { items: items(name, advice, seed), compute_ms, disk: 0, period_ms: 0.0 }
+}
+
+/// Runs the programs together, each with its files on the disk where the paper had them.
+pub(super) fn run_on_two_disks(
+    names: &[&str],
+    advice: Advice,
+    policy: Policy,
+    frames: u32,
+    seed: u64,
+) -> Result<Vec<Ran>, SimError> {
+    let on_its_disk =
+        |name: &&str| Program { disk: usize::from(ON_RZ26.contains(name)), ..program(name, advice, seed) };
+    let programs: Vec<Program> = names.iter().map(on_its_disk).collect();
+    service::run_on(&TWO_DISKS, &programs, policy, &Setup::frames(frames))
 }
 
 /// Read`n` over a file of `blocks` blocks.

@@ -59,10 +59,10 @@ pub(in crate::experiments) const BLOCKS_MAX: u64 = 1 << 32;
 pub fn run(programs: &[Program], policy: Policy, setup: &Setup) -> Result<Vec<Ran>, SimError> {
     let times =
         ServiceTimes { sequential_us: microseconds(SEQUENTIAL_MS), random_us: microseconds(RANDOM_MS) };
-    run_on(times, programs, policy, setup)
+    run_on(&[times], programs, policy, setup)
 }
 
-/// As [`run`], on disks with other times.
+/// As [`run`], on disks with other times: one for each disk, the last one for all disks from there on.
 ///
 /// # Errors
 ///
@@ -70,9 +70,9 @@ pub fn run(programs: &[Program], policy: Policy, setup: &Setup) -> Result<Vec<Ra
 ///
 /// # Panics
 ///
-/// As [`run`].
+/// As [`run`]; and if there are no times.
 pub fn run_on(
-    times: ServiceTimes,
+    times: &[ServiceTimes],
     programs: &[Program],
     policy: Policy,
     setup: &Setup,
@@ -159,13 +159,19 @@ struct Office<'a> {
 }
 
 impl<'a> Office<'a> {
-    fn new(times: ServiceTimes, programs: &'a [Program], items: &'a [Vec<Item>], cache: Stepper<'a>) -> Self {
+    fn new(
+        times: &[ServiceTimes],
+        programs: &'a [Program],
+        items: &'a [Vec<Item>],
+        cache: Stepper<'a>,
+    ) -> Self {
         let disks = programs.iter().map(|program| program.disk + 1).max().unwrap_or(0);
+        let times_of = |disk: usize| times[disk.min(times.len() - 1)];
         Self {
             programs,
             items: items.iter().map(|items| items.iter().collect()).collect(),
             cache,
-            disks: (0..disks).map(|_| Disk::new(Queue::Fifo, times)).collect(),
+            disks: (0..disks).map(|disk| Disk::new(Queue::Fifo, times_of(disk))).collect(),
             events: Events::default(),
             processor_free_us: 0,
             beats_us: vec![0; programs.len()],
@@ -273,6 +279,15 @@ mod tests {
         let two = |disk| [program(&[5], 1.0, 0), program(&[5], 1.0, disk)];
         assert_eq!(elapsed_s(&two(0)), [0.021, 0.041]);
         assert_eq!(elapsed_s(&two(1)), [0.021, 0.022]);
+    }
+
+    #[test]
+    fn disks_have_times_of_their_own() {
+        let times = [(1_000, 2_000), (10_000, 20_000)]
+            .map(|(sequential_us, random_us)| ServiceTimes { sequential_us, random_us });
+        let programs = [0, 1, 2].map(|disk| program(&[5, 6], 0.0, disk));
+        let ran = run_on(&times, &programs, Policy::TwoLevel(Allocation::LruSp), &Setup::frames(10)).unwrap();
+        assert_eq!(ran.iter().map(|ran| ran.elapsed_s).collect::<Vec<_>>(), [0.003, 0.030, 0.030]);
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl Outcome {
         let (programs, decide): (Vec<_>, Vec<_>) =
             (0..).zip(mix.programs.chars()).map(|(tenant, letter)| program(letter, tenant, seed)).unzip();
         let run =
-            |setup: &Setup| service::run_on(DISK, &programs, Policy::TwoLevel(Allocation::Fifo2Sp), setup);
+            |setup: &Setup| service::run_on(&[DISK], &programs, Policy::TwoLevel(Allocation::Fifo2Sp), setup);
         let without = run(&Setup::frames(frames))?;
         let decide = (0..).zip(decide).filter_map(|(tenant, program)| Some((tenant, program?)));
         let with = run(&Setup { programs: decide.collect(), ..Setup::frames(frames) })?;
