@@ -4,6 +4,7 @@ pub mod check_baselines;
 mod comparison_table;
 mod data_folder;
 pub mod r#gen;
+pub mod grade;
 pub mod hints;
 pub mod io;
 pub mod live;
@@ -21,6 +22,7 @@ pub mod scan;
 pub mod sim;
 mod sim_on_machine;
 mod sim_tier;
+pub mod tenants;
 pub mod tiers;
 pub mod write_back;
 
@@ -29,6 +31,7 @@ use clap::{Parser, Subcommand};
 
 use self::check_baselines::CheckBaselinesArgs;
 use self::r#gen::GenArgs;
+use self::grade::GradeArgs;
 use self::hints::HintsArgs;
 use self::io::IoArgs;
 use self::live::LiveArgs;
@@ -42,6 +45,7 @@ use self::program::ProgramArgs;
 use self::record::RecordArgs;
 use self::scan::ScanArgs;
 use self::sim::SimArgs;
+use self::tenants::TenantsArgs;
 use self::tiers::TiersArgs;
 use self::write_back::WriteBackArgs;
 use crate::cli::Common;
@@ -72,6 +76,8 @@ pub enum Command {
     Gen(GenArgs),
     /// Play traces to replacement policies
     Sim(SimArgs),
+    /// Grade policies on lists of traces beside LRU, ARC, the best generic policy and OPT
+    Grade(GradeArgs),
     /// Grade policies on many streams of changing phases
     Phases(PhasesArgs),
     /// Check a policy program, print its code, or search for one
@@ -88,6 +94,8 @@ pub enum Command {
     Paper(PaperArgs),
     /// Dirty pages through a pool against a bare io_uring loop, and hits beside a writer
     WriteBack(WriteBackArgs),
+    /// What many tenants cost, each with a manager or a floor of its own
+    Tenants(TenantsArgs),
     /// What a tier below a pool brings, and what it costs where it brings nothing
     Tiers(TiersArgs),
     /// Compare the cost of a page with other caches and a database
@@ -110,6 +118,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Some(Command::Record(args)) => record::run(args, &cli.common),
         Some(Command::Gen(args)) => r#gen::run(args, &cli.common),
         Some(Command::Sim(args)) => sim::run(args, &cli.common),
+        Some(Command::Grade(args)) => grade::run(args, &cli.common),
         Some(Command::Phases(args)) => phases::run(args, &cli.common),
         Some(Command::Program(args)) => program::run(args, &cli.common),
         Some(Command::Scan(args)) => scan::run(args, &cli.common),
@@ -117,6 +126,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Some(Command::Io(args)) => io::run(args, &cli.common),
         Some(Command::Misses(args)) => misses::run(args, &cli.common),
         Some(Command::WriteBack(args)) => write_back::run(args, &cli.common),
+        Some(Command::Tenants(args)) => tenants::run(args, &cli.common),
         Some(Command::Tiers(args)) => tiers::run(args, &cli.common),
         Some(Command::Paper(args)) => paper::run(args, &cli.common),
         #[cfg(feature = "peers")]

@@ -1,7 +1,11 @@
 //! How a policy does at many points, each a trace at a size, beside reference policies.
 
+mod lists;
 mod phases;
+mod points;
 mod ratios;
 
+pub use lists::read_list;
 pub use phases::{PhasePoint, play_phases};
+pub use points::{Grade, GradePoint, GradePoints};
 pub use ratios::Ratios;

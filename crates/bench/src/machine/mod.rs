@@ -5,6 +5,7 @@
 pub mod bare_loop;
 pub mod cpu_time;
 pub mod data_file;
+pub mod memory;
 
 use std::fs;
 use std::path::Path;

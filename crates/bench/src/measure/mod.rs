@@ -8,6 +8,7 @@
 //! | [`hints`] | index scans and joins that disclose their reads; lists that are wrong | reads in batches, single reads, OPT |
 //! | [`programs`] | replacements by policy programs | the same policies in Rust, a thread, a process |
 //! | [`tiers`] | a tier that does not pay, one that does, and what one costs | the same pool without it |
+//! | [`tenants`] | many tenants, in the simulator and in a pool | one tenant, and one manager for all |
 //! | [`hits`] | hits of resident pages | an array, other caches, a database |
 //! | [`misses`] | misses on a source in memory | two pools, other caches |
 
@@ -18,5 +19,6 @@ pub mod io;
 pub mod misses;
 pub mod programs;
 pub mod scan;
+pub mod tenants;
 pub mod tiers;
 pub mod write_back;

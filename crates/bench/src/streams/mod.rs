@@ -1,6 +1,6 @@
 //! Synthetic reference streams: the applications of the LRU-SP paper, the patterns of the AMP paper, the
 //! hinting programs of the comparison of TIP2 with LRU-SP, the programs of HiPEC, the clients of exclusive
-//! caches, phases that change, and a few classics, with every count a parameter.
+//! caches, phases that change, many tenants, and a few classics, with every count a parameter.
 //!
 //! A stream is a function that emits the steps of a trace one by one, so that any length can be written with
 //! little memory. The same seed gives the same stream.
@@ -13,6 +13,7 @@ mod phases;
 mod policy_programs;
 mod settings;
 mod stream;
+mod tenants;
 mod xds;
 
 use crate::trace::Item;
@@ -30,6 +31,7 @@ pub fn all() -> impl Iterator<Item = &'static Stream> {
         .chain(policy_programs::ALL)
         .chain(exclusive::ALL)
         .chain(phases::ALL)
+        .chain(tenants::ALL)
 }
 
 /// The stream of that name.

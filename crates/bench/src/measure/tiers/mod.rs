@@ -15,6 +15,7 @@ use std::time::Duration;
 pub use self::compressed::compressed;
 pub use self::pays::pays;
 pub use self::single::{demotions, hits};
+pub use self::source::{Numbered, PAGE_BYTES};
 pub use self::wasted::wasted;
 
 /// How much is measured.

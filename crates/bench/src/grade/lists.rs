@@ -1,0 +1,52 @@
+//! Lists of traces: names of files, one a line.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// The traces that a list names, in its order. A name is that of a file in the list's folder or below it, or
+/// of one in `traces`; `#` begins a comment.
+///
+/// # Errors
+///
+/// If the list cannot be read, names nothing, or names a file that is in neither folder.
+pub fn read_list(list: &Path, traces: &Path) -> Result<Vec<PathBuf>> {
+    let text = fs::read_to_string(list)
+        .with_context(|| format!("{}: cannot be read, expected a list of traces", list.display()))?;
+    let beside = list.parent().unwrap_or(Path::new(""));
+    let names = text.lines().map(|line| line.split('#').next().unwrap_or("").trim());
+    let find = |name: &str| {
+        let found = [beside, traces].map(|folder| folder.join(name)).into_iter().find(|path| path.is_file());
+        found.with_context(|| {
+            format!("{}: expected a trace {name} in {} or beside the list", list.display(), traces.display())
+        })
+    };
+    let paths = names.filter(|name| !name.is_empty()).map(find).collect::<Result<Vec<PathBuf>>>()?;
+    if paths.is_empty() {
+        bail!("{}: expected names of traces, one a line, found none", list.display());
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_beside_the_list_and_among_the_traces() {
+        let (folder, traces) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let list = folder.path().join("some.list");
+        fs::write(folder.path().join("own.txt"), "1\n").unwrap();
+        fs::write(traces.path().join("shared.txt"), "1\n").unwrap();
+        fs::write(&list, "# which\nshared.txt\n\nown.txt # recorded here\n").unwrap();
+        let found = read_list(&list, traces.path()).unwrap();
+        assert_eq!(found, [traces.path().join("shared.txt"), folder.path().join("own.txt")]);
+        for (text, expected) in
+            [("# nothing\n", "expected names of traces"), ("no.txt\n", "expected a trace no.txt")]
+        {
+            fs::write(&list, text).unwrap();
+            assert!(read_list(&list, traces.path()).unwrap_err().to_string().contains(expected), "{text}");
+        }
+    }
+}
