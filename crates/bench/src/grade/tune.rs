@@ -41,7 +41,8 @@ pub fn tune(
     changes
         .map(|(constant, factor)| {
             let ratios = play(Some((constant, factor)))?;
-            let to_as_is: Ratios = ratios.iter().zip(&as_is).map(|(changed, as_is)| changed / as_is).collect();
+            let to_as_is: Ratios =
+                ratios.iter().zip(&as_is).map(|(changed, as_is)| changed / as_is).collect();
             let to_better = ratios.iter().zip(points.points()).map(|(ratio, at)| ratio / at.lru.min(at.arc));
             let worst = to_better.enumerate().max_by(|one, other| one.1.total_cmp(&other.1));
             let (worst_point, worst) = worst.expect("at least one point");
