@@ -461,3 +461,72 @@ fn the_folder_for_data_files_is_made() {
     assert!(stdout(&arguments).contains("btree"));
     assert!(new.is_dir());
 }
+
+#[test]
+fn phases_are_graded_beside_lru_and_arc() {
+    let phases = |extra: &[&str]| {
+        let arguments = ["phases", "--seeds", "1..2", "--frames", "10%,60%", "--format", "csv"];
+        stdout(&[&arguments[..], extra].concat())
+    };
+    let summary = phases(&["--policy", "lru,arc"]);
+    let lines: Vec<&str> = summary.lines().collect();
+    assert!(lines[0].starts_with("policy,points,mean,above_1.02,worst,worst_at,points_from_5_turnovers,"));
+    assert!(
+        lines.len() == 3 && lines[1].starts_with("lru,4,") && lines[2].starts_with("arc,4,"),
+        "{summary}"
+    );
+    let points = phases(&["--policy", "lru,arc", "--points", "--jobs", "1"]);
+    assert_eq!(points.lines().count(), 1 + 2 * 2 * 2);
+    assert_eq!(points, phases(&["--policy", "lru,arc", "--points", "--jobs", "2"]));
+    for point in points.lines().skip(1) {
+        let cells: Vec<&str> = point.split(',').collect();
+        let [_, _, policy, misses, lru, arc, _, _] = cells[..] else { panic!("{point}") };
+        assert_eq!(misses, if policy == "lru" { lru } else { arc });
+    }
+    assert!(failure(&["phases", "--seeds", "9..1"]).contains("expected a seed, or FIRST..LAST"));
+    assert!(failure(&["phases", "--policy", "best"]).contains("expected one of the policies"));
+}
+
+#[test]
+fn lists_are_graded_at_the_sizes_of_the_baselines() {
+    let dir = tempfile::tempdir().unwrap();
+    let text_of = |blocks: u64| (0..2000).map(|at| format!("{}\n", at * at % blocks)).collect::<String>();
+    write(&dir, "pg_one.txt", &text_of(97));
+    write(&dir, "two.txt", &text_of(61));
+    let baselines = dir.path().join("baselines");
+    fs::create_dir(&baselines).unwrap();
+    fs::write(
+        baselines.join("peers.csv"),
+        "trace,capacity,policy,miss_ratio\ntwo,10,SIEVE,0.5\ntwo,10,OPT,0.25\n",
+    )
+    .unwrap();
+    let list = write(&dir, "some.list", "# two traces\npg_one.txt\ntwo.txt\n");
+    let grade = |extra: &[&str]| {
+        let arguments =
+            ["grade", text(&list), "--baselines", text(&baselines), "--policy", "lru", "--format", "csv"];
+        stdout(&[&arguments[..], extra].concat())
+    };
+    let summary = grade(&[]);
+    let rows: Vec<Vec<&str>> = summary.lines().map(|line| line.split(',').collect()).collect();
+    let named: Vec<[&str; 4]> = rows[1..].iter().map(|row| [row[0], row[1], row[2], row[3]]).collect();
+    let expected = [["pg_one", "4"], ["two", "1"], ["tagged", "4"], ["others", "1"], ["all", "5"]];
+    assert_eq!(named, expected.map(|[name, points]| ["some", name, "lru", points]), "{summary}");
+    assert!(rows[1..].iter().all(|row| row[5] == "1.000000"), "LRU against LRU: {summary}");
+    let points = grade(&["--points"]);
+    assert!(
+        points
+            .lines()
+            .any(|line| line.starts_with("some,two,10,lru,") && line.ends_with(",0.500000,0.250000"))
+    );
+    write(&dir, "other.list", "two.txt\n");
+    let other = dir.path().join("other.list");
+    assert!(failure(&["grade", text(&list), text(&other)]).contains("two.txt: expected a trace on one list"));
+    assert!(failure(&["grade", "no.list"]).contains("no.list: cannot be read, expected a list of traces"));
+}
+
+#[test]
+fn a_pool_takes_managers_only_for_its_tenants() {
+    assert!(
+        failure(&["tenants", "--only", "pool", "--policy", "arc"]).contains("expected lru-sp or a manager")
+    );
+}

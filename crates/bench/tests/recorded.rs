@@ -3,6 +3,8 @@
 //! again and again; `pg_mixed3_cut` is 40,000 out of TPC-H queries, nested-loop joins and point lookups at
 //! once.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 
 use bufpool::sim::SimDevice;
@@ -49,7 +51,7 @@ fn the_inner_relation_of_a_join_is_served_as_opt_would() {
 fn call_sites_help_a_mix_of_sessions() {
     let trace = load("pg_mixed3_cut.tsv.zst");
     assert_eq!((trace.accesses(), trace.tenants().len()), (40_000, 3));
-    let [lru, arc, amp, auto] = ["lru", "arc", "amp", "auto"].map(|policy| misses(&trace, policy));
+    let [lru, arc, amp, auto] = ["lru", "arc", "amp+", "auto"].map(|policy| misses(&trace, policy));
     for at in 0..PERCENTS.len() {
         let better = lru[at].min(arc[at]) as f64;
         assert!(auto[at] as f64 <= 1.01 * better, "auto {auto:?}, ARC {arc:?}, LRU {lru:?}");
@@ -122,4 +124,32 @@ fn a_recording_replays_with_its_programs() {
     let told = |tenant: u32| outcome.programs.get(&tenant).map(|stats| stats.calls);
     assert!(told(ids[0]).is_some_and(|calls| calls > 100), "a program at the end: {:?}", told(ids[0]));
     assert_eq!(told(ids[2]), None);
+}
+
+/// Constants are chosen on one list and judged on the other, so nothing is on both; and what was recorded for
+/// the holdout is on it, as traces whose accesses say where they come from.
+#[test]
+fn lists_share_no_trace_and_the_holdout_has_all_recordings() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
+    let names = |list: &str| -> BTreeSet<String> {
+        let text = fs::read_to_string(folder.join(list)).unwrap();
+        let names: Vec<String> =
+            text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
+        let distinct: BTreeSet<String> = names.iter().cloned().collect();
+        assert_eq!(distinct.len(), names.len(), "{list} names each trace once");
+        distinct
+    };
+    let (tuning, holdout) = (names("tuning.list"), names("holdout.list"));
+    assert_eq!((tuning.len(), tuning.intersection(&holdout).next()), (13, None));
+    let recorded: BTreeSet<String> = fs::read_dir(folder.join("holdout"))
+        .unwrap()
+        .map(|entry| format!("holdout/{}", entry.unwrap().file_name().to_string_lossy()))
+        .collect();
+    assert_eq!(recorded.len(), 11);
+    assert!(recorded.is_subset(&holdout), "{recorded:?}");
+    for name in recorded {
+        let trace = Trace::open(&folder.join(&name)).unwrap();
+        assert!((20_000..=120_000).contains(&trace.accesses()), "{name}: {} accesses", trace.accesses());
+        assert!(trace.sites().len() > 1, "{name} has call sites");
+    }
 }

@@ -18,9 +18,12 @@ pub struct GradeArgs {
     /// Lists of traces, each line the name of a file beside the list or among the traces
     #[arg(required = true, num_args = 1.., value_name = "LIST")]
     pub lists: Vec<PathBuf>,
-    /// Where the traces and recorded baselines are
+    /// Folder with the traces [default: $BUFPOOL_TRACES, else ../shared/traces]
+    #[arg(long, value_name = "DIR")]
+    pub traces: Option<PathBuf>,
+    /// Where recorded baselines are
     #[command(flatten)]
-    pub places: Places,
+    pub baselines: Baselines,
     /// Policies, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = "auto")]
     pub policy: Vec<Named>,
@@ -29,32 +32,27 @@ pub struct GradeArgs {
     pub points: bool,
 }
 
-/// Where traces and recorded baselines are.
+/// Where recorded baselines are.
 #[derive(Args, Debug)]
-pub struct Places {
-    /// Folder with the traces [default: $BUFPOOL_TRACES, else ../shared/traces]
-    #[arg(long, value_name = "DIR")]
-    traces: Option<PathBuf>,
+pub struct Baselines {
     /// Folder with CSV files of columns trace,capacity,policy,miss_ratio; sizes and references are taken from
-    /// it [default: `baselines` beside the traces, if it is there]
+    /// it [default: `baselines` beside the folder with the traces, if it is there]
     #[arg(long, value_name = "DIR")]
     baselines: Option<PathBuf>,
 }
 
-impl Places {
-    /// The folder with the traces.
-    pub fn traces(&self) -> PathBuf {
-        self.traces.clone().unwrap_or_else(baselines::shared_traces)
-    }
-
-    /// The recorded rows; none where nothing was named and nothing is there.
-    pub fn recorded(&self) -> Result<Vec<Row>> {
+impl Baselines {
+    /// The recorded rows; none where no folder was named and none is beside `traces`.
+    ///
+    /// # Errors
+    ///
+    /// If a folder was named and has no such files, or a file is malformed.
+    pub fn rows(&self, traces: &Path) -> Result<Vec<Row>> {
+        let beside = traces.parent().unwrap_or(Path::new(".")).join("baselines");
         match &self.baselines {
             Some(dir) => baselines::read_rows(dir),
-            None => {
-                let beside = self.traces().parent().unwrap_or(Path::new(".")).join("baselines");
-                Ok(baselines::read_rows(&beside).unwrap_or_default())
-            }
+            None if beside.is_dir() => baselines::read_rows(&beside),
+            None => Ok(Vec::new()),
         }
     }
 }
@@ -81,8 +79,11 @@ const COLUMNS: [&str; 14] = [
 /// Traces whose accesses come with the statement or the call stack that makes them begin like this.
 const TAGGED: [&str; 2] = ["pg_", "sqlite_"];
 
-/// What sums up several traces, and whether a trace is one of them.
-const GROUPS: [(&str, fn(&str) -> bool); 3] =
+/// Whether a trace of that name is in a group.
+type IsIn = fn(&str) -> bool;
+
+/// What sums up several traces.
+const GROUPS: [(&str, IsIn); 3] =
     [("tagged", is_tagged), ("others", |name| !is_tagged(name)), ("all", |_| true)];
 
 fn is_tagged(name: &str) -> bool {
@@ -96,7 +97,8 @@ fn is_tagged(name: &str) -> bool {
 /// If a list, trace or baseline cannot be read, a trace is on two lists, or a policy is not known.
 pub fn run(args: &GradeArgs, common: &Common) -> Result<()> {
     let policies: Vec<Policy> = args.policy.iter().map(Named::find).collect::<Result<_>>()?;
-    let (traces, recorded) = (args.places.traces(), args.places.recorded()?);
+    let traces = args.traces.clone().unwrap_or_else(baselines::shared_traces);
+    let recorded = args.baselines.rows(&traces)?;
     let lists: Vec<Vec<PathBuf>> =
         args.lists.iter().map(|list| read_list(list, &traces)).collect::<Result<_>>()?;
     let mut seen: Vec<&PathBuf> = lists.iter().flatten().collect();
