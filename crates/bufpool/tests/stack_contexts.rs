@@ -155,7 +155,7 @@ fn every_access_is_counted_once() {
         assert_eq!((stats.accesses, counted, stats.misses), (9 * (round + 1), 9 * (round + 1), 8));
     }
     let contexts = pool.stats().contexts;
-    let labels: HashSet<String> = contexts.iter().map(bufpool::ContextStats::label).collect();
+    let labels: HashSet<String> = contexts.iter().map(bufpool::stats::ContextStats::label).collect();
     assert_eq!(labels.len(), contexts.len());
     assert!(contexts.len() <= 24, "{labels:?}");
 }

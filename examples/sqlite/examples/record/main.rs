@@ -45,11 +45,11 @@ impl Recorder for Listener {
     fn record(&mut self, event: Event<'_>) {
         let mut recording = self.0.lock().expect("nobody panics with it");
         match event {
-            Event::Access { page, site, tenant, .. } => {
-                if recording.is_on && recording.accesses < ACCESSES_MAX {
-                    recording.accesses += 1;
-                    writeln!(recording.text, "{}\t{site}\t{tenant}", page.0).expect("a string takes it");
-                }
+            Event::Access { page, site, tenant, .. }
+                if recording.is_on && recording.accesses < ACCESSES_MAX =>
+            {
+                recording.accesses += 1;
+                writeln!(recording.text, "{}\t{site}\t{tenant}", page.0).expect("a string takes it");
             }
             Event::File { id, name } => {
                 let first = PageId::in_file(id, 0).0;
