@@ -4,10 +4,8 @@ mod lists;
 mod phases;
 mod points;
 mod ratios;
-mod tune;
 
 pub use lists::read_list;
 pub use phases::{PhasePoint, play_phases};
 pub use points::{Grade, GradePoint, GradePoints};
 pub use ratios::Ratios;
-pub use tune::{FACTORS, Tuned, tune};
