@@ -2,7 +2,6 @@
 
 mod hints;
 mod io;
-mod size;
 
 use std::path::PathBuf;
 
@@ -10,7 +9,6 @@ use clap::Args;
 
 pub use hints::Hints;
 pub use io::{Backend, Direct};
-pub use size::Size;
 
 use crate::output::Format;
 

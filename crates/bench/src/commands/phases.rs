@@ -6,11 +6,12 @@ use anyhow::Result;
 use clap::Args;
 
 use super::sim::Named;
-use crate::cli::{Common, Size};
+use crate::cli::Common;
 use crate::grade::{PhasePoint, Ratios, play_phases};
 use crate::output::{Cell, Table, progress};
 use crate::parallel;
 use crate::simulate::Policy;
+use crate::trace::Size;
 
 /// Arguments of `bufbench phases`.
 #[derive(Args, Debug)]

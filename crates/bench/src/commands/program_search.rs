@@ -8,10 +8,10 @@ use bufpool_policies::program::Program;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
-use crate::cli::{Common, Size};
+use crate::cli::Common;
 use crate::output::{Cell, Table, progress, unwritable};
 use crate::search::{Found, Points, SearchOptions, search};
-use crate::trace::Trace;
+use crate::trace::{Size, Trace};
 
 /// Arguments of `bufbench program search`.
 #[derive(Args, Debug)]

@@ -8,11 +8,11 @@ use bufpool_policies::classic::PolicyKind;
 use bufpool_policies::program::Program;
 use clap::Args;
 
-use crate::cli::{Common, Size};
+use crate::cli::Common;
 use crate::output::{Cell, Table, progress};
 use crate::parallel;
 use crate::simulate::{Policy, Setup, misses, read_program};
-use crate::trace::{Item, Reader, Reference, Trace, base_name};
+use crate::trace::{Item, Reader, Reference, Size, Trace, base_name};
 
 /// Arguments of `bufbench program twins`.
 #[derive(Args, Debug)]

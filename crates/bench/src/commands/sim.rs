@@ -13,14 +13,14 @@ use indicatif::ProgressBar;
 
 use super::sim_on_machine;
 use super::sim_tier::{LatencyFlag, TIER_COLUMNS, TierFlag, tier_cells};
-use crate::cli::{Common, Size};
+use crate::cli::Common;
 use crate::output::plot::{self, Curves, Series};
 use crate::output::progress;
 use crate::output::{Cell, Table, unwritable};
 use crate::parallel;
 use crate::simulate::machine::{MachineOptions, MachinePolicy};
 use crate::simulate::{self, By, Counts, NextUses, Outcome, Policy, Setup, SimError};
-use crate::trace::{Input, LoadOptions, Trace};
+use crate::trace::{Input, LoadOptions, Size, Trace};
 
 /// Arguments of `bufbench sim`.
 #[derive(Args, Debug)]

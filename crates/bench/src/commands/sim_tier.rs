@@ -7,9 +7,9 @@ use anyhow::{Result, bail};
 use bufpool_policies::tier::{Segments, TIER_FRAMES_MAX, TierKind, UnknownTier};
 
 use super::sim::SimArgs;
-use crate::cli::Size;
 use crate::output::Cell;
 use crate::simulate::{Counts, Latency, LowerCache};
+use crate::trace::Size;
 
 /// The columns of a lower cache.
 pub(super) const TIER_COLUMNS: [&str; 5] = ["tier_hits", "demotions", "aborted", "refused", "latency_ms"];

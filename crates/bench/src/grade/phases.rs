@@ -2,10 +2,9 @@
 
 use bufpool_policies::classic::PolicyKind;
 
-use crate::cli::Size;
 use crate::simulate::{Policy, Setup, SimError, misses};
 use crate::streams::{self, Advice};
-use crate::trace::Trace;
+use crate::trace::{Size, Trace};
 
 /// What policies miss on one stream at one size.
 #[derive(Clone, Debug)]

@@ -8,10 +8,9 @@ use bufpool_policies::classic::PolicyKind;
 
 use super::Ratios;
 use crate::baselines::Row;
-use crate::cli::Size;
 use crate::parallel;
 use crate::simulate::{self, NextUses, Policy, Setup, SimError};
-use crate::trace::Trace;
+use crate::trace::{Size, Trace};
 
 /// Recorded policies that are no opponents: bounds, and MRU, which only pure loops are good for.
 const NOT_GENERIC: [&str; 3] = [OPT, "Random", "MRU_own"];

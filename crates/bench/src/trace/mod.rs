@@ -21,6 +21,7 @@ mod loaded;
 mod numbering;
 mod read;
 pub mod recording;
+mod size;
 mod text;
 mod write;
 
@@ -33,6 +34,7 @@ pub use file_ranges::FileRanges;
 pub use loaded::{Act, Batch, LoadOptions, Replay, Trace};
 pub use numbering::Numbering;
 pub use read::{Input, Reader};
+pub use size::Size;
 pub use text::microseconds;
 pub use write::Writer;
 
