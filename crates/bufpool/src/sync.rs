@@ -1,8 +1,8 @@
 //! The one switch between the real primitives and loom's (`--cfg bufpool_loom`).
 //!
-//! Only what the page word, page tables, the frame table, the latches, the reserve, a file's gate and the
-//! access log and the policy lock use: everything else is not explored by the model checker and uses std and parking_lot
-//! directly. Loom knows no time, so waits have no deadline there.
+//! Only what the page word, page tables, the frame table, the latches, the reserve, a file's gate, the access
+//! log and the policy lock use: everything else is not explored by the model checker and uses std and
+//! parking_lot directly. Loom knows no time, so waits have no deadline there.
 
 #[cfg(not(bufpool_loom))]
 pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
