@@ -1,4 +1,4 @@
-//! Goal: a flush that was begun makes durable what a flush does, whoever waits for it, on each backend, and its
+//! Goal: a flush that was begun makes durable what a flush does, on each backend, and its
 //! failures are told. Method: a simulated device that loses what was not synced, and fails where it is told to.
 
 mod common;
@@ -214,4 +214,31 @@ fn closing_the_pool_waits_for_what_was_begun() {
     closing.join().unwrap().unwrap();
     flush.wait().unwrap();
     assert_eq!(versions_after_power_cut(&device), [2; PAGES as usize]);
+}
+
+struct Panicking;
+
+impl PageHooks for Panicking {
+    fn on_read(&self, _: PageName, _: &mut [u8]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn before_write(&self, _: PageName, _: &mut [u8]) {
+        panic!("the engine's hook panics");
+    }
+}
+
+/// The thread that makes flushes survives it: those that are begun later end, too.
+#[test]
+fn a_panic_of_the_engine_poisons_the_file_and_ends_no_other_flush() {
+    let device = stamped_device(PAGES);
+    // Nothing is written in the background.
+    let options = small().frames(64).dirty_limit_percent(100).hooks(Box::new(Panicking));
+    let (pool, file) = open_on(options, &device);
+    change(&pool.default_tenant(), &file, 2);
+    let kinds = [(); 3].map(|()| file.begin_flush().wait().map_err(|error| error.kind()));
+    assert_eq!(kinds[1..], [Err(ErrorKind::FilePoisoned); 2], "{kinds:?}");
+    assert!(kinds[0].is_err());
+    pool.check_invariants();
+    assert_eq!(versions_after_power_cut(&device), [1; PAGES as usize], "nothing was written");
 }

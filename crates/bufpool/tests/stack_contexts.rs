@@ -31,7 +31,7 @@ fn look_up(tenant: &Tenant, file: &File, number: u64) {
     black_box(());
 }
 
-/// A tenant whose contexts have so many calls; none, and a word of why, where that cannot be.
+/// A tenant whose contexts have this number of calls; none, and a word of why, where that cannot be.
 fn tenant(pool: &Pool, depth: u8) -> Option<Tenant> {
     match pool.tenant("t").stack_contexts(depth).open() {
         Ok(tenant) => Some(tenant),

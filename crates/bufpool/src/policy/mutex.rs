@@ -1,7 +1,7 @@
 //! The policy lock itself: who holds the policy, how others wait for it, and what that costs.
 //!
 //! A hold is shorter than going to sleep and being woken, so a thread that finds the lock taken looks again a
-//! few times ([`SPINS`]) before it sleeps. The lock is not handed over: whoever comes first takes it, because
+//! few times ([`SPINS`]) before it sleeps. The lock is not handed over: the first that comes takes it, because
 //! a thread that is woken gets to run long after the lock came free. Of several that sleep one is woken at a
 //! time, and the next one when that has had the lock, or found it taken and sleeps again.
 //!

@@ -46,7 +46,7 @@ pub fn print(folder: &Path, orders: u64) {
     load(&path, orders);
     let pages = fs::metadata(&path).expect("the database was made").len() / 4096;
     println!(
-        "{pages} pages; pages read, and to those without contexts, where the pool holds so many percent\n"
+        "{pages} pages; pages read, and to those without contexts, where the pool holds this share, in percent\n"
     );
     print!("{:24}", "context");
     SHARES.iter().for_each(|share| print!("{:>12} %{:8}", share, ""));
