@@ -1,5 +1,5 @@
-//! Goal: a flush that was begun makes durable what a flush does, on each backend, and its
-//! failures are told. Method: a simulated device that loses what was not synced, and fails where it is told to.
+//! Goal: a flush that was begun makes durable what a flush does, on each backend, and its failures are told.
+//! Method: a simulated device that loses what was not synced, and fails where it is told to.
 
 mod common;
 

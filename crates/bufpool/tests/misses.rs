@@ -30,8 +30,8 @@ fn a_miss_holds_the_policy_lock_once() {
     }
 }
 
-/// The directory is told of a page before it is read. If it cannot be read, the access is not counted, and the
-/// frame is as good as before.
+/// The directory is told of a page before it is read. If it cannot be read, the access is not counted, and
+/// the frame is as good as before.
 #[test]
 fn a_miss_that_fails_leaves_nothing_behind() {
     for manager in [None, Some(ManagerKind::Auto)] {

@@ -124,8 +124,8 @@ fn the_limit_holds_and_the_oldest_unused_pages_go_first() {
     assert_eq!(tenant.prefetch((200..300).map(|number| file.page(number))), 0);
     let read = |number| drop(tenant.read(file.page(number)).unwrap());
     (0..20).for_each(read);
-    // 20 of them have been used. The others are not expected any more once the pages in use have been hit very
-    // often (one hit in 256 a frame is noted), though nothing comes in.
+    // 20 of them have been used. The others are not expected any more once the pages in use have been hit
+    // very often (one hit in 256 a frame is noted), though nothing comes in.
     (0..200_000).for_each(|_| (300..350).for_each(read));
     assert_eq!(tenant.prefetch((200..300).map(|number| file.page(number))), 50);
     let stats = settled(&pool);

@@ -1,6 +1,7 @@
-//! Goal: the calls above an access are part of its context where a tenant wants it, the same for hits and misses,
-//! and refused where they cannot be known. Method: one fetch function, called on several ways. Whether the calls are
-//! known depends on how this crate is compiled: `RUSTFLAGS="-C force-frame-pointers=yes" cargo test -p bufpool
+//! Goal: the calls above an access are part of its context where a tenant wants it, the same for hits and
+//! misses, and refused where they cannot be known. Method: one fetch function, called on several ways.
+//! Whether the calls are known depends on how this crate is compiled: `RUSTFLAGS="-C
+//! force-frame-pointers=yes" cargo test -p bufpool
 //! --test stack_contexts`, of which each test says when it is compiled in another way.
 
 mod common;
@@ -114,7 +115,8 @@ fn the_depth_is_what_was_asked_for() {
         for below in 0..12 {
             nested(&tenant, &file, below);
         }
-        // The call of `fetch`, up to `depth - 1` of `nested` by itself, which are from one place, and this one.
+        // The call of `fetch`, up to `depth - 1` of `nested` by itself, which are from one place, and this
+        // one.
         assert_eq!(accesses(&pool).len() - before, usize::from(depth));
         tenant.close().unwrap();
     }

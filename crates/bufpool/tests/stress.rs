@@ -345,8 +345,9 @@ fn temporary_files_come_and_go(options: PoolOptions, rounds: u64) {
     assert_eq!(pool.stats().dirty_frames, 0);
 }
 
-/// As long as `BUFPOOL_STRESS_SECONDS` says, and one round without it: all of the above with another seed each time,
-/// on one backend after the other. A round always ends; the time only says whether another one begins.
+/// As long as `BUFPOOL_STRESS_SECONDS` says, and one round without it: all of the above with another seed
+/// each time, on one backend after the other. A round always ends; the time only says whether another one
+/// begins.
 #[test]
 fn as_long_as_is_asked_for() {
     let seconds = std::env::var("BUFPOOL_STRESS_SECONDS").map_or(0, |text| text.parse().unwrap());

@@ -174,8 +174,8 @@ fn failures_leave_no_trace() {
     assert_eq!(directory.resident(a), 1);
 }
 
-/// A driver may tell that a page has been loaded before it is read: if it cannot be read, that is no access, and
-/// its owner's manager forgets it.
+/// A driver may tell that a page has been loaded before it is read: if it cannot be read, that is no access,
+/// and its owner's manager forgets it.
 #[test]
 fn a_load_that_was_told_too_early_leaves_no_trace() {
     let mut directory = directory(2);

@@ -1,6 +1,7 @@
 //! redb over the pool, held against redb with a cache of its own, at equal memory, both with direct I/O:
-//! `cargo run --release -p bufpool-redb --example compare_redb [ROWS]`. Prints seconds and the pages that are read from the
-//! file, and beside them the seconds of redb's own backend, with all of the system's page cache.
+//! `cargo run --release -p bufpool-redb --example compare_redb [ROWS]`. Prints seconds and the pages that are
+//! read from the file, and beside them the seconds of redb's own backend, with all of the system's page
+//! cache.
 
 use std::fs::File;
 use std::io;
@@ -41,8 +42,8 @@ impl DirectBackend {
         Ok(Self { file: how.open(path)?, bytes: AtomicU64::new(0), pages })
     }
 
-    /// Lets `work` have a buffer for whole pages around a range, where the first of them begins, and where in the
-    /// buffer the range is.
+    /// Lets `work` have a buffer for whole pages around a range, where the first of them begins, and where in
+    /// the buffer the range is.
     fn with_pages<R>(
         offset: u64,
         len: usize,
@@ -139,7 +140,8 @@ fn run(database: &Database, rows: u64, pages: impl Fn() -> u64) -> Result<Steps>
     Ok(steps)
 }
 
-/// A permutation of `0..rows`: the first of a number's images under one of a larger power of two that is below.
+/// A permutation of `0..rows`: the first of a number's images under one of a larger power of two that is
+/// below.
 fn scattered(at: u64, rows: u64) -> u64 {
     let mask = rows.next_power_of_two() - 1;
     let mut key = at % rows;

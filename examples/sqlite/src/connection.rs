@@ -36,9 +36,11 @@ pub(crate) struct Connection {
     has_page_classes: bool,
     /// Whether the log is kept when the last connection leaves.
     pub keeps_wal: bool,
-    /// The database's length becomes a multiple of it where SQLite sets it or says what it will be. 0: any length.
+    /// The database's length becomes a multiple of it where SQLite sets it or says what it will be. 0: any
+    /// length.
     pub chunk_bytes: u64,
-    /// What SQLite calls the limit of the mapped part of the file. More than 0: pages are read in their frames.
+    /// What SQLite calls the limit of the mapped part of the file. More than 0: pages are read in their
+    /// frames.
     mapped_bytes_max: i64,
 }
 
@@ -125,7 +127,8 @@ impl Connection {
         Err(Failure::code(ffi::SQLITE_IOERR_SHORT_READ))
     }
 
-    /// Sets how much of the file may be mapped, unless something is, or `wanted` is negative. Returns what it was.
+    /// Sets how much of the file may be mapped, unless something is, or `wanted` is negative. Returns what it
+    /// was.
     pub fn map(&mut self, wanted: i64) -> i64 {
         let before = self.mapped_bytes_max;
         if wanted >= 0 && self.fetched.is_empty() {
@@ -134,8 +137,8 @@ impl Connection {
         before
     }
 
-    /// Where these bytes lie, for reading without a copy; none if they are not all in one page of the pool, or
-    /// many pages are fetched. The page is pinned until [`unfetch`](Self::unfetch).
+    /// Where these bytes lie, for reading without a copy; none if they are not all in one page of the pool,
+    /// or many pages are fetched. The page is pinned until [`unfetch`](Self::unfetch).
     ///
     /// SQLite's locks keep everybody from writing to it while it is read.
     pub fn fetch(&mut self, offset: u64, bytes: usize) -> Result<Option<NonNull<u8>>> {

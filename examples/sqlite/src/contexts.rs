@@ -4,16 +4,18 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use parking_lot::RwLock;
 
-/// What the context of an access is made of. SQLite calls one function for all pages, so call sites say nothing.
+/// What the context of an access is made of. SQLite calls one function for all pages, so call sites say
+/// nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contexts {
     /// The statement that a transaction began with.
     pub statements: bool,
-    /// What a page of a B-tree was when it was read last, by its first byte: interior page or leaf, of a table or
-    /// of an index. One byte of memory a page.
+    /// What a page of a B-tree was when it was read last, by its first byte: interior page or leaf, of a
+    /// table or of an index. One byte of memory a page.
     pub page_classes: bool,
-    /// Return addresses above the call; see [`TenantOptions::stack_contexts`](bufpool::TenantOptions). More than
-    /// 0: SQLite must be compiled with `-fno-omit-frame-pointer`, and Rust with `-C force-frame-pointers=yes`.
+    /// Return addresses above the call; see [`TenantOptions::stack_contexts`](bufpool::TenantOptions). More
+    /// than 0: SQLite must be compiled with `-fno-omit-frame-pointer`, and Rust with `-C
+    /// force-frame-pointers=yes`.
     pub stack_depth: u8,
 }
 

@@ -24,7 +24,8 @@ use crate::locks::{Busy, Level, Locks};
 use crate::process_lock;
 use crate::wal_index::WalIndex;
 
-/// The pool's own lock of a process that was killed ends a moment after SQLite's, with the process's io_uring.
+/// The pool's own lock of a process that was killed ends a moment after SQLite's, with the process's
+/// io_uring.
 const LOCK_TRIES: u32 = 1000;
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
@@ -170,8 +171,8 @@ impl Database {
         Ok(state.pooled.insert(file?).clone())
     }
 
-    /// The same file under a description of its own, since the pool sets its flags; not by the path, which may
-    /// lead to another file by now.
+    /// The same file under a description of its own, since the pool sets its flags; not by the path, which
+    /// may lead to another file by now.
     fn open_in_pool(&self, pool: &Pool) -> Result<bufpool::File> {
         let mut tries = LOCK_TRIES;
         loop {
@@ -196,8 +197,8 @@ impl Database {
         if is_idle { self.detach(state) } else { Ok(()) }
     }
 
-    /// Takes the file back from the pool, and lets other processes have it. Of a file that fails to be written
-    /// the rest is given up; SQLite's journal or log has what was committed.
+    /// Takes the file back from the pool, and lets other processes have it. Of a file that fails to be
+    /// written the rest is given up; SQLite's journal or log has what was committed.
     fn detach(&self, state: &mut State) -> Result<()> {
         let closed = state.pooled.take().map_or(Ok(()), |pooled| {
             pooled.clone().close().inspect_err(|_| {

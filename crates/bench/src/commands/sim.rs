@@ -36,8 +36,8 @@ pub struct SimArgs {
     /// Cache sizes, separated by commas: frames, or shares of the distinct blocks such as 5%
     #[arg(long, required = true, value_delimiter = ',', value_name = "SIZE")]
     pub frames: Vec<Size>,
-    /// A lower cache, which misses read through, such as demote:1000 or adapt-exp:5%; KIND is one of none-lru,
-    /// demote-lru, demote, slru/PERCENT, adapt-uni, adapt-exp, promote, inclusive
+    /// A lower cache, which misses read through, such as demote:1000 or adapt-exp:5%; KIND is one of
+    /// none-lru, demote-lru, demote, slru/PERCENT, adapt-uni, adapt-exp, promote, inclusive
     #[arg(long, value_name = "KIND:FRAMES", conflicts_with = "machine")]
     pub tier: Option<TierFlag>,
     /// Each tenant is a client of the lower cache, with an equal share of the frames for itself

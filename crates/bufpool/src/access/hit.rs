@@ -149,8 +149,8 @@ impl<'g> Access<'g> {
         self.latch_or_load(page, purpose, self.called(site), limit)
     }
 
-    /// `site`, with the calls above the function that calls the one that this is called by, if the tenant wants
-    /// to know of them.
+    /// `site`, with the calls above the function that calls the one that this is called by, if the tenant
+    /// wants to know of them.
     #[inline(always)]
     pub(super) fn called(self, site: SiteRef) -> SiteRef {
         self.tenant.shared.stacks.map_or(site, |stacks| stacks.of_caller(site))

@@ -371,8 +371,8 @@ impl<'g> Stream<'_, '_, 'g> {
         }
     }
 
-    /// The tier gave the page. Without a frame at once it is given up: the caller reads it by itself, and waits
-    /// or is told why.
+    /// The tier gave the page. Without a frame at once it is given up: the caller reads it by itself, and
+    /// waits or is told why.
     fn land_copy(&mut self, entry: Entry<'g>, copy: &TierBuffer) {
         let (tenant, site) = (self.batch.tenant, entry.site);
         let pool = &*tenant.pool;

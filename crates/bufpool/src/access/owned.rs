@@ -1,8 +1,8 @@
-//! Guards and pins that borrow nothing: they keep file and pool themselves, may go to other threads, and count
-//! for none.
+//! Guards and pins that borrow nothing: they keep file and pool themselves, may go to other threads, and
+//! count for none.
 //!
-//! A borrowed guard relies on the handles that it borrows. An owned one has a share of a handle that its file's
-//! handle keeps for this ([`File::keeper`]), which costs one count more than a latch.
+//! A borrowed guard relies on the handles that it borrows. An owned one has a share of a handle that its
+//! file's handle keeps for this ([`File::keeper`]), which costs one count more than a latch.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -93,8 +93,8 @@ unsafe fn kept_word(word: &PageWord) -> &'static PageWord {
     unsafe { &*std::ptr::from_ref(word) }
 }
 
-/// Tells the recorder, if there is one, of a guard on a page. Takes and returns what the guard consists of, which
-/// then need not be in memory.
+/// Tells the recorder, if there is one, of a guard on a page. Takes and returns what the guard consists of,
+/// which then need not be in memory.
 #[cold]
 #[inline(never)]
 fn begin_record(file: Arc<File>, number: u64) -> (Arc<File>, u64) {

@@ -27,14 +27,15 @@ impl File {
     }
 
     /// Gives a file that was opened with [`FileOptions::bytes`](crate::FileOptions::bytes) that length. What
-    /// is beyond is gone, what is new is zeros, and space for it is allocated. Durable with the next flush. Not
-    /// to be called while another thread writes beyond the new end.
+    /// is beyond is gone, what is new is zeros, and space for it is allocated. Durable with the next flush.
+    /// Not to be called while another thread writes beyond the new end.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] for a file of pages and for an optimistic one; those of [`File::extend`] if the file becomes longer and
-    /// those of [`File::truncate`], and of reading and writing the last page, if it becomes shorter. Nothing has
-    /// changed then; but if that page stays latched by others, it has its old rest.
+    /// [`ErrorKind::Unsupported`] for a file of pages and for an optimistic one; those of [`File::extend`] if
+    /// the file becomes longer and those of [`File::truncate`], and of reading and writing the last page, if
+    /// it becomes shorter. Nothing has changed then; but if that page stays latched by others, it has its old
+    /// rest.
     pub fn set_byte_len(&self, bytes: u64) -> Result<()> {
         const OPERATION: &str = "set length";
         let length = self.length_in_bytes(OPERATION)?;
@@ -104,7 +105,8 @@ impl File {
     }
 }
 
-/// See [`Tenant::read_at`](crate::Tenant::read_at). `prefetch` is told of several pages, and then `read` of each.
+/// See [`Tenant::read_at`](crate::Tenant::read_at). `prefetch` is told of several pages, and then `read` of
+/// each.
 pub(super) fn read_at<'f>(
     file: &'f File,
     offset: u64,

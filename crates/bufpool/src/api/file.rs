@@ -244,16 +244,16 @@ impl File {
     }
 
     /// As [`flush`](Self::flush), without waiting for it: a thread of the pool flushes the file, and
-    /// [`Flush::wait`] waits for that. Flushes of a file that are begun while another is under way become one, so
-    /// that many committers cost few syncs. In deterministic mode, and where no thread is to be had, the file is
-    /// flushed before this returns.
+    /// [`Flush::wait`] waits for that. Flushes of a file that are begun while another is under way become
+    /// one, so that many committers cost few syncs. In deterministic mode, and where no thread is to be had,
+    /// the file is flushed before this returns.
     ///
-    /// The file is flushed even if the [`Flush`] is dropped; what then goes wrong shows as that of a background
-    /// write does: the file is poisoned. [`Pool::close`](crate::Pool::close) and the drop of a pool's last handle
-    /// wait for flushes that were begun. A `Flush` is such a handle, as a `File` is.
+    /// The file is flushed even if the [`Flush`] is dropped; what then goes wrong shows as that of a
+    /// background write does: the file is poisoned. [`Pool::close`](crate::Pool::close) and the drop of a
+    /// pool's last handle wait for flushes that were begun. A `Flush` is such a handle, as a `File` is.
     ///
-    /// The caller may hold latches meanwhile; a dirty page that it keeps latched exclusively fails the flush with
-    /// [`ErrorKind::LatchTimeout`], not [`ErrorKind::SelfDeadlock`].
+    /// The caller may hold latches meanwhile; a dirty page that it keeps latched exclusively fails the flush
+    /// with [`ErrorKind::LatchTimeout`], not [`ErrorKind::SelfDeadlock`].
     ///
     /// ```
     /// # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) -> bufpool::Result<()> {
@@ -271,7 +271,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`File::flush`], from the future; [`ErrorKind::LatchTimeout`] instead of [`ErrorKind::SelfDeadlock`].
+    /// As [`File::flush`], from the future; [`ErrorKind::LatchTimeout`] instead of
+    /// [`ErrorKind::SelfDeadlock`].
     ///
     /// # Panics
     ///

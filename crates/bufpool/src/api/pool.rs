@@ -315,9 +315,9 @@ impl Pool {
     ///
     /// [`ErrorKind::FileAlreadyOpen`] if a source with this identity is open in this pool;
     /// [`ErrorKind::ReadOnly`] if it takes no writes and the options do not say read-only;
-    /// [`ErrorKind::FileLength`] if its length is no multiple of the page size; [`ErrorKind::Unsupported`] with
-    /// [`FileOptions::bytes`], because a source has whole pages; [`ErrorKind::Alignment`] if it needs larger pages; [`ErrorKind::Io`] if
-    /// its length cannot be told; [`ErrorKind::PoolClosed`].
+    /// [`ErrorKind::FileLength`] if its length is no multiple of the page size; [`ErrorKind::Unsupported`]
+    /// with [`FileOptions::bytes`], because a source has whole pages; [`ErrorKind::Alignment`] if it needs
+    /// larger pages; [`ErrorKind::Io`] if its length cannot be told; [`ErrorKind::PoolClosed`].
     ///
     /// # Panics
     ///
@@ -404,8 +404,8 @@ impl Pool {
         close(&self.shared)
     }
 
-    /// Counts, as data. Costs a look at each tenant, context, stream and thread, and allocates. The policy lock is
-    /// held for a few of them at a time, so that no miss waits long.
+    /// Counts, as data. Costs a look at each tenant, context, stream and thread, and allocates. The policy
+    /// lock is held for a few of them at a time, so that no miss waits long.
     pub fn stats(&self) -> Stats {
         stats::take(&self.shared)
     }

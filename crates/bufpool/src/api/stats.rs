@@ -270,8 +270,8 @@ pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Tenants, contexts, streams or lists that are looked at under one hold of the policy lock, and logs that are
-/// drained.
+/// Tenants, contexts, streams or lists that are looked at under one hold of the policy lock, and logs that
+/// are drained.
 const PIECE: usize = 64;
 const LOGS_A_PIECE: usize = 4;
 
@@ -384,8 +384,8 @@ impl<'p> Pieces<'p> {
     }
 }
 
-/// The counts of a pool now. Takes the policy lock for a short time again and again, and applies all hits that
-/// were noted.
+/// The counts of a pool now. Takes the policy lock for a short time again and again, and applies all hits
+/// that were noted.
 pub(crate) fn take(pool: &PoolShared) -> Stats {
     if !pool.owner.may_call() {
         return Stats { frames: pool.frames_count, page_bytes: pool.page_bytes, ..Stats::default() };

@@ -132,27 +132,27 @@ impl TenantOptions {
     }
 
     /// Makes the calls above an access part of its context, as scopes are: a hash of up to `depth` return
-    /// addresses, 0 to 8, of the function that contains the call of the pool, its caller, and so on. Default 0:
-    /// none. For engines all of whose accesses come through one function, and that cannot name
-    /// [call sites](Tenant::at) or [scopes](crate::context) themselves.
+    /// addresses, 0 to 8, of the function that contains the call of the pool, its caller, and so on. Default
+    /// 0: none. For engines all of whose accesses come through one function, and that cannot name [call
+    /// sites](Tenant::at) or [scopes](crate::context) themselves.
     ///
-    /// The stack is looked at on misses, and on hits that are noted of pages in a sample: in pools of up to 8,192
-    /// frames all, in larger ones one in eight. Other hits leave a page in the stream that it has. A look costs
-    /// some ten nanoseconds; a call that makes a future, or reads many pages, always takes one. What runs on a
-    /// coroutine's stack has no such context.
+    /// The stack is looked at on misses, and on hits that are noted of pages in a sample: in pools of up to
+    /// 8,192 frames all, in larger ones one in eight. Other hits leave a page in the stream that it has. A
+    /// look costs some ten nanoseconds; a call that makes a future, or reads many pages, always takes one.
+    /// What runs on a coroutine's stack has no such context.
     ///
-    /// The addresses lie in chains of records that functions leave which are compiled with frame pointers, so the
-    /// pool and the engine must be: Rust by `-C force-frame-pointers=yes` in `RUSTFLAGS`, C by
-    /// `-fno-omit-frame-pointer`. Functions without them, such as those of the standard library may be, are passed
-    /// over, or end the chain; the look never leaves the thread's own stack. Addresses differ between runs of a
-    /// program, and so do the numbers by which reports name the contexts.
+    /// The addresses lie in chains of records that functions leave which are compiled with frame pointers, so
+    /// the pool and the engine must be: Rust by `-C force-frame-pointers=yes` in `RUSTFLAGS`, C by
+    /// `-fno-omit-frame-pointer`. Functions without them, such as those of the standard library may be, are
+    /// passed over, or end the chain; the look never leaves the thread's own stack. Addresses differ between
+    /// runs of a program, and so do the numbers by which reports name the contexts.
     pub fn stack_contexts(mut self, depth: u8) -> Self {
         self.stack_depth = depth;
         self
     }
 
-    /// A manager of the engine's own; see [`manager`](crate::manager). Directives of the tenant are refused. The
-    /// manager must not call the pool: a call that can fail fails with [`ErrorKind::SelfDeadlock`].
+    /// A manager of the engine's own; see [`manager`](crate::manager). Directives of the tenant are refused.
+    /// The manager must not call the pool: a call that can fail fails with [`ErrorKind::SelfDeadlock`].
     pub fn custom_manager(mut self, manager: Box<dyn Manager>) -> Self {
         self.management = Management::Custom(manager);
         self
@@ -164,8 +164,8 @@ impl TenantOptions {
     ///
     /// [`ErrorKind::Floor`] if all floors together leave less than `2 * threads_max + 8` frames, the cap is
     /// below the floor, or the tenant is privileged with 0 frames; [`ErrorKind::Privilege`] for a privileged
-    /// program if the tenant is not privileged; [`ErrorKind::InvalidOptions`] for
-    /// [stack contexts](Self::stack_contexts) of more than 8 addresses; [`ErrorKind::Unsupported`] for any if this
+    /// program if the tenant is not privileged; [`ErrorKind::InvalidOptions`] for [stack
+    /// contexts](Self::stack_contexts) of more than 8 addresses; [`ErrorKind::Unsupported`] for any if this
     /// crate was compiled without frame pointers, or not for Linux on x86-64 or AArch64;
     /// [`ErrorKind::PoolClosed`].
     pub fn open(self) -> Result<Tenant> {
@@ -289,8 +289,8 @@ macro_rules! access_functions {
             Access::of($tenant).guard_created(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
-        /// Makes `bytes`, as many as a page has, the contents of `page`, which becomes dirty. A page that is not
-        /// in memory is neither read nor zeroed; it counts as one that was [created](Self::create).
+        /// Makes `bytes`, as many as a page has, the contents of `page`, which becomes dirty. A page that is
+        /// not in memory is neither read nor zeroed; it counts as one that was [created](Self::create).
         ///
         /// # Errors
         ///
@@ -502,9 +502,9 @@ macro_rules! access_functions {
             Ok(guard.map_err(Refused::into_error)?.pin().in_class(class))
         }
 
-        /// Copies the file's bytes from `offset` on to `into`, and returns how many there were: fewer than asked
-        /// for only at the end of the file. Latches one page at a time; pages that are not in memory are read
-        /// together where they are neighbours.
+        /// Copies the file's bytes from `offset` on to `into`, and returns how many there were: fewer than
+        /// asked for only at the end of the file. Latches one page at a time; pages that are not in memory
+        /// are read together where they are neighbours.
         ///
         /// # Errors
         ///
@@ -520,10 +520,10 @@ macro_rules! access_functions {
             })
         }
 
-        /// Writes bytes to the file from `offset` on. Latches one page at a time, so a reader may see some of them
-        /// before others; pages that are overwritten whole are not read. A file that was opened with
-        /// [`FileOptions::bytes`](crate::FileOptions::bytes) becomes longer if it ends before; between its old end
-        /// and `offset` are zeros then.
+        /// Writes bytes to the file from `offset` on. Latches one page at a time, so a reader may see some of
+        /// them before others; pages that are overwritten whole are not read. A file that was opened with
+        /// [`FileOptions::bytes`](crate::FileOptions::bytes) becomes longer if it ends before; between its
+        /// old end and `offset` are zeros then.
         ///
         /// # Errors
         ///

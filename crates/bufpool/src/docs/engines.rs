@@ -4,15 +4,16 @@
 //! # Bytes instead of pages
 //!
 //! [`Tenant::read_at`] and [`Tenant::write_at`] take any offset and length, and
-//! [`FileOptions::bytes`](crate::FileOptions::bytes) lets a file end within a page. They latch a page at a time. What
-//! the engine wants to be atomic, it makes so: by its own locks, or with a guard of [`Tenant::write`].
+//! [`FileOptions::bytes`](crate::FileOptions::bytes) lets a file end within a page. They latch a page at a
+//! time. What the engine wants to be atomic, it makes so: by its own locks, or with a guard of
+//! [`Tenant::write`].
 //!
 //! # A cache of the engine's in front
 //!
-//! Many engines copy pages into a cache of their own. Then the pool sees only what that cache misses: pages that
-//! are used all the time look unused, and the same page takes memory twice. A third of the memory in such a cache
-//! costs far more reads than it saves. So make that cache as small as it can be, and hold pages by [`Tenant::pin`]
-//! or [`Tenant::pin_owned`] for as long as they are needed instead of copying them.
+//! Many engines copy pages into a cache of their own. Then the pool sees only what that cache misses: pages
+//! that are used all the time look unused, and the same page takes memory twice. A third of the memory in
+//! such a cache costs far more reads than it saves. So make that cache as small as it can be, and hold pages
+//! by [`Tenant::pin`] or [`Tenant::pin_owned`] for as long as they are needed instead of copying them.
 //! [`OwnedPin::as_ptr`](crate::OwnedPin::as_ptr) is for engines with latches of their own.
 //!
 //! # Who asks: tags through layers
@@ -41,18 +42,19 @@
 //! | [`FileLock::None`](crate::FileLock::None) | nobody | everybody: the engine's own lock has to |
 //! | the pool itself | a second opening in the same pool, by any name | |
 //!
-//! A lock is exclusive for an opening that writes and shared for one that only reads. It lasts until the file is
-//! closed in the pool, not until the last handle is dropped, and ends with the process. Nothing keeps out a program
-//! that asks for no lock. A child after a fork has no part in it.
+//! A lock is exclusive for an opening that writes and shared for one that only reads. It lasts until the file
+//! is closed in the pool, not until the last handle is dropped, and ends with the process. Nothing keeps out
+//! a program that asks for no lock. A child after a fork has no part in it.
 //!
 //! # The order of writes
 //!
-//! The pool writes pages in the order that suits the device. An engine with a log says what must be durable before
-//! a page is ([`Log`](crate::engine::Log), [`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn)), and needs no other
-//! order. One without a log writes the first page with [`File::flush_page`](crate::File::flush_page), and changes the
-//! second after that. There is no `write this page after that one`: chains of such pages would have to be kept and
-//! followed at each eviction, could be circles, and would let one page that stays latched hold up the frames of
-//! all before it; a log says the same with a number.
+//! The pool writes pages in the order that suits the device. An engine with a log says what must be durable
+//! before a page is ([`Log`](crate::engine::Log), [`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn)), and
+//! needs no other order. One without a log writes the first page with
+//! [`File::flush_page`](crate::File::flush_page), and changes the second after that. There is no `write this
+//! page after that one`: chains of such pages would have to be kept and followed at each eviction, could be
+//! circles, and would let one page that stays latched hold up the frames of all before it; a log says the
+//! same with a number.
 
 #[cfg(doc)]
 use crate::{OwnedPin, Tenant};

@@ -8,8 +8,8 @@
 //!
 //! **A flush is durable.** When [`File::flush`], [`File::close`], [`Pool::checkpoint`] or [`Pool::close`]
 //! returns `Ok`, every change made before the call is on the device, and no power cut loses it. The same
-//! holds for one page and [`File::flush_page`]; and for [`File::begin_flush`] and [`File::flush_async`], of every
-//! change made before the flush was begun, or the future first polled.
+//! holds for one page and [`File::flush_page`]; and for [`File::begin_flush`] and [`File::flush_async`], of
+//! every change made before the flush was begun, or the future first polled.
 //! * Ground: what is dirty when the call begins is written, then each file has one fdatasync; the device
 //!   keeps what it has synced.
 //! * Tests: `sweeps::nothing_is_lost_when_the_power_is_cut_at_any_call`,
@@ -159,7 +159,8 @@
 //!   `errors::pages_and_ranges_beyond_the_end_are_refused`.
 //!
 //! **A source of the engine's that fails, panics or drops its requests** is an error of those who wanted
-//! something of it: reads fail alone, failed writes and syncs poison its file, and other files notice nothing.
+//! something of it: reads fail alone, failed writes and syncs poison its file, and other files notice
+//! nothing.
 //! * Ground: each request ends once, also when it is dropped or the call panics; the source's code runs under
 //!   no lock of the pool.
 //! * Tests: `source::a_failed_read_is_the_readers_error_alone`,
@@ -306,14 +307,14 @@
 //! * Tests: `onlookers::what_fails_because_of_a_guard_is_not_seen`,
 //!   `onlookers::operations_on_one_file_exclude_each_other`.
 //!
-//! **Owned guards and pins keep what they need**, on whatever thread: page, file and pool, also where they are
-//! the last that is left of them.
+//! **Owned guards and pins keep what they need**, on whatever thread: page, file and pool, also where they
+//! are the last that is left of them.
 //! * Ground: each has a share of a handle of its file, and lets go of the page first.
 //! * Tests: `pins::owned_guards_and_pins_keep_what_they_need_wherever_they_go`,
 //!   `pins::owned_guards_and_pins_keep_pages_and_latches_like_borrowed_ones`.
 //!
-//! **Half a change of a writer that panics is seen by nobody and written nowhere**, in a file that is opened with
-//! [`FileOptions::poison_on_panic`]. The page is as its file has it once it is discarded.
+//! **Half a change of a writer that panics is seen by nobody and written nowhere**, in a file that is opened
+//! with [`FileOptions::poison_on_panic`]. The page is as its file has it once it is discarded.
 //! * Ground: the writer's latch is kept, and no way to the page leads past it.
 //! * Tests: `errors::a_page_whose_writer_panics_is_poisoned_if_its_file_says_so`.
 //!
@@ -322,13 +323,13 @@
 //! * Ground: the thread knows that the pool has called it, and is asked before every lock.
 //! * Tests: `wants::a_manager_that_calls_the_pool_back_is_refused`.
 //!
-//! **Statistics keep nobody waiting**: they hold the policy lock for a few tenants, contexts, streams or threads
-//! at a time, whatever the number of frames.
+//! **Statistics keep nobody waiting**: they hold the policy lock for a few tenants, contexts, streams or
+//! threads at a time, whatever the number of frames.
 //! * Ground: what would have to be counted frame by frame is kept as a count.
 //! * Tests: `src/api/stats.rs::statistics_hold_the_policy_lock_for_a_few_things_at_a_time`.
 //!
-//! **Threads that have ended leave nothing behind for long**: there are not many more access logs than there were
-//! threads at one time, also where nobody asks for statistics.
+//! **Threads that have ended leave nothing behind for long**: there are not many more access logs than there
+//! were threads at one time, also where nobody asks for statistics.
 //! * Ground: a miss, and a thread that begins, take back a few logs of threads that have ended.
 //! * Tests: `src/hits/log.rs::threads_that_begin_take_back_the_logs_of_threads_that_have_ended`,
 //!   `src/hits/log.rs::misses_take_back_the_logs_of_threads_that_have_ended`.

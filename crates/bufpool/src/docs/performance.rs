@@ -65,11 +65,11 @@
 //! # What reaches the policy
 //!
 //! One lock protects the directory. A thread takes it for a batch of hits, at most once for 64 noted hits,
-//! and once for each miss. [`Stats::hits_noted`](crate::stats::Stats::hits_noted) counts the hits that are noted:
-//! of each page the first hit in an epoch. An epoch lasts a twelfth of the age at which pages leave, or 256
-//! hits a frame while no page comes in. So the share that is noted falls with the skew of the accesses and
-//! with their hit ratio, and does not depend on the number of threads. Where everything is in memory, at most
-//! one hit in 256 is noted.
+//! and once for each miss. [`Stats::hits_noted`](crate::stats::Stats::hits_noted) counts the hits that are
+//! noted: of each page the first hit in an epoch. An epoch lasts a twelfth of the age at which pages leave,
+//! or 256 hits a frame while no page comes in. So the share that is noted falls with the skew of the accesses
+//! and with their hit ratio, and does not depend on the number of threads. Where everything is in memory, at
+//! most one hit in 256 is noted.
 //!
 //! # Memory beside the pages
 //!

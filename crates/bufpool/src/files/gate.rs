@@ -180,8 +180,8 @@ mod tests {
         (pool, file)
     }
 
-    /// While an operation on pages from 4 on is not decided, each way to load one of them is held off, and the
-    /// pages below are served.
+    /// While an operation on pages from 4 on is not decided, each way to load one of them is held off, and
+    /// the pages below are served.
     #[test]
     fn no_load_passes_the_gate_while_it_is_held_off() {
         let (pool, file) = open();

@@ -129,14 +129,14 @@ impl<'f> Page<'f> {
         self.number
     }
 
-    /// The same page, said to be of a class: what the engine knows it for, such as root, inner page, leaf, heap
-    /// or temporary page, each by a number of the engine's own; 0 is none.
+    /// The same page, said to be of a class: what the engine knows it for, such as root, inner page, leaf,
+    /// heap or temporary page, each by a number of the engine's own; 0 is none.
     ///
     /// The class of an access is part of its context, beside call site and scopes: the automatic manager and
     /// read-ahead learn of each by itself, statistics count each by itself, and the class that the latest
-    /// access named is the page's. It says what pages have in common, and promises nothing. A pin keeps the class
-    /// that its page was said to have, unless it was made of a guard; prefetches and
-    /// [disclosed reads](crate::Tenant::hint) have none. Accesses that name none are not slower for it.
+    /// access named is the page's. It says what pages have in common, and promises nothing. A pin keeps the
+    /// class that its page was said to have, unless it was made of a guard; prefetches and [disclosed
+    /// reads](crate::Tenant::hint) have none. Accesses that name none are not slower for it.
     ///
     /// ```
     /// # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) -> bufpool::Result<()> {

@@ -1,10 +1,10 @@
 //! The contexts of each tenant: what its accesses came from, with counts.
 //!
-//! A context is a call site, the scopes around it and the class of the page. It gets a number at its first access, which is what
-//! managers, recordings and reports know it by; a number is never given to another context, and tenants that
-//! access from the same context share its number. A tenant has at most [`CONTEXTS_MAX`] contexts at a time.
-//! When one more comes, the eighth of them that was used longest ago is recycled: its counts go on in a sum,
-//! and if it comes again it is a new context.
+//! A context is a call site, the scopes around it and the class of the page. It gets a number at its first
+//! access, which is what managers, recordings and reports know it by; a number is never given to another
+//! context, and tenants that access from the same context share its number. A tenant has at most
+//! [`CONTEXTS_MAX`] contexts at a time. When one more comes, the eighth of them that was used longest ago is
+//! recycled: its counts go on in a sum, and if it comes again it is a new context.
 
 use std::collections::HashMap;
 

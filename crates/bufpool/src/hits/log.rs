@@ -103,8 +103,9 @@ impl Logs {
         self.rings.len()
     }
 
-    /// As [`drain`](Self::drain), of `count` rings at most that come before the one with number `end`. Returns
-    /// what the next `end` is: all rings that are here when it is their number have been drained when it is 0.
+    /// As [`drain`](Self::drain), of `count` rings at most that come before the one with number `end`.
+    /// Returns what the next `end` is: all rings that are here when it is their number have been drained when
+    /// it is 0.
     pub fn drain_before(&mut self, end: usize, count: usize, mut apply: impl FnMut(&Ring)) -> usize {
         let end = end.min(self.rings.len());
         let first = end.saturating_sub(count);

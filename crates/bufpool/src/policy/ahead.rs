@@ -45,9 +45,10 @@ pub(crate) struct Wanted {
     pub pages: Vec<(Arc<FileShared>, u64)>,
 }
 
-/// References noted, for each frame of the pool, after which a page that came in ahead and was not accessed yet
-/// is not expected any more, even if nothing comes in. Where pages do come in, no more are noted while as many
-/// come as there are frames (see [`HitFilter`](crate::hits::filter::HitFilter)), however slow a join scans.
+/// References noted, for each frame of the pool, after which a page that came in ahead and was not accessed
+/// yet is not expected any more, even if nothing comes in. Where pages do come in, no more are noted while as
+/// many come as there are frames (see [`HitFilter`](crate::hits::filter::HitFilter)), however slow a join
+/// scans.
 const REFERENCES_PER_FRAME: u64 = 16;
 
 /// Pages of one tenant that came in ahead, or are on their way, in order. Those that were accessed or have

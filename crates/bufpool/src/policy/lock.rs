@@ -72,7 +72,8 @@ pub(crate) struct PolicyState {
     epochs: Epochs,
     /// Hits that were noted one by one.
     pub hits_noted: u64,
-    /// The pool's logs hold none of a thread that was among the first of the process to end, this number of them.
+    /// The pool's logs hold none of a thread that was among the first of the process to end, this number of
+    /// them.
     pub ended_seen: u64,
     recording: Option<Recording>,
 }

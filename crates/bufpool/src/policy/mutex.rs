@@ -1,9 +1,9 @@
 //! The policy lock itself: who holds the policy, how others wait for it, and what that costs.
 //!
 //! A hold is shorter than going to sleep and being woken, so a thread that finds the lock taken looks again a
-//! few times ([`SPINS`]) before it sleeps. The lock is not handed over: the first that comes takes it, because
-//! a thread that is woken gets to run long after the lock came free. Of several that sleep one is woken at a
-//! time, and the next one when that has had the lock, or found it taken and sleeps again.
+//! few times ([`SPINS`]) before it sleeps. The lock is not handed over: the first that comes takes it,
+//! because a thread that is woken gets to run long after the lock came free. Of several that sleep one is
+//! woken at a time, and the next one when that has had the lock, or found it taken and sleeps again.
 //!
 //! Holds are counted, and one in [`TIMED`] is timed.
 
@@ -14,8 +14,8 @@ use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence, relax}
 
 /// Looks at the lock before a thread sleeps: several times as long as a hold.
 const SPINS: u32 = if cfg!(bufpool_loom) { 0 } else { 128 };
-/// One hold in this many is timed: a prime, so that no pattern of holds that a thread repeats is always timed at
-/// the same place.
+/// One hold in this many is timed: a prime, so that no pattern of holds that a thread repeats is always timed
+/// at the same place.
 const TIMED: u64 = 61;
 /// In [`PolicyMutex::sleepers`]: a thread was woken and has neither got the lock nor gone to sleep again.
 const WAKING: u32 = 1 << 31;

@@ -1,4 +1,5 @@
-//! Flushes that were asked for and not waited for: the queue of the thread that makes them, and their outcomes.
+//! Flushes that were asked for and not waited for: the queue of the thread that makes them, and their
+//! outcomes.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -48,8 +49,8 @@ struct FlushSlot {
 }
 
 impl Flushes {
-    /// Puts a request into the queue. `spawn` starts the thread if there is none that works on it. If it cannot,
-    /// or the queue is to become empty, the request comes back.
+    /// Puts a request into the queue. `spawn` starts the thread if there is none that works on it. If it
+    /// cannot, or the queue is to become empty, the request comes back.
     pub fn add(
         &self,
         request: FlushRequest,
@@ -70,8 +71,8 @@ impl Flushes {
         None
     }
 
-    /// All requests for the file whose turn it is: one flush that begins now is for all of them. None, and the
-    /// thread ends, if there are none.
+    /// All requests for the file whose turn it is: one flush that begins now is for all of them. None, and
+    /// the thread ends, if there are none.
     pub fn next(&self) -> Option<Vec<FlushRequest>> {
         let mut queue = self.queue.lock();
         let Some(first) = queue.waiting.first() else {

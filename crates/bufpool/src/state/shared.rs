@@ -39,8 +39,8 @@ use crate::wakers::WakerThread;
 /// Frames that belong to nobody's floor, whatever the options say.
 pub(crate) const FRAMES_SPARE: u32 = 8;
 
-/// Logs that one miss, or one thread that begins, looks at in search of those of ended threads. More than one,
-/// so that they are taken back faster than they are left.
+/// Logs that one miss, or one thread that begins, looks at in search of those of ended threads. More than
+/// one, so that they are taken back faster than they are left.
 const LOGS_LOOKED_AT: usize = 4;
 
 /// What all handles of a pool share.
@@ -219,7 +219,8 @@ impl PoolShared {
         }
     }
 
-    /// The read of a source that was begun then is over. Of one page: others say nothing of what a miss takes.
+    /// The read of a source that was begun then is over. Of one page: others say nothing of what a miss
+    /// takes.
     pub(crate) fn page_was_read(&self, begun: Instant) {
         self.tier.iter().for_each(|tier| tier.source_read(begun.elapsed()));
     }

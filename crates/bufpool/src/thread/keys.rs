@@ -48,8 +48,8 @@ impl TenantTag {
 /// What tells a key from others: pool, tenant, call site, scopes and the class of the page in one number.
 ///
 /// Sites of one tenant outside of scopes have different numbers, since they lie at different addresses, and
-/// classes differ in the bits above those of addresses; otherwise two are the same as seldom as random numbers
-/// of 64 bits, which is also how scopes are told apart.
+/// classes differ in the bits above those of addresses; otherwise two are the same as seldom as random
+/// numbers of 64 bits, which is also how scopes are told apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SiteHash(pub(crate) u64);
 

@@ -1,9 +1,9 @@
 //! The calls above an access, told apart by a hash of their return addresses.
 //!
-//! Where an engine has one function through which all accesses go, and nobody who can name the call sites, the
-//! calls that led there say what an access is for: the call stack is AMP's context, too. Functions that are
-//! compiled with frame pointers leave a chain of records on the stack, each the address of the next one and
-//! the address that the function returns to:
+//! Where an engine has one function through which all accesses go, and nobody who can name the call sites,
+//! the calls that led there say what an access is for: the call stack is AMP's context, too. Functions that
+//! are compiled with frame pointers leave a chain of records on the stack, each the address of the next one
+//! and the address that the function returns to:
 //!
 //! ```text
 //!   frame pointer --> | next record | return address |   of the function that runs
@@ -11,10 +11,10 @@
 //!                          +--> | next record | return address |   of its caller
 //! ```
 //!
-//! A walk reads records between the stack pointer and the end of the thread's own stack only, each at a higher
-//! address than the one before, so whatever a register or a record holds, the walk ends, and reads memory that
-//! is there. Where code is compiled without frame pointers, the addresses that it finds mean nothing;
-//! [`check`] finds out whether that is so of this crate.
+//! A walk reads records between the stack pointer and the end of the thread's own stack only, each at a
+//! higher address than the one before, so whatever a register or a record holds, the walk ends, and reads
+//! memory that is there. Where code is compiled without frame pointers, the addresses that it finds mean
+//! nothing; [`check`] finds out whether that is so of this crate.
 
 use std::arch::asm;
 use std::cell::Cell;
@@ -31,8 +31,8 @@ use crate::thread::site::SiteRef;
 pub(crate) const DEPTH_MAX: u8 = 8;
 /// Frames of the largest pool in which the stack is looked at for each hit that is noted.
 const SMALL_POOL: u32 = 8192;
-/// In larger ones, the pages of which one is sampled. The sample of the automatic manager, which has a lower rate
-/// there and draws by the same bits, is part of it.
+/// In larger ones, the pages of which one is sampled. The sample of the automatic manager, which has a lower
+/// rate there and draws by the same bits, is part of it.
 const RATE: u64 = 8;
 
 const WORD: usize = size_of::<usize>();
@@ -59,13 +59,14 @@ impl StackContexts {
         Self { depth, rate: if frames <= SMALL_POOL { 1 } else { RATE } }
     }
 
-    /// Whether the stack is looked at for hits on `page`. Other hits leave the page in the stream that it has.
+    /// Whether the stack is looked at for hits on `page`. Other hits leave the page in the stream that it
+    /// has.
     pub fn samples(self, page: PageId) -> bool {
         (mix64(page.0) >> 32) & (self.rate - 1) == 0
     }
 
-    /// `site`, called as it is: the hash covers the return addresses of the function that contains the call of
-    /// the function that this is called by, and of those above it.
+    /// `site`, called as it is: the hash covers the return addresses of the function that contains the call
+    /// of the function that this is called by, and of those above it.
     ///
     /// To be called by functions that are not inlined. So one that is inlined into the engine's own function,
     /// and calls such functions for hits and for misses, comes to the same hash for both.
@@ -107,7 +108,8 @@ fn inner(caller: usize) -> bool {
     stack.contains(&own) && own < caller && next(&stack, own).is_some_and(|(next, _)| next == caller)
 }
 
-/// The hash of `depth` return addresses at most, from the record after `skipped` others on; 0 if there is none.
+/// The hash of `depth` return addresses at most, from the record after `skipped` others on; 0 if there is
+/// none.
 fn hash(stack: Range<usize>, record: usize, skipped: usize, depth: u8) -> u32 {
     let mut record = Some(record);
     let addresses = std::iter::from_fn(|| {
@@ -205,8 +207,8 @@ mod machine {
     pub(super) unsafe fn load(address: usize) -> usize {
         let word;
         // SAFETY: memory that is mapped, by the caller's promise. It may be of any variable: the compiler sees
-        // no access to it, and takes nothing for granted of what comes out. Nor is anything done with that but
-        // comparing and hashing, so it may be half written.
+        // no access to it, and takes nothing for granted of what comes out. Nor is anything done with that
+        // but comparing and hashing, so it may be half written.
         unsafe {
             asm!("mov {}, [{}]", out(reg) word, in(reg) address, options(readonly, nostack, preserves_flags));
         }
@@ -237,8 +239,8 @@ mod machine {
         here
     }
 
-    /// The word at an address. A return address may be signed; the signature depends on the address and on where
-    /// it lies on the stack, so it is the same for the same calls.
+    /// The word at an address. A return address may be signed; the signature depends on the address and on
+    /// where it lies on the stack, so it is the same for the same calls.
     ///
     /// # Safety
     ///
@@ -247,8 +249,8 @@ mod machine {
     pub(super) unsafe fn load(address: usize) -> usize {
         let word;
         // SAFETY: memory that is mapped, by the caller's promise. It may be of any variable: the compiler sees
-        // no access to it, and takes nothing for granted of what comes out. Nor is anything done with that but
-        // comparing and hashing, so it may be half written.
+        // no access to it, and takes nothing for granted of what comes out. Nor is anything done with that
+        // but comparing and hashing, so it may be half written.
         unsafe {
             asm!("ldr {}, [{}]", out(reg) word, in(reg) address, options(readonly, nostack, preserves_flags));
         }

@@ -1,8 +1,8 @@
 //! Flushes that the caller does not wait for, or not yet.
 //!
-//! A thread of the pool makes them, one after the other, and ends when there are none. Flushes of one file that
-//! wait at the same time are one: it begins after all of them were asked for. In deterministic mode, and where no
-//! thread is to be had, a flush is over when it is begun.
+//! A thread of the pool makes them, one after the other, and ends when there are none. Flushes of one file
+//! that wait at the same time are one: it begins after all of them were asked for. In deterministic mode, and
+//! where no thread is to be had, a flush is over when it is begun.
 
 use std::sync::Arc;
 

@@ -5,10 +5,10 @@
 //! and first accesses to pages that were brought in ahead: other accesses cost nothing, so there is nothing
 //! to gain. A position is *believed* after the same distance twice in a row (three times unless it is +1).
 //! The next pages are planned for then. The window doubles with each plan that the reader reaches, up to
-//! [`WINDOW_BYTES`], in units that make transfers of the length that the pool gives. It is smaller where other
-//! accesses of the stream come between: a page ahead then waits for its use no longer than until as many pages
-//! have been observed as may be ahead. So the positions of a stream share what may be ahead, and the pages that
-//! a join looks up do not displace those that its scan will need.
+//! [`WINDOW_BYTES`], in units that make transfers of the length that the pool gives. It is smaller where
+//! other accesses of the stream come between: a page ahead then waits for its use no longer than until as
+//! many pages have been observed as may be ahead. So the positions of a stream share what may be ahead, and
+//! the pages that a join looks up do not displace those that its scan will need.
 //!
 //! **Stray accesses.** Few scans are pure: the reader of a B-tree passes over the inner pages among its
 //! leaves, or reads them before or after their neighbours. A position passes over up to [`SKIP`] pages, and
@@ -88,8 +88,8 @@ impl Pace {
         }
     }
 
-    /// What each observed access earns. Lookups in the order of an index repeat distances by chance more often
-    /// than they reach neighbours by chance.
+    /// What each observed access earns. Lookups in the order of an index repeat distances by chance more
+    /// often than they reach neighbours by chance.
     const fn access_earns(self) -> i64 {
         match self {
             Self::Sequential => CREDIT_PAGE / 8,
@@ -778,8 +778,8 @@ mod tests {
         }
     }
 
-    /// As a join does that scans one table and looks rows of another up in an order that repeats its distance a
-    /// few times.
+    /// As a join does that scans one table and looks rows of another up in an order that repeats its distance
+    /// a few times.
     #[test]
     fn a_scan_does_not_pay_for_strides_beside_it() {
         let lookup = |at: u64| 10_000 + (at / 5 * 7919 + at % 5 * 100) % 80_000;

@@ -1,6 +1,6 @@
-//! What each kind of context is worth to the pool under SQLite: pages read by queries like those of TPC-H, one
-//! after the other, three times over, with none, with the statement, with classes of pages, and with the calls
-//! above a read as the context.
+//! What each kind of context is worth to the pool under SQLite: pages read by queries like those of TPC-H,
+//! one after the other, three times over, with none, with the statement, with classes of pages, and with the
+//! calls above a read as the context.
 
 use std::ffi::CString;
 use std::fs;

@@ -1,15 +1,15 @@
 //! SQLite by the pool, against SQLite's own cache.
 //!
 //! Three databases with the same contents: by the pool, with most of the memory; by a VFS with direct I/O and
-//! without a cache, where SQLite's own cache has all of the memory; and by SQLite's unix VFS as it is, with as
-//! much page cache as there is. Each step runs with one after the other.
+//! without a cache, where SQLite's own cache has all of the memory; and by SQLite's unix VFS as it is, with
+//! as much page cache as there is. Each step runs with one after the other.
 //!
 //! ```text
 //! cargo run --release -p bufpool-sqlite --example compare_sqlite -- [FOLDER [ROWS]]
 //! ```
 //!
-//! FOLDER must be on a file system with direct I/O; 400,000 ROWS make 160 MiB. With `contexts` before them, it
-//! prints what each kind of context is worth instead ([`contexts`]), with ROWS orders:
+//! FOLDER must be on a file system with direct I/O; 400,000 ROWS make 160 MiB. With `contexts` before them,
+//! it prints what each kind of context is worth instead ([`contexts`]), with ROWS orders:
 //!
 //! ```text
 //! RUSTFLAGS="-C force-frame-pointers=yes" CFLAGS=-fno-omit-frame-pointer cargo run --release -p bufpool-sqlite \
@@ -31,8 +31,8 @@ use bufpool_sqlite::VfsOptions;
 use common::{BUFPOOL, Db, UNIX};
 
 const MEMORY_BYTES: u64 = 48 << 20;
-/// Of these, what SQLite has of its own where there is a pool: for pages that it changes. It reads others in their
-/// frames.
+/// Of these, what SQLite has of its own where there is a pool: for pages that it changes. It reads others in
+/// their frames.
 const OWN_CACHE_BYTES: u64 = 1 << 20;
 /// Dirty pages are written when SQLite syncs, so few dirty victims need a frame at a time.
 const RESERVE_FRAMES: u32 = 128;

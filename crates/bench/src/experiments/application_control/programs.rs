@@ -45,8 +45,8 @@ pub(super) const MIXES: [&[&str]; 9] = [
     &["din", "cs3", "gli", "ldk"],
 ];
 
-/// The paper's two disks: an RZ56 (16 ms to seek, 8.3 ms of rotation on average, 1.875 MB/s) and an RZ26 (10.5
-/// ms, 5.54 ms, 3.3 MB/s), for blocks of 8 KB. A block that follows the one before needs no seek.
+/// The paper's two disks: an RZ56 (16 ms to seek, 8.3 ms of rotation on average, 1.875 MB/s) and an RZ26
+/// (10.5 ms, 5.54 ms, 3.3 MB/s), for blocks of 8 KB. A block that follows the one before needs no seek.
 pub(super) const TWO_DISKS: [ServiceTimes; 2] = [
     ServiceTimes { sequential_us: 12_700, random_us: 28_700 },
     ServiceTimes { sequential_us: 8_000, random_us: 18_500 },

@@ -34,8 +34,8 @@ pub trait Contender: Sync {
     /// Its name in tables.
     fn name(&self) -> String;
 
-    /// Visits `pages` in order, as a thread with this number; returns the sum of the first words, and how often
-    /// a page was not there, unless [`counts`](Self::counts) tells.
+    /// Visits `pages` in order, as a thread with this number; returns the sum of the first words, and how
+    /// often a page was not there, unless [`counts`](Self::counts) tells.
     ///
     /// # Errors
     ///
@@ -205,8 +205,8 @@ pub fn turn(contender: &dyn Contender, visits: &Visits) -> Result<Turn> {
     })
 }
 
-/// The contenders: a pool under each of the schemes, two pools under each of them, and with the feature `peers`
-/// other caches.
+/// The contenders: a pool under each of the schemes, two pools under each of them, and with the feature
+/// `peers` other caches.
 ///
 /// # Errors
 ///

@@ -6,7 +6,8 @@ use bufpool::source::{Capabilities, FileIdentity, ReadRequest, Source};
 
 use super::{PAGE_BYTES, contents};
 
-/// Pages that differ in memory; those of a higher number have the bytes of one of them behind their first word.
+/// Pages that differ in memory; those of a higher number have the bytes of one of them behind their first
+/// word.
 const PAGES_IN_MEMORY: usize = 1 << 13;
 
 /// Pages of which each begins with what [`contents`] says.

@@ -1,4 +1,5 @@
-//! What many tenants cost: in the simulator, each with a manager of its own, and in a pool, each with a floor.
+//! What many tenants cost: in the simulator, each with a manager of its own, and in a pool, each with a
+//! floor.
 
 mod live;
 mod simulated;
