@@ -86,6 +86,17 @@ impl Flushes {
         Some(now)
     }
 
+    /// The thread has panicked, and ends without another lock: those that wait are told, and the next request
+    /// gets another thread.
+    pub fn give_up(&self) {
+        let waiting = {
+            let mut queue = self.queue.lock();
+            queue.is_running = false;
+            std::mem::take(&mut queue.waiting)
+        };
+        drop(waiting);
+    }
+
     /// Waits until all flushes that were begun are over.
     pub fn finish(&self) {
         let thread = {

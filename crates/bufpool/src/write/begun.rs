@@ -4,6 +4,7 @@
 //! that wait at the same time are one: it begins after all of them were asked for. In deterministic mode, and
 //! where no thread is to be had, a flush is over when it is begun.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -31,9 +32,14 @@ fn spawn(pool: &Arc<PoolShared>) -> Option<std::thread::JoinHandle<()>> {
     let work = move || {
         // The last handle of the pool waits for this thread before it goes.
         let Some(pool) = weak.upgrade() else { return };
-        while let Some(requests) = pool.flushes.next() {
-            let outcome = Checkpoint::of(&pool).flush_file(&requests[0].file);
-            requests.into_iter().for_each(|request| request.land(duplicate(&outcome)));
+        let flush_all = || {
+            while let Some(requests) = pool.flushes.next() {
+                let outcome = Checkpoint::of(&pool).flush_file(&requests[0].file);
+                requests.into_iter().for_each(|request| request.land(duplicate(&outcome)));
+            }
+        };
+        if catch_unwind(AssertUnwindSafe(flush_all)).is_err() {
+            pool.flushes.give_up();
         }
     };
     std::thread::Builder::new().name("bufpool-flush".into()).spawn(work).ok()
