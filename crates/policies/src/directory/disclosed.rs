@@ -174,6 +174,17 @@ impl Directory {
         named.is_some()
     }
 
+    /// Whether the account gives up what its lists offer, whatever its manager would choose: they concern all
+    /// of its blocks, and the page that comes in is needed before the one that is offered.
+    pub(super) fn is_settled(&self, account: AccountId, offer: &Offer, missing: Option<&Access>) -> bool {
+        let asked = &self.ledger.accounts[account.index()];
+        let concerns_all = |hints: &&AccountHints| hints.settles(asked.ledger.len());
+        asked.hints.as_deref().filter(concerns_all).is_some_and(|hints| {
+            let comes_in = missing.map_or(0.0, |access| hints.needed_in(access.page));
+            offer.distance > comes_in
+        })
+    }
+
     /// What goes of the account's blocks: `choice`, or what its lists offer, if that is needed later, and
     /// later than the page that comes in.
     pub(super) fn disclosed_choice(

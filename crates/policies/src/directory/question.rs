@@ -386,6 +386,10 @@ impl Directory {
             Some(hints) => hints.offer(&mut |frame| look.is_taken(frame, true)),
             None => None,
         };
+        if let Some(offer) = offer.filter(|offer| self.is_settled(account, offer, missing)) {
+            return offer.frame;
+        }
+        let asked = &mut self.ledger.accounts[account.index()];
         let managed = if asks_manager {
             asked.control.replace_block(&self.ledger.frames, candidate, missing, &mut look)
         } else {

@@ -528,6 +528,13 @@ impl AccountHints {
         offer.distance > self.distance(frames[frame].page).unwrap_or_else(idle)
     }
 
+    /// Whether an offer says all there is to say: the one list there is names each of the account's `owned`
+    /// blocks, or brought it in.
+    pub fn settles(&self, owned: u32) -> bool {
+        let is_trusted = matches!(self.lists.as_slice(), [list] if !list.has_strayed);
+        is_trusted && self.blocks() >= owned
+    }
+
     /// Appends the pages to bring in now, those of each list in its order.
     ///
     /// `present` tells of pages that are no blocks of the account whether they are in memory all the same.

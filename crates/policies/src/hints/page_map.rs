@@ -10,7 +10,12 @@ use crate::{ids::PageId, random::mix64};
 /// A map from pages. Its order of iteration is the same in every run with the same history.
 pub(super) type PageMap<V> = HashMap<PageId, V, BuildHasherDefault<PageHasher>>;
 
-/// Spreads the bits of a page's number.
+/// Neighbouring pages of a file whose entries lie side by side.
+const NEIGHBOURS_BITS: u32 = 4;
+
+/// Spreads runs of neighbouring pages, and keeps the pages of a run together: the table takes an entry's place
+/// from the low bits of its hash and tells entries apart by the high bits. Reads that are disclosed are often
+/// in order, and then one cache line serves several of them.
 #[derive(Default)]
 pub(super) struct PageHasher(u64);
 
@@ -24,6 +29,8 @@ impl Hasher for PageHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        self.0 = mix64(self.0 ^ number);
+        let (run, within) = (number >> NEIGHBOURS_BITS, number & ((1 << NEIGHBOURS_BITS) - 1));
+        let place = mix64(self.0 ^ run) << NEIGHBOURS_BITS | within;
+        self.0 = place ^ within << (u64::BITS - NEIGHBOURS_BITS);
     }
 }
