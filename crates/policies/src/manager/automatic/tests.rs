@@ -3,9 +3,11 @@
 //! Method: a small pool of which few pages are sampled, as in large ones; random accesses, and experts
 //! followed at random.
 
+use super::rank::orders::LISTED_PER_HIT;
 use super::*;
 use crate::detect::Class;
 use crate::ids::{ContextId, FileId, TenantId};
+use crate::random::SplitMix64;
 
 const FRAMES: u32 = 120;
 
@@ -17,8 +19,7 @@ struct Pool {
 
 impl Pool {
     fn new(seed: u64) -> Self {
-        let samples = Samples::with_rates(FRAMES, 4, 4, Expert::Lru);
-        let manager = Automatic::with_samples(Strategy::Auto, FRAMES, seed, samples);
+        let manager = Automatic::with_rates(Strategy::Auto, FRAMES, seed, Rates::with(FRAMES, 4, 4));
         Self { manager, pages: Vec::new() }
     }
 
@@ -57,9 +58,9 @@ fn orders_are_right_whoever_is_followed() {
             let page = if random.below(2) == 0 { at / 2 % 150 } else { 200 + random.below(60) };
             pool.access(page, page as u32 / 100, |frames| random.below(u64::from(frames)) as u32);
             if at > 1000 && random.below(25) == 0 {
-                let was_listing = pool.manager.orders.is_listing();
+                let was_listing = pool.manager.held.is_listing();
                 pool.follow(Expert::ALL[random.below(3) as usize]);
-                interrupted += u32::from(was_listing && !pool.manager.orders.is_listing());
+                interrupted += u32::from(was_listing && !pool.manager.held.is_listing());
                 acted_late += u32::from(pool.manager.acting != pool.manager.judge.followed());
             }
             acted[pool.manager.acting as usize] += 1;
@@ -99,7 +100,7 @@ fn what_is_listed_late_is_chosen_by_value() {
         let manager = &mut pool.manager;
         let chosen = manager.replace_block(FrameId(0), None, &mut |_| false).0;
         let value = |frame: u32| {
-            let Frame { last, stream, kind, .. } = manager.frames[frame as usize];
+            let Frame { last, stream, kind, .. } = *manager.held.get(frame).expect("an owned frame");
             let values = manager.classes.values(manager.streams.class(stream, kind));
             manager.classes.value(values, manager.now.wrapping_sub(last))
         };
@@ -132,10 +133,14 @@ fn a_stream_answers_for_choices_by_value_alone() {
         run(&mut pool, 1000);
         let at = run(&mut pool, 0);
         changes.iter().for_each(|expert| pool.follow(*expert));
-        pool.manager.list_pages(FRAMES);
+        let Automatic { held, now, classes, streams, .. } = &mut pool.manager;
+        if held.list(FRAMES, *now, classes, streams) && pool.manager.judge.followed() == Expert::Value {
+            pool.manager.act();
+        }
         let count = |pool: &Pool| {
-            let sum =
-                |count: fn(&streams::Stream) -> u32| pool.manager.streams.iter().map(count).sum::<u32>();
+            let sum = |count: fn(&learn::streams::Stream) -> u32| {
+                pool.manager.streams.iter().map(count).sum::<u32>()
+            };
             (sum(|stream| stream.mistakes), sum(|stream| u32::from(stream.wrong())))
         };
         let before = count(&pool);
@@ -157,8 +162,9 @@ fn a_stream_answers_for_choices_by_value_alone() {
 #[test]
 fn what_arc_has_forgotten_comes_back_as_new() {
     let twice = |pool: &Pool, pages: std::ops::Range<u64>| {
-        let frames = pool.pages.iter().zip(&pool.manager.frames).filter(|(page, _)| pages.contains(&page.0));
-        frames.filter(|(_, frame)| frame.marks.has(Marks::TWICE)).count()
+        let frames = (0..).zip(&pool.pages).filter(|(_, page)| pages.contains(&page.0));
+        let twice = |frame| pool.manager.held.get(frame).is_some_and(|frame| frame.marks().is_twice());
+        frames.filter(|(frame, _)| twice(*frame)).count()
     };
     let mut pool = Pool::new(1);
     // A loop that is longer than the cache leaves no ghosts, though what departed is known for two turnovers.

@@ -12,7 +12,7 @@
 
 /// A way of choosing what goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Expert {
+pub(crate) enum Expert {
     /// Least recently used first: what the ledger names.
     Lru,
     /// Adaptive between used once and used more often.
@@ -27,7 +27,7 @@ impl Expert {
 
 /// A set of shadow caches, those that hold some page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Shadows(u8);
+pub(crate) struct Shadows(u8);
 
 impl Shadows {
     /// How many sets there are.
@@ -79,7 +79,7 @@ const CONFIRMED_SHARE: f32 = 0.75;
 const CONFIRMED_PRICES: f32 = 2.0;
 
 /// Which expert to follow.
-pub(super) struct Judge {
+pub(crate) struct Judge {
     followed: Expert,
     /// Per expert: misses by which it is ahead of the followed one, at least 0.
     lead: [f32; 3],

@@ -8,8 +8,8 @@
 //! looked at last; a question looks at the class that seems to have the least page, and at a few others in
 //! turn. It takes constant time but for finding the least number of an array.
 
-use super::intervals::{ClassId, Classes, STRAY, TIME_PER_MISS};
 use crate::list::{Links, List, NIL, lengthen};
+use crate::manager::automatic::learn::intervals::{ClassId, Classes, STRAY, TIME_PER_MISS};
 
 /// Other classes looked at with each question.
 const REVIEWED: u32 = 1;
@@ -41,7 +41,7 @@ struct Least {
 
 /// Pages, numbered by frame or otherwise. 10 bytes each, and 20 a class.
 #[derive(Default)]
-pub(super) struct PagesByClass {
+pub(crate) struct PagesByClass {
     links: Links,
     /// By page: the class that lists it.
     class_of: Vec<ClassId>,
@@ -334,8 +334,8 @@ mod tests {
     //! Method: classes that learned to fall, to rise, and to have a valley; random uses and questions, each
     //! answer compared with a look at every page.
 
-    use super::super::intervals::{NEW, UNLEARNED};
     use super::*;
+    use crate::manager::automatic::learn::intervals::{NEW, UNLEARNED};
     use crate::random::SplitMix64;
 
     const TURNOVER: u32 = 800;

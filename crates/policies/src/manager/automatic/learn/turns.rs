@@ -24,7 +24,7 @@ const TOLERANCE_SHARE: u32 = 8;
 
 /// How a stream's pages come back.
 #[derive(Clone, Copy)]
-pub(super) struct Turns {
+pub(crate) struct Turns {
     /// How long the page that was used again in turn last had been unused.
     period: u32,
     /// When the page that was used again last had been used before.

@@ -13,7 +13,7 @@ const WAYS: usize = 8;
 
 /// What is remembered of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Departed {
+pub(crate) struct Departed {
     /// When it was used last.
     pub last: u32,
     /// Who used it last.
@@ -56,7 +56,7 @@ impl Entry {
 }
 
 /// The table.
-pub(super) struct DepartedPages {
+pub(crate) struct DepartedPages {
     lines: Vec<[Entry; WAYS]>,
 }
 

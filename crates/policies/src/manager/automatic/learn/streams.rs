@@ -23,7 +23,7 @@ use crate::ids::{ContextId, FileId};
 use crate::slot_index::SlotIndex;
 
 /// Streams remembered at once: the departed pages have 12 bits for one.
-pub(super) const STREAMS_MAX: usize = 1 << 12;
+pub(crate) const STREAMS_MAX: usize = 1 << 12;
 /// Accesses after which a stream gets classes of its own. Before, they would know less than the tenant's.
 const ACCESSES_MIN: u64 = 16;
 /// Streams looked at for one to recycle, or to take classes from.
@@ -40,7 +40,7 @@ const LATELY: usize = 1 << 10;
 const TURNS_VALUED: u8 = 64;
 
 /// One stream.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     key: u64,
     pub hits: u64,
     pub misses: u64,
@@ -196,7 +196,7 @@ impl Stream {
 }
 
 /// The streams of a tenant.
-pub(super) struct Streams {
+pub(crate) struct Streams {
     streams: Vec<Stream>,
     index: SlotIndex,
     /// Slots of streams by hash, most of them right.

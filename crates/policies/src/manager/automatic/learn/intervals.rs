@@ -17,31 +17,31 @@
 //! neither a site nor a stopping age.
 
 /// Time that passes with a miss, in hits.
-pub(super) const TIME_PER_MISS: u32 = 8;
+pub(crate) const TIME_PER_MISS: u32 = 8;
 
 /// A class: an index into [`Classes`].
-pub(super) type ClassId = u16;
+pub(crate) type ClassId = u16;
 /// No class.
-pub(super) const NONE: ClassId = ClassId::MAX;
+pub(crate) const NONE: ClassId = ClassId::MAX;
 
 /// Kinds of pages told apart, by the interval between their last two uses but for strays; the classes below
 /// this number are the tenant's, one a kind.
-pub(super) const KINDS: usize = 6;
+pub(crate) const KINDS: usize = 6;
 /// A class that never learns: its pages lose value with age, as under LRU.
-pub(super) const UNLEARNED: ClassId = KINDS as ClassId;
+pub(crate) const UNLEARNED: ClassId = KINDS as ClassId;
 /// A class that never learns: what pages of the kind [`STRAY`] are worth.
 const STRAYS: ClassId = UNLEARNED + 1;
 /// Classes that no stream holds.
 const BUILT_IN_CLASSES: usize = KINDS + 2;
 /// The kind of a page whose use before the last is not remembered.
-pub(super) const NEW: u8 = 0;
+pub(crate) const NEW: u8 = 0;
 /// The kind of a page used again within the shortest of [`KIND_BOUNDS`].
 const SOON: u8 = 1;
 /// The kind of a page used again after the longest of them.
 const LONGEST: u8 = 4;
 /// The kind of a page that is new to a stream that goes round, until it is used again and not soon. Those of
 /// all streams are in the tenant's class.
-pub(super) const STRAY: u8 = 5;
+pub(crate) const STRAY: u8 = 5;
 /// The intervals at which the further kinds begin, in turnovers: pages that stay under any policy, under
 /// most, only if they are chosen well, and not without great luck.
 const KIND_BOUNDS: [f32; LONGEST as usize - 1] = [1.0 / 16.0, 0.5, 2.0];
@@ -131,7 +131,7 @@ impl Counts {
 
 /// What is known of the pages of some classes; ageing.
 #[derive(Clone, Copy, Default)]
-pub(super) struct ClassEvidence {
+pub(crate) struct ClassEvidence {
     /// Pages whose next use, or the lack of one, was seen.
     pub pages: f32,
     /// Pages of these that were used again.
@@ -148,10 +148,10 @@ impl ClassEvidence {
 }
 
 /// What a page is worth at the start of each bucket.
-pub(super) type Values = [f32; BUCKETS + 1];
+pub(crate) type Values = [f32; BUCKETS + 1];
 
 /// All classes of a tenant. About 670 bytes a class, at most as many as it is made for.
-pub(super) struct Classes {
+pub(crate) struct Classes {
     counts: Vec<Counts>,
     values: Vec<Values>,
     /// The class whose values count: itself, or [`UNLEARNED`] while it has no say.
