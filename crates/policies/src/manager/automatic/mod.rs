@@ -9,15 +9,18 @@ mod learn;
 mod rank;
 #[cfg(test)]
 mod tests;
+mod tuning;
 
 use super::{Block, Manager, StreamReport};
 use crate::detect::Class;
 use crate::ids::{Access, FrameId, PageId};
 use crate::list::NIL;
+pub use tuning::{Tuning, TuningConstant};
+
 use compare::experts::{Expert, Judge, Shadows};
 use compare::miniatures::Miniatures;
 use learn::departed::{Departed, DepartedPages};
-use learn::intervals::{Classes, NEW, TIME_PER_MISS};
+use learn::intervals::{Classes, NEW};
 use learn::samples::{Rates, SampledAccess};
 use learn::streams::Streams;
 use rank::held::{Frame, Held, Marks};
@@ -37,11 +40,6 @@ const LISTED_EARLY: u32 = 8;
 const REPEATS_PER_TURNOVER: u32 = 32;
 /// Turnovers for which a stream that keeps being wrong is treated as under LRU: as for a tenant in LRU-SP.
 const REVOKED_TURNOVERS: u32 = 16;
-/// The share of pages that must have been used again, when the pool is full for the first time, for ARC to be
-/// the first choice. Where nothing comes back ARC's preference for what was used twice is a guess, and LRU is
-/// not worse than any.
-const FIRST_REUSE_SHARE: f32 = 1.0 / 16.0;
-
 /// How the automatic manager decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strategy {
@@ -74,6 +72,7 @@ impl Strategy {
 /// 96 bytes a stream remembered, at most 4,096.
 pub struct Automatic {
     strategy: Strategy,
+    tuning: Tuning,
     now: u32,
     pool_frames: u32,
     /// Uses of a hot page that follow within this time are one.
@@ -97,19 +96,25 @@ pub struct Automatic {
 impl Automatic {
     /// A manager for a tenant of a pool of `pool_frames`.
     pub fn new(strategy: Strategy, pool_frames: u32, seed: u64) -> Self {
-        let pool_frames = pool_frames.max(1);
-        Self::with_rates(strategy, pool_frames, seed, Rates::new(pool_frames))
+        Self::with_tuning(strategy, pool_frames, seed, &Tuning::default())
     }
 
-    fn with_rates(strategy: Strategy, pool_frames: u32, seed: u64, rates: Rates) -> Self {
+    /// The same, with other constants.
+    pub fn with_tuning(strategy: Strategy, pool_frames: u32, seed: u64, tuning: &Tuning) -> Self {
+        let pool_frames = pool_frames.max(1);
+        Self::with_rates(strategy, pool_frames, seed, Rates::new(pool_frames, tuning), tuning)
+    }
+
+    fn with_rates(strategy: Strategy, pool_frames: u32, seed: u64, rates: Rates, tuning: &Tuning) -> Self {
         let first = match strategy {
             Strategy::Reuse => Expert::Value,
             Strategy::Auto => Expert::Lru,
         };
-        let turnover = pool_frames.saturating_mul(TIME_PER_MISS);
+        let turnover = pool_frames.saturating_mul(tuning.time_per_miss);
         let classes_max = (pool_frames / FRAMES_PER_CLASS).max(CLASSES_MIN) as usize;
         Self {
             strategy,
+            tuning: *tuning,
             now: 0,
             pool_frames,
             repeat_time: turnover / REPEATS_PER_TURNOVER,
@@ -117,10 +122,10 @@ impl Automatic {
             // While every page is sampled, the shadows keep the orders.
             held: Held::new(pool_frames, !rates.are_complete(), first == Expert::Value, seed),
             departed: DepartedPages::new(pool_frames.saturating_mul(2)),
-            classes: Classes::new(turnover as f32, rates.learned_max() as f32, classes_max),
-            streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS), rates.are_complete()),
-            miniatures: Miniatures::new(pool_frames, rates, first),
-            judge: Judge::new(first),
+            classes: Classes::new(turnover as f32, rates.learned_max() as f32, classes_max, tuning),
+            streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS), rates.are_complete(), tuning),
+            miniatures: Miniatures::new(pool_frames, rates, first, tuning),
+            judge: Judge::new(first, tuning),
             acting: first,
             acting_since: 0,
             is_undecided: true,
@@ -180,7 +185,7 @@ impl Automatic {
     fn decide_first(&mut self) {
         let first = if self.streams.are_told_apart() && !self.streams.leave_pages_to_others() {
             Expert::Value
-        } else if self.classes.reused_share(NEW) >= FIRST_REUSE_SHARE {
+        } else if self.classes.reused_share(NEW) >= self.tuning.first_reuse_share {
             Expert::Arc
         } else {
             Expert::Lru
@@ -245,7 +250,7 @@ impl Automatic {
         if let Some(access) = missing
             && !self.miniatures.is_counted_ahead(known)
         {
-            let now = self.now.wrapping_add(TIME_PER_MISS);
+            let now = self.now.wrapping_add(self.tuning.time_per_miss);
             let stream = self.streams.find(&mut self.classes, access.context, access.file, now);
             let kind = self.kind_of(stream, self.departed.find(access.page), now);
             let frames = self.held.len();
@@ -280,7 +285,7 @@ impl Automatic {
 
 impl Manager for Automatic {
     fn new_block(&mut self, block: &Block) {
-        self.now = self.now.wrapping_add(TIME_PER_MISS);
+        self.now = self.now.wrapping_add(self.tuning.time_per_miss);
         self.look_at_samples();
         let now = self.now;
         let stream = self.streams.find(&mut self.classes, block.context, block.file, now);
@@ -407,7 +412,7 @@ impl Manager for Automatic {
                 class: stream.label(),
                 samples: evidence.pages as u32,
                 recency: None,
-                mean_interval: evidence.mean_interval(self.pool_frames * TIME_PER_MISS),
+                mean_interval: evidence.mean_interval(self.pool_frames * self.tuning.time_per_miss),
                 frames: stream.frames,
                 hits: stream.hits,
                 misses: stream.misses,

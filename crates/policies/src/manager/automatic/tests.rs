@@ -19,7 +19,9 @@ struct Pool {
 
 impl Pool {
     fn new(seed: u64) -> Self {
-        let manager = Automatic::with_rates(Strategy::Auto, FRAMES, seed, Rates::with(FRAMES, 4, 4));
+        let tuning = Tuning::default();
+        let rates = Rates::with(FRAMES, 4, 4, &tuning);
+        let manager = Automatic::with_rates(Strategy::Auto, FRAMES, seed, rates, &tuning);
         Self { manager, pages: Vec::new() }
     }
 

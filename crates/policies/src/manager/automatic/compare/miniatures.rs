@@ -18,15 +18,7 @@ use crate::list::NIL;
 use crate::manager::automatic::learn::intervals::{ClassId, Classes};
 use crate::manager::automatic::learn::samples::{Rates, SampledAccess, Samples};
 use crate::manager::automatic::learn::streams::Streams;
-
-/// The price of following another expert, as a share of the pages it holds and the followed one does not.
-const PRICE_SHARE: f32 = 0.25;
-/// The least price, as a share of the pages that a shadow holds, while every page is sampled: where both hold
-/// nearly the same, a change costs little.
-const PRICE_MIN_SHARE: f32 = 1.0 / 128.0;
-/// The same while a few pages stand for all, and their misses for four to sixteen times as many. Below an
-/// eighth some large caches leave ARC too early.
-const PRICE_MIN_SHARE_OF_SAMPLE: f32 = 1.0 / 8.0;
+use crate::manager::automatic::tuning::Tuning;
 
 /// What came of an access.
 #[derive(Clone, Copy)]
@@ -43,6 +35,9 @@ pub(crate) struct Sampled {
 /// The sampled pages of a tenant, and the shadow caches over them.
 pub(crate) struct Miniatures {
     rates: Rates,
+    price_share: f32,
+    /// The least price, as a share of the pages that a shadow holds.
+    price_min_share: f32,
     pages: SampledPages,
     lru: Lru,
     arc: Arc,
@@ -51,11 +46,17 @@ pub(crate) struct Miniatures {
 
 impl Miniatures {
     /// Of caches of `frames` frames.
-    pub fn new(frames: u32, rates: Rates, followed: Expert) -> Self {
+    pub fn new(frames: u32, rates: Rates, followed: Expert, tuning: &Tuning) -> Self {
         let (slots, pages) = (rates.samples_max, rates.capacity(frames));
         let holdings = Holdings::new(followed, rates.are_complete());
+        let price_min_share = match rates.are_complete() {
+            true => tuning.price_min_share,
+            false => tuning.price_min_share_of_sample,
+        };
         Self {
             rates,
+            price_share: tuning.price_share,
+            price_min_share,
             pages: SampledPages { samples: Samples::new(rates), holdings },
             lru: Lru::with_capacity(slots),
             arc: Arc::with_capacity(slots),
@@ -81,13 +82,12 @@ impl Miniatures {
     /// What any change to another expert costs at least, in misses of the sample, where each shadow may hold
     /// `capacity` pages.
     pub fn price_min(&self, capacity: u32) -> f32 {
-        let share = if self.rates.are_complete() { PRICE_MIN_SHARE } else { PRICE_MIN_SHARE_OF_SAMPLE };
-        (capacity as f32 * share).max(1.0)
+        (capacity as f32 * self.price_min_share).max(1.0)
     }
 
     /// What a change from one expert to another costs, at least `price_min`.
     pub fn price(&self, from: Expert, to: Expert, price_min: f32) -> f32 {
-        (self.pages.holdings.difference(to, from) as f32 * PRICE_SHARE).max(price_min)
+        (self.pages.holdings.difference(to, from) as f32 * self.price_share).max(price_min)
     }
 
     /// A frame that is not busy, and whose page the shadow followed does not hold. None where not every page

@@ -9,15 +9,10 @@ use super::labels::label;
 use super::streams::Streams;
 use crate::ids::PageId;
 use crate::list::NIL;
+use crate::manager::automatic::tuning::Tuning;
 use crate::random::mix64;
 use crate::slot_index::SlotIndex;
 
-/// Sampled pages remembered for each that the cache can hold: a loop longer than that is not seen as one.
-const REACH: u32 = 4;
-/// Frames of the largest pool in which every page is sampled, so that the shadows, and the choice between
-/// them, are exact where there are few accesses to choose by. A hit on a sampled page costs four times one on
-/// another.
-const SMALL_POOL: u32 = 4095;
 /// Pages that the cache can hold and whose intervals are learned, at least, where not those of all are.
 const LEARNED_FRAMES_MIN: u32 = 512;
 /// The most pages of which one is sampled: memory is then a quarter of a sample a frame.
@@ -36,14 +31,14 @@ pub(crate) struct Rates {
 
 impl Rates {
     /// For a pool of `frames` frames.
-    pub fn new(frames: u32) -> Self {
+    pub fn new(frames: u32, tuning: &Tuning) -> Self {
         let learning = 1 << (frames / LEARNED_FRAMES_MIN).clamp(1, RATE_MAX).ilog2();
-        Self::with(frames, if frames <= SMALL_POOL { 1 } else { learning }, learning)
+        Self::with(frames, if frames <= tuning.small_pool { 1 } else { learning }, learning, tuning)
     }
 
     /// The same, one page in `sampling` sampled.
-    pub fn with(frames: u32, sampling: u32, learning: u32) -> Self {
-        let samples_max = (frames.saturating_mul(REACH) / sampling).max(8);
+    pub fn with(frames: u32, sampling: u32, learning: u32, tuning: &Tuning) -> Self {
+        let samples_max = (frames.saturating_mul(tuning.reach) / sampling).max(8);
         Self { sampling, learning, samples_max }
     }
 

@@ -17,9 +17,10 @@
 //! cache; so a large pool leaves it to that.
 
 use super::intervals::{ClassId, Classes, KINDS, NEW, NONE, STRAY, UNLEARNED};
-use super::turns::Turns;
+use super::turns::{RUN_MIN, Turns};
 use crate::detect;
 use crate::ids::{ContextId, FileId};
+use crate::manager::automatic::tuning::Tuning;
 use crate::slot_index::SlotIndex;
 
 /// Streams remembered at once: the departed pages have 12 bits for one.
@@ -30,10 +31,6 @@ const ACCESSES_MIN: u64 = 16;
 const PROBES: usize = 64;
 /// Overrules that a verdict on a stream rests on: the window of a whole tenant in LRU-SP.
 const OVERRULES: u16 = 256;
-/// The share of wrong overrules above which a stream loses its say, in tenths. Pages that are used at random
-/// come back in either order, so that a half is no fault, and a page that loops returns before one that is
-/// not used.
-const WRONG_TENTHS: u32 = 9;
 /// Entries of the table of streams used lately: 2 KiB stay in the first-level cache.
 const LATELY: usize = 1 << 10;
 /// Uses in turn after which a loop's values are worked out anew, at the latest.
@@ -148,11 +145,11 @@ impl Stream {
 
     /// A page that it used at `last` is used by it again; `lru_hits`: after a time for which LRU would have
     /// kept it.
-    fn take_turn(&mut self, classes: &mut Classes, last: u32, now: u32, lru_hits: bool, capacity: u32) {
+    fn take_turn(&mut self, classes: &mut Classes, last: u32, now: u32, lru_hits: bool, enough: u32) {
         if !lru_hits {
-            self.turns.miss(last, now, capacity);
+            self.turns.miss(last, now, enough);
         } else if !classes.is_soon(now.wrapping_sub(last)) {
-            self.turns.hit(capacity);
+            self.turns.hit(enough);
         } else {
             return;
         }
@@ -207,6 +204,9 @@ pub(crate) struct Streams {
     revoked_time: u32,
     /// Whether the only stream that has classes can lose its say.
     judges_alone: bool,
+    /// Wrong overrules of a verdict that cost a stream its say, at least.
+    wrong_min: u32,
+    run_share: f32,
     /// Sampled pages used again: by the stream that had used them last, and by another.
     own_uses: u32,
     other_uses: u32,
@@ -215,7 +215,7 @@ pub(crate) struct Streams {
 impl Streams {
     /// `revoked_time`: how long a stream that keeps being wrong is treated as under LRU. `judges_alone`: the
     /// only one that has classes, too.
-    pub fn new(revoked_time: u32, judges_alone: bool) -> Self {
+    pub fn new(revoked_time: u32, judges_alone: bool, tuning: &Tuning) -> Self {
         let lately = Box::new([0; LATELY]);
         Self {
             streams: Vec::new(),
@@ -224,6 +224,8 @@ impl Streams {
             hand: 0,
             revoked_time,
             judges_alone,
+            wrong_min: (f32::from(OVERRULES) * (1.0 - tuning.right_share)) as u32 + 1,
+            run_share: tuning.run_share,
             own_uses: 0,
             other_uses: 0,
         }
@@ -376,7 +378,8 @@ impl Streams {
         self.own_uses = self.own_uses.saturating_add(1);
         let stream = &mut self.streams[usize::from(stream)];
         if !lru_hits || !stream.turns.is_idle() {
-            stream.take_turn(classes, last, now, lru_hits, capacity);
+            let enough = ((capacity as f32 * self.run_share) as u32).max(RUN_MIN);
+            stream.take_turn(classes, last, now, lru_hits, enough);
         }
     }
 
@@ -385,7 +388,7 @@ impl Streams {
         let revoked_until = now.wrapping_add(self.revoked_time);
         let Stream { overrules, wrong, .. } = self.streams[usize::from(stream)];
         let is_wrong = overrules + 1 >= OVERRULES
-            && u32::from(wrong) * 10 > u32::from(OVERRULES) * WRONG_TENTHS
+            && u32::from(wrong) >= self.wrong_min
             && (self.judges_alone || self.are_told_apart());
         let stream = &mut self.streams[usize::from(stream)];
         let was_revoked = stream.revoked;
@@ -478,8 +481,8 @@ mod tests {
 
     /// Whether a stream that is always wrong loses its say, among `count` that have classes.
     fn is_revoked(count: u32, judges_alone: bool) -> bool {
-        let mut classes = Classes::new(800.0, 100.0, 100);
-        let mut streams = Streams::new(1000, judges_alone);
+        let mut classes = Classes::new(800.0, 100.0, 100, &Tuning::default());
+        let mut streams = Streams::new(1000, judges_alone, &Tuning::default());
         for context in 0..count {
             let slot = streams.find(&mut classes, ContextId(context), FileId(0), 0);
             streams[slot].hits = ACCESSES_MIN;

@@ -9,7 +9,8 @@
 //! turn. It takes constant time but for finding the least number of an array.
 
 use crate::list::{Links, List, NIL, lengthen};
-use crate::manager::automatic::learn::intervals::{ClassId, Classes, STRAY, TIME_PER_MISS};
+use crate::manager::automatic::learn::intervals::{ClassId, Classes, STRAY};
+use crate::manager::automatic::tuning::Tuning;
 
 /// Other classes looked at with each question.
 const REVIEWED: u32 = 1;
@@ -314,7 +315,7 @@ impl PagesByClass {
                 }
                 let since = before.map_or(0, |before| last.wrapping_sub(before) as i32);
                 // An access that is counted ahead is by a miss in the future, and others may come first.
-                let ahead = -(TIME_PER_MISS as i32);
+                let ahead = -(Tuning::default().time_per_miss as i32);
                 assert!(since >= ahead, "page {page} is older than the one before");
                 before = Some(last);
                 listed += 1;
@@ -342,7 +343,7 @@ mod tests {
 
     /// One class that forgets, one that loops, and one whose pages are used again soon or after a long time.
     fn learned() -> (Classes, [ClassId; 3]) {
-        let mut classes = Classes::new(TURNOVER as f32, 10_000.0, 10);
+        let mut classes = Classes::new(TURNOVER as f32, 10_000.0, 10, &Tuning::default());
         let added = [(); 3].map(|()| classes.add(NEW).expect("room for a class"));
         for (class, intervals) in added.into_iter().zip([&[20u32, 60, 200][..], &[1600], &[20, 1600]]) {
             for round in 0..600 {
@@ -406,7 +407,7 @@ mod tests {
 
     #[test]
     fn blocks_of_classes_sum_up_their_least() {
-        let mut classes = Classes::new(TURNOVER as f32, 100.0, 300);
+        let mut classes = Classes::new(TURNOVER as f32, 100.0, 300, &Tuning::default());
         let added: Vec<ClassId> = (0..300).map(|_| classes.add(NEW).expect("room")).collect();
         let mut pages = PagesByClass::default();
         for (page, class) in added.iter().enumerate() {
