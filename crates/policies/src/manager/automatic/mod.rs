@@ -2,44 +2,34 @@
 //!
 //! `README.md` beside this file states the idea, and is part of [`Automatic`]'s documentation. What accesses
 //! tell is in [`learn`], which page is worth least in [`rank`], and whether to follow that, or LRU, or ARC,
-//! in [`compare`]. This file has what is left: the order in which they hear of an event.
+//! in [`compare`]. A [`Machine`] tells them of events, in their order. This file sees to it that a tenant
+//! has a machine that is made for about as many pages as it holds, or none.
 
 mod compare;
 mod learn;
+mod machine;
+mod numbers;
 mod rank;
 #[cfg(test)]
 mod tests;
 mod tuning;
 
-use super::{Block, Manager, StreamReport};
-use crate::detect::Class;
+use super::{Block, Look, Manager, StreamReport};
 use crate::ids::{Access, FrameId, PageId};
-use crate::list::NIL;
+use machine::Machine;
+use numbers::Numbers;
 pub use tuning::{Tuning, TuningConstant};
 
-use compare::experts::{Expert, Judge, Shadows};
-use compare::miniatures::Miniatures;
-use learn::departed::{Departed, DepartedPages};
-use learn::intervals::{Classes, NEW};
-use learn::samples::{Rates, SampledAccess};
-use learn::streams::Streams;
-use rank::held::{Frame, Held, Marks};
-use rank::orders::Orders;
+/// Events that are kept until it shows whether the tenant is to have a machine: as many as a stream has
+/// before it has classes of its own, several times over.
+const EVENTS_MAX: usize = 64;
+/// Pages from which on a tenant in a larger pool has a machine: as many as make one cost less than 300 bytes
+/// a page. Below, there is little to choose from, and nearly all samples would be of pages that left.
+const PAGES_MIN: u32 = 32;
+/// The share of that below which it loses the machine again, and of the pages that a machine is made for
+/// below which it gets a lesser one.
+const FEW_SHARE: u32 = 4;
 
-/// Samples looked at a miss while every page is one: a round of all samples takes half a turnover.
-const LOOKS_PER_MISS: u32 = 8;
-/// Frames for each class of a stream: classes then need 5 bytes a frame.
-const FRAMES_PER_CLASS: u32 = 128;
-/// Classes of streams that there may be in any pool, however small.
-const CLASSES_MIN: u32 = 256;
-/// While nothing is decided yet, pages are listed for choices by value from when this part of the frames is
-/// left to fill.
-const LISTED_EARLY: u32 = 8;
-/// Uses of a hot page within this part of a turnover are one for its sample: about the youngest ages that
-/// classes tell apart.
-const REPEATS_PER_TURNOVER: u32 = 32;
-/// Turnovers for which a stream that keeps being wrong is treated as under LRU: as for a tenant in LRU-SP.
-const REVOKED_TURNOVERS: u32 = 16;
 /// How the automatic manager decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strategy {
@@ -62,35 +52,45 @@ impl Strategy {
     }
 }
 
+/// Something that happened before a tenant had a machine.
+#[derive(Clone, Copy)]
+enum Event {
+    Loaded(Block),
+    Used(FrameId, Access),
+    Left(FrameId, PageId),
+}
+
+/// A machine, and its numbers for the tenant's frames.
+struct Numbered {
+    machine: Machine,
+    numbers: Numbers,
+}
+
+/// What a tenant has.
+enum State {
+    /// Nothing was asked yet, and little happened.
+    Waiting(Vec<Event>),
+    /// Few pages in a larger pool, in these frames: the ledger's candidate goes.
+    Few(Vec<FrameId>),
+    Learning(Box<Numbered>),
+}
+
 #[doc = include_str!("README.md")]
 ///
 /// # Memory
 ///
-/// 36 bytes a frame (20 for the pages held, 16 for departed pages) and 18 for their places in the orders of
-/// use; 14 for samples from 8,192 frames on (28 from 4,096). Below, where every page is sampled, samples need
-/// 246 bytes a frame, and nothing else keeps an order. 5 for classes, at least 170 KB once there are any; and
-/// 96 bytes a stream remembered, at most 4,096.
+/// Nothing until something happens, and some 100 bytes for a tenant that has no more than a few pages of a
+/// larger pool. For others 8 KB, and by page held: 36 bytes (20 for what is known of it, 16 for departed
+/// pages) and 18 for its places in the orders of use; 14 for samples from 8,192 pages on (28 from 4,096).
+/// Below, where every page is sampled, samples need 246 bytes, and nothing else keeps an order. 5 for classes,
+/// at most 170 KB below 32,768 pages; and 96 bytes a stream remembered, at most 4,096. Frames that lie
+/// scattered among those of others need 9 to 17 bytes more each.
 pub struct Automatic {
     strategy: Strategy,
-    tuning: Tuning,
-    now: u32,
     pool_frames: u32,
-    /// Uses of a hot page that follow within this time are one.
-    repeat_time: u32,
-    /// Looks at samples that are due, times their rate.
-    looks_due: u32,
-    held: Held,
-    departed: DepartedPages,
-    classes: Classes,
-    streams: Streams,
-    miniatures: Miniatures,
-    judge: Judge,
-    /// The expert that chooses victims: the one that the judge follows or, while pages are being listed for
-    /// choices by value, the one that it followed before.
-    acting: Expert,
-    acting_since: u32,
-    /// Whether no question has been asked yet.
-    is_undecided: bool,
+    seed: u64,
+    tuning: Tuning,
+    state: State,
 }
 
 impl Automatic {
@@ -101,240 +101,182 @@ impl Automatic {
 
     /// The same, with other constants.
     pub fn with_tuning(strategy: Strategy, pool_frames: u32, seed: u64, tuning: &Tuning) -> Self {
-        let pool_frames = pool_frames.max(1);
-        Self::with_rates(strategy, pool_frames, seed, Rates::new(pool_frames, tuning), tuning)
+        let state = State::Waiting(Vec::new());
+        Self { strategy, pool_frames: pool_frames.max(1), seed, tuning: *tuning, state }
     }
 
-    fn with_rates(strategy: Strategy, pool_frames: u32, seed: u64, rates: Rates, tuning: &Tuning) -> Self {
-        let first = match strategy {
-            Strategy::Reuse => Expert::Value,
-            Strategy::Auto => Expert::Lru,
-        };
-        let turnover = pool_frames.saturating_mul(tuning.time_per_miss);
-        let classes_max = (pool_frames / FRAMES_PER_CLASS).max(CLASSES_MIN) as usize;
-        Self {
-            strategy,
-            tuning: *tuning,
-            now: 0,
-            pool_frames,
-            repeat_time: turnover / REPEATS_PER_TURNOVER,
-            looks_due: 0,
-            // While every page is sampled, the shadows keep the orders.
-            held: Held::new(pool_frames, !rates.are_complete(), first == Expert::Value, seed),
-            departed: DepartedPages::new(pool_frames.saturating_mul(2)),
-            classes: Classes::new(turnover as f32, rates.learned_max() as f32, classes_max, tuning),
-            streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS), rates.are_complete(), tuning),
-            miniatures: Miniatures::new(pool_frames, rates, first, tuning),
-            judge: Judge::new(first, tuning),
-            acting: first,
-            acting_since: 0,
-            is_undecided: true,
-        }
+    /// For a tenant that holds about `frames` frames.
+    fn machine(&self, frames: u32, numbers: Numbers) -> Numbered {
+        Numbered { machine: Machine::new(self.strategy, frames, self.seed, &self.tuning), numbers }
     }
 
-    /// A sampled page is used. Returns its sample.
-    fn learn(&mut self, access: &SampledAccess) -> u32 {
-        let sampled = self.miniatures.access(access, &mut self.classes, &mut self.streams);
-        if let Some(frame) = self.held.get_mut(sampled.forgotten) {
-            frame.sample = NIL;
-        }
-        if self.strategy == Strategy::Auto && sampled.known && sampled.had.are_divided() {
-            self.judge(sampled.had, self.miniatures.rates().capacity(access.frames));
-        }
-        sampled.slot
-    }
-
-    /// The page in `frame`, one of the sample, is used.
-    #[inline(never)]
-    fn learn_of(&mut self, frame: FrameId, access: SampledAccess) {
-        let sample = self.learn(&access);
-        if sample != access.slot {
-            self.miniatures.settle(sample, frame.0);
-            if let Some(frame) = self.held.get_mut(frame.0) {
-                frame.sample = sample;
+    /// A machine that knows what happened so far, for a tenant that may come to hold all frames.
+    #[cold]
+    fn replayed(&self, events: &[Event]) -> Box<Numbered> {
+        let mut machine = Box::new(self.machine(self.pool_frames, Numbers::default()));
+        for event in events {
+            match event {
+                Event::Loaded(block) => machine.new_block(block),
+                Event::Used(frame, access) => machine.block_accessed(*frame, access),
+                Event::Left(frame, page) => machine.block_gone(*frame, *page),
             }
         }
+        machine
     }
 
-    /// A sampled page was used that the shadows in `had` held, of `capacity` pages each.
-    fn judge(&mut self, had: Shadows, capacity: u32) {
-        let (miniatures, followed) = (&self.miniatures, self.judge.followed());
-        let price_min = miniatures.price_min(capacity);
-        let price = |expert| miniatures.price(followed, expert, price_min);
-        if self.judge.score(had, capacity, price) {
-            self.follow();
-            return;
-        }
-        let Some(orders) = self.held.orders().filter(|_| followed != Expert::Value && !self.is_undecided)
-        else {
-            return;
-        };
-        if self.judge.has_no_lead(Expert::Value) {
-            orders.leave_classes();
-        } else if self.judge.leans_to(Expert::Value, price_min)
-            && self.judge.leans_to(Expert::Value, price(Expert::Value))
-        {
-            orders.list_classes();
+    /// Keeps an event, or makes a machine of those kept.
+    fn wait(&mut self, event: Event) {
+        let State::Waiting(events) = &mut self.state else { return };
+        events.push(event);
+        if events.len() >= EVENTS_MAX {
+            let events = std::mem::take(events);
+            self.state = State::Learning(self.replayed(&events));
         }
     }
 
-    /// Whom to follow before the shadows differ: values tell pages apart by stream, and where there is only
-    /// one, or each leaves its pages to the next, they know no more than ARC does; ARC knows no more than LRU
-    /// where no page has been used twice.
-    #[cold]
-    fn decide_first(&mut self) {
-        let first = if self.streams.are_told_apart() && !self.streams.leave_pages_to_others() {
-            Expert::Value
-        } else if self.classes.reused_share(NEW) >= self.tuning.first_reuse_share {
-            Expert::Arc
-        } else {
-            Expert::Lru
-        };
-        self.judge.follow(first);
-        self.follow();
+    /// Whether a tenant with that many `pages` has few, of which `few` is the number for the case that those
+    /// are not much of the pool.
+    fn are_few(&self, pages: u32, few: u32) -> bool {
+        pages < few && pages < self.pool_frames / FEW_SHARE
     }
 
-    /// Orders and samples follow the expert that the judge follows.
-    #[cold]
-    fn follow(&mut self) {
-        let followed = self.judge.followed();
-        let is_ready = self.held.orders().is_none_or(|orders| {
-            if followed == Expert::Value {
-                return orders.list_classes();
+    /// The tenant is to give up a page: it is time to see whether what it has is made for as many as it holds.
+    fn fit(&mut self, look: &dyn Look) {
+        match &self.state {
+            State::Waiting(events) => {
+                let frames = held_after(events);
+                self.state = match self.are_few(frames.len() as u32, PAGES_MIN) {
+                    true => State::Few(frames),
+                    false => State::Learning(self.replayed(events)),
+                };
+                self.refit(look);
             }
-            orders.leave_classes();
-            true
-        });
-        if is_ready {
-            self.act();
+            State::Few(frames) if !self.are_few(frames.len() as u32, PAGES_MIN) => {
+                let frames = frames.clone();
+                self.start_anew(&frames, look);
+            }
+            State::Few(_) => {}
+            State::Learning(_) => self.refit(look),
         }
-        let held = &self.held;
-        let is_forgotten = |frame: &u32| held.get(*frame).is_some_and(|frame| frame.sample == NIL);
-        self.miniatures.follow(followed, held.own().iter().copied().filter(is_forgotten));
     }
 
-    /// The expert that the judge follows chooses victims from now on.
-    fn act(&mut self) {
-        (self.acting, self.acting_since) = (self.judge.followed(), self.now);
-    }
-
-    /// Goes on with listing pages by class, if that is under way, with an access that hits or misses.
+    /// The same of a tenant that has a machine.
     #[inline]
-    fn list_pages(&mut self, hits: bool) {
-        if self.held.list_pages(hits, self.now, &self.classes, &self.streams)
-            && self.judge.followed() == Expert::Value
-        {
-            self.act();
+    fn refit(&mut self, look: &dyn Look) {
+        let State::Learning(learning) = &self.state else { return };
+        let (pages, made_for) = (learning.machine.own().len() as u32, learning.machine.made_for());
+        let is_small = made_for < self.pool_frames && pages > made_for.saturating_mul(2);
+        if is_small || pages < made_for / FEW_SHARE {
+            self.refit_cold(look);
         }
     }
 
-    /// The kind of a page that `stream` uses and that comes in now; it was in the pool when `departed` was
-    /// noted.
-    fn kind_of(&self, stream: u16, departed: Option<Departed>, now: u32) -> u8 {
-        match departed {
-            Some(Departed { last, kind, .. }) => {
-                self.streams.kind(&self.classes, stream, now.wrapping_sub(last), kind)
+    #[cold]
+    fn refit_cold(&mut self, look: &dyn Look) {
+        let State::Learning(learning) = &self.state else { return };
+        let frames = learning.frames();
+        let pages = frames.len() as u32;
+        if self.are_few(pages, PAGES_MIN / FEW_SHARE) {
+            self.state = State::Few(frames);
+        } else if pages > PAGES_MIN || learning.machine.made_for() > PAGES_MIN {
+            self.start_anew(&frames, look);
+        }
+    }
+
+    /// A machine that knows nothing but the pages in `frames`, those used longest ago first.
+    fn start_anew(&mut self, frames: &[FrameId], look: &dyn Look) {
+        let made_for =
+            (frames.len() as u32).next_power_of_two().clamp(PAGES_MIN, self.pool_frames.max(PAGES_MIN));
+        let mut learning = self.machine(made_for.min(self.pool_frames), Numbers::scattered());
+        frames.iter().filter_map(|frame| look.block(*frame)).for_each(|block| learning.new_block(&block));
+        self.state = State::Learning(Box::new(learning));
+    }
+}
+
+/// The frames that hold a page after `events`, in the order in which they were used last.
+fn held_after(events: &[Event]) -> Vec<FrameId> {
+    let mut frames = Vec::new();
+    for event in events {
+        match event {
+            Event::Loaded(block) => frames.push(block.frame),
+            Event::Used(used, _) => {
+                frames.retain(|frame| frame != used);
+                frames.push(*used);
             }
-            None => self.streams.kind_of_unknown(&self.classes, stream),
+            Event::Left(left, _) => frames.retain(|frame| frame != left),
+        }
+    }
+    frames
+}
+
+impl Numbered {
+    fn new_block(&mut self, block: &Block) {
+        let number = self.numbers.add(block.frame.0, self.machine.own());
+        self.machine.new_block(&Block { frame: FrameId(number), ..*block });
+    }
+
+    #[inline]
+    fn block_accessed(&mut self, frame: FrameId, access: &Access) {
+        if let Some(number) = self.numbers.find(frame.0) {
+            self.machine.block_accessed(FrameId(number), access);
         }
     }
 
-    /// While every page is sampled: learns from the access that misses, so that the shadow followed makes
-    /// room for its page first, and gives up what the shadow does not hold.
-    fn choose_leftover(
+    fn block_gone(&mut self, frame: FrameId, page: PageId) {
+        if let Some(number) = self.numbers.remove(frame.0) {
+            self.machine.block_gone(FrameId(number), page);
+        }
+    }
+
+    fn replace_block(
         &mut self,
+        candidate: FrameId,
         missing: Option<&Access>,
         busy: &mut dyn FnMut(FrameId) -> bool,
-    ) -> Option<FrameId> {
-        let known = missing.map_or(NIL, |access| self.miniatures.find(access.page));
-        if let Some(access) = missing
-            && !self.miniatures.is_counted_ahead(known)
-        {
-            let now = self.now.wrapping_add(self.tuning.time_per_miss);
-            let stream = self.streams.find(&mut self.classes, access.context, access.file, now);
-            let kind = self.kind_of(stream, self.departed.find(access.page), now);
-            let frames = self.held.len();
-            let access = SampledAccess { page: access.page, stream, kind, now, slot: known, frames };
-            let slot = self.learn(&access);
-            self.miniatures.count_ahead(slot);
-        }
-        self.miniatures.leftover(busy)
+    ) -> FrameId {
+        let Self { machine, numbers } = self;
+        let Some(number) = numbers.find(candidate.0) else { return candidate };
+        let mut is_busy = |number: FrameId| busy(FrameId(numbers.frame(number.0)));
+        FrameId(numbers.frame(machine.replace_block(FrameId(number), missing, &mut is_busy).0))
     }
 
-    /// The ages of a few samples are looked at, with each miss.
-    fn look_at_samples(&mut self) {
-        let rate = self.miniatures.rates().sampling;
-        self.looks_due += LOOKS_PER_MISS;
-        let looks = self.looks_due >> rate.trailing_zeros();
-        self.looks_due &= rate - 1;
-        self.miniatures.look(looks, self.now, &mut self.classes);
-    }
-
-    /// Learns from the load of a page of the sample. Returns its sample.
-    fn learn_of_new(&mut self, block: &Block, stream: u16, kind: u8) -> u32 {
-        let known = self.miniatures.find(block.page);
-        let mut slot = known;
-        if !self.miniatures.is_counted_ahead(known) {
-            let (page, now, frames) = (block.page, self.now, self.held.len() + 1);
-            slot = self.learn(&SampledAccess { page, stream, kind, now, slot: known, frames });
-        }
-        self.miniatures.settle(slot, block.frame.0);
-        slot
+    /// The frames that the tenant holds, in the order in which they were used last.
+    fn frames(&self) -> Vec<FrameId> {
+        let mut own = self.machine.own().to_vec();
+        own.sort_by_key(|number| std::cmp::Reverse(self.machine.age(*number)));
+        own.into_iter().map(|number| FrameId(self.numbers.frame(number))).collect()
     }
 }
 
 impl Manager for Automatic {
     fn new_block(&mut self, block: &Block) {
-        self.now = self.now.wrapping_add(self.tuning.time_per_miss);
-        self.look_at_samples();
-        let now = self.now;
-        let stream = self.streams.find(&mut self.classes, block.context, block.file, now);
-        let departed = self.departed.take(block.page);
-        let kind = self.kind_of(stream, departed, now);
-        let remembers = |departed: Departed| self.miniatures.arc_remembers(departed.twice, departed.last);
-        let marks = Marks::new(self.miniatures.rates().samples(block.page), departed.is_some_and(remembers));
-        let sample = if marks.is_sampled() { self.learn_of_new(block, stream, kind) } else { NIL };
-        self.streams[stream].misses += 1;
-        self.streams[stream].frames += 1;
-        let frame = Frame::new(now, sample, stream, kind, marks);
-        self.held.insert(block.frame.0, frame, &self.classes, &self.streams);
-        let filled = self.pool_frames - self.pool_frames / LISTED_EARLY;
-        if self.is_undecided && self.held.len() >= filled {
-            self.held.orders().map(Orders::list_classes);
+        match &mut self.state {
+            State::Learning(learning) => learning.new_block(block),
+            State::Few(frames) => frames.push(block.frame),
+            State::Waiting(_) => self.wait(Event::Loaded(*block)),
         }
-        self.list_pages(false);
     }
 
     fn block_gone(&mut self, frame: FrameId, page: PageId) {
-        let gone = self.held.remove(frame.0);
-        let Frame { last, stream, kind, sample, .. } = gone;
-        self.streams[stream].frames -= 1;
-        self.miniatures.left(sample, frame.0);
-        let twice = gone.marks().is_twice();
-        self.departed.insert(page, Departed { last, stream, kind, twice }, self.now);
+        match &mut self.state {
+            State::Learning(learning) => learning.block_gone(frame, page),
+            State::Few(frames) => frames.retain(|held| *held != frame),
+            State::Waiting(_) => self.wait(Event::Left(frame, page)),
+        }
     }
 
     #[inline]
     fn block_accessed(&mut self, frame: FrameId, access: &Access) {
-        self.now = self.now.wrapping_add(1);
-        let now = self.now;
-        let stream = self.streams.hit(&mut self.classes, access.context, access.file, now);
-        let Some(before) = self.held.get(frame.0).copied() else { return };
-        if before.stream != stream {
-            self.streams[before.stream].frames -= 1;
-            self.streams[stream].frames += 1;
+        match &mut self.state {
+            State::Learning(learning) => learning.block_accessed(frame, access),
+            State::Few(_) => {}
+            State::Waiting(_) => self.wait(Event::Used(frame, *access)),
         }
-        let kind = self.streams.kind(&self.classes, stream, now.wrapping_sub(before.last), before.kind);
-        self.held.use_again(frame.0, (now, stream, kind), &self.classes, &self.streams);
-        self.list_pages(true);
-        if before.marks().is_sampled() {
-            let (slot, frames) = (before.sample, self.held.len());
-            let access = SampledAccess { page: access.page, stream, kind, now, slot, frames };
-            let Self { miniatures, classes, streams, repeat_time, .. } = self;
-            if !miniatures.use_held(&access, *repeat_time, classes, streams) {
-                self.learn_of(frame, access);
-            }
-        }
+    }
+
+    fn choose(&mut self, candidate: FrameId, missing: Option<&Access>, look: &mut dyn Look) -> FrameId {
+        self.fit(look);
+        self.replace_block(candidate, missing, &mut |frame| look.is_busy(frame))
     }
 
     /// Looks at 20 blocks or so, and asks whether one is busy only if it would be given up.
@@ -344,35 +286,20 @@ impl Manager for Automatic {
         missing: Option<&Access>,
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> FrameId {
-        if self.held.is_empty() {
-            return candidate;
+        if let State::Waiting(events) = &self.state {
+            self.state = State::Learning(self.replayed(events));
         }
-        if std::mem::take(&mut self.is_undecided) && self.strategy == Strategy::Auto {
-            self.decide_first();
+        match &mut self.state {
+            State::Learning(learning) => learning.replace_block(candidate, missing, busy),
+            State::Few(_) | State::Waiting(_) => candidate,
         }
-        let choice = if self.miniatures.rates().are_complete() {
-            self.choose_leftover(missing, busy).unwrap_or(candidate)
-        } else {
-            match self.acting {
-                Expert::Lru => candidate,
-                Expert::Arc => {
-                    let once_share = self.miniatures.once_share(self.held.len());
-                    self.held.least_by_arc(candidate, once_share, busy)
-                }
-                Expert::Value => self.held.least_by_value(candidate, self.now, &self.classes, busy),
-            }
-        };
-        if choice != candidate
-            && self.acting == Expert::Value
-            && let Some(chosen) = self.held.get(choice.0)
-        {
-            self.streams.overruled(&mut self.classes, chosen.stream, self.now);
-        }
-        choice
     }
 
     fn prefetch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
-        std::hint::black_box(frames.fold(0, |touched, frame| touched ^ self.held.touch(frame.0)));
+        if let State::Learning(learning) = &self.state {
+            let Numbered { machine, numbers } = &**learning;
+            machine.prefetch(&mut frames.filter_map(|frame| numbers.find(frame.0)).map(FrameId));
+        }
     }
 
     /// Intervals that are short compared to the time in memory say nothing about when a page may go.
@@ -380,23 +307,15 @@ impl Manager for Automatic {
         false
     }
 
-    /// That the page came back is what its sample, and the shadows, learn from; the stream that used it last
-    /// is answerable for the mistake.
-    fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {
-        if let Some(departed) = self.departed.find(missing.page) {
-            // A page that was used before values came to act may have gone by another's choice. While every
-            // page is sampled such mistakes count: they keep a stream for which LRU is best from following
-            // values again and again, when these are hardly ahead.
-            let is_later = (departed.last.wrapping_sub(self.acting_since) as i32) >= 0;
-            let is_by_value = self.acting == Expert::Value && is_later;
-            let is_complete = self.miniatures.rates().are_complete();
-            self.streams.mistaken(departed.stream, is_by_value || is_complete);
+    fn placeholder_used(&mut self, missing: &Access, placeholder: FrameId) {
+        if let State::Learning(learning) = &mut self.state {
+            learning.machine.placeholder_used(missing, placeholder);
         }
     }
 
     fn reads_once(&self, frame: FrameId) -> bool {
-        let frame = self.held.get(frame.0);
-        frame.is_some_and(|frame| self.streams[frame.stream].label() == Class::OneShot)
+        let State::Learning(learning) = &self.state else { return false };
+        learning.numbers.find(frame.0).is_some_and(|number| learning.machine.reads_once(FrameId(number)))
     }
 
     fn judges_itself(&self) -> bool {
@@ -404,48 +323,27 @@ impl Manager for Automatic {
     }
 
     fn streams(&self, first: usize, show: &mut dyn FnMut(&StreamReport) -> bool) {
-        for stream in self.streams.iter().skip(first) {
-            let evidence = self.classes.evidence(stream.classes());
-            let goes_on = show(&StreamReport {
-                context: stream.context(),
-                file: stream.file(),
-                class: stream.label(),
-                samples: evidence.pages as u32,
-                recency: None,
-                mean_interval: evidence.mean_interval(self.pool_frames * self.tuning.time_per_miss),
-                frames: stream.frames,
-                hits: stream.hits,
-                misses: stream.misses,
-                mistakes: u64::from(stream.mistakes),
-                revoked: stream.is_revoked(),
-                unchanged: stream.unchanged(),
-            });
-            if !goes_on {
-                return;
-            }
+        match &self.state {
+            State::Learning(learning) => learning.machine.streams(first, show),
+            State::Waiting(events) => self.replayed(events).machine.streams(first, show),
+            State::Few(_) => {}
         }
     }
 
     fn metadata_bytes(&self) -> usize {
-        self.held.metadata_bytes()
-            + self.departed.metadata_bytes()
-            + self.classes.metadata_bytes()
-            + self.streams.metadata_bytes()
-            + self.miniatures.metadata_bytes()
+        match &self.state {
+            State::Waiting(events) => events.capacity() * size_of::<Event>(),
+            State::Few(frames) => frames.capacity() * size_of::<FrameId>(),
+            State::Learning(learning) => {
+                size_of::<Numbered>() + learning.machine.metadata_bytes() + learning.numbers.metadata_bytes()
+            }
+        }
     }
 
     fn check_invariants(&self) {
-        self.held.check_invariants(self.now);
-        let owned = || self.held.own().iter().filter_map(|frame| self.held.get(*frame));
-        let mut used = vec![0; self.streams.iter().count()];
-        owned().for_each(|frame| used[usize::from(frame.stream)] += 1);
-        assert!(self.streams.iter().map(|stream| stream.frames).eq(used), "frames of streams");
-        let is_listing = self.held.is_listing();
-        assert!(self.acting == self.judge.followed() || is_listing, "who acts");
-        let frames = self.held.own().iter().max().map_or(0, |frame| frame + 1);
-        let sample_in = |frame: u32| self.held.get(frame).filter(|f| f.is_owned()).map(|frame| frame.sample);
-        self.miniatures.check_invariants(frames, sample_in);
-        self.streams.check_invariants();
-        self.classes.check_invariants(self.streams.held(), self.miniatures.waiting());
+        if let State::Learning(learning) = &self.state {
+            learning.machine.check_invariants();
+            learning.numbers.check_invariants(learning.machine.own());
+        }
     }
 }

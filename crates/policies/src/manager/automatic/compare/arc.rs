@@ -41,11 +41,6 @@ pub(super) struct Arc {
 }
 
 impl Arc {
-    /// With room for `slots` slots.
-    pub fn with_capacity(slots: u32) -> Self {
-        Self { links: Links::with_capacity(slots), ..Self::default() }
-    }
-
     #[inline]
     fn len(&self, place: Place) -> u32 {
         self.lists[place as usize].len()
@@ -77,7 +72,9 @@ impl Arc {
 
     /// The page in `slot`, which is in `place`, is used. Each slot that changes its list is told to `moved`.
     fn use_page(&mut self, slot: u32, place: Place, capacity: u32, moved: &mut impl FnMut(u32, Place)) {
-        self.links.grow_to(slot);
+        if slot as usize >= self.links.len() {
+            self.links.lengthen_to(slot as usize + 1);
+        }
         let (c, to) = (capacity, if place == Place::Out { Place::T1 } else { Place::T2 });
         let ratio = |more: u32, less: u32| (more as f32 / less.max(1) as f32).max(1.0);
         let (b1, b2) = (self.len(Place::B1), self.len(Place::B2));

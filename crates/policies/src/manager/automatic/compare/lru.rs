@@ -18,9 +18,9 @@ pub(super) struct Lru {
 }
 
 impl Lru {
-    /// With room for `slots` slots.
-    pub fn with_capacity(slots: u32) -> Self {
-        Self { links: Links::with_capacity(slots), recency: List::new(), oldest: NIL, len: 0 }
+    /// Of no pages.
+    pub fn new() -> Self {
+        Self { links: Links::default(), recency: List::new(), oldest: NIL, len: 0 }
     }
 
     /// The sample to forget: the oldest, though one that ARC or the shadow by value holds gets another round
@@ -76,7 +76,9 @@ impl Shadow for Lru {
             self.hit(used, pages);
             return;
         }
-        self.links.grow_to(slot);
+        if slot as usize >= self.links.len() {
+            self.links.lengthen_to(slot as usize + 1);
+        }
         if self.links.is_linked(slot) {
             self.unlink(slot, is_held);
         }

@@ -45,9 +45,8 @@ pub(crate) struct Miniatures {
 }
 
 impl Miniatures {
-    /// Of caches of `frames` frames.
-    pub fn new(frames: u32, rates: Rates, followed: Expert, tuning: &Tuning) -> Self {
-        let (slots, pages) = (rates.samples_max, rates.capacity(frames));
+    /// Of no pages.
+    pub fn new(rates: Rates, followed: Expert, tuning: &Tuning) -> Self {
         let holdings = Holdings::new(followed, rates.are_complete());
         let price_min_share = match rates.are_complete() {
             true => tuning.price_min_share,
@@ -58,9 +57,9 @@ impl Miniatures {
             price_share: tuning.price_share,
             price_min_share,
             pages: SampledPages { samples: Samples::new(rates), holdings },
-            lru: Lru::with_capacity(slots),
-            arc: Arc::with_capacity(slots),
-            by_value: ByValue::with_capacity(pages),
+            lru: Lru::new(),
+            arc: Arc::default(),
+            by_value: ByValue::default(),
         }
     }
 

@@ -2,11 +2,12 @@
 
 use super::experts::Expert;
 use super::shadow::{SampledPages, Shadow, Used};
-use crate::list::NIL;
+use crate::list::{NIL, push};
 use crate::manager::automatic::learn::intervals::Classes;
 use crate::manager::automatic::rank::by_class::PagesByClass;
 
 /// The shadow. Pages that it holds are numbered: 18 bytes each.
+#[derive(Default)]
 pub(super) struct ByValue {
     /// Their slots, by number; [`NIL`] where a number is free.
     kept: Vec<u32>,
@@ -16,15 +17,6 @@ pub(super) struct ByValue {
 }
 
 impl ByValue {
-    /// With room for `pages` pages.
-    pub fn with_capacity(pages: u32) -> Self {
-        Self {
-            kept: Vec::with_capacity(pages as usize),
-            vacant: Vec::with_capacity(pages as usize),
-            by_class: PagesByClass::with_capacity(pages),
-        }
-    }
-
     /// Looks at the page with `number`, or [`NIL`], which is `age` old, in `bucket`.
     #[inline(always)]
     pub fn consider(&mut self, number: u32, age: u32, bucket: usize, classes: &Classes) {
@@ -44,7 +36,7 @@ impl ByValue {
         }
         let number = self.vacant.pop().unwrap_or(self.kept.len() as u32);
         if number as usize == self.kept.len() {
-            self.kept.push(NIL);
+            push(&mut self.kept, NIL);
         }
         self.kept[number as usize] = slot;
         pages.samples[slot].shadowed.kept_at = number;
@@ -56,7 +48,7 @@ impl ByValue {
         let number = std::mem::replace(&mut pages.samples[slot].shadowed.kept_at, NIL);
         pages.set_held(slot, Expert::Value, false);
         self.kept[number as usize] = NIL;
-        self.vacant.push(number);
+        push(&mut self.vacant, number);
         self.by_class.remove(number);
     }
 }

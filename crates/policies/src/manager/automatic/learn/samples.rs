@@ -8,7 +8,7 @@ use super::intervals::{ClassId, Classes, NONE};
 use super::labels::label;
 use super::streams::Streams;
 use crate::ids::PageId;
-use crate::list::NIL;
+use crate::list::{NIL, push};
 use crate::manager::automatic::tuning::Tuning;
 use crate::random::mix64;
 use crate::slot_index::SlotIndex;
@@ -176,8 +176,7 @@ pub(crate) struct Samples<S> {
 
 impl<S: Copy + Default> Samples<S> {
     pub fn new(rates: Rates) -> Self {
-        let samples = Vec::with_capacity(rates.samples_max as usize);
-        Self { rates, samples, index: SlotIndex::default(), cursor: 0, latest_ahead: NIL }
+        Self { rates, samples: Vec::new(), index: SlotIndex::default(), cursor: 0, latest_ahead: NIL }
     }
 
     pub fn len(&self) -> usize {
@@ -244,7 +243,7 @@ impl<S: Copy + Default> Samples<S> {
         let slot = forgotten.unwrap_or(self.samples.len() as u32);
         match self.samples.get_mut(slot as usize) {
             Some(place) => *place = sample,
-            None => self.samples.push(sample),
+            None => push(&mut self.samples, sample),
         }
         self.index.insert(page.0, slot, |slot| self.samples[slot as usize].page.0);
         slot

@@ -31,8 +31,10 @@ const ACCESSES_MIN: u64 = 16;
 const PROBES: usize = 64;
 /// Overrules that a verdict on a stream rests on: the window of a whole tenant in LRU-SP.
 const OVERRULES: u16 = 256;
-/// Entries of the table of streams used lately: 2 KiB stay in the first-level cache.
-const LATELY: usize = 1 << 10;
+/// Entries of the table of streams used lately, at most: 2 KiB stay in the first-level cache.
+const LATELY_MAX: usize = 1 << 10;
+/// The same at first.
+const LATELY_MIN: usize = 1 << 4;
 /// Uses in turn after which a loop's values are worked out anew, at the latest.
 const TURNS_VALUED: u8 = 64;
 
@@ -197,7 +199,7 @@ pub(crate) struct Streams {
     streams: Vec<Stream>,
     index: SlotIndex,
     /// Slots of streams by hash, most of them right.
-    lately: Box<[u16; LATELY]>,
+    lately: Vec<u16>,
     /// Where to look next for one to recycle.
     hand: usize,
     /// How long a stream's classes are without say.
@@ -216,7 +218,7 @@ impl Streams {
     /// `revoked_time`: how long a stream that keeps being wrong is treated as under LRU. `judges_alone`: the
     /// only one that has classes, too.
     pub fn new(revoked_time: u32, judges_alone: bool, tuning: &Tuning) -> Self {
-        let lately = Box::new([0; LATELY]);
+        let lately = vec![0; LATELY_MIN];
         Self {
             streams: Vec::new(),
             index: SlotIndex::default(),
@@ -252,7 +254,7 @@ impl Streams {
         count: impl Fn(&mut Stream),
     ) -> u16 {
         let key = u64::from(context.0) << 32 | u64::from(file.0);
-        let hash = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - LATELY.ilog2())) as usize;
+        let hash = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - self.lately.len().ilog2())) as usize;
         let slot = self.lately[hash];
         if let Some(stream) = self.streams.get_mut(usize::from(slot))
             && stream.key == key
@@ -263,7 +265,11 @@ impl Streams {
         }
         let slot = self.find_cold(classes, key, now);
         count(&mut self.streams[usize::from(slot)]);
-        self.lately[hash] = slot;
+        if self.streams.len() > self.lately.len() / 4 && self.lately.len() < LATELY_MAX {
+            self.lately = vec![0; self.lately.len() * 2];
+        } else {
+            self.lately[hash] = slot;
+        }
         slot
     }
 
@@ -447,7 +453,9 @@ impl Streams {
     }
 
     pub fn metadata_bytes(&self) -> usize {
-        self.streams.capacity() * size_of::<Stream>() + size_of_val(&*self.lately) + self.index.memory_bytes()
+        self.streams.capacity() * size_of::<Stream>()
+            + self.lately.capacity() * size_of::<u16>()
+            + self.index.memory_bytes()
     }
 
     /// Panics if index and table disagree.

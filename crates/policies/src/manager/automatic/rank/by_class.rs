@@ -56,12 +56,6 @@ pub(crate) struct PagesByClass {
 }
 
 impl PagesByClass {
-    /// With room for `pages` pages.
-    pub fn with_capacity(pages: u32) -> Self {
-        let (links, class_of) = (Links::with_capacity(pages), Vec::with_capacity(pages as usize));
-        Self { links, class_of, ..Self::default() }
-    }
-
     /// Lists `page`, which is not listed and is used now, as the newest of `class`.
     #[inline]
     pub fn push(&mut self, page: u32, class: ClassId, classes: &Classes) {

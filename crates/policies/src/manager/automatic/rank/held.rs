@@ -2,7 +2,7 @@
 
 use super::orders::{LISTED_PER_HIT, LISTED_PER_MISS, Orders};
 use crate::ids::FrameId;
-use crate::list::{NIL, lengthen};
+use crate::list::{NIL, lengthen, push};
 use crate::manager::automatic::learn::intervals::{Classes, NEW};
 use crate::manager::automatic::learn::streams::Streams;
 use crate::random::SplitMix64;
@@ -83,13 +83,13 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// With room for `frames` frames. Keeps the orders of use if they are `ordered`, and by class from the
+    /// Keeps the orders of use if they are `ordered`, and by class from the
     /// first on if they are `by_value`.
-    pub fn new(frames: u32, ordered: bool, by_value: bool, seed: u64) -> Self {
+    pub fn new(ordered: bool, by_value: bool, seed: u64) -> Self {
         Self {
-            frames: Vec::with_capacity(frames as usize),
-            own: Vec::with_capacity(frames as usize),
-            orders: ordered.then(|| Orders::new(frames, by_value)),
+            frames: Vec::new(),
+            own: Vec::new(),
+            orders: ordered.then(|| Orders::new(by_value)),
             random: SplitMix64::new(seed),
         }
     }
@@ -132,7 +132,7 @@ impl Held {
             lengthen(&mut self.frames, frame as usize + 1, vacant);
         }
         self.frames[frame as usize] = Frame { own_at: self.own.len() as u32, ..page };
-        self.own.push(frame);
+        push(&mut self.own, frame);
         if let Some(orders) = &mut self.orders {
             let class = || streams.class(page.stream, page.kind);
             orders.insert(frame, page.marks.is_twice(), class, classes);

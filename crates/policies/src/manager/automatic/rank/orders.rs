@@ -39,12 +39,12 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// With room for `frames` frames; `by_value`: whether victims are chosen by value from the first on.
-    pub fn new(frames: u32, by_value: bool) -> Self {
+    /// `by_value`: whether victims are chosen by value from the first on.
+    pub fn new(by_value: bool) -> Self {
         Self {
-            links: Links::with_capacity(frames),
+            links: Links::default(),
             by_use: Default::default(),
-            by_class: PagesByClass::with_capacity(frames),
+            by_class: PagesByClass::default(),
             classed: if by_value { Classed::Current } else { Classed::Stale },
         }
     }
