@@ -49,8 +49,8 @@ impl Turns {
         self.run == 0 && !self.goes_round
     }
 
-    /// A page is used again that LRU would have missed: it had been used at `last`. A run of `enough` pages is
-    /// one of a stream that goes round.
+    /// A page is used again that LRU would have missed: it had been used at `last`. A run of `enough` pages
+    /// is one of a stream that goes round.
     pub fn miss(&mut self, last: u32, now: u32, enough: u32) {
         let interval = now.wrapping_sub(last);
         let is_next = last.wrapping_sub(self.previous) as i32 >= 0;
