@@ -525,6 +525,37 @@ fn lists_are_graded_at_the_sizes_of_the_baselines() {
 }
 
 #[test]
+fn constants_are_scaled_one_by_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let text_of = |blocks: u64| {
+        let block =
+            |at: u64| if at.is_multiple_of(3) { at / 3 % blocks } else { blocks + at * at % (2 * blocks) };
+        (0..20_000).map(|at| format!("{}\n", block(at))).collect::<String>()
+    };
+    write(&dir, "one.txt", &text_of(197));
+    write(&dir, "two.txt", &text_of(301));
+    let lists = ["one", "two"].map(|name| write(&dir, &format!("{name}.list"), &format!("{name}.txt\n")));
+    let tune = |constants: &str, factors: &str| {
+        let [one, two] = lists.each_ref().map(|list| text(list));
+        let chosen = ["--constants", constants, "--factors", factors];
+        let rows = stdout(&[&["tune", one, two, "--format", "csv"][..], &chosen].concat());
+        let cells = |row: &str| row.split(',').map(str::to_owned).collect::<Vec<_>>();
+        rows.lines().skip(1).map(cells).collect::<Vec<_>>()
+    };
+    let rows = tune("time_per_miss,reach", "1,0.125");
+    assert_eq!(rows.len(), 2 * (1 + 2 * 2), "{rows:?}");
+    for (list, rows) in ["one", "two"].into_iter().zip(rows.chunks(5)) {
+        assert!(rows.iter().all(|row| row[0] == list), "{rows:?}");
+        let named: Vec<&str> = rows.iter().map(|row| row[1].as_str()).collect();
+        assert_eq!(named, ["default", "time_per_miss", "time_per_miss", "reach", "reach"]);
+        assert_eq!(rows[0][3..], rows[1][3..], "times one is the default");
+        assert_ne!(rows[0][4], rows[2][4], "misses at one hit a miss: {rows:?}");
+    }
+    let unknown = failure(&["tune", text(&lists[0]), "--constants", "nothing"]);
+    assert!(unknown.contains("expected one of the constants time_per_miss reach"), "{unknown}");
+}
+
+#[test]
 fn a_pool_takes_managers_only_for_its_tenants() {
     assert!(
         failure(&["tenants", "--only", "pool", "--policy", "arc"]).contains("expected lru-sp or a manager")

@@ -144,10 +144,11 @@
 //! # Manager and directives
 //!
 //! Which of its pages a tenant gives up is decided by its *manager*. The default, [`ManagerKind::Auto`],
-//! watches each context's accesses to each file, and keeps the pages that it expects to be used soonest. An
-//! engine that knows better gives *directives*: pages of the lowest priority go first, and each priority has
-//! a [`Policy`]. The first directive replaces the tenant's manager. Advice that turns out wrong is charged to
-//! the tenant that gave it, and revoked for a while if it keeps being wrong.
+//! watches each context's accesses to each file, and keeps the pages that it expects to be used soonest;
+//! how is told by [`Automatic`](bufpool_policies::Automatic). An engine that knows better gives
+//! *directives*: pages of the lowest priority go first, and each priority has a [`Policy`]. The first
+//! directive replaces the tenant's manager. Advice that turns out wrong is charged to the tenant that gave
+//! it, and revoked for a while if it keeps being wrong.
 //!
 //! ```
 //! use bufpool::Policy;

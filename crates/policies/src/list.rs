@@ -40,6 +40,15 @@ pub(crate) fn lengthen<T: Clone>(slots: &mut Vec<T>, len: usize, value: T) {
     slots.resize(len.max((slots.len() + STEP).min(slots.capacity())), value);
 }
 
+/// Appends to a table that grows as by [`lengthen`].
+#[inline]
+pub(crate) fn push<T>(slots: &mut Vec<T>, value: T) {
+    if slots.len() == slots.capacity() && slots.len() >= LARGE {
+        slots.reserve_exact(slots.len() / 16);
+    }
+    slots.push(value);
+}
+
 /// The neighbours of every slot. 8 bytes a slot.
 #[derive(Default)]
 pub(crate) struct Links {

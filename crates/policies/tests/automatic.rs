@@ -164,6 +164,22 @@ fn memory_does_not_grow_with_hits() {
     assert!(after < before + 20_000, "{before} bytes became {after}");
 }
 
+/// What a tenant that holds all frames costs beyond the directory's own tables.
+#[test]
+fn a_frame_costs_a_number_of_bytes() {
+    for (frames, frame_bytes) in [(1000, 160), (1900, 160), (5000, 160), (8192, 75), (20_000, 75)] {
+        let bytes = |cache: &mut Cache| {
+            let mut random = SplitMix64::new(1);
+            misses(cache, (0..12 * u64::from(frames)).map(|_| random.below(4 * u64::from(frames))));
+            cache.directory.metadata_bytes()
+        };
+        let [plain, auto] =
+            [cache(frames), managed(frames, ManagerKind::Auto)].map(|mut cache| bytes(&mut cache));
+        let most = plain + (256 << 10) + frames as usize * frame_bytes;
+        assert!(auto <= most, "{frames} frames: {plain} bytes became {auto}, expected at most {most}");
+    }
+}
+
 /// A context loops until it is known for it, then turns local: the oblivious tenant hits wherever it would
 /// without it.
 #[test]

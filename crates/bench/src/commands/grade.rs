@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 
 use super::sim::Named;
 use crate::baselines::{self, Row};
 use crate::cli::Common;
-use crate::grade::{Grade, GradePoint, GradePoints, Ratios, read_list};
+use crate::grade::{Grade, GradePoint, GradePoints, Ratios, read_lists};
 use crate::output::{Cell, Table};
 use crate::simulate::Policy;
 
@@ -99,17 +99,9 @@ pub fn run(args: &GradeArgs, common: &Common) -> Result<()> {
     let policies: Vec<Policy> = args.policy.iter().map(Named::find).collect::<Result<_>>()?;
     let traces = args.traces.clone().unwrap_or_else(baselines::shared_traces);
     let recorded = args.baselines.rows(&traces)?;
-    let lists: Vec<Vec<PathBuf>> =
-        args.lists.iter().map(|list| read_list(list, &traces)).collect::<Result<_>>()?;
-    let mut seen: Vec<&PathBuf> = lists.iter().flatten().collect();
-    seen.sort();
-    if let Some(twice) = seen.windows(2).find(|pair| pair[0] == pair[1]) {
-        bail!("{}: expected a trace on one list, found it twice", twice[0].display());
-    }
     let mut table = Table::new(if args.points { &POINT_COLUMNS } else { &COLUMNS });
-    for (list, paths) in args.lists.iter().zip(&lists) {
-        let name = list.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let points = GradePoints::open(paths, &recorded, common.seed, common.jobs())?;
+    for (name, paths) in read_lists(&args.lists, &traces)? {
+        let points = GradePoints::open(&paths, &recorded, common.seed, common.jobs())?;
         for policy in &policies {
             let ratios = points.play(*policy, |_| {})?;
             let rows = if args.points { every_point } else { summary };

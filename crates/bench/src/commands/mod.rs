@@ -24,6 +24,7 @@ mod sim_on_machine;
 mod sim_tier;
 pub mod tenants;
 pub mod tiers;
+pub mod tune;
 pub mod write_back;
 
 use anyhow::{Result, bail};
@@ -47,6 +48,7 @@ use self::scan::ScanArgs;
 use self::sim::SimArgs;
 use self::tenants::TenantsArgs;
 use self::tiers::TiersArgs;
+use self::tune::TuneArgs;
 use self::write_back::WriteBackArgs;
 use crate::cli::Common;
 
@@ -78,6 +80,8 @@ pub enum Command {
     Sim(SimArgs),
     /// Grade policies on lists of traces beside LRU, ARC, the best generic policy and OPT
     Grade(GradeArgs),
+    /// Halve and double the constants of the automatic manager, on lists of traces
+    Tune(TuneArgs),
     /// Grade policies on many streams of changing phases
     Phases(PhasesArgs),
     /// Check a policy program, print its code, or search for one
@@ -119,6 +123,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Some(Command::Gen(args)) => r#gen::run(args, &cli.common),
         Some(Command::Sim(args)) => sim::run(args, &cli.common),
         Some(Command::Grade(args)) => grade::run(args, &cli.common),
+        Some(Command::Tune(args)) => tune::run(args, &cli.common),
         Some(Command::Phases(args)) => phases::run(args, &cli.common),
         Some(Command::Program(args)) => program::run(args, &cli.common),
         Some(Command::Scan(args)) => scan::run(args, &cli.common),

@@ -252,6 +252,7 @@ fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Result<Vec<Run>> {
         caps: shares(&args.caps),
         by: args.by.unwrap_or(By::Trace),
         seed: common.seed,
+        tuning: None,
         shared_account: args.shared_account == Switch::On,
         program: None,
         programs: BTreeMap::new(),

@@ -5,13 +5,31 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+/// The traces that each list names, with the list's name.
+///
+/// # Errors
+///
+/// If a list cannot be read, names nothing, or names a file that is nowhere, or if a trace is named twice.
+pub fn read_lists(lists: &[PathBuf], traces: &Path) -> Result<Vec<(String, Vec<PathBuf>)>> {
+    let name =
+        |list: &PathBuf| list.file_stem().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let read = |list: &PathBuf| Ok((name(list), read_list(list, traces)?));
+    let lists: Vec<(String, Vec<PathBuf>)> = lists.iter().map(read).collect::<Result<_>>()?;
+    let mut seen: Vec<&PathBuf> = lists.iter().flat_map(|(_, paths)| paths).collect();
+    seen.sort();
+    if let Some(twice) = seen.windows(2).find(|pair| pair[0] == pair[1]) {
+        bail!("{}: expected a trace on one list, found it twice", twice[0].display());
+    }
+    Ok(lists)
+}
+
 /// The traces that a list names, in its order. A name is that of a file in the list's folder or below it, or
 /// of one in `traces`; `#` begins a comment.
 ///
 /// # Errors
 ///
 /// If the list cannot be read, names nothing, or names a file that is in neither folder.
-pub fn read_list(list: &Path, traces: &Path) -> Result<Vec<PathBuf>> {
+fn read_list(list: &Path, traces: &Path) -> Result<Vec<PathBuf>> {
     let text = fs::read_to_string(list)
         .with_context(|| format!("{}: cannot be read, expected a list of traces", list.display()))?;
     let beside = list.parent().unwrap_or(Path::new(""));

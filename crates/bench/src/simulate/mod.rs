@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use bufpool_policies::classic::{self, Opt};
 use bufpool_policies::program::Program;
 use bufpool_policies::tier::TierKind;
-use bufpool_policies::{Allocation, ProgramStats};
+use bufpool_policies::{Allocation, ProgramStats, Tuning};
 
 use crate::trace::Trace;
 
@@ -65,6 +65,8 @@ pub struct Setup {
     /// Whether tenants that give no directives, and have no floor or cap, share one account under `auto`, as
     /// in a pool.
     pub shared_account: bool,
+    /// Other constants of the automatic manager than the default ones.
+    pub tuning: Option<Tuning>,
     /// What [`Policy::Program`] runs.
     pub program: Option<Program>,
     /// Programs of single tenants under a two-level policy, by tenant of the trace; those that the trace does
@@ -91,6 +93,7 @@ impl Setup {
             by: By::Trace,
             seed: 1,
             shared_account: true,
+            tuning: None,
             program: None,
             programs: BTreeMap::new(),
             program_fuel: None,

@@ -123,14 +123,15 @@ impl<'a> TwoLevelRun<'a> {
     ///
     /// None as long as the tenants are open.
     pub fn manage(&mut self, kind: ManagerKind, setup: &Setup) -> Result<(), SimError> {
-        let (frames, seed) = (self.directory.frames(), setup.seed);
+        let (frames, tuning) = (self.directory.frames(), setup.tuning.unwrap_or_default());
+        let build = |tenant| kind.build_tuned(frames, setup.seed, tenant, &tuning);
         let named = self.tenants.iter().copied().zip(self.trace.tenants().iter().map(|named| *named as u32));
         for (tenant, named) in named {
             let has_share = setup.floors.contains_key(&named) || setup.caps.contains_key(&named);
             if kind == ManagerKind::Auto && setup.shared_account && !has_share {
-                self.directory.join_commons(tenant, || kind.build(frames, seed, DEFAULT_TENANT))?;
+                self.directory.join_commons(tenant, || build(DEFAULT_TENANT))?;
             } else {
-                self.directory.set_manager(tenant, kind.build(frames, seed, TenantId(named)), true)?;
+                self.directory.set_manager(tenant, build(TenantId(named)), true)?;
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::{
     frame_table::{FrameState, FrameTable},
     ids::{Access, AccountId, FrameId, PageId, TenantId},
     list::NIL,
-    manager::{Look, Panicked},
+    manager::{Block, Look, Panicked, block_in},
     tenant::Tenant,
 };
 
@@ -455,5 +455,10 @@ impl<C: Claims> Look for Onlooker<'_, C> {
 
     fn frames_left(&self) -> u32 {
         self.frames_left
+    }
+
+    fn block(&self, frame: FrameId) -> Option<Block> {
+        let is_own = || self.tenants[self.frames[frame.0].owner.index()].account == self.account;
+        (self.frames.is_resident(frame) && is_own()).then(|| block_in(self.frames, frame.0))
     }
 }

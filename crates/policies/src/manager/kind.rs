@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::Manager;
-use super::automatic::{Automatic, Strategy};
+use super::automatic::{Automatic, Strategy, Tuning};
 use super::partitioned::Partitioned;
 use crate::detect::DetectorKind;
 use crate::ids::TenantId;
@@ -65,8 +65,20 @@ impl ManagerKind {
     /// A manager for `tenant` in a pool of `pool_frames` frames. The same seed and tenant give the same
     /// decisions, live and in a simulation.
     pub fn build(self, pool_frames: u32, seed: u64, tenant: TenantId) -> Box<dyn Manager> {
+        self.build_tuned(pool_frames, seed, tenant, &Tuning::default())
+    }
+
+    /// The same with other constants, which only [`Automatic`] has.
+    pub fn build_tuned(
+        self,
+        pool_frames: u32,
+        seed: u64,
+        tenant: TenantId,
+        tuning: &Tuning,
+    ) -> Box<dyn Manager> {
         let seed = mix64(seed ^ u64::from(tenant.0) << 32);
         let falling_back = |detector| Partitioned::new(detector, pool_frames, seed);
+        let automatic = |strategy| Automatic::with_tuning(strategy, pool_frames, seed, tuning);
         let partitioned = |detector| falling_back(detector).without_fallback();
         match self {
             Self::Amp => Box::new(partitioned(DetectorKind::Amp)),
@@ -76,8 +88,8 @@ impl ManagerKind {
             Self::Ubm => Box::new(partitioned(DetectorKind::Ubm)),
             Self::UbmGain => Box::new(partitioned(DetectorKind::Ubm).with_marginal_gains()),
             Self::Dear => Box::new(partitioned(DetectorKind::Dear)),
-            Self::Reuse => Box::new(Automatic::new(Strategy::Reuse, pool_frames, seed)),
-            Self::Auto => Box::new(Automatic::new(Strategy::Auto, pool_frames, seed)),
+            Self::Reuse => Box::new(automatic(Strategy::Reuse)),
+            Self::Auto => Box::new(automatic(Strategy::Auto)),
         }
     }
 }

@@ -61,6 +61,12 @@ pub trait Look {
 
     /// Frames that the tenant may take before it is at its cap.
     fn frames_left(&self) -> u32;
+
+    /// The block of the tenant in `frame`, if there is one. Its context is that of the access that loaded it.
+    /// None, where the driver does not tell.
+    fn block(&self, _frame: FrameId) -> Option<Block> {
+        None
+    }
 }
 
 /// Something that a manager would have the driver do. The page may have left by the time that the driver
@@ -410,7 +416,7 @@ impl Control {
     }
 }
 
-fn block_in(frames: &FrameTable, frame: u32) -> Block {
+pub(crate) fn block_in(frames: &FrameTable, frame: u32) -> Block {
     let origin = frames.origin(frame);
     Block { frame: FrameId(frame), page: frames[frame].page, file: origin.file, context: origin.context }
 }

@@ -1,207 +1,172 @@
-//! Goal: the orders are right with any expert followed, however often that changes; a stream answers for
-//! choices by value alone.
-//! Method: a small pool of which few pages are sampled, as in large ones; random accesses, and experts
-//! followed at random.
+//! Goal: a tenant has a machine that is made for about as many pages as it holds, or none; one that holds
+//! all frames decides as if it had had its machine from the first on.
+//! Method: tenants that hold scattered frames of a larger pool, and one that is alone.
 
 use super::*;
-use crate::detect::Class;
 use crate::ids::{ContextId, FileId, TenantId};
+use crate::random::SplitMix64;
+use std::collections::HashMap;
 
-const FRAMES: u32 = 120;
+/// Frames of the pool.
+const POOL: u32 = 10_000;
 
-/// A manager that samples one page in four, and what is in its frames.
-struct Pool {
+/// A tenant, and which page is in which of its frames.
+struct Tenant {
     manager: Automatic,
-    pages: Vec<PageId>,
+    pages: HashMap<u32, PageId>,
+    /// How far apart its frames are.
+    stride: u32,
 }
 
-impl Pool {
-    fn new(seed: u64) -> Self {
-        let samples = Samples::with_rates(FRAMES, 4, 4, Expert::Lru);
-        let manager = Automatic::with_samples(Strategy::Auto, FRAMES, seed, samples);
-        Self { manager, pages: Vec::new() }
+struct Blocks<'a>(&'a HashMap<u32, PageId>);
+
+impl Look for Blocks<'_> {
+    fn is_busy(&mut self, _frame: FrameId) -> bool {
+        false
     }
 
-    /// Accesses `page`; the frame that `candidate` chooses goes if the manager does not overrule it.
-    fn access(&mut self, page: u64, context: u32, candidate: impl FnOnce(u32) -> u32) {
-        let (page, context, file) = (PageId(page), ContextId(context), FileId(0));
-        let access = Access { page, file, tenant: TenantId(0), context };
-        if let Some(frame) = self.pages.iter().position(|held| *held == page) {
-            return self.manager.block_accessed(FrameId(frame as u32), &access);
+    fn is_modified(&mut self, _frame: FrameId) -> bool {
+        false
+    }
+
+    fn frames_left(&self) -> u32 {
+        POOL
+    }
+
+    fn block(&self, frame: FrameId) -> Option<Block> {
+        let page = *self.0.get(&frame.0)?;
+        Some(Block { frame, page, file: FileId(0), context: ContextId(0) })
+    }
+}
+
+fn access(page: u64) -> Access {
+    Access { page: PageId(page), file: FileId(0), tenant: TenantId(0), context: ContextId(page as u32 / 300) }
+}
+
+impl Tenant {
+    fn new(stride: u32) -> Self {
+        let manager = Automatic::new(Strategy::Auto, POOL, 1);
+        Self { manager, pages: HashMap::new(), stride }
+    }
+
+    /// Accesses `page`, holding at most `frames` frames. Returns whether it was there.
+    fn access(&mut self, page: u64, frames: usize) -> bool {
+        let access = access(page);
+        let held = self.pages.iter().find(|(_, held)| **held == access.page);
+        if let Some(frame) = held.map(|(frame, _)| *frame) {
+            self.manager.block_accessed(FrameId(frame), &access);
+            return true;
         }
-        let frame = if self.pages.len() < FRAMES as usize {
-            self.pages.push(page);
-            FrameId(self.pages.len() as u32 - 1)
-        } else {
-            let candidate = FrameId(candidate(FRAMES));
-            let frame = self.manager.replace_block(candidate, Some(&access), &mut |_| false);
-            self.manager.block_gone(frame, self.pages[frame.index()]);
-            self.pages[frame.index()] = page;
-            frame
-        };
-        self.manager.new_block(&Block { frame, page, file, context });
+        while self.pages.len() >= frames {
+            let candidate = FrameId(*self.pages.keys().min().expect("a frame"));
+            let gone = self.manager.choose(candidate, Some(&access), &mut Blocks(&self.pages));
+            let page = self.pages.remove(&gone.0).expect("one of the tenant's");
+            self.manager.block_gone(gone, page);
+        }
+        let free = (0..).map(|at| at * self.stride).find(|frame| !self.pages.contains_key(frame));
+        let frame = FrameId(free.expect("a frame"));
+        self.pages.insert(frame.0, access.page);
+        self.manager.new_block(&Block {
+            frame,
+            page: access.page,
+            file: access.file,
+            context: access.context,
+        });
+        false
     }
 
-    fn follow(&mut self, expert: Expert) {
-        self.manager.judge.follow(expert);
-        self.manager.follow();
+    fn made_for(&self) -> Option<u32> {
+        match &self.manager.state {
+            State::Learning(learning) => Some(learning.machine.made_for()),
+            State::Few(_) | State::Waiting(_) => None,
+        }
     }
 }
 
 #[test]
-fn orders_are_right_whoever_is_followed() {
-    let (mut acted_late, mut interrupted, mut acted) = (0, 0, [0; 3]);
-    for seed in 0..12 {
-        let (mut random, mut pool) = (SplitMix64::new(seed), Pool::new(seed));
-        for at in 0..4000u64 {
-            let page = if random.below(2) == 0 { at / 2 % 150 } else { 200 + random.below(60) };
-            pool.access(page, page as u32 / 100, |frames| random.below(u64::from(frames)) as u32);
-            if at > 1000 && random.below(25) == 0 {
-                let was_listing = pool.manager.orders.is_listing();
-                pool.follow(Expert::ALL[random.below(3) as usize]);
-                interrupted += u32::from(was_listing && !pool.manager.orders.is_listing());
-                acted_late += u32::from(pool.manager.acting != pool.manager.judge.followed());
+fn a_machine_is_made_for_what_the_tenant_holds() {
+    let (mut tenant, mut random) = (Tenant::new(37), SplitMix64::new(1));
+    for (frames, expected) in [
+        (10, None),
+        (31, None),
+        (32, Some(32)),
+        (60, Some(32)),
+        (65, Some(128)),
+        (33, Some(128)),
+        (31, Some(32)),
+        (9, Some(32)),
+        (7, None),
+        (40, Some(64)),
+    ] {
+        (0..frames as u64 * 8).for_each(|_| {
+            tenant.access(random.below(3 * frames as u64), frames);
+            tenant.manager.check_invariants();
+        });
+        assert_eq!(tenant.made_for(), expected, "{frames} frames");
+    }
+}
+
+#[test]
+fn memory_follows_the_pages_held() {
+    let bytes = |frames: usize| {
+        let (mut tenant, mut random) = (Tenant::new(37), SplitMix64::new(1));
+        (0..frames as u64 * 20).for_each(|_| {
+            tenant.access(random.below(3 * frames as u64), frames);
+        });
+        tenant.manager.metadata_bytes()
+    };
+    assert!(bytes(2) <= 100, "{}", bytes(2));
+    for frames in [32, 100, 250] {
+        assert!(bytes(frames) <= 20_000 + 600 * frames, "{frames} frames: {}", bytes(frames));
+    }
+}
+
+/// A loop that is a little longer than the cache: a tenant of a large pool finds that out as well as one of a
+/// small one.
+#[test]
+fn a_tenant_of_a_larger_pool_learns() {
+    let mut tenant = Tenant::new(37);
+    let hits = (0..20_000).filter(|at| tenant.access(at % 120, 100)).count();
+    assert!(hits > 12_000, "{hits} hits, of which LRU has none");
+}
+
+#[test]
+fn who_holds_all_frames_decides_as_from_the_first_on() {
+    let (frames, mut random) = (500, SplitMix64::new(3));
+    for at_once in [false, true] {
+        let mut automatic = Automatic::new(Strategy::Auto, frames, 1);
+        let mut machine = Machine::new(Strategy::Auto, frames, 1, &Tuning::default());
+        let mut pages: Vec<u64> = Vec::new();
+        let mut overruled = 0;
+        for at in 0..20_000u64 {
+            let page = if at % 2 == 0 { at / 2 % 700 } else { random.below(400) };
+            let access = access(page);
+            if let Some(frame) = pages.iter().position(|held| *held == page) {
+                automatic.block_accessed(FrameId(frame as u32), &access);
+                machine.block_accessed(FrameId(frame as u32), &access);
+                continue;
             }
-            acted[pool.manager.acting as usize] += 1;
-            pool.manager.check_invariants();
-        }
-    }
-    assert!(
-        acted_late > 100 && interrupted > 10,
-        "{acted_late} times pages were listed, {interrupted} interrupted"
-    );
-    assert!(acted.iter().all(|steps| *steps > 4000), "{acted:?}");
-}
-
-/// Once all are listed, the page given up is worth no more than nearly all others.
-#[test]
-fn what_is_listed_late_is_chosen_by_value() {
-    let (mut random, mut pool) = (SplitMix64::new(5), Pool::new(5));
-    let mut step = |pool: &mut Pool, at: u64| {
-        let page = if at.is_multiple_of(2) { at / 2 % 150 } else { 200 + random.below(60) };
-        pool.access(page, page as u32 / 100, |_| 0);
-    };
-    (0..3000).for_each(|at| step(&mut pool, at));
-    let (mut late, mut worse) = (0, 0);
-    for round in 0..20 {
-        for at in 0..100 {
-            pool.follow(Expert::Arc);
-            step(&mut pool, 3000 + round * 200 + at);
-        }
-        pool.follow(Expert::Value);
-        late += u32::from(pool.manager.acting != Expert::Value);
-        let mut at = 3100 + round * 200;
-        while pool.manager.acting != Expert::Value {
-            step(&mut pool, at);
-            at += 1;
-        }
-        assert!(at < 3100 + round * 200 + u64::from(FRAMES / (LISTED_PER_HIT - 1)) + 2);
-        let manager = &mut pool.manager;
-        let chosen = manager.replace_block(FrameId(0), None, &mut |_| false).0;
-        let value = |frame: u32| {
-            let Frame { last, stream, kind, .. } = manager.frames[frame as usize];
-            let values = manager.classes.values(manager.streams.class(stream, kind));
-            manager.classes.value(values, manager.now.wrapping_sub(last))
-        };
-        worse += (0..FRAMES).filter(|frame| value(*frame) < 0.9 * value(chosen)).count();
-    }
-    assert!(late > 0, "pages are listed");
-    assert!(worse <= 20, "{worse} pages in 20 choices were worth less than the one chosen");
-}
-
-/// That pages come back which ARC gave up says nothing of values.
-#[test]
-fn a_stream_answers_for_choices_by_value_alone() {
-    let wrong = |changes: &[Expert]| {
-        let mut pool = Pool::new(1);
-        let mut at = 0u64;
-        // A loop of which values keep what fits, and pages that come once.
-        let mut run = |pool: &mut Pool, steps: u64| {
-            for _ in 0..steps {
-                at += 1;
-                pool.access(
-                    if at.is_multiple_of(4) { 1000 + at } else { at % 150 },
-                    u32::from(at.is_multiple_of(4)),
-                    |_| 0,
-                );
+            let mut frame = FrameId(pages.len() as u32);
+            if pages.len() < frames as usize {
+                pages.push(page);
+            } else {
+                let candidate = FrameId(at as u32 % frames);
+                frame = machine.replace_block(candidate, Some(&access), &mut |_| false);
+                let held: HashMap<u32, PageId> = (0..).zip(pages.iter().copied().map(PageId)).collect();
+                let chosen = match at_once {
+                    true => automatic.replace_block(candidate, Some(&access), &mut |_| false),
+                    false => automatic.choose(candidate, Some(&access), &mut Blocks(&held)),
+                };
+                assert_eq!(chosen, frame);
+                overruled += u32::from(frame != candidate);
+                let gone = PageId(std::mem::replace(&mut pages[frame.index()], page));
+                automatic.block_gone(frame, gone);
+                machine.block_gone(frame, gone);
             }
-            at
-        };
-        run(&mut pool, 3000);
-        pool.follow(Expert::Value);
-        run(&mut pool, 1000);
-        let at = run(&mut pool, 0);
-        changes.iter().for_each(|expert| pool.follow(*expert));
-        pool.manager.list_pages(FRAMES);
-        let count = |pool: &Pool| {
-            let sum =
-                |count: fn(&streams::Stream) -> u32| pool.manager.streams.iter().map(count).sum::<u32>();
-            (sum(|stream| stream.mistakes), sum(|stream| u32::from(stream.wrong())))
-        };
-        let before = count(&pool);
-        for page in (0..150).chain(1000..1000 + at) {
-            let (page, context, file) = (PageId(page), ContextId(0), FileId(0));
-            pool.manager.placeholder_used(&Access { page, file, tenant: TenantId(0), context }, FrameId(0));
+            let block = Block { frame, page: access.page, file: access.file, context: access.context };
+            automatic.new_block(&block);
+            machine.new_block(&block);
         }
-        let after = count(&pool);
-        assert_eq!(pool.manager.acting, changes.last().copied().unwrap_or(Expert::Value));
-        assert!(after.0 > before.0 + 50, "mistakes are reported, whichever expert chose");
-        after.1 - before.1
-    };
-    assert!(wrong(&[]) > 30);
-    assert_eq!(wrong(&[Expert::Arc]), 0);
-    assert_eq!(wrong(&[Expert::Arc, Expert::Value]), 0, "they may have gone while ARC chose");
-}
-
-/// ARC remembers as many ghosts of pages used once as those that are resident leave room for.
-#[test]
-fn what_arc_has_forgotten_comes_back_as_new() {
-    let twice = |pool: &Pool, pages: std::ops::Range<u64>| {
-        let frames = pool.pages.iter().zip(&pool.manager.frames).filter(|(page, _)| pages.contains(&page.0));
-        frames.filter(|(_, frame)| frame.marks.has(Marks::TWICE)).count()
-    };
-    let mut pool = Pool::new(1);
-    // A loop that is longer than the cache leaves no ghosts, though what departed is known for two turnovers.
-    (0..230).for_each(|at| pool.access(at % 200, 0, |_| (at % u64::from(FRAMES)) as u32));
-    assert_eq!(twice(&pool, 0..200), 0);
-
-    let mut pool = Pool::new(1);
-    for page in (0..60).chain(0..60).chain(100..160) {
-        pool.access(page, 0, |_| 0);
+        assert!(overruled > 1000, "{overruled}");
     }
-    assert_eq!(twice(&pool, 0..60), 60);
-    // As many more leave ghosts of those used once, of which the latest come back.
-    for page in (200..250).chain(140..150) {
-        pool.access(page, 0, |_| 0);
-        pool.follow(Expert::Arc);
-    }
-    assert!(twice(&pool, 140..150) >= 9, "ARC remembers the latest ghosts");
-}
-
-#[test]
-fn streams_that_leave_their_pages_to_others_are_not_followed_first() {
-    for (others, expected) in [(0, Expert::Value), (1, Expert::Arc)] {
-        let mut pool = Pool::new(1);
-        for at in 0..300u64 {
-            // Each pass of 100 pages is by two contexts, later ones or the same.
-            pool.access(at % 100, (at / 50 % 2 + at / 100 * 2 * others) as u32, |_| 0);
-        }
-        (1000..1021).for_each(|page| pool.access(page, 9, |_| 0));
-        assert_eq!(pool.manager.judge.followed(), expected);
-    }
-}
-
-#[test]
-fn streams_are_named_by_what_becomes_of_their_pages() {
-    let mut pool = Pool::new(3);
-    for at in 0..6000u64 {
-        pool.access(at % 150, 1, |frames| at as u32 % frames);
-        pool.access(1000 + at, 2, |frames| at as u32 % frames);
-    }
-    let mut named = Vec::new();
-    pool.manager.streams(0, &mut |stream| {
-        named.push((stream.context.0, stream.class));
-        true
-    });
-    assert_eq!(named, [(1, Class::Looping), (2, Class::OneShot)]);
 }

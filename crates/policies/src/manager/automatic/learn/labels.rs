@@ -13,7 +13,7 @@ const LABEL_RATIO: f32 = 1.5;
 
 /// Names what the stream's classes have learned.
 #[cold]
-pub(super) fn label(stream: &mut Stream, classes: &Classes) {
+pub(crate) fn label(stream: &mut Stream, classes: &Classes) {
     let evidence = classes.evidence(stream.classes());
     if evidence.pages < LABEL_PAGES {
         return;

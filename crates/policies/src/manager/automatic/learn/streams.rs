@@ -17,30 +17,29 @@
 //! cache; so a large pool leaves it to that.
 
 use super::intervals::{ClassId, Classes, KINDS, NEW, NONE, STRAY, UNLEARNED};
-use super::turns::Turns;
+use super::turns::{RUN_MIN, Turns};
 use crate::detect;
 use crate::ids::{ContextId, FileId};
+use crate::manager::automatic::tuning::Tuning;
 use crate::slot_index::SlotIndex;
 
 /// Streams remembered at once: the departed pages have 12 bits for one.
-pub(super) const STREAMS_MAX: usize = 1 << 12;
+pub(crate) const STREAMS_MAX: usize = 1 << 12;
 /// Accesses after which a stream gets classes of its own. Before, they would know less than the tenant's.
 const ACCESSES_MIN: u64 = 16;
 /// Streams looked at for one to recycle, or to take classes from.
 const PROBES: usize = 64;
 /// Overrules that a verdict on a stream rests on: the window of a whole tenant in LRU-SP.
 const OVERRULES: u16 = 256;
-/// The share of wrong overrules above which a stream loses its say, in tenths. Pages that are used at random
-/// come back in either order, so that a half is no fault, and a page that loops returns before one that is
-/// not used.
-const WRONG_TENTHS: u32 = 9;
-/// Entries of the table of streams used lately: 2 KiB stay in the first-level cache.
-const LATELY: usize = 1 << 10;
+/// Entries of the table of streams used lately, at most: 2 KiB stay in the first-level cache.
+const LATELY_MAX: usize = 1 << 10;
+/// The same at first.
+const LATELY_MIN: usize = 1 << 4;
 /// Uses in turn after which a loop's values are worked out anew, at the latest.
 const TURNS_VALUED: u8 = 64;
 
 /// One stream.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     key: u64,
     pub hits: u64,
     pub misses: u64,
@@ -148,11 +147,11 @@ impl Stream {
 
     /// A page that it used at `last` is used by it again; `lru_hits`: after a time for which LRU would have
     /// kept it.
-    fn take_turn(&mut self, classes: &mut Classes, last: u32, now: u32, lru_hits: bool, capacity: u32) {
+    fn take_turn(&mut self, classes: &mut Classes, last: u32, now: u32, lru_hits: bool, enough: u32) {
         if !lru_hits {
-            self.turns.miss(last, now, capacity);
+            self.turns.miss(last, now, enough);
         } else if !classes.is_soon(now.wrapping_sub(last)) {
-            self.turns.hit(capacity);
+            self.turns.hit(enough);
         } else {
             return;
         }
@@ -196,17 +195,20 @@ impl Stream {
 }
 
 /// The streams of a tenant.
-pub(super) struct Streams {
+pub(crate) struct Streams {
     streams: Vec<Stream>,
     index: SlotIndex,
     /// Slots of streams by hash, most of them right.
-    lately: Box<[u16; LATELY]>,
+    lately: Vec<u16>,
     /// Where to look next for one to recycle.
     hand: usize,
     /// How long a stream's classes are without say.
     revoked_time: u32,
     /// Whether the only stream that has classes can lose its say.
     judges_alone: bool,
+    /// Wrong overrules of a verdict that cost a stream its say, at least.
+    wrong_min: u32,
+    run_share: f32,
     /// Sampled pages used again: by the stream that had used them last, and by another.
     own_uses: u32,
     other_uses: u32,
@@ -215,8 +217,8 @@ pub(super) struct Streams {
 impl Streams {
     /// `revoked_time`: how long a stream that keeps being wrong is treated as under LRU. `judges_alone`: the
     /// only one that has classes, too.
-    pub fn new(revoked_time: u32, judges_alone: bool) -> Self {
-        let lately = Box::new([0; LATELY]);
+    pub fn new(revoked_time: u32, judges_alone: bool, tuning: &Tuning) -> Self {
+        let lately = vec![0; LATELY_MIN];
         Self {
             streams: Vec::new(),
             index: SlotIndex::default(),
@@ -224,6 +226,8 @@ impl Streams {
             hand: 0,
             revoked_time,
             judges_alone,
+            wrong_min: (f32::from(OVERRULES) * (1.0 - tuning.right_share)) as u32 + 1,
+            run_share: tuning.run_share,
             own_uses: 0,
             other_uses: 0,
         }
@@ -250,7 +254,7 @@ impl Streams {
         count: impl Fn(&mut Stream),
     ) -> u16 {
         let key = u64::from(context.0) << 32 | u64::from(file.0);
-        let hash = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - LATELY.ilog2())) as usize;
+        let hash = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - self.lately.len().ilog2())) as usize;
         let slot = self.lately[hash];
         if let Some(stream) = self.streams.get_mut(usize::from(slot))
             && stream.key == key
@@ -261,7 +265,11 @@ impl Streams {
         }
         let slot = self.find_cold(classes, key, now);
         count(&mut self.streams[usize::from(slot)]);
-        self.lately[hash] = slot;
+        if self.streams.len() > self.lately.len() / 4 && self.lately.len() < LATELY_MAX {
+            self.lately = vec![0; self.lately.len() * 2];
+        } else {
+            self.lately[hash] = slot;
+        }
         slot
     }
 
@@ -376,7 +384,8 @@ impl Streams {
         self.own_uses = self.own_uses.saturating_add(1);
         let stream = &mut self.streams[usize::from(stream)];
         if !lru_hits || !stream.turns.is_idle() {
-            stream.take_turn(classes, last, now, lru_hits, capacity);
+            let enough = ((capacity as f32 * self.run_share) as u32).max(RUN_MIN);
+            stream.take_turn(classes, last, now, lru_hits, enough);
         }
     }
 
@@ -385,7 +394,7 @@ impl Streams {
         let revoked_until = now.wrapping_add(self.revoked_time);
         let Stream { overrules, wrong, .. } = self.streams[usize::from(stream)];
         let is_wrong = overrules + 1 >= OVERRULES
-            && u32::from(wrong) * 10 > u32::from(OVERRULES) * WRONG_TENTHS
+            && u32::from(wrong) >= self.wrong_min
             && (self.judges_alone || self.are_told_apart());
         let stream = &mut self.streams[usize::from(stream)];
         let was_revoked = stream.revoked;
@@ -444,7 +453,9 @@ impl Streams {
     }
 
     pub fn metadata_bytes(&self) -> usize {
-        self.streams.capacity() * size_of::<Stream>() + size_of_val(&*self.lately) + self.index.memory_bytes()
+        self.streams.capacity() * size_of::<Stream>()
+            + self.lately.capacity() * size_of::<u16>()
+            + self.index.memory_bytes()
     }
 
     /// Panics if index and table disagree.
@@ -478,8 +489,8 @@ mod tests {
 
     /// Whether a stream that is always wrong loses its say, among `count` that have classes.
     fn is_revoked(count: u32, judges_alone: bool) -> bool {
-        let mut classes = Classes::new(800.0, 100.0, 100);
-        let mut streams = Streams::new(1000, judges_alone);
+        let mut classes = Classes::new(800.0, 100.0, 100, &Tuning::default());
+        let mut streams = Streams::new(1000, judges_alone, &Tuning::default());
         for context in 0..count {
             let slot = streams.find(&mut classes, ContextId(context), FileId(0), 0);
             streams[slot].hits = ACCESSES_MIN;

@@ -13,7 +13,7 @@ const WAYS: usize = 8;
 
 /// What is remembered of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Departed {
+pub(crate) struct Departed {
     /// When it was used last.
     pub last: u32,
     /// Who used it last.
@@ -55,16 +55,32 @@ impl Entry {
     }
 }
 
-/// The table.
-pub(super) struct DepartedPages {
+/// Pages remembered for each that the tenant holds.
+const PAGES_PER_FRAME: u32 = 2;
+/// Pages of the least table.
+const PAGES_MIN: u32 = 64;
+
+/// The table. 16 bytes a frame held, once a page has left.
+pub(crate) struct DepartedPages {
     lines: Vec<[Entry; WAYS]>,
+    pages_max: u32,
 }
 
 impl DepartedPages {
-    /// Remembers about `pages` pages.
-    pub fn new(pages: u32) -> Self {
+    /// For a tenant of up to `frames` frames.
+    pub fn new(frames: u32) -> Self {
+        Self { lines: Vec::new(), pages_max: frames.saturating_mul(PAGES_PER_FRAME) }
+    }
+
+    /// Remembers about as many pages as it has to for a tenant that holds `frames`. What it remembered of
+    /// fewer is forgotten.
+    #[cold]
+    fn grow(&mut self, frames: u32) {
+        let pages = frames.saturating_mul(2 * PAGES_PER_FRAME).max(PAGES_MIN).min(self.pages_max);
         let lines = (pages as usize).div_ceil(WAYS).max(1);
-        Self { lines: vec![[Entry(0); WAYS]; lines] }
+        if lines > self.lines.len() {
+            self.lines = vec![[Entry(0); WAYS]; lines];
+        }
     }
 
     /// The line of `page`, and its mark there, which no empty place has.
@@ -75,8 +91,12 @@ impl DepartedPages {
         (line, hash as u16 | 1)
     }
 
-    /// `page` leaves at `now`.
-    pub fn insert(&mut self, page: PageId, departed: Departed, now: u32) {
+    /// `page` leaves at `now` a tenant that held `frames` until then.
+    pub fn insert(&mut self, page: PageId, departed: Departed, now: u32, frames: u32) {
+        let known = self.lines.len() * WAYS;
+        if known < frames.saturating_mul(PAGES_PER_FRAME).min(self.pages_max) as usize {
+            self.grow(frames);
+        }
         let (line, mark) = self.place(page);
         let line = &mut self.lines[line];
         let way = line.iter().position(|entry| entry.mark() == mark).unwrap_or_else(|| {
@@ -92,7 +112,7 @@ impl DepartedPages {
     /// `page` returns: what is remembered of it.
     pub fn take(&mut self, page: PageId) -> Option<Departed> {
         let (line, mark) = self.place(page);
-        let entry = self.lines[line].iter_mut().find(|entry| entry.mark() == mark)?;
+        let entry = self.lines.get_mut(line)?.iter_mut().find(|entry| entry.mark() == mark)?;
         let departed = entry.page();
         *entry = Entry(0);
         Some(departed)
@@ -101,7 +121,7 @@ impl DepartedPages {
     /// What is remembered of `page`.
     pub fn find(&self, page: PageId) -> Option<Departed> {
         let (line, mark) = self.place(page);
-        let entry = self.lines[line].iter().find(|entry| entry.mark() == mark)?;
+        let entry = self.lines.get(line)?.iter().find(|entry| entry.mark() == mark)?;
         Some(entry.page())
     }
 
@@ -120,9 +140,9 @@ mod tests {
 
     #[test]
     fn what_left_lately_is_remembered_as_it_was() {
-        let mut pages = DepartedPages::new(1024);
+        let mut pages = DepartedPages::new(512);
         for page in 0..512 {
-            pages.insert(PageId(page), departed(page as u32 * 7), 4000);
+            pages.insert(PageId(page), departed(page as u32 * 7), 4000, 512);
         }
         let known = (0..512).filter(|page| pages.find(PageId(*page)) == Some(departed(*page as u32 * 7)));
         assert!(known.count() >= 500, "few lines overflow while half of the places are free");
@@ -132,9 +152,9 @@ mod tests {
 
     #[test]
     fn the_one_used_longest_ago_makes_room() {
-        let mut pages = DepartedPages::new(8);
+        let mut pages = DepartedPages::new(4);
         for page in 0..12 {
-            pages.insert(PageId(page), departed(page as u32), 12);
+            pages.insert(PageId(page), departed(page as u32), 12, 4);
         }
         let known: Vec<u64> = (0..12).filter(|page| pages.find(PageId(*page)).is_some()).collect();
         assert_eq!(known, (4..12).collect::<Vec<_>>());

@@ -3,11 +3,13 @@
 //! Paper: Megiddo, Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST '03. The same decisions
 //! as [`crate::classic`]'s, on slots that the samples own, with a capacity that follows the tenant's share.
 
+use super::experts::Expert;
+use super::shadow::{SampledPages, Shadow, Shadowed, Used};
 use crate::list::{Links, List, NIL};
 
 /// Where ARC lists a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// Nowhere.
     #[default]
     Out,
@@ -28,7 +30,7 @@ impl Place {
     }
 }
 
-/// The shadow. The caller keeps each slot's [`Place`].
+/// The shadow. Each sample has its [`Place`].
 #[derive(Default)]
 pub(super) struct Arc {
     links: Links,
@@ -39,11 +41,6 @@ pub(super) struct Arc {
 }
 
 impl Arc {
-    /// With room for `slots` slots.
-    pub fn with_capacity(slots: u32) -> Self {
-        Self { links: Links::with_capacity(slots), ..Self::default() }
-    }
-
     #[inline]
     fn len(&self, place: Place) -> u32 {
         self.lists[place as usize].len()
@@ -62,12 +59,8 @@ impl Arc {
         heads.into_iter().find(|slot| *slot != NIL)
     }
 
-    pub fn grow_to(&mut self, slot: u32) {
-        self.links.grow_to(slot);
-    }
-
     /// Takes `slot` out of the list it is in.
-    pub fn forget(&mut self, slot: u32, place: Place) {
+    fn take_out(&mut self, slot: u32, place: Place) {
         if place != Place::Out {
             self.lists[place as usize].remove(&mut self.links, slot);
         }
@@ -77,20 +70,11 @@ impl Arc {
         self.lists[place as usize].push_tail(&mut self.links, slot);
     }
 
-    /// The page in `slot`, which is resident in `place`, is used: it is in T2 from now on. False, and nothing
-    /// is done, where the capacity has shrunk.
-    #[inline]
-    pub fn hit(&mut self, slot: u32, place: Place, capacity: u32) -> bool {
-        if self.len(Place::T1) + self.len(Place::T2) > capacity {
-            return false;
-        }
-        self.lists[place as usize].remove(&mut self.links, slot);
-        self.append(Place::T2, slot);
-        true
-    }
-
     /// The page in `slot`, which is in `place`, is used. Each slot that changes its list is told to `moved`.
-    pub fn access(&mut self, slot: u32, place: Place, capacity: u32, moved: &mut impl FnMut(u32, Place)) {
+    fn use_page(&mut self, slot: u32, place: Place, capacity: u32, moved: &mut impl FnMut(u32, Place)) {
+        if slot as usize >= self.links.len() {
+            self.links.lengthen_to(slot as usize + 1);
+        }
         let (c, to) = (capacity, if place == Place::Out { Place::T1 } else { Place::T2 });
         let ratio = |more: u32, less: u32| (more as f32 / less.max(1) as f32).max(1.0);
         let (b1, b2) = (self.len(Place::B1), self.len(Place::B2));
@@ -106,7 +90,7 @@ impl Arc {
             }
             Place::Out => self.admit(c, moved),
         }
-        self.forget(slot, place);
+        self.take_out(slot, place);
         self.append(to, slot);
         moved(slot, to);
         // The capacity may have shrunk.
@@ -147,7 +131,7 @@ impl Arc {
         let (from, to) = if from_t1 { (Place::T1, Place::B1) } else { (Place::T2, Place::B2) };
         let slot = self.lists[from as usize].head();
         debug_assert_ne!(slot, NIL);
-        self.forget(slot, from);
+        self.take_out(slot, from);
         self.append(to, slot);
         moved(slot, to);
     }
@@ -158,15 +142,49 @@ impl Arc {
             moved(slot, Place::Out);
         }
     }
+}
 
-    pub fn metadata_bytes(&self) -> usize {
+impl Shadow for Arc {
+    #[inline]
+    fn has_room(&self, _slot: u32, capacity: u32) -> bool {
+        self.len(Place::T1) + self.len(Place::T2) <= capacity
+    }
+
+    #[inline]
+    fn hit(&mut self, used: &Used<'_>, pages: &mut SampledPages) {
+        let place = std::mem::replace(&mut pages.samples[used.slot].shadowed.arc, Place::T2);
+        self.lists[place as usize].remove(&mut self.links, used.slot);
+        self.append(Place::T2, used.slot);
+    }
+
+    fn access(&mut self, used: &Used<'_>, pages: &mut SampledPages) {
+        let place = pages.samples[used.slot].shadowed.arc;
+        self.use_page(used.slot, place, used.capacity, &mut |slot, place| {
+            let before = std::mem::replace(&mut pages.samples[slot].shadowed.arc, place);
+            if before.is_resident() != place.is_resident() {
+                pages.set_held(slot, Expert::Arc, place.is_resident());
+            }
+        });
+    }
+
+    fn forget(&mut self, slot: u32, pages: &mut SampledPages) {
+        let place = std::mem::take(&mut pages.samples[slot].shadowed.arc);
+        self.take_out(slot, place);
+        if place.is_resident() {
+            pages.set_held(slot, Expert::Arc, false);
+        }
+    }
+
+    fn metadata_bytes(&self) -> usize {
         self.links.memory_bytes()
     }
 
-    /// Panics unless the lists hold each slot in its place.
-    pub fn check_invariants(&self, places: impl Iterator<Item = Place>) {
+    fn check_invariants(&self, pages: &SampledPages) {
         let mut counts = [0; 5];
-        places.for_each(|place| counts[place as usize] += 1);
+        for Shadowed { arc, held, .. } in pages.samples.iter().map(|sample| sample.shadowed) {
+            counts[arc as usize] += 1;
+            assert_eq!(held.has(Expert::Arc), arc.is_resident(), "place of a page in ARC");
+        }
         counts[Place::Out as usize] = 0;
         for (list, count) in self.lists.iter().zip(&counts) {
             list.check_invariants(&self.links);

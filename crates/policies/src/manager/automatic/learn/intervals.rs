@@ -16,35 +16,37 @@
 //! Chen, Cidon, "LHD: Improving Cache Hit Rate by Maximizing Hit Density", NSDI '18, whose classes have
 //! neither a site nor a stopping age.
 
-/// Time that passes with a miss, in hits.
-pub(super) const TIME_PER_MISS: u32 = 8;
+use crate::manager::automatic::tuning::Tuning;
 
 /// A class: an index into [`Classes`].
-pub(super) type ClassId = u16;
+pub(crate) type ClassId = u16;
 /// No class.
-pub(super) const NONE: ClassId = ClassId::MAX;
+pub(crate) const NONE: ClassId = ClassId::MAX;
 
 /// Kinds of pages told apart, by the interval between their last two uses but for strays; the classes below
 /// this number are the tenant's, one a kind.
-pub(super) const KINDS: usize = 6;
+pub(crate) const KINDS: usize = 6;
 /// A class that never learns: its pages lose value with age, as under LRU.
-pub(super) const UNLEARNED: ClassId = KINDS as ClassId;
+pub(crate) const UNLEARNED: ClassId = KINDS as ClassId;
 /// A class that never learns: what pages of the kind [`STRAY`] are worth.
 const STRAYS: ClassId = UNLEARNED + 1;
 /// Classes that no stream holds.
 const BUILT_IN_CLASSES: usize = KINDS + 2;
 /// The kind of a page whose use before the last is not remembered.
-pub(super) const NEW: u8 = 0;
+pub(crate) const NEW: u8 = 0;
 /// The kind of a page used again within the shortest of [`KIND_BOUNDS`].
 const SOON: u8 = 1;
 /// The kind of a page used again after the longest of them.
 const LONGEST: u8 = 4;
 /// The kind of a page that is new to a stream that goes round, until it is used again and not soon. Those of
 /// all streams are in the tenant's class.
-pub(super) const STRAY: u8 = 5;
-/// The intervals at which the further kinds begin, in turnovers: pages that stay under any policy, under
-/// most, only if they are chosen well, and not without great luck.
-const KIND_BOUNDS: [f32; LONGEST as usize - 1] = [1.0 / 16.0, 0.5, 2.0];
+pub(crate) const STRAY: u8 = 5;
+/// The intervals at which the further kinds begin, to [the first](Tuning::soon_turnovers): pages that stay
+/// under any policy, under most, only if they are chosen well, and not without great luck.
+const KIND_BOUNDS: [f32; LONGEST as usize - 1] = [1.0, 8.0, 32.0];
+/// Pages that the tenant's classes are presumed to have seen, to those that a stream's are: the prior of all
+/// outweighs more evidence.
+const TENANT_PRIOR: f32 = 4.0;
 
 /// Ages told apart: four buckets an octave over ten octaves.
 const BUCKETS: usize = 40;
@@ -53,21 +55,9 @@ const PER_OCTAVE_BITS: u32 = 2;
 /// Ages below this part of the time in which all frames are replaced are one bucket. The oldest bucket then
 /// begins at 32 turnovers, beyond what samples reach.
 const UNITS_PER_TURNOVER: f32 = 32.0;
-/// Pages of the tenant's that a class is presumed to have seen.
-const PRIOR_PAGES: f32 = 1.0;
-/// The same for the tenant's classes, of the next kind or the prior hazard.
-const TENANT_PRIOR_PAGES: f32 = 4.0;
 /// The hazard of a bucket before anything is known. Any constant gives LRU's order, since buckets widen with
 /// age.
 const PRIOR_HAZARD: f32 = 0.05;
-/// The share of a stream's pages, of those that are not young, that must have been used again for the stream
-/// to be taken for a loop while they come back in turn.
-const IN_TURN_SHARE: f32 = 0.9;
-/// What a stray is worth when it is used, times a turnover; nothing once it is as old as the youngest bucket
-/// is wide. A page just used of a loop that just does not fit is worth half of that, since its turn comes
-/// after an eighth of a turnover: a stray goes before such a page once one frame in 256 might have been
-/// replaced, one in 128 where the loop is longer.
-const STRAY_VALUE: f32 = 16.0;
 /// A class's values are worked out anew when this share of its evidence is new, and more than `NEW_PAGES_MIN`
 /// pages.
 const NEW_SHARE: f32 = 1.0 / 8.0;
@@ -131,7 +121,7 @@ impl Counts {
 
 /// What is known of the pages of some classes; ageing.
 #[derive(Clone, Copy, Default)]
-pub(super) struct ClassEvidence {
+pub(crate) struct ClassEvidence {
     /// Pages whose next use, or the lack of one, was seen.
     pub pages: f32,
     /// Pages of these that were used again.
@@ -148,10 +138,10 @@ impl ClassEvidence {
 }
 
 /// What a page is worth at the start of each bucket.
-pub(super) type Values = [f32; BUCKETS + 1];
+pub(crate) type Values = [f32; BUCKETS + 1];
 
 /// All classes of a tenant. About 670 bytes a class, at most as many as it is made for.
-pub(super) struct Classes {
+pub(crate) struct Classes {
     counts: Vec<Counts>,
     values: Vec<Values>,
     /// The class whose values count: itself, or [`UNLEARNED`] while it has no say.
@@ -171,13 +161,17 @@ pub(super) struct Classes {
     young: usize,
     /// Old pages after which a class halves its counts.
     memory_pages: f32,
+    prior_pages: f32,
+    /// The share of a stream's pages, of those that are not young, that must have been used again for the
+    /// stream to be taken for a loop while they come back in turn.
+    in_turn_share: f32,
 }
 
 impl Classes {
     /// `turnover_time`: the time in which all frames are replaced when every access misses. `memory_pages`:
     /// how many pages, not used again while young, a class remembers. `classes_max` bounds the classes
     /// besides the tenant's.
-    pub fn new(turnover_time: f32, memory_pages: f32, classes_max: usize) -> Self {
+    pub fn new(turnover_time: f32, memory_pages: f32, classes_max: usize, tuning: &Tuning) -> Self {
         let units_per_time = UNITS_PER_TURNOVER / turnover_time;
         let begins: Values = std::array::from_fn(|bucket| (bound(bucket) - 1.0) / units_per_time);
         let width = |bucket: usize| begins[(bucket + 1).min(BUCKETS)] - begins[bucket];
@@ -192,15 +186,17 @@ impl Classes {
             units_per_time,
             begins,
             inverse_widths: std::array::from_fn(|bucket| 1.0 / width(bucket).max(f32::MIN_POSITIVE)),
-            kind_ages: KIND_BOUNDS.map(|turnovers| (turnovers * turnover_time) as u32),
+            kind_ages: KIND_BOUNDS.map(|soon| (soon * tuning.soon_turnovers * turnover_time) as u32),
             young: 0,
             memory_pages,
+            prior_pages: tuning.prior_pages,
+            in_turn_share: 1.0 - tuning.out_of_turn_share,
         };
         classes.inverse_widths[BUCKETS] = 0.0;
         classes.valued_as[usize::from(STRAY)] = STRAYS;
         let strays = &mut classes.values[usize::from(STRAYS)];
         *strays = [0.0; BUCKETS + 1];
-        strays[0] = STRAY_VALUE / turnover_time;
+        strays[0] = tuning.stray_value / turnover_time;
         classes.young = classes.bucket((turnover_time / 8.0) as u32);
         classes
     }
@@ -342,7 +338,7 @@ impl Classes {
     pub fn values_in_turn(&self, classes: impl Iterator<Item = ClassId>, period: u32) -> Option<Values> {
         let turn = self.bucket(period).min(BUCKETS - 2);
         let over = turn + 2;
-        let (mut reused, mut ended) = (0.0, PRIOR_PAGES);
+        let (mut reused, mut ended) = (0.0, self.prior_pages);
         for class in classes {
             let counts = &self.counts[usize::from(class)];
             reused += counts.reused[self.young..].iter().sum::<f32>();
@@ -355,7 +351,7 @@ impl Classes {
             _ if bucket < over => share / (period as f32 - self.begins[bucket]).max(width(turn)),
             _ => PRIOR_HAZARD / width(bucket),
         };
-        (share >= IN_TURN_SHARE).then(|| std::array::from_fn(value))
+        (share >= self.in_turn_share).then(|| std::array::from_fn(value))
     }
 
     /// The share of the tenant's pages of `kind` that were used again so far.
@@ -402,7 +398,7 @@ impl Classes {
                     LONGEST => self.hazards[usize::from(NEW)],
                     kind => self.hazards[usize::from(kind) + 1],
                 };
-                let hazard = self.counts[usize::from(class)].hazard(&prior, TENANT_PRIOR_PAGES);
+                let hazard = self.counts[usize::from(class)].hazard(&prior, TENANT_PRIOR * self.prior_pages);
                 self.hazards[usize::from(class)] = hazard;
                 self.values[usize::from(class)] = values(&hazard, &self.begins);
             }
@@ -410,7 +406,7 @@ impl Classes {
                 self.refresh(parent);
                 self.forget(class);
                 let prior = &self.hazards[usize::from(parent)];
-                let hazard = self.counts[usize::from(class)].hazard(prior, PRIOR_PAGES);
+                let hazard = self.counts[usize::from(class)].hazard(prior, self.prior_pages);
                 self.values[usize::from(class)] = values(&hazard, &self.begins);
             }
         }
@@ -546,7 +542,7 @@ mod tests {
 
     #[test]
     fn without_evidence_older_is_worse() {
-        let classes = Classes::new(800.0, 100.0, 10);
+        let classes = Classes::new(800.0, 100.0, 10, &Tuning::default());
         let ages = [0, 100, 1000, 5000];
         let values = ages.map(|age| classes.value(classes.values(0), age));
         assert!(values.is_sorted_by(|a, b| a > b), "{values:?}");
@@ -555,7 +551,7 @@ mod tests {
     /// The prior lifts the narrow youngest buckets; a loop's worth of evidence outweighs it.
     #[test]
     fn in_a_loop_older_is_better() {
-        let mut classes = Classes::new(800.0, 10_000.0, 10);
+        let mut classes = Classes::new(800.0, 10_000.0, 10, &Tuning::default());
         for _ in 0..1600 {
             classes.begin(0);
             classes.end(0, 0, 1600, true);
@@ -568,7 +564,7 @@ mod tests {
 
     #[test]
     fn a_kind_without_evidence_is_like_the_next_unless_it_is_used_soon() {
-        let mut classes = Classes::new(800.0, 10_000.0, 10);
+        let mut classes = Classes::new(800.0, 10_000.0, 10, &Tuning::default());
         for _ in 0..1600 {
             classes.begin(3);
             classes.end(3, 0, 1600, true);
@@ -584,7 +580,7 @@ mod tests {
 
     #[test]
     fn the_longest_intervals_without_evidence_are_like_new_pages() {
-        let mut classes = Classes::new(800.0, 10_000.0, 10);
+        let mut classes = Classes::new(800.0, 10_000.0, 10, &Tuning::default());
         for _ in 0..1600 {
             classes.begin(ClassId::from(NEW));
             classes.end(ClassId::from(NEW), 0, 1600, true);
@@ -598,7 +594,7 @@ mod tests {
 
     #[test]
     fn kinds_are_ordered_by_interval() {
-        let classes = Classes::new(800.0, 100.0, 10);
+        let classes = Classes::new(800.0, 100.0, 10, &Tuning::default());
         let kinds: Vec<u8> = [0, 49, 50, 399, 400, 1599, 1600, u32::MAX].map(|age| classes.kind(age)).into();
         assert_eq!(kinds, [1, 1, 2, 2, 3, 3, 4, 4]);
     }

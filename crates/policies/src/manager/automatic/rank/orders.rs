@@ -7,15 +7,15 @@
 //! use, a few with each access; until that is done, the expert that was followed before chooses on.
 
 use super::by_class::PagesByClass;
-use super::intervals::{ClassId, Classes};
 use crate::list::{Links, List, NIL};
+use crate::manager::automatic::learn::intervals::{ClassId, Classes};
 
 /// Pages listed anew with each hit. An access makes at most one more to be listed, so that all are after a
 /// seventh of as many accesses as there are pages.
-pub(super) const LISTED_PER_HIT: u32 = 8;
+pub(crate) const LISTED_PER_HIT: u32 = 8;
 /// The same with each miss, which takes longer anyway. Where nearly all accesses miss, each access
 /// by which the change is delayed costs a miss, so that it should not take many.
-pub(super) const LISTED_PER_MISS: u32 = 64;
+pub(crate) const LISTED_PER_MISS: u32 = 64;
 
 /// What the lists of classes are worth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ enum Classed {
 }
 
 /// The orders. 18 bytes a frame.
-pub(super) struct Orders {
+pub(crate) struct Orders {
     links: Links,
     /// Of the pages that were used once, and of the others; the oldest first.
     by_use: [List; 2],
@@ -39,12 +39,12 @@ pub(super) struct Orders {
 }
 
 impl Orders {
-    /// With room for `frames` frames; `by_value`: whether victims are chosen by value from the first on.
-    pub fn new(frames: u32, by_value: bool) -> Self {
+    /// `by_value`: whether victims are chosen by value from the first on.
+    pub fn new(by_value: bool) -> Self {
         Self {
-            links: Links::with_capacity(frames),
+            links: Links::default(),
             by_use: Default::default(),
-            by_class: PagesByClass::with_capacity(frames),
+            by_class: PagesByClass::default(),
             classed: if by_value { Classed::Current } else { Classed::Stale },
         }
     }

@@ -10,7 +10,7 @@ const LEFTOVERS_TRIED: usize = 16;
 
 /// What the shadows hold of the samples, whose sets of shadows the caller keeps. 8 bytes a frame while
 /// leftovers are listed.
-pub(super) struct Holdings {
+pub(crate) struct Holdings {
     /// How many pages each set of shadows holds.
     counts: [u32; Shadows::SETS],
     /// The shadow that the cache follows.

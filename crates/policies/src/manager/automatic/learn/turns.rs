@@ -11,20 +11,17 @@
 //! Brewer, "Program Context Specific Buffer Caching", USENIX ATC '05), which is near 1 in a loop, but tells
 //! no time.
 
-/// The share of the pages that the cache holds by which a stream has to go on in order before it counts as
-/// going round. It is known in time anyway, since it goes through more than all of them in a pass.
-const RUN_SHARE: u32 = 4;
-/// The least such run: as much evidence as AMP asks for.
-const RUN_MIN: u32 = 16;
+/// The least run that is enough: as much evidence as AMP asks for.
+pub(super) const RUN_MIN: u32 = 16;
 /// What a page out of turn takes away from the run. Each makes up to four: itself and its successor, then and
 /// when its turn comes; so a loop may have one such page in some thirty.
-const SETBACK: u32 = 8;
+const SETBACK: u32 = RUN_MIN / 2;
 /// How much an interval may differ from the one before, as a share of it.
 const TOLERANCE_SHARE: u32 = 8;
 
 /// How a stream's pages come back.
 #[derive(Clone, Copy)]
-pub(super) struct Turns {
+pub(crate) struct Turns {
     /// How long the page that was used again in turn last had been unused.
     period: u32,
     /// When the page that was used again last had been used before.
@@ -52,13 +49,12 @@ impl Turns {
         self.run == 0 && !self.goes_round
     }
 
-    /// A page is used again that LRU, in a cache of `capacity` pages, would have missed: it had been used at
-    /// `last`.
-    pub fn miss(&mut self, last: u32, now: u32, capacity: u32) {
+    /// A page is used again that LRU would have missed: it had been used at `last`. A run of `enough` pages
+    /// is one of a stream that goes round.
+    pub fn miss(&mut self, last: u32, now: u32, enough: u32) {
         let interval = now.wrapping_sub(last);
         let is_next = last.wrapping_sub(self.previous) as i32 >= 0;
         self.previous = last;
-        let enough = (capacity / RUN_SHARE).max(RUN_MIN);
         if is_next && interval.abs_diff(self.period) <= self.period / TOLERANCE_SHARE {
             self.run = (self.run + 1).min(enough);
             self.period = interval;
@@ -72,9 +68,9 @@ impl Turns {
     }
 
     /// A page is used again that LRU would have kept.
-    pub fn hit(&mut self, capacity: u32) {
+    pub fn hit(&mut self, enough: u32) {
         self.run = self.run.saturating_sub(SETBACK);
-        self.decide((capacity / RUN_SHARE).max(RUN_MIN));
+        self.decide(enough);
     }
 
     fn decide(&mut self, enough: u32) {
@@ -86,7 +82,7 @@ impl Turns {
 mod tests {
     use super::*;
 
-    const CAPACITY: u32 = 400;
+    const ENOUGH: u32 = 100;
 
     /// Uses pages in this order, each at the given time since the one before; returns the period after each
     /// use again.
@@ -96,7 +92,7 @@ mod tests {
         for (page, time) in uses {
             now += time;
             if let Some(last) = last.insert(page, now) {
-                turns.miss(last, now, CAPACITY);
+                turns.miss(last, now, ENOUGH);
                 found.push(turns.period());
             }
         }
@@ -107,7 +103,7 @@ mod tests {
     fn a_loop_goes_round_once_a_quarter_of_the_cache_has_come_back() {
         let found = follow((0..1500).map(|use_| (use_ % 500, 8)));
         let first = found.iter().position(Option::is_some);
-        assert_eq!(first, Some(CAPACITY as usize / 4), "the first interval has none to compare with");
+        assert_eq!(first, Some(ENOUGH as usize), "the first interval has none to compare with");
         assert!(found[first.unwrap()..].iter().all(|period| *period == Some(4000)));
     }
 
@@ -142,17 +138,17 @@ mod tests {
     #[test]
     fn the_end_of_a_loop_is_noticed_within_seven_pages() {
         let mut turns = Turns::new(0);
-        (0..500).for_each(|use_| turns.miss(use_ * 8, use_ * 8 + 4000, CAPACITY));
+        (0..500).for_each(|use_| turns.miss(use_ * 8, use_ * 8 + 4000, ENOUGH));
         assert_eq!(turns.period(), Some(4000));
-        (0..7).for_each(|use_| turns.miss(use_ * 8, 8000, CAPACITY));
+        (0..7).for_each(|use_| turns.miss(use_ * 8, 8000, ENOUGH));
         assert_eq!(turns.period(), None);
     }
 
     #[test]
     fn a_loop_that_lru_keeps_does_not_count() {
         let mut turns = Turns::new(0);
-        (0..500).for_each(|use_| turns.miss(use_ * 8, use_ * 8 + 4000, CAPACITY));
-        (0..7).for_each(|_| turns.hit(CAPACITY));
+        (0..500).for_each(|use_| turns.miss(use_ * 8, use_ * 8 + 4000, ENOUGH));
+        (0..7).for_each(|_| turns.hit(ENOUGH));
         assert_eq!(turns.period(), None);
     }
 }

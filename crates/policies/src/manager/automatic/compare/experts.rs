@@ -10,9 +10,11 @@
 //! as well, and is followed at once. An expert that was behind and has only made up for it may be one of two
 //! that alternate in the lead: it has to get ahead by the cost of two changes, there and back.
 
+use crate::manager::automatic::tuning::Tuning;
+
 /// A way of choosing what goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Expert {
+pub(crate) enum Expert {
     /// Least recently used first: what the ledger names.
     Lru,
     /// Adaptive between used once and used more often.
@@ -27,7 +29,7 @@ impl Expert {
 
 /// A set of shadow caches, those that hold some page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Shadows(u8);
+pub(crate) struct Shadows(u8);
 
 impl Shadows {
     /// How many sets there are.
@@ -70,17 +72,15 @@ impl Shadows {
     }
 }
 
-/// Turnovers of the shadow caches, in misses that not all have, over which experts are compared.
-const MEMORY_TURNOVERS: f32 = 32.0;
-
-/// The share of its lead by which an expert must be ahead in the long run, which forgets.
-const CONFIRMED_SHARE: f32 = 0.75;
-/// The same in prices of a change, if that is less: one there and one back.
+/// How far an expert must be ahead in the long run, in prices of a change, if that is less than
+/// [its share](Tuning::confirmed_share) of its lead: one there and one back.
 const CONFIRMED_PRICES: f32 = 2.0;
 
 /// Which expert to follow.
-pub(super) struct Judge {
+pub(crate) struct Judge {
     followed: Expert,
+    memory_turnovers: f32,
+    confirmed_share: f32,
     /// Per expert: misses by which it is ahead of the followed one, at least 0.
     lead: [f32; 3],
     /// Per expert: misses that not all had; ageing.
@@ -88,8 +88,9 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    pub fn new(followed: Expert) -> Self {
-        Self { followed, lead: [0.0; 3], misses: [0.0; 3] }
+    pub fn new(followed: Expert, tuning: &Tuning) -> Self {
+        let Tuning { memory_turnovers, confirmed_share, .. } = *tuning;
+        Self { followed, memory_turnovers, confirmed_share, lead: [0.0; 3], misses: [0.0; 3] }
     }
 
     pub fn followed(&self) -> Expert {
@@ -126,7 +127,7 @@ impl Judge {
         if !had.are_divided() {
             return false;
         }
-        let kept = 1.0 - 1.0 / (MEMORY_TURNOVERS * capacity as f32);
+        let kept = 1.0 - 1.0 / (self.memory_turnovers * capacity as f32);
         for expert in Expert::ALL {
             let misses = &mut self.misses[expert as usize];
             *misses = *misses * kept + f32::from(!had.has(expert));
@@ -138,7 +139,7 @@ impl Judge {
             *lead = (*lead + if ours { -1.0 } else { 1.0 }).max(0.0);
             let (lead, price) = (*lead, price(expert));
             let surplus = lead / price;
-            let confirmed = (CONFIRMED_SHARE * lead).min(CONFIRMED_PRICES * price);
+            let confirmed = (self.confirmed_share * lead).min(CONFIRMED_PRICES * price);
             if surplus > best.0 && self.ahead(expert) > confirmed {
                 best = (surplus, expert);
             }
@@ -164,7 +165,7 @@ mod tests {
     #[test]
     fn a_lead_over_its_price_changes_sides() {
         let lru = set(&[Expert::Lru]);
-        let mut judge = Judge::new(Expert::Value);
+        let mut judge = Judge::new(Expert::Value, &Tuning::default());
         assert!((0..10).all(|_| !judge.score(lru, 1000, |_| 10.0)), "10 misses are not more than 10");
         assert!(judge.score(lru, 1000, |_| 10.0));
         assert_eq!(judge.followed(), Expert::Lru);
@@ -173,7 +174,7 @@ mod tests {
     #[test]
     fn who_was_behind_is_followed_once_it_is_ahead_by_two_prices() {
         let (lru, value) = (set(&[Expert::Lru]), set(&[Expert::Value]));
-        let mut judge = Judge::new(Expert::Lru);
+        let mut judge = Judge::new(Expert::Lru, &Tuning::default());
         (0..100).for_each(|_| assert!(!judge.score(lru, 1000, |_| 10.0)));
         assert!(
             (0..119).all(|_| !judge.score(value, 1000, |_| 10.0)),
@@ -186,7 +187,7 @@ mod tests {
     #[test]
     fn experts_that_take_turns_are_not_followed_in_turn() {
         let (lru, value) = (set(&[Expert::Lru]), set(&[Expert::Value]));
-        let mut judge = Judge::new(Expert::Lru);
+        let mut judge = Judge::new(Expert::Lru, &Tuning::default());
         for turn in 0..40 {
             let had = if turn % 2 == 0 { lru } else { value };
             assert!((0..100).all(|_| !judge.score(had, 1000, |_| 10.0)), "turn {turn}");
@@ -195,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_all_have_or_miss_decides_nothing() {
-        let mut judge = Judge::new(Expert::Lru);
+        let mut judge = Judge::new(Expert::Lru, &Tuning::default());
         for had in [set(&[]), set(&Expert::ALL)] {
             assert!((0..1000).all(|_| !judge.score(had, 1, |_| 1.0)));
         }

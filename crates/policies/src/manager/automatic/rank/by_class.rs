@@ -8,8 +8,9 @@
 //! looked at last; a question looks at the class that seems to have the least page, and at a few others in
 //! turn. It takes constant time but for finding the least number of an array.
 
-use super::intervals::{ClassId, Classes, STRAY, TIME_PER_MISS};
 use crate::list::{Links, List, NIL, lengthen};
+use crate::manager::automatic::learn::intervals::{ClassId, Classes, STRAY};
+use crate::manager::automatic::tuning::Tuning;
 
 /// Other classes looked at with each question.
 const REVIEWED: u32 = 1;
@@ -41,7 +42,7 @@ struct Least {
 
 /// Pages, numbered by frame or otherwise. 10 bytes each, and 20 a class.
 #[derive(Default)]
-pub(super) struct PagesByClass {
+pub(crate) struct PagesByClass {
     links: Links,
     /// By page: the class that lists it.
     class_of: Vec<ClassId>,
@@ -55,12 +56,6 @@ pub(super) struct PagesByClass {
 }
 
 impl PagesByClass {
-    /// With room for `pages` pages.
-    pub fn with_capacity(pages: u32) -> Self {
-        let (links, class_of) = (Links::with_capacity(pages), Vec::with_capacity(pages as usize));
-        Self { links, class_of, ..Self::default() }
-    }
-
     /// Lists `page`, which is not listed and is used now, as the newest of `class`.
     #[inline]
     pub fn push(&mut self, page: u32, class: ClassId, classes: &Classes) {
@@ -314,7 +309,7 @@ impl PagesByClass {
                 }
                 let since = before.map_or(0, |before| last.wrapping_sub(before) as i32);
                 // An access that is counted ahead is by a miss in the future, and others may come first.
-                let ahead = -(TIME_PER_MISS as i32);
+                let ahead = -(Tuning::default().time_per_miss as i32);
                 assert!(since >= ahead, "page {page} is older than the one before");
                 before = Some(last);
                 listed += 1;
@@ -334,15 +329,15 @@ mod tests {
     //! Method: classes that learned to fall, to rise, and to have a valley; random uses and questions, each
     //! answer compared with a look at every page.
 
-    use super::super::intervals::{NEW, UNLEARNED};
     use super::*;
+    use crate::manager::automatic::learn::intervals::{NEW, UNLEARNED};
     use crate::random::SplitMix64;
 
     const TURNOVER: u32 = 800;
 
     /// One class that forgets, one that loops, and one whose pages are used again soon or after a long time.
     fn learned() -> (Classes, [ClassId; 3]) {
-        let mut classes = Classes::new(TURNOVER as f32, 10_000.0, 10);
+        let mut classes = Classes::new(TURNOVER as f32, 10_000.0, 10, &Tuning::default());
         let added = [(); 3].map(|()| classes.add(NEW).expect("room for a class"));
         for (class, intervals) in added.into_iter().zip([&[20u32, 60, 200][..], &[1600], &[20, 1600]]) {
             for round in 0..600 {
@@ -406,7 +401,7 @@ mod tests {
 
     #[test]
     fn blocks_of_classes_sum_up_their_least() {
-        let mut classes = Classes::new(TURNOVER as f32, 100.0, 300);
+        let mut classes = Classes::new(TURNOVER as f32, 100.0, 300, &Tuning::default());
         let added: Vec<ClassId> = (0..300).map(|_| classes.add(NEW).expect("room")).collect();
         let mut pages = PagesByClass::default();
         for (page, class) in added.iter().enumerate() {

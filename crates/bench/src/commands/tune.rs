@@ -1,0 +1,127 @@
+//! `bufbench tune`: what halving and doubling each constant of the automatic manager does on lists of traces.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use bufpool_policies::{ManagerKind, Tuning, TuningConstant};
+use clap::Args;
+
+use super::grade::Baselines;
+use crate::baselines;
+use crate::cli::Common;
+use crate::grade::{Grade, GradePoints, Ratios, read_lists};
+use crate::output::{Cell, Table, progress};
+use crate::simulate::Policy;
+
+/// Arguments of `bufbench tune`.
+#[derive(Args, Debug)]
+pub struct TuneArgs {
+    /// Lists of traces, each line the name of a file beside the list or among the traces
+    #[arg(required = true, num_args = 1.., value_name = "LIST")]
+    pub lists: Vec<PathBuf>,
+    /// Folder with the traces [default: $BUFPOOL_TRACES, else ../shared/traces]
+    #[arg(long, value_name = "DIR")]
+    pub traces: Option<PathBuf>,
+    /// Where recorded baselines are
+    #[command(flatten)]
+    pub baselines: Baselines,
+    /// Constants, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAME", value_parser = find_constant)]
+    pub constants: Vec<&'static TuningConstant>,
+    /// What each constant is multiplied by, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "FACTOR", default_value = "0.5,2", value_parser = read_factor)]
+    pub factors: Vec<f64>,
+}
+
+fn find_constant(name: &str) -> Result<&'static TuningConstant, String> {
+    Tuning::CONSTANTS.iter().find(|constant| constant.name == name).ok_or_else(|| {
+        let known: Vec<&str> = Tuning::CONSTANTS.iter().map(|constant| constant.name).collect();
+        format!("expected one of the constants {}", known.join(" "))
+    })
+}
+
+fn read_factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor| (0.01..=100.0).contains(factor));
+    factor.ok_or_else(|| "expected a factor, 0.01 to 100".to_owned())
+}
+
+const COLUMNS: [&str; 9] = [
+    "list",
+    "constant",
+    "value",
+    "to_default",
+    "to_best",
+    "to_lru",
+    "worst_to_default",
+    "worst_to_lru_or_arc",
+    "worst_at",
+];
+
+/// Plays and prints the table.
+///
+/// # Errors
+///
+/// If a list, trace or baseline cannot be read, or a trace is on two lists.
+pub fn run(args: &TuneArgs, common: &Common) -> Result<()> {
+    let traces = args.traces.clone().unwrap_or_else(baselines::shared_traces);
+    let recorded = args.baselines.rows(&traces)?;
+    let constants = match args.constants.as_slice() {
+        [] => Tuning::CONSTANTS.iter().collect(),
+        named => named.to_vec(),
+    };
+    let lists = read_lists(&args.lists, &traces)?;
+    let steps = lists.len() * (1 + constants.len() * args.factors.len());
+    let bar = progress::bar("playing with other constants", steps as u64, "settings");
+    let mut table = Table::new(&COLUMNS);
+    for (list, paths) in &lists {
+        let points = GradePoints::open(paths, &recorded, common.seed, common.jobs())?;
+        let play = |tuning: Tuning| {
+            let ratios =
+                points.play(Policy::Managed(ManagerKind::Auto), |setup| setup.tuning = Some(tuning))?;
+            bar.inc(1);
+            anyhow::Ok(ratios)
+        };
+        let tuning = Tuning::default();
+        let default = play(tuning)?;
+        table.push(row(list, ("default", Cell::Empty), &points, &default, &default));
+        for constant in &constants {
+            for factor in &args.factors {
+                let scaled = constant.scaled(&tuning, *factor);
+                let value = (constant.name, Cell::real(constant.get(&scaled), 4));
+                table.push(row(list, value, &points, &play(scaled)?, &default));
+            }
+        }
+    }
+    bar.finish_and_clear();
+    table.print(common.format)?;
+    Ok(())
+}
+
+fn row(
+    list: &str,
+    (constant, value): (&str, Cell),
+    points: &GradePoints,
+    ratios: &[f64],
+    default: &[f64],
+) -> Vec<Cell> {
+    let grade = Grade::of(points.points().iter().zip(ratios.iter().copied()));
+    let to_default: Ratios = ratios.iter().zip(default).map(|(ratio, default)| ratio / default).collect();
+    let worst = points.points().iter().zip(ratios).max_by(|a, b| {
+        let to_better =
+            |(point, ratio): &(&crate::grade::GradePoint, &f64)| **ratio / point.lru.min(point.arc);
+        to_better(a).total_cmp(&to_better(b))
+    });
+    let worst_at =
+        worst.map(|(point, _)| format!("{}:{}", points.traces()[point.trace].name(), point.frames));
+    vec![
+        list.into(),
+        constant.into(),
+        value,
+        Cell::ratio_or_empty(to_default.mean()),
+        Cell::ratio_or_empty(grade.to_best.mean()),
+        Cell::ratio_or_empty(grade.to_lru.mean()),
+        Cell::ratio_or_empty(to_default.worst()),
+        Cell::ratio_or_empty(grade.to_better.worst()),
+        worst_at.map_or(Cell::Empty, Cell::text),
+    ]
+}

@@ -1,0 +1,262 @@
+//! Three caches in miniature over the sampled pages.
+//!
+//! Over a sample run miniatures of the cache (Waldspurger, Saemundsson, Ahmad, Park, "Cache Modeling and
+//! Optimization using Miniature Simulations", USENIX ATC '17): by LRU, by ARC, and by value. What one misses
+//! and another does not is what following the other is worth.
+//!
+//! While every page is sampled, the shadows are as large as the cache, and the cache follows one exactly: it
+//! gives up what the shadow does not hold ([`Miniatures::leftover`]).
+
+use super::arc::{Arc, Place};
+use super::experts::{Expert, Shadows};
+use super::holdings::Holdings;
+use super::lru::Lru;
+use super::shadow::{SampledPages, Shadow, Used};
+use super::value::ByValue;
+use crate::ids::{FrameId, PageId};
+use crate::list::NIL;
+use crate::manager::automatic::learn::intervals::{ClassId, Classes};
+use crate::manager::automatic::learn::samples::{Rates, SampledAccess, Samples};
+use crate::manager::automatic::learn::streams::Streams;
+use crate::manager::automatic::tuning::Tuning;
+
+/// What came of an access.
+#[derive(Clone, Copy)]
+pub(crate) struct Sampled {
+    pub slot: u32,
+    /// The frame of a page that was forgotten, or [`NIL`].
+    pub forgotten: u32,
+    /// Which shadows had the page.
+    pub had: Shadows,
+    /// Whether the sample remembered the page.
+    pub known: bool,
+}
+
+/// The sampled pages of a tenant, and the shadow caches over them.
+pub(crate) struct Miniatures {
+    rates: Rates,
+    price_share: f32,
+    /// The least price, as a share of the pages that a shadow holds.
+    price_min_share: f32,
+    pages: SampledPages,
+    lru: Lru,
+    arc: Arc,
+    by_value: ByValue,
+}
+
+impl Miniatures {
+    /// Of no pages.
+    pub fn new(rates: Rates, followed: Expert, tuning: &Tuning) -> Self {
+        let holdings = Holdings::new(followed, rates.are_complete());
+        let price_min_share = match rates.are_complete() {
+            true => tuning.price_min_share,
+            false => tuning.price_min_share_of_sample,
+        };
+        Self {
+            rates,
+            price_share: tuning.price_share,
+            price_min_share,
+            pages: SampledPages { samples: Samples::new(rates), holdings },
+            lru: Lru::new(),
+            arc: Arc::default(),
+            by_value: ByValue::default(),
+        }
+    }
+
+    pub fn rates(&self) -> Rates {
+        self.rates
+    }
+
+    /// The share of the cache that ARC gives to pages used once.
+    pub fn once_share(&self, frames: u32) -> f32 {
+        self.arc.once_share(self.rates.capacity(frames))
+    }
+
+    /// Whether ARC would remember, as resident or by a ghost, a page used last at `last`, once or `twice`.
+    pub fn arc_remembers(&self, twice: bool, last: u32) -> bool {
+        let oldest = self.arc.oldest(twice).map(|slot| self.pages.samples[slot].last);
+        oldest.is_some_and(|oldest| last.wrapping_sub(oldest) as i32 >= 0)
+    }
+
+    /// What any change to another expert costs at least, in misses of the sample, where each shadow may hold
+    /// `capacity` pages.
+    pub fn price_min(&self, capacity: u32) -> f32 {
+        (capacity as f32 * self.price_min_share).max(1.0)
+    }
+
+    /// What a change from one expert to another costs, at least `price_min`.
+    pub fn price(&self, from: Expert, to: Expert, price_min: f32) -> f32 {
+        (self.pages.holdings.difference(to, from) as f32 * self.price_share).max(price_min)
+    }
+
+    /// A frame that is not busy, and whose page the shadow followed does not hold. None where not every page
+    /// is sampled.
+    pub fn leftover(&self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
+        self.pages.holdings.leftover(busy)
+    }
+
+    /// A page is used that every shadow holds, and none has to give up another for it: most of those in
+    /// memory. Otherwise returns false, and does nothing. Uses of a page known to ARC as used twice within
+    /// `repeat_time` are one: another changes next to nothing.
+    #[inline]
+    pub fn use_held(
+        &mut self,
+        access: &SampledAccess,
+        repeat_time: u32,
+        classes: &mut Classes,
+        streams: &mut Streams,
+    ) -> bool {
+        let slot = access.slot;
+        let sample = self.pages.samples.get_mut(slot);
+        let Some(sample) = sample.filter(|sample| sample.shadowed.held.are_all()) else { return false };
+        if access.now.wrapping_sub(sample.last) < repeat_time && sample.shadowed.arc == Place::T2 {
+            return true;
+        }
+        let capacity = self.rates.capacity(access.frames);
+        if !self.lru.has_room(slot, capacity) || !self.arc.has_room(slot, capacity) {
+            return false;
+        }
+        let valued = sample.learn(access, sample.is_learned(), (true, capacity), classes, streams);
+        let used = Used { slot, capacity, valued, classes };
+        self.lru.hit(&used, &mut self.pages);
+        self.arc.hit(&used, &mut self.pages);
+        self.by_value.hit(&used, &mut self.pages);
+        true
+    }
+
+    /// A sampled page is used.
+    pub fn access(
+        &mut self,
+        access: &SampledAccess,
+        classes: &mut Classes,
+        streams: &mut Streams,
+    ) -> Sampled {
+        let SampledAccess { page, now, slot, frames, .. } = *access;
+        let (capacity, known) = (self.rates.capacity(frames), slot != NIL);
+        let (slot, forgotten) = if known { (slot, NIL) } else { self.admit(page, now, classes, streams) };
+        let samples = &mut self.pages.samples;
+        let is_learned = if known { samples[slot].is_learned() } else { samples.is_to_learn(page) };
+        let sample = &mut samples[slot];
+        let had = sample.shadowed.held;
+        let lru = (had.has(Expert::Lru), capacity);
+        let valued = sample.learn(access, is_learned, lru, classes, streams);
+        let used = Used { slot, capacity, valued, classes };
+        self.lru.access(&used, &mut self.pages);
+        self.arc.access(&used, &mut self.pages);
+        self.by_value.access(&used, &mut self.pages);
+        Sampled { slot, forgotten, had, known }
+    }
+
+    /// A slot for a page not remembered. Also the frame of the page that was forgotten for it, if it is in
+    /// one.
+    fn admit(&mut self, page: PageId, now: u32, classes: &mut Classes, streams: &mut Streams) -> (u32, u32) {
+        let Self { pages, lru, arc, by_value, .. } = self;
+        let mut forgotten = None;
+        let mut frame = NIL;
+        if pages.samples.is_full() {
+            let slot = lru.next_to_forget(pages);
+            (forgotten, frame) = (Some(slot), pages.samples[slot].frame);
+            lru.forget(slot, pages);
+            arc.forget(slot, pages);
+            by_value.forget(slot, pages);
+            pages.samples.forget(slot, now, classes, streams);
+            pages.holdings.remove();
+        }
+        pages.holdings.add();
+        (pages.samples.insert(page, now, forgotten), frame)
+    }
+
+    /// The page of `slot` is in `frame`.
+    pub fn settle(&mut self, slot: u32, frame: u32) {
+        let sample = &mut self.pages.samples[slot];
+        sample.frame = frame;
+        sample.ahead = false;
+        self.pages.holdings.settle(sample.shadowed.held, frame);
+    }
+
+    /// The sample of `page`, or [`NIL`].
+    pub fn find(&self, page: PageId) -> u32 {
+        self.pages.samples.find(page)
+    }
+
+    /// The access for which the page of `slot` is to come in has been counted.
+    pub fn count_ahead(&mut self, slot: u32) {
+        self.pages.samples.count_ahead(slot);
+    }
+
+    /// Whether the access for which the page of `slot` is to come in was counted ahead; not if that is
+    /// [`NIL`].
+    pub fn is_counted_ahead(&self, slot: u32) -> bool {
+        self.pages.samples.is_counted_ahead(slot)
+    }
+
+    /// The page of `slot`, or one no longer remembered, has left `frame`.
+    pub fn left(&mut self, slot: u32, frame: u32) {
+        if let Some(sample) = self.pages.samples.get_mut(slot) {
+            sample.frame = NIL;
+        }
+        self.pages.holdings.set_leftover(frame, false);
+    }
+
+    /// Looks at the ages of the next `count` samples, so that pages that are not used again count as such.
+    pub fn look(&mut self, count: u32, now: u32, classes: &mut Classes) {
+        let mut count = (count as usize).min(self.pages.samples.len());
+        while count > 0 {
+            let samples = self.pages.samples.next_in_turn(count);
+            count -= samples.len();
+            for sample in samples {
+                let age = now.wrapping_sub(sample.last);
+                let bucket = classes.bucket(age);
+                self.by_value.consider(sample.shadowed.kept_at, age, bucket, classes);
+                sample.wait_on(bucket, classes);
+            }
+        }
+    }
+
+    /// From now on the cache follows `expert`. `forgotten` are the frames whose pages are not remembered.
+    pub fn follow(&mut self, expert: Expert, forgotten: impl Iterator<Item = u32>) {
+        let SampledPages { samples, holdings } = &mut self.pages;
+        holdings.follow(expert);
+        if !self.rates.are_complete() {
+            return;
+        }
+        forgotten.for_each(|frame| holdings.set_leftover(frame, true));
+        for slot in self.lru.oldest_first() {
+            let sample = &samples[slot];
+            if sample.frame != NIL && !sample.shadowed.held.has(expert) {
+                holdings.set_leftover(sample.frame, true);
+            }
+        }
+    }
+
+    /// Where each sample is counted as waiting.
+    pub fn waiting(&self) -> impl Iterator<Item = (ClassId, usize)> {
+        self.pages.samples.waiting()
+    }
+
+    pub fn metadata_bytes(&self) -> usize {
+        self.pages.samples.metadata_bytes()
+            + self.pages.holdings.metadata_bytes()
+            + self.lru.metadata_bytes()
+            + self.arc.metadata_bytes()
+            + self.by_value.metadata_bytes()
+    }
+
+    /// Panics if lists, index and marks disagree, a sample is not where `sample_in` says, or one of `frames`
+    /// frames is wrongly listed as a leftover.
+    pub fn check_invariants(&self, frames: u32, sample_in: impl Fn(u32) -> Option<u32>) {
+        let SampledPages { samples, holdings } = &self.pages;
+        samples.check_invariants();
+        self.lru.check_invariants(&self.pages);
+        self.arc.check_invariants(&self.pages);
+        self.by_value.check_invariants(&self.pages);
+        let held = |slot: u32| {
+            samples.iter().nth(slot as usize).map_or_else(Shadows::default, |sample| sample.shadowed.held)
+        };
+        let held_in = |frame: u32| sample_in(frame).map(held);
+        holdings.check_invariants(samples.iter().map(|sample| sample.shadowed.held), frames, held_in);
+        for (slot, sample) in samples.iter().enumerate().filter(|(_, sample)| sample.frame != NIL) {
+            assert_eq!(sample_in(sample.frame), Some(slot as u32), "sample of frame {}", sample.frame);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The pages learned from: a sample by hash, remembered well beyond their eviction.
+//!
+//! A page's last access is remembered for as long as its frame time allows to learn loops of about four times
+//! the cache. What the shadow caches keep of a page lies in its sample, too, where an access finds it at no
+//! cost; which sample is forgotten for another is theirs to say.
+
+use super::intervals::{ClassId, Classes, NONE};
+use super::labels::label;
+use super::streams::Streams;
+use crate::ids::PageId;
+use crate::list::{NIL, push};
+use crate::manager::automatic::tuning::Tuning;
+use crate::random::mix64;
+use crate::slot_index::SlotIndex;
+
+/// Pages that the cache can hold and whose intervals are learned, at least, where not those of all are.
+const LEARNED_FRAMES_MIN: u32 = 512;
+/// The most pages of which one is sampled: memory is then a quarter of a sample a frame.
+const RATE_MAX: u32 = 16;
+
+/// Of how many pages one is sampled, and how many are remembered.
+#[derive(Clone, Copy)]
+pub(crate) struct Rates {
+    /// The number of pages of which one is sampled: a power of two.
+    pub sampling: u32,
+    /// The number of pages of which the intervals of one are learned: a power of two, at least `sampling`.
+    pub learning: u32,
+    /// Samples kept at most.
+    pub samples_max: u32,
+}
+
+impl Rates {
+    /// For a pool of `frames` frames.
+    pub fn new(frames: u32, tuning: &Tuning) -> Self {
+        let learning = 1 << (frames / LEARNED_FRAMES_MIN).clamp(1, RATE_MAX).ilog2();
+        Self::with(frames, if frames <= tuning.small_pool { 1 } else { learning }, learning, tuning)
+    }
+
+    /// The same, one page in `sampling` sampled.
+    pub fn with(frames: u32, sampling: u32, learning: u32, tuning: &Tuning) -> Self {
+        let samples_max = (frames.saturating_mul(tuning.reach) / sampling).max(8);
+        Self { sampling, learning, samples_max }
+    }
+
+    /// Whether every page is sampled.
+    #[inline]
+    pub fn are_complete(self) -> bool {
+        self.sampling == 1
+    }
+
+    /// The most pages whose intervals are being learned, about.
+    pub fn learned_max(self) -> u32 {
+        self.samples_max * self.sampling / self.learning
+    }
+
+    /// Whether `page` is one of the sample. The hash's other bits are left to the index and the table of
+    /// departed pages.
+    #[inline]
+    pub fn samples(self, page: PageId) -> bool {
+        is_drawn(page, self.sampling)
+    }
+
+    /// Pages of the sample that a cache of `frames` frames holds.
+    #[inline]
+    pub fn capacity(self, frames: u32) -> u32 {
+        ((frames + (self.sampling - 1)) >> self.sampling.trailing_zeros()).max(1)
+    }
+}
+
+/// Whether `page` is among the one in `rate`, a power of two.
+#[inline]
+fn is_drawn(page: PageId, rate: u32) -> bool {
+    (mix64(page.0) >> 32) & u64::from(rate - 1) == 0
+}
+
+/// A sampled page.
+#[derive(Clone, Copy)]
+pub(crate) struct Sample<S> {
+    pub page: PageId,
+    /// When it was used last.
+    pub last: u32,
+    /// The frame that holds it, or [`NIL`].
+    pub frame: u32,
+    /// What the shadow caches keep of it.
+    pub shadowed: S,
+    /// The class in which it waits; [`NONE`] if its intervals are not learned.
+    pub class: ClassId,
+    pub stream: u16,
+    pub kind: u8,
+    /// The bucket it is counted as waiting in.
+    pub bucket: u8,
+    /// Whether its access was counted before the page came in.
+    pub ahead: bool,
+}
+
+impl<S> Sample<S> {
+    /// The page, whose intervals are learned, is used again at `now`, or forgotten.
+    #[inline]
+    fn end_wait(&self, now: u32, reused: bool, classes: &mut Classes, streams: &mut Streams) {
+        if classes.end(self.class, usize::from(self.bucket), now.wrapping_sub(self.last), reused) {
+            label(&mut streams[self.stream], classes);
+        }
+    }
+
+    /// Whether its intervals are learned.
+    #[inline]
+    pub fn is_learned(&self) -> bool {
+        self.class != NONE
+    }
+
+    /// Learns what a use of the page tells of streams and, if it `is_learned`, of intervals; `lru_hits` tells
+    /// whether LRU would have kept it among `capacity` sampled pages. Returns the class by which the page is
+    /// valued from now on.
+    #[inline(always)]
+    pub fn learn(
+        &mut self,
+        access: &SampledAccess,
+        is_learned: bool,
+        (lru_hits, capacity): (bool, u32),
+        classes: &mut Classes,
+        streams: &mut Streams,
+    ) -> ClassId {
+        let SampledAccess { stream, kind, now, slot, .. } = *access;
+        if slot != NIL {
+            if self.stream == stream {
+                streams.use_again(classes, stream, self.last, now, lru_hits, capacity);
+            } else {
+                streams.use_by_another();
+            }
+            if is_learned {
+                self.end_wait(now, true, classes, streams);
+            }
+        }
+        if is_learned {
+            self.class = streams.class_to_learn(classes, stream, kind);
+            classes.begin(self.class);
+        }
+        (self.last, self.stream, self.kind, self.bucket) = (now, stream, kind, 0);
+        streams.class(stream, kind)
+    }
+
+    /// The page is `age` old, which is in `bucket`: one that is not used again counts as such.
+    #[inline]
+    pub fn wait_on(&mut self, bucket: usize, classes: &mut Classes) {
+        // Which samples are learned from follows no pattern: one branch for both.
+        if self.is_learned() & (bucket != usize::from(self.bucket)) {
+            classes.wait(self.class, usize::from(self.bucket), bucket);
+            self.bucket = bucket as u8;
+        }
+    }
+}
+
+/// An access to a sampled page.
+#[derive(Clone, Copy)]
+pub(crate) struct SampledAccess {
+    pub page: PageId,
+    pub stream: u16,
+    pub kind: u8,
+    pub now: u32,
+    /// The page's sample, or [`NIL`] if it is not remembered.
+    pub slot: u32,
+    /// How many frames the tenant holds.
+    pub frames: u32,
+}
+
+/// The sampled pages of a tenant, by slot.
+pub(crate) struct Samples<S> {
+    rates: Rates,
+    samples: Vec<Sample<S>>,
+    index: SlotIndex,
+    /// The next sample whose age is looked at; the first if there is none.
+    cursor: usize,
+    /// The sample whose access was counted ahead last.
+    latest_ahead: u32,
+}
+
+impl<S: Copy + Default> Samples<S> {
+    pub fn new(rates: Rates) -> Self {
+        Self { rates, samples: Vec::new(), index: SlotIndex::default(), cursor: 0, latest_ahead: NIL }
+    }
+
+    pub fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Whether a page more can be remembered only in the place of another.
+    pub fn is_full(&self) -> bool {
+        self.samples.len() >= self.rates.samples_max as usize
+    }
+
+    /// The sample in `slot`, if that is one.
+    #[inline]
+    pub fn get_mut(&mut self, slot: u32) -> Option<&mut Sample<S>> {
+        self.samples.get_mut(slot as usize)
+    }
+
+    /// All of them, by slot.
+    pub fn iter(&self) -> impl Iterator<Item = &Sample<S>> {
+        self.samples.iter()
+    }
+
+    /// Whether the intervals of `page`, which is of the sample and not remembered, are to be learned.
+    #[inline]
+    pub fn is_to_learn(&self, page: PageId) -> bool {
+        is_drawn(page, self.rates.learning)
+    }
+
+    /// The sample of `page`, or [`NIL`].
+    pub fn find(&self, page: PageId) -> u32 {
+        let latest = self.latest_ahead;
+        if self.samples.get(latest as usize).is_some_and(|sample| sample.page == page) {
+            return latest;
+        }
+        self.index.find(page.0, |slot| self.samples[slot as usize].page.0).unwrap_or(NIL)
+    }
+
+    /// The access for which the page of `slot` is to come in has been counted.
+    pub fn count_ahead(&mut self, slot: u32) {
+        self[slot].ahead = true;
+        self.latest_ahead = slot;
+    }
+
+    /// Whether the access for which the page of `slot` is to come in was counted ahead; not if that is
+    /// [`NIL`].
+    pub fn is_counted_ahead(&self, slot: u32) -> bool {
+        self.samples.get(slot as usize).is_some_and(|sample| sample.ahead)
+    }
+
+    /// Remembers `page`, used at `now` for the first time, in a new slot or in that of one
+    /// [forgotten](Self::forget). Returns the slot.
+    pub fn insert(&mut self, page: PageId, now: u32, forgotten: Option<u32>) -> u32 {
+        let sample = Sample {
+            page,
+            last: now,
+            frame: NIL,
+            shadowed: S::default(),
+            class: NONE,
+            stream: 0,
+            kind: 0,
+            bucket: 0,
+            ahead: false,
+        };
+        let slot = forgotten.unwrap_or(self.samples.len() as u32);
+        match self.samples.get_mut(slot as usize) {
+            Some(place) => *place = sample,
+            None => push(&mut self.samples, sample),
+        }
+        self.index.insert(page.0, slot, |slot| self.samples[slot as usize].page.0);
+        slot
+    }
+
+    /// The page of `slot` was not used again, and is remembered no longer.
+    pub fn forget(&mut self, slot: u32, now: u32, classes: &mut Classes, streams: &mut Streams) {
+        let sample = self[slot];
+        if sample.is_learned() {
+            sample.end_wait(now, false, classes, streams);
+        }
+        self.index.remove(sample.page.0, |slot| self.samples[slot as usize].page.0);
+    }
+
+    /// The next samples in turn, at most `count`, at least one if there is any.
+    pub fn next_in_turn(&mut self, count: usize) -> &mut [Sample<S>] {
+        let len = self.samples.len();
+        let begin = if self.cursor < len { self.cursor } else { 0 };
+        self.cursor = (begin + count).min(len);
+        &mut self.samples[begin..self.cursor]
+    }
+
+    /// Where each sample is counted as waiting.
+    pub fn waiting(&self) -> impl Iterator<Item = (ClassId, usize)> {
+        let learned = self.samples.iter().filter(|sample| sample.is_learned());
+        learned.map(|sample| (sample.class, usize::from(sample.bucket)))
+    }
+
+    pub fn metadata_bytes(&self) -> usize {
+        self.samples.capacity() * size_of::<Sample<S>>() + self.index.memory_bytes()
+    }
+
+    /// Panics if a sample is not found by its page.
+    pub fn check_invariants(&self) {
+        self.index.check_invariants(|slot| self.samples[slot as usize].page.0);
+        assert_eq!(self.index.len(), self.samples.len(), "samples found");
+    }
+}
+
+impl<S> std::ops::Index<u32> for Samples<S> {
+    type Output = Sample<S>;
+
+    #[inline]
+    fn index(&self, slot: u32) -> &Sample<S> {
+        &self.samples[slot as usize]
+    }
+}
+
+impl<S> std::ops::IndexMut<u32> for Samples<S> {
+    #[inline]
+    fn index_mut(&mut self, slot: u32) -> &mut Sample<S> {
+        &mut self.samples[slot as usize]
+    }
+}

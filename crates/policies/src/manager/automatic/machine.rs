@@ -1,0 +1,424 @@
+//! The order in which the rooms hear of an event.
+
+use super::{Strategy, Tuning};
+use crate::detect::Class;
+use crate::ids::{Access, FrameId, PageId};
+use crate::list::NIL;
+use crate::manager::{Block, Manager, StreamReport};
+
+use super::compare::experts::{Expert, Judge, Shadows};
+use super::compare::miniatures::Miniatures;
+use super::learn::departed::{Departed, DepartedPages};
+use super::learn::intervals::{Classes, NEW};
+use super::learn::samples::{Rates, SampledAccess};
+use super::learn::streams::Streams;
+use super::rank::held::{Frame, Held, Marks};
+use super::rank::orders::Orders;
+
+#[cfg(test)]
+mod tests;
+
+/// Samples looked at a miss while every page is one: a round of all samples takes half a turnover.
+const LOOKS_PER_MISS: u32 = 8;
+/// Frames for each class of a stream: classes then need 5 bytes a frame.
+const FRAMES_PER_CLASS: u32 = 128;
+/// Classes of streams that there may be in any pool, however small.
+const CLASSES_MIN: u32 = 256;
+/// While nothing is decided yet, pages are listed for choices by value from when this part of the frames is
+/// left to fill.
+const LISTED_EARLY: u32 = 8;
+/// Uses of a hot page within this part of a turnover are one for its sample: about the youngest ages that
+/// classes tell apart.
+const REPEATS_PER_TURNOVER: u32 = 32;
+/// Turnovers for which a stream that keeps being wrong is treated as under LRU: as for a tenant in LRU-SP.
+const REVOKED_TURNOVERS: u32 = 16;
+/// What decides for a tenant that holds about as many pages as it is made for. Frames have the tenant's own
+/// numbers.
+pub(super) struct Machine {
+    strategy: Strategy,
+    tuning: Tuning,
+    now: u32,
+    made_for: u32,
+    /// Uses of a hot page that follow within this time are one.
+    repeat_time: u32,
+    /// Looks at samples that are due, times their rate.
+    looks_due: u32,
+    held: Held,
+    departed: DepartedPages,
+    classes: Classes,
+    streams: Streams,
+    miniatures: Miniatures,
+    judge: Judge,
+    /// The expert that chooses victims: the one that the judge follows or, while pages are being listed for
+    /// choices by value, the one that it followed before.
+    acting: Expert,
+    acting_since: u32,
+    /// Whether no question has been asked yet.
+    is_undecided: bool,
+}
+
+impl Machine {
+    /// For a tenant of about `frames` frames, at least 1.
+    pub fn new(strategy: Strategy, frames: u32, seed: u64, tuning: &Tuning) -> Self {
+        Self::with_rates(strategy, frames, seed, Rates::new(frames, tuning), tuning)
+    }
+
+    pub(super) fn with_rates(
+        strategy: Strategy,
+        made_for: u32,
+        seed: u64,
+        rates: Rates,
+        tuning: &Tuning,
+    ) -> Self {
+        let first = match strategy {
+            Strategy::Reuse => Expert::Value,
+            Strategy::Auto => Expert::Lru,
+        };
+        let turnover = made_for.saturating_mul(tuning.time_per_miss);
+        let classes_max = (made_for / FRAMES_PER_CLASS).max(CLASSES_MIN) as usize;
+        Self {
+            strategy,
+            tuning: *tuning,
+            now: 0,
+            made_for,
+            repeat_time: turnover / REPEATS_PER_TURNOVER,
+            looks_due: 0,
+            // While every page is sampled, the shadows keep the orders.
+            held: Held::new(!rates.are_complete(), first == Expert::Value, seed),
+            departed: DepartedPages::new(made_for),
+            classes: Classes::new(turnover as f32, rates.learned_max() as f32, classes_max, tuning),
+            streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS), rates.are_complete(), tuning),
+            miniatures: Miniatures::new(rates, first, tuning),
+            judge: Judge::new(first, tuning),
+            acting: first,
+            acting_since: 0,
+            is_undecided: true,
+        }
+    }
+
+    /// A sampled page is used. Returns its sample.
+    fn learn(&mut self, access: &SampledAccess) -> u32 {
+        let sampled = self.miniatures.access(access, &mut self.classes, &mut self.streams);
+        if let Some(frame) = self.held.get_mut(sampled.forgotten) {
+            frame.sample = NIL;
+        }
+        if self.strategy == Strategy::Auto && sampled.known && sampled.had.are_divided() {
+            self.judge(sampled.had, self.miniatures.rates().capacity(access.frames));
+        }
+        sampled.slot
+    }
+
+    /// The page in `frame`, one of the sample, is used.
+    #[inline(never)]
+    fn learn_of(&mut self, frame: FrameId, access: SampledAccess) {
+        let sample = self.learn(&access);
+        if sample != access.slot {
+            self.miniatures.settle(sample, frame.0);
+            if let Some(frame) = self.held.get_mut(frame.0) {
+                frame.sample = sample;
+            }
+        }
+    }
+
+    /// A sampled page was used that the shadows in `had` held, of `capacity` pages each.
+    fn judge(&mut self, had: Shadows, capacity: u32) {
+        let (miniatures, followed) = (&self.miniatures, self.judge.followed());
+        let price_min = miniatures.price_min(capacity);
+        let price = |expert| miniatures.price(followed, expert, price_min);
+        if self.judge.score(had, capacity, price) {
+            self.follow();
+            return;
+        }
+        let Some(orders) = self.held.orders().filter(|_| followed != Expert::Value && !self.is_undecided)
+        else {
+            return;
+        };
+        if self.judge.has_no_lead(Expert::Value) {
+            orders.leave_classes();
+        } else if self.judge.leans_to(Expert::Value, price_min)
+            && self.judge.leans_to(Expert::Value, price(Expert::Value))
+        {
+            orders.list_classes();
+        }
+    }
+
+    /// Whom to follow before the shadows differ: values tell pages apart by stream, and where there is only
+    /// one, or each leaves its pages to the next, they know no more than ARC does; ARC knows no more than LRU
+    /// where no page has been used twice.
+    #[cold]
+    fn decide_first(&mut self) {
+        let first = if self.streams.are_told_apart() && !self.streams.leave_pages_to_others() {
+            Expert::Value
+        } else if self.classes.reused_share(NEW) >= self.tuning.first_reuse_share {
+            Expert::Arc
+        } else {
+            Expert::Lru
+        };
+        self.judge.follow(first);
+        self.follow();
+    }
+
+    /// Orders and samples follow the expert that the judge follows.
+    #[cold]
+    fn follow(&mut self) {
+        let followed = self.judge.followed();
+        let is_ready = self.held.orders().is_none_or(|orders| {
+            if followed == Expert::Value {
+                return orders.list_classes();
+            }
+            orders.leave_classes();
+            true
+        });
+        if is_ready {
+            self.act();
+        }
+        let held = &self.held;
+        let is_forgotten = |frame: &u32| held.get(*frame).is_some_and(|frame| frame.sample == NIL);
+        self.miniatures.follow(followed, held.own().iter().copied().filter(is_forgotten));
+    }
+
+    /// The expert that the judge follows chooses victims from now on.
+    fn act(&mut self) {
+        (self.acting, self.acting_since) = (self.judge.followed(), self.now);
+    }
+
+    /// Goes on with listing pages by class, if that is under way, with an access that hits or misses.
+    #[inline]
+    fn list_pages(&mut self, hits: bool) {
+        if self.held.list_pages(hits, self.now, &self.classes, &self.streams)
+            && self.judge.followed() == Expert::Value
+        {
+            self.act();
+        }
+    }
+
+    /// The kind of a page that `stream` uses and that comes in now; it was in the pool when `departed` was
+    /// noted.
+    fn kind_of(&self, stream: u16, departed: Option<Departed>, now: u32) -> u8 {
+        match departed {
+            Some(Departed { last, kind, .. }) => {
+                self.streams.kind(&self.classes, stream, now.wrapping_sub(last), kind)
+            }
+            None => self.streams.kind_of_unknown(&self.classes, stream),
+        }
+    }
+
+    /// While every page is sampled: learns from the access that misses, so that the shadow followed makes
+    /// room for its page first, and gives up what the shadow does not hold.
+    fn choose_leftover(
+        &mut self,
+        missing: Option<&Access>,
+        busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> Option<FrameId> {
+        let known = missing.map_or(NIL, |access| self.miniatures.find(access.page));
+        if let Some(access) = missing
+            && !self.miniatures.is_counted_ahead(known)
+        {
+            let now = self.now.wrapping_add(self.tuning.time_per_miss);
+            let stream = self.streams.find(&mut self.classes, access.context, access.file, now);
+            let kind = self.kind_of(stream, self.departed.find(access.page), now);
+            let frames = self.held.len();
+            let access = SampledAccess { page: access.page, stream, kind, now, slot: known, frames };
+            let slot = self.learn(&access);
+            self.miniatures.count_ahead(slot);
+        }
+        self.miniatures.leftover(busy)
+    }
+
+    /// The ages of a few samples are looked at, with each miss.
+    fn look_at_samples(&mut self) {
+        let rate = self.miniatures.rates().sampling;
+        self.looks_due += LOOKS_PER_MISS;
+        let looks = self.looks_due >> rate.trailing_zeros();
+        self.looks_due &= rate - 1;
+        self.miniatures.look(looks, self.now, &mut self.classes);
+    }
+
+    /// Learns from the load of a page of the sample. Returns its sample.
+    fn learn_of_new(&mut self, block: &Block, stream: u16, kind: u8) -> u32 {
+        let known = self.miniatures.find(block.page);
+        let mut slot = known;
+        if !self.miniatures.is_counted_ahead(known) {
+            let (page, now, frames) = (block.page, self.now, self.held.len() + 1);
+            slot = self.learn(&SampledAccess { page, stream, kind, now, slot: known, frames });
+        }
+        self.miniatures.settle(slot, block.frame.0);
+        slot
+    }
+}
+
+impl Machine {
+    /// How many frames it is made for.
+    pub fn made_for(&self) -> u32 {
+        self.made_for
+    }
+
+    /// The frames that the tenant holds, in no order.
+    pub fn own(&self) -> &[u32] {
+        self.held.own()
+    }
+
+    /// How long ago the page in `frame`, one of the tenant's, was used.
+    pub fn age(&self, frame: u32) -> u32 {
+        self.held.get(frame).map_or(0, |frame| self.now.wrapping_sub(frame.last))
+    }
+}
+
+impl Manager for Machine {
+    fn new_block(&mut self, block: &Block) {
+        self.now = self.now.wrapping_add(self.tuning.time_per_miss);
+        self.look_at_samples();
+        let now = self.now;
+        let stream = self.streams.find(&mut self.classes, block.context, block.file, now);
+        let departed = self.departed.take(block.page);
+        let kind = self.kind_of(stream, departed, now);
+        let remembers = |departed: Departed| self.miniatures.arc_remembers(departed.twice, departed.last);
+        let marks = Marks::new(self.miniatures.rates().samples(block.page), departed.is_some_and(remembers));
+        let sample = if marks.is_sampled() { self.learn_of_new(block, stream, kind) } else { NIL };
+        self.streams[stream].misses += 1;
+        self.streams[stream].frames += 1;
+        let frame = Frame::new(now, sample, stream, kind, marks);
+        self.held.insert(block.frame.0, frame, &self.classes, &self.streams);
+        let filled = self.made_for - self.made_for / LISTED_EARLY;
+        if self.is_undecided && self.held.len() >= filled {
+            self.held.orders().map(Orders::list_classes);
+        }
+        self.list_pages(false);
+    }
+
+    fn block_gone(&mut self, frame: FrameId, page: PageId) {
+        let gone = self.held.remove(frame.0);
+        let Frame { last, stream, kind, sample, .. } = gone;
+        self.streams[stream].frames -= 1;
+        self.miniatures.left(sample, frame.0);
+        let twice = gone.marks().is_twice();
+        let owned = self.held.len() + 1;
+        self.departed.insert(page, Departed { last, stream, kind, twice }, self.now, owned);
+    }
+
+    #[inline]
+    fn block_accessed(&mut self, frame: FrameId, access: &Access) {
+        self.now = self.now.wrapping_add(1);
+        let now = self.now;
+        let stream = self.streams.hit(&mut self.classes, access.context, access.file, now);
+        let Some(before) = self.held.get(frame.0).copied() else { return };
+        if before.stream != stream {
+            self.streams[before.stream].frames -= 1;
+            self.streams[stream].frames += 1;
+        }
+        let kind = self.streams.kind(&self.classes, stream, now.wrapping_sub(before.last), before.kind);
+        self.held.use_again(frame.0, (now, stream, kind), &self.classes, &self.streams);
+        self.list_pages(true);
+        if before.marks().is_sampled() {
+            let (slot, frames) = (before.sample, self.held.len());
+            let access = SampledAccess { page: access.page, stream, kind, now, slot, frames };
+            let Self { miniatures, classes, streams, repeat_time, .. } = self;
+            if !miniatures.use_held(&access, *repeat_time, classes, streams) {
+                self.learn_of(frame, access);
+            }
+        }
+    }
+
+    /// Looks at 20 blocks or so, and asks whether one is busy only if it would be given up.
+    fn replace_block(
+        &mut self,
+        candidate: FrameId,
+        missing: Option<&Access>,
+        busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId {
+        if self.held.is_empty() {
+            return candidate;
+        }
+        if std::mem::take(&mut self.is_undecided) && self.strategy == Strategy::Auto {
+            self.decide_first();
+        }
+        let choice = if self.miniatures.rates().are_complete() {
+            self.choose_leftover(missing, busy).unwrap_or(candidate)
+        } else {
+            match self.acting {
+                Expert::Lru => candidate,
+                Expert::Arc => {
+                    let once_share = self.miniatures.once_share(self.held.len());
+                    self.held.least_by_arc(candidate, once_share, busy)
+                }
+                Expert::Value => self.held.least_by_value(candidate, self.now, &self.classes, busy),
+            }
+        };
+        if choice != candidate
+            && self.acting == Expert::Value
+            && let Some(chosen) = self.held.get(choice.0)
+        {
+            self.streams.overruled(&mut self.classes, chosen.stream, self.now);
+        }
+        choice
+    }
+
+    fn prefetch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
+        std::hint::black_box(frames.fold(0, |touched, frame| touched ^ self.held.touch(frame.0)));
+    }
+
+    /// That the page came back is what its sample, and the shadows, learn from; the stream that used it last
+    /// is answerable for the mistake.
+    fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {
+        if let Some(departed) = self.departed.find(missing.page) {
+            // A page that was used before values came to act may have gone by another's choice. While every
+            // page is sampled such mistakes count: they keep a stream for which LRU is best from following
+            // values again and again, when these are hardly ahead.
+            let is_later = (departed.last.wrapping_sub(self.acting_since) as i32) >= 0;
+            let is_by_value = self.acting == Expert::Value && is_later;
+            let is_complete = self.miniatures.rates().are_complete();
+            self.streams.mistaken(departed.stream, is_by_value || is_complete);
+        }
+    }
+
+    fn reads_once(&self, frame: FrameId) -> bool {
+        let frame = self.held.get(frame.0);
+        frame.is_some_and(|frame| self.streams[frame.stream].label() == Class::OneShot)
+    }
+
+    fn streams(&self, first: usize, show: &mut dyn FnMut(&StreamReport) -> bool) {
+        for stream in self.streams.iter().skip(first) {
+            let evidence = self.classes.evidence(stream.classes());
+            let goes_on = show(&StreamReport {
+                context: stream.context(),
+                file: stream.file(),
+                class: stream.label(),
+                samples: evidence.pages as u32,
+                recency: None,
+                mean_interval: evidence.mean_interval(self.made_for * self.tuning.time_per_miss),
+                frames: stream.frames,
+                hits: stream.hits,
+                misses: stream.misses,
+                mistakes: u64::from(stream.mistakes),
+                revoked: stream.is_revoked(),
+                unchanged: stream.unchanged(),
+            });
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        self.held.metadata_bytes()
+            + self.departed.metadata_bytes()
+            + self.classes.metadata_bytes()
+            + self.streams.metadata_bytes()
+            + self.miniatures.metadata_bytes()
+    }
+
+    fn check_invariants(&self) {
+        self.held.check_invariants(self.now);
+        let owned = || self.held.own().iter().filter_map(|frame| self.held.get(*frame));
+        let mut used = vec![0; self.streams.iter().count()];
+        owned().for_each(|frame| used[usize::from(frame.stream)] += 1);
+        assert!(self.streams.iter().map(|stream| stream.frames).eq(used), "frames of streams");
+        let is_listing = self.held.is_listing();
+        assert!(self.acting == self.judge.followed() || is_listing, "who acts");
+        let frames = self.held.own().iter().max().map_or(0, |frame| frame + 1);
+        let sample_in = |frame: u32| self.held.get(frame).filter(|f| f.is_owned()).map(|frame| frame.sample);
+        self.miniatures.check_invariants(frames, sample_in);
+        self.streams.check_invariants();
+        self.classes.check_invariants(self.streams.held(), self.miniatures.waiting());
+    }
+}

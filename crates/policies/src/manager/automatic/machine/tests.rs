@@ -1,0 +1,215 @@
+//! Goal: the orders are right with any expert followed, however often that changes; a stream answers for
+//! choices by value alone.
+//! Method: a small pool of which few pages are sampled, as in large ones; random accesses, and experts
+//! followed at random.
+
+use super::*;
+use crate::ids::{ContextId, FileId, TenantId};
+use crate::manager::automatic::learn;
+use crate::manager::automatic::rank::orders::LISTED_PER_HIT;
+use crate::random::SplitMix64;
+
+const FRAMES: u32 = 120;
+
+/// A manager that samples one page in four, and what is in its frames.
+struct Pool {
+    manager: Machine,
+    pages: Vec<PageId>,
+}
+
+impl Pool {
+    fn new(seed: u64) -> Self {
+        let tuning = Tuning::default();
+        let rates = Rates::with(FRAMES, 4, 4, &tuning);
+        let manager = Machine::with_rates(Strategy::Auto, FRAMES, seed, rates, &tuning);
+        Self { manager, pages: Vec::new() }
+    }
+
+    /// Accesses `page`; the frame that `candidate` chooses goes if the manager does not overrule it.
+    fn access(&mut self, page: u64, context: u32, candidate: impl FnOnce(u32) -> u32) {
+        let (page, context, file) = (PageId(page), ContextId(context), FileId(0));
+        let access = Access { page, file, tenant: TenantId(0), context };
+        if let Some(frame) = self.pages.iter().position(|held| *held == page) {
+            return self.manager.block_accessed(FrameId(frame as u32), &access);
+        }
+        let frame = if self.pages.len() < FRAMES as usize {
+            self.pages.push(page);
+            FrameId(self.pages.len() as u32 - 1)
+        } else {
+            let candidate = FrameId(candidate(FRAMES));
+            let frame = self.manager.replace_block(candidate, Some(&access), &mut |_| false);
+            self.manager.block_gone(frame, self.pages[frame.index()]);
+            self.pages[frame.index()] = page;
+            frame
+        };
+        self.manager.new_block(&Block { frame, page, file, context });
+    }
+
+    fn follow(&mut self, expert: Expert) {
+        self.manager.judge.follow(expert);
+        self.manager.follow();
+    }
+}
+
+#[test]
+fn orders_are_right_whoever_is_followed() {
+    let (mut acted_late, mut interrupted, mut acted) = (0, 0, [0; 3]);
+    for seed in 0..12 {
+        let (mut random, mut pool) = (SplitMix64::new(seed), Pool::new(seed));
+        for at in 0..4000u64 {
+            let page = if random.below(2) == 0 { at / 2 % 150 } else { 200 + random.below(60) };
+            pool.access(page, page as u32 / 100, |frames| random.below(u64::from(frames)) as u32);
+            if at > 1000 && random.below(25) == 0 {
+                let was_listing = pool.manager.held.is_listing();
+                pool.follow(Expert::ALL[random.below(3) as usize]);
+                interrupted += u32::from(was_listing && !pool.manager.held.is_listing());
+                acted_late += u32::from(pool.manager.acting != pool.manager.judge.followed());
+            }
+            acted[pool.manager.acting as usize] += 1;
+            pool.manager.check_invariants();
+        }
+    }
+    assert!(
+        acted_late > 100 && interrupted > 10,
+        "{acted_late} times pages were listed, {interrupted} interrupted"
+    );
+    assert!(acted.iter().all(|steps| *steps > 4000), "{acted:?}");
+}
+
+/// Once all are listed, the page given up is worth no more than nearly all others.
+#[test]
+fn what_is_listed_late_is_chosen_by_value() {
+    let (mut random, mut pool) = (SplitMix64::new(5), Pool::new(5));
+    let mut step = |pool: &mut Pool, at: u64| {
+        let page = if at.is_multiple_of(2) { at / 2 % 150 } else { 200 + random.below(60) };
+        pool.access(page, page as u32 / 100, |_| 0);
+    };
+    (0..3000).for_each(|at| step(&mut pool, at));
+    let (mut late, mut worse) = (0, 0);
+    for round in 0..20 {
+        for at in 0..100 {
+            pool.follow(Expert::Arc);
+            step(&mut pool, 3000 + round * 200 + at);
+        }
+        pool.follow(Expert::Value);
+        late += u32::from(pool.manager.acting != Expert::Value);
+        let mut at = 3100 + round * 200;
+        while pool.manager.acting != Expert::Value {
+            step(&mut pool, at);
+            at += 1;
+        }
+        assert!(at < 3100 + round * 200 + u64::from(FRAMES / (LISTED_PER_HIT - 1)) + 2);
+        let manager = &mut pool.manager;
+        let chosen = manager.replace_block(FrameId(0), None, &mut |_| false).0;
+        let value = |frame: u32| {
+            let Frame { last, stream, kind, .. } = *manager.held.get(frame).expect("an owned frame");
+            let values = manager.classes.values(manager.streams.class(stream, kind));
+            manager.classes.value(values, manager.now.wrapping_sub(last))
+        };
+        worse += (0..FRAMES).filter(|frame| value(*frame) < 0.9 * value(chosen)).count();
+    }
+    assert!(late > 0, "pages are listed");
+    assert!(worse <= 20, "{worse} pages in 20 choices were worth less than the one chosen");
+}
+
+/// That pages come back which ARC gave up says nothing of values.
+#[test]
+fn a_stream_answers_for_choices_by_value_alone() {
+    let wrong = |changes: &[Expert]| {
+        let mut pool = Pool::new(1);
+        let mut at = 0u64;
+        // A loop of which values keep what fits, and pages that come once.
+        let mut run = |pool: &mut Pool, steps: u64| {
+            for _ in 0..steps {
+                at += 1;
+                pool.access(
+                    if at.is_multiple_of(4) { 1000 + at } else { at % 150 },
+                    u32::from(at.is_multiple_of(4)),
+                    |_| 0,
+                );
+            }
+            at
+        };
+        run(&mut pool, 3000);
+        pool.follow(Expert::Value);
+        run(&mut pool, 1000);
+        let at = run(&mut pool, 0);
+        changes.iter().for_each(|expert| pool.follow(*expert));
+        let Machine { held, now, classes, streams, .. } = &mut pool.manager;
+        if held.list(FRAMES, *now, classes, streams) && pool.manager.judge.followed() == Expert::Value {
+            pool.manager.act();
+        }
+        let count = |pool: &Pool| {
+            let sum = |count: fn(&learn::streams::Stream) -> u32| {
+                pool.manager.streams.iter().map(count).sum::<u32>()
+            };
+            (sum(|stream| stream.mistakes), sum(|stream| u32::from(stream.wrong())))
+        };
+        let before = count(&pool);
+        for page in (0..150).chain(1000..1000 + at) {
+            let (page, context, file) = (PageId(page), ContextId(0), FileId(0));
+            pool.manager.placeholder_used(&Access { page, file, tenant: TenantId(0), context }, FrameId(0));
+        }
+        let after = count(&pool);
+        assert_eq!(pool.manager.acting, changes.last().copied().unwrap_or(Expert::Value));
+        assert!(after.0 > before.0 + 50, "mistakes are reported, whichever expert chose");
+        after.1 - before.1
+    };
+    assert!(wrong(&[]) > 30);
+    assert_eq!(wrong(&[Expert::Arc]), 0);
+    assert_eq!(wrong(&[Expert::Arc, Expert::Value]), 0, "they may have gone while ARC chose");
+}
+
+/// ARC remembers as many ghosts of pages used once as those that are resident leave room for.
+#[test]
+fn what_arc_has_forgotten_comes_back_as_new() {
+    let twice = |pool: &Pool, pages: std::ops::Range<u64>| {
+        let frames = (0..).zip(&pool.pages).filter(|(_, page)| pages.contains(&page.0));
+        let twice = |frame| pool.manager.held.get(frame).is_some_and(|frame| frame.marks().is_twice());
+        frames.filter(|(frame, _)| twice(*frame)).count()
+    };
+    let mut pool = Pool::new(1);
+    // A loop that is longer than the cache leaves no ghosts, though what departed is known for two turnovers.
+    (0..230).for_each(|at| pool.access(at % 200, 0, |_| (at % u64::from(FRAMES)) as u32));
+    assert_eq!(twice(&pool, 0..200), 0);
+
+    let mut pool = Pool::new(1);
+    for page in (0..60).chain(0..60).chain(100..160) {
+        pool.access(page, 0, |_| 0);
+    }
+    assert_eq!(twice(&pool, 0..60), 60);
+    // As many more leave ghosts of those used once, of which the latest come back.
+    for page in (200..250).chain(140..150) {
+        pool.access(page, 0, |_| 0);
+        pool.follow(Expert::Arc);
+    }
+    assert!(twice(&pool, 140..150) >= 9, "ARC remembers the latest ghosts");
+}
+
+#[test]
+fn streams_that_leave_their_pages_to_others_are_not_followed_first() {
+    for (others, expected) in [(0, Expert::Value), (1, Expert::Arc)] {
+        let mut pool = Pool::new(1);
+        for at in 0..300u64 {
+            // Each pass of 100 pages is by two contexts, later ones or the same.
+            pool.access(at % 100, (at / 50 % 2 + at / 100 * 2 * others) as u32, |_| 0);
+        }
+        (1000..1021).for_each(|page| pool.access(page, 9, |_| 0));
+        assert_eq!(pool.manager.judge.followed(), expected);
+    }
+}
+
+#[test]
+fn streams_are_named_by_what_becomes_of_their_pages() {
+    let mut pool = Pool::new(3);
+    for at in 0..6000u64 {
+        pool.access(at % 150, 1, |frames| at as u32 % frames);
+        pool.access(1000 + at, 2, |frames| at as u32 % frames);
+    }
+    let mut named = Vec::new();
+    pool.manager.streams(0, &mut |stream| {
+        named.push((stream.context.0, stream.class));
+        true
+    });
+    assert_eq!(named, [(1, Class::Looping), (2, Class::OneShot)]);
+}

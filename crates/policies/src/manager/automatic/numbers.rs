@@ -1,0 +1,146 @@
+//! Numbers of a tenant's frames among its own, for tables that are as long as it has frames.
+//!
+//! A tenant that has most of the pool's frames counts them as the pool does. One whose frames lie scattered
+//! among others' numbers them by itself, and finds the number by a hash: 9 to 17 bytes a frame.
+
+use crate::list::push;
+use crate::slot_index::SlotIndex;
+
+/// The frames, of as many numbers, from which on a tenant's lie scattered.
+const SPREAD: u32 = 4;
+/// Numbers for which that is no question.
+const NUMBERS_MIN: u32 = 256;
+
+/// The numbers.
+#[derive(Default)]
+pub(super) struct Numbers {
+    /// None while frames are counted as by the pool.
+    own: Option<Scattered>,
+}
+
+#[derive(Default)]
+struct Scattered {
+    /// By number: the frame.
+    frames: Vec<u32>,
+    index: SlotIndex,
+    /// Numbers of no frame.
+    free: Vec<u32>,
+}
+
+impl Scattered {
+    fn add(&mut self, frame: u32) -> u32 {
+        let number = self.free.pop().unwrap_or(self.frames.len() as u32);
+        match self.frames.get_mut(number as usize) {
+            Some(place) => *place = frame,
+            None => push(&mut self.frames, frame),
+        }
+        self.index.insert(u64::from(frame), number, |number| u64::from(self.frames[number as usize]));
+        number
+    }
+}
+
+impl Numbers {
+    /// Numbers of frames that lie scattered from the first on.
+    pub fn scattered() -> Self {
+        Self { own: Some(Scattered::default()) }
+    }
+
+    /// The number of `frame`, if it has one.
+    #[inline]
+    pub fn find(&self, frame: u32) -> Option<u32> {
+        match &self.own {
+            None => Some(frame),
+            Some(own) => own.index.find(u64::from(frame), |number| u64::from(own.frames[number as usize])),
+        }
+    }
+
+    /// The frame with `number`.
+    #[inline]
+    pub fn frame(&self, number: u32) -> u32 {
+        self.own.as_ref().map_or(number, |own| own.frames[number as usize])
+    }
+
+    /// A number for `frame`, which has none, of a tenant that holds the frames with the numbers in `held`.
+    pub fn add(&mut self, frame: u32, held: &[u32]) -> u32 {
+        match &mut self.own {
+            Some(own) => own.add(frame),
+            None if frame < NUMBERS_MIN || frame / SPREAD <= held.len() as u32 => frame,
+            None => self.own.insert(Self::scatter(held)).add(frame),
+        }
+    }
+
+    /// Frames that were counted as by the pool keep their numbers.
+    #[cold]
+    fn scatter(held: &[u32]) -> Scattered {
+        let numbers = held.iter().max().map_or(0, |most| most + 1);
+        let mut own = Scattered { frames: (0..numbers).collect(), ..Scattered::default() };
+        let mut is_held = vec![false; numbers as usize];
+        for number in held {
+            is_held[*number as usize] = true;
+            own.index.insert(u64::from(*number), *number, u64::from);
+        }
+        own.free = (0..numbers).rev().filter(|number| !is_held[*number as usize]).collect();
+        own
+    }
+
+    /// `frame` has no number any more. Returns the one that it had.
+    pub fn remove(&mut self, frame: u32) -> Option<u32> {
+        let Some(own) = &mut self.own else { return Some(frame) };
+        let number = own.index.remove(u64::from(frame), |number| u64::from(own.frames[number as usize]))?;
+        push(&mut own.free, number);
+        Some(number)
+    }
+
+    pub fn metadata_bytes(&self) -> usize {
+        self.own.as_ref().map_or(0, |own| {
+            (own.frames.capacity() + own.free.capacity()) * size_of::<u32>() + own.index.memory_bytes()
+        })
+    }
+
+    /// Panics unless the frames with the numbers in `held`, and no others, are found by them.
+    pub fn check_invariants(&self, held: &[u32]) {
+        for number in held {
+            assert_eq!(self.find(self.frame(*number)), Some(*number), "frame of number {number}");
+        }
+        if let Some(own) = &self.own {
+            own.index.check_invariants(|number| u64::from(own.frames[number as usize]));
+            assert_eq!(own.index.len(), held.len(), "frames with a number");
+            assert_eq!(own.frames.len(), held.len() + own.free.len(), "numbers used or free");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SplitMix64;
+
+    #[test]
+    fn frames_keep_their_numbers_while_they_are_held() {
+        for (frames, is_scattered) in [(600, false), (200_000, true)] {
+            let (mut numbers, mut random) = (Numbers::default(), SplitMix64::new(1));
+            let mut held: Vec<(u32, u32)> = Vec::new();
+            let own = |held: &[(u32, u32)]| held.iter().map(|(_, number)| *number).collect::<Vec<u32>>();
+            for step in 0..3000 {
+                // The first ones are those of a tenant that is alone.
+                let frame = if step < 300 { step } else { random.below(frames) as u32 };
+                match held.iter().position(|(other, _)| *other == frame) {
+                    Some(at) => {
+                        let (_, number) = held.swap_remove(at);
+                        assert_eq!(numbers.remove(frame), Some(number));
+                    }
+                    None => held.push((frame, numbers.add(frame, &own(&held)))),
+                }
+                if held.len() > 400 {
+                    let (frame, number) = held.swap_remove(random.below(400) as usize);
+                    assert_eq!(numbers.remove(frame), Some(number));
+                }
+                assert!(held.iter().all(|(frame, number)| numbers.find(*frame) == Some(*number)));
+            }
+            numbers.check_invariants(&own(&held));
+            assert_eq!(numbers.own.is_some(), is_scattered);
+            let most = held.iter().map(|(_, number)| *number).max();
+            assert!(!is_scattered || most < Some(700), "numbers are used again: {most:?}");
+        }
+    }
+}

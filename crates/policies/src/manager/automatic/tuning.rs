@@ -1,0 +1,119 @@
+//! The constants that are chosen, not derived.
+
+/// A constant of [`Tuning`], to be looked at and changed by its name.
+#[derive(Clone, Copy, Debug)]
+pub struct TuningConstant {
+    /// The name of the field.
+    pub name: &'static str,
+    get: fn(&Tuning) -> f64,
+    scale: fn(&mut Tuning, f64),
+}
+
+impl TuningConstant {
+    /// What `tuning` has.
+    pub fn get(&self, tuning: &Tuning) -> f64 {
+        (self.get)(tuning)
+    }
+
+    /// `tuning` with this constant times `factor`; counts are rounded down.
+    pub fn scaled(&self, tuning: &Tuning, factor: f64) -> Tuning {
+        let mut scaled = *tuning;
+        (self.scale)(&mut scaled, factor);
+        scaled
+    }
+}
+
+macro_rules! tuning {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $value:expr,)*) => {
+        /// The constants of the automatic manager that are chosen.
+        ///
+        /// All other numbers of it follow from these, from the size of the cache, or are the sizes of tables.
+        /// Values are rounded to powers of two, or tenths, since `bufbench tune`, which prints what halving
+        /// and doubling each of them does to misses, tells no nearer ones apart.
+        #[derive(Clone, Copy, PartialEq, Debug)]
+        pub struct Tuning {
+            $($(#[$doc])* pub $name: $type,)*
+        }
+
+        impl Default for Tuning {
+            fn default() -> Self {
+                Self { $($name: $value,)* }
+            }
+        }
+
+        impl Tuning {
+            /// The constants, in the order of the fields.
+            pub const CONSTANTS: &'static [TuningConstant] = &[$(TuningConstant {
+                name: stringify!($name),
+                get: |tuning| tuning.$name as f64,
+                scale: |tuning, factor| tuning.$name = (tuning.$name as f64 * factor) as $type,
+            },)*];
+        }
+    };
+}
+
+tuning! {
+    /// Time that passes with a miss, in hits; at least 1. With 1, where most accesses hit, a page's age says
+    /// how often others were used; with many, no two ages are told apart there.
+    time_per_miss: u32 = 8,
+    /// Sampled pages remembered for each that the cache can hold; at least 1. A loop longer than that is not
+    /// seen as one, and a sample costs 50 bytes.
+    reach: u32 = 4,
+    /// Frames of the largest pool in which every page is sampled. The miniatures are exact where there are
+    /// few accesses to choose by; a hit on a sampled page costs four times one on another.
+    small_pool: u32 = 4095,
+    /// Within how many turnovers a page is used again that would stay under any policy: the first of the
+    /// intervals at which kinds begin; the others are 8 and 32 times as long.
+    soon_turnovers: f32 = 1.0 / 16.0,
+    /// Pages of the tenant's that a class is presumed to have seen, and a quarter of those that the tenant's
+    /// classes are presumed to have.
+    prior_pages: f32 = 1.0,
+    /// The share of pages that must have been used again, when the pool is full for the first time, for ARC
+    /// to be the first choice. Where nothing comes back, that ARC prefers what was used twice is a guess, and
+    /// LRU is not worse than any.
+    first_reuse_share: f32 = 1.0 / 16.0,
+    /// The price of following another expert, in misses, as a share of the pages that it holds and the
+    /// followed one does not. Up to 1/2 it has a bound.
+    price_share: f32 = 0.25,
+    /// The least price, as a share of the pages that a shadow cache holds, while every page is sampled: where
+    /// both hold nearly the same, a change costs little.
+    price_min_share: f32 = 1.0 / 128.0,
+    /// The same while a few pages stand for all, and their misses for four to sixteen times as many. Below
+    /// 1/8 some large caches leave ARC too early.
+    price_min_share_of_sample: f32 = 1.0 / 8.0,
+    /// Turnovers of the shadow caches, in misses that not all have, over which experts are compared.
+    memory_turnovers: f32 = 32.0,
+    /// The share of its lead by which an expert must be ahead in the long run, which forgets.
+    confirmed_share: f32 = 0.75,
+    /// The share of the pages that the cache holds by which a stream has to go on in order before it counts
+    /// as going round. It goes through more than all of them in a pass.
+    run_share: f32 = 0.25,
+    /// The share of the pages of a stream that goes round, of those that are not young, that may stay unused
+    /// for its pages to be valued by their turn.
+    out_of_turn_share: f32 = 0.1,
+    /// What a stray is worth when it is used, times a turnover. A page just used of a loop that just does not
+    /// fit is worth half of 16, since its turn comes after an eighth of a turnover: a stray goes before such
+    /// a page once one frame in 256 might have been replaced.
+    stray_value: f32 = 16.0,
+    /// The share of a stream's overrules that must be right for it to keep its say. Pages used at random come
+    /// back in either order, so that a half is no fault, and a page that loops returns before one that is not
+    /// used.
+    right_share: f32 = 0.1,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_constant_is_scaled_by_itself() {
+        let tuning = Tuning::default();
+        for constant in Tuning::CONSTANTS {
+            let doubled = constant.scaled(&tuning, 2.0);
+            for other in Tuning::CONSTANTS {
+                let factor = if other.name == constant.name { 2.0 } else { 1.0 };
+                assert_eq!(other.get(&doubled), factor * other.get(&tuning), "{}", other.name);
+            }
+        }
+    }
+}
