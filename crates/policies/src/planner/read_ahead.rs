@@ -689,7 +689,10 @@ mod tests {
             assert_eq!((stream.places.last[at], stream.places.moved[at]), (head.last, head.moved));
         }
         assert!(plain.is_none() || !stream.places.are_far_from(number), "page {number} continues a position");
-        assert_eq!(stream.heads[stream.places.oldest()].moved, stream.places.moved.into_iter().min().unwrap());
+        assert_eq!(
+            stream.heads[stream.places.oldest()].moved,
+            stream.places.moved.into_iter().min().unwrap()
+        );
     }
 
     /// Lets a reader access `numbers` in a pool that is larger than the file. Returns the pages read ahead,
