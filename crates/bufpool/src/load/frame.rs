@@ -70,6 +70,7 @@ impl<'a> FrameSearch<'a> {
             if how == Emptying::AtOnce {
                 rules.dirty = Dirty::Exchanged;
             }
+            self.touch_upcoming();
             let (admitted, is_entered, wishes) = {
                 let mut policy = self.tenant.lock_policy(self.purpose.operation())?;
                 pool.drain_own_log_into(&mut policy);
@@ -80,6 +81,7 @@ impl<'a> FrameSearch<'a> {
                 if let Some(admitted) = admitted.as_ref().filter(|_| is_entered) {
                     policy.directory.loaded(admitted.frame());
                 }
+                policy.leave_upcoming(policy.upcoming());
                 (admitted, is_entered, policy.take_wishes())
             };
             let Some(admitted) = admitted else { return Ok(None) };
@@ -96,6 +98,19 @@ impl<'a> FrameSearch<'a> {
                     self.failure.get_or_insert(error);
                 }
             }
+        }
+    }
+
+    /// Fetches what the next question will look at first of the frame that it is likely to name, if that has
+    /// a page of the same file: to wait for memory under the policy lock would make others wait, too.
+    #[inline]
+    fn touch_upcoming(&self) {
+        let (pool, file) = (&*self.tenant.pool, &self.page.file().shared);
+        let Some(page) = pool.policy.upcoming().and_then(|frame| pool.frames.get(frame).page()) else {
+            return;
+        };
+        if page.file() == file.id {
+            std::hint::black_box(file.table.get(page.number()).map(|word| word.state()));
         }
     }
 

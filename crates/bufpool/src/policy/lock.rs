@@ -389,6 +389,12 @@ impl PolicyState {
         std::hint::black_box(words.filter(|word| word.state().is_unlatched()).count());
     }
 
+    /// The frame that the next question looks at first, as far as it is known.
+    #[inline]
+    pub fn upcoming(&self) -> Option<FrameId> {
+        self.directory.upcoming().next()
+    }
+
     /// Lets neighbouring pages come into frames that are neighbours as far as possible, which makes one piece
     /// of memory of a transfer: the admitted pages, in their order, get their frames in ascending order. The
     /// answers are rearranged likewise.
@@ -680,10 +686,15 @@ impl PolicyState {
 
     /// The tenant's manager was asked: notes what its program wishes, as long as there are no more than
     /// [`WISHES_MAX`] to be carried out.
+    #[inline]
     fn note_wishes(&mut self, tenant: TenantId) {
-        if self.tenants[tenant.index()].program.is_none() {
-            return;
+        if self.tenants[tenant.index()].program.is_some() {
+            self.note_wishes_of_program(tenant);
         }
+    }
+
+    #[cold]
+    fn note_wishes_of_program(&mut self, tenant: TenantId) {
         while self.wishes.len() < WISHES_MAX
             && let Some(wish) = self.directory.take_wish(tenant)
         {

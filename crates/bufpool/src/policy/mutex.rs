@@ -6,9 +6,15 @@
 //! woken at a time, and the next one when that has had the lock, or found it taken and sleeps again.
 //!
 //! Holds are counted, and one in [`TIMED`] is timed.
+//!
+//! A hold may leave a frame's number beside the lock ([`PolicyGuard::leave_upcoming`]): what the next one is
+//! likely to look at, so that its thread fetches that from memory before it has the lock.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::AtomicU32 as Unmodelled;
 use std::time::Instant;
+
+use bufpool_policies::FrameId;
 
 use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence, relax};
 
@@ -19,6 +25,9 @@ const SPINS: u32 = if cfg!(bufpool_loom) { 0 } else { 128 };
 const TIMED: u64 = 61;
 /// In [`PolicyMutex::sleepers`]: a thread was woken and has neither got the lock nor gone to sleep again.
 const WAKING: u32 = 1 << 31;
+
+/// Stands for no frame in [`PolicyMutex::upcoming`].
+const NO_FRAME: u32 = u32::MAX;
 
 /// What holds of the policy lock cost so far.
 #[derive(Clone, Copy, Default, Debug)]
@@ -44,6 +53,8 @@ pub(crate) struct PolicyMutex<T> {
     held: Mutex<Held<T>>,
     /// Threads that sleep or are about to, and [`WAKING`].
     sleepers: AtomicU32,
+    /// A frame's number, or [`NO_FRAME`]. Advice, so nothing depends on when others see it.
+    upcoming: Unmodelled,
     /// Where they sleep.
     room: Mutex<()>,
     freed: Condvar,
@@ -59,6 +70,7 @@ impl<T> PolicyMutex<T> {
         Self {
             held: Mutex::new(Held { value, counts: HoldCounts::default() }),
             sleepers: AtomicU32::new(0),
+            upcoming: Unmodelled::new(NO_FRAME),
             room: Mutex::default(),
             freed: Condvar::default(),
         }
@@ -77,6 +89,13 @@ impl<T> PolicyMutex<T> {
     #[inline]
     pub fn try_lock(&self) -> Option<PolicyGuard<'_, T>> {
         self.held.try_lock().map(|held| PolicyGuard::begin(self, held))
+    }
+
+    /// The frame that a hold has left last; it may be out of date.
+    #[inline]
+    pub fn upcoming(&self) -> Option<FrameId> {
+        let frame = self.upcoming.load(Ordering::Relaxed);
+        (frame != NO_FRAME).then_some(FrameId(frame))
     }
 
     pub fn get_mut(&mut self) -> &mut T {
@@ -145,7 +164,7 @@ impl<T> PolicyMutex<T> {
 pub(crate) struct PolicyGuard<'a, T> {
     // Dropped in this order, and after the guard's own `drop`.
     held: MutexGuard<'a, Held<T>>,
-    _wake: Wake<'a, T>,
+    wake: Wake<'a, T>,
     /// Of a hold that is timed.
     begun: Option<Instant>,
 }
@@ -169,7 +188,13 @@ impl<'a, T> PolicyGuard<'a, T> {
     fn begin(mutex: &'a PolicyMutex<T>, mut held: MutexGuard<'a, Held<T>>) -> Self {
         held.counts.holds += 1;
         let begun = held.counts.holds.is_multiple_of(TIMED).then(Instant::now);
-        Self { held, _wake: Wake(mutex), begun }
+        Self { held, wake: Wake(mutex), begun }
+    }
+
+    /// The frame that the next hold is likely to look at.
+    #[inline]
+    pub fn leave_upcoming(&self, frame: Option<FrameId>) {
+        self.wake.0.upcoming.store(frame.map_or(NO_FRAME, |frame| frame.0), Ordering::Relaxed);
     }
 
     /// Of all holds that have begun.

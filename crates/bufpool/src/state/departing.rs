@@ -85,18 +85,13 @@ impl Departing {
         let goes_down = reason != Reason::Dropped && pool.tier.is_some();
         let demotion = if goes_down { self::demotion(pool, word.word(), &lease) } else { None };
         let was_dirty = frame.vacate(file.optimistic);
-        let left = match reason {
-            Reason::Clean => {
-                debug_assert!(!was_dirty, "a dirty page is written before it leaves");
-                &pool.counters.left_clean
-            }
-            Reason::Written => {
-                debug_assert!(was_dirty, "nobody else cleans a departing page");
-                &pool.counters.left_written
-            }
-            Reason::Dropped => &pool.counters.left_dropped,
-        };
-        left.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(!was_dirty || reason != Reason::Clean, "a dirty page is written before it leaves");
+        debug_assert!(was_dirty || reason != Reason::Written, "nobody else cleans a departing page");
+        match reason {
+            Reason::Clean => pool.counters.left_clean.add(1),
+            Reason::Written => _ = pool.counters.left_written.fetch_add(1, Ordering::Relaxed),
+            Reason::Dropped => _ = pool.counters.left_dropped.fetch_add(1, Ordering::Relaxed),
+        }
         if was_dirty {
             pool.counters.dirty_frames.fetch_sub(1, Ordering::Relaxed);
         }

@@ -294,7 +294,7 @@ impl PoolShared {
     }
 
     pub(crate) fn count_reads(&self, pages: u64) {
-        self.counters.reads.fetch_add(pages, Ordering::Relaxed);
+        self.counters.reads.add(pages);
     }
 
     /// Counts a hit that found its page being loaded by another thread.

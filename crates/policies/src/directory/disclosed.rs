@@ -211,7 +211,11 @@ impl Directory {
     }
 
     /// Whether the tenant has disclosed that it will access the page; to be asked before the access is told.
+    #[inline]
     pub fn discloses(&self, tenant: TenantId, page: PageId) -> bool {
+        if self.hinted == 0 {
+            return false;
+        }
         let hints = &self.ledger.accounts[self.ledger.account(tenant).index()].hints;
         hints.as_ref().is_some_and(|hints| hints.discloses(tenant, page))
     }

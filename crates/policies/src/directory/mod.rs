@@ -246,7 +246,7 @@ impl Directory {
     /// and no placeholder, cap or manager says otherwise: for drivers that have to fetch what they know of
     /// them.
     pub fn upcoming(&self) -> impl Iterator<Item = FrameId> {
-        self.ledger.upcoming().filter(|_| self.free.is_empty()).map(FrameId)
+        self.ledger.upcoming().take_while(|_| self.free.is_empty()).map(FrameId)
     }
 
     /// The page admitted to `frame` has been read, or is going to be: a driver that knows the page to be busy

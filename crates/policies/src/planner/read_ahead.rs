@@ -23,7 +23,9 @@
 //! are never used are no more than the first credits (one window each), 17 in 128 of the accesses observed, a
 //! quarter of the pages used and a transfer. A stream that wasted its credit earns a new one by any accesses.
 //!
-//! This is arithmetic on page numbers, under the policy lock.
+//! This is arithmetic on page numbers, under the policy lock. Most of what is observed is at random, far from
+//! all positions of its stream, none of which is believed: that takes a look at a summary of the positions
+//! ([`Places`]) alone.
 //!
 //! Paper: Gill, Bathen, "AMP: Adaptive Multi-stream Prefetching in a Shared Cache", FAST '07, for windows
 //! that follow what is used; the trigger inside the window is that of Linux (`mm/readahead.c`).
@@ -143,7 +145,38 @@ struct Stream {
     now: u64,
     /// Heads that are believed: random accesses have none, and are most of what is observed.
     believed: u32,
+    places: Places,
     heads: [Head; HEADS],
+}
+
+/// Where the positions of a stream are, side by side, so that one that an access is far from is not looked at
+/// itself.
+#[derive(Clone, Copy, Default)]
+struct Places {
+    /// [`Head::last`] of each.
+    last: [u64; HEADS],
+    /// [`Head::moved`] of each.
+    moved: [u64; HEADS],
+}
+
+impl Places {
+    /// A head is there now.
+    fn note(&mut self, at: usize, head: &Head) {
+        (self.last[at], self.moved[at]) = (head.last, head.moved);
+    }
+
+    /// Whether a page is further than [`REACH`] from all positions, so that it continues none that is not
+    /// believed, whose steps are no longer.
+    fn are_far_from(&self, number: u64) -> bool {
+        let is_near = |last: &u64| last.wrapping_sub(number).wrapping_add(REACH) <= 2 * REACH;
+        !self.last.iter().fold(false, |any, last| any | is_near(last))
+    }
+
+    /// The one that moved longest ago.
+    fn oldest(&self) -> usize {
+        let oldest = |oldest, at| if self.moved[at] < self.moved[oldest] { at } else { oldest };
+        (1..HEADS).fold(0, oldest)
+    }
 }
 
 /// A position in a stream.
@@ -207,11 +240,16 @@ impl ReadAhead {
         let believed = stream.believed_for(number, seen);
         let pace = believed.map_or(Pace::Sequential, |at| Pace::of(stream.heads[at].step));
         stream.earn(seen, pace, &limits);
+        if stream.believed == 0 && stream.places.are_far_from(number) {
+            stream.put(stream.places.oldest(), Head::new(now, number));
+            return Advice::default();
+        }
         if let Some(at) = believed {
             let head = &mut stream.heads[at];
             head.move_at(now);
             head.advance(number);
             head.note(seen);
+            stream.places.note(at, head);
             // A strided position must not hide from a sequential one, not believed yet, the pages that are on
             // both their ways.
             let sequential = if pace == Pace::Strided { stream.neighbour_of(number) } else { None };
@@ -226,7 +264,7 @@ impl ReadAhead {
             self.counts.opened += 1;
             return Advice { bring: stream.plan(at, &limits), demote: None };
         }
-        let left = stream.begin(Head { moved: now, last: number, ..Head::default() });
+        let left = stream.begin(Head::new(now, number));
         self.counts.wasteful += u64::from(left.window > 0 && left.used < left.planned - left.planned / 4);
         Advice { bring: None, demote: stream.no_longer_expected(&left) }
     }
@@ -290,7 +328,8 @@ impl Planner for ReadAhead {
 
 impl Stream {
     fn new(key: Option<StreamKey>, credit: [i64; 2]) -> Self {
-        Self { key, credit, now: 0, believed: 0, heads: [Head::default(); HEADS] }
+        let (places, heads) = (Places::default(), [Head::default(); HEADS]);
+        Self { key, credit, now: 0, believed: 0, places, heads }
     }
 
     /// An access was observed, that of a position of `pace` if there is one.
@@ -342,8 +381,10 @@ impl Stream {
 
     /// Moves a position that is not believed yet. True if it is now.
     fn follow(&mut self, at: usize, number: u64) -> bool {
-        self.heads[at].move_at(self.now);
-        let is_believed = self.heads[at].follow(number);
+        let head = &mut self.heads[at];
+        head.move_at(self.now);
+        let is_believed = head.follow(number);
+        self.places.note(at, head);
         self.believed += u32::from(is_believed);
         is_believed
     }
@@ -354,11 +395,17 @@ impl Stream {
         let keeps_place = |head: &Head| head.window > 0 && head.moved >= idle;
         let replaces_kept = self.believed as usize > HEADS / 2
             && self.heads.iter().filter(|head| keeps_place(head)).count() > HEADS / 2;
-        let places = self.heads.iter_mut().filter(|head| keeps_place(head) == replaces_kept);
-        let place = places.min_by_key(|head| head.moved).expect("there are some of either kind");
-        let left = std::mem::replace(place, head);
+        let places = self.heads.iter().enumerate().filter(|(_, head)| keeps_place(head) == replaces_kept);
+        let oldest = places.min_by_key(|(_, head)| head.moved);
+        let left = self.put(oldest.expect("there are some of either kind").0, head);
         self.believed -= u32::from(left.window > 0);
         left
+    }
+
+    /// Puts a position in a place. Returns the one that had it.
+    fn put(&mut self, at: usize, head: Head) -> Head {
+        self.places.note(at, &head);
+        std::mem::replace(&mut self.heads[at], head)
     }
 
     /// What to bring in for a position, as far as credit goes.
@@ -384,6 +431,11 @@ impl Stream {
 }
 
 impl Head {
+    /// At a page, from `now` on.
+    fn new(now: u64, number: u64) -> Self {
+        Self { moved: now, last: number, ..Self::default() }
+    }
+
     /// Whether it is a position that is not believed yet.
     fn is_young(&self) -> bool {
         self.moved > 0 && self.window == 0
@@ -633,6 +685,14 @@ mod tests {
             (distance(&nearest) <= REACH && is_open).then_some(nearest)
         });
         assert_eq!(stream.candidate_for(number), plain);
+        for (at, head) in stream.heads.iter().enumerate() {
+            assert_eq!((stream.places.last[at], stream.places.moved[at]), (head.last, head.moved));
+        }
+        assert!(plain.is_none() || !stream.places.are_far_from(number), "page {number} continues a position");
+        assert_eq!(
+            stream.heads[stream.places.oldest()].moved,
+            stream.places.moved.into_iter().min().unwrap()
+        );
     }
 
     /// Lets a reader access `numbers` in a pool that is larger than the file. Returns the pages read ahead,
