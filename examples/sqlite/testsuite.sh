@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs SQLite's own test suite with its unix VFS and with that of the pool, and prints the failures that only
-# the pool's has. It takes Debian's source package, and about an hour.
+# the pool's has; then SQLite's `speedtest1` with both. It takes Debian's source package, and about an hour.
 #
 # The pool's VFS runs twice. `kept` keeps other processes out and databases in the pool, and its pages have the
 # suite's default size; it leaves out tests whose other processes it would lock out for good. `shared` gives databases back between
@@ -9,7 +9,8 @@
 #   examples/sqlite/testsuite.sh [FOLDER [TEST...]]
 #
 # FOLDER, by default target/sqlite-testsuite, keeps source, build and logs; what is there is not made again. TESTs are
-# names of SQLite's test files, by default those of its permutation `veryquick` and crash*, ioerr*, walcrash*.
+# names of SQLite's test files, by default those of its permutation `veryquick` and crash*, ioerr*, walcrash*;
+# `speedtest1` alone runs no others. SPEEDTEST_SIZE, by default 100, is what speedtest1 calls its size.
 # Needed: a C compiler, make, tclsh, tcl-dev, apt-get with Debian's archive, and cargo.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -31,14 +32,12 @@ fetch() {
   tar xf "$folder"/apt/sqlite3_*.orig.tar.xz -C "$source" --strip-components=1
 }
 
-# Three changes to the test programs. A library named in the environment is loaded when SQLite is initialised,
-# and its VFS becomes the default. Simulated crashes end the process right after writes that are to survive:
-# those are synced, because this VFS keeps writes in its process. And tests of several clients leave out those
-# in several processes, as they do for SQLite's VFS `unix-excl`, which keeps other processes out, too.
-patch_source() {
-  cat >>"$source/src/test_init.c" <<'C'
+# A library named in the environment is loaded when SQLite is initialised, and its VFS becomes the default.
+initialisation() {
+  cat <<'C'
 
 #include <stdlib.h>
+#include "sqlite3.h"
 int testsuite_init(const char *unused){
   const char *zLibrary = getenv("TESTSUITE_EXTENSION");
   sqlite3 *db = 0;
@@ -51,6 +50,13 @@ int testsuite_init(const char *unused){
   return rc==SQLITE_OK ? sqlite3_vfs_register(sqlite3_vfs_find("bufpool"), 1) : rc;
 }
 C
+}
+
+# Two more changes to the test programs. Simulated crashes end the process right after writes that are to survive:
+# those are synced, because this VFS keeps writes in its process. And tests of several clients leave out those
+# in several processes, as they do for SQLite's VFS `unix-excl`, which keeps other processes out, too.
+patch_source() {
+  initialisation >>"$source/src/test_init.c"
   sed -i '/^static int writeDbFile/,/^}/ s/^  return rc;/  return rc ? rc : sqlite3OsSync(p->pRealFile, SQLITE_SYNC_NORMAL);/' \
     "$source/src/test6.c"
   sed -i 's/if {$tn==1 && \[permutation\]=="unix-excl"}/if {$tn==1 \&\& [info exists ::env(TESTSUITE_EXTENSION)]}/' \
@@ -93,6 +99,28 @@ run() {
   done | sort -u
 }
 
+# Seconds of each part of speedtest1 with the unix VFS, and with the pool's in its default memory.
+speedtest() {
+  local vfs work=$folder/work-speedtest
+  if [ ! -e "$build/speedtest1" ]; then
+    initialisation >"$build/initialisation.c"
+    (cd "$build" && make sqlite3.c >>make.log 2>&1 &&
+      cc -O2 -I. -DSQLITE_EXTRA_INIT=testsuite_init -o speedtest1 "$source/test/speedtest1.c" sqlite3.c initialisation.c \
+        -ldl -lm -lpthread)
+  fi
+  for vfs in unix kept; do
+    local environment=()
+    [ $vfs = unix ] || environment=("TESTSUITE_EXTENSION=$folder/libbufpool_sqlite.so")
+    rm -rf "$work" && mkdir -p "$work"
+    env "${environment[@]}" "$build/speedtest1" --size "${SPEEDTEST_SIZE:-100}" "$work/speedtest.db" >"$folder/speedtest-$vfs"
+  done
+  rm -rf "$work"
+  printf '\n%-70s %10s %10s\n' speedtest1 unix kept
+  paste -d'|' "$folder/speedtest-unix" "$folder/speedtest-kept" |
+    sed -n 's/^ *\([^|]*[^.|]\)\.\.\.* *\([0-9.]*\)s|.* \([0-9.]*\)s$/\1|\2|\3/p' |
+    while IFS='|' read -r part unix kept; do printf '%-70s %10s %10s\n' "$part" "$unix" "$kept"; done
+}
+
 [ -e "$source/configure" ] || fetch
 grep -q testsuite_init "$source/src/test_init.c" || patch_source
 mkdir -p "$build"
@@ -103,6 +131,10 @@ cargo build --release -p bufpool-sqlite
 cp --remove-destination target/release/libbufpool_sqlite.so "$folder"
 chmod 755 "$folder"
 
+if [ "$*" = speedtest1 ]; then
+  speedtest
+  exit
+fi
 tests=("$@")
 [ ${#tests[@]} -gt 0 ] || mapfile -t tests < <(
   { files_of veryquick; (cd "$source/test" && ls crash*.test ioerr*.test walcrash*.test); } | sort -u)
@@ -129,3 +161,4 @@ for vfs in kept shared; do
   printf '\nFailures of %s alone, by file:\n' $vfs
   cut -d' ' -f1 "$folder/failures-$vfs-alone" | uniq -c
 done
+speedtest

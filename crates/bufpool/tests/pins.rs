@@ -6,7 +6,7 @@ mod common;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bufpool::{ErrorKind, OwnedPin, OwnedReadGuard, OwnedWriteGuard, ReadGuard, WriteGuard};
+use bufpool::{ErrorKind, OwnedPin, OwnedReadGuard, OwnedWriteGuard, ReadGuard, WriteGuard, site};
 use common::{deterministic, directory, new_file, small, stamp, version};
 
 #[test]
@@ -43,6 +43,34 @@ fn held_pages_are_never_victims() {
 }
 
 /// A page word counts 123 shared latches.
+#[test]
+fn a_hit_in_passing_is_a_hit_like_any_other() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 8);
+    let tenant = pool.default_tenant();
+    let site = site!("here");
+    assert!(tenant.at(site).read_in_passing(file.page(1)).is_none(), "it is not in memory");
+    let before = pool.stats().accesses;
+    let mut in_passing = 0;
+    for _ in 0..1000 {
+        let guard = tenant.at(site).read_in_passing(file.page(1));
+        in_passing += u64::from(guard.is_some());
+        let guard = guard.unwrap_or_else(|| tenant.at(site).read(file.page(1)).unwrap());
+        assert_eq!((guard.page().number(), guard.len()), (1, pool.page_bytes()));
+        assert!(!matches!(tenant.try_write(file.page(1)), Ok(Some(_))), "it is latched");
+    }
+    assert!(in_passing > 900, "{in_passing} in passing");
+    assert_eq!(pool.stats().accesses, before + 1000);
+    let writer = tenant.write(file.page(1)).unwrap();
+    assert!(tenant.at(site).read_in_passing(file.page(1)).is_none());
+    drop(writer);
+    let other = small().open().unwrap();
+    assert!(other.default_tenant().at(site).read_in_passing(file.page(1)).is_none());
+    drop(tenant.at(site).read_in_passing(file.page(1)));
+    pool.check_invariants();
+}
+
 #[test]
 fn readers_beyond_what_a_page_word_counts_wait_for_others() {
     const READERS: usize = 150;

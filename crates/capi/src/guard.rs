@@ -6,7 +6,7 @@ use std::ptr;
 use bufpool::{At, ClassedPage, OwnedReadGuard, Pin, ReadGuard, WriteGuard};
 
 use crate::file::bufpool_file;
-use crate::site::{bufpool_site, site};
+use crate::site::{bufpool_site, made_site, site};
 use crate::status::{Failure, both, bufpool_status, guarded, out};
 use crate::tenant::bufpool_tenant;
 
@@ -102,6 +102,7 @@ impl bufpool_guard {
     /// # Safety
     ///
     /// `kind` is `H`'s, and what is held is not used again by anybody else.
+    #[inline(always)]
     unsafe fn take<H: Held>(&mut self) -> H {
         self.kind = NOTHING;
         self.bytes = ptr::null();
@@ -143,11 +144,15 @@ unsafe fn grant<'a, H: Held>(
         let site = unsafe { site(from) }?;
         // SAFETY: as before.
         let place = unsafe { out(guard, "guard") }?;
-        // As BUFPOOL_PAGE has put them together.
-        let page = file.file.page(page & ((1 << CLASS_SHIFT) - 1)).class((page >> CLASS_SHIFT) as u8);
-        access(tenant.tenant.at(site), page)?.give(place);
+        access(tenant.tenant.at(site), classed(file, page))?.give(place);
         Ok(())
     })
+}
+
+/// As BUFPOOL_PAGE has put them together.
+#[inline(always)]
+fn classed(file: &bufpool_file, page: u64) -> ClassedPage<'_> {
+    file.file.page(page & ((1 << CLASS_SHIFT) - 1)).class((page >> CLASS_SHIFT) as u8)
 }
 
 /// Shared access to a page, which is read if it is not in memory. `from` may be null.
@@ -157,6 +162,51 @@ unsafe fn grant<'a, H: Held>(
 /// See the header and bufpool_guard.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_read(
+    tenant: *const bufpool_tenant,
+    file: *const bufpool_file,
+    page: u64,
+    from: *mut bufpool_site,
+    guard: *mut bufpool_guard,
+) -> bufpool_status {
+    // SAFETY: the caller's promise.
+    match unsafe { read_in_passing(tenant, file, page, from, guard) } {
+        Some(()) => bufpool_status::BUFPOOL_OK,
+        // SAFETY: as before.
+        None => unsafe { read(tenant, file, page, from, guard) },
+    }
+}
+
+/// A hit without anything special. None: whatever it takes, nothing is done.
+///
+/// # Safety
+///
+/// See the header and bufpool_guard.
+#[inline(always)]
+unsafe fn read_in_passing(
+    tenant: *const bufpool_tenant,
+    file: *const bufpool_file,
+    page: u64,
+    from: *mut bufpool_site,
+    guard: *mut bufpool_guard,
+) -> Option<()> {
+    // SAFETY: the caller's promise, here and below.
+    let (tenant, file) = (unsafe { tenant.as_ref() }?, unsafe { file.as_ref() }?);
+    // SAFETY: as before.
+    let site = unsafe { made_site(from) }?;
+    // SAFETY: as before; the contents may be anything.
+    let place = unsafe { guard.cast::<MaybeUninit<bufpool_guard>>().as_mut() }?;
+    let held = tenant.tenant.at(site).read_in_passing(classed(file, page))?;
+    held.give(place);
+    Some(())
+}
+
+/// Whatever it takes; not in the function above.
+///
+/// # Safety
+///
+/// See the header and bufpool_guard.
+#[inline(never)]
+unsafe fn read(
     tenant: *const bufpool_tenant,
     file: *const bufpool_file,
     page: u64,
@@ -292,11 +342,22 @@ pub unsafe extern "C" fn bufpool_set_lsn(guard: *mut bufpool_guard, lsn: u64) ->
 pub unsafe extern "C" fn bufpool_release(guard: *mut bufpool_guard) {
     // SAFETY: the caller's promise.
     let Some(guard) = (unsafe { guard.as_mut() }) else { return };
+    if guard.kind != READ {
+        return release_other(guard);
+    }
+    guarded(move || {
+        // SAFETY: the kind says so.
+        drop(unsafe { guard.take::<ReadGuard<'_>>() });
+        Ok(())
+    });
+}
+
+/// Not in the function above, which then needs no room on the stack for them.
+#[inline(never)]
+fn release_other(guard: &mut bufpool_guard) {
     guarded(move || {
         match guard.kind {
             // SAFETY: the kind says so, here and below.
-            READ => drop(unsafe { guard.take::<ReadGuard<'_>>() }),
-            // SAFETY: as before.
             WRITE => drop(unsafe { guard.take::<WriteGuard<'_>>() }),
             // SAFETY: as before.
             PIN => drop(unsafe { guard.take::<Pin<'_>>() }),

@@ -24,6 +24,34 @@ pub struct bufpool_site {
 /// Where accesses come from that name no site.
 static NOWHERE: Site = Site::new("C", "", 0, 0);
 
+/// The site as the pool knows it, if it was made already.
+///
+/// # Safety
+///
+/// The pointer is null, or one to a site as [`bufpool_site`] says.
+#[inline(always)]
+pub(crate) unsafe fn made_site(site: *mut bufpool_site) -> Option<&'static Site> {
+    if site.is_null() {
+        return Some(&NOWHERE);
+    }
+    // Acquire: who made it has written it before.
+    // SAFETY: the caller's promise.
+    let made = unsafe { made_field(site) }.load(Ordering::Acquire);
+    // SAFETY: null, or made by `make` and never freed.
+    unsafe { made.as_ref() }
+}
+
+/// # Safety
+///
+/// The pointer is one to a site as [`bufpool_site`] says.
+#[inline(always)]
+unsafe fn made_field<'a>(site: *mut bufpool_site) -> &'a AtomicPtr<Site> {
+    // SAFETY: the caller's promise.
+    let field = unsafe { &raw mut (*site).made };
+    // SAFETY: the field is as large and aligned as an atomic pointer, and all uses of it are atomic.
+    unsafe { AtomicPtr::from_ptr(field.cast::<*mut Site>()) }
+}
+
 /// The site as the pool knows it, which is made when it is first used and stays.
 ///
 /// # Safety
@@ -31,21 +59,16 @@ static NOWHERE: Site = Site::new("C", "", 0, 0);
 /// The pointer is null, or one to a site as [`bufpool_site`] says.
 #[inline(always)]
 pub(crate) unsafe fn site(site: *mut bufpool_site) -> Outcome<&'static Site> {
-    if site.is_null() {
-        return Ok(&NOWHERE);
-    }
     // SAFETY: the caller's promise.
-    let field = unsafe { &raw mut (*site).made };
-    // SAFETY: the field is as large and aligned as an atomic pointer, and all uses of it are atomic.
-    let made = unsafe { AtomicPtr::from_ptr(field.cast::<*mut Site>()) };
-    // Acquire: who made it has written it before.
-    let found = made.load(Ordering::Acquire);
-    if !found.is_null() {
-        // SAFETY: made by `make`, and never freed.
-        return Ok(unsafe { &*found });
+    match unsafe { made_site(site) } {
+        Some(site) => Ok(site),
+        None => {
+            // SAFETY: as before; it is not null.
+            let made = unsafe { made_field(site) };
+            // SAFETY: as before.
+            unsafe { make(site, made) }
+        }
     }
-    // SAFETY: the caller's promise.
-    unsafe { make(site, made) }
 }
 
 /// # Safety

@@ -203,12 +203,23 @@ pub extern "C" fn bufpool_last_error() -> *const c_char {
 pub(crate) fn guarded(call: impl FnOnce() -> Outcome) -> bufpool_status {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => BUFPOOL_OK,
-        Ok(Err(failure)) => failed(failure.status(), &failure.text()),
-        Err(_) => failed(BUFPOOL_PANICKED, "a panic; its message was written to standard error"),
+        Ok(Err(failure)) => refused(&failure),
+        Err(_) => panicked(),
     }
 }
 
 #[cold]
+#[inline(never)]
+fn refused(failure: &Failure) -> bufpool_status {
+    failed(failure.status(), &failure.text())
+}
+
+#[cold]
+#[inline(never)]
+fn panicked() -> bufpool_status {
+    failed(BUFPOOL_PANICKED, "a panic; its message was written to standard error")
+}
+
 fn failed(status: bufpool_status, text: &str) -> bufpool_status {
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
     LAST_ERROR.with(|last| last.replace(text));

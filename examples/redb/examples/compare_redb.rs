@@ -24,6 +24,8 @@ const MEMORY_BYTES_A_ROW: u64 = 80;
 const MEMORY_BYTES_MIN: u64 = 2 << 20;
 const PAGE_BYTES: u64 = 4096;
 const ROWS_A_COMMIT: u64 = 1_000;
+/// redb syncs at each commit, so few dirty victims need a frame at a time, and the others are for reading.
+const RESERVE_FRAMES: u32 = 16;
 const LOOKUPS: u64 = 40_000;
 
 /// What a program has that reads and writes with direct I/O and keeps nothing: aligned buffers.
@@ -155,7 +157,8 @@ fn scattered(at: u64, rows: u64) -> u64 {
 }
 
 fn over_pool(path: &Path, rows: u64, memory_bytes: u64) -> Result<Steps> {
-    let pool = PoolOptions::new().memory_bytes(memory_bytes).page_bytes(PAGE_BYTES as usize).open()?;
+    let options = PoolOptions::new().memory_bytes(memory_bytes).page_bytes(PAGE_BYTES as usize);
+    let pool = options.reserve_high_frames(RESERVE_FRAMES).open()?;
     let backend = PoolBackend::open(&pool, "rows", path)?;
     let database = Database::builder().set_cache_size(0).create_with_backend(backend)?;
     let steps = run(&database, rows, || pool.stats().reads)?;

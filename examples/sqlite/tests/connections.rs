@@ -231,12 +231,83 @@ fn a_file_that_cannot_grow_fails_the_statement_and_nothing_else() {
     assert_eq!(db.value("SELECT max(a) FROM t"), "10");
 }
 
+#[test]
+fn a_full_device_fails_statements_and_loses_nothing() {
+    if let Some(folder) = env::var_os(OTHER_PROCESS) {
+        let folder = Path::new(&folder);
+        mount_small_file_system(folder);
+        pool();
+        for (mode, file) in [("delete", "d.db"), ("wal", "w.db"), ("memory", "m.db")] {
+            println!("answer {}", run_until_full(folder, mode, &folder.join(file)));
+        }
+        return;
+    }
+    let Some(namespace) = mount_namespace() else {
+        println!("skipped: no file system can be mounted here");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("unshare");
+    command.args(namespace).arg(env::current_exe().unwrap());
+    let test = "a_full_device_fails_statements_and_loses_nothing";
+    assert_eq!(answers(&mut command, test, folder.path()), [ffi::SQLITE_FULL; 3]);
+}
+
+/// Adds rows to a new database until the device is full, makes room, and goes on. Returns the code of the
+/// statement that found no room.
+fn run_until_full(folder: &Path, mode: &str, path: &Path) -> i32 {
+    let ballast = folder.join("ballast");
+    fs::write(&ballast, vec![1; 5 << 20]).unwrap();
+    let db = Db::open(path, BUFPOOL);
+    db.run(&format!("PRAGMA journal_mode = {mode}; CREATE TABLE t(a, b)"));
+    let committed = |db: &Db| db.value("SELECT count(*) FROM t").parse::<u32>().unwrap();
+    let mut rows = 0;
+    let error = loop {
+        match db.try_rows(&filling(500)) {
+            Ok(_) => rows += 500,
+            Err(error) => break error.code,
+        }
+        assert!(rows < 100_000, "the device is never full");
+    };
+    assert_eq!((committed(&db), db.value("PRAGMA integrity_check")), (rows, "ok".into()), "{mode}");
+    fs::remove_file(&ballast).unwrap();
+    fill(&db, 500);
+    assert_eq!(committed(&db), rows + 500);
+    drop(db);
+    let db = Db::open(path, BUFPOOL);
+    assert_eq!((committed(&db), db.value("PRAGMA integrity_check")), (rows + 500, "ok".into()), "{mode}");
+    drop(db);
+    fs::remove_file(path).unwrap();
+    error
+}
+
+/// What `unshare` must be told for a mount that nobody else sees; none where that is not allowed.
+fn mount_namespace() -> Option<&'static [&'static str]> {
+    let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
+    ways.into_iter().find(|way| {
+        let tried =
+            Command::new("unshare").args(*way).args(["mount", "-t", "tmpfs", "none", "/mnt"]).output();
+        tried.is_ok_and(|output| output.status.success())
+    })
+}
+
+/// 8 MiB at `folder`, for this process, which has mounts of its own.
+fn mount_small_file_system(folder: &Path) {
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8m", "none"]).arg(folder).status();
+    assert!(mounted.unwrap().success());
+}
+
 /// What this test says in another process, with the database at `path`.
 fn other_process(test: &str, path: &Path) -> Vec<i32> {
-    let mut command = Command::new(env::current_exe().unwrap());
+    answers(&mut Command::new(env::current_exe().unwrap()), test, path)
+}
+
+/// What the test says that `command` runs in another process.
+fn answers(command: &mut Command, test: &str, path: &Path) -> Vec<i32> {
     command.args(["--exact", test, "--nocapture"]);
     let output = command.env(OTHER_PROCESS, path).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     text.lines().filter_map(|line| line.split_once("answer ")?.1.parse().ok()).collect()
 }
 

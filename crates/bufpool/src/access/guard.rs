@@ -210,6 +210,30 @@ impl<'g> ReadGuard<'g> {
         if !tag.holds_slot().count(1) {
             HoldRecord::of(&page.file().pool).note_guard(latch.word());
         }
+        Self::of_parts(tenant, tag, page, latch, bytes)
+    }
+
+    /// As [`on_bytes`](Self::on_bytes), for a pool with a slot of its own.
+    #[inline(always)]
+    pub(crate) fn counted_on_bytes(
+        tenant: &'g Tenant,
+        tag: PoolTag,
+        page: Page<'g>,
+        latch: SharedLatch<'g>,
+        bytes: NonNull<[u8]>,
+    ) -> Self {
+        tag.holds_slot().count(1);
+        Self::of_parts(tenant, tag, page, latch, bytes)
+    }
+
+    #[inline(always)]
+    fn of_parts(
+        tenant: &'g Tenant,
+        tag: PoolTag,
+        page: Page<'g>,
+        latch: SharedLatch<'g>,
+        bytes: NonNull<[u8]>,
+    ) -> Self {
         let hold = ManuallyDrop::new(HoldCount::counted(tenant, tag, page));
         Self { bytes, latch: ManuallyDrop::new(latch), hold }
     }

@@ -23,6 +23,7 @@ use crate::page::word::PageWord;
 use crate::state::shared::PoolShared;
 use crate::state::waiting::{Limit, Purpose, Refused, Waits};
 use crate::thread::context::ScopeId;
+use crate::thread::holds::HoldsSlot;
 use crate::thread::keys::{KeyPlace, SiteHash};
 use crate::thread::ring::{Hit, Level, Ring};
 use crate::thread::site::{CallPlace, Origin, PageClass, SiteRef};
@@ -54,6 +55,23 @@ impl<'g> Access<'g> {
         }
         let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), origin.class, limit)?;
         Ok(ReadGuard::on_latch(self.tenant, page, latch))
+    }
+
+    /// A hit that needs no call of a function: the latch is free, and the hit need not be noted. None says
+    /// nothing of the page. For callers whose own functions then have nothing to keep across calls.
+    #[inline(always)]
+    pub(crate) fn guard_shared_in_passing(self, page: Page<'g>, origin: Origin) -> Option<ReadGuard<'g>> {
+        let hot = &page.file().hot;
+        let pages = hot.pages(self.tenant.open_in())?;
+        let party = self.tenant.party();
+        let key = log::last_keys().get(SiteHash::new(party, origin.site()))?;
+        if !pages.tag.notes_hits() || pages.tag.holds_slot() == HoldsSlot::APART || key.is_drain_next() {
+            return None;
+        }
+        let skips = |frame: Marked<'_>| hot.filter.skips(frame, party.watched);
+        let (latch, bytes) = pages.try_shared_once(page.number(), skips)?;
+        key.skip();
+        Some(ReadGuard::counted_on_bytes(self.tenant, pages.tag, page, latch, bytes))
     }
 
     #[inline]

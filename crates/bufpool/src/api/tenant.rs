@@ -927,6 +927,21 @@ impl Tenant {
 impl<'t> At<'t> {
     access_functions!([&self] [where 't: 'g] self.tenant, self.origin());
 
+    /// Shared access to a page that is in memory, if it takes nothing but the latch and a count; none says
+    /// nothing of the page. For bindings to other languages, whose functions cannot be inlined: one that
+    /// begins with this, and ends with a call of another that calls [`read`](Self::read), keeps nothing in
+    /// memory.
+    #[doc(hidden)]
+    #[track_caller]
+    #[inline(always)]
+    pub fn read_in_passing<'g>(&self, page: impl AnyPage<'g>) -> Option<ReadGuard<'g>>
+    where
+        't: 'g,
+    {
+        let (page, origin) = accessed(page, self.origin());
+        Access::of(self.tenant).guard_shared_in_passing(page, origin)
+    }
+
     /// The tenant.
     pub fn tenant(&self) -> &'t Tenant {
         self.tenant

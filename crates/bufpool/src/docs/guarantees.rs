@@ -112,9 +112,10 @@
 //!
 //! **Redo finds every change.** [`Pool::min_dirty_lsn`] is not above the first record of a change that is not
 //! in its file.
-//! * Ground: the log's end is noted before a guard is granted.
+//! * Ground: the log's end is noted before a guard is granted, and before frames are looked at.
 //! * Tests: `log::the_rule_holds_in_deterministic_mode`,
-//!   `log::the_rule_holds_with_the_background_writer`.
+//!   `log::the_rule_holds_with_the_background_writer`,
+//!   `src/state/dirty.rs::what_changes_behind_the_look_is_not_logged_before_the_answer`.
 //!
 //! **A miss never waits for the log.** [`Log::advance`] is called by the background writer and by explicit
 //! flushes only.
@@ -323,10 +324,11 @@
 //! * Ground: the thread knows that the pool has called it, and is asked before every lock.
 //! * Tests: `wants::a_manager_that_calls_the_pool_back_is_refused`.
 //!
-//! **Statistics keep nobody waiting**: they hold the policy lock for a few tenants, contexts, streams or
-//! threads at a time, whatever the number of frames.
-//! * Ground: what would have to be counted frame by frame is kept as a count.
-//! * Tests: `src/api/stats.rs::statistics_hold_the_policy_lock_for_a_few_things_at_a_time`.
+//! **Statistics and the redo point keep nobody waiting**: they hold the policy lock for a few tenants, contexts,
+//! streams or threads, or a thousand frames, at a time, whatever the number of frames.
+//! * Ground: what statistics would have to count frame by frame is kept as a count.
+//! * Tests: `src/api/stats.rs::statistics_hold_the_policy_lock_for_a_few_things_at_a_time`,
+//!   `src/state/dirty.rs::the_policy_lock_is_held_for_a_few_frames_at_a_time`.
 //!
 //! **Threads that have ended leave nothing behind for long**: there are not many more access logs than there
 //! were threads at one time, also where nobody asks for statistics.

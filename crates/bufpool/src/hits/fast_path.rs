@@ -160,6 +160,22 @@ impl<'f> FastPages<'f> {
         unsafe { self.file.words.get(number) }.or_else(|| table.get_far(number))
     }
 
+    /// A shared latch at the first try on page `number`, if its word is near, and its bytes; of a frame that
+    /// `may_take` allows.
+    #[inline(always)]
+    pub fn try_shared_once(
+        self,
+        number: u64,
+        may_take: impl FnOnce(Marked<'f>) -> bool,
+    ) -> Option<(SharedLatch<'f>, NonNull<[u8]>)> {
+        // SAFETY: the tag was a pool's, so there is a map.
+        let word = unsafe { self.file.words.get(number) }?;
+        // SAFETY: the word named it.
+        let (latch, frame) = SharedLatch::try_once(word, |frame| may_take(unsafe { self.marked(frame) }))?;
+        // SAFETY: words are published with leases of the pool's arena, the one that the table has the map of.
+        Some((latch, unsafe { self.frames().frame_soon(frame) }))
+    }
+
     /// A shared latch without waiting on page `number` of the file with this table, where the page is, and
     /// its bytes, which are about to be read.
     #[inline(always)]

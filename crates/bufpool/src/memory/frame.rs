@@ -231,6 +231,11 @@ impl FrameTable {
         (0..).map(FrameId).zip(self.frames.iter())
     }
 
+    /// All of them in their order, so many at a time.
+    pub fn pieces(&self, frames: usize) -> impl Iterator<Item = &[Frame]> {
+        self.frames.chunks(frames)
+    }
+
     pub fn metadata_bytes(&self) -> usize {
         size_of_val(&*self.frames)
     }

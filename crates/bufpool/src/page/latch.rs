@@ -220,6 +220,14 @@ impl<'g> SharedLatch<'g> {
         Some((Self { word }, result))
     }
 
+    /// A latch at the first try, on a page whose frame `may_take` allows. With the frame.
+    #[inline(always)]
+    pub fn try_once(word: &'g PageWord, may_take: impl FnOnce(FrameId) -> bool) -> Option<(Self, FrameId)> {
+        let frame = word.try_shared_once(may_take).ok()?;
+        held::add(word);
+        Some((Self { word }, frame))
+    }
+
     /// The page's frame.
     pub fn frame(&self) -> FrameId {
         self.word.state().resident_frame().expect("a latched page is resident")
@@ -259,11 +267,17 @@ impl Drop for SharedLatch<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         held::remove(self.word);
-        let wakes = self.word.release_shared();
-        if wakes == Wake::All {
-            wake(self.word, wakes);
+        if self.word.leave_shared() {
+            left_shared_rarely(self.word);
         }
     }
+}
+
+/// One call, and the last one, so that the function that lets go keeps nothing across it.
+#[cold]
+#[inline(never)]
+fn left_shared_rarely(word: &PageWord) {
+    wake(word, word.left_shared_rarely());
 }
 
 /// The right to read a frame's bytes, lent by a latch.

@@ -336,6 +336,17 @@ impl PageWord {
         if self.add_holder(state) { Ok(found) } else { self.try_shared_again().map(near) }
     }
 
+    /// As [`try_shared`](Self::try_shared), once: also an `Err` if another thread changes the word meanwhile.
+    /// `may_take` is asked about the frame before.
+    #[inline(always)]
+    pub fn try_shared_once(&self, may_take: impl FnOnce(FrameId) -> bool) -> Result<FrameId, PageState> {
+        let state = PageState(self.0.load(Ordering::Relaxed));
+        if state.allows_shared() && may_take(state.frame()) && self.add_holder(state) {
+            return Ok(state.frame());
+        }
+        Err(state)
+    }
+
     #[inline(always)]
     fn add_holder(&self, state: PageState) -> bool {
         let more = state.0 + CODE_ONE;
@@ -365,6 +376,14 @@ impl PageWord {
     /// Gives up a shared latch.
     #[inline]
     pub fn release_shared(&self) -> Wake {
+        if self.leave_shared() { self.left_shared_rarely() } else { Wake::Nobody }
+    }
+
+    /// The first part of [`release_shared`](Self::release_shared). True if
+    /// [`left_shared_rarely`](Self::left_shared_rarely) is to be called then.
+    #[inline]
+    #[must_use = "others may wait"]
+    pub fn leave_shared(&self) -> bool {
         // Release pairs with the acquire of the next exclusive holder: it must not write before this holder
         // has read.
         let before = self.0.fetch_add(HOLDER_LEAVES, Ordering::Release);
@@ -374,12 +393,12 @@ impl PageWord {
             PageState(before)
         );
         // `before` is used for nothing else, so that the addition needs no register for it.
-        let is_rare = (before.wrapping_add(HOLDER_LEAVES) as i64) < 0;
-        if is_rare { self.released_shared_rarely() } else { Wake::Nobody }
+        (before.wrapping_add(HOLDER_LEAVES) as i64) < 0
     }
 
+    /// The second part, if somebody waits, or the word was wiped.
     #[cold]
-    fn released_shared_rarely(&self) -> Wake {
+    pub fn left_shared_rarely(&self) -> Wake {
         if self.0.load(Ordering::Relaxed) == WIPED_AND_RELEASED {
             return self.was_wiped(HOLDER_LEAVES);
         }

@@ -3,9 +3,25 @@
 use crate::error::Result;
 use crate::files::shared::FileShared;
 use crate::memory::frame::{Frame, Mark};
+use crate::policy::lock::PolicyState;
 use crate::state::pace::BATCH_PAGES;
 use crate::state::shared::PoolShared;
 use crate::sync::Ordering;
+
+/// Frames that are looked at under one hold of the policy lock.
+const FRAMES_A_PIECE: usize = 1024;
+
+/// What is not in its file of the page in `frame` was logged from here on; none if there is no such change.
+fn rec_lsn(frame: &Frame, policy: &PolicyState) -> Option<u64> {
+    let lsn = Some(frame.rec_lsn()).filter(|lsn| *lsn != u64::MAX)?;
+    let page = frame.page()?;
+    if frame.is_dirty() {
+        return Some(lsn);
+    }
+    // Only of pages that have been clean since they were latched to be changed.
+    let word = policy.file(page.file())?.table.get(page.number())?;
+    word.state().is_exclusive().then_some(lsn)
+}
 
 impl PoolShared {
     /// A clean page is about to be changed; called under its exclusive latch.
@@ -40,15 +56,26 @@ impl PoolShared {
         if !self.log.is_some() || !self.owner.may_call() {
             return None;
         }
-        let policy = self.policy.lock();
-        let rec_lsn = |frame: &Frame| {
-            let page = frame.page()?;
-            let word = policy.file(page.file())?.table.get(page.number())?;
-            let counts = frame.is_dirty() || word.state().is_exclusive();
-            Some(frame.rec_lsn()).filter(|lsn| counts && *lsn != u64::MAX)
-        };
-        // A departing page stays in its frame until it is written.
-        self.frames.iter().filter_map(|(_, frame)| rec_lsn(frame)).min()
+        self.min_rec_lsn(|_| {})
+    }
+
+    /// A few frames at a time, with `between` called after each piece, with what was found so far.
+    ///
+    /// A change that was logged before the first piece is found in whatever piece its frame is: a departing
+    /// page stays in its frame until it is written. Of a change that is logged later the page may lie in a
+    /// piece that is done, so what is found in later pieces counts no more than where the log ended at first.
+    fn min_rec_lsn(&self, mut between: impl FnMut(Option<u64>)) -> Option<u64> {
+        let end = self.log.end();
+        let mut least: Option<u64> = None;
+        for piece in self.frames.pieces(FRAMES_A_PIECE) {
+            {
+                let policy = self.policy.lock();
+                let in_piece = piece.iter().filter_map(|frame| rec_lsn(frame, &policy)).min();
+                least = least.into_iter().chain(in_piece).min();
+            }
+            between(least);
+        }
+        least.map(|least| least.min(end))
     }
 
     /// For the background writer and explicit flushes only.
@@ -71,5 +98,108 @@ impl PoolShared {
     pub(crate) fn count_written(&self, file: &FileShared, pages: usize) {
         file.set_unsynced();
         self.counters.writes.fetch_add(pages as u64, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+    use crate::engine::log::Log;
+    use crate::io::sim::SimDevice;
+    use crate::{File, FileOptions, Pool, PoolOptions};
+
+    const FRAMES: usize = 3 * FRAMES_A_PIECE;
+    const PAGES: u64 = 1024;
+
+    /// Its end, one above the last record.
+    struct Counted(Arc<AtomicU64>);
+
+    impl Log for Counted {
+        fn end(&self) -> u64 {
+            self.0.load(Ordering::SeqCst)
+        }
+
+        fn durable(&self) -> u64 {
+            self.end()
+        }
+
+        fn advance(&self, _: u64) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
+            Ok(())
+        }
+    }
+
+    struct World {
+        pool: Pool,
+        file: File,
+        log_end: Arc<AtomicU64>,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let device = SimDevice::new(1);
+            device.put("data", &vec![0; 512 * FRAMES]);
+            let log_end = Arc::new(AtomicU64::new(1));
+            let options = PoolOptions::new().page_bytes(512).frames(FRAMES as u32).read_ahead(false);
+            let options = options.log(Box::new(Counted(Arc::clone(&log_end))));
+            let pool = options.open_on(&device).unwrap();
+            let file = pool.open_file("data", FileOptions::new()).unwrap();
+            Self { pool, file, log_end }
+        }
+
+        /// Changes a page, and logs that.
+        fn change(&self, page: u64) -> u64 {
+            let tenant = self.pool.default_tenant();
+            let mut guard = tenant.write(self.file.page(page)).unwrap();
+            let lsn = self.log_end.fetch_add(1, Ordering::SeqCst);
+            guard[0] = 1;
+            guard.set_lsn(lsn);
+            lsn
+        }
+
+        /// The piece of frames that a page lies in.
+        fn piece(&self, page: u64) -> usize {
+            let word = self.file.shared.table.get(page).unwrap();
+            word.state().resident_frame().unwrap().index() / FRAMES_A_PIECE
+        }
+
+        /// A page in the frames of this piece.
+        fn page_in(&self, piece: usize) -> u64 {
+            let tenant = self.pool.default_tenant();
+            let mut pages = 0..2 * PAGES;
+            let found = pages.find(|page| {
+                drop(tenant.read(self.file.page(*page)).unwrap());
+                self.piece(*page) == piece
+            });
+            found.expect("a page in each piece")
+        }
+    }
+
+    #[test]
+    fn the_policy_lock_is_held_for_a_few_frames_at_a_time() {
+        let world = World::new();
+        let lsn = world.change(7);
+        let holds = || world.pool.shared().policy.lock().counts().holds;
+        let before = holds();
+        assert_eq!(world.pool.min_dirty_lsn(), Some(lsn));
+        assert!(holds() - before > (FRAMES / FRAMES_A_PIECE) as u64);
+    }
+
+    #[test]
+    fn what_changes_behind_the_look_is_not_logged_before_the_answer() {
+        let world = World::new();
+        let (early, late) = (world.page_in(0), world.page_in(1));
+        let mut pieces = 0;
+        let mut logged = Vec::new();
+        let least = world.pool.shared().min_rec_lsn(|_| {
+            pieces += 1;
+            if pieces == 1 {
+                logged = vec![world.change(early), world.change(late)];
+            }
+        });
+        assert!(least.is_some_and(|least| least <= logged[0]), "{least:?} of {logged:?}");
+        world.pool.shared().min_rec_lsn(|least| assert_eq!(least, Some(logged[0])));
     }
 }

@@ -115,6 +115,12 @@ impl Key {
         skipped.is_multiple_of(SKIPS_A_DRAIN)
     }
 
+    /// Whether the next [`skip`](Self::skip) is a moment to drain.
+    #[inline(always)]
+    pub fn is_drain_next(&self) -> bool {
+        (self.skipped.load(Ordering::Relaxed) + 1).is_multiple_of(SKIPS_A_DRAIN)
+    }
+
     #[inline(always)]
     pub(crate) fn is(&self, who: SiteHash) -> bool {
         self.who.load(Ordering::Relaxed) == who.0

@@ -5,10 +5,11 @@
 //! as much page cache as there is. Each step runs with one after the other.
 //!
 //! ```text
-//! cargo run --release -p bufpool-sqlite --example compare_sqlite -- [FOLDER [ROWS]]
+//! cargo run --release -p bufpool-sqlite --example compare_sqlite -- [FOLDER [ROWS [SIDES [STEP...]]]]
 //! ```
 //!
-//! FOLDER must be on a file system with direct I/O; 400,000 ROWS make 160 MiB. With `contexts` before them,
+//! FOLDER must be on a file system with direct I/O; 400,000 ROWS make 160 MiB. SIDES are some of
+//! `pool,direct,unix`. With STEPs, only those whose names contain one of them run after the load, for a profile. With `contexts` before them,
 //! it prints what each kind of context is worth instead ([`contexts`]), with ROWS orders:
 //!
 //! ```text
@@ -50,6 +51,8 @@ struct Side {
 struct Cost {
     elapsed: Duration,
     processor: Duration,
+    /// Of all threads.
+    context_switches: u64,
     pages_read: Option<u64>,
 }
 
@@ -68,24 +71,42 @@ fn main() {
     let pool = options.reserve_high_frames(RESERVE_FRAMES).open().expect("a pool");
     bufpool_sqlite::register(BUFPOOL, &pool, VfsOptions::default()).expect("a VFS");
     direct::register(c"direct");
-    let sides = sides(&folder, &pool);
-    println!("{:34} {:>22} {:>22} {:>22} {:>8} {:>8}", "", "pool", "direct", "unix", "time", "pages");
+    let named = arguments.next().unwrap_or_else(|| "pool,direct,unix".to_owned());
+    let only: Vec<String> = arguments.collect();
+    let sides = sides(&folder, &pool, &named.split(',').collect::<Vec<_>>());
+    print!("{:26}", "");
+    sides.iter().for_each(|side| print!(" {:>27}", side.name));
+    println!(" {:>6} {:>6} {:>6}", "time", "proc", "pages");
     for (step, sql) in steps(rows) {
-        let costs = sides.each_ref().map(|side| measure(side, &sql));
-        let [pool, direct, _] = &costs;
-        let time = pool.elapsed.as_secs_f64() / direct.elapsed.as_secs_f64();
-        let pages = pool.pages_read.zip(direct.pages_read).filter(|(_, direct)| *direct > 0);
-        let pages =
-            pages.map_or(String::new(), |(pool, direct)| format!("{:.2}", pool as f64 / direct as f64));
-        let [pool, direct, unix] = costs.map(|cost| cost.to_string());
-        println!("{step:34} {pool:>22} {direct:>22} {unix:>22} {time:8.2} {pages:>8}");
+        if step != "load" && !only.is_empty() && !only.iter().any(|name| step.contains(name.as_str())) {
+            continue;
+        }
+        let costs: Vec<Cost> = sides.iter().map(|side| measure(side, &sql)).collect();
+        print!("{step:26}");
+        costs.iter().for_each(|cost| print!(" {:>27}", cost.to_string()));
+        if let [pool, direct, ..] = &costs[..] {
+            print!(" {:6.2}", pool.elapsed.as_secs_f64() / direct.elapsed.as_secs_f64());
+            print!(" {:6.2}", pool.processor.as_secs_f64() / direct.processor.as_secs_f64());
+            if let Some((pool, direct)) =
+                pool.pages_read.zip(direct.pages_read).filter(|(_, direct)| *direct > 0)
+            {
+                print!(" {:6.2}", pool as f64 / direct as f64);
+            }
+        }
+        println!();
     }
-    println!("\nseconds elapsed, of the processor, and pages read; time and pages: pool to direct");
+    println!(
+        "\nseconds elapsed, of the processor, context switches, and pages read; then the first to the second"
+    );
 }
 
-fn sides(folder: &Path, pool: &Pool) -> [Side; 3] {
+/// Of the sides that are named, in this order: pool, direct, unix.
+fn sides(folder: &Path, pool: &Pool, named: &[&str]) -> Vec<Side> {
     let pool = pool.clone();
     let open = |name, vfs, cache_bytes: Option<u64>, pages_read| {
+        if !named.contains(&name) {
+            return None;
+        }
         let path = folder.join(name).with_extension("db");
         for suffix in ["", "-journal"] {
             let _ = fs::remove_file(format!("{}{suffix}", path.display()));
@@ -98,9 +119,9 @@ fn sides(folder: &Path, pool: &Pool) -> [Side; 3] {
         if let Some(bytes) = cache_bytes {
             db.run(&format!("PRAGMA cache_size = -{}", bytes >> 10));
         }
-        Side { name, db, pages_read }
+        Some(Side { name, db, pages_read })
     };
-    [
+    let sides = [
         open("pool", BUFPOOL, Some(OWN_CACHE_BYTES), Box::new(move || Some(pool.stats().reads))),
         open(
             "direct",
@@ -109,7 +130,8 @@ fn sides(folder: &Path, pool: &Pool) -> [Side; 3] {
             Box::new(|| Some(direct::PAGES_READ.load(Ordering::Relaxed))),
         ),
         open("unix", UNIX, None, Box::new(|| None)),
-    ]
+    ];
+    sides.into_iter().flatten().collect()
 }
 
 /// Steps with their statements.
@@ -165,16 +187,22 @@ fn steps(rows: u64) -> Vec<(String, String)> {
 
 /// Runs the statements of a step.
 fn measure(side: &Side, sql: &str) -> Cost {
-    let (pages, processor, begin) = ((side.pages_read)(), processor_time(), Instant::now());
+    let (pages, (processor, switches), begin) = ((side.pages_read)(), process_costs(), Instant::now());
     let rows = side.db.rows(sql);
     assert!(rows.len() <= 1, "{}", side.name);
     let elapsed = begin.elapsed();
     let pages_read = (side.pages_read)().zip(pages).map(|(after, before)| after - before);
-    Cost { elapsed, processor: processor_time() - processor, pages_read }
+    let (processor_after, switches_after) = process_costs();
+    Cost {
+        elapsed,
+        processor: processor_after - processor,
+        context_switches: switches_after - switches,
+        pages_read,
+    }
 }
 
-/// Of the process, with all its threads.
-fn processor_time() -> Duration {
+/// Processor time and context switches of the process, with all its threads.
+fn process_costs() -> (Duration, u64) {
     // SAFETY: all of its bits may be zero.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: there is a place for the result.
@@ -182,12 +210,14 @@ fn processor_time() -> Duration {
     let duration = |time: libc::timeval| {
         Duration::new(time.tv_sec as u64, 0) + Duration::from_micros(time.tv_usec as u64)
     };
-    duration(usage.ru_utime) + duration(usage.ru_stime)
+    let switches = usage.ru_nvcsw + usage.ru_nivcsw;
+    (duration(usage.ru_utime) + duration(usage.ru_stime), switches as u64)
 }
 
 impl std::fmt::Display for Cost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.2} {:.2}", self.elapsed.as_secs_f64(), self.processor.as_secs_f64())?;
+        let (elapsed, processor) = (self.elapsed.as_secs_f64(), self.processor.as_secs_f64());
+        write!(f, "{elapsed:.2} {processor:.2} {}", self.context_switches)?;
         self.pages_read.map_or(Ok(()), |pages| write!(f, " {pages}"))
     }
 }
