@@ -20,7 +20,9 @@ pub struct Network {
 impl Network {
     /// A miss that takes `elapsed_ns` by one thread alone, of which `held_ns` are under the lock; no drives.
     pub fn of_lock(elapsed_ns: f64, held_ns: f64) -> Self {
-        Self { away_ns: (elapsed_ns - held_ns).max(0.0), stations_ns: vec![held_ns] }
+        // The time under the lock is estimated from few holds.
+        let held_ns = held_ns.min(elapsed_ns);
+        Self { away_ns: elapsed_ns - held_ns, stations_ns: vec![held_ns] }
     }
 
     /// With what is away from the lock done by `processors`, to each of which misses go alike: for more
@@ -119,6 +121,7 @@ mod tests {
 
     #[test]
     fn one_thread_takes_what_a_miss_takes() {
+        assert_near(Network::of_lock(100.0, 150.0).misses_per_s(1), 1e7);
         let network = Network::of_lock(2_000.0, 300.0).with_drives(8, 1.5e6, 80_000.0);
         assert_near(network.misses_per_s(1), 1e9 / 82_000.0);
         assert_eq!(network.stations_ns.len(), 9);
