@@ -217,13 +217,18 @@ fn misses_on_a_source_in_memory_are_held_against_two_pools() {
     let plot = ["--plot", "misses.svg", "--scheme", "lru,auto"];
     let rows = rows(&bufbench(folder.path(), &[&["misses"], &flags[..], &plot].concat()));
     let header = "name,hit_percent,threads,misses_per_s,least,greatest,to_one_thread,to_two_threads,to_two_pools,\
-                  cpu_ns_per_miss,lock_ns_per_miss,parks_per_miss,hit_ratio";
+                  cpu_ns_per_miss,lock_ns_per_miss,parks_per_miss,hit_ratio,predicted,error";
     assert_eq!(rows[0].join(","), header);
     let pools: Vec<&Vec<String>> = rows[1..].iter().filter(|row| !row[10].is_empty()).collect();
     assert_eq!(pools.len(), 2 * 2 * 2 * 2, "hits, threads, schemes, and two pools of each");
     for row in pools {
         let (asked, found): (f64, f64) = (row[1].parse().unwrap(), row[12].parse().unwrap());
         assert!((found - asked / 100.0).abs() < 0.05, "{row:?}");
+        let is_one = !row[0].ends_with("-two-pools");
+        assert_eq!((!row[13].is_empty(), !row[14].is_empty()), (is_one, is_one), "{row:?}");
+        // The model is made from what one thread took.
+        let (threads, error) = (&row[2], &row[14]);
+        assert!(!is_one || threads != "1" || error.parse::<f64>().unwrap().abs() < 0.002, "{row:?}");
     }
     assert!(folder.path().join("misses.svg").exists());
 }

@@ -363,19 +363,16 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Size of a huge page on the machines that matter; larger mappings start at a multiple of it.
-    const HUGE_PAGE_BYTES: usize = 2 << 20;
-
     /// Maps `bytes` (not 0) bytes. Page-aligned; at 2 MiB from that size on, with huge pages advised. Zeros
     /// in the child of a fork, and memory of its own: it must not share what its parent has I/O in flight on.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
-        if bytes < Self::HUGE_PAGE_BYTES {
+        if bytes < HUGE_PAGE_BYTES {
             let start = map(bytes)?;
             return Ok(Self { start, bytes }.advised());
         }
-        let padded = bytes.checked_add(Self::HUGE_PAGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
+        let padded = bytes.checked_add(HUGE_PAGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
         let start = map(padded)?;
-        let before = start.as_ptr().align_offset(Self::HUGE_PAGE_BYTES);
+        let before = start.as_ptr().align_offset(HUGE_PAGE_BYTES);
         let kept = bytes.next_multiple_of(4096);
         unmap(start, before);
         // SAFETY: `before` is below the padding, so both ends stay within the mapping.
@@ -393,10 +390,7 @@ impl Mapping {
             // SAFETY: the range is ours; DONTFORK changes nothing for this process.
             let _ = unsafe { libc::madvise(start, self.bytes, libc::MADV_DONTFORK) };
         }
-        if self.bytes >= Self::HUGE_PAGE_BYTES {
-            // SAFETY: the range is ours; HUGEPAGE changes only how it is backed.
-            let _ = unsafe { libc::madvise(start, self.bytes, libc::MADV_HUGEPAGE) };
-        }
+        advise_huge_pages(self.start, self.bytes);
         self
     }
 
@@ -485,7 +479,8 @@ impl Reservation {
         Ok(reservation)
     }
 
-    /// Makes the first `bytes` bytes memory that can be written, as far as they are not yet.
+    /// Makes the first `bytes` bytes memory that can be written, as far as they are not yet. Huge pages are
+    /// advised from the size of one on.
     ///
     /// # Panics
     ///
@@ -494,7 +489,9 @@ impl Reservation {
         assert!(bytes <= self.bytes);
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the range is ours, and nothing in it becomes less accessible than it was.
-        check(unsafe { libc::mprotect(self.start.as_ptr().cast(), bytes, protection) }).map(drop)
+        check(unsafe { libc::mprotect(self.start.as_ptr().cast(), bytes, protection) })?;
+        advise_huge_pages(self.start, bytes);
+        Ok(())
     }
 
     /// The first address.
@@ -528,6 +525,17 @@ fn map_with(bytes: usize, protection: libc::c_int, more_flags: libc::c_int) -> i
 fn wipe_on_fork(start: NonNull<u8>, bytes: usize) -> bool {
     // SAFETY: the range is the caller's; WIPEONFORK changes nothing for this process.
     unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_WIPEONFORK) == 0 }
+}
+
+/// Size of a huge page on the machines that matter; larger [mappings](Mapping) start at a multiple of it.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Asks for huge pages in a range of our own that has room for one. A refusal costs speed only.
+fn advise_huge_pages(start: NonNull<u8>, bytes: usize) {
+    if bytes >= HUGE_PAGE_BYTES {
+        // SAFETY: the range is the caller's; HUGEPAGE changes only how it is backed.
+        let _ = unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+    }
 }
 
 /// Unmaps a range of our own; nothing if `bytes` is 0.

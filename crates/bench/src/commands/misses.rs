@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::cli::Common;
-use crate::measure::misses::{Contender, Drawing, TWO_POOLS, Turn, contenders, turn};
+use crate::measure::misses::{Contender, Drawing, Network, TWO_POOLS, Turn, contenders, turn};
 use crate::output::plot::{self, Curves, Series};
 use crate::output::{Cell, Table, unwritable};
 use crate::rounds::{ROUNDS, Spread, alternate_often};
@@ -27,7 +27,25 @@ const COLUMNS: &[&str] = &[
     "lock_ns_per_miss",
     "parks_per_miss",
     "hit_ratio",
+    "predicted",
+    "error",
 ];
+
+const PREDICTED_COLUMNS: &[&str] = &[
+    "name",
+    "hit_percent",
+    "processors",
+    "in_flight",
+    "drives",
+    "directories",
+    "misses_per_s",
+    "bound_per_s",
+];
+/// Of an NVMe drive, as data sheets have it.
+const DRIVE_READS_PER_S: f64 = 1.5e6;
+const DRIVE_LATENCY_NS: f64 = 80_000.0;
+/// Misses in flight a processor where there are drives: as many as keep eight of them busy.
+const IN_FLIGHT: u32 = 32;
 
 /// Of the frames, one in this many has a page that is visited again and again.
 const HOT_SHARE: u32 = 8;
@@ -58,6 +76,10 @@ pub struct MissesArgs {
     /// Rounds of each side; the middle one counts
     #[arg(long, default_value_t = ROUNDS as u64, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
+    /// Processors for which to predict misses a second from what one thread took, separated by commas: on a
+    /// source in memory, and with 1 and 8 drives that each do 1.5 million reads a second and one in 80 us
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub predict: Vec<u32>,
     /// Also draw misses a second over threads, as SVG
     #[arg(long, value_name = "OUT.svg")]
     pub plot: Option<PathBuf>,
@@ -80,6 +102,7 @@ struct Line {
 /// If a contender fails or reads something wrong, or the chart cannot be written.
 pub fn run(args: &MissesArgs, common: &Common) -> Result<()> {
     let mut table = Table::new(COLUMNS);
+    let mut predicted = Table::new(PREDICTED_COLUMNS);
     let mut charts = Vec::new();
     for &hit_percent in &args.hits {
         let mut contenders = contenders(&args.scheme, args.frames)?;
@@ -88,12 +111,22 @@ pub fn run(args: &MissesArgs, common: &Common) -> Result<()> {
         for line in &lines {
             table.push(row(line, &contenders, &lines, hit_percent));
         }
+        for alone in lines.iter().filter(|line| line.threads == 1) {
+            let name = contenders[alone.contender].name();
+            for row in predictions(&name, hit_percent, alone, &args.predict) {
+                predicted.push(row);
+            }
+        }
         charts.push(chart(&contenders, &lines, hit_percent));
     }
     if let Some(path) = &args.plot {
         fs::write(path, plot::stacked(&charts)).with_context(|| unwritable(path))?;
     }
-    Ok(table.print(common.format)?)
+    table.print(common.format)?;
+    if !args.predict.is_empty() {
+        predicted.print(common.format)?;
+    }
+    Ok(())
 }
 
 /// All contenders with all numbers of threads take turns.
@@ -136,6 +169,9 @@ fn row(line: &Line, contenders: &[Box<dyn Contender>], lines: &[Line], hit_perce
     let median = |measure: fn(&Turn) -> f64| Spread::of(line.turns.iter().map(measure));
     let Spread { least, median: middle, greatest } = median(Turn::misses_per_s);
     let held_ns: Option<Vec<f64>> = line.turns.iter().map(Turn::held_ns).collect();
+    // Two pools have two locks, each with half of the threads.
+    let predicted =
+        find(&name, 1).filter(|_| !name.ends_with(TWO_POOLS)).and_then(|alone| predict(alone, line.threads));
     vec![
         Cell::text(&name),
         u64::from(hit_percent).into(),
@@ -150,7 +186,53 @@ fn row(line: &Line, contenders: &[Box<dyn Contender>], lines: &[Line], hit_perce
         held_ns.map_or(Cell::Empty, |ns| Cell::real(Spread::of(ns).median, 0)),
         Cell::real(median(Turn::parks).median, 4),
         Cell::Ratio(median(Turn::hit_ratio).median),
+        predicted.map_or(Cell::Empty, |rate| Cell::real(rate, 0)),
+        predicted.map_or(Cell::Empty, |rate| Cell::real(rate / middle - 1.0, 3)),
     ]
+}
+
+/// Misses a second of `threads` by the [`Network`] of what one thread `alone` took, if its time under the
+/// lock is known. Threads beyond the processors add nothing.
+fn predict(alone: &Line, threads: u32) -> Option<f64> {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    Some(network(alone)?.misses_per_s(threads.min(processors)))
+}
+
+fn network(alone: &Line) -> Option<Network> {
+    let held_ns: Option<Vec<f64>> = alone.turns.iter().map(Turn::held_ns).collect();
+    let per_s = Spread::of(alone.turns.iter().map(Turn::misses_per_s)).median;
+    Some(Network::of_lock(1e9 / per_s, Spread::of(held_ns?).median))
+}
+
+/// What larger machines would do, with one directory and with several; nothing for two pools.
+fn predictions(name: &str, hit_percent: u32, alone: &Line, processors: &[u32]) -> Vec<Vec<Cell>> {
+    let Some(network) = network(alone).filter(|_| !name.ends_with(TWO_POOLS)) else { return Vec::new() };
+    let mut rows = Vec::new();
+    for &processors in processors {
+        for (drives, directories) in [0, 1, 8].into_iter().flat_map(|drives| [1, 2, 4].map(|of| (drives, of)))
+        {
+            let parts = network.clone().with_lock_in_parts(directories);
+            let (network, in_flight) = match drives {
+                0 => (parts, processors),
+                _ => {
+                    let on_processors = parts.on_processors(processors as usize);
+                    let network = on_processors.with_drives(drives, DRIVE_READS_PER_S, DRIVE_LATENCY_NS);
+                    (network, processors * IN_FLIGHT)
+                }
+            };
+            rows.push(vec![
+                Cell::text(name),
+                u64::from(hit_percent).into(),
+                u64::from(processors).into(),
+                u64::from(in_flight).into(),
+                (drives as u64).into(),
+                (directories as u64).into(),
+                Cell::real(network.misses_per_s(in_flight), 0),
+                Cell::real(network.bound_per_s(in_flight), 0),
+            ]);
+        }
+    }
+    rows
 }
 
 fn chart(contenders: &[Box<dyn Contender>], lines: &[Line], hit_percent: u32) -> Curves {

@@ -1,7 +1,8 @@
 //! What an access costs, and why.
 //!
 //! Figures here are counts, and the command that prints each stands beside it. Times depend on the machine:
-//! `crates/bench/README.md` has them, with the commands and the machine.
+//! `crates/bench/README.md` has them, with the commands and the machine. Only
+//! [misses by many threads](#misses-by-many-threads) has times, because predictions are made from them.
 //!
 //! # A hit
 //!
@@ -70,6 +71,80 @@
 //! or 256 hits a frame while no page comes in. So the share that is noted falls with the skew of the accesses
 //! and with their hit ratio, and does not depend on the number of threads. Where everything is in memory, at
 //! most one hit in 256 is noted.
+//!
+//! # Misses by many threads
+//!
+//! A miss holds the policy lock once, and does the rest without it: it empties the frame, reads, publishes.
+//! `bufbench misses --threads 1 --hits 0 --scheme lru-sp,auto` measures both parts on a source in memory. By
+//! one thread of a virtual AMD EPYC whose 2 processors other programs used, too, nanoseconds:
+//!
+//! | | processor time of a miss | of that, under the lock |
+//! | --- | ---: | ---: |
+//! | `lru-sp` | 1,890 | 226 |
+//! | `auto` | 2,290 | 617 |
+//!
+//! *The model* is a closed queueing network (`Network` in `crates/bench/src/measure/misses/model.rs`): each
+//! thread has one miss at a time, the lock is a station that serves one at a time, each drive is a station,
+//! and the rest is a delay. Asymptotic bounds (Muntz and Wong) say what no schedule exceeds: with a time `D`
+//! under the lock and `Z` elsewhere, `n` threads make at most `n / (D + Z)` misses, and no more than `1 / D`.
+//! Mean value analysis (Reiser and Lavenberg) says how near that is: a thread that comes to a station finds
+//! there what is there on average with one thread less. It takes service times to be exponential, which
+//! overstates queues, and knows nothing of cache lines that processors take from each other, which
+//! overstates the rate. The command prints it beside what is measured, with the error.
+//!
+//! *Beyond the machine*, with a drive of 1.5 million reads a second that takes 80 us for one, and 32 misses
+//! in flight a processor where there are drives, million misses a second
+//! (`bufbench misses --threads 1 --hits 0 --scheme lru-sp,auto --predict 16,64,128`):
+//!
+//! | | directories | 16 | 64 | 128 |
+//! | --- | ---: | ---: | ---: | ---: |
+//! | `lru-sp`, memory | 1 | 4.4 | 4.4 | 4.4 |
+//! | `lru-sp`, memory | 2 | 6.8 | 8.7 | 8.8 |
+//! | `lru-sp`, memory | 4 | 7.8 | 16.3 | 17.2 |
+//! | `auto`, memory | 1 | 1.6 | 1.6 | 1.6 |
+//! | `auto`, memory | 2 | 3.0 | 3.2 | 3.2 |
+//! | `auto`, memory | 4 | 4.7 | 6.1 | 6.3 |
+//! | `lru-sp`, one drive | 1 | 1.5 | 1.5 | 1.5 |
+//! | `auto`, one drive | 1 | 1.5 | 1.5 | 1.5 |
+//! | `lru-sp`, eight drives | 1 | 4.4 | 4.4 | 4.4 |
+//! | `lru-sp`, eight drives | 2 | 6.0 | 8.8 | 8.8 |
+//! | `lru-sp`, eight drives | 4 | 6.0 | 11.9 | 12.0 |
+//! | `auto`, eight drives | 1 | 1.6 | 1.6 | 1.6 |
+//! | `auto`, eight drives | 2 | 3.2 | 3.2 | 3.2 |
+//! | `auto`, eight drives | 4 | 5.7 | 6.5 | 6.5 |
+//!
+//! One directory is enough for one drive, and for blocking reads, one a thread: 128 of those make 1.6 million
+//! misses a second over eight drives, because of what a read takes. On a source of memory speed the lock is
+//! the bound from `(D + Z) / D` threads on, 8 under `lru-sp` and 4 under `auto`: more processors bring
+//! nothing.
+//! *A second directory pays where a machine reads more than `1 / D` pages a second*: with many reads in flight
+//! from the third drive on under `lru-sp`, from the second on under `auto`.
+//!
+//! *The design of several directories*, which is not built. Each has a lock, a ledger and the accounts of
+//! some tenants, and frames are lent to it. A page belongs to the directory of the account that it is in, so
+//! that a miss holds one lock; the frame's owner says which, for hits that are drained. What they have in
+//! common is in three places:
+//!
+//! * *Entitlement*: the order of heads over all accounts is what makes LRU-SP fair. Stamps come from one
+//!   clock, advanced by batches. Each directory publishes the stamp of its oldest head. One whose oldest
+//!   head is younger than another's by more than a batch asks that one for a frame under that one's lock,
+//!   instead of giving up its own: so frames move to where they are needed, and the order differs from that
+//!   of one ledger by a batch a directory at most.
+//! * *Floors and caps* are kept where the account is: a directory never lends a frame that its own floors
+//!   need. The sum of all floors is checked when one is set, under all locks in order.
+//! * *Placeholders* are between blocks of one account, and stay in its directory. The commons is one account,
+//!   so it does not spread: under `auto` a second directory pays only for tenants with accounts of their own.
+//!
+//! Tenants move only when they are opened or closed. With one directory nothing changes, and deterministic
+//! mode has one.
+//!
+//! # Huge pages
+//!
+//! Frames and page words lie in memory that huge pages are advised for, from 2 MiB on: where the kernel
+//! allows them (`/sys/kernel/mm/transparent_hugepage/enabled` says `madvise` or `always`), a hit needs two
+//! translations that a processor's tables have room for. The directory is on the heap of the process. With
+//! glibc, `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` has that advised, too. `AnonHugePages` of
+//! `/proc/PID/smaps_rollup` shows what was granted.
 //!
 //! # Memory beside the pages
 //!

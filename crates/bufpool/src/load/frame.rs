@@ -14,6 +14,7 @@ use crate::handle::tenant::Tenant;
 use crate::load::page_load::Found;
 use crate::page::latch::Patience;
 use crate::page::readers;
+use crate::page::word::PageWord;
 use crate::policy::claims::{Admitted, Dirty};
 use crate::policy::lock::PolicyState;
 use crate::state::shared::PoolShared;
@@ -110,7 +111,7 @@ impl<'a> FrameSearch<'a> {
             return;
         };
         if page.file() == file.id {
-            std::hint::black_box(file.table.get(page.number()).map(|word| word.state()));
+            std::hint::black_box(file.table.get(page.number()).map(PageWord::state));
         }
     }
 

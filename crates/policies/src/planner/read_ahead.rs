@@ -352,7 +352,8 @@ impl Stream {
             let head = &self.heads[at];
             Some((head.fit(number, seen)?, head.step.unsigned_abs(), Reverse(head.moved)))
         };
-        (0..HEADS).filter(|at| rank(*at).is_some()).min_by_key(|at| rank(*at))
+        let ranked = (0..HEADS).filter_map(|at| Some((rank(at)?, at)));
+        ranked.min_by_key(|(rank, _)| *rank).map(|(_, at)| at)
     }
 
     /// A position, not believed yet, that is beside a page.

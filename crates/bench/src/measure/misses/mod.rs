@@ -5,6 +5,7 @@
 //! A visit reads the first 8 bytes of a page. Some visits are to a few hot pages, which stay; the others go
 //! through the rest in random order, in which no page comes again before all others have.
 
+mod model;
 #[cfg(feature = "peers")]
 mod peers;
 mod pools;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
+pub use model::Network;
 #[cfg(feature = "peers")]
 pub use peers::CachedMemory;
 pub use pools::{Pools, TWO_POOLS};
