@@ -42,6 +42,31 @@ fn load(directory: &mut Directory, tenant: TenantId, page: u64) -> (FrameId, Opt
 
 const NOWHERE: fn(PageId) -> Option<FrameId> = |_| None;
 
+/// Its claim on this frame fails, though the frame does not look busy.
+struct Refused(FrameId);
+
+impl Claims for Refused {
+    fn is_busy(&mut self, _: FrameId) -> bool {
+        false
+    }
+
+    fn claim(&mut self, frame: FrameId) -> bool {
+        frame != self.0
+    }
+}
+
+#[test]
+fn a_choice_that_cannot_be_claimed_stays() {
+    let mut directory = directory(4);
+    directory.set_policy(DEFAULT_TENANT, 0, PolicyKind::Mru).unwrap();
+    let frames: Vec<FrameId> = (0..4).map(|page| load(&mut directory, DEFAULT_TENANT, page).0).collect();
+    let newest = frames[3];
+    match directory.admit(&access(DEFAULT_TENANT, 4), &mut Refused(newest)) {
+        Admission::Evict { frame, .. } => assert_ne!(frame, newest),
+        _ => panic!("there is another frame"),
+    }
+}
+
 #[test]
 fn directives_out_of_range_are_refused() {
     let mut directory = directory(4);
