@@ -29,6 +29,8 @@ const PAGES_MIN: u32 = 32;
 /// The share of that below which it loses the machine again, and of the pages that a machine is made for
 /// below which it gets a lesser one.
 const FEW_SHARE: u32 = 4;
+/// Pages from which on a tenant that had few has a machine although it was not asked: frames are free.
+const MANY: u32 = 4 * PAGES_MIN;
 
 /// How the automatic manager decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,8 +72,9 @@ struct Numbered {
 enum State {
     /// Nothing was asked yet, and little happened.
     Waiting(Vec<Event>),
-    /// Few pages in a larger pool, in these frames: the ledger's candidate goes.
-    Few(Vec<FrameId>),
+    /// Few pages in a larger pool, those used longest ago first when the tenant was asked last: the ledger's
+    /// candidate goes.
+    Few(Vec<Block>),
     Learning(Box<Numbered>),
 }
 
@@ -79,8 +82,8 @@ enum State {
 ///
 /// # Memory
 ///
-/// Nothing until something happens, and some 100 bytes for a tenant that has no more than a few pages of a
-/// larger pool. For others 8 KB, and by page held: 36 bytes (20 for what is known of it, 16 for departed
+/// Nothing until something happens, and 24 bytes a page, rounded up to a power of two, for a tenant that
+/// has no more than a few pages of a larger pool. For others 8 KB, and by page held: 36 bytes (20 for what is known of it, 16 for departed
 /// pages) and 18 for its places in the orders of use; 14 for samples from 8,192 pages on (28 from 4,096).
 /// Below, where every page is sampled, samples need 246 bytes, and nothing else keeps an order. 5 for
 /// classes, at most 170 KB below 32,768 pages; and 96 bytes a stream remembered, at most 4,096. Frames that
@@ -150,14 +153,14 @@ impl Automatic {
             State::Waiting(events) => {
                 let frames = held_after(events);
                 self.state = match self.are_few(frames.len() as u32, PAGES_MIN) {
-                    true => State::Few(frames),
+                    true => State::Few(blocks_in(&frames, look)),
                     false => State::Learning(self.replayed(events)),
                 };
                 self.refit(look);
             }
-            State::Few(frames) if !self.are_few(frames.len() as u32, PAGES_MIN) => {
-                let frames = frames.clone();
-                self.start_anew(&frames, look);
+            State::Few(blocks) if !self.are_few(blocks.len() as u32, PAGES_MIN) => {
+                let blocks = blocks.clone();
+                self.start_anew(&blocks);
             }
             State::Few(_) => {}
             State::Learning(_) => self.refit(look),
@@ -178,23 +181,29 @@ impl Automatic {
     #[cold]
     fn refit_cold(&mut self, look: &dyn Look) {
         let State::Learning(learning) = &self.state else { return };
-        let frames = learning.frames();
-        let pages = frames.len() as u32;
+        let made_for = learning.machine.made_for();
+        let blocks = blocks_in(&learning.frames(), look);
+        let pages = blocks.len() as u32;
         if self.are_few(pages, PAGES_MIN / FEW_SHARE) {
-            self.state = State::Few(frames);
-        } else if pages > PAGES_MIN || learning.machine.made_for() > PAGES_MIN {
-            self.start_anew(&frames, look);
+            self.state = State::Few(blocks);
+        } else if pages > PAGES_MIN || made_for > PAGES_MIN {
+            self.start_anew(&blocks);
         }
     }
 
-    /// A machine that knows nothing but the pages in `frames`, those used longest ago first.
-    fn start_anew(&mut self, frames: &[FrameId], look: &dyn Look) {
+    /// A machine that knows nothing but these blocks, those used longest ago first.
+    fn start_anew(&mut self, blocks: &[Block]) {
         let made_for =
-            (frames.len() as u32).next_power_of_two().clamp(PAGES_MIN, self.pool_frames.max(PAGES_MIN));
+            (blocks.len() as u32).next_power_of_two().clamp(PAGES_MIN, self.pool_frames.max(PAGES_MIN));
         let mut learning = self.machine(made_for.min(self.pool_frames), Numbers::scattered());
-        frames.iter().filter_map(|frame| look.block(*frame)).for_each(|block| learning.new_block(&block));
+        blocks.iter().for_each(|block| learning.new_block(block));
         self.state = State::Learning(Box::new(learning));
     }
+}
+
+/// The blocks in `frames`, in their order.
+fn blocks_in(frames: &[FrameId], look: &dyn Look) -> Vec<Block> {
+    frames.iter().filter_map(|frame| look.block(*frame)).collect()
 }
 
 /// The frames that hold a page after `events`, in the order in which they were used last.
@@ -256,7 +265,13 @@ impl Manager for Automatic {
     fn new_block(&mut self, block: &Block) {
         match &mut self.state {
             State::Learning(learning) => learning.new_block(block),
-            State::Few(frames) => frames.push(block.frame),
+            State::Few(blocks) => {
+                blocks.push(*block);
+                if blocks.len() as u32 >= MANY {
+                    let blocks = std::mem::take(blocks);
+                    self.start_anew(&blocks);
+                }
+            }
             State::Waiting(_) => self.wait(Event::Loaded(*block)),
         }
     }
@@ -264,7 +279,7 @@ impl Manager for Automatic {
     fn block_gone(&mut self, frame: FrameId, page: PageId) {
         match &mut self.state {
             State::Learning(learning) => learning.block_gone(frame, page),
-            State::Few(frames) => frames.retain(|held| *held != frame),
+            State::Few(blocks) => blocks.retain(|held| held.frame != frame),
             State::Waiting(_) => self.wait(Event::Left(frame, page)),
         }
     }
@@ -337,7 +352,7 @@ impl Manager for Automatic {
     fn metadata_bytes(&self) -> usize {
         match &self.state {
             State::Waiting(events) => events.capacity() * size_of::<Event>(),
-            State::Few(frames) => frames.capacity() * size_of::<FrameId>(),
+            State::Few(blocks) => blocks.capacity() * size_of::<Block>(),
             State::Learning(learning) => {
                 size_of::<Numbered>() + learning.machine.metadata_bytes() + learning.numbers.metadata_bytes()
             }

@@ -107,6 +107,25 @@ fn a_machine_is_made_for_what_the_tenant_holds() {
 }
 
 #[test]
+fn who_had_few_pages_and_fills_free_frames_has_a_machine() {
+    let mut tenant = Tenant::new(37);
+    (0..40).for_each(|page| {
+        tenant.access(page, 10);
+    });
+    assert_eq!(tenant.made_for(), None);
+    (100..100 + u64::from(MANY)).for_each(|page| {
+        tenant.access(page, POOL as usize);
+        tenant.manager.check_invariants();
+    });
+    assert_eq!(tenant.made_for(), Some(MANY));
+    for frame in tenant.pages.keys().copied().collect::<Vec<_>>() {
+        let page = tenant.pages.remove(&frame).expect("held");
+        tenant.manager.block_gone(FrameId(frame), page);
+        tenant.manager.check_invariants();
+    }
+}
+
+#[test]
 fn memory_follows_the_pages_held() {
     let bytes = |frames: usize| {
         let (mut tenant, mut random) = (Tenant::new(37), SplitMix64::new(1));
