@@ -210,24 +210,12 @@ impl<'g> ReadGuard<'g> {
         if !tag.holds_slot().count(1) {
             HoldRecord::of(&page.file().pool).note_guard(latch.word());
         }
-        Self::of_parts(tenant, tag, page, latch, bytes)
+        Self::on_counted(tenant, tag, page, latch, bytes)
     }
 
-    /// As [`on_bytes`](Self::on_bytes), for a pool with a slot of its own.
+    /// As [`on_bytes`](Self::on_bytes), of a hold that has been counted.
     #[inline(always)]
-    pub(crate) fn counted_on_bytes(
-        tenant: &'g Tenant,
-        tag: PoolTag,
-        page: Page<'g>,
-        latch: SharedLatch<'g>,
-        bytes: NonNull<[u8]>,
-    ) -> Self {
-        tag.holds_slot().count(1);
-        Self::of_parts(tenant, tag, page, latch, bytes)
-    }
-
-    #[inline(always)]
-    fn of_parts(
+    pub(crate) fn on_counted(
         tenant: &'g Tenant,
         tag: PoolTag,
         page: Page<'g>,

@@ -71,7 +71,8 @@ impl<'g> Access<'g> {
         let skips = |frame: Marked<'_>| hot.filter.skips(frame, party.watched);
         let (latch, bytes) = pages.try_shared_once(page.number(), skips)?;
         key.skip();
-        Some(ReadGuard::counted_on_bytes(self.tenant, pages.tag, page, latch, bytes))
+        pages.tag.holds_slot().count(1);
+        Some(ReadGuard::on_counted(self.tenant, pages.tag, page, latch, bytes))
     }
 
     #[inline]
