@@ -32,6 +32,7 @@ const LISTED_EARLY: u32 = 8;
 const REPEATS_PER_TURNOVER: u32 = 32;
 /// Turnovers for which a stream that keeps being wrong is treated as under LRU: as for a tenant in LRU-SP.
 const REVOKED_TURNOVERS: u32 = 16;
+
 /// What decides for a tenant that holds about as many pages as it is made for. Frames have the tenant's own
 /// numbers.
 pub(super) struct Machine {
@@ -385,7 +386,8 @@ impl Manager for Machine {
                 class: stream.label(),
                 samples: evidence.pages as u32,
                 recency: None,
-                mean_interval: evidence.mean_interval(self.made_for * self.tuning.time_per_miss),
+                mean_interval: evidence
+                    .mean_interval(self.made_for.saturating_mul(self.tuning.time_per_miss)),
                 frames: stream.frames,
                 hits: stream.hits,
                 misses: stream.misses,

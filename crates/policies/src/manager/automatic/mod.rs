@@ -31,6 +31,9 @@ const PAGES_MIN: u32 = 32;
 const FEW_SHARE: u32 = 4;
 /// Pages from which on a tenant that had few has a machine although it was not asked: frames are free.
 const MANY: u32 = 4 * PAGES_MIN;
+/// Pages of a tenant up to which its machine is made anew for about as many. To make one for more would hold
+/// up whoever waits for a decision; such a tenant has one that is made for all frames.
+const REFITTED_MAX: u32 = 8192;
 
 /// How the automatic manager decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,7 +93,8 @@ enum State {
 /// lie scattered among those of others need 9 to 17 bytes more each.
 ///
 /// A machine is made anew, in time proportional to the pages held, when the tenant is to give up a page and
-/// holds more than twice as many as its machine is made for, or less than a quarter. It learns anew then.
+/// holds more than twice as many as its machine is made for, or less than a quarter and no more than 8,192. It
+/// learns anew then. One for more than 8,192 pages is made for all frames of the pool, and stays.
 pub struct Automatic {
     strategy: Strategy,
     pool_frames: u32,
@@ -173,7 +177,8 @@ impl Automatic {
         let State::Learning(learning) = &self.state else { return };
         let (pages, made_for) = (learning.machine.own().len() as u32, learning.machine.made_for());
         let is_small = made_for < self.pool_frames && pages > made_for.saturating_mul(2);
-        if is_small || pages < made_for / FEW_SHARE {
+        let is_large = pages <= REFITTED_MAX && pages < made_for / FEW_SHARE;
+        if is_small || is_large {
             self.refit_cold(look);
         }
     }
@@ -193,8 +198,10 @@ impl Automatic {
 
     /// A machine that knows nothing but these blocks, those used longest ago first.
     fn start_anew(&mut self, blocks: &[Block]) {
-        let made_for =
-            (blocks.len() as u32).next_power_of_two().clamp(PAGES_MIN, self.pool_frames.max(PAGES_MIN));
+        let made_for = match blocks.len() as u32 {
+            pages if pages <= REFITTED_MAX => pages.next_power_of_two().max(PAGES_MIN),
+            _ => self.pool_frames,
+        };
         let mut learning = self.machine(made_for.min(self.pool_frames), Numbers::scattered());
         blocks.iter().for_each(|block| learning.new_block(block));
         self.state = State::Learning(Box::new(learning));

@@ -125,6 +125,33 @@ fn who_had_few_pages_and_fills_free_frames_has_a_machine() {
     }
 }
 
+/// More pages than a machine is made anew for: one step to a machine for all frames, which stays.
+#[test]
+fn who_holds_very_many_pages_has_a_machine_for_all_frames() {
+    let mut manager = Automatic::new(Strategy::Auto, 10 * REFITTED_MAX, 1);
+    let mut pages = HashMap::new();
+    let load = |manager: &mut Automatic, pages: &mut HashMap<u32, PageId>, number: u32| {
+        let frame = FrameId(3 * number);
+        pages.insert(frame.0, PageId(u64::from(number)));
+        let block = Block { frame, page: PageId(u64::from(number)), file: FileId(0), context: ContextId(0) };
+        manager.new_block(&block);
+    };
+    let made_for = |manager: &Automatic| match &manager.state {
+        State::Learning(learning) => learning.machine.made_for(),
+        State::Few(_) | State::Waiting(_) => 0,
+    };
+    (0..100).for_each(|number| load(&mut manager, &mut pages, number));
+    manager.choose(FrameId(0), None, &mut Blocks(&pages));
+    assert_eq!(made_for(&manager), 128);
+    (100..REFITTED_MAX + 1).for_each(|number| load(&mut manager, &mut pages, number));
+    manager.choose(FrameId(0), None, &mut Blocks(&pages));
+    assert_eq!(made_for(&manager), 10 * REFITTED_MAX);
+    (REFITTED_MAX + 1..REFITTED_MAX + 10).for_each(|number| load(&mut manager, &mut pages, number));
+    manager.choose(FrameId(0), None, &mut Blocks(&pages));
+    assert_eq!(made_for(&manager), 10 * REFITTED_MAX, "a tenth of the pool, but more than is made anew");
+    manager.check_invariants();
+}
+
 #[test]
 fn memory_follows_the_pages_held() {
     let bytes = |frames: usize| {
