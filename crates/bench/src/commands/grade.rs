@@ -8,22 +8,16 @@ use clap::Args;
 use super::sim::Named;
 use crate::baselines::{self, Row};
 use crate::cli::Common;
-use crate::grade::{Grade, GradePoint, GradePoints, Ratios, read_lists};
+use crate::grade::{Grade, GradePoint, GradePoints, Ratios, TraceList, read_lists};
 use crate::output::{Cell, Table};
 use crate::simulate::Policy;
 
 /// Arguments of `bufbench grade`.
 #[derive(Args, Debug)]
 pub struct GradeArgs {
-    /// Lists of traces, each line the name of a file beside the list or among the traces
-    #[arg(required = true, num_args = 1.., value_name = "LIST")]
-    pub lists: Vec<PathBuf>,
-    /// Folder with the traces [default: $BUFPOOL_TRACES, else ../shared/traces]
-    #[arg(long, value_name = "DIR")]
-    pub traces: Option<PathBuf>,
-    /// Where recorded baselines are
+    /// What is played
     #[command(flatten)]
-    pub baselines: Baselines,
+    pub graded: Graded,
     /// Policies, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = "auto")]
     pub policy: Vec<Named>,
@@ -32,28 +26,38 @@ pub struct GradeArgs {
     pub points: bool,
 }
 
-/// Where recorded baselines are.
+/// Lists of traces, and what is recorded of them.
 #[derive(Args, Debug)]
-pub struct Baselines {
+pub struct Graded {
+    /// Lists of traces, each line the name of a file beside the list or among the traces
+    #[arg(required = true, num_args = 1.., value_name = "LIST")]
+    lists: Vec<PathBuf>,
+    /// Folder with the traces [default: $BUFPOOL_TRACES, else ../shared/traces]
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
     /// Folder with CSV files of columns trace,capacity,policy,miss_ratio; sizes and references are taken from
     /// it [default: `baselines` beside the folder with the traces, if it is there]
     #[arg(long, value_name = "DIR")]
     baselines: Option<PathBuf>,
 }
 
-impl Baselines {
-    /// The recorded rows; none where no folder was named and none is beside `traces`.
+impl Graded {
+    /// The lists by name with the files of their traces, and the recorded rows: none where no folder was
+    /// named and none is beside the traces.
     ///
     /// # Errors
     ///
-    /// If a folder was named and has no such files, or a file is malformed.
-    pub fn rows(&self, traces: &Path) -> Result<Vec<Row>> {
+    /// If a list cannot be read, a trace is on two lists, or a folder of baselines was named and has no such
+    /// files, or a file is malformed.
+    pub fn read(&self) -> Result<(Vec<TraceList>, Vec<Row>)> {
+        let traces = self.traces.clone().unwrap_or_else(baselines::shared_traces);
         let beside = traces.parent().unwrap_or(Path::new(".")).join("baselines");
-        match &self.baselines {
-            Some(dir) => baselines::read_rows(dir),
-            None if beside.is_dir() => baselines::read_rows(&beside),
-            None => Ok(Vec::new()),
-        }
+        let rows = match &self.baselines {
+            Some(dir) => baselines::read_rows(dir)?,
+            None if beside.is_dir() => baselines::read_rows(&beside)?,
+            None => Vec::new(),
+        };
+        Ok((read_lists(&self.lists, &traces)?, rows))
     }
 }
 
@@ -97,10 +101,9 @@ fn is_tagged(name: &str) -> bool {
 /// If a list, trace or baseline cannot be read, a trace is on two lists, or a policy is not known.
 pub fn run(args: &GradeArgs, common: &Common) -> Result<()> {
     let policies: Vec<Policy> = args.policy.iter().map(Named::find).collect::<Result<_>>()?;
-    let traces = args.traces.clone().unwrap_or_else(baselines::shared_traces);
-    let recorded = args.baselines.rows(&traces)?;
+    let (lists, recorded) = args.graded.read()?;
     let mut table = Table::new(if args.points { &POINT_COLUMNS } else { &COLUMNS });
-    for (name, paths) in read_lists(&args.lists, &traces)? {
+    for (name, paths) in lists {
         let points = GradePoints::open(&paths, &recorded, common.seed, common.jobs())?;
         for policy in &policies {
             let ratios = points.play(*policy, |_| {})?;

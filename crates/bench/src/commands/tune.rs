@@ -1,30 +1,21 @@
 //! `bufbench tune`: what halving and doubling each constant of the automatic manager does on lists of traces.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use bufpool_policies::{ManagerKind, Tuning, TuningConstant};
 use clap::Args;
 
-use super::grade::Baselines;
-use crate::baselines;
+use super::grade::Graded;
 use crate::cli::Common;
-use crate::grade::{Grade, GradePoints, Ratios, read_lists};
+use crate::grade::{Grade, GradePoints, Ratios};
 use crate::output::{Cell, Table, progress};
 use crate::simulate::Policy;
 
 /// Arguments of `bufbench tune`.
 #[derive(Args, Debug)]
 pub struct TuneArgs {
-    /// Lists of traces, each line the name of a file beside the list or among the traces
-    #[arg(required = true, num_args = 1.., value_name = "LIST")]
-    pub lists: Vec<PathBuf>,
-    /// Folder with the traces [default: $BUFPOOL_TRACES, else ../shared/traces]
-    #[arg(long, value_name = "DIR")]
-    pub traces: Option<PathBuf>,
-    /// Where recorded baselines are
+    /// What is played
     #[command(flatten)]
-    pub baselines: Baselines,
+    pub graded: Graded,
     /// Constants, separated by commas [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME", value_parser = find_constant)]
     pub constants: Vec<&'static TuningConstant>,
@@ -63,13 +54,11 @@ const COLUMNS: [&str; 9] = [
 ///
 /// If a list, trace or baseline cannot be read, or a trace is on two lists.
 pub fn run(args: &TuneArgs, common: &Common) -> Result<()> {
-    let traces = args.traces.clone().unwrap_or_else(baselines::shared_traces);
-    let recorded = args.baselines.rows(&traces)?;
+    let (lists, recorded) = args.graded.read()?;
     let constants = match args.constants.as_slice() {
         [] => Tuning::CONSTANTS.iter().collect(),
         named => named.to_vec(),
     };
-    let lists = read_lists(&args.lists, &traces)?;
     let steps = lists.len() * (1 + constants.len() * args.factors.len());
     let bar = progress::bar("playing with other constants", steps as u64, "settings");
     let mut table = Table::new(&COLUMNS);

@@ -5,16 +5,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+/// A list by name, and the files of its traces.
+pub type TraceList = (String, Vec<PathBuf>);
+
 /// The traces that each list names, with the list's name.
 ///
 /// # Errors
 ///
 /// If a list cannot be read, names nothing, or names a file that is nowhere, or if a trace is named twice.
-pub fn read_lists(lists: &[PathBuf], traces: &Path) -> Result<Vec<(String, Vec<PathBuf>)>> {
+pub fn read_lists(lists: &[PathBuf], traces: &Path) -> Result<Vec<TraceList>> {
     let name =
         |list: &PathBuf| list.file_stem().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     let read = |list: &PathBuf| Ok((name(list), read_list(list, traces)?));
-    let lists: Vec<(String, Vec<PathBuf>)> = lists.iter().map(read).collect::<Result<_>>()?;
+    let lists: Vec<TraceList> = lists.iter().map(read).collect::<Result<_>>()?;
     let mut seen: Vec<&PathBuf> = lists.iter().flat_map(|(_, paths)| paths).collect();
     seen.sort();
     if let Some(twice) = seen.windows(2).find(|pair| pair[0] == pair[1]) {
