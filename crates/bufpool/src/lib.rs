@@ -367,6 +367,8 @@ mod wakers;
 mod write;
 
 pub use access::futures::{ReadFuture, WriteFuture};
+#[doc(hidden)]
+pub use access::guard::PassingGuard;
 pub use access::guard::{Pin, ReadGuard, WriteGuard};
 pub use access::hints::{HintedPage, Hints, NextFuture};
 pub use access::optimistic::{OptimisticWriteGuard, PageView};

@@ -16,6 +16,7 @@
 //! | `is_as` or `still` without its fence; a writer does not count its change; a word held exclusively may be read | [`optimistic_reads_are_whole`] |
 //! | a read begins without its barrier, or ends relaxed; the waiter looks relaxed, or does not wait | [`eviction_against_an_optimistic_reader`] |
 //! | a latch is taken, or let go of, relaxed; the last holder wakes nobody | [`readers_and_writers_exclude_one_another_and_all_are_woken`] |
+//! | a share is left relaxed or without its barrier, or taken away relaxed, or not looked after | [`a_share_that_is_left_when_its_handle_is_given_up`] |
 //!
 //! Not noticed: an optimistic read that begins with a relaxed load of the word.
 
@@ -43,6 +44,7 @@ use crate::thread::keys::{KeyPlace, SiteHash, TenantTag};
 use crate::thread::reader::Reader;
 use crate::thread::ring::{Level, RING_ENTRIES, Ring};
 use crate::thread::site::SiteRef;
+use crate::thread::spare::Spare;
 use crate::wakers::{PoolWaker, WakerThread};
 
 const PATIENT: Patience = Patience::Limit(std::time::Duration::MAX);
@@ -816,5 +818,61 @@ fn eviction_against_an_optimistic_reader() {
         drop(section);
         evictor.join().unwrap();
         assert!(page.word.state().is_absent());
+    });
+}
+
+/// A guard ends in a thread that leaves its share for the next one, while the handle is given up: the share is
+/// let go of once, and all that was done with it comes before.
+#[test]
+fn a_share_that_is_left_when_its_handle_is_given_up() {
+    model(|| {
+        struct Kept {
+            spare: Spare,
+            given_up: AtomicU64,
+            shares: AtomicU64,
+            contents: UnsafeCell<u32>,
+        }
+        // SAFETY: `contents` is only touched by who has a share; loom fails the model otherwise.
+        unsafe impl Sync for Kept {}
+        // SAFETY: as before.
+        unsafe impl Send for Kept {}
+
+        fn let_go(kept: &Kept) {
+            if kept.shares.fetch_sub(1, Ordering::AcqRel) == 1 {
+                // SAFETY: nobody else has a share.
+                kept.contents.with_mut(|contents| unsafe { *contents = 1 });
+            }
+        }
+
+        let shared = std::ptr::without_provenance_mut(64);
+        let kept = Arc::new(Kept {
+            spare: Spare::shut(),
+            given_up: AtomicU64::new(0),
+            shares: AtomicU64::new(2),
+            contents: UnsafeCell::new(0),
+        });
+        kept.spare.open();
+        let guard = {
+            let kept = Arc::clone(&kept);
+            thread::spawn(move || {
+                // SAFETY: the guard has a share.
+                assert_eq!(kept.contents.with(|contents| unsafe { *contents }), 0);
+                let is_left = kept.spare.put(shared);
+                if is_left && kept.given_up.load(Ordering::Relaxed) != 0 && kept.spare.take_away(shared) {
+                    let_go(&kept);
+                }
+            })
+        };
+        kept.given_up.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if kept.spare.take_away(shared) {
+            let_go(&kept);
+        }
+        let_go(&kept);
+        guard.join().unwrap();
+        assert!(kept.spare.get().is_none());
+        assert_eq!(kept.shares.load(Ordering::Acquire), 0);
+        // SAFETY: the other thread has ended.
+        assert_eq!(kept.contents.with(|contents| unsafe { *contents }), 1);
     });
 }

@@ -5,11 +5,21 @@
 //! parking_lot directly. Loom knows no time, so waits have no deadline there.
 
 #[cfg(not(bufpool_loom))]
-pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 #[cfg(bufpool_loom)]
-pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+
+/// The reader's half of a pair with [`barrier_everywhere`](crate::sys::barrier_everywhere): keeps the order of
+/// the program, which that one makes an order for all processors. The model checker has no such pair.
+#[inline(always)]
+pub(crate) fn barrier_if_asked() {
+    #[cfg(not(bufpool_loom))]
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    #[cfg(bufpool_loom)]
+    fence(Ordering::SeqCst);
+}
 
 /// A function that is constant but where the model checker makes the values.
 macro_rules! const_unless_loom {

@@ -572,31 +572,37 @@ fn membarrier(command: libc::c_int) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Has `end` called by the calling thread when it ends, once everything that it has in thread-local variables
-/// is dropped; also from within a destructor of a key of `pthread_key_create`, when those with one are called
-/// once more. False if that is not possible.
-///
-/// One function for the whole process: the first that is given.
-pub(crate) fn at_thread_end(end: fn()) -> bool {
-    static END: std::sync::OnceLock<(fn(), Option<libc::pthread_key_t>)> = std::sync::OnceLock::new();
+/// A function for threads to call when they end, one for the whole process.
+pub(crate) struct ThreadEnd {
+    end: fn(),
+    key: std::sync::OnceLock<Option<libc::pthread_key_t>>,
+}
 
-    extern "C" fn call_end(_: *mut libc::c_void) {
-        if let Some((end, _)) = END.get() {
-            end();
-        }
+impl ThreadEnd {
+    pub const fn new(end: fn()) -> Self {
+        Self { end, key: std::sync::OnceLock::new() }
     }
 
-    let (_, key) = END.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: `key` is valid for the call, and the destructor may be called in any thread with any value.
-        let made = unsafe { libc::pthread_key_create(&mut key, Some(call_end)) };
-        (end, (made == 0).then_some(key))
-    });
-    let Some(key) = key else { return false };
-    // Any value but null: the destructor does not look at it.
-    let some = std::ptr::NonNull::<libc::c_void>::dangling().as_ptr();
-    // SAFETY: the key was made and is never deleted; the value is not followed by anybody.
-    unsafe { libc::pthread_setspecific(*key, some) == 0 }
+    /// Has the calling thread call the function when it ends, once everything that it has in thread-local
+    /// variables is dropped; also from within a destructor of a key of `pthread_key_create`, when those with
+    /// one are called once more. False if that is not possible.
+    pub fn call_in_this_thread(&'static self) -> bool {
+        extern "C" fn call(this: *mut libc::c_void) {
+            // SAFETY: the value that was set below, of a key with this destructor, and static.
+            let this = unsafe { &*this.cast::<ThreadEnd>() };
+            (this.end)();
+        }
+
+        let key = self.key.get_or_init(|| {
+            let mut key = 0;
+            // SAFETY: `key` is valid for the call, and the destructor is for the values that are set below.
+            let made = unsafe { libc::pthread_key_create(&mut key, Some(call)) };
+            (made == 0).then_some(key)
+        });
+        let Some(key) = key else { return false };
+        // SAFETY: the key was made and is never deleted.
+        unsafe { libc::pthread_setspecific(*key, std::ptr::from_ref(self).cast()) == 0 }
+    }
 }
 
 #[cfg(test)]

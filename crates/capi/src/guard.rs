@@ -1,9 +1,9 @@
 //! Guards and pins: values in the caller's memory.
 
 use std::mem::MaybeUninit;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
-use bufpool::{At, ClassedPage, OwnedReadGuard, Pin, ReadGuard, WriteGuard};
+use bufpool::{At, ClassedPage, OwnedReadGuard, PassingGuard, Pin, ReadGuard, WriteGuard};
 
 use crate::file::bufpool_file;
 use crate::site::{bufpool_site, made_site, site};
@@ -37,20 +37,32 @@ const READ: usize = 1;
 const WRITE: usize = 2;
 const PIN: usize = 3;
 const OWNED: usize = 4;
+const PASSING: usize = 5;
 
 /// What can be held.
 pub(crate) trait Held: Sized {
     const KIND: usize;
 
-    /// The page's bytes; none of a pin.
-    fn bytes(&self) -> Option<&[u8]>;
+    /// The page's bytes, where it has them.
+    fn bytes(&self) -> Option<NonNull<[u8]>> {
+        None
+    }
 
     /// Puts it where the caller has room for it.
-    #[inline(always)]
     fn give(self, place: &mut MaybeUninit<bufpool_guard>) {
+        let bytes = self.bytes();
+        self.give_with(bytes, place);
+    }
+
+    /// As [`give`](Self::give), with the page's bytes.
+    #[inline(always)]
+    fn give_with(self, bytes: Option<NonNull<[u8]>>, place: &mut MaybeUninit<bufpool_guard>) {
         const { assert!(size_of::<Self>() <= size_of::<[usize; BUFPOOL_GUARD_WORDS]>()) };
         const { assert!(align_of::<Self>() <= align_of::<usize>()) };
-        let (bytes, len) = self.bytes().map_or((ptr::null(), 0), |bytes| (bytes.as_ptr(), bytes.len()));
+        let (bytes, len) = bytes.map_or((ptr::null(), 0), |bytes| {
+            let first: *mut u8 = bytes.as_ptr().cast();
+            (first.cast_const(), bytes.len())
+        });
         let place = place.write(bufpool_guard {
             bytes,
             len,
@@ -65,35 +77,33 @@ pub(crate) trait Held: Sized {
 impl Held for ReadGuard<'_> {
     const KIND: usize = READ;
 
-    #[inline(always)]
-    fn bytes(&self) -> Option<&[u8]> {
-        Some(self)
+    fn bytes(&self) -> Option<NonNull<[u8]>> {
+        Some(NonNull::from(&**self))
     }
 }
 
 impl Held for WriteGuard<'_> {
     const KIND: usize = WRITE;
 
-    #[inline(always)]
-    fn bytes(&self) -> Option<&[u8]> {
-        Some(self)
+    fn bytes(&self) -> Option<NonNull<[u8]>> {
+        Some(NonNull::from(&**self))
     }
 }
 
 impl Held for OwnedReadGuard {
     const KIND: usize = OWNED;
 
-    fn bytes(&self) -> Option<&[u8]> {
-        Some(self)
+    fn bytes(&self) -> Option<NonNull<[u8]>> {
+        Some(NonNull::from(&**self))
     }
 }
 
 impl Held for Pin<'_> {
     const KIND: usize = PIN;
+}
 
-    fn bytes(&self) -> Option<&[u8]> {
-        None
-    }
+impl Held for PassingGuard<'_> {
+    const KIND: usize = PASSING;
 }
 
 impl bufpool_guard {
@@ -195,8 +205,8 @@ unsafe fn read_in_passing(
     let site = unsafe { made_site(from) }?;
     // SAFETY: as before; the contents may be anything.
     let place = unsafe { guard.cast::<MaybeUninit<bufpool_guard>>().as_mut() }?;
-    let held = tenant.tenant.at(site).read_in_passing(classed(file, page))?;
-    held.give(place);
+    let (bytes, held) = tenant.tenant.at(site).read_in_passing(classed(file, page))?;
+    held.give_with(Some(bytes), place);
     Some(())
 }
 
@@ -342,14 +352,12 @@ pub unsafe extern "C" fn bufpool_set_lsn(guard: *mut bufpool_guard, lsn: u64) ->
 pub unsafe extern "C" fn bufpool_release(guard: *mut bufpool_guard) {
     // SAFETY: the caller's promise.
     let Some(guard) = (unsafe { guard.as_mut() }) else { return };
-    if guard.kind != READ {
+    if guard.kind != PASSING {
         return release_other(guard);
     }
-    guarded(move || {
-        // SAFETY: the kind says so.
-        drop(unsafe { guard.take::<ReadGuard<'_>>() });
-        Ok(())
-    });
+    // Nothing there panics: it takes a count and the latch, and waiters wake on threads of their own.
+    // SAFETY: the kind says so.
+    drop(unsafe { guard.take::<PassingGuard<'_>>() });
 }
 
 /// Not in the function above, which then needs no room on the stack for them.
@@ -358,6 +366,8 @@ fn release_other(guard: &mut bufpool_guard) {
     guarded(move || {
         match guard.kind {
             // SAFETY: the kind says so, here and below.
+            READ => drop(unsafe { guard.take::<ReadGuard<'_>>() }),
+            // SAFETY: as before.
             WRITE => drop(unsafe { guard.take::<WriteGuard<'_>>() }),
             // SAFETY: as before.
             PIN => drop(unsafe { guard.take::<Pin<'_>>() }),

@@ -24,7 +24,8 @@ use crate::access::owned::{OwnedReadGuard, OwnedWriteGuard};
 use crate::error::{Error, Result};
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
-use crate::handle::file::{File, Page};
+use crate::handle::file::Page;
+use crate::handle::keeper::Keeper;
 use crate::handle::tenant::Tenant;
 use crate::io::{IoError, Source};
 use crate::load::frame::{FrameSearch, Seeker};
@@ -105,7 +106,7 @@ impl Future for ReadFuture {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let acquired = self.0.poll(context.waker());
         acquired.map(|latch| {
-            let (file, number) = (Arc::clone(&self.0.file), self.0.number);
+            let (file, number) = (self.0.file.clone(), self.0.number);
             Ok(OwnedReadGuard::on_owned(file, number, latch?))
         })
     }
@@ -116,14 +117,14 @@ impl Future for WriteFuture {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let acquired = self.0.poll(context.waker());
-        acquired.map(|latch| Ok(OwnedWriteGuard::new(Arc::clone(&self.0.file), self.0.number, latch?)))
+        acquired.map(|latch| Ok(OwnedWriteGuard::new(self.0.file.clone(), self.0.number, latch?)))
     }
 }
 
 /// An access that has not been granted yet.
 struct Acquiring {
     tenant: Tenant,
-    file: Arc<File>,
+    file: Keeper,
     number: u64,
     purpose: Purpose,
     site: SiteRef,

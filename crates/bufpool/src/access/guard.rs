@@ -10,6 +10,7 @@
 //! }
 //! ```
 
+use std::cell::Cell;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -30,7 +31,7 @@ use crate::page::latch::{Latch, SharedLatch};
 use crate::page::word::PageWord;
 use crate::state::shared::PoolShared;
 use crate::state::waiting::Purpose;
-use crate::thread::holds::count_apart;
+use crate::thread::holds::{HoldsSlot, count_apart};
 use crate::thread::site::SiteRef;
 
 /// Shared access to a page; dereferences to its bytes.
@@ -46,6 +47,16 @@ pub struct ReadGuard<'g> {
     // if another panics, has to be in memory all its life.
     latch: ManuallyDrop<SharedLatch<'g>>,
     hold: ManuallyDrop<HoldCount<'g>>,
+}
+
+/// What keeps a page latched and counted that was [read in passing](crate::At::read_in_passing), and no more
+/// than that, so that it can be put away and got back at little cost.
+#[doc(hidden)]
+pub struct PassingGuard<'g> {
+    // Let go of by the guard, as in a read guard.
+    latch: ManuallyDrop<SharedLatch<'g>>,
+    /// Where the guard's thread counts it. Makes the guard stay with its thread.
+    count: NonNull<Cell<i64>>,
 }
 
 /// Exclusive access to a page; dereferences to its bytes.
@@ -210,18 +221,6 @@ impl<'g> ReadGuard<'g> {
         if !tag.holds_slot().count(1) {
             HoldRecord::of(&page.file().pool).note_guard(latch.word());
         }
-        Self::on_counted(tenant, tag, page, latch, bytes)
-    }
-
-    /// As [`on_bytes`](Self::on_bytes), of a hold that has been counted.
-    #[inline(always)]
-    pub(crate) fn on_counted(
-        tenant: &'g Tenant,
-        tag: PoolTag,
-        page: Page<'g>,
-        latch: SharedLatch<'g>,
-        bytes: NonNull<[u8]>,
-    ) -> Self {
         let hold = ManuallyDrop::new(HoldCount::counted(tenant, tag, page));
         Self { bytes, latch: ManuallyDrop::new(latch), hold }
     }
@@ -270,6 +269,26 @@ impl Deref for ReadGuard<'_> {
 impl fmt::Debug for ReadGuard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ReadGuard({:?})", self.page())
+    }
+}
+
+impl<'g> PassingGuard<'g> {
+    /// From a latch on a page of the pool with this slot, which is a pool's own.
+    #[inline(always)]
+    pub(crate) fn new(slot: HoldsSlot, latch: SharedLatch<'g>) -> Self {
+        slot.count(1);
+        Self { latch: ManuallyDrop::new(latch), count: slot.place() }
+    }
+}
+
+impl Drop for PassingGuard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: the guard stays with its thread, which has the count until it ends.
+        let count = unsafe { self.count.as_ref() };
+        count.set(count.get().wrapping_sub(1));
+        // SAFETY: the latch is not used again.
+        drop(unsafe { ManuallyDrop::take(&mut self.latch) });
     }
 }
 
@@ -443,5 +462,51 @@ impl Drop for Pin<'_> {
 impl fmt::Debug for Pin<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pin({:?})", self.page())
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use crate::io::sim::SimDevice;
+    use crate::{FileOptions, PoolOptions, site};
+
+    /// Each guard and pin counts for its thread once, until it ends.
+    #[test]
+    fn what_a_thread_holds_is_counted() {
+        let device = SimDevice::new(1);
+        device.put("data", &[0; 4096 * 4]);
+        let options = PoolOptions::new().page_bytes(4096).frames(64);
+        let pool = options.open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let (tenant, page) = (pool.default_tenant(), file.page(0));
+        let holds = || {
+            let hot = &file.pool.hot;
+            hot.tag.holds_slot().own_holds(hot.serial)
+        };
+        let pin = tenant.pin(page).unwrap();
+        assert_eq!(holds(), 1);
+        let of_pin = (pin.read().unwrap(), pin.read().unwrap());
+        assert_eq!(holds(), 3);
+        let of_guard = of_pin.0.pin();
+        assert_eq!(holds(), 4);
+        drop(of_pin);
+        assert_eq!(holds(), 2);
+        drop(of_guard);
+        drop(pin);
+        assert_eq!(holds(), 0);
+        let guard = tenant.write(page).unwrap();
+        assert_eq!(holds(), 1);
+        drop(guard);
+        assert_eq!(holds(), 0);
+        let (site, mut passings) = (site!("here"), 0);
+        for _ in 0..100 {
+            let passing = tenant.at(site).read_in_passing(page);
+            passings += u64::from(passing.is_some());
+            assert_eq!(holds(), u64::from(passing.is_some()));
+            drop(passing);
+            drop(tenant.at(site).read(page).unwrap());
+            assert_eq!(holds(), 0);
+        }
+        assert!(passings > 0);
     }
 }

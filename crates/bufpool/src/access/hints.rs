@@ -459,7 +459,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
             Some(at) => self.files[..=at].rotate_right(1),
             None => {
                 let shared = Arc::clone(self.tenant.pool.policy.lock().file(id)?);
-                self.files.insert(0, File::new(self.tenant.pool.clone(), shared).keeper());
+                self.files.insert(0, Arc::new(File::new(self.tenant.pool.clone(), shared)));
             }
         }
         Some(Arc::clone(&self.files[0]))
@@ -498,7 +498,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
                 let access = Access::of(&self.tenant);
                 let frame = access.marked(latch.frame());
                 access.note_hit(self.tenant.pool.hot.tag, page, frame, origin, false);
-                return Ok(OwnedReadGuard::on_owned(Arc::clone(file), number, latch));
+                return Ok(OwnedReadGuard::on_owned(file.keeper(), number, latch));
             }
             Err(state) => state,
         };
@@ -509,7 +509,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
         let latch = Access::of(&self.tenant).latch_shared(page, origin.site());
         self.pace.waited += since.elapsed();
         let latch = latch.map_err(Refused::into_error)?;
-        Ok(OwnedReadGuard::on_latch(Arc::clone(file), number, latch.into()))
+        Ok(OwnedReadGuard::on_latch(file.keeper(), number, latch.into()))
     }
 
     /// The reader is about to wait for a page that is being fetched: more should have been, earlier.

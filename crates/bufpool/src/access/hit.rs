@@ -5,9 +5,11 @@
 //! count in a line that only the thread writes. Everything else is in functions of their own. What the
 //! compiler makes of it is in [`docs::performance`](crate::docs::performance).
 
+use std::ptr::NonNull;
+
 use bufpool_policies::FrameId;
 
-use crate::access::guard::{ReadGuard, WriteGuard};
+use crate::access::guard::{PassingGuard, ReadGuard, WriteGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
@@ -60,7 +62,11 @@ impl<'g> Access<'g> {
     /// A hit that needs no call of a function: the latch is free, and the hit need not be noted. None says
     /// nothing of the page. For callers whose own functions then have nothing to keep across calls.
     #[inline(always)]
-    pub(crate) fn guard_shared_in_passing(self, page: Page<'g>, origin: Origin) -> Option<ReadGuard<'g>> {
+    pub(crate) fn guard_shared_in_passing(
+        self,
+        page: Page<'g>,
+        origin: Origin,
+    ) -> Option<(NonNull<[u8]>, PassingGuard<'g>)> {
         let hot = &page.file().hot;
         let pages = hot.pages(self.tenant.open_in())?;
         let party = self.tenant.party();
@@ -71,8 +77,7 @@ impl<'g> Access<'g> {
         let skips = |frame: Marked<'_>| hot.filter.skips(frame, party.watched);
         let (latch, bytes) = pages.try_shared_once(page.number(), skips)?;
         key.skip();
-        pages.tag.holds_slot().count(1);
-        Some(ReadGuard::on_counted(self.tenant, pages.tag, page, latch, bytes))
+        Some((bytes, PassingGuard::new(pages.tag.holds_slot(), latch)))
     }
 
     #[inline]

@@ -17,7 +17,8 @@ use crate::access::hit::{Access, Granted};
 use crate::error::Result;
 use crate::files::shared::{FileShared, PanicWatch};
 use crate::files::word::OwnedWord;
-use crate::handle::file::{File, Page};
+use crate::handle::file::Page;
+use crate::handle::keeper::Keeper;
 use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
 use crate::memory::arena::PAGE_BYTES_MIN;
@@ -31,8 +32,10 @@ use crate::thread::site::{Origin, SiteRef};
 /// Shared access to a page that borrows nothing and may move between threads; dereferences to its bytes.
 ///
 /// It keeps the pool open, and counts for no thread: a thread that waits for what its own owned guards hold
-/// waits until the limit, `latch_wait_ms` or `frame_wait_ms`. Owned guards of one [`File`] handle share one
-/// counter, so threads that take many at a time do best with a clone of the handle each.
+/// waits until the limit, `latch_wait_ms` or `frame_wait_ms`. A thread that has one of a [`File`] handle at a
+/// time, on whatever page, pays nothing for keeping the pool open; the further ones of one handle share a
+/// counter, so threads that take many at a time do best with a clone of the handle each. As long as guards or
+/// pins outlive their handle, all owned guards of the process count in such counters.
 pub struct OwnedReadGuard {
     held: OwnedHeld<SharedLatch<'static>>,
 }
@@ -59,7 +62,7 @@ pub struct OwnedPin {
     number: u64,
     /// Of the page, for accesses through the pin.
     class: u8,
-    file: Arc<File>,
+    file: Keeper,
 }
 
 /// What both owned guards consist of.
@@ -70,7 +73,7 @@ struct OwnedHeld<L> {
     latch: ManuallyDrop<L>,
     /// The page's number, with [`RECORDED`] if there is a recorder.
     number: u64,
-    file: ManuallyDrop<Arc<File>>,
+    file: ManuallyDrop<Keeper>,
 }
 
 /// Beyond the numbers of pages.
@@ -97,7 +100,7 @@ unsafe fn kept_word(word: &PageWord) -> &'static PageWord {
 /// which then need not be in memory.
 #[cold]
 #[inline(never)]
-fn begin_record(file: Arc<File>, number: u64) -> (Arc<File>, u64) {
+fn begin_record(file: Keeper, number: u64) -> (Keeper, u64) {
     if !file.pool.is_recording {
         return (file, number);
     }
@@ -108,7 +111,7 @@ fn begin_record(file: Arc<File>, number: u64) -> (Arc<File>, u64) {
 /// A guard that [`begin_record`] has told of is gone.
 #[cold]
 #[inline(never)]
-fn end_record(file: Arc<File>, number: u64) {
+fn end_record(file: Keeper, number: u64) {
     HoldRecord::of(&file.pool).record_hold(file.page(number & !RECORDED).id(), false);
     drop(file);
 }
@@ -148,7 +151,7 @@ impl<'g> Access<'g> {
 impl<L> OwnedHeld<L> {
     /// Of a latch on page `number` of `file`, whose frame has these bytes.
     #[inline(always)]
-    fn new(tag: PoolTag, file: Arc<File>, number: u64, latch: L, bytes: NonNull<[u8]>) -> Self {
+    fn new(tag: PoolTag, file: Keeper, number: u64, latch: L, bytes: NonNull<[u8]>) -> Self {
         let (file, number) = match tag.holds_slot() {
             HoldsSlot::APART => begin_record(file, number),
             _ => (file, number),
@@ -176,7 +179,7 @@ impl<L> OwnedHeld<L> {
     }
 
     fn pin(&self, word: &'static PageWord) -> OwnedPin {
-        OwnedPin::new(Arc::clone(&self.file), self.page().number(), word, self.frame())
+        OwnedPin::new(Keeper::clone(&self.file), self.page().number(), word, self.frame())
     }
 }
 
@@ -201,7 +204,7 @@ impl OwnedReadGuard {
     #[inline(always)]
     fn on_bytes(
         tag: PoolTag,
-        file: Arc<File>,
+        file: Keeper,
         number: u64,
         latch: SharedLatch<'_>,
         bytes: NonNull<[u8]>,
@@ -212,13 +215,13 @@ impl OwnedReadGuard {
     }
 
     /// From a latch on page `number` of `file`.
-    pub(crate) fn on_latch(file: Arc<File>, number: u64, latch: SharedLatch<'_>) -> Self {
+    pub(crate) fn on_latch(file: Keeper, number: u64, latch: SharedLatch<'_>) -> Self {
         let (tag, bytes) = (file.pool.hot.tag, file.pool.arena.frame(latch.frame()));
         Self::on_bytes(tag, file, number, latch, bytes)
     }
 
     /// As [`on_latch`](Self::on_latch), from one that was taken for a future.
-    pub(crate) fn on_owned(file: Arc<File>, number: u64, latch: Latch<OwnedWord>) -> Self {
+    pub(crate) fn on_owned(file: Keeper, number: u64, latch: Latch<OwnedWord>) -> Self {
         // SAFETY: the guard lets go of the latch before the file.
         let word = unsafe { kept_word(latch.word()) };
         Self::on_latch(file, number, latch.through(word).into())
@@ -246,7 +249,7 @@ impl Deref for OwnedReadGuard {
 
 impl OwnedWriteGuard {
     /// From an exclusive latch on page `number` of `file`, which is no thread's.
-    pub(crate) fn new<W: Deref<Target = PageWord>>(file: Arc<File>, number: u64, latch: Latch<W>) -> Self {
+    pub(crate) fn new<W: Deref<Target = PageWord>>(file: Keeper, number: u64, latch: Latch<W>) -> Self {
         let pool = &file.pool;
         let frame = latch.frame();
         let bytes = pool.arena.frame(frame);
@@ -309,7 +312,7 @@ impl DerefMut for OwnedWriteGuard {
 
 impl OwnedPin {
     /// Pins page `number` of `file`, which the caller has latched in this frame.
-    fn new(file: Arc<File>, number: u64, word: &'static PageWord, frame: FrameId) -> Self {
+    fn new(file: Keeper, number: u64, word: &'static PageWord, frame: FrameId) -> Self {
         file.pool.frames.get(frame).pin();
         let pin = Self { word, frame, number, class: 0, file };
         HoldRecord::of(&pin.file.pool).record_hold(pin.page().id(), true);

@@ -4,6 +4,7 @@
 //! `examples/tenants.rs` shows each of them.
 
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use bufpool_policies::program::{NeedsPrivilege, Program};
 use bufpool_policies::{DirectiveError, DirectoryError, FrameId, Manager, ManagerKind, PageId, SendError};
 
 use crate::access::futures::{ReadFuture, WriteFuture};
-use crate::access::guard::{Pin, ReadGuard, WriteGuard};
+use crate::access::guard::{PassingGuard, Pin, ReadGuard, WriteGuard};
 use crate::access::hints::{HintedPage, Hints};
 use crate::access::hit::{Access, Granted};
 use crate::access::optimistic::{OptimisticWriteGuard, PageView};
@@ -930,11 +931,11 @@ impl<'t> At<'t> {
     /// Shared access to a page that is in memory, if it takes nothing but the latch and a count; none says
     /// nothing of the page. For bindings to other languages, whose functions cannot be inlined: one that
     /// begins with this, and ends with a call of another that calls [`read`](Self::read), keeps nothing in
-    /// memory.
+    /// memory. The bytes are for reading, as long as the guard lives.
     #[doc(hidden)]
     #[track_caller]
     #[inline(always)]
-    pub fn read_in_passing<'g>(&self, page: impl AnyPage<'g>) -> Option<ReadGuard<'g>>
+    pub fn read_in_passing<'g>(&self, page: impl AnyPage<'g>) -> Option<(NonNull<[u8]>, PassingGuard<'g>)>
     where
         't: 'g,
     {

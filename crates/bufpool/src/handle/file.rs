@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use bufpool_policies::{FileId, PageId};
 
 use crate::files::shared::FileShared;
+use crate::handle::keeper::{self, Keeper};
 use crate::handle::pool::PoolHandle;
 use crate::hits::fast_path::FastPath;
 use crate::thread::site::PageClass;
@@ -35,7 +36,7 @@ pub struct File {
     /// What hits look at.
     pub(crate) hot: FastPath,
     /// The handle that owned guards and pins share, made for the first of them.
-    keeper: OnceLock<Arc<File>>,
+    pub(super) keeper: OnceLock<Arc<File>>,
     /// If this is such a handle, the handle itself.
     me: Weak<File>,
 }
@@ -177,6 +178,12 @@ impl Clone for File {
 
 impl Drop for File {
     fn drop(&mut self) {
+        if let Some(keeper) = self.keeper.take() {
+            keeper::give_up(&keeper);
+        }
+        if self.is_keeper() {
+            keeper::is_gone();
+        }
         self.shared.handles.fetch_sub(1, Ordering::Release);
     }
 }
@@ -196,14 +203,19 @@ impl File {
         Self { pool, shared, hot, keeper: OnceLock::new(), me: Weak::new() }
     }
 
+    /// It was made for guards and pins that borrow nothing.
+    fn is_keeper(&self) -> bool {
+        !self.me.ptr_eq(&Weak::new())
+    }
+
     /// A handle of the file for guards and pins that borrow nothing.
     #[inline(always)]
-    pub(crate) fn keeper(&self) -> Arc<Self> {
-        self.keeper.get().map_or_else(|| self.find_keeper(), Arc::clone)
+    pub(crate) fn keeper(&self) -> Keeper {
+        self.keeper.get().map_or_else(|| self.find_keeper(), Keeper::of)
     }
 
     #[cold]
-    fn find_keeper(&self) -> Arc<Self> {
+    fn find_keeper(&self) -> Keeper {
         let new = || {
             Arc::new_cyclic(|me| {
                 let mut keeper = self.clone();
@@ -211,7 +223,10 @@ impl File {
                 keeper
             })
         };
-        self.me.upgrade().unwrap_or_else(|| Arc::clone(self.keeper.get_or_init(new)))
+        match self.me.upgrade() {
+            Some(me) => Keeper::from(me),
+            None => Keeper::of(self.keeper.get_or_init(new)),
+        }
     }
 
     /// Names page `number`; nothing is checked or read yet.

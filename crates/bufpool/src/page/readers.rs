@@ -131,7 +131,8 @@ fn register() -> Option<ReaderRef> {
     if !hot(|thread| thread.may_register.get()) {
         return None;
     }
-    let is_told = sys::at_thread_end(end);
+    static END: sys::ThreadEnd = sys::ThreadEnd::new(end);
+    let is_told = END.call_in_this_thread();
     let mut registry = registry();
     let reader = if is_told && sys::has_membarrier() {
         hot(|thread| thread.reader.sections.store(0, Ordering::Relaxed));

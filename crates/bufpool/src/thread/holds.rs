@@ -5,7 +5,8 @@
 //! [`HoldsSlot::APART`]: its counts stay negative, which sends their guards to where they are counted by pool
 //! in a list of the thread's.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
 
 use crate::thread::hot::{HOLDS_APART, HOLDS_SLOTS, hot};
 
@@ -37,6 +38,12 @@ impl HoldsSlot {
             count.set(now);
             now >= 0
         })
+    }
+
+    /// Where the calling thread counts, until it ends.
+    #[inline(always)]
+    pub fn place(self) -> NonNull<Cell<i64>> {
+        hot(|thread| NonNull::from(&thread.holds[self.0 as usize % thread.holds.len()]))
     }
 
     /// Guards and pins of the calling thread on pages of the pool with this slot and serial number.

@@ -7,6 +7,9 @@ use crate::thread::context::Context;
 use crate::thread::keys::Keys;
 use crate::thread::reader::{Reader, ReaderRef};
 use crate::thread::ring::Ring;
+#[cfg(not(bufpool_loom))]
+use crate::thread::spare::SPARES;
+use crate::thread::spare::{Spare, Spares};
 
 /// A thread's counts of guards and pins, of which all but one are a pool's own; a power of two.
 pub(crate) const HOLDS_SLOTS: usize = 32;
@@ -34,6 +37,10 @@ pub(crate) struct HotThread {
     pub holds: [Cell<i64>; HOLDS_SLOTS],
     /// The ring used last.
     pub last_ring: Cell<PoolRing>,
+    /// Shares of file handles, for owned guards.
+    pub spares: Spares,
+    /// The thread is ending, so it may keep no more of them.
+    pub spares_are_over: Cell<bool>,
 }
 
 /// Where the count begins that is kept elsewhere, so that it is below 0 and the sign tells.
@@ -52,9 +59,21 @@ impl HotThread {
                 may_register: Cell::new(true),
                 holds,
                 last_ring: Cell::new(NO_RING),
+                spares: spares_shut(),
+                spares_are_over: Cell::new(false),
             }
         }
     }
+}
+
+#[cfg(not(bufpool_loom))]
+const fn spares_shut() -> Spares {
+    [const { Spare::shut() }; SPARES]
+}
+
+#[cfg(bufpool_loom)]
+fn spares_shut() -> Spares {
+    std::array::from_fn(|_| Spare::shut())
 }
 
 /// Nobody's keys.

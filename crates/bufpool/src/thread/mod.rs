@@ -8,4 +8,5 @@ pub(crate) mod reader;
 pub(crate) mod ring;
 pub(crate) mod scope;
 pub(crate) mod site;
+pub(crate) mod spare;
 pub(crate) mod stack;
