@@ -313,8 +313,8 @@
 //! * Ground: each has a share of a handle of its file, and lets go of the page first.
 //! * Tests: `pins::owned_guards_and_pins_keep_what_they_need_wherever_they_go`,
 //!   `pins::owned_guards_and_pins_keep_pages_and_latches_like_borrowed_ones`,
-//!   `handle::keeper::tests::shares_that_threads_have_left_keep_no_pool`,
-//!   `handle::keeper::tests::a_guard_that_outlives_its_handle_keeps_the_pool_until_it_ends_in_any_thread`.
+//!   `src/handle/keeper.rs::shares_that_threads_have_left_keep_no_pool`,
+//!   `src/handle/keeper.rs::a_guard_that_outlives_its_handle_keeps_the_pool_until_it_ends_in_any_thread`.
 //!
 //! **Half a change of a writer that panics is seen by nobody and written nowhere**, in a file that is opened
 //! with [`FileOptions::poison_on_panic`]. The page is as its file has it once it is discarded.
