@@ -1,6 +1,6 @@
 //! The evolution: parents, children, and who stays.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use bufpool_policies::program::Program;
 
@@ -12,6 +12,9 @@ use crate::random::Random;
 
 /// Programs that stay from one generation to the next.
 const PARENTS: usize = 32;
+/// Of them those that come from one program of the library, at most: what is best at first is not yet what can
+/// become best.
+const KIN: usize = 8;
 /// Programs graded in a generation, whatever the number of threads.
 const CHILDREN: u64 = 16;
 /// A parent is the best of this number drawn.
@@ -175,6 +178,12 @@ impl Evolution<'_> {
             one.grade.total_cmp(&other.grade).then(one.instructions.cmp(&other.instructions))
         });
         self.parents.dedup_by_key(|graded| graded.grade.to_bits());
+        let mut kin: HashMap<&str, usize> = HashMap::new();
+        self.parents.retain(|graded| {
+            let of_origin = kin.entry(graded.origin).or_default();
+            *of_origin += 1;
+            *of_origin <= KIN
+        });
         self.parents.truncate(PARENTS);
         Ok(())
     }

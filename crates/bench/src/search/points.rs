@@ -15,7 +15,7 @@ pub const OPPONENTS: [PolicyKind; 4] =
     [PolicyKind::Fifo, PolicyKind::Lru, PolicyKind::S3Fifo, PolicyKind::Sieve];
 
 /// Accesses of a sample, about, at most.
-const SAMPLE_ACCESSES: u64 = 30_000;
+const SAMPLE_ACCESSES: u64 = 60_000;
 
 /// A program that is worse by this factor than the worst that matters, after a third of the points, is not
 /// played at the others.
@@ -236,8 +236,8 @@ mod tests {
         let samples = points.samples(1).unwrap().expect("a long trace");
         let sampled = &samples.traces[0];
         assert_eq!(sampled.accesses(), sampled.distinct() * 40, "each block is accessed 40 times");
-        assert!((600..=850).contains(&sampled.distinct()), "{} blocks of 5000 / 7", sampled.distinct());
-        assert_eq!((points.points()[0].frames, samples.points()[0].frames), (500, 71));
+        assert!((1100..=1400).contains(&sampled.distinct()), "{} blocks of 5000 / 4", sampled.distinct());
+        assert_eq!((points.points()[0].frames, samples.points()[0].frames), (500, 125));
     }
 
     #[test]

@@ -490,7 +490,7 @@ fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
 }
 
 fn program_stats(policy: &PolicyState, id: TenantId) -> Option<ProgramStats> {
-    let name = policy.tenants[id.index()].program.as_ref()?;
+    let name = policy.tenants[id.index()].program.as_ref()?.name();
     let did = policy.directory.program_stats(id)?;
     Some(ProgramStats {
         name: name.to_string(),

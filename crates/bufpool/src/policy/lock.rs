@@ -88,8 +88,8 @@ pub(crate) struct TenantEntry {
     pub manager: &'static str,
     /// Its floor is its cap, from its opening on.
     pub is_privileged: bool,
-    /// The name of the program that is its manager.
-    pub program: Option<Arc<str>>,
+    /// The program that is its manager.
+    pub program: Option<Program>,
     /// Hits on pages that had moved on, or were outside the directory, when the hit was applied.
     pub hits_unlisted: u64,
     /// What its contexts have of the calls above accesses.
@@ -242,7 +242,7 @@ impl PolicyState {
         };
         let granted_frames = if entry.is_privileged { entry.cap_frames } else { 0 };
         entry.manager = "program";
-        entry.program = Some(program.name().into());
+        entry.program = Some(program.clone());
         let manager = Box::new(LiveProgram::new(program, options, granted_frames));
         self.directory.set_manager(id, manager, false).expect("the tenant is open");
         if self.is_recording() {
@@ -688,7 +688,7 @@ impl PolicyState {
     /// [`WISHES_MAX`] to be carried out.
     #[inline]
     fn note_wishes(&mut self, tenant: TenantId) {
-        if self.tenants[tenant.index()].program.is_some() {
+        if self.tenants[tenant.index()].program.as_ref().is_some_and(Program::has_wishes) {
             self.note_wishes_of_program(tenant);
         }
     }

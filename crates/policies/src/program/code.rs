@@ -108,6 +108,37 @@ macro_rules! instruction_set {
         #[repr(u8)]
         pub(super) enum Op { $($op),* }
 
+        /// What the interpreter tells apart: an operation by itself, or several that follow each other.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u8)]
+        pub(super) enum Act {
+            $($op,)*
+            /// `loop`, `isnil`.
+            LoopIsNil,
+            /// `peekh`, `isnil`.
+            PeekHIsNil,
+            /// `peekt`, `isnil`.
+            PeekTIsNil,
+            /// `peekh`, `loop`, `isnil`.
+            PeekHLoopIsNil,
+            /// `peekt`, `loop`, `isnil`.
+            PeekTLoopIsNil,
+            /// `loop`, `peekh`, `isnil`.
+            LoopPeekHIsNil,
+            /// `loop`, `lt`.
+            LoopLt,
+            /// `enqt`, `ret`.
+            EnqTRet,
+            /// `len`, `len`.
+            LenLen,
+        }
+
+        impl From<Op> for Act {
+            fn from(op: Op) -> Self {
+                match op { $(Op::$op => Self::$op),* }
+            }
+        }
+
         /// The instruction set, by opcode.
         pub(super) const INSTRUCTION_SET: &[Row] =
             &[$(Row { op: Op::$op, name: $name, operands: &[$(Operand::$operand),*] }),*];
@@ -191,11 +222,10 @@ impl Op {
         if self == Self::Find { 4 } else { 1 }
     }
 
-    /// Whether the instruction gives 0 or 1, and changes nothing.
-    #[inline]
+    /// Whether the instruction gives 0 or 1, which a jump may ask for.
     pub fn is_test(self) -> bool {
         use Op::*;
-        matches!(self, Lt | Le | Eq | Ne | Empty | InQ | Same | IsNil | Pinned | Ref | Mod)
+        matches!(self, Lt | Le | Eq | Ne | Empty | InQ | Same | IsNil | Pinned | Ref | Mod | Recall)
     }
 
     /// Whether the next instruction may follow.
@@ -397,6 +427,16 @@ impl Code {
     /// The number of the event of that name.
     pub fn event(&self, name: &str) -> Option<usize> {
         self.events.iter().position(|event| event.name == name)
+    }
+
+    /// Whether it has an instruction with this operation.
+    pub fn uses(&self, op: Op) -> bool {
+        self.instructions.iter().any(|instruction| instruction.op == op)
+    }
+
+    /// Whether it may wish something of the driver.
+    pub fn has_wishes(&self) -> bool {
+        self.uses(Op::Flush) || self.uses(Op::SetMod) || self.uses(Op::Release)
     }
 
     /// The name and type of a slot of an event.

@@ -3,7 +3,7 @@
 use super::{
     Program,
     code::{SlotKind, Standard},
-    run::{About, Machine, block_number},
+    run::{About, Cause, Machine},
 };
 use crate::{
     ids::{Access, FrameId, PageId, TenantId},
@@ -101,8 +101,7 @@ impl ProgramManager {
             incidents: 0,
             asked: Standard::Replace,
         };
-        let about = About { parameter: NIL, page: None, arguments: [-1; 4] };
-        manager.run(Standard::Initial, &about, None);
+        manager.run(Standard::Initial, NIL, Cause::Untold, None);
         manager
     }
 
@@ -112,11 +111,13 @@ impl ProgramManager {
     }
 
     /// Runs an event, if the program has it and is loaded. The page that it gave, [`NIL`] if none.
-    fn run(&mut self, event: Standard, about: &About, look: Option<&mut dyn Look>) -> u32 {
+    #[inline]
+    fn run(&mut self, event: Standard, parameter: u32, cause: Cause<'_>, look: Option<&mut dyn Look>) -> u32 {
         let Some(machine) = &mut self.machine else { return NIL };
         let Some(number) = self.program.standard(event) else { return NIL };
         let pages = if look.is_some() { machine.pages.resident() } else { 0 };
         let fuel = self.fuel_steps.unwrap_or(FUEL.max(FUEL_PER_PAGE * u64::from(pages)));
+        let about = About { parameter, cause };
         let ended = machine.run(self.program.steps(), number, about, fuel, look);
         self.stats.calls += 1;
         *calls_of(&mut self.stats.calls_of, event) += 1;
@@ -147,17 +148,13 @@ impl ProgramManager {
         }
     }
 
+    #[inline]
     fn knows(&self, frame: FrameId) -> bool {
         self.machine.as_ref().is_some_and(|machine| machine.pages.has(frame))
     }
-
-    /// An event about a page that the program knows.
-    fn about(&self, frame: FrameId) -> About {
-        let page = self.machine.as_ref().map(|machine| machine.pages.page(frame.0));
-        About { parameter: frame.0, page, arguments: [-1; 4] }
-    }
 }
 
+#[inline]
 fn calls_of(calls: &mut EventCalls, event: Standard) -> &mut u64 {
     match event {
         Standard::Initial => &mut calls.initial,
@@ -169,32 +166,20 @@ fn calls_of(calls: &mut EventCalls, event: Standard) -> &mut u64 {
     }
 }
 
-/// The arguments of an event that an access led to.
-fn arguments(missing: Option<PageId>, candidate: Option<PageId>, access: Option<&Access>) -> [i64; 4] {
-    let number = |page: Option<PageId>| page.map_or(-1, block_number);
-    let context = access.map_or(-1, |access| i64::from(access.context.0));
-    let tenant = access.map_or(-1, |access| i64::from(access.tenant.0));
-    [number(missing), number(candidate), context, tenant]
-}
-
 impl Manager for ProgramManager {
     fn new_block(&mut self, block: &Block) {
         let Some(machine) = &mut self.machine else { return };
         machine.pages.enter(block.frame, block.page);
         machine.now += 1;
-        let arguments = [-1, -1, i64::from(block.context.0), i64::from(self.tenant.0)];
-        let about = About { parameter: block.frame.0, page: Some(block.page), arguments };
-        self.run(Standard::Fault, &about, None);
+        let cause = Cause::Load(block.context, self.tenant);
+        self.run(Standard::Fault, block.frame.0, cause, None);
     }
 
     fn block_gone(&mut self, frame: FrameId, _page: PageId) {
         if !self.knows(frame) {
             return;
         }
-        if self.program.standard(Standard::Gone).is_some() {
-            let about = self.about(frame);
-            self.run(Standard::Gone, &about, None);
-        }
+        self.run(Standard::Gone, frame.0, Cause::Untold, None);
         if let Some(machine) = &mut self.machine {
             machine.gone(frame);
         }
@@ -207,10 +192,7 @@ impl Manager for ProgramManager {
         }
         machine.pages.set_referenced(frame.0, true);
         machine.now += 1;
-        if self.program.standard(Standard::Access).is_some() {
-            let about = About { arguments: arguments(None, None, Some(access)), ..self.about(frame) };
-            self.run(Standard::Access, &about, None);
-        }
+        self.run(Standard::Access, frame.0, Cause::Hit(access), None);
     }
 
     fn replace_block(
@@ -226,13 +208,9 @@ impl Manager for ProgramManager {
         if !self.knows(candidate) {
             return candidate;
         }
-        let mut about = self.about(candidate);
-        let page = missing.map(|access| access.page);
-        about.arguments = arguments(page, about.page, missing);
-        about.page = page.or(about.page);
         let is_fault = self.is_privileged && missing.is_some() && look.frames_left() == 0;
         self.asked = if is_fault { Standard::Fault } else { Standard::Replace };
-        match self.run(self.asked, &about, Some(look)) {
+        match self.run(self.asked, candidate.0, Cause::Question(missing), Some(look)) {
             NIL => candidate,
             frame => FrameId(frame),
         }
@@ -246,9 +224,7 @@ impl Manager for ProgramManager {
         if !self.knows(placeholder) {
             return;
         }
-        let arguments = arguments(Some(missing.page), None, Some(missing));
-        let about = About { arguments, ..self.about(placeholder) };
-        self.run(Standard::Mistake, &about, None);
+        self.run(Standard::Mistake, placeholder.0, Cause::Mistake(missing), None);
     }
 
     /// Only an event `access` looks at hits one by one.

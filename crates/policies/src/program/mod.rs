@@ -93,6 +93,7 @@ struct Loaded {
     calls: CallGraph,
     /// The numbers of the events that the pool tells of, by [`Standard`].
     standard: [Option<usize>; Standard::ALL.len()],
+    has_wishes: bool,
 }
 
 /// What is known of one event of a program.
@@ -140,7 +141,8 @@ impl Program {
     fn load(code: Code) -> Result<Self, Defect> {
         let calls = verify(&code)?;
         let standard = Standard::ALL.map(|event| code.event(event.name()));
-        Ok(Self { loaded: Arc::new(Loaded { steps: Steps::of(&code), code, calls, standard }) })
+        let (steps, has_wishes) = (Steps::of(&code), code.has_wishes());
+        Ok(Self { loaded: Arc::new(Loaded { code, steps, calls, standard, has_wishes }) })
     }
 
     /// The binary form, which does not depend on the machine.
@@ -161,6 +163,12 @@ impl Program {
     /// Whether it may `request` and `release` frames.
     pub fn is_privileged(&self) -> bool {
         self.code().is_privileged
+    }
+
+    /// Whether it may ever have a [`Wish`](crate::Wish): without `flush`, `setmod` and `release` a driver need
+    /// not ask.
+    pub fn has_wishes(&self) -> bool {
+        self.loaded.has_wishes
     }
 
     /// The events, in the order of the text.

@@ -22,10 +22,18 @@ struct Entry {
     queue: u8,
     is_resident: bool,
     is_referenced: bool,
+    /// Whether the page may be among the program's ghosts, which nothing has shown it not to be.
+    may_be_ghost: bool,
 }
 
-const VACANT: Entry =
-    Entry { page: PageId(0), meta: 0, queue: DETACHED, is_resident: false, is_referenced: false };
+const VACANT: Entry = Entry {
+    page: PageId(0),
+    meta: 0,
+    queue: DETACHED,
+    is_resident: false,
+    is_referenced: false,
+    may_be_ghost: true,
+};
 
 /// The resident pages of a tenant, and the queues that they are in.
 pub(super) struct Pages {
@@ -112,6 +120,14 @@ impl Pages {
 
     pub fn set_referenced(&mut self, frame: u32, is_referenced: bool) {
         self.entries[frame as usize].is_referenced = is_referenced;
+    }
+
+    pub fn may_be_ghost(&self, frame: u32) -> bool {
+        self.entries[frame as usize].may_be_ghost
+    }
+
+    pub fn set_may_be_ghost(&mut self, frame: u32, may_be: bool) {
+        self.entries[frame as usize].may_be_ghost = may_be;
     }
 
     /// The frame of `page`, or [`NIL`].

@@ -12,20 +12,20 @@
 //! *Slots* of an event lie behind those of the program, at the same places for each event, so an operand is
 //! the place itself. A `call` sets the caller's slots aside.
 //!
-//! *An instruction is told apart once*: a single `match` leads to what it does and to where control goes
-//! next. What few programs need at each question is a call, so that the arms that remain are short. The
+//! *A step is told apart once*, and stands for instructions that often follow each other (`steps`): a single
+//! `match` leads to what it does and to where control goes next. What few programs need at each question is a call, so that the arms that remain are short. The
 //! figures are those of `cargo bench -p bufpool-bench --bench programs -- instructions`.
 
 use std::collections::VecDeque;
 
 use super::{
-    code::{Code, GHOST_LISTS_MAX, Op, SLOTS_MAX, SlotKind},
+    code::{Act, Code, GHOST_LISTS_MAX, Op, SLOTS_MAX, SlotKind},
     pages::Pages,
-    steps::{Step, Steps, Then},
+    steps::{Step, Steps},
 };
 use crate::{
     ghost::Ghosts,
-    ids::{FrameId, PageId},
+    ids::{Access, ContextId, FrameId, PageId, TenantId},
     list::NIL,
     manager::{Incident, Look, WISHES_MAX, Wish},
     random::SplitMix64,
@@ -59,13 +59,46 @@ pub(super) struct Machine {
 
 /// What an event is about.
 #[derive(Clone, Copy)]
-pub(super) struct About {
-    /// The parameter of the event, or [`NIL`].
+pub(super) struct About<'a> {
+    /// The parameter of the event, or [`NIL`]; in a question the candidate.
     pub parameter: u32,
-    /// A page of the file in which `find` looks.
-    pub page: Option<PageId>,
-    /// What `arg` gives.
-    pub arguments: [i64; 4],
+    pub cause: Cause<'a>,
+}
+
+/// What led to an event.
+#[derive(Clone, Copy)]
+pub(super) enum Cause<'a> {
+    /// No access that the program is told of.
+    Untold,
+    /// The page came in.
+    Load(ContextId, TenantId),
+    /// The page was accessed.
+    Hit(&'a Access),
+    /// A page has to go, for that of the access, if any.
+    Question(Option<&'a Access>),
+    /// The page of the access was given up, and is missing now.
+    Mistake(&'a Access),
+}
+
+impl<'a> Cause<'a> {
+    /// The page that was missing.
+    fn missing(self) -> Option<PageId> {
+        match self {
+            Self::Question(access) => access.map(|access| access.page),
+            Self::Mistake(access) => Some(access.page),
+            Self::Untold | Self::Load(..) | Self::Hit(_) => None,
+        }
+    }
+
+    /// Who accesses.
+    fn accessor(self) -> Option<(ContextId, TenantId)> {
+        match self {
+            Self::Untold => None,
+            Self::Load(context, tenant) => Some((context, tenant)),
+            Self::Hit(access) | Self::Mistake(access) => Some((access.context, access.tenant)),
+            Self::Question(access) => access.map(|access| (access.context, access.tenant)),
+        }
+    }
 }
 
 /// How a run ended.
@@ -80,8 +113,6 @@ impl Machine {
     /// With slots for events that need `locals` at a time, and lists of at most `ghosts_max` ghosts.
     pub fn new(code: &Code, locals: usize, ghosts_max: u32, random: SplitMix64) -> Self {
         let own = code.slots.len();
-        let uses = |op: Op| code.instructions.iter().any(|instruction| instruction.op == op);
-        let has_wishes = uses(Op::Flush) || uses(Op::SetMod) || uses(Op::Release);
         let (queues, first_page) = (code.first_of_rank(1), code.first_of_rank(2));
         let ghosts = (first_page - queues) as u32 * ghosts_max;
         let mut machine = Self {
@@ -91,11 +122,11 @@ impl Machine {
             ints: [0; SLOTS_MAX],
             pages_in: [NIL; SLOTS_MAX],
             aside: Vec::with_capacity(locals),
-            pages: Pages::new(uses(Op::Find)),
+            pages: Pages::new(code.uses(Op::Find)),
             ghosts: Ghosts::with_capacity(if ghosts > 0 { ghosts.saturating_add(1) } else { 0 }),
             first_ghosts: queues,
             ghosts_max,
-            wishes: VecDeque::with_capacity(if has_wishes { WISHES_MAX } else { 0 }),
+            wishes: VecDeque::with_capacity(if code.has_wishes() { WISHES_MAX } else { 0 }),
             random,
             now: 0,
             granted_frames: 0,
@@ -109,18 +140,20 @@ impl Machine {
     }
 
     /// Runs an event with this fuel.
+    #[inline]
     pub fn run(
         &mut self,
         steps: &Steps,
         event: usize,
-        about: &About,
+        about: About<'_>,
         fuel: u64,
         look: Option<&mut dyn Look>,
     ) -> Ended {
         // Those that a run left which was stopped in a call.
         self.aside.clear();
-        if steps.events[event].has_parameter {
-            self.pages_in[self.own] = about.parameter;
+        // An event that is given nothing may have no slot of its own.
+        if let Some(slot) = self.pages_in.get_mut(self.own) {
+            *slot = about.parameter;
         }
         let mut run = Run { steps, about, look, fuel, spent: 0 };
         let answer = self.event(&mut run, event);
@@ -176,22 +209,28 @@ impl Machine {
 /// One run of an event and of those it calls.
 struct Run<'a, 'l> {
     steps: &'a Steps,
-    about: &'a About,
+    about: About<'a>,
     look: Option<&'l mut dyn Look>,
     fuel: u64,
     /// Fuel of the straight runs of code that control has left.
     spent: u64,
 }
 
-/// What follows an instruction.
+/// What follows a step.
 enum Next {
-    /// The one after it.
+    /// The one after it, which stands for one instruction.
     Follows,
-    /// The one after it, which may jump by this result.
+    /// The one after all that it stands for.
+    FollowsAll,
+    /// The one after all that it stands for, or where it jumps by this result.
     Tested(bool),
+    /// The same, if there is fuel for a `loop` behind this number of its instructions.
+    TestedInLoop(bool, usize),
     /// The one that it names.
     Jumps,
-    /// It is one of those before which the fuel is compared, and not done yet.
+    /// The one after it, if there is fuel for a `loop`.
+    FollowsInLoop,
+    /// It is a `call` or a `find`, and not done yet.
     Guarded,
     /// Nothing: the event gives this page, or [`NIL`].
     Returns(u32),
@@ -209,38 +248,57 @@ impl Machine {
         let mut spent = run.spent.wrapping_sub(at as u64);
         loop {
             let step = &steps[at];
-            let next = self.perform(run, step);
-            at += 1;
-            match next {
-                Next::Follows => continue,
+            match self.perform(run, step) {
+                Next::Follows => {
+                    at += 1;
+                    continue;
+                }
+                Next::FollowsAll => {
+                    at += usize::from(step.length);
+                    continue;
+                }
                 Next::Tested(holds) => {
                     self.set_int(step.a, i64::from(holds));
-                    if step.then == Then::Nothing {
-                        continue;
-                    }
-                    at += 1;
-                    if holds != (step.then == Then::JumpIfTrue) {
+                    at += usize::from(step.length);
+                    if u8::from(holds) != step.jumps_if {
                         continue;
                     }
                 }
-                Next::Jumps => {}
-                Next::Guarded => {
-                    run.spent = spent.wrapping_add(at as u64 - 1);
-                    if run.spent + u64::from(step.op.cost()) > run.fuel {
+                Next::TestedInLoop(holds, before) => {
+                    let spent_before = spent.wrapping_add((at + before) as u64);
+                    if spent_before >= run.fuel {
+                        run.spent = spent_before;
                         return Err(Incident::OutOfFuel);
                     }
-                    if step.op != Op::Loop {
-                        self.guarded(run, number, step)?;
-                        spent = run.spent.wrapping_sub(at as u64);
+                    self.set_int(step.a, i64::from(holds));
+                    at += usize::from(step.length);
+                    if u8::from(holds) != step.jumps_if {
+                        continue;
                     }
+                }
+                Next::Jumps => at += 1,
+                Next::FollowsInLoop => {
+                    let spent_before = spent.wrapping_add(at as u64);
+                    if spent_before >= run.fuel {
+                        run.spent = spent_before;
+                        return Err(Incident::OutOfFuel);
+                    }
+                    at += 1;
+                    continue;
+                }
+                Next::Guarded => {
+                    run.spent = spent.wrapping_add(at as u64);
+                    at += 1;
+                    self.guarded(run, number, step)?;
+                    spent = run.spent.wrapping_sub(at as u64);
                     continue;
                 }
                 Next::Returns(page) => {
-                    run.spent = spent.wrapping_add(at as u64);
+                    run.spent = spent.wrapping_add((at + usize::from(step.length)) as u64);
                     return Ok(page);
                 }
                 Next::Faults => {
-                    run.spent = spent.wrapping_add(at as u64);
+                    run.spent = spent.wrapping_add(at as u64 + 1);
                     return Err(Incident::DivisionByZero);
                 }
             }
@@ -250,61 +308,81 @@ impl Machine {
         }
     }
 
-    /// Does an instruction, except that one that needs fuel is left to [`guarded`](Self::guarded), and where
+    /// Does a step, except that one that needs fuel is left to [`guarded`](Self::guarded), and where
     /// control goes to the caller. All that can happen is one `match`, so that it is told apart once.
     #[inline(always)]
     fn perform(&mut self, run: &mut Run<'_, '_>, step: &Step) -> Next {
-        match step.op {
-            Op::Loop | Op::Call | Op::CallWith | Op::Find => return Next::Guarded,
-            Op::Ret => return Next::Returns(NIL),
-            Op::RetPage => return Next::Returns(self.page(step.a)),
-            Op::Jmp => return Next::Jumps,
-            Op::Jz => return if self.int(step.a) == 0 { Next::Jumps } else { Next::Follows },
-            Op::Jnz => return if self.int(step.a) != 0 { Next::Jumps } else { Next::Follows },
-            Op::Lt => return Next::Tested(self.int(step.b) < self.int(step.c)),
-            Op::Le => return Next::Tested(self.int(step.b) <= self.int(step.c)),
-            Op::Eq => return Next::Tested(self.int(step.b) == self.int(step.c)),
-            Op::Ne => return Next::Tested(self.int(step.b) != self.int(step.c)),
-            Op::Empty => return Next::Tested(self.pages.len(step.b) == 0),
-            Op::InQ => return Next::Tested(self.pages.is_in(self.page(step.b), step.c)),
-            Op::Same => return Next::Tested(self.page(step.b) == self.page(step.c)),
-            Op::IsNil => return Next::Tested(self.page(step.b) == NIL),
-            Op::Ref => return Next::Tested(self.pages.is_referenced(self.page(step.b))),
-            Op::Pinned => return Next::Tested(self.ask(run, step.b, |look, frame| look.is_busy(frame))),
-            Op::Mod => return Next::Tested(self.ask(run, step.b, |look, frame| look.is_modified(frame))),
-            Op::Div | Op::Rem if self.int(step.c) == 0 => return Next::Faults,
+        match step.act {
+            Act::Loop => return Next::FollowsInLoop,
+            Act::Call | Act::CallWith | Act::Find => return Next::Guarded,
+            Act::Ret => return Next::Returns(NIL),
+            Act::RetPage => return Next::Returns(self.page(step.a)),
+            Act::Jmp => return Next::Jumps,
+            Act::Jz => return if self.int(step.a) == 0 { Next::Jumps } else { Next::Follows },
+            Act::Jnz => return if self.int(step.a) != 0 { Next::Jumps } else { Next::Follows },
+            Act::Lt => return Next::Tested(self.int(step.b) < self.int(step.c)),
+            Act::Le => return Next::Tested(self.int(step.b) <= self.int(step.c)),
+            Act::Eq => return Next::Tested(self.int(step.b) == self.int(step.c)),
+            Act::Ne => return Next::Tested(self.int(step.b) != self.int(step.c)),
+            Act::Empty => return Next::Tested(self.pages.len(step.b) == 0),
+            Act::InQ => return Next::Tested(self.pages.is_in(self.page(step.b), step.c)),
+            Act::Same => return Next::Tested(self.page(step.b) == self.page(step.c)),
+            Act::IsNil => return Next::Tested(self.page(step.b) == NIL),
+            Act::LoopIsNil => return Next::TestedInLoop(self.page(step.b) == NIL, 0),
+            Act::LoopLt => return Next::TestedInLoop(self.int(step.b) < self.int(step.c), 0),
+            Act::PeekHIsNil => return Next::Tested(self.look(step, self.pages.head(step.c))),
+            Act::PeekTIsNil => return Next::Tested(self.look(step, self.pages.tail(step.c))),
+            // The page is set though there may be no fuel for it: it is the event's own, whose run stops then.
+            Act::LoopPeekHIsNil => return Next::TestedInLoop(self.look(step, self.pages.head(step.c)), 0),
+            Act::PeekHLoopIsNil => return Next::TestedInLoop(self.look(step, self.pages.head(step.c)), 1),
+            Act::PeekTLoopIsNil => return Next::TestedInLoop(self.look(step, self.pages.tail(step.c)), 1),
+            Act::Ref => return Next::Tested(self.pages.is_referenced(self.page(step.b))),
+            Act::Pinned => return Next::Tested(self.ask(run, step.b, |look, frame| look.is_busy(frame))),
+            Act::Mod => return Next::Tested(self.ask(run, step.b, |look, frame| look.is_modified(frame))),
+            Act::Recall => return Next::Tested(self.recall(step.b, step.c)),
+            Act::Div | Act::Rem if self.int(step.c) == 0 => return Next::Faults,
             // The least int by -1 wraps.
-            Op::Div => self.set_int(step.a, self.int(step.b).wrapping_div(self.int(step.c))),
-            Op::Rem => self.set_int(step.a, self.int(step.b).wrapping_rem(self.int(step.c))),
-            Op::Ldc => self.set_int(step.a, run.steps.constants[usize::from(step.wide)]),
-            Op::Not => self.set_int(step.a, !self.int(step.b)),
-            Op::Add => self.set_int(step.a, self.int(step.b).wrapping_add(self.int(step.c))),
-            Op::Sub => self.set_int(step.a, self.int(step.b).wrapping_sub(self.int(step.c))),
-            Op::Mul => self.set_int(step.a, self.int(step.b).wrapping_mul(self.int(step.c))),
-            Op::Min => self.set_int(step.a, self.int(step.b).min(self.int(step.c))),
-            Op::Max => self.set_int(step.a, self.int(step.b).max(self.int(step.c))),
-            Op::And => self.set_int(step.a, self.int(step.b) & self.int(step.c)),
-            Op::Or => self.set_int(step.a, self.int(step.b) | self.int(step.c)),
-            Op::Xor => self.set_int(step.a, self.int(step.b) ^ self.int(step.c)),
+            Act::Div => self.set_int(step.a, self.int(step.b).wrapping_div(self.int(step.c))),
+            Act::Rem => self.set_int(step.a, self.int(step.b).wrapping_rem(self.int(step.c))),
+            Act::Ldc => self.set_int(step.a, run.steps.constants[usize::from(step.wide)]),
+            Act::Not => self.set_int(step.a, !self.int(step.b)),
+            Act::Add => self.set_int(step.a, self.int(step.b).wrapping_add(self.int(step.c))),
+            Act::Sub => self.set_int(step.a, self.int(step.b).wrapping_sub(self.int(step.c))),
+            Act::Mul => self.set_int(step.a, self.int(step.b).wrapping_mul(self.int(step.c))),
+            Act::Min => self.set_int(step.a, self.int(step.b).min(self.int(step.c))),
+            Act::Max => self.set_int(step.a, self.int(step.b).max(self.int(step.c))),
+            Act::And => self.set_int(step.a, self.int(step.b) & self.int(step.c)),
+            Act::Or => self.set_int(step.a, self.int(step.b) | self.int(step.c)),
+            Act::Xor => self.set_int(step.a, self.int(step.b) ^ self.int(step.c)),
             // Counts are modulo 64.
-            Op::Shl => self.set_int(step.a, self.int(step.b).wrapping_shl(self.int(step.c) as u32)),
-            Op::Shr => self.set_int(step.a, self.int(step.b).wrapping_shr(self.int(step.c) as u32)),
-            Op::Len => self.set_int(step.a, i64::from(self.pages.len(step.b))),
-            Op::Meta => self.set_int(step.a, self.pages.meta(self.page(step.b))),
-            Op::SetMeta => self.pages.set_meta(self.page(step.a), self.int(step.b)),
-            Op::SetRef => self.pages.set_referenced(self.page(step.a), step.c == 1),
-            Op::PeekH => self.set_page(step.a, self.pages.head(step.b)),
-            Op::PeekT => self.set_page(step.a, self.pages.tail(step.b)),
-            Op::Copy => self.set_page(step.a, self.page(step.b)),
-            Op::Next => self.set_page(step.a, self.pages.next(self.page(step.b))),
-            Op::Prev => self.set_page(step.a, self.pages.prev(self.page(step.b))),
-            Op::EnqH => self.pages.push_head(step.a, self.page(step.b)),
-            Op::EnqT => self.pages.push_tail(step.a, self.page(step.b)),
-            Op::DeqH | Op::DeqT | Op::Unlink => self.take_out(step),
-            Op::Flush | Op::SetMod | Op::Release => self.wish(step.op, step.a),
-            Op::Remember => self.remember(step.a, self.page(step.b)),
-            Op::Trim => self.trim(step.a, self.int(step.b)),
-            Op::Block | Op::Arg | Op::Now | Op::Rand | Op::Request | Op::Recall | Op::Ghosts | Op::Prio => {
+            Act::Shl => self.set_int(step.a, self.int(step.b).wrapping_shl(self.int(step.c) as u32)),
+            Act::Shr => self.set_int(step.a, self.int(step.b).wrapping_shr(self.int(step.c) as u32)),
+            Act::Len => self.set_int(step.a, i64::from(self.pages.len(step.b))),
+            Act::LenLen => {
+                self.set_int(step.a, i64::from(self.pages.len(step.b)));
+                let [int, queue] = step.wide.to_be_bytes();
+                self.set_int(int, i64::from(self.pages.len(queue)));
+                return Next::FollowsAll;
+            }
+            Act::Meta => self.set_int(step.a, self.pages.meta(self.page(step.b))),
+            Act::SetMeta => self.pages.set_meta(self.page(step.a), self.int(step.b)),
+            Act::SetRef => self.pages.set_referenced(self.page(step.a), step.c == 1),
+            Act::PeekH => self.set_page(step.a, self.pages.head(step.b)),
+            Act::PeekT => self.set_page(step.a, self.pages.tail(step.b)),
+            Act::Copy => self.set_page(step.a, self.page(step.b)),
+            Act::Next => self.set_page(step.a, self.pages.next(self.page(step.b))),
+            Act::Prev => self.set_page(step.a, self.pages.prev(self.page(step.b))),
+            Act::EnqH => self.pages.push_head(step.a, self.page(step.b)),
+            Act::EnqT => self.pages.push_tail(step.a, self.page(step.b)),
+            Act::EnqTRet => {
+                self.pages.push_tail(step.a, self.page(step.b));
+                return Next::Returns(NIL);
+            }
+            Act::DeqH | Act::DeqT | Act::Unlink => self.take_out(step),
+            Act::Flush | Act::SetMod | Act::Release => self.wish(step),
+            Act::Remember => self.remember(step.a, self.page(step.b)),
+            Act::Trim => self.trim(step.a, self.int(step.b)),
+            Act::Block | Act::Arg | Act::Now | Act::Rand | Act::Request | Act::Ghosts | Act::Prio => {
                 let value = self.look_up(run, step);
                 self.set_int(step.a, value);
             }
@@ -312,16 +390,27 @@ impl Machine {
         Next::Follows
     }
 
-    /// A `call` or a `find` for which there is fuel; it is charged before it is done.
+    /// Sets the page slot of a look at an end of a queue; whether there is a page.
+    #[inline(always)]
+    fn look(&mut self, step: &Step, frame: u32) -> bool {
+        self.set_page(step.b, frame);
+        frame == NIL
+    }
+
+    /// A `call` or a `find`, if there is fuel for it; it is charged before it is done.
     #[inline(never)]
     fn guarded(&mut self, run: &mut Run<'_, '_>, event: usize, step: &Step) -> Result<(), Incident> {
-        run.spent += u64::from(step.op.cost());
-        match step.op {
-            Op::Call => self.call(run, event, usize::from(step.a), None),
-            Op::CallWith => self.call(run, event, usize::from(step.a), Some(self.page(step.b))),
+        let cost = u64::from(if step.act == Act::Find { Op::Find.cost() } else { Op::Call.cost() });
+        if run.spent + cost > run.fuel {
+            return Err(Incident::OutOfFuel);
+        }
+        run.spent += cost;
+        match step.act {
+            Act::Call => self.call(run, event, usize::from(step.a), None),
+            Act::CallWith => self.call(run, event, usize::from(step.a), Some(self.page(step.b))),
             _ => {
                 let number = self.int(step.b);
-                let found = run.about.page.and_then(|page| beside(page, number));
+                let found = self.page_of(&run.about).and_then(|page| beside(page, number));
                 let frame = found.map_or(NIL, |page| self.pages.find(page));
                 self.set_page(step.a, frame);
                 Ok(())
@@ -354,9 +443,9 @@ impl Machine {
     /// Instructions that take a page out of its queue, if there is one.
     #[inline(never)]
     fn take_out(&mut self, step: &Step) {
-        let frame = match step.op {
-            Op::DeqH => self.pages.head(step.b),
-            Op::DeqT => self.pages.tail(step.b),
+        let frame = match step.act {
+            Act::DeqH => self.pages.head(step.b),
+            Act::DeqT => self.pages.tail(step.b),
             _ => return self.pages.unlink(self.page(step.a)),
         };
         if frame != NIL {
@@ -369,22 +458,44 @@ impl Machine {
     /// at each question.
     #[inline(never)]
     fn look_up(&mut self, run: &Run<'_, '_>, step: &Step) -> i64 {
-        let Step { op, b, c, .. } = *step;
-        match op {
-            Op::Block => block_number(self.pages.page(self.page(b))),
-            Op::Arg => run.about.arguments[usize::from(c)],
-            Op::Now => self.now as i64,
-            Op::Rand => (self.random.next_u64() >> 1) as i64,
-            Op::Request => {
+        let Step { act, b, c, .. } = *step;
+        match act {
+            Act::Block => block_number(self.pages.page(self.page(b))),
+            Act::Arg => self.argument(&run.about, c),
+            Act::Now => self.now as i64,
+            Act::Rand => (self.random.next_u64() >> 1) as i64,
+            Act::Request => {
                 let told_left = self.granted_frames.saturating_sub(self.pages.resident());
                 let left = run.look.as_ref().map_or(told_left, |look| look.frames_left());
                 self.int(b).clamp(0, i64::from(left))
             }
-            Op::Recall => i64::from(self.recall(b, c)),
-            Op::Ghosts => i64::from(self.ghosts.len(self.ghost_list(b))),
+            Act::Ghosts => i64::from(self.ghosts.len(self.ghost_list(b))),
             // A tenant with a program has no priorities.
             _ => 0,
         }
+    }
+
+    /// A page of the file in which `find` looks: in a question the missing one.
+    fn page_of(&self, about: &About<'_>) -> Option<PageId> {
+        let of_parameter = || (about.parameter != NIL).then(|| self.pages.page(about.parameter));
+        match about.cause {
+            Cause::Question(Some(access)) => Some(access.page),
+            _ => of_parameter(),
+        }
+    }
+
+    /// What `arg` gives: one of [`ARGUMENTS`](super::ARGUMENTS).
+    fn argument(&self, about: &About<'_>, number: u8) -> i64 {
+        let found = match number {
+            0 => about.cause.missing().map(block_number),
+            1 => match about.cause {
+                Cause::Question(_) => Some(block_number(self.pages.page(about.parameter))),
+                _ => None,
+            },
+            2 => about.cause.accessor().map(|(context, _)| i64::from(context.0)),
+            _ => about.cause.accessor().map(|(_, tenant)| i64::from(tenant.0)),
+        };
+        found.unwrap_or(-1)
     }
 
     /// Asks about a page; outside of a question the answer is no.
@@ -395,18 +506,18 @@ impl Machine {
 
     /// Instructions that the driver carries out.
     #[inline(never)]
-    fn wish(&mut self, op: Op, slot: u8) {
-        let frame = self.page(slot);
+    fn wish(&mut self, step: &Step) {
+        let frame = self.page(step.a);
         let (at, page) = (FrameId(frame), self.pages.page(frame));
-        let wish = match op {
-            Op::Flush => Wish::Flush { frame: at, page },
-            Op::SetMod => Wish::SetModified { frame: at, page },
+        let wish = match step.act {
+            Act::Flush => Wish::Flush { frame: at, page },
+            Act::SetMod => Wish::SetModified { frame: at, page },
             _ => Wish::Release { frame: at, page },
         };
         if self.wishes.len() < WISHES_MAX {
             self.wishes.push_back(wish);
         }
-        if op == Op::Release {
+        if step.act == Act::Release {
             self.pages.unlink(frame);
             let waiting = self.aside.iter_mut().map(|(_, page)| page);
             let slots = self.pages_in.iter_mut().chain(waiting);
@@ -420,28 +531,45 @@ impl Machine {
         usize::from(slot) - self.first_ghosts
     }
 
+    /// A page that is known to be no ghost is not looked for.
     #[inline(never)]
     fn remember(&mut self, slot: u8, frame: u32) {
         let (list, page) = (self.ghost_list(slot), self.pages.page(frame));
-        self.ghosts.take(page);
+        if self.pages.may_be_ghost(frame) {
+            self.ghosts.take(page);
+        }
         while self.ghosts.len(list) >= self.ghosts_max {
             self.ghosts.pop_oldest(list);
         }
         self.ghosts.push(list, page);
-    }
-
-    fn recall(&mut self, slot: u8, page: u8) -> bool {
-        let (list, page) = (self.ghost_list(slot), self.pages.page(self.page(page)));
-        let is_known = self.ghosts.find(page) == Some(list);
-        if is_known {
-            self.ghosts.take(page);
-        }
-        is_known
+        self.pages.set_may_be_ghost(frame, true);
     }
 
     #[inline(never)]
+    fn recall(&mut self, slot: u8, page: u8) -> bool {
+        let (list, frame) = (self.ghost_list(slot), self.page(page));
+        if !self.pages.may_be_ghost(frame) {
+            return false;
+        }
+        let page = self.pages.page(frame);
+        let found = self.ghosts.find(page);
+        if found == Some(list) {
+            self.ghosts.take(page);
+        }
+        self.pages.set_may_be_ghost(frame, found.is_some_and(|found| found != list));
+        found == Some(list)
+    }
+
+    #[inline]
     fn trim(&mut self, slot: u8, ghosts_max: i64) {
-        let list = self.ghost_list(slot);
+        let list = self.ghost_list(slot) % GHOST_LISTS_MAX;
+        if i64::from(self.ghosts.len(list)) > ghosts_max {
+            self.forget(list, ghosts_max);
+        }
+    }
+
+    #[inline(never)]
+    fn forget(&mut self, list: usize, ghosts_max: i64) {
         while i64::from(self.ghosts.len(list)) > ghosts_max.max(0) {
             self.ghosts.pop_oldest(list);
         }

@@ -1,32 +1,28 @@
 //! A program as the interpreter has it: a step for each instruction, at the same number.
 //!
-//! A test and a jump by its result are one step. The jump keeps its own, which runs where another jump leads
-//! to it. Numbers of instructions, and with them distances and fuel, are those of the program.
+//! Instructions that often follow each other are one step, at the number of the first: a test and the jump by
+//! its result, the look at an end of a queue and whether there is a page, and a few more. Each of them keeps
+//! a step of its own, which runs where a jump leads to it. Numbers of instructions, and with them distances
+//! and fuel, are those of the program.
 
-use super::code::{Code, Instruction, Op};
+use super::code::{Act, Code, Instruction, Op};
 
-/// What a step does after its own instruction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(super) enum Then {
-    /// The next step follows, or the one that the instruction itself names.
-    Nothing,
-    /// The next instruction jumps if the test was false.
-    JumpIfFalse,
-    /// The next instruction jumps if the test was true.
-    JumpIfTrue,
-}
+/// No result of a test is this: no jump is joined to it.
+const NEVER: u8 = 2;
 
-/// One instruction, with what follows from its neighbours. 8 bytes.
+/// One instruction, and those joined to it. 8 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
-    pub op: Op,
+    pub act: Act,
     pub a: u8,
     pub b: u8,
     pub c: u8,
-    /// The number of an instruction to which the step may jump, or that of a constant.
+    /// The number of an instruction to which the step may jump, or that of a constant; or two operands more.
     pub wide: u16,
-    pub then: Then,
+    /// The result of the step's test, 0 or 1, by which it jumps.
+    pub jumps_if: u8,
+    /// The number of instructions that it stands for.
+    pub length: u8,
 }
 
 /// Where an event begins, and what a call of it needs.
@@ -34,7 +30,6 @@ pub(super) struct Step {
 pub(super) struct Entry {
     pub first: usize,
     pub locals: usize,
-    pub has_parameter: bool,
 }
 
 /// The steps of a program.
@@ -49,30 +44,81 @@ pub(super) struct Steps {
 impl Steps {
     /// The steps of code that has been verified.
     pub fn of(code: &Code) -> Self {
-        let entry = |event: &super::code::Event| Entry {
-            first: event.first,
-            locals: event.locals.len(),
-            has_parameter: event.has_parameter,
-        };
+        let entry = |event: &super::code::Event| Entry { first: event.first, locals: event.locals.len() };
+        let own = code.slots.len();
         Self {
-            steps: (0..code.instructions.len()).map(|at| step(&code.instructions, at)).collect(),
+            steps: (0..code.instructions.len()).map(|at| step(&code.instructions[at..], own)).collect(),
             constants: code.constants.clone().into(),
             events: code.events.iter().map(entry).collect(),
         }
     }
 }
 
-fn step(instructions: &[Instruction], at: usize) -> Step {
-    let instruction = instructions[at];
-    let Instruction { op, a, b, c } = instruction;
-    let plain = Step { op, a, b, c, wide: instruction.wide(), then: Then::Nothing };
-    // The last instruction of an event is no test.
-    let Some(jump) = instructions.get(at + 1).filter(|next| op.is_test() && next.a == a) else {
-        return plain;
+/// The step of the first of these instructions, which go on to the end of the program; slots from `own` on
+/// are the event's. The last instruction of an event is a `ret` or a `jmp`, behind which nothing is joined.
+fn step(instructions: &[Instruction], own: usize) -> Step {
+    let first = instructions[0];
+    let step = Step {
+        act: first.op.into(),
+        a: first.a,
+        b: first.b,
+        c: first.c,
+        wide: first.wide(),
+        jumps_if: NEVER,
+        length: 1,
     };
-    match jump.op {
-        Op::Jz => Step { wide: jump.wide(), then: Then::JumpIfFalse, ..plain },
-        Op::Jnz => Step { wide: jump.wide(), then: Then::JumpIfTrue, ..plain },
-        _ => plain,
+    if let Some(joined) = look_and_test(step, instructions, own) {
+        return joined;
     }
+    let second = instructions.get(1);
+    if let (Op::Loop, Some(&Instruction { op: Op::Lt, a, b, c })) = (first.op, second) {
+        return with_jump(Step { act: Act::LoopLt, a, b, c, length: 2, ..step }, &instructions[2..]);
+    }
+    match (first.op, second.map(|second| second.op)) {
+        (test, _) if test.is_test() => with_jump(step, &instructions[1..]),
+        (Op::EnqT, Some(Op::Ret)) => Step { act: Act::EnqTRet, length: 2, ..step },
+        (Op::Len, Some(Op::Len)) => {
+            let wide = second.map_or(0, |second| u16::from_be_bytes([second.a, second.b]));
+            Step { act: Act::LenLen, wide, length: 2, ..step }
+        }
+        _ => step,
+    }
+}
+
+/// A look at an end of a queue, or none, with a `loop` on either side, or none, and whether there is a page;
+/// then *a* is the int, *b* the page and *c* the queue.
+///
+/// Where the fuel is compared first, nothing is joined that what follows could see of a run that stops there.
+fn look_and_test(step: Step, instructions: &[Instruction], own: usize) -> Option<Step> {
+    let ops = instructions.iter().map(|instruction| instruction.op);
+    let ops: Vec<Op> = ops.take(3).collect();
+    let (act, length, peek) = match *ops.as_slice() {
+        [Op::Loop, Op::IsNil, ..] => (Act::LoopIsNil, 2, None),
+        [Op::PeekH, Op::IsNil, ..] => (Act::PeekHIsNil, 2, Some(0)),
+        [Op::PeekT, Op::IsNil, ..] => (Act::PeekTIsNil, 2, Some(0)),
+        [Op::PeekH, Op::Loop, Op::IsNil] => (Act::PeekHLoopIsNil, 3, Some(0)),
+        [Op::PeekT, Op::Loop, Op::IsNil] => (Act::PeekTLoopIsNil, 3, Some(0)),
+        [Op::Loop, Op::PeekH, Op::IsNil] if usize::from(instructions[1].a) >= own => {
+            (Act::LoopPeekHIsNil, 3, Some(1))
+        }
+        _ => return None,
+    };
+    let (test, peek) = (instructions[length - 1], peek.map(|at: usize| instructions[at]));
+    if peek.is_some_and(|peek| peek.a != test.b) {
+        return None;
+    }
+    let queue = peek.map_or(0, |peek| peek.b);
+    let joined = Step { act, a: test.a, b: test.b, c: queue, length: length as u8, ..step };
+    Some(with_jump(joined, &instructions[length..]))
+}
+
+/// A test, with the jump by its result if that is what follows it.
+fn with_jump(test: Step, rest: &[Instruction]) -> Step {
+    let Some(jump) = rest.first().filter(|next| next.a == test.a) else { return test };
+    let jumps_if = match jump.op {
+        Op::Jz => 0,
+        Op::Jnz => 1,
+        _ => return test,
+    };
+    Step { wide: jump.wide(), jumps_if, length: test.length + 1, ..test }
 }

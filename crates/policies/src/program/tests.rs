@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use super::{
     Program,
     code::Standard,
-    run::{About, Ended, Machine},
+    run::{About, Cause, Ended, Machine},
 };
 use crate::{
-    ids::{FrameId, PageId},
+    ids::{Access, ContextId, FileId, FrameId, PageId, TenantId},
     list::NIL,
     manager::{Incident, Look, Wish},
     random::SplitMix64,
@@ -40,9 +40,11 @@ fn machine(program: &Program) -> Machine {
 }
 
 fn run(program: &Program, machine: &mut Machine, fuel: u64, look: Option<&mut dyn Look>) -> Ended {
-    let about = About { parameter: 9, page: Some(PageId(109)), arguments: [50, 51, 52, -1] };
+    let (file, tenant, context) = (FileId(0), TenantId(53), ContextId(52));
+    let missing = Access { page: PageId(50), file, tenant, context };
+    let about = About { parameter: 9, cause: Cause::Question(Some(&missing)) };
     let replace = program.standard(Standard::Replace).unwrap();
-    let ended = machine.run(program.steps(), replace, &about, fuel, look);
+    let ended = machine.run(program.steps(), replace, about, fuel, look);
     machine.check_invariants();
     ended
 }
@@ -120,9 +122,9 @@ fn instructions_do_what_the_table_says() {
         ("setmeta c, k ; meta a, c".to_owned(), 5),
         ("prio a, c".to_owned(), 0),
         ("arg a, missing".to_owned(), 50),
-        ("arg a, candidate".to_owned(), 51),
+        ("arg a, candidate".to_owned(), 109),
         ("arg a, context".to_owned(), 52),
-        ("arg a, tenant".to_owned(), -1),
+        ("arg a, tenant".to_owned(), 53),
         ("now a".to_owned(), 0),
         ("rand x ; ldc y, 63 ; shr a, x, y".to_owned(), 0),
         ("pinned a, c".to_owned(), 0),
@@ -275,6 +277,54 @@ fn a_run_that_takes_too_long_stops_at_a_loop_a_call_or_a_find() {
     let ended = run(&fault, &mut machine, 1000, None);
     assert_eq!((ended.steps, ended.answer), (3, Err(Incident::DivisionByZero)));
     assert_eq!(machine.page_slot(0), NIL);
+}
+
+/// The first page of the queue goes round, and is in a slot of the program or of the event.
+#[test]
+fn a_run_that_stops_in_a_loop_has_done_what_is_before_it_and_no_more() {
+    let turn = |slot: &str| {
+        format!(
+            "ldc x, 9 ; ldc y, 1\n L: peekh {slot}, q ; isnil t, {slot} ; jnz t, end\n \
+             enqt q, {slot} ; sub x, x, y ; jnz x, L\n end: "
+        )
+    };
+    let whiles = "ldc x, 9 ; ldc y, 1 ; ldc z, 0\n \
+                  L: lt t, z, x ; jz t, end\n peekh h, q ; isnil t, h ; jnz t, end\n \
+                  enqt q, h ; sub x, x, y ; jmp L\n end: ";
+    let ahead = "ldc x, 9 ; ldc y, 1\n peekt h, q\n L: isnil t, h ; jnz t, end\n \
+                 enqt q, h ; sub x, x, y ; peekh h, q ; jnz x, L\n end: ";
+    // Instructions before the first `loop`, those of a turn, turns, and those behind the last of them.
+    for (body, before, length, behind) in
+        [(turn("h"), 2, 7, 1), (turn("v"), 2, 7, 1), (whiles.into(), 3, 9, 4), (ahead.into(), 3, 7, 1)]
+    {
+        let program = Program::parse(&with_body("", &body)).unwrap();
+        let whole = before + 9 * length + behind;
+        for fuel in 0..whole + 2 {
+            let mut machine = machine(&program);
+            let ended = run(&program, &mut machine, fuel, None);
+            let turns = if fuel > before { (fuel - before).div_ceil(length).min(10) } else { 0 };
+            let is_stopped = before + turns * length < whole && turns < 9 + u64::from(behind == 4);
+            let expected = if is_stopped { before + turns * length } else { whole };
+            assert_eq!(ended.steps, expected, "{fuel} for {body}");
+            assert_eq!(ended.answer.is_err(), is_stopped, "{fuel} for {body}");
+            let order: Vec<u32> = std::iter::successors(Some(machine.pages.head(0)), |frame| {
+                Some(machine.pages.next(*frame)).filter(|next| *next != NIL)
+            })
+            .collect();
+            let first = if body.contains("peekt") { turns.min(9).saturating_sub(1) } else { turns.min(9) };
+            let expected: [u32; 3] = if body.contains("peekt") && turns == 0 {
+                [3, 4, 5]
+            } else {
+                std::array::from_fn(|at| 3 + (first as u32 + at as u32) % 3)
+            };
+            assert_eq!(order, expected, "{fuel} for {body}");
+            if body.contains("h, q") && !body.contains("peekt") {
+                let held = if turns == 0 { NIL } else { 3 + (turns.min(9) as u32 - 1) % 3 };
+                let slot = program.code().slots.iter().position(|slot| slot.name == "h").unwrap();
+                assert_eq!(machine.page_slot(slot), held, "{fuel} for {body}");
+            }
+        }
+    }
 }
 
 /// Text, line and column of the defect, and the message.

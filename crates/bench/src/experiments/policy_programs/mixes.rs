@@ -8,7 +8,7 @@
 use anyhow::Result;
 use bufpool_policies::Allocation;
 
-use super::{sizes::SIZES, texts};
+use super::{second_chance, sizes::SIZES, texts};
 use crate::experiments::application_control::service::{self, BLOCKS_MAX, Program, Ran};
 use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict, listed};
@@ -162,6 +162,7 @@ pub(super) fn seven_mixes(context: &Context) -> Result<Vec<Finding>> {
             findings.push(row(mix, what, by_size, time));
         }
     }
+    findings.extend(second_chance::as_in_mach(context)?);
     Ok(findings)
 }
 

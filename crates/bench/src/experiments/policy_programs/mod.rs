@@ -9,6 +9,7 @@ mod join;
 mod mixes;
 mod player;
 mod runaway;
+mod second_chance;
 mod sizes;
 mod texts;
 mod tree;

@@ -18,6 +18,14 @@ pub(super) fn mru() -> Program {
     parsed(include_str!("../../../../../examples/programs/mru.policy"))
 }
 
+pub(super) fn fifo2() -> Program {
+    parsed(include_str!("../../../../../examples/programs/fifo2.policy"))
+}
+
+pub(super) fn fifo2_mach() -> Program {
+    parsed(include_str!("../../../../../examples/programs/fifo2-mach.policy"))
+}
+
 pub(super) fn ring() -> Program {
     parsed(include_str!("../../../../../examples/programs/ring.policy"))
 }

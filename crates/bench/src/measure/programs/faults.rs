@@ -8,8 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use bufpool::{Direct, File, FileOptions, Io, IoBackend, Pool, PoolOptions, Tenant};
-use bufpool_policies::program::{ProgramManager, ProgramOptions};
-use bufpool_policies::{Allocation, TenantId};
+use bufpool_policies::Allocation;
 
 use super::{Side, Twin};
 use crate::machine::bare_loop::LoopTime;
@@ -69,12 +68,7 @@ impl Faults {
                 tenant.set_policy(0, twin.native)?;
                 tenant
             }
-            Side::Program => {
-                let options =
-                    ProgramOptions { pool_frames: FRAMES, seed: 1, tenant: TenantId(1), fuel_steps: None };
-                let manager = ProgramManager::new(&twin.program, options).map_err(anyhow::Error::msg)?;
-                tenant.custom_manager(Box::new(manager)).open()?
-            }
+            Side::Program => tenant.program(&twin.program).open()?,
         };
         for page in 0..u64::from(FRAMES) {
             std::hint::black_box(tenant.read(file.page(page))?[0]);
