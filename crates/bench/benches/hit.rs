@@ -7,6 +7,8 @@
 //!
 //! * names of contenders: only these;
 //! * `one-page`: only the part in which two threads visit one page;
+//! * `sizes`: 64 Ki, 1 Mi and 4 Mi pages of 512 bytes, against an array of as many (8 GB of memory, some
+//!   minutes);
 //! * `instructions`: how many instructions, loads and stores a visit takes, counted by callgrind (valgrind has
 //!   to be installed; a minute): the bench starts itself twice for each contender, with `visits=N` and one name,
 //!   which visits N of a thousand pages once, and divides the difference.
@@ -16,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bufpool_bench::measure::hits::{
-    Array, Contender, Latched, OneLock, OpenPool, Optimistic, Owned, PoolKind, PoolPages, Times, Words,
-    take_turns, zipf_visits,
+    Array, Contender, Latched, OneLock, OpenPool, Optimistic, Owned, PAGE_BYTES, PoolKind, PoolPages, Times,
+    Words, take_turns, zipf_visits,
 };
 use criterion::{Criterion, Throughput};
 
@@ -25,8 +27,16 @@ mod callgrind;
 
 const PAGES: u32 = 1 << 16;
 const VISITS: usize = 1 << 20;
+
+/// How many pages there are where sizes are compared, and their bytes: so few that there is memory for all.
+const SIZES: [u32; 3] = [1 << 16, 1 << 20, 1 << 22];
+const SMALL_PAGE_BYTES: usize = 512;
+/// What a hit may take of the array's time at each size.
+const SIZES_BAR: f64 = 4.0;
 const ROUNDS: usize = 7;
 
+/// Visits of each page after which not all its hits are noted.
+const WARM_VISITS: usize = 4;
 /// Pages and visits where instructions are counted.
 const COUNTED_PAGES: u32 = 1 << 10;
 const COUNTED_VISITS: [usize; 2] = [1 << 13, 1 << 15];
@@ -35,10 +45,14 @@ fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|one| !one.starts_with('-')).collect();
     let is_asked = |what: &str| arguments.iter().any(|one| one == what);
     let counted = arguments.iter().find_map(|one| one.strip_prefix("visits="));
-    let special = |one: &str| one == "one-page" || one == "instructions" || one.starts_with("visits=");
+    let special =
+        |one: &str| ["one-page", "instructions", "sizes"].contains(&one) || one.starts_with("visits=");
     let names: Vec<&str> = arguments.iter().map(String::as_str).filter(|one| !special(one)).collect();
     if is_asked("instructions") {
         return count_instructions(&names);
+    }
+    if is_asked("sizes") {
+        return SIZES.into_iter().try_for_each(compare_at);
     }
     let pages = if counted.is_some() { COUNTED_PAGES } else { PAGES };
     let contenders = Contenders::new(pages)?;
@@ -107,7 +121,7 @@ struct Contenders {
 
 impl Contenders {
     fn new(count: u32) -> anyhow::Result<Self> {
-        let pages = PoolPages::new(Path::new(env!("CARGO_TARGET_TMPDIR")), count)?;
+        let pages = PoolPages::new(Path::new(env!("CARGO_TARGET_TMPDIR")), count, PAGE_BYTES)?;
         let open = |kind| OpenPool::new(kind, &pages, count + 64);
         Ok(Self {
             default: open(PoolKind::Default)?,
@@ -148,11 +162,32 @@ impl Contenders {
 
 /// Visits the pages so often that their hits are noted no more, and then as often as is counted.
 fn visit_once(contenders: &[&dyn Contender], visits: usize) -> anyhow::Result<()> {
-    let warm: Vec<u32> = (0..4).flat_map(|_| 0..COUNTED_PAGES).collect();
+    let warm: Vec<u32> = (0..WARM_VISITS).flat_map(|_| 0..COUNTED_PAGES).collect();
     for contender in contenders {
         contender.visit(&warm)?;
         contender.visit(&zipf_visits(COUNTED_PAGES, COUNTED_VISITS[1], 1)[..visits])?;
     }
+    Ok(())
+}
+
+/// Visits as many pages through pools and in arrays; each was visited often enough before that not all its hits
+/// are noted.
+fn compare_at(count: u32) -> anyhow::Result<()> {
+    let pages = PoolPages::new(Path::new(env!("CARGO_TARGET_TMPDIR")), count, SMALL_PAGE_BYTES)?;
+    let open = |kind| OpenPool::new(kind, &pages, count + 64);
+    let (default, log_off) = (open(PoolKind::Default)?, open(PoolKind::LogOff)?);
+    let array = Array::<SMALL_PAGE_BYTES>::new(count, false);
+    let huge = Array::<SMALL_PAGE_BYTES>::new(count, true);
+    let pools = [&log_off, &default];
+    let [latched_off, latched] = pools.map(Latched);
+    let [optimistic_off, optimistic] = pools.map(Optimistic);
+    let contenders: [&dyn Contender; 6] =
+        [&array, &huge, &latched_off, &optimistic_off, &latched, &optimistic];
+    let times = take_turns(&contenders, &zipf_visits(count, VISITS, 1), 1, ROUNDS)?;
+    print(
+        &times,
+        &format!("one thread, {count} pages of {SMALL_PAGE_BYTES} bytes; at most {SIZES_BAR} expected"),
+    );
     Ok(())
 }
 

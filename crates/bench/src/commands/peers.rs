@@ -52,8 +52,8 @@ fn measure(
     visits: &[u32],
     threads: &[u32],
 ) -> Result<()> {
-    let pages = PoolPages::new(folder.path(), page_count)?;
-    let array = Array::new(page_count, false);
+    let pages = PoolPages::new(folder.path(), page_count, PAGE_BYTES)?;
+    let array = Array::<PAGE_BYTES>::new(page_count, false);
     let pool = |kind| OpenPool::new(kind, &pages, capacity);
     let (default, untagged, log_off) =
         (pool(PoolKind::Default)?, pool(PoolKind::Untagged)?, pool(PoolKind::LogOff)?);

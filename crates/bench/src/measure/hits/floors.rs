@@ -6,25 +6,28 @@ use anyhow::Result;
 
 use super::{Contender, PAGE_BYTES, contents, first_word};
 
-/// An array of pages, indexed directly: the floor.
-pub struct Array {
-    pages: Vec<[u8; PAGE_BYTES]>,
+/// Where advice about memory may begin.
+const SYSTEM_PAGE_BYTES: usize = 4096;
+
+/// An array of pages of `BYTES`, indexed directly: the floor.
+pub struct Array<const BYTES: usize = PAGE_BYTES> {
+    pages: Vec<[u8; BYTES]>,
     huge: bool,
 }
 
-impl Array {
+impl<const BYTES: usize> Array<BYTES> {
     /// `pages` pages with their [`contents`]; if `huge`, in huge pages where the system has them, as a pool's
     /// memory is.
     pub fn new(pages: u32, huge: bool) -> Self {
         let mut array = Self { pages: Vec::with_capacity(pages as usize), huge };
         let spare = array.pages.spare_capacity_mut();
         let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
-        let start = spare.as_mut_ptr().map_addr(|at| at.next_multiple_of(PAGE_BYTES));
+        let start = spare.as_mut_ptr().map_addr(|at| at.next_multiple_of(SYSTEM_PAGE_BYTES));
         // SAFETY: the range is within the vector's own allocation, and the advice changes only how it is
         // backed.
-        unsafe { libc::madvise(start.cast(), (spare.len() - 1) * PAGE_BYTES, advice) };
+        unsafe { libc::madvise(start.cast(), size_of_val(spare) - SYSTEM_PAGE_BYTES, advice) };
         for number in 0..pages {
-            let mut page = [0; PAGE_BYTES];
+            let mut page = [0; BYTES];
             page[..8].copy_from_slice(&contents(number).to_le_bytes());
             array.pages.push(page);
         }
@@ -32,7 +35,7 @@ impl Array {
     }
 }
 
-impl Contender for Array {
+impl<const BYTES: usize> Contender for Array<BYTES> {
     fn name(&self) -> String {
         if self.huge { "array-huge-pages".into() } else { "array".into() }
     }

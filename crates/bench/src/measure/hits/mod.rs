@@ -22,7 +22,7 @@ use crate::machine::cpu_time::thread_cpu_time;
 use crate::random::{Random, Weighted};
 use crate::rounds::Spread;
 
-/// Bytes of a page here.
+/// Bytes of a page where nothing else is said.
 pub const PAGE_BYTES: usize = 4096;
 /// Exponent of the distribution.
 const ZIPF: f64 = 0.99;

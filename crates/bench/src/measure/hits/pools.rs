@@ -3,26 +3,30 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use bufpool::{Direct, File, FileOptions, Pool, PoolOptions, Tenant};
+use bufpool::{Direct, File, FileOptions, Page, Pool, PoolOptions, Tenant};
 
-use super::{Contender, PAGE_BYTES, contents, first_word};
+use super::{Contender, contents, first_word};
+
+/// Pages that are brought in by one call.
+const READ_TOGETHER: usize = 256;
 
 /// A file of pages with their [`contents`], for pools to read. Removed in the end.
 pub struct PoolPages {
     folder: tempfile::TempDir,
     pages: u32,
+    page_bytes: usize,
 }
 
 impl PoolPages {
-    /// Writes `pages` pages into a file in `folder`.
+    /// Writes `pages` pages of `page_bytes` into a file in `folder`.
     ///
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub fn new(folder: &std::path::Path, pages: u32) -> Result<Self> {
+    pub fn new(folder: &std::path::Path, pages: u32, page_bytes: usize) -> Result<Self> {
         let folder = tempfile::tempdir_in(folder).context("a folder for the pages")?;
-        let made = Self { folder, pages };
-        let pool = PoolOptions::new().page_bytes(PAGE_BYTES).direct(Direct::Prefer).open()?;
+        let made = Self { folder, pages, page_bytes };
+        let pool = PoolOptions::new().page_bytes(page_bytes).direct(Direct::Prefer).open()?;
         let file = pool.open_file(made.path(), FileOptions::new().create(true))?;
         let tenant = pool.default_tenant();
         for number in file.extend(u64::from(pages))? {
@@ -96,12 +100,14 @@ impl OpenPool {
     ///
     /// If the pool, the file or a page cannot be had.
     pub fn new(kind: PoolKind, pages: &PoolPages, frames: u32) -> Result<Self> {
-        let options = kind.options().page_bytes(PAGE_BYTES).frames(frames).direct(Direct::Prefer);
+        let options = kind.options().page_bytes(pages.page_bytes).frames(frames).direct(Direct::Prefer);
         let pool = options.read_ahead(false).open()?;
         let file = pool.open_file(pages.path(), FileOptions::new().read_only(true).optimistic(true))?;
         let tenant = pool.default_tenant();
-        for number in 0..u64::from(pages.pages.min(frames)) {
-            tenant.read(file.page(number))?;
+        let numbers: Vec<u64> = (0..u64::from(pages.pages.min(frames))).collect();
+        for together in numbers.chunks(READ_TOGETHER) {
+            let together: Vec<Page<'_>> = together.iter().map(|number| file.page(*number)).collect();
+            tenant.read_many(&together).into_iter().try_for_each(|guard| guard.map(drop))?;
         }
         Ok(Self { kind, file, tenant, pool })
     }
