@@ -13,8 +13,9 @@
 //! the place itself. A `call` sets the caller's slots aside.
 //!
 //! *A step is told apart once*, and stands for instructions that often follow each other (`steps`): a single
-//! `match` leads to what it does and to where control goes next. What few programs need at each question is a call, so that the arms that remain are short. The
-//! figures are those of `cargo bench -p bufpool-bench --bench programs -- instructions`.
+//! `match` leads to what it does and to where control goes next. What few programs need at each question is a
+//! call, so that the arms that remain are short. The figures are those of `cargo bench -p bufpool-bench
+//! --bench programs -- instructions`.
 
 use std::collections::VecDeque;
 
