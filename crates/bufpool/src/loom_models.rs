@@ -16,6 +16,7 @@
 //! | `is_as` or `still` without its fence; a writer does not count its change; a word held exclusively may be read | [`optimistic_reads_are_whole`] |
 //! | a read begins without its barrier, or ends relaxed; the waiter looks relaxed, or does not wait | [`eviction_against_an_optimistic_reader`] |
 //! | a latch is taken, or let go of, relaxed; the last holder wakes nobody | [`readers_and_writers_exclude_one_another_and_all_are_woken`] |
+//! | a share is left relaxed, or without its barrier | [`a_share_that_is_left_when_its_handle_is_given_up`] |
 //!
 //! Not noticed: an optimistic read that begins with a relaxed load of the word.
 
