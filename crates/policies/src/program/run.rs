@@ -391,7 +391,7 @@ impl Machine {
         Next::Follows
     }
 
-    /// Sets the page slot of a look at an end of a queue; whether there is a page.
+    /// Sets the page slot of a look at an end of a queue. Whether no page is there.
     #[inline(always)]
     fn look(&mut self, step: &Step, frame: u32) -> bool {
         self.set_page(step.b, frame);
