@@ -32,10 +32,11 @@ use crate::thread::site::{Origin, SiteRef};
 /// Shared access to a page that borrows nothing and may move between threads; dereferences to its bytes.
 ///
 /// It keeps the pool open, and counts for no thread: a thread that waits for what its own owned guards hold
-/// waits until the limit, `latch_wait_ms` or `frame_wait_ms`. A thread that has one of a [`File`] handle at a
-/// time, on whatever page, pays nothing for keeping the pool open; the further ones of one handle share a
-/// counter, so threads that take many at a time do best with a clone of the handle each. As long as guards or
-/// pins outlive their handle, all owned guards of the process count in such counters.
+/// waits until the limit, `latch_wait_ms` or `frame_wait_ms`. A thread that has one of a
+/// [`File`](crate::File) handle at a time, on whatever page, pays nothing for keeping the pool open; the
+/// further ones of one handle share a counter, so threads that take many at a time do best with a clone of
+/// the handle each. As long as guards or pins outlive their handle, all owned guards of the process count in
+/// such counters.
 pub struct OwnedReadGuard {
     held: OwnedHeld<SharedLatch<'static>>,
 }

@@ -216,6 +216,9 @@ fn let_go(shared: Shared, is_left: bool) {
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
     use std::sync::{Weak, mpsc};
+    use std::time::{Duration, Instant};
+
+    use bufpool_policies::SplitMix64;
 
     use super::*;
     use crate::io::sim::SimDevice;
@@ -274,11 +277,11 @@ mod tests {
                 open.shares() == 2
             })
         };
-        let is_soon = (0..10_000).any(|_| {
+        let began = Instant::now();
+        while !stays_two() {
+            assert!(began.elapsed() < Duration::from_secs(60));
             std::thread::yield_now();
-            stays_two()
-        });
-        assert!(is_soon);
+        }
         let guards: Vec<_> = (0..10).map(|_| open.read()).collect();
         assert_eq!(open.shares(), 11);
         drop(guards);
@@ -355,6 +358,46 @@ mod tests {
             std::thread::spawn(move || drop([open.read(), open.read()])).join().unwrap();
         }
         assert_eq!(open.shares(), 1);
+    }
+
+    /// Threads clone handles, drop them before and after their guards, and let guards end in one another.
+    #[test]
+    fn no_share_is_lost_or_ended_twice_whatever_threads_do() {
+        const THREADS: usize = 4;
+        // With those on their way to another thread, fewer than may hold one page.
+        const GUARDS: usize = 16;
+        let open = Open::new();
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::sync_channel(8)).unzip();
+        std::thread::scope(|scope| {
+            for (at, ended_here) in receivers.into_iter().enumerate() {
+                let (file, tenant) = (open.file.clone(), open.tenant.clone());
+                let to = senders[(at + 1) % THREADS].clone();
+                let mut random = SplitMix64::new(at as u64);
+                scope.spawn(move || {
+                    let (mut handles, mut guards) = (vec![file], Vec::new());
+                    for _ in 0..5000 {
+                        let handle = random.next_u64() as usize % handles.len();
+                        match random.next_u64() % 8 {
+                            0 if handles.len() < 2 * SPARES => handles.push(handles[handle].clone()),
+                            1 if handles.len() > 1 => drop(handles.swap_remove(handle)),
+                            2 => guards.truncate(guards.len() / 2),
+                            // A guard that nobody takes ends here.
+                            3 => drop(guards.pop().map(|guard| to.try_send(guard))),
+                            4 => drop(ended_here.try_recv()),
+                            _ if guards.len() == GUARDS => guards.clear(),
+                            _ => {
+                                let page = handles[handle].page(random.next_u64() % 4);
+                                guards.push(tenant.read_owned(page).unwrap());
+                                assert_eq!(guards[random.next_u64() as usize % guards.len()][0], 0);
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        drop(senders);
+        let pool = open.leave();
+        assert!(!is_open(&pool) && pool.upgrade().is_none());
     }
 
     #[test]
