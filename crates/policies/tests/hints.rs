@@ -178,6 +178,30 @@ fn a_disclosed_loop_above_memory_misses_what_it_must() {
     assert!(driver.misses * 100 <= opt * 102, "{} misses, OPT {opt}", driver.misses);
 }
 
+/// Reads of a loop that is read ahead come between its hits, and are no more for that.
+#[test]
+fn what_a_loop_gives_up_lies_between_what_it_keeps() {
+    let (length, frames, rounds) = (1200_u64, 800, 6);
+    let mut driver = Driver::new(frames, true);
+    let options = HintOptions { policy: HintPolicy::Auto, ..ALL };
+    let list = driver.directory.open_hints(DEFAULT_TENANT, options).unwrap();
+    let reads: Vec<PageId> = (0..length * rounds).map(|at| PageId(at % length)).collect();
+    for read in &reads {
+        driver.disclose(list, *read).unwrap();
+    }
+    let (mut longest, mut run) = (0, 0);
+    for (at, read) in (0..).zip(&reads) {
+        let before = driver.misses;
+        driver.access(DEFAULT_TENANT, *read);
+        run = if driver.misses > before { run + 1 } else { 0 };
+        longest = if at < length { 0 } else { longest.max(run) };
+    }
+    driver.directory.check_invariants();
+    let opt = misses_of_opt(&reads, frames as usize);
+    assert!(driver.misses * 100 <= opt * 102, "{} misses, OPT {opt}", driver.misses);
+    assert!(longest <= 64, "{longest} reads in a row, with 400 pages a round that have to be read");
+}
+
 /// What comes in ahead never costs a page that is needed before it.
 #[test]
 fn a_prefetch_does_no_harm() {

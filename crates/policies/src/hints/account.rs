@@ -114,11 +114,11 @@ impl AccountHints {
         if let Some(block) = self.blocks.get_mut(&page) {
             self.spent_len -= u32::from(block.spent.take().is_some());
             if block.place.frame().is_some() {
-                list.present.insert(position);
+                list.has_come(page, position);
             }
         } else if let Some(place) = place {
             self.blocks.insert(page, Block { place, came_for: None, spent: None });
-            list.present.insert(position);
+            list.has_come(page, position);
         }
         Some(position)
     }
@@ -264,10 +264,10 @@ impl AccountHints {
     fn passed(&mut self, at: usize, hint: Passed, is_used: bool) {
         let list = &mut self.lists[at];
         list.frontier = list.frontier.max(list.list.position());
-        let was_present = list.present.remove(hint.position);
+        let was_present = list.has_gone(hint.page, hint.position);
         if hint.next != NEVER {
             if was_present {
-                list.present.insert(hint.next);
+                list.has_come(hint.page, hint.next);
             }
             return;
         }
@@ -360,7 +360,7 @@ impl AccountHints {
         let mut is_named = false;
         for list in &mut self.lists {
             if let Some(position) = list.list.next_use(page) {
-                list.present.insert(position);
+                list.has_come(page, position);
                 is_named = true;
             }
         }
@@ -397,7 +397,7 @@ impl AccountHints {
         let mut is_named = false;
         for list in &mut self.lists {
             if let Some(position) = list.list.next_use(page) {
-                list.present.remove(position);
+                list.has_gone(page, position);
                 list.frontier = list.frontier.min(position);
                 is_named = true;
             }
@@ -468,6 +468,7 @@ impl AccountHints {
                     break;
                 }
                 if !busy(FrameId(frame)) {
+                    let frame = self.yielded(list, busy).unwrap_or(frame);
                     best = Some(Offer { frame, distance });
                     // Another list may name it sooner, and then the next one of this may be farther.
                     if self.lists.len() == 1 {
@@ -477,6 +478,17 @@ impl AccountHints {
             }
         }
         best
+    }
+
+    /// The block that goes instead of that which the list needs last, at the same price.
+    fn yielded(&self, list: &OpenList, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<u32> {
+        if self.lists.len() > 1 {
+            return None;
+        }
+        let pages = list.present_by_yield().take(OFFERS_TRIED);
+        let mut frames =
+            pages.filter_map(|page| self.blocks.get(&page).and_then(|block| block.place.frame()));
+        frames.find(|frame| !busy(FrameId(*frame)))
     }
 
     /// A list, while it is open.
@@ -563,11 +575,7 @@ impl AccountHints {
 
     /// Bytes of memory held.
     pub fn metadata_bytes(&self) -> usize {
-        let lists = self
-            .lists
-            .iter()
-            .map(|list| size_of::<OpenList>() + list.list.metadata_bytes() + list.present.metadata_bytes());
-        lists.sum::<usize>()
+        self.lists.iter().map(OpenList::metadata_bytes).sum::<usize>()
             + self.blocks.capacity() * size_of::<(PageId, Block)>()
             + self.spent_order.capacity() * size_of::<(u64, PageId)>()
     }
@@ -611,8 +619,8 @@ impl AccountHints {
             let named = self.blocks.iter().filter(|(page, block)| {
                 block.place.frame().is_some() && list.list.next_use(**page).is_some()
             });
-            assert_eq!(named.count(), list.present.len(), "named blocks");
-            assert_eq!(list.present_by_use().count(), list.present.len(), "positions of named blocks");
+            assert_eq!(named.count(), list.present_len(), "named blocks");
+            assert_eq!(list.present_by_use().count(), list.present_len(), "positions of named blocks");
             let below =
                 list.list.from(list.list.position()).take_while(|(position, _)| *position < list.frontier);
             for (position, page) in below {

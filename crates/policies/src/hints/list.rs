@@ -28,6 +28,10 @@ pub struct HintList {
     pages: PageMap<Uses>,
     /// Accesses since the last one that used the first hint.
     out_of_order: u32,
+    /// Reads from the last page named again to its use before.
+    period: u64,
+    /// Pages named again in a row after that many reads.
+    periodic: u64,
 }
 
 struct Hint {
@@ -83,6 +87,8 @@ impl HintList {
             Entry::Occupied(mut entry) => {
                 let last = std::mem::replace(&mut entry.get_mut().last, position);
                 self.hints[(last - self.position) as usize].next = position;
+                self.periodic = if position - last == self.period { self.periodic + 1 } else { 1 };
+                self.period = position - last;
             }
         }
         self.hints.push_back(Hint { page, next: NEVER, is_used: false });
@@ -97,6 +103,12 @@ impl HintList {
     /// Behind the last read that is disclosed.
     pub fn end(&self) -> u64 {
         self.position + self.hints.len() as u64
+    }
+
+    /// How many pages, the last ones named again in a row, were so after equally many reads. Pages named for the
+    /// first time do not count.
+    pub fn periodic(&self) -> u64 {
+        self.periodic
     }
 
     /// How many reads are ahead.

@@ -22,6 +22,13 @@ const RUN_PAGES: usize = 32;
 /// How far ahead a page that is read once takes the frame of one that is named: as far as it takes to have
 /// one transfer in flight.
 const ONCE_HORIZON: u32 = RUN_PAGES as u32;
+/// How far ahead a loop exchanges pages: as far as it takes to have two transfers in flight, of runs of which
+/// every other is in memory. What it gives up moves towards its beginning by as much a round, and once there
+/// a round more is read of it.
+const LOOP_HORIZON: u32 = 4 * RUN_PAGES as u32;
+/// Named pages that must have come round after equally many reads, the last ones in a row, for a list to be a
+/// loop.
+const LOOP_EVIDENCE: u64 = 2 * RUN_PAGES as u64;
 /// A list's estimate of the directory's time between two of its accesses moves by this part of the
 /// difference.
 const PACE_SHARE: f64 = 1.0 / 64.0;
@@ -47,9 +54,18 @@ struct Reach {
 }
 
 impl Reach {
-    /// The same for a page whose next use after this one is `again`.
-    fn exchanged_until(&self, again: u64) -> u64 {
-        if again == NEVER { self.once_until } else { self.again_until }
+    /// Whether the page, whose next use after this one is `again`, comes in for one that is needed later,
+    /// after the pages `before` it. The last transfer takes all neighbours that are named again.
+    fn exchanges(&self, want: Want, again: u64, before: &[Want]) -> bool {
+        if again == NEVER {
+            return want.position < self.once_until;
+        }
+        let begun_at = || {
+            let run = before.chunk_by(continues).next_back()?;
+            continues(run.last()?, &want).then_some(run[0].position)
+        };
+        let joins = |start| start < self.again_until && want.position - start < RUN_PAGES as u64;
+        want.position < self.again_until || begun_at().is_some_and(joins)
     }
 }
 
@@ -85,7 +101,9 @@ pub(super) struct OpenList {
     /// Hints that the reader consumes during a read, as the driver measured.
     pub horizon: u32,
     /// The next uses in the list of the blocks that it names and that are present.
-    pub present: PositionSet,
+    present: PositionSet,
+    /// Of these, the blocks that a loop gives up before the others.
+    yielding: PositionSet,
     /// No page below this position, from the reader's on, is missing.
     pub frontier: u64,
     /// Pages of the list on their way in ahead, by file; files without any are left out.
@@ -114,6 +132,11 @@ pub(super) struct OpenList {
     pub counts: HintCounts,
 }
 
+/// Whether a loop gives up the page before others: every other run of pages that one transfer can have.
+fn yields_first(page: PageId) -> bool {
+    page.0 / RUN_PAGES as u64 % 2 == 1
+}
+
 /// Whether one page follows another in the list and in its file, so that one transfer can have both.
 fn continues(one: &Want, other: &Want) -> bool {
     one.position + 1 == other.position && one.page.0.wrapping_add(1) == other.page.0
@@ -130,6 +153,7 @@ impl OpenList {
             depth,
             horizon: HORIZON,
             present: PositionSet::new(),
+            yielding: PositionSet::new(),
             frontier: 0,
             in_flight: Vec::new(),
             in_flight_max: in_flight.max(1),
@@ -157,6 +181,52 @@ impl OpenList {
     pub fn present_by_use(&self) -> impl Iterator<Item = (u64, PageId)> + '_ {
         let page_at = |position| Some((position, self.list.page_at(position)?));
         self.present.descending().filter_map(page_at)
+    }
+
+    /// The page is in memory, and named next at `position`.
+    pub fn has_come(&mut self, page: PageId, position: u64) {
+        self.present.insert(position);
+        if yields_first(page) {
+            self.yielding.insert(position);
+        }
+    }
+
+    /// The page is in memory no more, or named next at another position than this. Returns whether it was in
+    /// memory.
+    pub fn has_gone(&mut self, page: PageId, position: u64) -> bool {
+        if yields_first(page) {
+            self.yielding.remove(position);
+        }
+        self.present.remove(position)
+    }
+
+    /// Blocks that the list names and that are present.
+    pub fn present_len(&self) -> usize {
+        self.present.len()
+    }
+
+    /// The blocks that may go instead of that which is needed last, in a list that is read ahead and goes
+    /// round, the one needed last coming first.
+    ///
+    /// In a loop every block that is kept saves one read a round, whichever it is. Without this choice those
+    /// given up follow each other, and the device idles while the reader passes over the others. Half of the
+    /// runs yield before the rest, so that reads come between hits. Blocks that the list may fetch others for
+    /// are left out: those are needed sooner.
+    pub fn present_by_yield(&self) -> impl Iterator<Item = PageId> + '_ {
+        let is_read_ahead = self.policy == HintPolicy::Auto;
+        let end = if is_read_ahead && self.is_loop() { self.reach().end } else { NEVER };
+        let beyond = self.yielding.descending().take_while(move |position| *position >= end);
+        beyond.filter_map(|position| self.list.page_at(position))
+    }
+
+    fn is_loop(&self) -> bool {
+        self.list.periodic() >= LOOP_EVIDENCE
+    }
+
+    /// Bytes of memory held.
+    pub fn metadata_bytes(&self) -> usize {
+        let positions = self.present.metadata_bytes() + self.yielding.metadata_bytes();
+        size_of::<Self>() + self.list.metadata_bytes() + positions
     }
 
     /// Hints among which an access that is not the next one is looked for: twice the horizon.
@@ -223,15 +293,16 @@ impl OpenList {
             if batches.as_mut().is_some_and(|batches| !batches.has_room(page.file())) {
                 continue;
             }
+            let want = Want { page, position };
             if room.harmless > 0 {
                 room.harmless -= 1;
-            } else if position >= reach.exchanged_until(self.list.use_after(position))
+            } else if !reach.exchanges(want, self.list.use_after(position), &out[first..])
                 || victims.next().is_none_or(|next| next <= position)
             {
                 stop = Some(position);
                 break;
             }
-            out.push(Want { page, position });
+            out.push(want);
             room.pages -= 1;
         }
         self.frontier = frontier;
@@ -252,7 +323,8 @@ impl OpenList {
             }
             HintPolicy::Auto => {
                 // Where the device is busy all the time, reads that are begun earlier do not end earlier.
-                let horizon = horizon.min(u64::from(self.in_flight_pages_max()));
+                let busy = if self.is_loop() { LOOP_HORIZON } else { self.in_flight_pages_max() };
+                let horizon = horizon.min(u64::from(busy));
                 let once = horizon.min(u64::from(ONCE_HORIZON));
                 Reach { end: from + depth, again_until: from + horizon, once_until: from + once }
             }
