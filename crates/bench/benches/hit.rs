@@ -113,6 +113,7 @@ struct Contenders {
     pages: PoolPages,
     default: OpenPool,
     unmanaged: OpenPool,
+    program: OpenPool,
     plain: OpenPool,
     log_off: OpenPool,
     array: Array,
@@ -126,6 +127,7 @@ impl Contenders {
         Ok(Self {
             default: open(PoolKind::Default)?,
             unmanaged: open(PoolKind::Unmanaged)?,
+            program: open(PoolKind::Program)?,
             plain: open(PoolKind::Plain)?,
             log_off: open(PoolKind::LogOff)?,
             array: Array::new(count, false),
@@ -148,6 +150,7 @@ impl Contenders {
             Box::new(Optimistic(&self.default)),
             Box::new(Latched(&self.plain)),
             Box::new(Latched(&self.unmanaged)),
+            Box::new(Latched(&self.program)),
             #[cfg(feature = "peers")]
             Box::new(self.quick_cache()?),
         ])
@@ -196,7 +199,7 @@ fn compare_at(count: u32) -> anyhow::Result<()> {
 }
 
 fn count_instructions(names: &[&str]) -> anyhow::Result<()> {
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 12] = [
         "array",
         "word-latched",
         "word-checked",
@@ -207,6 +210,8 @@ fn count_instructions(names: &[&str]) -> anyhow::Result<()> {
         "bufpool-owned",
         "bufpool-optimistic",
         "bufpool-plain",
+        "bufpool-unmanaged",
+        "bufpool-program",
     ];
     println!("{:32} {:>12} {:>8} {:>8}", "a visit, by callgrind:", "instructions", "loads", "stores");
     for name in if names.is_empty() { &NAMES } else { names } {
@@ -269,6 +274,7 @@ fn bars(times: &[Times]) {
         ("bufpool-owned-log-off", "bufpool-log-off", 1.5),
         ("bufpool-owned", "bufpool", 1.5),
         ("bufpool-unmanaged", "bufpool-plain", 1.05),
+        ("bufpool-program", "bufpool-unmanaged", 1.01),
         ("bufpool", "bufpool-plain", 1.15),
         ("bufpool", "quick_cache", 0.5),
     ] {

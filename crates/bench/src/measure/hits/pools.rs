@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use bufpool::{Direct, File, FileOptions, Page, Pool, PoolOptions, Tenant};
+use bufpool_policies::program::Program;
 
 use super::{Contender, contents, first_word};
 
@@ -57,6 +58,8 @@ pub enum PoolKind {
     Untagged,
     /// Hits are noted and told apart by call site; no manager.
     Unmanaged,
+    /// The same, by a tenant whose policy is a program without an `access` event.
+    Program,
     /// Hits are noted, nothing else.
     Plain,
     /// Hits are not noted.
@@ -68,7 +71,7 @@ impl PoolKind {
         match self {
             Self::Default => PoolOptions::new(),
             Self::Untagged => PoolOptions::new().call_sites(false),
-            Self::Unmanaged => PoolOptions::new().manager(None),
+            Self::Unmanaged | Self::Program => PoolOptions::new().manager(None),
             Self::Plain => PoolOptions::new().manager(None).call_sites(false),
             Self::LogOff => PoolOptions::new().manager(None).note_hits(false),
         }
@@ -79,10 +82,16 @@ impl PoolKind {
             Self::Default => "bufpool",
             Self::Untagged => "bufpool-untagged",
             Self::Unmanaged => "bufpool-unmanaged",
+            Self::Program => "bufpool-program",
             Self::Plain => "bufpool-plain",
             Self::LogOff => "bufpool-log-off",
         }
     }
+}
+
+fn fifo2() -> Result<Program> {
+    let text = include_str!("../../../../../examples/programs/fifo2.policy");
+    Program::parse(text).context("fifo2.policy")
 }
 
 /// A pool over the pages, without read-ahead.
@@ -103,7 +112,10 @@ impl OpenPool {
         let options = kind.options().page_bytes(pages.page_bytes).frames(frames).direct(Direct::Prefer);
         let pool = options.read_ahead(false).open()?;
         let file = pool.open_file(pages.path(), FileOptions::new().read_only(true).optimistic(true))?;
-        let tenant = pool.default_tenant();
+        let tenant = match kind {
+            PoolKind::Program => pool.tenant("program").program(&fifo2()?).open()?,
+            _ => pool.default_tenant(),
+        };
         let numbers: Vec<u64> = (0..u64::from(pages.pages.min(frames))).collect();
         for together in numbers.chunks(READ_TOGETHER) {
             let together: Vec<Page<'_>> = together.iter().map(|number| file.page(*number)).collect();

@@ -80,19 +80,24 @@ pub enum Clock {
     Elapsed,
 }
 
+/// Turns that each side takes in a round with I/O: a device's latency drifts by more, from one round to the
+/// next, than a program costs.
+const TURNS_WITH_IO: u32 = 80;
+
 /// Faults of a pool on the file of [`build_file`] at `path`, `count` in each round of each side.
 ///
 /// # Errors
 /// As the pool's.
 pub fn compare_faults(path: &Path, direct: Direct, clock: Clock, count: u64) -> Result<Vec<Compared>> {
+    let turns = if direct == Direct::Require { TURNS_WITH_IO } else { 1 };
     Twin::all()
         .iter()
         .map(|twin| {
             let open = |side| Faults::new(path, direct, twin, side);
             let (mut native, mut program) = (open(Side::Native)?, open(Side::Program)?);
-            compare(twin, |side| {
+            compare(twin, turns, |side| {
                 let faults = if side == Side::Native { &mut native } else { &mut program };
-                let time = faults.run(count)?;
+                let time = faults.run(count / u64::from(turns))?;
                 let spent = if clock == Clock::Processor { time.cpu } else { time.elapsed };
                 Ok(spent.as_nanos() as f64 / time.operations as f64)
             })
@@ -109,15 +114,22 @@ pub fn compare_replacements(count: u64) -> Result<Vec<Compared>> {
         .iter()
         .map(|twin| {
             let sides = [Side::Native, Side::Program].map(|side| Replacements::new(twin, side, count));
-            compare(twin, |side| sides[side as usize].run())
+            compare(twin, 1, |side| sides[side as usize].run())
         })
         .collect()
 }
 
-/// Alternating rounds: native, program, native again.
-fn compare(twin: &Twin, mut nanoseconds: impl FnMut(Side) -> Result<f64>) -> Result<Compared> {
+/// Alternating rounds: native, program, native again, as often as `turns` says. A round's figure is the mean of
+/// its turns.
+fn compare(twin: &Twin, turns: u32, mut nanoseconds: impl FnMut(Side) -> Result<f64>) -> Result<Compared> {
     let rounds = rounds::alternate(twin.native.name(), || {
-        Ok([nanoseconds(Side::Native)?, nanoseconds(Side::Program)?, nanoseconds(Side::Native)?])
+        let mut mean = [0.0; 3];
+        for _ in 0..turns {
+            for (sum, side) in mean.iter_mut().zip([Side::Native, Side::Program, Side::Native]) {
+                *sum += nanoseconds(side)? / f64::from(turns);
+            }
+        }
+        Ok(mean)
     })?;
     let spread = |of: fn(&[f64; 3]) -> f64| Spread::of(rounds.iter().map(of));
     Ok(Compared {
