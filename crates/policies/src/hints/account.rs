@@ -603,7 +603,7 @@ impl AccountHints {
             self.spent_len as usize
         );
         for list in &self.lists {
-            list.list.check_invariants();
+            list.check_invariants();
             assert_eq!(
                 list.pages_in_flight(),
                 in_flight.get(&list.serial).copied().unwrap_or(0),

@@ -219,6 +219,14 @@ impl OpenList {
         beyond.filter_map(|position| self.list.page_at(position))
     }
 
+    /// # Panics
+    /// If the list does not hold together, or other blocks yield than those of every other run.
+    pub fn check_invariants(&self) {
+        self.list.check_invariants();
+        let yields = |(position, page)| yields_first(page).then_some(position);
+        assert!(self.present_by_use().filter_map(yields).eq(self.yielding.descending()), "blocks that yield");
+    }
+
     fn is_loop(&self) -> bool {
         self.list.periodic() >= LOOP_EVIDENCE
     }
