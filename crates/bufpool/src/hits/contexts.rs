@@ -83,8 +83,9 @@ impl Entry {
 }
 
 /// The contexts of one tenant.
-#[derive(Default)]
 struct TenantContexts {
+    /// What was found last: where very many tenants take turns, the cache has none of theirs.
+    last: Cached,
     /// None where a context was recycled.
     entries: Vec<Option<Entry>>,
     vacant: Vec<u32>,
@@ -113,6 +114,21 @@ const EMPTY: Cached = Cached {
     id: 0,
     slot: 0,
 };
+
+impl Cached {
+    fn new(tenant: TenantId, site: SiteRef, found: ContextSlot) -> Self {
+        let SiteRef { place, scope, class } = site;
+        Self { tenant, address: place.address(), scope, class, id: found.id, slot: found.slot }
+    }
+
+    /// What was found, if that was the tenant's context at this site.
+    #[inline]
+    fn get(&self, tenant: TenantId, site: SiteRef) -> Option<ContextSlot> {
+        let is_site = self.address == site.place.address() && self.scope == site.scope;
+        let is_found = is_site && self.class == site.class && self.tenant == tenant;
+        is_found.then_some(ContextSlot { id: self.id, slot: self.slot, is_new: false })
+    }
+}
 
 /// The contexts of all tenants.
 pub(crate) struct Contexts {
@@ -151,19 +167,26 @@ impl Contexts {
         let who = u64::from(site.class.0) << 32 | u64::from(tenant.0);
         let hash = mix64(address as u64 ^ site.scope.0.rotate_left(32) ^ who);
         let place = hash as usize % CACHED;
-        let cached = self.cache[place];
-        let is_site = cached.address == address && cached.scope == site.scope;
-        if is_site && cached.class == site.class && cached.tenant == tenant {
-            return ContextSlot { id: cached.id, slot: cached.slot, is_new: false };
+        if let Some(found) = self.cache[place].get(tenant, site) {
+            return found;
         }
         let found = self.find_slowly(tenant, site);
-        let SiteRef { scope, class, .. } = site;
-        self.cache[place] = Cached { tenant, address, scope, class, id: found.id, slot: found.slot };
+        self.cache[place] = Cached::new(tenant, site, found);
+        found
+    }
+
+    /// Looks where a tenant that always comes from one place is found, and then in the maps.
+    fn find_slowly(&mut self, tenant: TenantId, site: SiteRef) -> ContextSlot {
+        if let Some(found) = self.tenants[tenant.index()].last.get(tenant, site) {
+            return found;
+        }
+        let found = self.find_in_maps(tenant, site);
+        self.tenants[tenant.index()].last = Cached::new(tenant, site, found);
         found
     }
 
     #[cold]
-    fn find_slowly(&mut self, tenant: TenantId, site: SiteRef) -> ContextSlot {
+    fn find_in_maps(&mut self, tenant: TenantId, site: SiteRef) -> ContextSlot {
         let key = Key { scope: site.scope, site: self.sites.intern(site), class: site.class };
         if let Some(&slot) = self.tenants[tenant.index()].slots.get(&key) {
             let entry = self.tenants[tenant.index()].entries[slot as usize].as_ref();
@@ -231,6 +254,7 @@ impl Contexts {
             by_use[..RECYCLED_AT_ONCE].iter().map(|&(_, slot)| contexts.remove(slot)).collect();
         recycled.into_iter().for_each(|key| self.release(key));
         self.cache.fill(EMPTY);
+        self.tenants[tenant.index()].last = EMPTY;
     }
 
     /// One tenant less has the context; the last one takes its number along.
@@ -268,8 +292,23 @@ impl Contexts {
         }
         assert_eq!(tenants_of.len(), self.numbers.len());
         assert!(tenants_of.iter().all(|(key, tenants)| self.numbers[key].tenants == *tenants));
-        for cached in self.cache.iter().filter(|cached| cached.address != EMPTY.address) {
+        let last = self.tenants.iter().map(|tenant| &tenant.last);
+        for cached in self.cache.iter().chain(last).filter(|cached| cached.address != EMPTY.address) {
             assert_eq!(self.tenants[cached.tenant.index()].entry(cached.slot).id, cached.id);
+        }
+    }
+}
+
+impl Default for TenantContexts {
+    fn default() -> Self {
+        Self {
+            last: EMPTY,
+            entries: Vec::new(),
+            vacant: Vec::new(),
+            slots: HashMap::new(),
+            uses: 0,
+            recycled: 0,
+            recycled_counts: ContextCounts::default(),
         }
     }
 }
