@@ -186,22 +186,28 @@ impl<'p> Prefetch<'p> {
         let begun = Instant::now();
         let mut outcome =
             Begun { pages: 0, refused: loads.get(admitted.len()).map(|load| load.page().number()) };
+        let mut left = admitted.len();
         for (admitted, load) in admitted.into_iter().zip(loads) {
+            left -= 1;
             let emptied = Eviction::of(self.pool).empty(admitted, account.tenant, Emptying::AtOnce);
             let Ok(Emptied::Frame(lease)) = emptied else { continue };
             let number = load.page().number();
             outcome.pages += 1;
             match arrivals.last_mut() {
                 Some(run) if run.is_continued_by(number) => run.pages.push((load, lease)),
-                _ => arrivals.push(Arrival {
-                    pool: self.pool.me.clone(),
-                    file: Arc::clone(file),
-                    first: number,
-                    tenant: account.tenant,
-                    begun,
-                    submitted: begun,
-                    pages: vec![(load, lease)],
-                }),
+                _ => {
+                    let mut pages = Vec::with_capacity(file.run_pages.min(left + 1));
+                    pages.push((load, lease));
+                    arrivals.push(Arrival {
+                        pool: self.pool.me.clone(),
+                        file: Arc::clone(file),
+                        first: number,
+                        tenant: account.tenant,
+                        begun,
+                        submitted: begun,
+                        pages,
+                    });
+                }
             }
         }
         self.pool.counters.prefetch_issued.fetch_add(outcome.pages as u64, Ordering::Relaxed);
@@ -239,7 +245,8 @@ impl<'p> Prefetch<'p> {
         let room = policy.room_ahead(account.tenant, account.expectation).min(pages.len());
         policy.touch_upcoming(room, &self.pool.frames);
         let admit = |page| policy.admit_ahead(page, account, &rules);
-        let mut admitted: Vec<Admitted> = pages.clone().take(room).map_while(admit).collect();
+        let mut admitted = Vec::with_capacity(room);
+        admitted.extend(pages.clone().take(room).map_while(admit));
         policy.line_up(&mut admitted);
         policy.note_ahead(account.tenant, pages, &admitted);
         drop(policy);

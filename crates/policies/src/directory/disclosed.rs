@@ -187,6 +187,7 @@ impl Directory {
 
     /// What goes of the account's blocks: `choice`, or what its lists offer, if that is needed later, and
     /// later than the page that comes in.
+    #[inline]
     pub(super) fn disclosed_choice(
         &mut self,
         account: AccountId,

@@ -761,6 +761,7 @@ impl Directory {
     }
 
     /// Whether the manager of the account knows of the block in `frame`.
+    #[inline]
     fn is_known(&self, frame: u32) -> bool {
         let slot = &self.ledger.frames[frame];
         match slot.state {

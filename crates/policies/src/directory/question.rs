@@ -356,18 +356,15 @@ impl Directory {
     ) -> u32 {
         let owner = self.ledger.frames[candidate].owner;
         let account = self.ledger.account(owner);
-        let has_hints = self.ledger.accounts[account.index()].hints.is_some();
-        if !self.level_one.asks_managers()
-            || !self.ledger.accounts[account.index()].is_consulted()
-            || !(has_hints || self.is_known(candidate))
-        {
+        let asked = &self.ledger.accounts[account.index()];
+        let (has_hints, is_known) = (asked.hints.is_some(), self.is_known(candidate));
+        if !self.level_one.asks_managers() || !asked.is_consulted() || !(has_hints || is_known) {
             return candidate;
         }
         decision.decisions += 1;
         self.ledger.tenants[owner.index()].stats.decisions += 1;
-        let asks_manager =
-            self.is_known(candidate) && self.ledger.accounts[account.index()].control.is_managed();
         let asked = &self.ledger.accounts[account.index()];
+        let asks_manager = is_known && asked.control.is_managed();
         let mut look = Onlooker {
             frames: &self.ledger.frames,
             tenants: &self.ledger.tenants,

@@ -145,6 +145,8 @@ struct Stream {
     now: u64,
     /// Heads that are believed: random accesses have none, and are most of what is observed.
     believed: u32,
+    /// One that moved last, if a believed one did.
+    latest: usize,
     places: Places,
     heads: [Head; HEADS],
 }
@@ -255,13 +257,15 @@ impl ReadAhead {
             let sequential = if pace == Pace::Strided { stream.neighbour_of(number) } else { None };
             let opened = sequential.filter(|at| stream.follow(*at, number));
             self.counts.opened += u64::from(opened.is_some());
-            return Advice { bring: stream.plan(opened.unwrap_or(at), &limits), demote: None };
+            stream.latest = opened.unwrap_or(at);
+            return Advice { bring: stream.plan(stream.latest, &limits), demote: None };
         }
         if let Some(at) = stream.candidate_for(number) {
             if !stream.follow(at, number) {
                 return Advice::default();
             }
             self.counts.opened += 1;
+            stream.latest = at;
             return Advice { bring: stream.plan(at, &limits), demote: None };
         }
         let left = stream.begin(Head::new(now, number));
@@ -329,7 +333,7 @@ impl Planner for ReadAhead {
 impl Stream {
     fn new(key: Option<StreamKey>, credit: [i64; 2]) -> Self {
         let (places, heads) = (Places::default(), [Head::default(); HEADS]);
-        Self { key, credit, now: 0, believed: 0, places, heads }
+        Self { key, credit, now: 0, believed: 0, latest: 0, places, heads }
     }
 
     /// An access was observed, that of a position of `pace` if there is one.
@@ -348,6 +352,16 @@ impl Stream {
         if self.believed == 0 {
             return None;
         }
+        let latest = &self.heads[self.latest];
+        if latest.is_first_for(number) && latest.moved + 1 == self.now {
+            return Some(self.latest);
+        }
+        self.best_for(number, seen)
+    }
+
+    /// The same, of all.
+    #[inline(never)]
+    fn best_for(&self, number: u64, seen: Seen) -> Option<usize> {
         let rank = |at: usize| {
             let head = &self.heads[at];
             Some((head.fit(number, seen)?, head.step.unsigned_abs(), Reverse(head.moved)))
@@ -445,9 +459,27 @@ impl Head {
     /// Notes that it moves `now`, which may be by a page that it has passed.
     fn move_at(&mut self, now: u64) {
         let gap = (now - self.moved) * GAP_ONE;
-        let parts = if self.gap == 0 { 0 } else { GAP_SHARE - 1 };
-        self.gap = ((self.gap * parts + gap) / (parts + 1)).max(GAP_ONE);
+        let mean = if self.gap == 0 { gap } else { (self.gap * (GAP_SHARE - 1) + gap) / GAP_SHARE };
+        self.gap = mean.max(GAP_ONE);
         self.moved = now;
+    }
+
+    /// How many of its steps a distance is, rounded towards 0. Most positions go from neighbour to neighbour,
+    /// which takes no division.
+    #[inline]
+    fn steps_in(&self, distance: i64) -> i64 {
+        match self.step {
+            1 => distance,
+            -1 => distance.wrapping_neg(),
+            step => distance / step,
+        }
+    }
+
+    /// Whether an access to a page continues a believed position of neighbours, so that none that moved before
+    /// it comes first.
+    #[inline]
+    fn is_first_for(&self, number: u64) -> bool {
+        self.window > 0 && self.step.unsigned_abs() == 1 && self.is_continued_by(number)
     }
 
     /// How an access fits a believed position.
@@ -456,12 +488,13 @@ impl Head {
             return None;
         }
         let distance = number.wrapping_sub(self.last).cast_signed();
-        if distance % self.step != 0 {
+        let steps = self.steps_in(distance);
+        if steps.wrapping_mul(self.step) != distance {
             return None;
         }
         let skip = if self.step.unsigned_abs() == 1 { SKIP } else { 0 };
         let behind = if seen == Seen::FoundAhead { self.window.max(skip) } else { skip };
-        match distance / self.step {
+        match steps {
             1 => Some(Fit::Next),
             steps if steps > 1 => (steps as u64 <= self.ahead().max(skip) + 1).then_some(Fit::Ahead),
             steps => (steps.unsigned_abs() <= behind).then_some(Fit::Behind),
@@ -470,7 +503,7 @@ impl Head {
 
     /// Moves a believed position to a page that fits it.
     fn advance(&mut self, number: u64) {
-        let steps_from = |page: u64| number.wrapping_sub(page).cast_signed() / self.step;
+        let steps_from = |page: u64| self.steps_in(number.wrapping_sub(page).cast_signed());
         let near = 1..=SKIP as i64 + 1;
         if near.contains(&steps_from(self.last)) || near.contains(&steps_from(self.far)) {
             if steps_from(self.last) > 0 {
@@ -493,7 +526,7 @@ impl Head {
 
     /// Whether pages are among those planned for.
     fn has_planned(&self, pages: Stretch) -> bool {
-        let beyond = self.next.wrapping_sub(pages.end()).cast_signed() / pages.step;
+        let beyond = self.steps_in(self.next.wrapping_sub(pages.end()).cast_signed());
         self.window > 0 && (0..=self.window as i64).contains(&beyond)
     }
 
@@ -507,7 +540,7 @@ impl Head {
     /// Pages planned for and not accessed yet, as far as the last access tells.
     fn ahead(&self) -> u64 {
         let distance = self.next.wrapping_sub(self.last).cast_signed();
-        (distance / self.step - 1).max(0) as u64
+        (self.steps_in(distance) - 1).max(0) as u64
     }
 
     fn is_continued_by(&self, number: u64) -> bool {
@@ -534,7 +567,11 @@ impl Head {
     /// What to bring in next, once a good part of the window has been used up.
     fn plan(&mut self, limits: &Limits, credit: u64) -> Option<Stretch> {
         let &Limits { pages, run_pages, window_max, ahead_max } = limits;
-        let shared = (ahead_max.saturating_mul(GAP_ONE) / self.gap).max(WINDOW_FIRST);
+        let shared = match self.gap {
+            GAP_ONE => ahead_max,
+            gap => ahead_max.saturating_mul(GAP_ONE) / gap,
+        };
+        let shared = shared.max(WINDOW_FIRST);
         let window_max = Pace::of(self.step).window_max(window_max).min(shared);
         let ahead = self.ahead();
         if ahead == 0 {
@@ -543,7 +580,11 @@ impl Head {
         }
         let window = self.window.min(window_max).min(ahead + credit);
         let unit = run_pages.min((window / 2).max(1));
-        let mut count = window.saturating_sub(ahead) / unit * unit;
+        let room = window.saturating_sub(ahead);
+        if room < unit {
+            return None;
+        }
+        let mut count = room / unit * unit;
         count = count.min(self.left_in_file(pages));
         if self.step == 1 && unit == run_pages && (self.next + count) / run_pages * run_pages > self.next {
             // Transfers begin and end at multiples of their length.

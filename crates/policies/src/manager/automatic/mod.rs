@@ -202,7 +202,8 @@ impl Automatic {
             pages if pages <= REFITTED_MAX => pages.next_power_of_two().max(PAGES_MIN),
             _ => self.pool_frames,
         };
-        let mut learning = self.machine(made_for.min(self.pool_frames), Numbers::scattered());
+        let mut learning = self
+            .machine(made_for.min(self.pool_frames), Numbers::anew(blocks.len() as u32, self.pool_frames));
         blocks.iter().for_each(|block| learning.new_block(block));
         self.state = State::Learning(Box::new(learning));
     }
@@ -230,6 +231,7 @@ fn held_after(events: &[Event]) -> Vec<FrameId> {
 }
 
 impl Numbered {
+    #[inline]
     fn new_block(&mut self, block: &Block) {
         let number = self.numbers.add(block.frame.0, self.machine.own());
         self.machine.new_block(&Block { frame: FrameId(number), ..*block });
@@ -242,6 +244,7 @@ impl Numbered {
         }
     }
 
+    #[inline]
     fn block_gone(&mut self, frame: FrameId, page: PageId) {
         if let Some(number) = self.numbers.remove(frame.0) {
             self.machine.block_gone(FrameId(number), page);

@@ -8,6 +8,8 @@ use crate::slot_index::SlotIndex;
 
 /// The frames, of as many numbers, from which on a tenant's lie scattered.
 const SPREAD: u32 = 4;
+/// The same for a tenant whose frames are numbered anew, with all of them at hand.
+const SPREAD_AT_ONCE: u32 = 2;
 /// Numbers for which that is no question.
 const NUMBERS_MIN: u32 = 256;
 
@@ -16,6 +18,8 @@ const NUMBERS_MIN: u32 = 256;
 pub(super) struct Numbers {
     /// None while frames are counted as by the pool.
     own: Option<Scattered>,
+    /// Frames that the tenant holds by the time that all it has have numbers.
+    expected: u32,
 }
 
 #[derive(Default)]
@@ -40,9 +44,10 @@ impl Scattered {
 }
 
 impl Numbers {
-    /// Numbers of frames that lie scattered from the first on.
-    pub fn scattered() -> Self {
-        Self { own: Some(Scattered::default()) }
+    /// For a tenant that is going to tell of `held` frames of a pool, one by one.
+    pub fn anew(held: u32, pool_frames: u32) -> Self {
+        let is_scattered = pool_frames / SPREAD_AT_ONCE > held;
+        Self { own: is_scattered.then(Scattered::default), expected: held }
     }
 
     /// The number of `frame`, if it has one.
@@ -64,7 +69,7 @@ impl Numbers {
     pub fn add(&mut self, frame: u32, held: &[u32]) -> u32 {
         match &mut self.own {
             Some(own) => own.add(frame),
-            None if frame < NUMBERS_MIN || frame / SPREAD <= held.len() as u32 => frame,
+            None if frame < NUMBERS_MIN || frame / SPREAD <= self.expected.max(held.len() as u32) => frame,
             None => self.own.insert(Self::scatter(held)).add(frame),
         }
     }
@@ -114,6 +119,18 @@ impl Numbers {
 mod tests {
     use super::*;
     use crate::random::SplitMix64;
+
+    #[test]
+    fn a_tenant_with_most_of_the_pool_counts_frames_as_it_does() {
+        for (held, is_scattered) in [(499, true), (500, false), (1000, false)] {
+            let (mut numbers, mut own) = (Numbers::anew(held, 1000), Vec::new());
+            for frame in (1000 - held..1000).rev() {
+                own.push(numbers.add(frame, &own));
+            }
+            numbers.check_invariants(&own);
+            assert_eq!(numbers.own.is_some(), is_scattered, "{held} frames");
+        }
+    }
 
     #[test]
     fn frames_keep_their_numbers_while_they_are_held() {

@@ -10,6 +10,10 @@ use crate::random::mix64;
 
 /// Entries a line.
 const WAYS: usize = 8;
+/// Marks a word.
+const LANES: usize = 4;
+/// A word with 1 in each.
+const EACH_LANE: u64 = 0x0001_0001_0001_0001;
 
 /// What is remembered of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,34 +28,68 @@ pub(crate) struct Departed {
     pub twice: bool,
 }
 
-/// One page: in order from the top, 32 bits of time, 12 of stream, 3 of kind, 1 whether used twice, 16 of
-/// hash. An empty place is 0, which no page has: its hash has the lowest bit set.
+/// Pages by places, in one line of the processor's cache.
 #[derive(Clone, Copy)]
-struct Entry(u64);
+#[repr(align(64))]
+struct Line {
+    /// What tells a place's page from others of the line, 16 bits a place. 0 for an empty one: marks are odd.
+    marks: [u64; WAYS / LANES],
+    /// When the page was used last.
+    last: [u32; WAYS],
+    /// In order from the top, 12 bits of stream, 3 of kind, 1 whether the page was used twice.
+    rest: [u16; WAYS],
+}
 
-impl Entry {
-    fn new(mark: u16, page: Departed) -> Self {
-        let low = u64::from(page.stream) << 20 | u64::from(page.kind) << 17 | u64::from(page.twice) << 16;
-        Self(u64::from(page.last) << 32 | low | u64::from(mark))
-    }
+const _: () = assert!(size_of::<Line>() == 64, "a line of the processor's cache");
 
+impl Line {
+    const EMPTY: Self = Self { marks: [0; WAYS / LANES], last: [0; WAYS], rest: [0; WAYS] };
+
+    /// The place with `mark`.
     #[inline]
-    fn mark(self) -> u16 {
-        self.0 as u16
-    }
-
-    #[inline]
-    fn last(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-
-    fn page(self) -> Departed {
-        Departed {
-            last: self.last(),
-            stream: (self.0 >> 20) as u16 & 0xfff,
-            kind: (self.0 >> 17) as u8 & 7,
-            twice: self.0 >> 16 & 1 == 1,
+    fn find(&self, mark: u16) -> Option<usize> {
+        // Four at once. Of a word with a lane that is 0, the lowest such lane is told rightly.
+        let found = self.marks.map(|marks| {
+            let differing = marks ^ (u64::from(mark) * EACH_LANE);
+            differing.wrapping_sub(EACH_LANE) & !differing & (EACH_LANE << (u16::BITS - 1))
+        });
+        let lane = |word: u64| (word.trailing_zeros() / u16::BITS) as usize;
+        match found {
+            [0, 0] => None,
+            [0, high] => Some(LANES + lane(high)),
+            [low, _] => Some(lane(low)),
         }
+    }
+
+    /// The place whose page was used longest before `now`.
+    #[inline]
+    fn oldest(&self, now: u32) -> usize {
+        let age = |way: usize| u64::from(now.wrapping_sub(self.last[way])) << u8::BITS | way as u64;
+        (1..WAYS).fold(age(0), |oldest, way| oldest.max(age(way))) as usize % WAYS
+    }
+
+    #[inline]
+    fn set_mark(&mut self, way: usize, mark: u16) {
+        let (word, shift) = (&mut self.marks[way / LANES], way % LANES * u16::BITS as usize);
+        *word = *word & !(u64::from(u16::MAX) << shift) | u64::from(mark) << shift;
+    }
+
+    #[inline]
+    fn page(&self, way: usize) -> Departed {
+        let rest = self.rest[way];
+        Departed {
+            last: self.last[way],
+            stream: rest >> 4,
+            kind: (rest >> 1) as u8 & 7,
+            twice: rest & 1 == 1,
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, way: usize, mark: u16, page: Departed) {
+        self.set_mark(way, mark);
+        self.last[way] = page.last;
+        self.rest[way] = page.stream << 4 | u16::from(page.kind) << 1 | u16::from(page.twice);
     }
 }
 
@@ -62,7 +100,7 @@ const PAGES_MIN: u32 = 64;
 
 /// The table. 16 bytes a frame held, once a page has left.
 pub(crate) struct DepartedPages {
-    lines: Vec<[Entry; WAYS]>,
+    lines: Vec<Line>,
     pages_max: u32,
 }
 
@@ -79,11 +117,11 @@ impl DepartedPages {
         let pages = frames.saturating_mul(2 * PAGES_PER_FRAME).max(PAGES_MIN).min(self.pages_max);
         let lines = (pages as usize).div_ceil(WAYS).max(1);
         if lines > self.lines.len() {
-            self.lines = vec![[Entry(0); WAYS]; lines];
+            self.lines = vec![Line::EMPTY; lines];
         }
     }
 
-    /// The line of `page`, and its mark there, which no empty place has.
+    /// The line of `page`, and its mark there.
     #[inline]
     fn place(&self, page: PageId) -> (usize, u16) {
         let hash = mix64(page.0);
@@ -99,34 +137,30 @@ impl DepartedPages {
         }
         let (line, mark) = self.place(page);
         let line = &mut self.lines[line];
-        let way = line.iter().position(|entry| entry.mark() == mark).unwrap_or_else(|| {
-            let ages = line.each_ref().map(|entry| match entry.0 {
-                0 => u32::MAX,
-                _ => now.wrapping_sub(entry.last()),
-            });
-            (0..WAYS).max_by_key(|way| ages[*way]).expect("a line has entries")
-        });
-        line[way] = Entry::new(mark, departed);
+        let way = line.find(mark).or_else(|| line.find(0)).unwrap_or_else(|| line.oldest(now));
+        line.put(way, mark, departed);
     }
 
     /// `page` returns: what is remembered of it.
+    #[inline]
     pub fn take(&mut self, page: PageId) -> Option<Departed> {
         let (line, mark) = self.place(page);
-        let entry = self.lines.get_mut(line)?.iter_mut().find(|entry| entry.mark() == mark)?;
-        let departed = entry.page();
-        *entry = Entry(0);
-        Some(departed)
+        let line = self.lines.get_mut(line)?;
+        let way = line.find(mark)?;
+        line.set_mark(way, 0);
+        Some(line.page(way))
     }
 
     /// What is remembered of `page`.
+    #[inline]
     pub fn find(&self, page: PageId) -> Option<Departed> {
         let (line, mark) = self.place(page);
-        let entry = self.lines.get(line)?.iter().find(|entry| entry.mark() == mark)?;
-        Some(entry.page())
+        let line = self.lines.get(line)?;
+        line.find(mark).map(|way| line.page(way))
     }
 
     pub fn metadata_bytes(&self) -> usize {
-        self.lines.capacity() * size_of::<[Entry; WAYS]>()
+        self.lines.capacity() * size_of::<Line>()
     }
 }
 

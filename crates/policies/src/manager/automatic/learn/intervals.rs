@@ -314,7 +314,7 @@ impl Classes {
     #[inline]
     pub fn value(&self, values: &Values, age: u32) -> f32 {
         let bucket = self.bucket(age);
-        let part = ((age as f32 - self.begins[bucket]) * self.inverse_widths[bucket]).min(1.0);
+        let part = lesser((age as f32 - self.begins[bucket]) * self.inverse_widths[bucket], 1.0);
         values[bucket] + (values[bucket + 1] - values[bucket]) * part
     }
 
@@ -471,6 +471,12 @@ impl Classes {
     }
 }
 
+/// The lesser of two numbers that are not NaN, in one instruction.
+#[inline]
+pub(crate) fn lesser(one: f32, other: f32) -> f32 {
+    if other < one { other } else { one }
+}
+
 /// The lower bound of a bucket, in units from 1.
 fn bound(bucket: usize) -> f32 {
     f32::from_bits((bucket as u32 + (127 << PER_OCTAVE_BITS)) << (23 - PER_OCTAVE_BITS))
@@ -479,23 +485,21 @@ fn bound(bucket: usize) -> f32 {
 /// The value at the start of each bucket: the steepest slope, from there to any later point, of expected hits
 /// over expected time. One pass from the right over the upper hull of the points.
 fn values(hazard: &[f32; BUCKETS], begins: &Values) -> Values {
-    let (mut time, mut hits, mut alive) = ([0.0; BUCKETS + 1], [0.0; BUCKETS + 1], 1.0f32);
+    let (mut points, mut alive) = ([Point { time: 0.0, hits: 0.0 }; BUCKETS + 1], 1.0f32);
     for bucket in 0..BUCKETS {
         let (width, hazard) = (begins[bucket + 1] - begins[bucket], hazard[bucket]);
-        time[bucket + 1] = time[bucket] + alive * width * (1.0 - 0.5 * hazard);
-        hits[bucket + 1] = hits[bucket] + alive * hazard;
+        let Point { time, hits } = points[bucket];
+        let (time, hits) = (time + alive * width * (1.0 - 0.5 * hazard), hits + alive * hazard);
+        points[bucket + 1] = Point { time, hits };
         alive *= 1.0 - hazard;
     }
-    let slope = |from: usize, to: usize| {
-        let spent = time[to] - time[from];
-        if spent > 0.0 { (hits[to] - hits[from]) / spent } else { 0.0 }
-    };
     let mut value = [0.0; BUCKETS + 1];
-    let (mut hull, mut corners) = ([BUCKETS; BUCKETS + 1], 1);
+    let (mut hull, mut corners) = ([points[BUCKETS]; BUCKETS + 1], 1);
     for bucket in (0..BUCKETS).rev() {
-        let mut steepest = slope(bucket, hull[corners - 1]);
+        let from = points[bucket];
+        let mut steepest = from.slope(hull[corners - 1]);
         while corners >= 2 {
-            let beyond = slope(bucket, hull[corners - 2]);
+            let beyond = from.slope(hull[corners - 2]);
             if steepest > beyond {
                 break;
             }
@@ -503,10 +507,26 @@ fn values(hazard: &[f32; BUCKETS], begins: &Values) -> Values {
             corners -= 1;
         }
         value[bucket] = steepest;
-        hull[corners] = bucket;
+        hull[corners] = from;
         corners += 1;
     }
     value
+}
+
+/// What is expected of a page up to the start of a bucket.
+#[derive(Clone, Copy)]
+struct Point {
+    time: f32,
+    hits: f32,
+}
+
+impl Point {
+    /// Hits over time from here to a later point.
+    #[inline]
+    fn slope(self, to: Self) -> f32 {
+        let spent = to.time - self.time;
+        if spent > 0.0 { (to.hits - self.hits) / spent } else { 0.0 }
+    }
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl Rates {
 /// Whether `page` is among the one in `rate`, a power of two.
 #[inline]
 fn is_drawn(page: PageId, rate: u32) -> bool {
-    (mix64(page.0) >> 32) & u64::from(rate - 1) == 0
+    rate == 1 || (mix64(page.0) >> 32) & u64::from(rate - 1) == 0
 }
 
 /// A sampled page.

@@ -200,6 +200,8 @@ pub(crate) struct Streams {
     index: SlotIndex,
     /// Slots of streams by hash, most of them right.
     lately: Vec<u16>,
+    /// By how many bits a hash is shifted to be a place in `lately`.
+    lately_shift: u32,
     /// Where to look next for one to recycle.
     hand: usize,
     /// How long a stream's classes are without say.
@@ -219,10 +221,12 @@ impl Streams {
     /// only one that has classes, too.
     pub fn new(revoked_time: u32, judges_alone: bool, tuning: &Tuning) -> Self {
         let lately = vec![0; LATELY_MIN];
+        let lately_shift = u64::BITS - lately.len().ilog2();
         Self {
             streams: Vec::new(),
             index: SlotIndex::default(),
             lately,
+            lately_shift,
             hand: 0,
             revoked_time,
             judges_alone,
@@ -234,6 +238,7 @@ impl Streams {
     }
 
     /// The stream of an access. Expected O(1).
+    #[inline]
     pub fn find(&mut self, classes: &mut Classes, context: ContextId, file: FileId, now: u32) -> u16 {
         self.find_and(classes, context, file, now, |_| {})
     }
@@ -254,8 +259,8 @@ impl Streams {
         count: impl Fn(&mut Stream),
     ) -> u16 {
         let key = u64::from(context.0) << 32 | u64::from(file.0);
-        let hash = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - self.lately.len().ilog2())) as usize;
-        let slot = self.lately[hash];
+        let place = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.lately_shift) as usize;
+        let slot = self.lately[place];
         if let Some(stream) = self.streams.get_mut(usize::from(slot))
             && stream.key == key
         {
@@ -263,18 +268,25 @@ impl Streams {
             count(stream);
             return slot;
         }
-        let slot = self.find_cold(classes, key, now);
+        let slot = self.find_cold(classes, key, now, place);
         count(&mut self.streams[usize::from(slot)]);
+        slot
+    }
+
+    /// The stream with `key`, which is not the one in its `place` of those used lately.
+    #[cold]
+    fn find_cold(&mut self, classes: &mut Classes, key: u64, now: u32, place: usize) -> u16 {
+        let slot = self.find_or_add(classes, key, now);
         if self.streams.len() > self.lately.len() / 4 && self.lately.len() < LATELY_MAX {
             self.lately = vec![0; self.lately.len() * 2];
+            self.lately_shift -= 1;
         } else {
-            self.lately[hash] = slot;
+            self.lately[place] = slot;
         }
         slot
     }
 
-    #[cold]
-    fn find_cold(&mut self, classes: &mut Classes, key: u64, now: u32) -> u16 {
+    fn find_or_add(&mut self, classes: &mut Classes, key: u64, now: u32) -> u16 {
         if let Some(slot) = self.index.find(key, |slot| self.streams[slot as usize].key) {
             self.streams[slot as usize].used = now;
             return slot as u16;

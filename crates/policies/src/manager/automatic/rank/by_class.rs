@@ -9,7 +9,7 @@
 //! turn. It takes constant time but for finding the least number of an array.
 
 use crate::list::{Links, List, NIL, lengthen};
-use crate::manager::automatic::learn::intervals::{ClassId, Classes, STRAY};
+use crate::manager::automatic::learn::intervals::{ClassId, Classes, STRAY, lesser};
 use crate::manager::automatic::tuning::Tuning;
 
 /// Other classes looked at with each question.
@@ -18,12 +18,6 @@ const REVIEWED: u32 = 1;
 const TRIES: u32 = 4;
 /// Classes whose least values are summed up in one.
 const BLOCK: usize = 64;
-
-/// The lesser of two numbers that are not NaN, in one instruction.
-#[inline]
-fn lesser(one: f32, other: f32) -> f32 {
-    if other < one { other } else { one }
-}
 
 /// The pages of one class.
 struct Pages {
@@ -180,6 +174,9 @@ impl PagesByClass {
 
     fn set_least(&mut self, class: usize, value: f32) {
         let block = class / BLOCK;
+        if self.least[class] == value {
+            return;
+        }
         let (before, sum) =
             (std::mem::replace(&mut self.least[class], value), &mut self.least_of_block[block]);
         if value <= *sum {
@@ -228,22 +225,37 @@ impl PagesByClass {
     /// oldest is least.
     #[inline]
     fn look(&mut self, class: usize, classes: &Classes, age: impl Fn(u32) -> u32) -> Option<Least> {
-        let Pages { list, hand } = self.by_class.get(class)?;
-        if list.is_empty() {
-            return None;
-        }
+        let is_empty = self.by_class.get(class)?.list.is_empty();
+        (!is_empty).then(|| self.look_at_some(class, classes, age))
+    }
+
+    /// The same for a class that has pages. No page is looked at twice.
+    #[inline(never)]
+    fn look_at_some(&mut self, class: usize, classes: &Classes, age: impl Fn(u32) -> u32) -> Least {
+        let Pages { list, hand } = &self.by_class[class];
         let values = classes.values(class as ClassId);
         let look = |page: u32| Least { page, value: classes.value(values, age(page)) };
         let lesser = |one: Least, other: Least| if other.value < one.value { other } else { one };
-        let neighbours = [self.links.prev(*hand), self.links.next(*hand)];
+        let (before, after) = (self.links.prev(*hand), self.links.next(*hand));
         let mut valley = look(*hand);
-        for page in neighbours.into_iter().filter(|page| *page != NIL) {
-            valley = lesser(valley, look(page));
+        let mut oldest = valley;
+        if before != NIL {
+            oldest = look(before);
+            valley = lesser(valley, oldest);
         }
-        let least = lesser(lesser(look(list.head()), valley), look(list.tail()));
+        if after != NIL {
+            valley = lesser(valley, look(after));
+        }
+        if oldest.page != list.head() {
+            oldest = look(list.head());
+        }
+        let mut least = lesser(oldest, valley);
+        if after != NIL && after != list.tail() {
+            least = lesser(least, look(list.tail()));
+        }
         self.by_class[class].hand = valley.page;
         self.set_least(class, least.value);
-        Some(least)
+        least
     }
 
     /// Looks at `page`, which is listed and was used `age` ago, that is in `bucket`: it may be the least of
