@@ -473,7 +473,7 @@ impl Classes {
 
 /// The lesser of two numbers that are not NaN, in one instruction.
 #[inline]
-pub(crate) fn lesser(one: f32, other: f32) -> f32 {
+fn lesser(one: f32, other: f32) -> f32 {
     if other < one { other } else { one }
 }
 

@@ -9,14 +9,14 @@
 //! turn. It takes constant time but for finding the least number of an array.
 
 use crate::list::{Links, List, NIL, lengthen};
-use crate::manager::automatic::learn::intervals::{ClassId, Classes, STRAY, lesser};
+use crate::manager::automatic::learn::intervals::{ClassId, Classes, STRAY};
 use crate::manager::automatic::tuning::Tuning;
 
 /// Other classes looked at with each question.
 const REVIEWED: u32 = 1;
 /// Classes looked at, at most, until one is still the least.
 const TRIES: u32 = 4;
-/// Classes whose least values are summed up in one.
+/// Classes whose least values are summed up in one place.
 const BLOCK: usize = 64;
 
 /// The pages of one class.
@@ -34,6 +34,24 @@ struct Least {
     value: f32,
 }
 
+/// The class of a block whose least page seems to be the least; of equals the first one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct LeastOfBlock {
+    value: f32,
+    class: usize,
+}
+
+impl LeastOfBlock {
+    /// Of classes from number `first` on, whose least pages are worth these `values`.
+    fn of(first: usize, values: &[f32]) -> Self {
+        let none = Self { value: f32::INFINITY, class: first };
+        values.iter().enumerate().fold(none, |least, (at, &value)| match value < least.value {
+            true => Self { value, class: first + at },
+            false => least,
+        })
+    }
+}
+
 /// Pages, numbered by frame or otherwise. 10 bytes each, and 20 a class.
 #[derive(Default)]
 pub(crate) struct PagesByClass {
@@ -43,8 +61,8 @@ pub(crate) struct PagesByClass {
     by_class: Vec<Pages>,
     /// By class: what its least page was worth when looked at last, or more; infinite if it has none.
     least: Vec<f32>,
-    /// The least of each [`BLOCK`] of these.
-    least_of_block: Vec<f32>,
+    /// The least of each [`BLOCK`] of these, with its class.
+    least_of_block: Vec<LeastOfBlock>,
     /// The class reviewed last.
     reviewed: usize,
 }
@@ -96,8 +114,8 @@ impl PagesByClass {
         for (pages, least) in self.by_class.iter().zip(&mut self.least) {
             *least = if pages.list.is_empty() { f32::INFINITY } else { f32::MAX };
         }
-        for (block, least) in self.least.chunks(BLOCK).zip(&mut self.least_of_block) {
-            *least = block.iter().copied().fold(f32::INFINITY, lesser);
+        for (block, values) in self.least.chunks(BLOCK).enumerate() {
+            self.least_of_block[block] = LeastOfBlock::of(block * BLOCK, values);
         }
     }
 
@@ -169,34 +187,33 @@ impl PagesByClass {
         let classes = usize::from(class) + 1;
         self.by_class.resize_with(classes, || Pages { list: List::new(), hand: NIL });
         self.least.resize(classes, f32::INFINITY);
-        self.least_of_block.resize(classes.div_ceil(BLOCK), f32::INFINITY);
+        for block in self.least_of_block.len()..classes.div_ceil(BLOCK) {
+            self.least_of_block.push(LeastOfBlock::of(block * BLOCK, &[]));
+        }
     }
 
     fn set_least(&mut self, class: usize, value: f32) {
-        let block = class / BLOCK;
         if self.least[class] == value {
             return;
         }
-        let (before, sum) =
-            (std::mem::replace(&mut self.least[class], value), &mut self.least_of_block[block]);
-        if value <= *sum {
-            *sum = value;
-        } else if before == *sum {
+        self.least[class] = value;
+        let block = class / BLOCK;
+        let of_block = &mut self.least_of_block[block];
+        if value < of_block.value || value == of_block.value && class < of_block.class {
+            *of_block = LeastOfBlock { value, class };
+        } else if class == of_block.class {
             let end = self.least.len().min((block + 1) * BLOCK);
-            *sum = self.least[block * BLOCK..end].iter().copied().fold(f32::INFINITY, lesser);
+            *of_block = LeastOfBlock::of(block * BLOCK, &self.least[block * BLOCK..end]);
         }
     }
 
     /// The class whose least page seems to be the least.
     #[inline]
     fn least_class(&self) -> Option<usize> {
-        let least = self.least_of_block.iter().copied().fold(f32::INFINITY, lesser);
-        if least == f32::INFINITY {
-            return None;
-        }
-        let block = self.least_of_block.iter().position(|value| *value == least)?;
-        let at = self.least[block * BLOCK..].iter().position(|value| *value == least)?;
-        Some(block * BLOCK + at)
+        let lesser =
+            |one: LeastOfBlock, other: LeastOfBlock| if other.value < one.value { other } else { one };
+        let least = self.least_of_block.iter().copied().reduce(lesser)?;
+        (least.value != f32::INFINITY).then_some(least.class)
     }
 
     /// The least valuable page, about; none if no page is listed. `age` tells how long ago a page was used.
@@ -289,7 +306,8 @@ impl PagesByClass {
         self.links.memory_bytes()
             + self.class_of.capacity() * size_of::<ClassId>()
             + self.by_class.capacity() * size_of::<Pages>()
-            + (self.least.capacity() + self.least_of_block.capacity()) * size_of::<f32>()
+            + self.least.capacity() * size_of::<f32>()
+            + self.least_of_block.capacity() * size_of::<LeastOfBlock>()
     }
 
     /// Panics unless the pages of which `last` tells when they were used, and no others, are listed, each
@@ -329,8 +347,12 @@ impl PagesByClass {
         }
         assert_eq!(listed, (0..pages).filter(|page| in_place(*page)).count(), "pages in their places");
         for (block, least) in self.least.chunks(BLOCK).enumerate() {
-            let least = least.iter().copied().fold(f32::INFINITY, lesser);
-            assert_eq!(self.least_of_block[block], least, "least value of block {block}");
+            let least = LeastOfBlock::of(block * BLOCK, least);
+            assert_eq!(self.least_of_block[block].value, least.value, "least value of block {block}");
+            assert!(
+                least.value == f32::INFINITY || self.least_of_block[block] == least,
+                "least class of block {block}"
+            );
         }
     }
 }
@@ -386,7 +408,7 @@ mod tests {
                     classes.value(classes.values(class), age(page))
                 };
                 let listed = (0..120u32).filter(|page| last[*page as usize].is_some());
-                let least = listed.map(value).fold(f32::INFINITY, lesser);
+                let least = listed.map(value).fold(f32::INFINITY, f32::min);
                 let found = pages.least(&classes, age).expect("a page is listed");
                 questions += 1;
                 near += u32::from(value(found) <= 1.15 * least);
