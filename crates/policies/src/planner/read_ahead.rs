@@ -926,6 +926,33 @@ mod tests {
     }
 
     /// The pages between those of the stride are the first of a scan.
+    /// The position that moved last is asked first, and only if no other could be the one.
+    #[test]
+    fn the_position_that_moved_last_is_the_best_of_all_where_it_is_taken() {
+        let (mut streams, mut random) = (read_ahead(8192), crate::random::SplitMix64::new(5));
+        let mut readers = [(1000_i64, 1_i64), (1010, 1), (5000, -1), (3000, 3), (1500, -2)];
+        let (mut at, mut taken) = (0, 0);
+        for _ in 0..20_000 {
+            if random.below(8) == 0 {
+                at = random.below(readers.len() as u64) as usize;
+            }
+            let (page, step) = &mut readers[at];
+            *page = (*page + *step).rem_euclid(PAGES as i64);
+            let strays = random.below(16) == 0;
+            let number = if strays { random.below(2 * REACH) } else { *page as u64 };
+            let seen = if random.below(2) == 0 { Seen::Missed } else { Seen::FoundAhead };
+            let mut stream = streams.table[slot_of(&KEY)].clone();
+            stream.now += 1;
+            if stream.believed > 0 {
+                let found = stream.believed_for(number, seen);
+                assert_eq!(found, stream.best_for(number, seen));
+                taken += u32::from(found == Some(stream.latest));
+            }
+            streams.advise(KEY, number, seen, BOUNDS);
+        }
+        assert!(taken > 10_000, "{taken}");
+    }
+
     #[test]
     fn a_stride_does_not_hide_a_scan() {
         for step in [2, 3, 7] {

@@ -172,6 +172,25 @@ mod tests {
         Departed { last, stream: (last % 4096) as u16, kind: (last % 5) as u8, twice: last % 2 == 1 }
     }
 
+    /// Against a list of marks, among them such that differ in one bit.
+    #[test]
+    fn a_place_is_found_by_its_mark_and_the_oldest_by_its_age() {
+        let mut random = crate::random::SplitMix64::new(9);
+        let marks = [0, 1, 3, 0x101, 0x7fff, 0x8001, 0xffff, 0xfffd];
+        let (mut line, mut naive) = (Line::EMPTY, [(0, 0); WAYS]);
+        for now in 1..20_000 {
+            let (way, mark) = (random.below(8) as usize, marks[random.below(8) as usize]);
+            line.put(way, mark, departed(now));
+            naive[way] = (mark, now);
+            assert_eq!(line.page(way), departed(now));
+            for mark in marks {
+                assert_eq!(line.find(mark), naive.iter().position(|(other, _)| *other == mark), "{naive:?}");
+            }
+            let oldest = (0..WAYS).min_by_key(|way| naive[*way].1).unwrap();
+            assert_eq!(naive[line.oldest(now)].1, naive[oldest].1);
+        }
+    }
+
     #[test]
     fn what_left_lately_is_remembered_as_it_was() {
         let mut pages = DepartedPages::new(512);
