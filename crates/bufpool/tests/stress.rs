@@ -298,6 +298,7 @@ fn with_each_tier_below() {
     }
     stress_everything_over(Below::Memory(TierPolicy::Demote), small(), 13);
     stress_everything_over(Below::File(TierPolicy::Demote), small().read_ahead(true), 14);
+    stress_everything_over(Below::Memory(TierPolicy::Promote), small(), 15);
 }
 
 #[test]

@@ -60,10 +60,15 @@ const BACKGROUND_WRITER: Mode =
 const FEW_FRAMES: [Mode; 2] = [DETERMINISTIC, BACKGROUND_WRITER];
 
 /// The tier is on the device that fails, and what it loses is not missed.
-const TIERED: [Mode; 2] = [
+const TIERED: [Mode; 3] = [
     Mode {
         name: "deterministic, over a tier",
         options: || Below::File(TierPolicy::Demote).a_pool(deterministic(), Path::new("")),
+        ..DETERMINISTIC
+    },
+    Mode {
+        name: "deterministic, over a tier that promotes",
+        options: || Below::File(TierPolicy::Promote).a_pool(deterministic(), Path::new("")),
         ..DETERMINISTIC
     },
     Mode {

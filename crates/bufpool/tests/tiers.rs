@@ -15,6 +15,8 @@ use bufpool::manager::Allocation;
 use bufpool::sim::SimDevice;
 use bufpool::tier::{CompressedTier, FileTier, MemoryTier, PassedBy, Segments, Tier, TierAdmit, TierPolicy};
 use bufpool::{ErrorKind, File, FileOptions, Pool, PoolOptions};
+use bufpool_policies::PageId;
+use bufpool_policies::tier::{Arrival, TierKind, TierOrder, TierSetup};
 use common::{
     PAGE_BYTES, Random, deterministic, directory, new_file, on_each_backend, small, stamp, stamped_device,
     version,
@@ -98,14 +100,180 @@ fn a_pool_and_a_tier_are_one_lru_list() {
     }
 }
 
+/// A client of a tier that promotes, as a vector: index 0 goes next. It gives up a page before it reads another,
+/// and a page that the tier keeps goes next.
+struct Client {
+    frames: Vec<Resident>,
+    order: Box<dyn TierOrder>,
+    /// The file's pages get other versions when they leave memory.
+    is_writable: bool,
+    accesses: u64,
+    /// How old the page was that left last, and when; once.
+    life: Option<(u64, u64)>,
+    source_reads: u64,
+    tier_hits: u64,
+}
+
+struct Resident {
+    page: PageId,
+    used_at: u64,
+    stays_below: bool,
+    is_used_again: bool,
+}
+
+impl Client {
+    fn access(&mut self, page: PageId) {
+        let now = self.accesses;
+        self.accesses += 1;
+        if let Some(at) = self.frames.iter().position(|resident| resident.page == page) {
+            let resident = self.frames.remove(at);
+            return self.frames.push(Resident { used_at: now, is_used_again: true, ..resident });
+        }
+        if self.frames.len() == FRAMES as usize {
+            self.give_up_one(now);
+        }
+        if let Some((now, age)) = self.life.take() {
+            self.order.hear_age(now, age);
+        }
+        let found = self.order.read(page);
+        self.tier_hits += u64::from(found.is_some());
+        self.source_reads += u64::from(found.is_none());
+        let stays_below = match found {
+            Some(found) => found.stays,
+            None => self.order.fill(page) != Arrival::NotKept,
+        };
+        let place = if stays_below { 0 } else { self.frames.len() };
+        self.frames.insert(place, Resident { page, used_at: now, stays_below, is_used_again: false });
+    }
+
+    fn give_up_one(&mut self, now: u64) {
+        let gone = self.frames.remove(0);
+        if gone.stays_below && self.is_writable {
+            self.order.demote(gone.page);
+        }
+        if !gone.stays_below || gone.is_used_again {
+            // The access that it makes room for is counted when it leaves, the time of its own last one is not.
+            self.life = Some((now + 1, now - gone.used_at - 1));
+        }
+    }
+}
+
+/// Access by access, with the simulator's directory of such a tier.
+#[test]
+fn a_pool_over_a_tier_that_promotes_is_a_client_of_the_simulators() {
+    for (tier_pages, pages) in [(1, 60), (7, 40), (40, 71), (40, 100), (200, 150)] {
+        let mut hits = 0;
+        for stream in streams(pages) {
+            for is_writable in [true, false] {
+                let tiers: [Arc<dyn Tier>; 2] =
+                    [Arc::new(MemoryTier::new(tier_pages)), Arc::new(FileTier::new("below", tier_pages))];
+                for tier in tiers {
+                    let options = over(deterministic().tier_wait_ms(10_000), tier, TierPolicy::Promote);
+                    let pool = options.open_on(&stamped_device(pages)).unwrap();
+                    let file = pool.open_file("data", FileOptions::new().read_only(!is_writable)).unwrap();
+                    hits += follows_a_client(&pool, &file, &stream, is_writable, tier_pages);
+                    pool.check_invariants();
+                    drop(file);
+                    pool.close().unwrap();
+                }
+            }
+        }
+        assert!(hits > 0, "{tier_pages} over {pages}");
+    }
+}
+
+fn follows_a_client(pool: &Pool, file: &File, stream: &[u64], is_writable: bool, tier_pages: u32) -> u64 {
+    let setup = TierSetup { frames: tier_pages, client_frames: FRAMES, seed: 1 };
+    let mut client = Client {
+        frames: Vec::new(),
+        order: TierKind::Promote.build(setup),
+        is_writable,
+        accesses: 0,
+        life: None,
+        source_reads: 0,
+        tier_hits: 0,
+    };
+    let tenant = pool.default_tenant();
+    for (at, number) in stream.iter().enumerate() {
+        assert_eq!(version(&tenant.read(file.page(*number)).unwrap(), *number), 1);
+        client.access(PageId(*number));
+        let stats = pool.stats();
+        let expected = (client.source_reads, client.tier_hits);
+        assert_eq!((stats.reads, tier_hits(pool)), expected, "access {at}, page {number}, {is_writable}");
+    }
+    let tier = pool.stats().tier.unwrap();
+    assert_eq!((tier.wrong, tier.refused, tier.skipped, tier.timed_out), (0, 0, 0, 0));
+    assert!(tier.passed_up > 0, "{tier:?}");
+    assert_eq!(tier.report.pages, u64::from(client.order.len()));
+    client.order.check_invariants();
+    client.tier_hits
+}
+
+/// Half the transfers of DEMOTE, in the paper's words: none when a page leaves, one when it comes from its file
+/// and the tier keeps it.
+#[test]
+fn under_promote_nothing_goes_down_when_a_page_leaves_that_is_only_read() {
+    let offered = |policy| {
+        let options = over(deterministic().tier_wait_ms(10_000), Arc::new(MemoryTier::new(40)), policy);
+        let pool = options.open_on(&stamped_device(PAGES)).unwrap();
+        let file = pool.open_file("data", FileOptions::new().read_only(true)).unwrap();
+        for number in &streams(PAGES)[0] {
+            assert_eq!(version(&pool.default_tenant().read(file.page(*number)).unwrap(), *number), 1);
+        }
+        let stats = pool.stats();
+        let tier = stats.tier.unwrap();
+        (tier.demotions, stats.reads, stats.left_clean)
+    };
+    let (demotions, _, left) = offered(TierPolicy::Demote);
+    assert_eq!(demotions, left);
+    let (offers, reads, left) = offered(TierPolicy::Promote);
+    assert!(offers == reads && reads < left, "{offers}, {reads}, {left}");
+}
+
+/// Who would wait to see what a page is worth cannot promote.
+#[test]
+fn a_tier_that_promotes_is_offered_all_pages() {
+    for admit in [TierAdmit::SecondEviction, TierAdmit::HitOnce] {
+        let tier = Arc::new(MemoryTier::new(40));
+        let open = |admit| small().tier(Arc::clone(&tier) as _, TierPolicy::Promote, admit).open();
+        assert_eq!(common::kind(open(admit)), ErrorKind::InvalidOptions);
+        open(TierAdmit::All).unwrap().close().unwrap();
+    }
+}
+
+/// A page that the tier keeps is changed while it is in memory: the tier has what the file has afterwards.
+#[test]
+fn a_page_that_stays_below_is_renewed_when_it_leaves() {
+    let device = stamped_device(PAGES);
+    let options =
+        over(deterministic().tier_wait_ms(10_000), Arc::new(MemoryTier::new(200)), TierPolicy::Promote);
+    let (pool, file) = common::open_on(options, &device);
+    let tenant = pool.default_tenant();
+    for round in 1..6 {
+        for number in 0..PAGES {
+            assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), round);
+            stamp(&mut tenant.write(file.page(number)).unwrap(), number, round + 1);
+        }
+    }
+    let tier = pool.stats().tier.unwrap();
+    assert!(tier.hits > 0 && tier.present > 0, "{tier:?}");
+    assert_eq!(tier.wrong, 0, "{tier:?}");
+    pool.check_invariants();
+}
+
 #[test]
 fn pages_come_from_a_tier_on_each_backend() {
     on_each_backend(|io| {
         let folder = directory();
-        let tiers: [Arc<dyn Tier>; 2] =
-            [Arc::new(MemoryTier::new(200)), Arc::new(FileTier::new(folder.path().join("below"), 200))];
-        for (at, tier) in tiers.into_iter().enumerate() {
-            let options = over(small().io(io), tier, TierPolicy::Demote);
+        let in_file = |name| Arc::new(FileTier::new(folder.path().join(name), 200));
+        let tiers: [(Arc<dyn Tier>, _); 4] = [
+            (Arc::new(MemoryTier::new(200)), TierPolicy::Demote),
+            (in_file("below"), TierPolicy::Demote),
+            (Arc::new(MemoryTier::new(200)), TierPolicy::Promote),
+            (in_file("promoting"), TierPolicy::Promote),
+        ];
+        for (at, (tier, policy)) in tiers.into_iter().enumerate() {
+            let options = over(small().io(io), tier, policy);
             let pool = options.tier_wait_ms(10_000).open().unwrap();
             let file = new_file(&pool, folder.path(), &format!("data{at}"), 150);
             let tenant = pool.default_tenant();
@@ -138,9 +306,13 @@ const PAGES: u64 = 100;
 
 impl Hoarded {
     fn new(answer: Answer) -> Self {
+        Self::under(TierPolicy::Demote, answer)
+    }
+
+    fn under(policy: TierPolicy, answer: Answer) -> Self {
         let device = stamped_device(PAGES);
         let hoarder = Arc::new(Hoarder::new(answer));
-        let options = over(deterministic(), Arc::clone(&hoarder) as _, TierPolicy::Demote);
+        let options = over(deterministic(), Arc::clone(&hoarder) as _, policy);
         let (pool, file) = common::open_on(options, &device);
         let hoarded = Self { device, hoarder, pool, file };
         hoarded.turn_over(&hoarded.file);
@@ -168,63 +340,69 @@ impl Hoarded {
 /// Each way in which a page changes, while the tier has its copies of before and no `forget` is heard.
 #[test]
 fn a_copy_of_before_is_never_served() {
-    for answer in Answer::ALL {
-        let world = Hoarded::new(answer);
-        let (pool, file) = (&world.pool, &world.file);
-        let tenant = pool.default_tenant();
-        // Written back while it stays, and by its eviction.
-        world.write(3, 2);
-        file.flush_page(3).unwrap();
-        world.write(4, 2);
-        world.turn_over(file);
-        assert_eq!([3, 4].map(|number| world.version(file, number)), [2, 2], "{answer:?}");
-        // Overwritten without being read.
-        stamp(&mut tenant.create(file.page(5)).unwrap(), 5, 3);
-        world.turn_over(file);
-        assert_eq!(world.version(file, 5), 3, "{answer:?}");
-        // A change that was dropped, and one that was dropped after an earlier one was written.
-        world.write(6, 4);
-        file.discard(6..7).unwrap();
-        world.write(7, 5);
-        file.flush_page(7).unwrap();
-        world.write(7, 6);
-        file.discard(7..8).unwrap();
-        assert_eq!([6, 7].map(|number| world.version(file, number)), [1, 5], "{answer:?}");
-        world.turn_over(file);
-        assert_eq!([6, 7].map(|number| world.version(file, number)), [1, 5], "{answer:?}");
-        // Shortened and lengthened, absent pages and present ones.
-        file.truncate(60).unwrap();
-        file.extend(40).unwrap();
-        assert_eq!([60, 61, 99].map(|number| world.version(file, number)), [0; 3], "{answer:?}");
-        // Closed, restored from an older copy, and opened again.
-        file.flush().unwrap();
-        file.reopen().unwrap();
-        assert_eq!([3, 5, 70].map(|number| world.version(file, number)), [2, 3, 0], "{answer:?}");
-        let contents = |version: u64| {
-            let mut contents = vec![0; PAGES as usize * PAGE_BYTES];
-            for (number, page) in contents.chunks_exact_mut(PAGE_BYTES).enumerate() {
-                stamp(page, number as u64, version);
-            }
-            contents
-        };
-        world.turn_over(file);
-        world.device.put("data", &contents(8));
-        file.reopen().unwrap();
-        assert!((0..PAGES).all(|number| world.version(file, number) == 8), "{answer:?}");
-        assert_eq!(pool.stats().tier.unwrap().panics > 0, answer == Answer::Panics, "{answer:?}");
-        pool.check_invariants();
-        let Hoarded { device, hoarder, pool, file } = world;
-        drop((file, tenant));
-        pool.close().unwrap();
-        // Another pool over the same tier and an older file.
-        device.put("data", &contents(9));
-        let options = over(deterministic(), hoarder, TierPolicy::Demote);
-        let (pool, file) = common::open_on(options, &device);
-        let tenant = pool.default_tenant();
-        for number in 0..PAGES {
-            let bytes = tenant.read(file.page(number)).unwrap();
-            assert_eq!(version(&bytes, number), 9, "{answer:?}");
+    for policy in [TierPolicy::Demote, TierPolicy::Promote] {
+        for answer in Answer::ALL {
+            serves_no_copy_of_before(policy, answer);
         }
+    }
+}
+
+fn serves_no_copy_of_before(policy: TierPolicy, answer: Answer) {
+    let world = Hoarded::under(policy, answer);
+    let (pool, file) = (&world.pool, &world.file);
+    let tenant = pool.default_tenant();
+    // Written back while it stays, and by its eviction.
+    world.write(3, 2);
+    file.flush_page(3).unwrap();
+    world.write(4, 2);
+    world.turn_over(file);
+    assert_eq!([3, 4].map(|number| world.version(file, number)), [2, 2], "{answer:?}");
+    // Overwritten without being read.
+    stamp(&mut tenant.create(file.page(5)).unwrap(), 5, 3);
+    world.turn_over(file);
+    assert_eq!(world.version(file, 5), 3, "{answer:?}");
+    // A change that was dropped, and one that was dropped after an earlier one was written.
+    world.write(6, 4);
+    file.discard(6..7).unwrap();
+    world.write(7, 5);
+    file.flush_page(7).unwrap();
+    world.write(7, 6);
+    file.discard(7..8).unwrap();
+    assert_eq!([6, 7].map(|number| world.version(file, number)), [1, 5], "{answer:?}");
+    world.turn_over(file);
+    assert_eq!([6, 7].map(|number| world.version(file, number)), [1, 5], "{answer:?}");
+    // Shortened and lengthened, absent pages and present ones.
+    file.truncate(60).unwrap();
+    file.extend(40).unwrap();
+    assert_eq!([60, 61, 99].map(|number| world.version(file, number)), [0; 3], "{answer:?}");
+    // Closed, restored from an older copy, and opened again.
+    file.flush().unwrap();
+    file.reopen().unwrap();
+    assert_eq!([3, 5, 70].map(|number| world.version(file, number)), [2, 3, 0], "{answer:?}");
+    let contents = |version: u64| {
+        let mut contents = vec![0; PAGES as usize * PAGE_BYTES];
+        for (number, page) in contents.chunks_exact_mut(PAGE_BYTES).enumerate() {
+            stamp(page, number as u64, version);
+        }
+        contents
+    };
+    world.turn_over(file);
+    world.device.put("data", &contents(8));
+    file.reopen().unwrap();
+    assert!((0..PAGES).all(|number| world.version(file, number) == 8), "{answer:?}");
+    assert_eq!(pool.stats().tier.unwrap().panics > 0, answer == Answer::Panics, "{answer:?}");
+    pool.check_invariants();
+    let Hoarded { device, hoarder, pool, file } = world;
+    drop((file, tenant));
+    pool.close().unwrap();
+    // Another pool over the same tier and an older file.
+    device.put("data", &contents(9));
+    let options = over(deterministic(), hoarder, policy);
+    let (pool, file) = common::open_on(options, &device);
+    let tenant = pool.default_tenant();
+    for number in 0..PAGES {
+        let bytes = tenant.read(file.page(number)).unwrap();
+        assert_eq!(version(&bytes, number), 9, "{answer:?}");
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use bufpool::engine::{Checksum, PageName};
 use bufpool::manager::Allocation;
 use bufpool::tier::{
-    Attachment, CompressedTier, Demoted, FileTier, MemoryTier, Tier, TierAdmit, TierBuffer, TierDone,
+    Attachment, CompressedTier, Demoted, FileTier, Life, MemoryTier, Tier, TierAdmit, TierBuffer, TierDone,
     TierPage, TierPolicy, TierRange, TierReport, Version,
 };
 use bufpool::{File, FileOptions, Pool, PoolOptions, Result};
@@ -102,6 +102,16 @@ impl Tier for Late {
         let demoted = self.tier.demote(page, version, bytes);
         self.one_call();
         demoted
+    }
+
+    fn fill(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted {
+        let demoted = self.tier.fill(page, version, bytes);
+        self.one_call();
+        demoted
+    }
+
+    fn hear_life(&self, life: Life) {
+        self.tier.hear_life(life);
     }
 
     fn take(&self, page: PageName, version: Version, into: TierBuffer, done: TierDone) {
@@ -322,7 +332,7 @@ fn late_forgets_never_bring_back_what_a_page_was() {
     if let Some(folder) = env::var_os(FOLDER) {
         return be_other_process(Path::new(&folder));
     }
-    for policy in [TierPolicy::Demote, TierPolicy::Inclusive] {
+    for policy in [TierPolicy::Demote, TierPolicy::Promote, TierPolicy::Inclusive] {
         for how in [Forgets::Dropped, Forgets::Delayed, Forgets::Reordered] {
             for has_checksums in [false, true] {
                 let folder = directory();

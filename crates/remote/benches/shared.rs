@@ -31,11 +31,12 @@ const READS: u64 = 4_000;
 const LATENCY: Duration = Duration::from_millis(2);
 const ROUNDS: usize = 3;
 const LAGS: [u64; 2] = [600, 60];
-const KINDS: [(&str, Option<TierPolicy>); 4] = [
+const KINDS: [(&str, Option<TierPolicy>); 5] = [
     ("none", None),
     ("DEMOTE", Some(TierPolicy::Demote)),
     ("ADAPT-UNI", Some(TierPolicy::DemoteAdapt(Segments::Uniform))),
     ("ADAPT-EXP", Some(TierPolicy::DemoteAdapt(Segments::Exponential))),
+    ("PROMOTE", Some(TierPolicy::Promote)),
 ];
 
 fn main() {

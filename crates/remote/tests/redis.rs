@@ -168,6 +168,34 @@ fn pools_find_each_others_pages() {
     }
 }
 
+/// What one pool reads alone from the file, the server keeps, unless it is passed up; what another finds there is
+/// passed up to it, or stays.
+#[test]
+fn promoted_pages_are_kept_or_passed_up() {
+    let Some(server) = Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "volatile-ttl"]) else {
+        return;
+    };
+    let device = slow_device();
+    let [first, second] = [(); 2].map(|()| open(&server.url(), TierPolicy::Promote, &device));
+    let [first_file, second_file] = [&first, &second].map(|pool| shared(pool, 1));
+    read_each(&first, &first_file, 0..PAGES, 1);
+    let tier = stats(&first);
+    assert_eq!((tier.demotions, tier.refused, tier.present, tier.hits), (PAGES, 0, 0, 0), "{tier:?}");
+    let kept = PAGES - tier.passed_up;
+    assert!(kept > 0);
+    wait_for_keys(&server, kept);
+    read_each(&second, &second_file, (0..PAGES).rev(), 1);
+    let tier = stats(&second);
+    assert_eq!((tier.hits, tier.wrong, tier.timed_out), (kept, 0, 0), "{tier:?}");
+    assert_eq!((tier.absent, tier.demotions), (PAGES - kept, PAGES - kept), "{tier:?}");
+    // Those that left memory had not gone down, and those that stay are where they were.
+    read_each(&second, &second_file, 0..PAGES, 1);
+    for pool in [&first, &second] {
+        pool.check_invariants();
+        assert_eq!(stats(pool).wrong, 0);
+    }
+}
+
 /// Pages of another epoch of the engine's have other names.
 #[test]
 fn pages_of_another_epoch_are_not_found() {
@@ -286,7 +314,7 @@ fn files_without_a_tag_are_for_a_single_pool() {
 fn a_file_that_is_written_never_shows_a_page_of_before() {
     let Some(server) = Server::start(&[]) else { return };
     let mut hits = 0;
-    for policy in [TierPolicy::Demote, ADAPT, TierPolicy::Inclusive] {
+    for policy in [TierPolicy::Demote, ADAPT, TierPolicy::Promote, TierPolicy::Inclusive] {
         let device = slow_device();
         device.set_latency(Duration::from_millis(2), Duration::from_millis(2));
         let pool = open(&server.url(), policy, &device);
@@ -371,27 +399,31 @@ impl Drop for Ends<'_> {
 #[test]
 fn a_server_that_is_killed_and_restarted_costs_misses() {
     let Some(mut server) = Server::start(&[]) else { return };
-    while_read(&server.url(), ADAPT, |pool, go_on| {
-        server.kill();
-        go_on(500);
-        let tier = stats(pool);
-        assert!(tier.report.failures > 0 && tier.report.note.contains("not reached"), "{tier:?}");
-        server.restart();
-        go_on(500);
-        server.restart();
-    });
+    for policy in [ADAPT, TierPolicy::Promote] {
+        while_read(&server.url(), policy, |pool, go_on| {
+            server.kill();
+            go_on(500);
+            let tier = stats(pool);
+            assert!(tier.report.failures > 0 && tier.report.note.contains("not reached"), "{tier:?}");
+            server.restart();
+            go_on(500);
+            server.restart();
+        });
+    }
 }
 
 #[test]
 fn a_server_that_is_stopped_costs_misses() {
     let Some(server) = Server::start(&[]) else { return };
-    while_read(&server.url(), ADAPT, |_, go_on| {
-        server.stop();
-        go_on(500);
-        server.go_on();
-        go_on(500);
-        server.stop();
-    });
+    for policy in [ADAPT, TierPolicy::Promote] {
+        while_read(&server.url(), policy, |_, go_on| {
+            server.stop();
+            go_on(500);
+            server.go_on();
+            go_on(500);
+            server.stop();
+        });
+    }
     // A pool opens and closes over it as well.
     let device = slow_device();
     let pool = open(&server.url(), ADAPT, &device);
@@ -404,12 +436,14 @@ fn a_server_that_is_stopped_costs_misses() {
 #[test]
 fn a_server_that_is_emptied_costs_misses() {
     let Some(server) = Server::start(&[]) else { return };
-    while_read(&server.url(), ADAPT, |_, go_on| {
-        for _ in 0..5 {
-            ask::<()>(&server, &["FLUSHALL"]);
-            go_on(100);
-        }
-    });
+    for policy in [ADAPT, TierPolicy::Promote] {
+        while_read(&server.url(), policy, |_, go_on| {
+            for _ in 0..5 {
+                ask::<()>(&server, &["FLUSHALL"]);
+                go_on(100);
+            }
+        });
+    }
 }
 
 /// A server that has no room and evicts nothing is left alone for a while, and asked for what it has.
@@ -469,7 +503,7 @@ fn a_server_that_comes_later_is_used() {
 fn answers_that_nobody_expects_are_misses() {
     for answers in Answers::ALL {
         let server = FakeServer::start(answers);
-        for policy in [TierPolicy::Demote, ADAPT] {
+        for policy in [TierPolicy::Demote, ADAPT, TierPolicy::Promote] {
             let device = slow_device();
             device.set_latency(Duration::from_millis(1), Duration::from_millis(1));
             let pool = options(tier(&server.url()), policy).tier_wait_ms(50).open_on(&device).unwrap();

@@ -440,7 +440,10 @@ impl Flight {
         let number = self.load.page().number();
         let read = PageRead::of(&pool);
         match read.judge(&self.file, number, &mut lease, result, self.attempt, self.operation) {
-            Verdict::Good => self.publish(&pool, lease),
+            Verdict::Good => {
+                read.offer(&self.file, number, &mut lease);
+                self.publish(&pool, lease);
+            }
             Verdict::Failed(error) => self.give_up(&pool, lease, error),
             Verdict::Again(attempt) => {
                 self.attempt = attempt;

@@ -32,7 +32,7 @@ use crate::page::latch::{Latch, Loading};
 use crate::page::word::{PageWord, Want};
 use crate::state::waiting::{Limit, Purpose, Refused};
 use crate::thread::site::{Origin, SiteRef};
-use crate::tier::TierBuffer;
+use crate::tier::link::Taken;
 use crate::write::evict::{Emptied, Emptying, Eviction};
 
 /// Pages that get frames under one hold of the policy lock, but for the rest of a transfer.
@@ -310,7 +310,12 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
             let (file, number) = (&load.page.file().shared, load.page.number());
             let attempt = if pages > 1 { Attempt::Together } else { Attempt::First };
             match PageRead::of(pool).judge(file, number, &mut lease, result.clone(), attempt, OPERATION) {
-                Verdict::Good => self.arrived.push((load, lease)),
+                Verdict::Good => {
+                    if pages == 1 {
+                        PageRead::of(pool).offer(file, number, &mut lease);
+                    }
+                    self.arrived.push((load, lease));
+                }
                 Verdict::Again(attempt) => self.again.push((load, lease, attempt)),
                 Verdict::Failed(error) => self.refuse(load, lease, error),
             }
@@ -340,7 +345,7 @@ impl<'g> Stream<'_, '_, 'g> {
             return;
         }
         let (sender, answers) = mpsc::channel();
-        let mut copies: Vec<Option<TierBuffer>> = Vec::new();
+        let mut copies: Vec<Option<Taken>> = Vec::new();
         let waiting = self.waiting.as_slice();
         for (at, Entry { page, .. }) in waiting.iter().enumerate() {
             copies.push(None);
@@ -373,7 +378,7 @@ impl<'g> Stream<'_, '_, 'g> {
 
     /// The tier gave the page. Without a frame at once it is given up: the caller reads it by itself, and
     /// waits or is told why.
-    fn land_copy(&mut self, entry: Entry<'g>, copy: &TierBuffer) {
+    fn land_copy(&mut self, entry: Entry<'g>, copy: &Taken) {
         let (tenant, site) = (self.batch.tenant, entry.site);
         let pool = &*tenant.pool;
         let admitted = Miss::of(pool).admit_all(tenant, std::iter::once((entry.page.id(), site)));

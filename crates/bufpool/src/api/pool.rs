@@ -147,7 +147,9 @@ impl Pool {
             let attachment = Attachment {
                 page_bytes: options.page_bytes,
                 policy,
+                frames,
                 is_deterministic: options.deterministic.is_some(),
+                seed: options.deterministic.unwrap_or(0),
                 opener: Arc::clone(&opener),
                 backend: Arc::clone(&backend),
             };
@@ -156,8 +158,9 @@ impl Pool {
             TierLink::open(tier, &attachment, frames, admission, wait)
         });
         let tier = tier.transpose()?;
-        if tier.is_some() {
+        if let Some(tier) = &tier {
             policy.directory.watch_departures();
+            policy.promotes_from = tier.promotes().then(|| Arc::clone(tier));
         }
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);

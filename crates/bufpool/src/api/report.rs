@@ -365,10 +365,11 @@ fn fmt_tier(f: &mut fmt::Formatter<'_>, tier: &TierStats) -> fmt::Result {
     )?;
     writeln!(
         f,
-        "  demotions {}  present {}  refused {}  skipped {}  not admitted {}  rescues {}  failures {}",
+        "  demotions {}  present {}  refused {}  passed up {}  skipped {}  not admitted {}  rescues {}  failures {}",
         tier.demotions,
         tier.present,
         tier.refused,
+        tier.passed_up,
         tier.skipped,
         tier.not_admitted,
         tier.report.rescues,

@@ -95,7 +95,8 @@
 //! to forget, what is read is what the file has.
 //! * Ground: a copy is asked for by a version that no other contents of the page ever had, and carries a hash.
 //! * Tests: `tiers::a_copy_of_before_is_never_served`, `tiers::what_is_not_what_was_asked_for_is_counted`,
-//!   `tiers::a_tier_that_never_answers_is_passed_by`.
+//!   `tiers::a_tier_that_never_answers_is_passed_by`,
+//!   `tiers_forget::late_forgets_never_bring_back_what_a_page_was`.
 //!
 //! **Hooks change what is written, never what is in memory.**
 //! * Ground: they work on copies.

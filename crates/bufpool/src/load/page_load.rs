@@ -15,7 +15,7 @@ use bufpool_policies::{FrameId, PageId, TenantId};
 
 use crate::error::Result;
 use crate::files::shared::FileShared;
-use crate::memory::frame::FrameTable;
+use crate::memory::frame::{Below, FrameTable};
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, Loading};
 use crate::page::word::{PageWord, Want};
@@ -65,10 +65,15 @@ impl<W: Deref<Target = PageWord>> Load<W> {
 
     /// Under the policy lock: the page is in the frame, clean.
     pub fn enter(&self, frame: FrameId, frames: &FrameTable, policy: &mut PolicyState) {
-        frames.get(frame).occupy(self.page);
+        let entry = frames.get(frame);
+        entry.occupy(self.page);
         policy.directory.loaded(frame);
         if let Charge::Access { tenant, .. } = self.charge {
             policy.wait_ended(tenant);
+            // What comes in ahead stays for its first access.
+            if entry.below() == Below::Page {
+                policy.directory.put_first(frame);
+            }
         }
     }
 
@@ -125,7 +130,11 @@ impl<'p> Loads<'p> {
     pub fn complete<W: Deref<Target = PageWord>>(self, load: Load<W>, found: Found, want: Want) -> Latch<W> {
         let Found { lease, is_entered } = found;
         if is_entered {
-            self.pool.frames.get(lease.frame()).occupy(load.page);
+            let frame = self.pool.frames.get(lease.frame());
+            frame.occupy(load.page);
+            if frame.below() == Below::Page {
+                self.pool.policy.lock().directory.put_first(lease.frame());
+            }
         } else {
             load.enter(lease.frame(), &self.pool.frames, &mut self.pool.policy.lock());
         }

@@ -392,10 +392,15 @@ impl Arrival {
                 if self.pages.len() > 1 {
                     pool.passed_tier_by(&self.file, self.first, self.pages.len());
                 }
-                let numbered = (self.first..).zip(&mut self.pages);
-                numbered
-                    .map(|(number, (_, lease))| PageRead::of(&pool).verify(&self.file, number, lease).is_ok())
-                    .collect()
+                let (read, is_alone) = (PageRead::of(&pool), self.pages.len() == 1);
+                let is_good = |(number, (_, lease)): (u64, &mut (_, FrameLease))| {
+                    let is_good = read.verify(&self.file, number, lease).is_ok();
+                    if is_good && is_alone {
+                        read.offer(&self.file, number, lease);
+                    }
+                    is_good
+                };
+                (self.first..).zip(&mut self.pages).map(is_good).collect()
             }
         };
         self.arrive(&pool, &verified);

@@ -10,10 +10,11 @@ use crate::engine::PageName;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::shared::FileShared;
 use crate::io::IoError;
+use crate::memory::frame::Below;
 use crate::memory::lease::FrameLease;
 use crate::state::shared::PoolShared;
 use crate::tier::Version;
-use crate::tier::link::TierLink;
+use crate::tier::link::{Taken, TierLink};
 
 /// Which reading of a page it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,7 +95,10 @@ impl<'p> PageRead<'p> {
             self.pool.page_was_read(begun);
             self.pool.count_reads(u64::from(result.is_ok()));
             match self.judge(file, number, lease, result, attempt, operation) {
-                Verdict::Good => return Ok(()),
+                Verdict::Good => {
+                    self.offer(file, number, lease);
+                    return Ok(());
+                }
                 Verdict::Again(next) => attempt = next,
                 Verdict::Failed(error) => return Err(error),
             }
@@ -126,7 +130,10 @@ impl<'p> PageRead<'p> {
         self.pool.page_was_read(begun);
         self.pool.count_reads(u64::from(result.is_ok()));
         let outcome = match self.judge(file, number, &mut lease, result, Attempt::First, operation) {
-            Verdict::Good => Ok(()),
+            Verdict::Good => {
+                self.offer(file, number, &mut lease);
+                Ok(())
+            }
             Verdict::Again(next) => self.read(file, number, &mut lease, tenant, next, operation),
             Verdict::Failed(error) => Err(error),
         };
@@ -147,8 +154,7 @@ impl<'p> PageRead<'p> {
     /// use.
     pub(crate) fn is_taken(self, file: &FileShared, number: u64, lease: &mut FrameLease) -> bool {
         let Some((tier, name, version)) = self.in_tier(file, number) else { return false };
-        tier.take(name, version, self.pool.arena.bytes_mut(lease))
-            && self.is_verified(tier, file, number, lease)
+        tier.take(name, version).is_some_and(|taken| self.is_good_copy(file, number, lease, &taken))
     }
 
     /// Whether what the tier gave is the page; it is in the frame then.
@@ -157,18 +163,27 @@ impl<'p> PageRead<'p> {
         file: &FileShared,
         number: u64,
         lease: &mut FrameLease,
-        copy: &[u8],
+        taken: &Taken,
     ) -> bool {
-        self.pool.arena.bytes_mut(lease).copy_from_slice(copy);
-        self.pool.tier.as_ref().is_some_and(|tier| self.is_verified(tier, file, number, lease))
-    }
-
-    fn is_verified(self, tier: &TierLink, file: &FileShared, number: u64, lease: &mut FrameLease) -> bool {
+        self.pool.arena.bytes_mut(lease).copy_from_slice(&taken.bytes);
         let is_good = self.verify(file, number, lease).is_ok();
-        if !is_good {
-            tier.was_rejected();
+        match &self.pool.tier {
+            Some(tier) if !is_good => tier.was_rejected(),
+            _ if is_good && taken.stays_below => self.pool.frames.get(lease.frame()).set_below(Below::Page),
+            _ => {}
         }
         is_good
+    }
+
+    /// Offers a page to the tier that was read from its file, by itself and well, and comes in now.
+    pub(crate) fn offer(self, file: &FileShared, number: u64, lease: &mut FrameLease) {
+        let Some((tier, name, version)) = self.in_tier(file, number) else { return };
+        if !tier.promotes() {
+            return;
+        }
+        let contents = self.pool.arena.bytes(lease);
+        let below = tier.fill(name, version, contents, |bytes| self.pool.is_as_in_file(name, bytes));
+        self.pool.frames.get(lease.frame()).set_below(below);
     }
 
     /// What to make of a page whose transfer is over.

@@ -33,10 +33,22 @@ pub(crate) struct Frame {
     writing: AtomicU32,
     /// A [`PageWorth`], set when the page is chosen to leave.
     worth: AtomicU8,
+    /// A [`Below`].
+    below: AtomicU8,
 }
 
 #[cfg(not(bufpool_loom))]
 const _: () = assert!(size_of::<Frame>() <= 64);
+
+/// What a tier that promotes has of a page in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Below {
+    Nothing,
+    /// A copy, and the pool keeps the page as well.
+    Copy,
+    /// The page: the pool gives it up first.
+    Page,
+}
 
 /// The number of a page's last mark, noted when it is copied for writing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +64,7 @@ impl Frame {
             pins: AtomicU64::new(0),
             writing: AtomicU32::new(0),
             worth: AtomicU8::new(PageWorth::Once as u8),
+            below: AtomicU8::new(Below::Nothing as u8),
         }
     }
 
@@ -74,6 +87,7 @@ impl Frame {
     /// latch. True if it was dirty.
     pub fn vacate(&self, has_readers: bool) -> bool {
         let marks = self.marks.swap(0, Ordering::AcqRel);
+        self.below.store(Below::Nothing as u8, Ordering::Relaxed);
         self.page.store(if has_readers { NO_PAGE_BUT_READERS } else { NO_PAGE }, Ordering::Release);
         (marks >> 32) as u32 != marks as u32
     }
@@ -123,6 +137,18 @@ impl Frame {
         let worth = self.worth.load(Ordering::Relaxed);
         let known = [PageWorth::Again, PageWorth::Never].into_iter().find(|known| *known as u8 == worth);
         known.unwrap_or(PageWorth::Once)
+    }
+
+    /// What the tier has of the page that is about to come in here. Only the holder of its word calls this.
+    pub fn set_below(&self, below: Below) {
+        self.below.store(below as u8, Ordering::Relaxed);
+    }
+
+    /// What the tier had of the page when it came in.
+    pub fn below(&self) -> Below {
+        let below = self.below.load(Ordering::Relaxed);
+        let known = [Below::Copy, Below::Page].into_iter().find(|known| *known as u8 == below);
+        known.unwrap_or(Below::Nothing)
     }
 
     /// Takes the right to write the page out. Needs a latch; false if a write is in flight.

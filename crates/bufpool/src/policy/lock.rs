@@ -12,7 +12,7 @@ use bufpool_policies::planner::{Bounds, Plan, Planner, Seen, StreamCounts, Stret
 use bufpool_policies::program::{NeedsPrivilege, Program, ProgramOptions};
 use bufpool_policies::{
     Access, Admission, ContextId, DEFAULT_TENANT, Decision, Directory, DirectoryError, FileId, FrameId,
-    HintOptions, ManagerKind, PageId, TenantId, WISHES_MAX, Want, Wish,
+    HintOptions, ManagerKind, PageId, PageWorth, TenantId, WISHES_MAX, Want, Wish,
 };
 
 use crate::engine::recorder::{Event, Recorder};
@@ -20,7 +20,7 @@ use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::hits::contexts::{ContextSlot, Contexts};
 use crate::hits::filter::{Epochs, HitFilter};
-use crate::memory::frame::FrameTable;
+use crate::memory::frame::{Below, FrameTable};
 use crate::memory::lease::{FrameLease, FreeLeases};
 use crate::page::latch::Latch;
 use crate::policy::ahead::{Account, AheadPages, Expectation, Wanted, Wants};
@@ -31,6 +31,8 @@ use crate::policy::recording::Recording;
 use crate::thread::ring::{Hit, Ring, Skipped};
 use crate::thread::site::SiteRef;
 use crate::thread::stack::StackContexts;
+use crate::tier::Life;
+use crate::tier::link::TierLink;
 
 /// Contexts of a tenant whose lists of reads are counted apart; those of later ones count as the first one's.
 const HINT_SITES_MAX: usize = 1024;
@@ -51,6 +53,8 @@ pub(crate) struct PolicyState {
     pub seed: u64,
     /// Steps that an event of a program may take; `None` for the programs' own limit.
     pub program_fuel_steps: Option<u32>,
+    /// The tier, if it is told how long pages live here.
+    pub promotes_from: Option<Arc<TierLink>>,
     /// None where nothing is read ahead.
     pub planner: Option<Box<dyn Planner>>,
     /// Pages that managers and disclosed reads want, in their order; at most one answer of each kind and
@@ -162,6 +166,7 @@ impl PolicyState {
             seed: 0,
             program_fuel_steps: None,
             wishes: Vec::new(),
+            promotes_from: None,
             planner: None,
             wanted: Vec::new(),
             last_accessor: DEFAULT_TENANT,
@@ -664,8 +669,14 @@ impl PolicyState {
 
     /// Notes in the victim's frame what the directory knows of it, if there is somebody to ask for it.
     fn note_worth(&self, victim: &Latch<OwnedWord>, rules: &ClaimRules<'_>) {
-        if let Some(worth) = self.directory.worth_of_last() {
-            rules.frames.get(victim.frame()).set_worth(worth);
+        let Some(worth) = self.directory.worth_of_last() else { return };
+        let frame = rules.frames.get(victim.frame());
+        frame.set_worth(worth);
+        let Some(tier) = &self.promotes_from else { return };
+        // A page that the tier kept has not been here for as long as others are, unless there was another access.
+        let has_lived = frame.below() != Below::Page || worth == PageWorth::Again;
+        if let Some(age) = self.directory.age_of_last().filter(|_| has_lived) {
+            tier.left(Life { now: self.directory.now(), age });
         }
     }
 

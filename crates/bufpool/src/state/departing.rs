@@ -1,11 +1,11 @@
 //! The one way out of a frame.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
 use bufpool_policies::{FileId, FrameId, PageId};
 
 use crate::files::word::OwnedWord;
+use crate::memory::frame::Below;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{HeldWord, Latch};
 use crate::state::shared::PoolShared;
@@ -107,13 +107,13 @@ impl Departing {
 /// A copy for the tier of a page that leaves the frame of this lease, if it is one for the tier.
 #[cold]
 fn demotion(pool: &PoolShared, word: &OwnedWord, lease: &FrameLease) -> Option<Demotion> {
-    let (tier, file) = (pool.tier.as_ref()?, word.file());
-    let name = file.page_name(word.number());
-    let prepare = |bytes: &mut [u8]| {
-        let Some(hooks) = &pool.hooks else { return true };
-        // The page is on its file already, so that a failure loses nothing but the copy.
-        catch_unwind(AssertUnwindSafe(|| hooks.before_write(name, bytes))).is_ok()
-    };
-    let worth = pool.frames.get(lease.frame()).worth();
-    tier.offer(name, file.version(word.state()), worth, pool.arena.bytes(lease), prepare)
+    let (tier, file, frame) = (pool.tier.as_ref()?, word.file(), pool.frames.get(lease.frame()));
+    let (name, version) = (file.page_name(word.number()), file.version(word.state()));
+    let (contents, prepare) = (pool.arena.bytes(lease), |bytes: &mut [u8]| pool.is_as_in_file(name, bytes));
+    if !tier.promotes() {
+        return tier.offer(name, version, frame.worth(), contents, prepare);
+    }
+    // Of a file that is open for reading only, the version stays as well.
+    let is_renewed = frame.below() != Below::Nothing && !file.is_read_only();
+    if is_renewed { tier.renew(name, version, contents, prepare) } else { None }
 }

@@ -3,6 +3,7 @@
 
 use std::mem::ManuallyDrop;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use bufpool_policies::PageId;
 use crossbeam::utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 
-use crate::engine::hooks::PageHooks;
+use crate::engine::hooks::{PageHooks, PageName};
 use crate::engine::log::LogLink;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::shared::FileShared;
@@ -223,6 +224,13 @@ impl PoolShared {
     /// takes.
     pub(crate) fn page_was_read(&self, begun: Instant) {
         self.tier.iter().for_each(|tier| tier.source_read(begun.elapsed()));
+    }
+
+    /// Makes of a page's contents in memory what its file has, for the tier. False if that fails; then nothing is
+    /// lost but a copy, because the page is in its file.
+    pub(crate) fn is_as_in_file(&self, name: PageName, bytes: &mut [u8]) -> bool {
+        let Some(hooks) = &self.hooks else { return true };
+        catch_unwind(AssertUnwindSafe(|| hooks.before_write(name, bytes))).is_ok()
     }
 
     /// A run of pages from `first` on was read from the file whole. Under an exclusive tier, the copies there

@@ -54,6 +54,11 @@ impl Admission {
         self.admit == TierAdmit::SecondEviction
     }
 
+    /// Whether all pages are offered, but for a limit.
+    pub fn is_of_all(&self) -> bool {
+        self.admit == TierAdmit::All
+    }
+
     /// The page comes into memory.
     pub fn comes_in(&mut self, page: PageId) {
         if self.evicted.gone.take(page) {

@@ -9,8 +9,8 @@ use parking_lot::{Condvar, Mutex};
 use crate::engine::PageName;
 use crate::error::{Error, Result};
 use crate::tier::buffer::{TierBuffer, TierPage};
-use crate::tier::copies::{Copies, Copy, Found, Kept};
-use crate::tier::{Attachment, Demoted, Tier, TierDone, TierRange, TierReport, Version, in_use};
+use crate::tier::copies::{Client, Copies, Copy, Found, Kept, Offer};
+use crate::tier::{Attachment, Demoted, Life, Tier, TierDone, TierRange, TierReport, Version, in_use};
 
 /// Of zstd: the one that takes least time.
 const LEVEL: i32 = 1;
@@ -116,6 +116,28 @@ impl CompressedTier {
         state.bytes_max = bytes;
         Ok(())
     }
+
+    fn keep(&self, page: PageName, bytes: TierPage, offer: Offer) -> Demoted {
+        let id = PageId::in_file(page.file, page.number);
+        let (envelope, bytes) = (bytes.envelope(), Arc::new(bytes));
+        let mut state = self.shared.state.lock();
+        let bytes_max = state.bytes_max;
+        let Some(used) = &mut state.used else { return Demoted::Refused };
+        let copy = Copy { envelope, bytes: Bytes::Waiting(Arc::clone(&bytes)) };
+        let Kept { demoted, left } = used.copies.keep(id, copy, offer);
+        used.left(left.as_ref());
+        if matches!(demoted, Demoted::Refused | Demoted::PassedUp) {
+            return demoted;
+        }
+        if used.is_deterministic {
+            used.pack(id, &bytes, Bytes::compressed(&bytes), bytes_max);
+        } else {
+            used.waiting.push_back((id, bytes));
+            drop(state);
+            self.shared.work.notify_one();
+        }
+        demoted
+    }
 }
 
 /// Most pages that may have room in as many bytes.
@@ -147,7 +169,7 @@ impl Used {
     fn find(&mut self, page: PageId, version: Version) -> Found<Bytes> {
         let found = self.copies.find(page, version);
         match &found {
-            Found::Right { copy, stays: false } => self.left(Some(&copy.bytes)),
+            Found::Right { copy, stays: false, .. } => self.left(Some(&copy.bytes)),
             Found::Stale(bytes) => self.left(Some(bytes)),
             Found::Right { stays: true, .. } | Found::Nothing => {}
         }
@@ -196,8 +218,10 @@ impl Tier for CompressedTier {
         if state.used.is_some() {
             return Err(in_use());
         }
-        let &Attachment { page_bytes, policy, is_deterministic, .. } = to;
-        let copies = Copies::new(policy, pages_in(state.bytes_max, page_bytes))?;
+        let &Attachment { page_bytes, is_deterministic, .. } = to;
+        // Its share of all pages is as if none became smaller: that is where the probability of promoting begins.
+        let client = Client { frames: to.frames.saturating_mul(SMALLEST as u32), ..Client::from(to) };
+        let copies = Copies::new(client, pages_in(state.bytes_max, page_bytes))?;
         let (turn, bytes_max) = (state.turn + 1, state.bytes_max);
         if !is_deterministic {
             let shared = Arc::downgrade(&self.shared);
@@ -211,29 +235,24 @@ impl Tier for CompressedTier {
     }
 
     fn demote(&self, page: PageName, _: Version, bytes: TierPage) -> Demoted {
-        let id = PageId::in_file(page.file, page.number);
-        let (envelope, bytes) = (bytes.envelope(), Arc::new(bytes));
-        let mut state = self.shared.state.lock();
-        let bytes_max = state.bytes_max;
-        let Some(used) = &mut state.used else { return Demoted::Refused };
-        let copy = Copy { envelope, bytes: Bytes::Waiting(Arc::clone(&bytes)) };
-        let Kept { demoted, left } = used.copies.keep(id, copy);
-        used.left(left.as_ref());
-        if used.is_deterministic {
-            used.pack(id, &bytes, Bytes::compressed(&bytes), bytes_max);
-        } else if demoted != Demoted::Refused {
-            used.waiting.push_back((id, bytes));
-            drop(state);
-            self.shared.work.notify_one();
+        self.keep(page, bytes, Offer::Demotion)
+    }
+
+    fn fill(&self, page: PageName, _: Version, bytes: TierPage) -> Demoted {
+        self.keep(page, bytes, Offer::Fill)
+    }
+
+    fn hear_life(&self, life: Life) {
+        if let Some(used) = &mut self.shared.state.lock().used {
+            used.copies.hear_life(life);
         }
-        demoted
     }
 
     fn take(&self, page: PageName, version: Version, mut into: TierBuffer, done: TierDone) {
         let id = PageId::in_file(page.file, page.number);
         let mut state = self.shared.state.lock();
         let found = state.used.as_mut().map_or(Found::Nothing, |used| used.find(id, version));
-        let Found::Right { copy, .. } = found else {
+        let Found::Right { copy, stays_below, .. } = found else {
             // Who is told may call the tier.
             drop(state);
             return done.absent(into);
@@ -241,7 +260,7 @@ impl Tier for CompressedTier {
         state.rescues += u64::from(matches!(copy.bytes, Bytes::Waiting(_)));
         drop(state);
         if copy.bytes.copy_to(&mut into) {
-            done.filled(into, copy.envelope);
+            done.give(into, copy.envelope, stays_below);
         } else {
             self.shared.state.lock().failures += 1;
             done.absent(into);

@@ -1,11 +1,11 @@
 //! Which pages a tier of one pool has, and what it keeps of each.
 
 use bufpool_policies::PageId;
-use bufpool_policies::tier::{Arrival, LruTier, TIER_FRAMES_MAX, TierOrder, TierSlot};
+use bufpool_policies::tier::{Arrival, LruTier, PromoteTier, TIER_FRAMES_MAX, TierOrder, TierSlot};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::tier::buffer::Envelope;
-use crate::tier::{Demoted, TierPolicy, TierRange, Version};
+use crate::tier::{Attachment, Demoted, Life, TierPolicy, TierRange, Version};
 
 /// The pages of a tier, in the order in which they go, and for each its envelope and its bytes, or where these
 /// are: a `B`. Dropping a `B` is the caller's, so whatever leaves is returned.
@@ -16,17 +16,40 @@ pub(super) struct Copies<B> {
     slots: Vec<Option<Copy<B>>>,
 }
 
+/// What the order of copies depends on: the pool that has the tier, and what it wants of it.
+#[derive(Clone, Copy)]
+pub(super) struct Client {
+    pub policy: TierPolicy,
+    pub frames: u32,
+    pub seed: u64,
+}
+
+impl From<&Attachment> for Client {
+    fn from(to: &Attachment) -> Self {
+        Self { policy: to.policy, frames: to.frames, seed: to.seed }
+    }
+}
+
 /// What a tier keeps of a page.
 pub(super) struct Copy<B> {
     pub envelope: Envelope,
     pub bytes: B,
 }
 
+/// What is offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Offer {
+    /// A page that leaves memory.
+    Demotion,
+    /// One that comes from its file.
+    Fill,
+}
+
 /// What became of a page that was offered.
 pub(super) struct Kept<B> {
     pub demoted: Demoted,
     /// The bytes that made room: of a page that was ejected, or older ones of the same page; or those offered, if
-    /// they were refused.
+    /// they are not kept.
     pub left: Option<B>,
 }
 
@@ -36,6 +59,8 @@ pub(super) enum Found<B> {
     Right {
         copy: Copy<B>,
         stays: bool,
+        /// It stays, and the pool is not to keep it.
+        stays_below: bool,
     },
     /// Another version, which is of no use to anybody, and has left.
     Stale(B),
@@ -43,18 +68,20 @@ pub(super) enum Found<B> {
 }
 
 impl<B: Clone> Copies<B> {
-    /// With room for `pages` pages.
+    /// With room for `pages` pages of that pool.
     ///
     /// # Errors
     ///
     /// If there cannot be that many, or the policy is not one for a tier of one pool.
-    pub fn new(policy: TierPolicy, pages: u64) -> Result<Self> {
+    pub fn new(to: Client, pages: u64) -> Result<Self> {
         let capacity = capacity(pages)?;
+        let policy = to.policy;
         let order: Box<dyn TierOrder> = match policy {
             TierPolicy::Demote => Box::new(LruTier::exclusive(capacity)),
             TierPolicy::Inclusive => Box::new(LruTier::inclusive(capacity)),
+            TierPolicy::Promote => Box::new(PromoteTier::new(capacity, to.frames, to.seed)),
             TierPolicy::DemoteAdapt(_) => {
-                let message = "TierPolicy::DemoteAdapt is for a tier that several pools share, and this is one of one pool; expected Demote or Inclusive";
+                let message = "TierPolicy::DemoteAdapt is for a tier that several pools share, and this is one of one pool; expected Demote, Promote or Inclusive";
                 return Err(Error::new(ErrorKind::Unsupported, "open tier", message));
             }
         };
@@ -81,12 +108,19 @@ impl<B: Clone> Copies<B> {
     }
 
     /// The page is offered.
-    pub fn keep(&mut self, page: PageId, copy: Copy<B>) -> Kept<B> {
-        let (slot, demoted) = match self.order.demote(page) {
+    pub fn keep(&mut self, page: PageId, copy: Copy<B>, offer: Offer) -> Kept<B> {
+        let arrival = match offer {
+            Offer::Demotion => self.order.demote(page),
+            Offer::Fill => self.order.fill(page),
+        };
+        let (slot, demoted) = match arrival {
             // The slot is that of the page which was ejected.
             Arrival::Stored { slot, .. } => (slot, Demoted::Stored),
             Arrival::Present(slot) => (slot, Demoted::Present),
-            Arrival::NotKept => return Kept { demoted: Demoted::Refused, left: Some(copy.bytes) },
+            Arrival::NotKept => {
+                let demoted = if offer == Offer::Fill { Demoted::PassedUp } else { Demoted::Refused };
+                return Kept { demoted, left: Some(copy.bytes) };
+            }
         };
         Kept { demoted, left: self.slot(slot).replace(copy).map(|left| left.bytes) }
     }
@@ -108,13 +142,21 @@ impl<B: Clone> Copies<B> {
             return self.forget(page).map_or(Found::Nothing, Found::Stale);
         }
         let (envelope, bytes) = (copy.envelope, copy.bytes.clone());
-        let stays = self.policy != TierPolicy::Demote;
-        if stays {
-            self.order.read(page);
-        } else {
+        let is_kept = self.policy != TierPolicy::Demote;
+        let read = if is_kept { self.order.read(page) } else { None };
+        let stays = read.is_some_and(|read| read.stays);
+        if !is_kept {
             self.forget(page);
+        } else if let Some(read) = read.filter(|read| !read.stays) {
+            self.slot(read.slot).take();
         }
-        Found::Right { copy: Copy { envelope, bytes }, stays }
+        let stays_below = stays && self.policy == TierPolicy::Promote;
+        Found::Right { copy: Copy { envelope, bytes }, stays, stays_below }
+    }
+
+    /// How long pages stay in the pool's memory.
+    pub fn hear_life(&mut self, life: Life) {
+        self.order.hear_age(life.now, life.age);
     }
 
     /// The page leaves, if it is there.
@@ -207,15 +249,20 @@ mod tests {
         Copy { envelope: Envelope::of(name, version(count), &[bytes; 512]), bytes }
     }
 
+    fn client(policy: TierPolicy) -> Client {
+        Client { policy, frames: 2, seed: 1 }
+    }
+
     fn version(count: u64) -> Version {
         Version { epoch: 7, count }
     }
 
     #[test]
     fn each_copy_that_leaves_is_returned_once() {
-        let mut copies = Copies::new(TierPolicy::Demote, 2).unwrap();
+        let mut copies = Copies::new(client(TierPolicy::Demote), 2).unwrap();
         let mut keep = |number, count, bytes| {
-            let Kept { demoted, left } = copies.keep(page(number), copy(number, count, bytes));
+            let Kept { demoted, left } =
+                copies.keep(page(number), copy(number, count, bytes), Offer::Demotion);
             (demoted, left)
         };
         assert_eq!(keep(1, 1, 10), (Demoted::Stored, None));
@@ -230,8 +277,8 @@ mod tests {
 
     #[test]
     fn copies_that_stay_are_renewed_if_their_contents_are_the_same() {
-        let mut copies = Copies::new(TierPolicy::Inclusive, 2).unwrap();
-        copies.keep(page(1), copy(1, 1, 10));
+        let mut copies = Copies::new(client(TierPolicy::Inclusive), 2).unwrap();
+        copies.keep(page(1), copy(1, 1, 10), Offer::Demotion);
         assert!(matches!(copies.find(page(1), version(1)), Found::Right { stays: true, .. }));
         assert!(copies.renew(page(1), copy(1, 2, 10).envelope));
         assert!(
@@ -242,10 +289,41 @@ mod tests {
     }
 
     #[test]
+    fn promoted_copies_are_kept_or_passed_up_and_never_both() {
+        let mut copies = Copies::new(client(TierPolicy::Promote), 2).unwrap();
+        let (mut kept, mut passed_up) = ([0; 2], [0; 2]);
+        for count in 0..1000 {
+            let Kept { demoted, left } = copies.keep(page(1), copy(1, count, 7), Offer::Fill);
+            match demoted {
+                Demoted::Stored => kept[0] += 1,
+                Demoted::PassedUp => {
+                    passed_up[0] += 1;
+                    assert_eq!((left, copies.len()), (Some(7), 0));
+                    continue;
+                }
+                other => panic!("{other:?}"),
+            }
+            let Found::Right { stays, stays_below, .. } = copies.find(page(1), version(count)) else {
+                panic!("it was kept");
+            };
+            assert_eq!((stays, copies.len()), (stays_below, u32::from(stays)));
+            if stays {
+                kept[1] += 1
+            } else {
+                passed_up[1] += 1
+            }
+            copies.forget(page(1));
+        }
+        // Half of the frames are the pool's.
+        let is_half = |at: usize| (kept[at] as f64 / (kept[at] + passed_up[at]) as f64 - 0.5).abs() < 0.08;
+        assert!(is_half(0) && is_half(1), "{kept:?}, {passed_up:?}");
+    }
+
+    #[test]
     fn ranges_are_found_by_their_pages_or_by_those_that_are_there() {
-        let mut copies = Copies::new(TierPolicy::Demote, 100).unwrap();
+        let mut copies = Copies::new(client(TierPolicy::Demote), 100).unwrap();
         for number in 0..20 {
-            copies.keep(page(number), copy(number, 1, 0));
+            copies.keep(page(number), copy(number, 1, 0), Offer::Demotion);
         }
         for (file, pages, found) in [(FILE, 5..9, 4), (FILE, 15..u64::MAX, 5), (FileId(2), 0..u64::MAX, 0)] {
             let range = TierRange { file, file_tag: 0, pages };
@@ -256,12 +334,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        let kind = |policy, pages| Copies::<u8>::new(policy, pages).err().map(|error| error.kind());
+        let kind = |policy, pages| Copies::<u8>::new(client(policy), pages).err().map(|error| error.kind());
         let adapt = TierPolicy::DemoteAdapt(bufpool_policies::tier::Segments::Uniform);
         assert_eq!(kind(adapt, 10), Some(ErrorKind::Unsupported));
         assert_eq!(kind(TierPolicy::Demote, u64::MAX), Some(ErrorKind::InvalidOptions));
         assert_eq!(kind(TierPolicy::Demote, u64::from(TIER_FRAMES_MAX) + 1), Some(ErrorKind::InvalidOptions));
-        let mut none = Copies::new(TierPolicy::Demote, 0).unwrap();
-        assert_eq!(none.keep(page(1), copy(1, 1, 3)).left, Some(3), "there is no room");
+        let mut none = Copies::new(client(TierPolicy::Demote), 0).unwrap();
+        assert_eq!(none.keep(page(1), copy(1, 1, 3), Offer::Demotion).left, Some(3), "there is no room");
     }
 }

@@ -17,12 +17,21 @@ pub struct TierDone {
 
 /// What a tier answered.
 pub(super) enum Answer {
-    /// The buffer has the bytes, and this was kept with them.
-    Filled(TierBuffer, Envelope),
+    /// The buffer has the bytes.
+    Filled(GivenCopy),
     /// It has no such copy.
     Absent,
     /// It took too long.
     TimedOut,
+}
+
+/// A copy of a page that a tier gave.
+pub(super) struct GivenCopy {
+    pub buffer: TierBuffer,
+    /// What was kept with the bytes.
+    pub envelope: Envelope,
+    /// The tier keeps the page, and the pool is not to.
+    pub stays_below: bool,
 }
 
 /// What is done with the answer when it comes, by the thread that brings it.
@@ -105,7 +114,18 @@ impl Question {
 impl TierDone {
     /// The buffer has been filled with the page, with which `envelope` was kept.
     pub fn filled(mut self, buffer: TierBuffer, envelope: Envelope) {
-        self.answer(Answer::Filled(buffer, envelope));
+        self.answer(Answer::Filled(GivenCopy { buffer, envelope, stays_below: false }));
+    }
+
+    /// As [`filled`](Self::filled), under [`TierPolicy::Promote`](crate::tier::TierPolicy::Promote): the tier
+    /// keeps the page, which therefore is the first to leave memory.
+    pub fn filled_and_kept(mut self, buffer: TierBuffer, envelope: Envelope) {
+        self.answer(Answer::Filled(GivenCopy { buffer, envelope, stays_below: true }));
+    }
+
+    /// As one of the two.
+    pub(super) fn give(self, buffer: TierBuffer, envelope: Envelope, stays_below: bool) {
+        if stays_below { self.filled_and_kept(buffer, envelope) } else { self.filled(buffer, envelope) }
     }
 
     /// The tier has no such copy.

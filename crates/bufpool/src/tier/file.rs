@@ -16,10 +16,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::options::Direct;
 use crate::io::{Action, Completion, FileOpen, IoError, Request};
 use crate::tier::buffer::{Envelope, TierBuffer, TierPage};
-use crate::tier::copies::{Copy, capacity};
+use crate::tier::copies::{self, Offer, capacity};
 use crate::tier::file::saved::{TierFile, lend};
 use crate::tier::file::store::{Placed, Store};
-use crate::tier::{Attachment, Demoted, Tier, TierDone, TierRange, TierReport, Version, in_use};
+use crate::tier::{Attachment, Demoted, Life, Tier, TierDone, TierRange, TierReport, Version, in_use};
 
 const OPERATION: &str = "open tier";
 /// A drive is not waited for any more after this time without a step forward, by a pool that closes over a
@@ -146,8 +146,33 @@ impl FileTier {
         self.path.display().to_string()
     }
 
+    fn keep(&self, page: PageName, bytes: TierPage, offer: Offer) -> Demoted {
+        let bytes = Arc::new(bytes);
+        let mut state = self.state.lock();
+        let turn = state.turn;
+        let Some(used) = &mut state.used else { return Demoted::Refused };
+        let Some(id) = used.store.id(page) else { return Demoted::Refused };
+        let (demoted, place) = used.store.admit(id, &bytes, offer);
+        let Some(place) = place else { return demoted };
+        // SAFETY: the completion keeps the page until the write is over, and nobody changes it.
+        let buffer = unsafe { lend(NonNull::from(&**bytes)) };
+        let action = Action::Write { offset: used.file.offset(place), buffers: buffer.into() };
+        let TierFile { source, backend, .. } = used.file.clone();
+        let waits = used.is_deterministic;
+        drop(state);
+        let write = Write { state: Arc::downgrade(&self.state), turn, page: id, place, _bytes: bytes };
+        if waits {
+            let result = backend.run(&source, action);
+            write.complete(0, result);
+        } else {
+            let completion = Arc::new(write);
+            backend.submit(&mut vec![Request { source, action, tenant: None, token: 0, completion }]);
+        }
+        demoted
+    }
+
     fn open(&self, to: &Attachment, pages_max: u32) -> Result<Used> {
-        let mut store = Store::new(to.policy, pages_max, self.is_persistent)?;
+        let mut store = Store::new(to.into(), pages_max, self.is_persistent)?;
         let how = |create| FileOpen {
             create,
             direct: self.direct,
@@ -216,28 +241,17 @@ impl Tier for FileTier {
     }
 
     fn demote(&self, page: PageName, _: Version, bytes: TierPage) -> Demoted {
-        let bytes = Arc::new(bytes);
-        let mut state = self.state.lock();
-        let turn = state.turn;
-        let Some(used) = &mut state.used else { return Demoted::Refused };
-        let Some(id) = used.store.id(page) else { return Demoted::Refused };
-        let (demoted, place) = used.store.admit(id, &bytes);
-        let Some(place) = place else { return demoted };
-        // SAFETY: the completion keeps the page until the write is over, and nobody changes it.
-        let buffer = unsafe { lend(NonNull::from(&**bytes)) };
-        let action = Action::Write { offset: used.file.offset(place), buffers: buffer.into() };
-        let TierFile { source, backend, .. } = used.file.clone();
-        let waits = used.is_deterministic;
-        drop(state);
-        let write = Write { state: Arc::downgrade(&self.state), turn, page: id, place, _bytes: bytes };
-        if waits {
-            let result = backend.run(&source, action);
-            write.complete(0, result);
-        } else {
-            let completion = Arc::new(write);
-            backend.submit(&mut vec![Request { source, action, tenant: None, token: 0, completion }]);
+        self.keep(page, bytes, Offer::Demotion)
+    }
+
+    fn fill(&self, page: PageName, _: Version, bytes: TierPage) -> Demoted {
+        self.keep(page, bytes, Offer::Fill)
+    }
+
+    fn hear_life(&self, life: Life) {
+        if let Some(used) = &mut self.state.lock().used {
+            used.store.hear_life(life);
         }
-        demoted
     }
 
     fn take(&self, page: PageName, version: Version, mut into: TierBuffer, done: TierDone) {
@@ -245,22 +259,23 @@ impl Tier for FileTier {
         let turn = state.turn;
         let found = state.used.as_mut().and_then(|used| {
             let id = used.store.id(page)?;
-            let Copy { envelope, bytes: Placed { place, bytes } } = used.store.find(id, version)?;
-            Some((envelope, place, bytes, used.file.clone()))
+            let (copies::Copy { envelope, bytes }, stays_below) = used.store.find(id, version)?;
+            let promised = Promised { envelope, stays_below };
+            Some((promised, bytes, used.file.clone()))
         });
-        let is_rescue = matches!(found, Some((.., Some(_), _)));
+        let is_rescue = matches!(found, Some((_, Placed { bytes: Some(_), .. }, _)));
         state.rescues += u64::from(is_rescue);
         // Who is told may call the tier.
         drop(state);
-        let Some((envelope, place, bytes, file)) = found else {
+        let Some((promised, Placed { place, bytes }, file)) = found else {
             return done.absent(into);
         };
         if let Some(bytes) = bytes {
             into.copy_from_slice(&bytes);
-            return done.filled(into, envelope);
+            return promised.give(into, done);
         }
         let ends = Mutex::new(Some((into, done)));
-        let completion = Arc::new(Read { state: Arc::downgrade(&self.state), turn, place, envelope, ends });
+        let completion = Arc::new(Read { state: Arc::downgrade(&self.state), turn, place, promised, ends });
         let buffer = completion.ends.lock().as_mut().map(|(into, _)| {
             // SAFETY: the buffer lies in the completion, where nobody reaches it before the read is over.
             unsafe { lend(NonNull::from(&mut **into)) }
@@ -331,13 +346,27 @@ impl Completion for Write {
     }
 }
 
+/// What is said of a copy when its bytes are there.
+#[derive(Clone, Copy)]
+struct Promised {
+    envelope: Envelope,
+    /// It stays, and the pool is not to keep the page.
+    stays_below: bool,
+}
+
+impl Promised {
+    fn give(self, buffer: TierBuffer, done: TierDone) {
+        done.give(buffer, self.envelope, self.stays_below);
+    }
+}
+
 /// A page is read from its place.
 struct Read {
     state: Weak<Mutex<State>>,
     /// The pool's that wants it.
     turn: u64,
     place: u32,
-    envelope: Envelope,
+    promised: Promised,
     /// What it is read into, and who is told.
     ends: Mutex<Option<(TierBuffer, TierDone)>>,
 }
@@ -354,7 +383,7 @@ impl Completion for Read {
         let ends = self.ends.lock().take();
         let Some((buffer, done)) = ends else { return };
         match result {
-            Ok(()) => done.filled(buffer, self.envelope),
+            Ok(()) => self.promised.give(buffer, done),
             Err(_) => done.absent(buffer),
         }
     }

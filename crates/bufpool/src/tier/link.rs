@@ -9,15 +9,16 @@ use bufpool_policies::{PageId, PageWorth, mix64};
 use parking_lot::Mutex;
 
 use crate::engine::PageName;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::frame::Below;
 use crate::sync::deadline_after;
 use crate::tier::admission::Admission;
 use crate::tier::buffer::{Buffers, Envelope, TierBuffer, TierPage};
 use crate::tier::deadlines::Deadlines;
-use crate::tier::done::{Answer, Question};
+use crate::tier::done::{Answer, GivenCopy, Question};
 use crate::tier::gauge::{Gauge, PassedBy, Took};
 use crate::tier::stats::Counts;
-use crate::tier::{Attachment, Demoted, Tier, TierPolicy, TierRange, TierStats, Version};
+use crate::tier::{Attachment, Demoted, Life, Tier, TierPolicy, TierRange, TierStats, Version};
 
 /// While the tier is passed by, it goes on being asked for one page in 1,024. In a pool of fewer than 16 Ki frames
 /// it is one in a sixteenth of the frames, but no more than one in 64, so that there are enough pages to judge by.
@@ -48,7 +49,16 @@ pub(crate) struct TierLink {
     /// It is passed by, and asked beside reads for all pages.
     is_on_trial: AtomicBool,
     began: Instant,
+    /// What the tier is to be told before it is asked next.
+    life: Mutex<Option<Life>>,
     counts: Counts,
+}
+
+/// A copy that the tier gave, as it was asked for.
+pub(crate) struct Taken {
+    pub bytes: TierBuffer,
+    /// The tier keeps the page, and the pool is not to.
+    pub stays_below: bool,
 }
 
 /// A copy of a page on its way down. It is offered when this is dropped, which is to be done without locks and
@@ -71,6 +81,10 @@ impl TierLink {
         admission: Admission,
         wait: Duration,
     ) -> Result<Arc<Self>> {
+        if to.policy == TierPolicy::Promote && !admission.is_of_all() {
+            let message = "TierPolicy::Promote offers pages when they come in, before they are accessed or leave; expected TierAdmit::All";
+            return Err(Error::new(ErrorKind::InvalidOptions, "open tier", message));
+        }
         tier.attach(to)?;
         let buffers = (BUFFERS_BYTES_MAX / to.page_bytes).clamp(BUFFERS_MIN, BUFFERS_MAX);
         Ok(Arc::new(Self {
@@ -87,8 +101,74 @@ impl TierLink {
             is_offered_all: AtomicBool::new(false),
             is_on_trial: AtomicBool::new(false),
             began: Instant::now(),
+            life: Mutex::default(),
             counts: Counts::default(),
         }))
+    }
+
+    /// A page has been read from its file, with these contents, and is offered: what the tier has of it then. While
+    /// the tier is passed by, the pool keeps all pages: it would have to wait for those of the tier's. `prepare` makes of the copy what the page's file has; if it fails, nothing is offered.
+    pub fn fill(
+        &self,
+        name: PageName,
+        version: Version,
+        contents: &[u8],
+        prepare: impl FnOnce(&mut [u8]) -> bool,
+    ) -> Below {
+        let page = page_of(name);
+        if !self.is_used_for(page) {
+            return Below::Nothing;
+        }
+        if !self.admission.lock().admits(page, PageWorth::Once, contents.len(), self.now_ns()) {
+            Counts::count(&self.counts.not_admitted);
+            return Below::Nothing;
+        }
+        let Some(copy) = self.copy(name, version, contents, prepare) else { return Below::Nothing };
+        let demoted = self.guarded(Demoted::Refused, || self.tier.fill(name, version, copy));
+        self.was_offered(demoted);
+        match demoted {
+            Demoted::Refused | Demoted::PassedUp => Below::Nothing,
+            _ if self.is_passed_by.load(Ordering::Relaxed) => Below::Copy,
+            Demoted::Stored | Demoted::Present => Below::Page,
+        }
+    }
+
+    /// A page that the tier keeps leaves memory, and has this version from now on: what is to be offered.
+    pub fn renew(
+        self: &Arc<Self>,
+        name: PageName,
+        version: Version,
+        contents: &[u8],
+        prepare: impl FnOnce(&mut [u8]) -> bool,
+    ) -> Option<Demotion> {
+        let page = self.copy(name, version, contents, prepare)?;
+        Some(Demotion { link: Arc::clone(self), name, version, page: Some(page) })
+    }
+
+    /// A copy of these contents, if there is a buffer for it.
+    fn copy(
+        &self,
+        name: PageName,
+        version: Version,
+        contents: &[u8],
+        prepare: impl FnOnce(&mut [u8]) -> bool,
+    ) -> Option<TierPage> {
+        let Some(mut buffer) = self.buffers.take() else {
+            Counts::count(&self.counts.skipped);
+            return None;
+        };
+        buffer.copy_from_slice(contents);
+        prepare(&mut buffer).then(|| TierPage::new(buffer, name, version))
+    }
+
+    /// Whether pages go down when they come from their files, and not when they leave memory.
+    pub fn promotes(&self) -> bool {
+        self.policy == TierPolicy::Promote
+    }
+
+    /// What a page has lived that leaves memory: for a tier that [promotes](Self::promotes).
+    pub fn left(&self, life: Life) {
+        *self.life.lock() = Some(life);
     }
 
     /// A page leaves memory, with these contents: what is to be offered, if anything. `prepare` makes of the
@@ -106,31 +186,18 @@ impl TierLink {
             Counts::count(&self.counts.not_admitted);
             return None;
         }
-        let page = if self.is_used_for(page) {
-            let Some(mut buffer) = self.buffers.take() else {
-                Counts::count(&self.counts.skipped);
-                return None;
-            };
-            buffer.copy_from_slice(contents);
-            if !prepare(&mut buffer) {
-                return None;
-            }
-            Some(TierPage::new(buffer, name, version))
-        } else {
-            None
-        };
+        let page =
+            if self.is_used_for(page) { Some(self.copy(name, version, contents, prepare)?) } else { None };
         Some(Demotion { link: Arc::clone(self), name, version, page })
     }
 
-    /// Asks for that version of a page, and waits for it no longer than the pool's limit. True if `into` has
-    /// the page then, as its file has it.
-    pub fn take(self: &Arc<Self>, name: PageName, version: Version, into: &mut [u8]) -> bool {
-        let Some(buffer) = self.buffer_for(name, version) else { return false };
+    /// Asks for that version of a page, as its file has it, and waits for it no longer than the pool's limit.
+    pub fn take(self: &Arc<Self>, name: PageName, version: Version) -> Option<Taken> {
+        let buffer = self.buffer_for(name, version)?;
         let (begun, deadline) = (Instant::now(), deadline_after(self.wait));
         let question = Question::new();
-        self.guarded((), || self.tier.take(name, version, buffer, question.done()));
-        let found = self.judge_answer(name, version, begun, question.wait(deadline));
-        found.inspect(|found| into.copy_from_slice(found)).is_some()
+        self.ask_tier(name, version, buffer, &question);
+        self.judge_answer(name, version, begun, question.wait(deadline))
     }
 
     /// As [`take`](Self::take), for nobody who waits: `then` is called with the page, or with none of it, by
@@ -139,7 +206,7 @@ impl TierLink {
         self: &Arc<Self>,
         name: PageName,
         version: Version,
-        then: impl FnOnce(Option<TierBuffer>) + Send + 'static,
+        then: impl FnOnce(Option<Taken>) + Send + 'static,
     ) {
         let Some(buffer) = self.buffer_for(name, version) else { return then(None) };
         let (begun, link) = (Instant::now(), Arc::clone(self));
@@ -158,10 +225,18 @@ impl TierLink {
     ) {
         let deadline = deadline_after(self.wait);
         let question = Question::calling(Box::new(then));
-        self.guarded((), || self.tier.take(name, version, buffer, question.done()));
+        self.ask_tier(name, version, buffer, &question);
         if !question.is_over() {
             self.deadlines.watch(deadline, question);
         }
+    }
+
+    fn ask_tier(&self, name: PageName, version: Version, buffer: TierBuffer, question: &Arc<Question>) {
+        let life = if self.promotes() { self.life.lock().take() } else { None };
+        self.guarded((), || {
+            life.into_iter().for_each(|life| self.tier.hear_life(life));
+            self.tier.take(name, version, buffer, question.done());
+        });
     }
 
     /// A buffer to ask for the page with; none if it is not to be asked for, or not to be waited for.
@@ -196,8 +271,8 @@ impl TierLink {
     /// How a question has ended; a wrong answer is counted.
     fn outcome(&self, name: PageName, version: Version, answer: &Answer) -> Took {
         match answer {
-            Answer::Filled(buffer, envelope) if *envelope == Envelope::of(name, version, buffer) => Took::Hit,
-            Answer::Filled(..) => {
+            Answer::Filled(copy) if copy.envelope == Envelope::of(name, version, &copy.buffer) => Took::Hit,
+            Answer::Filled(_) => {
                 Counts::count(&self.counts.wrong);
                 Took::No
             }
@@ -213,7 +288,7 @@ impl TierLink {
         version: Version,
         begun: Instant,
         answer: Answer,
-    ) -> Option<TierBuffer> {
+    ) -> Option<Taken> {
         let took = self.outcome(name, version, &answer);
         Counts::count(match took {
             Took::Hit => &self.counts.hits,
@@ -222,7 +297,9 @@ impl TierLink {
         });
         self.judge(|gauge| gauge.took(self.now_ns(), nanoseconds(begun.elapsed()), took));
         match answer {
-            Answer::Filled(buffer, _) if took == Took::Hit => Some(buffer),
+            Answer::Filled(GivenCopy { buffer, stays_below, .. }) if took == Took::Hit => {
+                Some(Taken { bytes: buffer, stays_below: stays_below && self.promotes() })
+            }
             _ => None,
         }
     }
@@ -286,6 +363,18 @@ impl TierLink {
         mix64(page.0).is_multiple_of(self.sampled_in)
     }
 
+    /// What the tier made of a page.
+    fn was_offered(&self, demoted: Demoted) {
+        Counts::count(&self.counts.demotions);
+        match demoted {
+            Demoted::Stored => {}
+            Demoted::Present => Counts::count(&self.counts.present),
+            Demoted::Refused => Counts::count(&self.counts.refused),
+            Demoted::PassedUp => Counts::count(&self.counts.passed_up),
+        }
+        self.judge(|gauge| gauge.offered(demoted == Demoted::Refused));
+    }
+
     fn judge(&self, note: impl FnOnce(&mut Gauge)) {
         let Some(gauge) = &self.gauge else { return };
         let mut gauge = gauge.lock();
@@ -318,17 +407,12 @@ impl TierLink {
 impl Drop for Demotion {
     fn drop(&mut self) {
         let Self { link, name, version, page } = self;
-        Counts::count(&link.counts.demotions);
-        let demoted = match page.take() {
-            Some(page) => link.guarded(Demoted::Refused, || link.tier.demote(*name, *version, page)),
-            None => return Counts::count(&link.counts.refused),
+        let Some(page) = page.take() else {
+            Counts::count(&link.counts.demotions);
+            return Counts::count(&link.counts.refused);
         };
-        match demoted {
-            Demoted::Stored => {}
-            Demoted::Present => Counts::count(&link.counts.present),
-            Demoted::Refused => Counts::count(&link.counts.refused),
-        }
-        link.judge(|gauge| gauge.offered(demoted == Demoted::Refused));
+        let demoted = link.guarded(Demoted::Refused, || link.tier.demote(*name, *version, page));
+        link.was_offered(demoted);
     }
 }
 

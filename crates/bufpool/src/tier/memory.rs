@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use crate::engine::PageName;
 use crate::error::Result;
 use crate::tier::buffer::{TierBuffer, TierPage};
-use crate::tier::copies::{Copies, Copy, Found, Kept};
-use crate::tier::{Attachment, Demoted, Tier, TierDone, TierRange, TierReport, Version, in_use};
+use crate::tier::copies::{Copies, Copy, Found, Kept, Offer};
+use crate::tier::{Attachment, Demoted, Life, Tier, TierDone, TierRange, TierReport, Version, in_use};
 
 /// A tier in memory of its own: of use where that memory costs less than frames, and for tests.
 ///
@@ -54,6 +54,18 @@ impl MemoryTier {
         Ok(())
     }
 
+    fn keep(&self, page: PageName, bytes: &TierPage, offer: Offer) -> Demoted {
+        let Some(mut copy) = self.spare() else { return Demoted::Refused };
+        let target = Arc::get_mut(&mut copy).expect("spares are nobody's");
+        target.copy_from_slice(bytes);
+        let copy = Copy { envelope: bytes.envelope(), bytes: copy };
+        let mut state = self.state.lock();
+        let Some(used) = &mut state.used else { return Demoted::Refused };
+        let Kept { demoted, left } = used.copies.keep(PageId::in_file(page.file, page.number), copy, offer);
+        left.into_iter().for_each(|bytes| used.keep_spare(bytes));
+        demoted
+    }
+
     /// Memory for a page; its contents are not defined.
     fn spare(&self) -> Option<Arc<[u8]>> {
         let mut state = self.state.lock();
@@ -84,21 +96,23 @@ impl Tier for MemoryTier {
         if state.used.is_some() {
             return Err(in_use());
         }
-        let copies = Copies::new(to.policy, state.pages_max.into())?;
+        let copies = Copies::new(to.into(), state.pages_max.into())?;
         state.used = Some(Used { page_bytes: to.page_bytes, copies, spares: Vec::new() });
         Ok(())
     }
 
     fn demote(&self, page: PageName, _: Version, bytes: TierPage) -> Demoted {
-        let Some(mut copy) = self.spare() else { return Demoted::Refused };
-        let target = Arc::get_mut(&mut copy).expect("spares are nobody's");
-        target.copy_from_slice(&bytes);
-        let copy = Copy { envelope: bytes.envelope(), bytes: copy };
-        let mut state = self.state.lock();
-        let Some(used) = &mut state.used else { return Demoted::Refused };
-        let Kept { demoted, left } = used.copies.keep(PageId::in_file(page.file, page.number), copy);
-        left.into_iter().for_each(|bytes| used.keep_spare(bytes));
-        demoted
+        self.keep(page, &bytes, Offer::Demotion)
+    }
+
+    fn fill(&self, page: PageName, _: Version, bytes: TierPage) -> Demoted {
+        self.keep(page, &bytes, Offer::Fill)
+    }
+
+    fn hear_life(&self, life: Life) {
+        if let Some(used) = &mut self.state.lock().used {
+            used.copies.hear_life(life);
+        }
     }
 
     fn take(&self, page: PageName, version: Version, mut into: TierBuffer, done: TierDone) {
@@ -106,9 +120,9 @@ impl Tier for MemoryTier {
         let found =
             self.state.lock().used.as_mut().map_or(Found::Nothing, |used| used.copies.find(page, version));
         let spare = match found {
-            Found::Right { copy, .. } => {
+            Found::Right { copy, stays_below, .. } => {
                 into.copy_from_slice(&copy.bytes);
-                done.filled(into, copy.envelope);
+                done.give(into, copy.envelope, stays_below);
                 copy.bytes
             }
             Found::Stale(bytes) => {

@@ -80,6 +80,16 @@ pub trait Tier: Send + Sync {
     /// page again replaces what is there.
     fn demote(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted;
 
+    /// Under [`TierPolicy::Promote`]: a page has been read from its file, because the tier did not have it. As
+    /// [`demote`](Self::demote), but the tier may leave the page to the pool ([`Demoted::PassedUp`]). One that
+    /// it keeps, the pool gives up first. A tier that does not define this keeps none.
+    fn fill(&self, _page: PageName, _version: Version, _bytes: TierPage) -> Demoted {
+        Demoted::PassedUp
+    }
+
+    /// Under [`TierPolicy::Promote`]: how long pages stay in memory. Told before questions.
+    fn hear_life(&self, _life: Life) {}
+
     /// Fills the buffer with that version of the page, and forgets the page unless the policy keeps it there;
     /// or says that it has no such copy. May wait for I/O neither itself nor by a lock: the answer comes by
     /// `done`, on any thread, now or later.
@@ -103,8 +113,12 @@ pub struct Attachment {
     pub page_bytes: usize,
     /// What goes down, and what stays below.
     pub policy: TierPolicy,
+    /// Frames of the pool.
+    pub frames: u32,
     /// The pool is in deterministic mode, so that its answers must not depend on the time.
     pub is_deterministic: bool,
+    /// Of what is drawn at random in that mode.
+    pub seed: u64,
     /// Opens files for the backend.
     pub(crate) opener: Arc<dyn Opener>,
     /// Moves their bytes.
@@ -119,6 +133,15 @@ pub struct Version {
     pub epoch: u64,
     /// Differs from one stay of the page in memory to the next; 0 in a file that is open for reading only.
     pub count: u64,
+}
+
+/// How long pages stay in the pool's memory, in accesses that the pool has noted: references and loads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Life {
+    /// How many there have been.
+    pub now: u64,
+    /// How many since the last use of the page that left last.
+    pub age: u64,
 }
 
 /// Neighbouring pages of a file.
@@ -141,6 +164,8 @@ pub enum Demoted {
     Present,
     /// It has no room at once, or cannot reach its place.
     Refused,
+    /// It leaves the page to the pool: see [`Tier::fill`].
+    PassedUp,
 }
 
 /// What goes down, and what stays below when a page is taken.
@@ -155,6 +180,13 @@ pub enum TierPolicy {
     /// depends on which kind has been asked for again, those demoted or those read. For a tier of several pools;
     /// those of this crate are of one pool, and refuse it.
     DemoteAdapt(Segments),
+    /// No page goes down when it leaves memory. One that is read, from the tier or from its file, is passed up
+    /// with a probability, and the tier has no copy then; else the tier keeps it, and it is the first to leave
+    /// memory. The probability follows how long pages stay in memory and in the tier (PROMOTE, Gill, FAST 2008).
+    /// Half the transfers of `Demote`, and a page is in memory to stay only after a few reads: for a tier whose
+    /// transfers are dear, or that several pools share. Needs [`TierAdmit::All`], because pages are offered
+    /// before anybody could know what they are worth; a limit of bytes a second holds.
+    Promote,
     /// Pages go down when they leave memory, stay below when they are taken, and are not written again if they
     /// come back unchanged. For a tier much larger than the pool, where wear and bandwidth matter more than
     /// its size.

@@ -33,17 +33,20 @@ impl TierReport {
 
 /// What a pool's tier is worth; part of [`Stats`](crate::stats::Stats).
 ///
-/// Demotions are `stored + present + refused`.
+/// Demotions are `stored + present + refused + passed_up`.
 #[derive(Clone, Default, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct TierStats {
     /// Pages offered to the tier, those that it refused included, and those that were not sent to it because
-    /// it is passed by.
+    /// it is passed by. Under [`TierPolicy::Promote`](crate::tier::TierPolicy::Promote) pages that come from
+    /// their files, and those that it keeps, when they leave memory under another version.
     pub demotions: u64,
     /// Of these, pages that it had (*aborted* demotions).
     pub present: u64,
     /// Of these, pages that it had no room for at once, or that were not sent because it is passed by.
     pub refused: u64,
+    /// Of these, pages that it left to the pool.
+    pub passed_up: u64,
     /// Pages that were admitted and not offered, because all buffers were on their way.
     pub skipped: u64,
     /// Pages that the admission kept from it.
@@ -79,6 +82,7 @@ pub(super) struct Counts {
     pub demotions: AtomicU64,
     pub present: AtomicU64,
     pub refused: AtomicU64,
+    pub passed_up: AtomicU64,
     pub skipped: AtomicU64,
     pub not_admitted: AtomicU64,
     pub hits: AtomicU64,
@@ -102,6 +106,7 @@ impl Counts {
             demotions: now(&self.demotions),
             present: now(&self.present),
             refused: now(&self.refused),
+            passed_up: now(&self.passed_up),
             skipped: now(&self.skipped),
             not_admitted: now(&self.not_admitted),
             hits: now(&self.hits),

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bufpool::engine::PageName;
@@ -21,15 +22,20 @@ pub enum Below {
     File(TierPolicy),
     Compressed(TierPolicy),
     Hoarder(Answer),
+    /// The same, under a policy by which pages go down when they come in, and some stay when they are taken.
+    Promoting(Answer),
 }
 
 impl Below {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 24] = [
         Self::Nothing,
         Self::Memory(TierPolicy::Demote),
         Self::Memory(TierPolicy::Inclusive),
         Self::File(TierPolicy::Demote),
         Self::File(TierPolicy::Inclusive),
+        Self::Memory(TierPolicy::Promote),
+        Self::File(TierPolicy::Promote),
+        Self::Compressed(TierPolicy::Promote),
         Self::Compressed(TierPolicy::Demote),
         Self::Compressed(TierPolicy::Inclusive),
         Self::Hoarder(Answer::AsAsked),
@@ -41,6 +47,11 @@ impl Below {
         Self::Hoarder(Answer::Unfilled),
         Self::Hoarder(Answer::Nothing),
         Self::Hoarder(Answer::Never),
+        Self::Promoting(Answer::AsAsked),
+        Self::Promoting(Answer::FirstVersion),
+        Self::Promoting(Answer::FirstBytes),
+        Self::Promoting(Answer::OtherBytes),
+        Self::Promoting(Answer::Never),
     ];
 
     /// A pool of these options over such a tier of 40 pages; one in a file is in the folder.
@@ -51,6 +62,7 @@ impl Below {
             Self::File(policy) => (Arc::new(FileTier::new(folder.join("tier"), 40)), policy),
             Self::Compressed(policy) => (Arc::new(CompressedTier::new(8 << 10)), policy),
             Self::Hoarder(answer) => (Arc::new(Hoarder::new(answer)), TierPolicy::Demote),
+            Self::Promoting(answer) => (Arc::new(Hoarder::new(answer)), TierPolicy::Promote),
         };
         options.tier(tier, policy, TierAdmit::All).tier_wait_ms(1)
     }
@@ -104,6 +116,7 @@ impl Answer {
 /// See the file's head. Pages are known by the file's tag.
 pub struct Hoarder {
     answer: Answer,
+    promotes: AtomicBool,
     copies: Mutex<HashMap<(u64, u64), Vec<Copy>>>,
     kept: Mutex<Vec<(TierBuffer, TierDone)>>,
 }
@@ -117,7 +130,7 @@ struct Copy {
 
 impl Hoarder {
     pub fn new(answer: Answer) -> Self {
-        Self { answer, copies: Mutex::default(), kept: Mutex::default() }
+        Self { answer, promotes: AtomicBool::new(false), copies: Mutex::default(), kept: Mutex::default() }
     }
 
     /// The bytes of the copy of a page that it was offered last; empty if there is none.
@@ -131,8 +144,14 @@ impl Hoarder {
 }
 
 impl Tier for Hoarder {
-    fn attach(&self, _: &Attachment) -> Result<()> {
+    fn attach(&self, to: &Attachment) -> Result<()> {
+        self.promotes.store(to.policy == TierPolicy::Promote, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Keeps two pages of three.
+    fn fill(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted {
+        if page.number.is_multiple_of(3) { Demoted::PassedUp } else { self.demote(page, version, bytes) }
     }
 
     fn demote(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted {
@@ -162,7 +181,12 @@ impl Tier for Hoarder {
         if self.answer != Answer::Unfilled {
             into.copy_from_slice(&bytes);
         }
-        done.filled(into, envelope);
+        // Every other page is the pool's from now on, which does not keep this tier from having it.
+        if self.promotes.load(Ordering::Relaxed) && page.number.is_multiple_of(2) {
+            done.filled_and_kept(into, envelope);
+        } else {
+            done.filled(into, envelope);
+        }
     }
 
     fn forget(&self, _: TierRange) {}

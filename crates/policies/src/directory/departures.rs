@@ -18,11 +18,13 @@ pub(super) struct Departures {
     /// One bit a frame.
     again: Vec<u64>,
     last: PageWorth,
+    /// For how long it had not been used.
+    last_age: u64,
 }
 
 impl Departures {
     pub fn new() -> Self {
-        Self { again: Vec::new(), last: PageWorth::Once }
+        Self { again: Vec::new(), last: PageWorth::Once, last_age: 0 }
     }
 
     /// The page in the frame was accessed after it came in.
@@ -34,8 +36,9 @@ impl Departures {
         self.again[word] |= 1 << (frame.index() % 64);
     }
 
-    /// The page in the frame leaves.
-    pub fn left(&mut self, frame: FrameId, reads_once: bool) {
+    /// The page in the frame leaves, which was not used for `age`.
+    pub fn left(&mut self, frame: FrameId, reads_once: bool, age: u64) {
+        self.last_age = age;
         let bit = 1 << (frame.index() % 64);
         let word = self.again.get_mut(frame.index() / 64);
         let was_accessed = word.is_some_and(|word| std::mem::replace(word, *word & !bit) & bit != 0);
@@ -49,6 +52,11 @@ impl Departures {
     /// What the page was worth that left last.
     pub fn last(&self) -> PageWorth {
         self.last
+    }
+
+    /// For how long the page that left last had not been used.
+    pub fn last_age(&self) -> u64 {
+        self.last_age
     }
 
     pub fn metadata_bytes(&self) -> usize {

@@ -186,6 +186,12 @@ impl Directory {
         self.departures.as_ref().map(|departures| departures.last())
     }
 
+    /// References and loads between the last use of the page that left last and its leaving. None unless
+    /// departures are [watched](Self::watch_departures).
+    pub fn age_of_last(&self) -> Option<u64> {
+        self.departures.as_ref().map(|departures| departures.last_age())
+    }
+
     /// `hits` accesses of `tenant` found their pages and were not told one by one, as
     /// [`may_skip_hits`](Self::may_skip_hits) allows. They count, and move nothing.
     pub fn hits_skipped(&mut self, tenant: TenantId, hits: u64) {
@@ -367,6 +373,13 @@ impl Directory {
         if self.ledger.frames[frame.0].state == FrameState::Ahead {
             self.level_one.demoted(&mut self.ledger, frame.0);
         }
+    }
+
+    /// The present page in `frame` is the next to go, because it can be had again cheaply; its manager may think
+    /// otherwise.
+    pub fn put_first(&mut self, frame: FrameId) {
+        debug_assert!(self.ledger.frames.is_present(frame));
+        self.level_one.demoted(&mut self.ledger, frame.0);
     }
 
     /// Frames that `tenant` owns, those in flight included.
@@ -709,9 +722,10 @@ impl Directory {
         }
         let is_known = self.is_known(frame);
         if let Some(departures) = &mut self.departures {
+            let age = self.ledger.now as u64 - self.ledger.frames[frame].last_reference;
             let account = self.ledger.account(owner);
             let control = &self.ledger.accounts[account.index()].control;
-            departures.left(FrameId(frame), is_known && control.reads_once(FrameId(frame)));
+            departures.left(FrameId(frame), is_known && control.reads_once(FrameId(frame)), age);
         }
         if is_known {
             self.tell(owner, |control, frames| control.block_gone(frames, frame, evicted));

@@ -37,5 +37,5 @@ pub use adapt::{AdaptTier, Segments};
 pub use kind::{TIER_FRAMES_MAX, TierKind, TierSetup, UnknownTier};
 pub use lru::LruTier;
 pub use order::{Arrival, Ejected, Found, TierOrder, TierSlot};
-pub use promote::PromoteTier;
+pub use promote::{PromoteTier, Promotion};
 pub use slru::SlruTier;

@@ -15,8 +15,8 @@
 //! client's share of all frames, which is also its largest value.
 //!
 //! **Departures.** Hints are heard a twentieth of the tier's life apart; the paper leaves the interval open.
-//! The probability is at least 1/256, so that it can grow again. There is one for all clients; in the paper
-//! each has its own.
+//! The probability is at least 1/256, so that it can grow again. The tier has one for all clients; in the
+//! paper each has its own, which a client has that keeps a [`Promotion`] itself.
 //!
 //! **Cost.** O(1). 30 to 34 bytes a page.
 
@@ -34,17 +34,11 @@ const HINTS: u64 = 20;
 const CLOSING: f64 = 0.05;
 const PROBABILITY_MIN: f64 = 1.0 / 256.0;
 
-/// One list of pages, and the probability that another does not enter it. See the file's head.
-pub struct PromoteTier {
-    capacity: u32,
-    /// Next to go at the head.
-    pages: Ghosts<1>,
-    /// Per slot: when its page was used last.
-    used_at: Vec<u64>,
+/// The probability that a page is passed up, and how it follows the lives of pages. See the file's head.
+pub struct Promotion {
     random: SplitMix64,
     probability: f64,
     probability_max: f64,
-    now: u64,
     heard_at: u64,
     /// Whether the next hint that is heard changes the probability.
     is_turn: bool,
@@ -52,21 +46,15 @@ pub struct PromoteTier {
     imbalance: f64,
 }
 
-impl PromoteTier {
-    /// An empty tier below clients of `client_frames` frames in all. The sequence of random numbers is given
-    /// by `seed`.
-    pub fn new(capacity: u32, client_frames: u32, seed: u64) -> Self {
-        let frames = f64::from(capacity) + f64::from(client_frames);
-        let share = if frames == 0.0 { 0.0 } else { f64::from(client_frames) / frames };
-        let probability_max = share.max(PROBABILITY_MIN);
+impl Promotion {
+    /// Between clients of `client_frames` frames in all and a tier of `tier_frames`. The sequence of random
+    /// numbers is given by `seed`.
+    pub fn new(client_frames: u32, tier_frames: u32, seed: u64) -> Self {
+        let share = share(client_frames, tier_frames);
         Self {
-            capacity,
-            pages: Ghosts::with_capacity(room(capacity)),
-            used_at: Vec::with_capacity(room(capacity) as usize),
             random: SplitMix64::new(seed),
-            probability: probability_max,
-            probability_max,
-            now: 0,
+            probability: share,
+            probability_max: share,
             heard_at: 0,
             is_turn: false,
             imbalance: 0.0,
@@ -78,8 +66,78 @@ impl PromoteTier {
         self.probability
     }
 
-    fn passes_up(&mut self) -> bool {
+    /// The sizes have changed, and with them the largest probability. One that was the largest remains so.
+    pub fn resize(&mut self, client_frames: u32, tier_frames: u32) {
+        let share = share(client_frames, tier_frames);
+        let is_largest = self.probability == self.probability_max;
+        self.probability = if is_largest { share } else { self.probability.min(share) };
+        self.probability_max = share;
+    }
+
+    /// Draws whether a page is passed up.
+    pub fn passes_up(&mut self) -> bool {
         self.random.unit() < self.probability
+    }
+
+    /// At the time `now`, pages leave the client that were not used for `client_life`, and the next to go in the
+    /// tier was not used for `tier_life`, in the same unit. One of 0 says nothing.
+    pub fn hear(&mut self, now: u64, client_life: u64, tier_life: u64) {
+        if tier_life == 0 || now.saturating_sub(self.heard_at).saturating_mul(HINTS) < tier_life {
+            return;
+        }
+        self.heard_at = now;
+        self.is_turn = !self.is_turn;
+        if self.is_turn {
+            self.adapt(2.0 * client_life as f64 / (client_life as f64 + tier_life as f64) - 1.0);
+        }
+    }
+
+    fn adapt(&mut self, imbalance: f64) {
+        let before = std::mem::replace(&mut self.imbalance, imbalance);
+        let is_closing = before * imbalance > 0.0 && imbalance.abs() <= (1.0 - CLOSING) * before.abs();
+        if !is_closing {
+            let grown = self.probability + self.probability * (1.0 - self.probability) * imbalance;
+            self.probability = grown.clamp(PROBABILITY_MIN, self.probability_max);
+        }
+    }
+}
+
+/// The clients' share of all frames, as the largest probability.
+fn share(client_frames: u32, tier_frames: u32) -> f64 {
+    let frames = f64::from(tier_frames) + f64::from(client_frames);
+    let share = if frames == 0.0 { 0.0 } else { f64::from(client_frames) / frames };
+    share.max(PROBABILITY_MIN)
+}
+
+/// One list of pages, and the probability that another does not enter it. See the file's head.
+pub struct PromoteTier {
+    capacity: u32,
+    client_frames: u32,
+    /// Next to go at the head.
+    pages: Ghosts<1>,
+    /// Per slot: when its page was used last.
+    used_at: Vec<u64>,
+    promotion: Promotion,
+    now: u64,
+}
+
+impl PromoteTier {
+    /// An empty tier below clients of `client_frames` frames in all. The sequence of random numbers is given
+    /// by `seed`.
+    pub fn new(capacity: u32, client_frames: u32, seed: u64) -> Self {
+        Self {
+            capacity,
+            client_frames,
+            pages: Ghosts::with_capacity(room(capacity)),
+            used_at: Vec::with_capacity(room(capacity) as usize),
+            promotion: Promotion::new(client_frames, capacity, seed),
+            now: 0,
+        }
+    }
+
+    /// The probability that a page is passed up.
+    pub fn probability(&self) -> f64 {
+        self.promotion.probability()
     }
 
     fn use_slot(&mut self, slot: u32) {
@@ -105,19 +163,10 @@ impl PromoteTier {
         Arrival::Stored { slot: TierSlot(slot), ejected }
     }
 
-    /// The time since the next page to go was used. It grows as long as the tier is not full.
-    fn life(&self) -> Option<u64> {
-        let (slot, _) = self.pages.oldest(ALL)?;
-        Some(self.now - self.used_at[slot as usize]).filter(|life| *life > 0)
-    }
-
-    fn adapt(&mut self, imbalance: f64) {
-        let before = std::mem::replace(&mut self.imbalance, imbalance);
-        let is_closing = before * imbalance > 0.0 && imbalance.abs() <= (1.0 - CLOSING) * before.abs();
-        if !is_closing {
-            let grown = self.probability + self.probability * (1.0 - self.probability) * imbalance;
-            self.probability = grown.clamp(PROBABILITY_MIN, self.probability_max);
-        }
+    /// The time since the next page to go was used; 0 if there is none. It grows as long as the tier is not
+    /// full.
+    fn life(&self) -> u64 {
+        self.pages.oldest(ALL).map_or(0, |(slot, _)| self.now - self.used_at[slot as usize])
     }
 }
 
@@ -136,7 +185,7 @@ impl TierOrder for PromoteTier {
 
     fn read(&mut self, page: PageId) -> Option<Found> {
         let slot = self.pages.slot(page)?;
-        let stays = !self.passes_up();
+        let stays = !self.promotion.passes_up();
         if stays {
             self.pages.shift(slot, ALL);
             self.use_slot(slot);
@@ -147,7 +196,7 @@ impl TierOrder for PromoteTier {
     }
 
     fn fill(&mut self, page: PageId) -> Arrival {
-        if self.passes_up() { Arrival::NotKept } else { self.keep(page) }
+        if self.promotion.passes_up() { Arrival::NotKept } else { self.keep(page) }
     }
 
     /// Clients demote nothing; what one demotes nevertheless is kept.
@@ -165,6 +214,7 @@ impl TierOrder for PromoteTier {
 
     fn resize(&mut self, capacity: u32, ejected: &mut dyn FnMut(Ejected)) {
         self.capacity = capacity;
+        self.promotion.resize(self.client_frames, capacity);
         while self.pages.len(ALL) > capacity {
             eject_oldest(&mut self.pages, ALL).into_iter().for_each(&mut *ejected);
         }
@@ -176,15 +226,7 @@ impl TierOrder for PromoteTier {
 
     fn hear_age(&mut self, now: u64, age: u64) {
         self.now = self.now.max(now);
-        let Some(life) = self.life() else { return };
-        if (self.now - self.heard_at).saturating_mul(HINTS) < life {
-            return;
-        }
-        self.heard_at = self.now;
-        self.is_turn = !self.is_turn;
-        if self.is_turn {
-            self.adapt(2.0 * age as f64 / (age as f64 + life as f64) - 1.0);
-        }
+        self.promotion.hear(self.now, age, self.life());
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(PageId, TierSlot)) {
@@ -194,8 +236,8 @@ impl TierOrder for PromoteTier {
     fn check_invariants(&self) {
         self.pages.check_invariants();
         assert!(self.pages.len(ALL) <= self.capacity, "there are more pages than there is room for");
-        let allowed = PROBABILITY_MIN..=self.probability_max;
-        assert!(allowed.contains(&self.probability), "the probability is out of its range");
+        let allowed = PROBABILITY_MIN..=self.promotion.probability_max;
+        assert!(allowed.contains(&self.promotion.probability), "the probability is out of its range");
         let times = self.pages.iter(ALL).map(|(slot, _)| self.used_at[slot as usize]);
         assert!(times.is_sorted(), "pages are not in the order of their last use");
     }

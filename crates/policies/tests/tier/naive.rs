@@ -19,6 +19,7 @@ pub struct NaiveTier {
     ghosts: [Vec<PageId>; 2],
     hits: [u64; 2],
     ratios: [f64; 2],
+    client_frames: u32,
     promote: NaivePromote,
 }
 
@@ -49,8 +50,7 @@ impl NaiveTier {
             TierKind::Slru { .. } => 2,
             _ => 1,
         };
-        let share = f64::from(client_frames) / (f64::from(client_frames) + f64::from(capacity));
-        let probability = if share.is_nan() { 1.0 / 256.0 } else { share.max(1.0 / 256.0) };
+        let probability = client_share(client_frames, capacity);
         Self {
             kind,
             capacity: capacity as usize,
@@ -58,6 +58,7 @@ impl NaiveTier {
             ghosts: [Vec::new(), Vec::new()],
             hits: [1; 2],
             ratios: [0.0; 2],
+            client_frames,
             promote: NaivePromote {
                 random: SplitMix64::new(seed),
                 probability,
@@ -226,6 +227,11 @@ impl NaiveTier {
     /// Changes the capacity, and returns what leaves.
     pub fn resize(&mut self, capacity: u32) -> Vec<PageId> {
         self.capacity = capacity as usize;
+        let share = client_share(self.client_frames, capacity);
+        let promote = &mut self.promote;
+        let was_largest = promote.probability == promote.probability_max;
+        promote.probability = if was_largest { share } else { promote.probability.min(share) };
+        promote.probability_max = share;
         let mut out = Vec::new();
         if matches!(self.kind, TierKind::AdaptUni | TierKind::AdaptExp) {
             while self.pages().len() > self.capacity {
@@ -312,4 +318,9 @@ impl NaiveTier {
         let p = promote.probability;
         promote.probability = (p + p * (1.0 - p) * imbalance).clamp(1.0 / 256.0, promote.probability_max);
     }
+}
+
+fn client_share(client_frames: u32, capacity: u32) -> f64 {
+    let share = f64::from(client_frames) / (f64::from(client_frames) + f64::from(capacity));
+    if share.is_nan() { 1.0 / 256.0 } else { share.max(1.0 / 256.0) }
 }

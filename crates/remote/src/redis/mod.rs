@@ -27,7 +27,7 @@ use std::time::Instant;
 use ::redis::{Cmd, RedisError, RedisWrite};
 use bufpool::engine::PageName;
 use bufpool::tier::{
-    Attachment, Demoted, Tier, TierBuffer, TierDone, TierPage, TierRange, TierReport, Version,
+    Attachment, Demoted, Life, Tier, TierBuffer, TierDone, TierPage, TierRange, TierReport, Version,
 };
 use bufpool::{Error, Result};
 use bufpool_policies::PageId;
@@ -58,6 +58,12 @@ const QUEUE_PAGES_MIN: usize = 8;
 /// are refused, and said to be absent, without being sent, for a second; then one question is tried, and after
 /// further failures for 2, 4 and 8 seconds. A pool opens over a server that is not there, and uses it when it
 /// comes. A server that is full and does not evict is offered no pages for the same times.
+///
+/// *Promoting.* Under [`TierPolicy::Promote`](bufpool::tier::TierPolicy::Promote) each pool has a probability of
+/// its own. What the server's pages live is taken from its evictions, and what the pool's live is turned into
+/// time by the accesses that it has made. A page of a file that is open for writing, which stays at the server
+/// when it is read, is sent again when it leaves memory, because its name changes: the policy pays for files that
+/// are open for reading only.
 ///
 /// *What is not there.* [`forget`](Tier::forget) does nothing: copies of before are never asked for, and are
 /// evicted or expire. Pools in deterministic mode cannot use it, as the server's answers depend on the time.
@@ -144,6 +150,36 @@ impl RedisTier {
         self
     }
 
+    /// Sends a page, unless it is not to stay: `place` says when it expires, and if the server has it already,
+    /// when then.
+    fn send(
+        &self,
+        page: PageName,
+        version: Version,
+        bytes: &TierPage,
+        place: impl FnOnce(&mut Places) -> Option<(u64, Option<u64>)>,
+    ) -> Demoted {
+        let Some(used) = self.used() else { return Demoted::Refused };
+        let Some(key) = used.keys.of(page, version) else { return Demoted::Refused };
+        let now = Instant::now();
+        let Ok(slot) = Arc::clone(&used.slots).try_acquire_owned() else { return Demoted::Refused };
+        if !used.shared.may_demote(now) {
+            return Demoted::Refused;
+        }
+        let placed = place(&mut used.shared.places.lock());
+        let Some((expires, present)) = placed else { return Demoted::PassedUp };
+        let command = set(&key, bytes, expires, present.is_some());
+        let renew = present.map(|ms| {
+            let mut renew = ::redis::cmd("PEXPIRE");
+            renew.arg(&key).arg(ms);
+            renew
+        });
+        match used.requests.send((now, Request::Demote { command, renew, _slot: slot })) {
+            Ok(()) => Demoted::Stored,
+            Err(_) => Demoted::Refused,
+        }
+    }
+
     fn used(&self) -> Option<Arc<Used>> {
         self.used.lock().clone()
     }
@@ -157,7 +193,8 @@ impl RedisTier {
         let failed = |what: &str, error: &dyn std::fmt::Display| Error::of_tier(format!("{what}: {error}"));
         let instance = self.single_pool.then(getrandom::u64).transpose();
         let instance = instance.map_err(|error| failed("a random number", &error))?;
-        let places = Places::new(to.policy, to.page_bytes);
+        let seed = getrandom::u64().map_err(|error| failed("a random number", &error))?;
+        let places = Places::new(to.policy, to.page_bytes, to.frames, seed);
         let shared = Arc::new(Shared::new(self.place.clone(), to.page_bytes, places));
         let requests = worker::start(Arc::clone(&shared));
         let slots = (QUEUE_BYTES / to.page_bytes).clamp(QUEUE_PAGES_MIN, QUEUE_PAGES_MAX);
@@ -184,26 +221,18 @@ impl Tier for RedisTier {
     }
 
     fn demote(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted {
-        let Some(used) = self.used() else { return Demoted::Refused };
-        let Some(key) = used.keys.of(page, version) else { return Demoted::Refused };
-        let now = Instant::now();
-        let Ok(slot) = Arc::clone(&used.slots).try_acquire_owned() else { return Demoted::Refused };
-        if !used.shared.may_demote(now) {
-            return Demoted::Refused;
-        }
-        let (expires, present) = {
-            let mut places = used.shared.places.lock();
-            (places.of_demoted(page_id(page)), places.of_present())
-        };
-        let command = set(&key, &bytes, expires, present.is_some());
-        let renew = present.map(|ms| {
-            let mut renew = ::redis::cmd("PEXPIRE");
-            renew.arg(&key).arg(ms);
-            renew
-        });
-        match used.requests.send((now, Request::Demote { command, renew, _slot: slot })) {
-            Ok(()) => Demoted::Stored,
-            Err(_) => Demoted::Refused,
+        self.send(page, version, &bytes, |places| {
+            Some((places.of_demoted(page_id(page)), places.of_present()))
+        })
+    }
+
+    fn fill(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted {
+        self.send(page, version, &bytes, |places| Some((places.of_filled()?, None)))
+    }
+
+    fn hear_life(&self, life: Life) {
+        if let Some(used) = self.used() {
+            used.shared.places.lock().hear(life, Instant::now());
         }
     }
 
@@ -214,7 +243,12 @@ impl Tier for RedisTier {
         let Some((used, key)) = named.filter(|(used, _)| used.shared.may_take(now)) else {
             return done.absent(into);
         };
-        let command = match used.shared.places.lock().of_taken(page_id(page)) {
+        let (expires, stays_below) = {
+            let mut places = used.shared.places.lock();
+            let expires = places.of_taken(page_id(page));
+            (expires, expires.is_some() && places.keeps_alone())
+        };
+        let command = match expires {
             None => {
                 let mut command = ::redis::cmd("GETDEL");
                 command.arg(key);
@@ -227,7 +261,7 @@ impl Tier for RedisTier {
             }
         };
         // If the thread is gone, the request is dropped, which says that the page is absent.
-        let _ = used.requests.send((now, Request::Take { command, into, done }));
+        let _ = used.requests.send((now, Request::Take { command, into, done, stays_below }));
     }
 
     /// Does nothing: names of before are never asked for, and are not known.

@@ -7,9 +7,9 @@
 
 use std::time::{Duration, Instant};
 
-use bufpool::tier::{Segments, TierPolicy};
+use bufpool::tier::{Life, Segments, TierPolicy};
 use bufpool_policies::PageId;
-use bufpool_policies::tier::{AdaptTier, TierOrder};
+use bufpool_policies::tier::{AdaptTier, Promotion, TierOrder};
 
 use super::server::Server;
 
@@ -26,7 +26,7 @@ const KEY_BYTES: u64 = 200;
 /// Pages that are remembered.
 const GHOSTS_MIN: u64 = 1 << 10;
 const GHOSTS_MAX: u64 = 1 << 18;
-/// The same, of a server without a limit, or before it is known.
+/// The same, and pages that there is room for, of a server without a limit, or before it is known.
 const GHOSTS_UNKNOWN: u32 = 1 << 16;
 
 /// The places of pages that go down, and of those that are taken.
@@ -35,30 +35,27 @@ pub(super) struct Places {
     page_bytes: usize,
     /// What this pool's demotions and reads were worth.
     adapt: Option<(Segments, AdaptTier)>,
+    promote: Option<Promote>,
     turnover_ms: u64,
     /// When the server was asked last, and what it had evicted then.
     sample: Option<(Instant, u64)>,
 }
 
 impl Places {
-    pub fn new(policy: TierPolicy, page_bytes: usize) -> Self {
+    /// For a pool of `frames` frames. What is drawn at random is given by `seed`.
+    pub fn new(policy: TierPolicy, page_bytes: usize, frames: u32, seed: u64) -> Self {
         let adapt = match policy {
             TierPolicy::DemoteAdapt(segments) => Some((segments, AdaptTier::new(GHOSTS_UNKNOWN, segments))),
             _ => None,
         };
-        Self { policy, page_bytes, adapt, turnover_ms: TURNOVER_MIN_MS, sample: None }
+        let promote = (policy == TierPolicy::Promote).then(|| Promote::new(frames, seed));
+        Self { policy, page_bytes, adapt, promote, turnover_ms: TURNOVER_MIN_MS, sample: None }
     }
 
     /// The server has said what it has.
     pub fn learn(&mut self, server: &Server, now: Instant) {
-        if let Some((_, adapt)) = &mut self.adapt
-            && server.memory_max > 0
-        {
-            let pages = server.memory_max / (self.page_bytes as u64 + KEY_BYTES);
-            let pages = pages.clamp(GHOSTS_MIN, GHOSTS_MAX) as u32;
-            if pages != adapt.capacity() {
-                adapt.resize(pages, &mut |_| {});
-            }
+        if server.memory_max > 0 {
+            self.set_room(server.memory_max / (self.page_bytes as u64 + KEY_BYTES));
         }
         let Some((then, evicted)) = self.sample else {
             self.sample = Some((now, server.evicted));
@@ -77,6 +74,35 @@ impl Places {
         }
     }
 
+    /// The server has room for as many pages.
+    fn set_room(&mut self, pages: u64) {
+        if let Some((_, adapt)) = &mut self.adapt {
+            let ghosts = pages.clamp(GHOSTS_MIN, GHOSTS_MAX) as u32;
+            if ghosts != adapt.capacity() {
+                adapt.resize(ghosts, &mut |_| {});
+            }
+        }
+        if let Some(promote) = &mut self.promote {
+            promote.promotion.resize(promote.frames, u32::try_from(pages).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// How long pages stay in the pool's memory.
+    pub fn hear(&mut self, life: Life, now: Instant) {
+        // Before there were evictions nobody knows how long they stay at the server.
+        let is_full = self.sample.is_some_and(|(_, evicted)| evicted > 0);
+        if let Some(promote) = &mut self.promote {
+            promote.hear(life, if is_full { self.turnover_ms } else { 0 }, now);
+        }
+    }
+
+    /// In how many milliseconds a page expires that was read from its file and is to stay below; none if it is
+    /// the pool's.
+    pub fn of_filled(&mut self) -> Option<u64> {
+        let is_passed_up = self.promote.as_mut().is_none_or(|promote| promote.promotion.passes_up());
+        (!is_passed_up).then_some(BASE_MS)
+    }
+
     /// In how many milliseconds a page expires that goes down now.
     pub fn of_demoted(&mut self, page: PageId) -> u64 {
         let Some((segments, adapt)) = &mut self.adapt else { return BASE_MS };
@@ -90,7 +116,16 @@ impl Places {
         if let Some((_, adapt)) = &mut self.adapt {
             adapt.read(page);
         }
-        (self.policy != TierPolicy::Demote).then(|| self.longest())
+        let is_passed_up = match &mut self.promote {
+            Some(promote) => promote.promotion.passes_up(),
+            None => self.policy == TierPolicy::Demote,
+        };
+        (!is_passed_up).then(|| self.longest())
+    }
+
+    /// Whether a page that stays is not to be kept by the pool.
+    pub fn keeps_alone(&self) -> bool {
+        self.promote.is_some()
     }
 
     /// At the end of the queue; none if a page that is there is replaced rather than kept.
@@ -107,6 +142,31 @@ impl Places {
     }
 }
 
+/// Which pages are passed up to this pool.
+struct Promote {
+    frames: u32,
+    promotion: Promotion,
+    /// When this pool was heard first, and what its time was then: in its accesses, which is turned into
+    /// milliseconds.
+    heard: Option<(Instant, u64)>,
+}
+
+impl Promote {
+    fn new(frames: u32, seed: u64) -> Self {
+        Self { frames, promotion: Promotion::new(frames, GHOSTS_UNKNOWN, seed), heard: None }
+    }
+
+    fn hear(&mut self, life: Life, server_life_ms: u64, now: Instant) {
+        let (then, life_then) = *self.heard.get_or_insert((now, life.now));
+        let (passed, accesses) = (now.saturating_duration_since(then), life.now.saturating_sub(life_then));
+        if accesses == 0 {
+            return;
+        }
+        let age_ms = passed.as_secs_f64() * 1e3 * life.age as f64 / accesses as f64;
+        self.promotion.hear(passed.as_millis() as u64, age_ms as u64, server_life_ms);
+    }
+}
+
 /// Where the tail of one of ten segments is, as a part of the queue.
 fn tail(segments: Segments, segment: usize) -> f64 {
     match segments {
@@ -117,7 +177,13 @@ fn tail(segments: Segments, segment: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
+
+    fn places(policy: TierPolicy) -> Places {
+        Places::new(policy, 4096, 1000, 1)
+    }
 
     fn server(keys: u64, evicted: u64) -> Server {
         let mut server = Server::default();
@@ -135,7 +201,7 @@ mod tests {
 
     #[test]
     fn the_turnover_follows_the_evictions() {
-        let mut places = Places::new(TierPolicy::DemoteAdapt(Segments::Uniform), 4096);
+        let mut places = places(TierPolicy::DemoteAdapt(Segments::Uniform));
         let now = Instant::now();
         places.learn(&server(1000, 50), now);
         assert_eq!(places.turnover_ms, TURNOVER_MIN_MS);
@@ -152,7 +218,7 @@ mod tests {
 
     #[test]
     fn demotions_that_are_asked_for_again_stand_further_back() {
-        let mut places = Places::new(TierPolicy::DemoteAdapt(Segments::Uniform), 4096);
+        let mut places = places(TierPolicy::DemoteAdapt(Segments::Uniform));
         places.turnover_ms = 100_000;
         assert_eq!(places.of_demoted(PageId(0)), BASE_MS + 10_000);
         for page in 1..200 {
@@ -165,11 +231,50 @@ mod tests {
 
     #[test]
     fn pages_of_one_place_go_in_the_order_of_their_arrival() {
-        let mut places = Places::new(TierPolicy::Demote, 4096);
+        let mut places = places(TierPolicy::Demote);
         places.learn(&server(1000, 0), Instant::now());
         assert_eq!((places.of_demoted(PageId(1)), places.of_taken(PageId(1))), (BASE_MS, None));
         assert_eq!(places.of_present(), None);
-        let mut places = Places::new(TierPolicy::Inclusive, 4096);
+        let mut places = places(TierPolicy::Inclusive);
         assert_eq!((places.of_demoted(PageId(1)), places.of_taken(PageId(1))), (BASE_MS, Some(BASE_MS)));
+    }
+
+    #[test]
+    fn promoted_pages_stay_or_are_passed_up() {
+        let mut places = places(TierPolicy::Promote);
+        places.set_room(3000);
+        let passed_up = |places: &mut Places, of: fn(&mut Places) -> Option<u64>| {
+            (0..1000).filter(|_| of(places).is_none_or(|ms| ms != BASE_MS)).count()
+        };
+        for of in [Places::of_filled, |places: &mut Places| places.of_taken(PageId(1))] {
+            let found = passed_up(&mut places, of);
+            assert!(found.abs_diff(250) < 50, "a quarter of all frames is the pool's, {found}");
+        }
+        assert!(places.keeps_alone());
+    }
+
+    /// A hundred accesses a second.
+    #[test]
+    fn a_pool_whose_pages_live_shorter_than_the_servers_gets_fewer() {
+        let mut places = places(TierPolicy::Promote);
+        places.set_room(1000);
+        let begun = Instant::now();
+        let probability = |places: &Places| places.promote.as_ref().unwrap().promotion.probability();
+        let mut hear = |places: &mut Places, age: u64, times: Range<u64>| {
+            for second in times {
+                let now = begun + Duration::from_secs(second);
+                places.hear(Life { now: 100 * second, age }, now);
+            }
+        };
+        hear(&mut places, 1, 0..100);
+        assert_eq!(probability(&places), 0.5, "nobody knows how long pages stay there");
+        places.learn(&server(1000, 0), begun);
+        places.learn(&server(1000, 1000), begun + Duration::from_secs(10));
+        assert_eq!(places.turnover_ms, 10_000);
+        hear(&mut places, 100, 100..200);
+        let low = probability(&places);
+        assert!(low < 0.1, "a second against ten: {low}");
+        hear(&mut places, 10_000, 200..400);
+        assert!(probability(&places) > 2.0 * low, "a hundred seconds");
     }
 }

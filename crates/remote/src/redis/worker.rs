@@ -26,7 +26,13 @@ const ASKED_EVERY: Duration = Duration::from_secs(1);
 /// What is asked of the server. Dropped, it is a miss.
 pub(super) enum Request {
     /// For a page.
-    Take { command: Cmd, into: TierBuffer, done: TierDone },
+    Take {
+        command: Cmd,
+        into: TierBuffer,
+        done: TierDone,
+        /// The server keeps the page, and the pool is not to.
+        stays_below: bool,
+    },
     /// To keep a page.
     Demote {
         command: Cmd,
@@ -180,7 +186,7 @@ impl Shared {
 
     async fn run(self: Arc<Self>, mut line: Line, request: Request) {
         match request {
-            Request::Take { command, mut into, done } => {
+            Request::Take { command, mut into, done, stays_below } => {
                 let answer = line.connection.run(&command, PATIENCE).await;
                 let value = self.judge(&line, &self.reach, answer);
                 let copy = match &value {
@@ -189,6 +195,9 @@ impl Shared {
                 };
                 if let Some((envelope, page)) = copy {
                     into.copy_from_slice(page);
+                    if stays_below {
+                        return done.filled_and_kept(into, envelope);
+                    }
                     return done.filled(into, envelope);
                 }
                 let is_answer = matches!(value, Some(Value::Nil) | None);

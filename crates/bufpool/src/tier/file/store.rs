@@ -8,8 +8,8 @@ use bufpool_policies::{FileId, PageId};
 use crate::engine::PageName;
 use crate::error::Result;
 use crate::tier::buffer::{Envelope, TierPage};
-use crate::tier::copies::{Copies, Copy, Found, Kept};
-use crate::tier::{Demoted, TierPolicy, TierRange, Version};
+use crate::tier::copies::{Client, Copies, Copy, Found, Kept, Offer};
+use crate::tier::{Demoted, Life, TierRange, Version};
 
 /// Most writes and reads in flight; a page that would be one more is refused, or said to be absent. The file
 /// has that many more places than pages, so that none is given to another page while a transfer uses it.
@@ -53,8 +53,8 @@ impl Store {
     /// # Errors
     ///
     /// As [`Copies::new`].
-    pub fn new(policy: TierPolicy, pages: u32, by_tag: bool) -> Result<Self> {
-        let copies = Copies::new(policy, pages.into())?;
+    pub fn new(to: Client, pages: u32, by_tag: bool) -> Result<Self> {
+        let copies = Copies::new(to, pages.into())?;
         let numbers = by_tag.then(HashMap::new);
         let mut store =
             Self { copies, places: Vec::new(), limit: 0, free: Vec::new(), in_flight: 0, numbers };
@@ -93,15 +93,15 @@ impl Store {
     }
 
     /// What becomes of a page that is offered, and where it is to be written if it is kept.
-    pub fn admit(&mut self, page: PageId, bytes: &Arc<TierPage>) -> (Demoted, Option<u32>) {
+    pub fn admit(&mut self, page: PageId, bytes: &Arc<TierPage>, offer: Offer) -> (Demoted, Option<u32>) {
         if self.copies.renew(page, bytes.envelope()) {
             return (Demoted::Present, None);
         }
         let place = (self.in_flight < IN_FLIGHT_MAX).then(|| self.free.pop()).flatten();
         let Some(place) = place else { return (Demoted::Refused, None) };
         let placed = Placed { place, bytes: Some(Arc::clone(bytes)) };
-        let demoted = self.keep(page, Copy { envelope: bytes.envelope(), bytes: placed });
-        if demoted == Demoted::Refused {
+        let demoted = self.keep(page, Copy { envelope: bytes.envelope(), bytes: placed }, offer);
+        if matches!(demoted, Demoted::Refused | Demoted::PassedUp) {
             return (demoted, None);
         }
         self.begin_transfer(place);
@@ -109,15 +109,21 @@ impl Store {
     }
 
     /// Keeps a copy whose place is nobody's; others make room.
-    fn keep(&mut self, page: PageId, copy: Copy<Placed>) -> Demoted {
+    fn keep(&mut self, page: PageId, copy: Copy<Placed>, offer: Offer) -> Demoted {
         self.places[copy.bytes.place as usize].is_taken = true;
-        let Kept { demoted, left } = self.copies.keep(page, copy);
+        let Kept { demoted, left } = self.copies.keep(page, copy, offer);
         left.iter().for_each(|left| self.vacate(left));
         demoted
     }
 
-    /// The copy of that version. If it has no bytes here, a transfer from its place has begun.
-    pub fn find(&mut self, page: PageId, version: Version) -> Option<Copy<Placed>> {
+    /// How long pages stay in the pool's memory.
+    pub fn hear_life(&mut self, life: Life) {
+        self.copies.hear_life(life);
+    }
+
+    /// The copy of that version, and whether the pool is not to keep the page. If it has no bytes here, a transfer
+    /// from its place has begun.
+    pub fn find(&mut self, page: PageId, version: Version) -> Option<(Copy<Placed>, bool)> {
         let is_here = self.copies.get_mut(page).is_some_and(|copy| copy.bytes.bytes.is_some());
         if !is_here && self.in_flight >= IN_FLIGHT_MAX {
             return None;
@@ -128,14 +134,14 @@ impl Store {
                 self.vacate(&left);
                 None
             }
-            Found::Right { copy, stays } => {
+            Found::Right { copy, stays, stays_below } => {
                 if copy.bytes.bytes.is_none() {
                     self.begin_transfer(copy.bytes.place);
                 }
                 if !stays {
                     self.vacate(&copy.bytes);
                 }
-                Some(copy)
+                Some((copy, stays_below))
             }
         }
     }
@@ -241,7 +247,11 @@ impl Store {
         let file = self.number_of(FileId(0), envelope.file_tag()).filter(|_| self.numbers.is_some());
         if let (Some(file), true) = (file, is_free && place < self.limit && number < 1 << PageId::NUMBER_BITS)
         {
-            self.keep(PageId::in_file(file, number), Copy { envelope, bytes: Placed { place, bytes: None } });
+            self.keep(
+                PageId::in_file(file, number),
+                Copy { envelope, bytes: Placed { place, bytes: None } },
+                Offer::Demotion,
+            );
         }
     }
 
@@ -291,10 +301,15 @@ mod tests {
     use bufpool_policies::SplitMix64;
 
     use super::*;
+    use crate::tier::TierPolicy;
     use crate::tier::buffer::Buffers;
 
     fn name(tag: u64, number: u64) -> PageName {
         PageName { file: FileId(tag as u32), file_tag: tag, number }
+    }
+
+    fn client(policy: TierPolicy) -> Client {
+        Client { policy, frames: 5, seed: 3 }
     }
 
     const VERSION: Version = Version { epoch: 1, count: 0 };
@@ -302,9 +317,12 @@ mod tests {
     /// Pages come, go, are written, read and resized over, in random order.
     #[test]
     fn a_place_has_one_page_or_transfers() {
-        for by_tag in [false, true] {
+        let policies = [TierPolicy::Demote, TierPolicy::Promote, TierPolicy::Inclusive];
+        for (by_tag, policy) in
+            [false, true].into_iter().flat_map(|by_tag| policies.map(|policy| (by_tag, policy)))
+        {
             let mut random = SplitMix64::new(11);
-            let mut store = Store::new(TierPolicy::Demote, 10, by_tag).unwrap();
+            let mut store = Store::new(client(policy), 10, by_tag).unwrap();
             let buffers = Buffers::new(1000, 512);
             let mut transfers = Vec::new();
             for step in 0..30_000 {
@@ -314,11 +332,12 @@ mod tests {
                         let Some(buffer) = buffers.take() else { continue };
                         let page_name = name(page.file().0.into(), page.number());
                         let bytes = Arc::new(TierPage::new(buffer, page_name, VERSION));
-                        let (_, place) = store.admit(page, &bytes);
+                        let offer = if random.below(2) == 0 { Offer::Demotion } else { Offer::Fill };
+                        let (_, place) = store.admit(page, &bytes, offer);
                         transfers.extend(place.map(|place| (place, Some(page))));
                     }
                     3..5 => {
-                        let copy = store.find(page, VERSION);
+                        let copy = store.find(page, VERSION).map(|(copy, _)| copy);
                         let read = copy.filter(|copy| copy.bytes.bytes.is_none());
                         transfers.extend(read.map(|copy| (copy.bytes.place, None)));
                     }
@@ -339,7 +358,7 @@ mod tests {
 
     #[test]
     fn what_was_in_the_file_is_restored_as_far_as_it_has_room() {
-        let mut store = Store::new(TierPolicy::Demote, 3, true).unwrap();
+        let mut store = Store::new(client(TierPolicy::Demote), 3, true).unwrap();
         let envelope = |tag, number| Envelope::of(name(tag, number), VERSION, &[1; 512]);
         let limit = Store::places_of(3);
         let entries = [
