@@ -31,6 +31,8 @@ const READS: u64 = 4_000;
 const LATENCY: Duration = Duration::from_millis(2);
 const ROUNDS: usize = 3;
 const LAGS: [u64; 2] = [600, 60];
+/// ADAPT against the better of DEMOTE and none, at most.
+const BAR: f64 = 1.05;
 const KINDS: [(&str, Option<TierPolicy>); 5] = [
     ("none", None),
     ("DEMOTE", Some(TierPolicy::Demote)),
@@ -57,8 +59,13 @@ fn main() {
         let better = medians[0].read_us.min(medians[1].read_us);
         for ((name, _), Outcome { read_us, tier_hits }) in KINDS.iter().zip(medians) {
             let ratio = read_us / better;
+            let verdict = match name.starts_with("ADAPT") {
+                true if ratio <= BAR => ", within the bar",
+                true => ", above the bar",
+                false => "",
+            };
             println!(
-                "  {name:9} {read_us:6.0} us a read, {tier_hits:5} from the server, {ratio:.2} of the better"
+                "  {name:9} {read_us:6.0} us a read, {tier_hits:5} from the server, {ratio:.2} of the better{verdict}"
             );
         }
     }

@@ -308,9 +308,9 @@ mod tests {
             };
             assert_eq!((stays, copies.len()), (stays_below, u32::from(stays)));
             if stays {
-                kept[1] += 1
+                kept[1] += 1;
             } else {
-                passed_up[1] += 1
+                passed_up[1] += 1;
             }
             copies.forget(page(1));
         }

@@ -181,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    fn places(policy: TierPolicy) -> Places {
+    fn places_under(policy: TierPolicy) -> Places {
         Places::new(policy, 4096, 1000, 1)
     }
 
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn the_turnover_follows_the_evictions() {
-        let mut places = places(TierPolicy::DemoteAdapt(Segments::Uniform));
+        let mut places = places_under(TierPolicy::DemoteAdapt(Segments::Uniform));
         let now = Instant::now();
         places.learn(&server(1000, 50), now);
         assert_eq!(places.turnover_ms, TURNOVER_MIN_MS);
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn demotions_that_are_asked_for_again_stand_further_back() {
-        let mut places = places(TierPolicy::DemoteAdapt(Segments::Uniform));
+        let mut places = places_under(TierPolicy::DemoteAdapt(Segments::Uniform));
         places.turnover_ms = 100_000;
         assert_eq!(places.of_demoted(PageId(0)), BASE_MS + 10_000);
         for page in 1..200 {
@@ -231,17 +231,17 @@ mod tests {
 
     #[test]
     fn pages_of_one_place_go_in_the_order_of_their_arrival() {
-        let mut places = places(TierPolicy::Demote);
+        let mut places = places_under(TierPolicy::Demote);
         places.learn(&server(1000, 0), Instant::now());
         assert_eq!((places.of_demoted(PageId(1)), places.of_taken(PageId(1))), (BASE_MS, None));
         assert_eq!(places.of_present(), None);
-        let mut places = places(TierPolicy::Inclusive);
+        let mut places = places_under(TierPolicy::Inclusive);
         assert_eq!((places.of_demoted(PageId(1)), places.of_taken(PageId(1))), (BASE_MS, Some(BASE_MS)));
     }
 
     #[test]
     fn promoted_pages_stay_or_are_passed_up() {
-        let mut places = places(TierPolicy::Promote);
+        let mut places = places_under(TierPolicy::Promote);
         places.set_room(3000);
         let passed_up = |places: &mut Places, of: fn(&mut Places) -> Option<u64>| {
             (0..1000).filter(|_| of(places).is_none_or(|ms| ms != BASE_MS)).count()
@@ -256,11 +256,11 @@ mod tests {
     /// A hundred accesses a second.
     #[test]
     fn a_pool_whose_pages_live_shorter_than_the_servers_gets_fewer() {
-        let mut places = places(TierPolicy::Promote);
+        let mut places = places_under(TierPolicy::Promote);
         places.set_room(1000);
         let begun = Instant::now();
         let probability = |places: &Places| places.promote.as_ref().unwrap().promotion.probability();
-        let mut hear = |places: &mut Places, age: u64, times: Range<u64>| {
+        let hear = |places: &mut Places, age: u64, times: Range<u64>| {
             for second in times {
                 let now = begun + Duration::from_secs(second);
                 places.hear(Life { now: 100 * second, age }, now);
