@@ -266,11 +266,10 @@ fn pages_come_from_a_tier_on_each_backend() {
     on_each_backend(|io| {
         let folder = directory();
         let in_file = |name| Arc::new(FileTier::new(folder.path().join(name), 200));
-        let tiers: [(Arc<dyn Tier>, _); 4] = [
+        let tiers: [(Arc<dyn Tier>, _); 3] = [
             (Arc::new(MemoryTier::new(200)), TierPolicy::Demote),
             (in_file("below"), TierPolicy::Demote),
             (Arc::new(MemoryTier::new(200)), TierPolicy::Promote),
-            (in_file("promoting"), TierPolicy::Promote),
         ];
         for (at, (tier, policy)) in tiers.into_iter().enumerate() {
             let options = over(small().io(io), tier, policy);
