@@ -41,8 +41,11 @@ const ALL: HintOptions = HintOptions { policy: HintPolicy::Horizon, depth_max: 3
 
 impl Driver {
     fn new(frames: u32, revocation: bool) -> Self {
-        let options =
-            DirectoryOptions { frames, allocation: Allocation::LruSp, revocation, shared_pages: true };
+        Self::with(frames, Allocation::LruSp, revocation)
+    }
+
+    fn with(frames: u32, allocation: Allocation, revocation: bool) -> Self {
+        let options = DirectoryOptions { frames, allocation, revocation, shared_pages: true };
         Self {
             directory: Directory::new(options).unwrap(),
             frames: HashMap::new(),
@@ -412,6 +415,106 @@ fn blocks_that_leave_the_commons_leave_its_lists() {
     driver.directory.set_floor(other, 2).unwrap();
     driver.directory.check_invariants();
     (0..40).for_each(|page| assert!(driver.access(DEFAULT_TENANT, PageId(page % 20))));
+    driver.directory.check_invariants();
+}
+
+/// A few looks at busy frames, after which the driver gives up instead of looking for ever.
+struct FewLooks<'a> {
+    busy: &'a HashSet<FrameId>,
+    left: u32,
+}
+
+impl Claims for FewLooks<'_> {
+    fn is_busy(&mut self, frame: FrameId) -> bool {
+        self.left = self.left.saturating_sub(1);
+        self.busy.contains(&frame)
+    }
+
+    fn claim(&mut self, frame: FrameId) -> bool {
+        !self.busy.contains(&frame)
+    }
+
+    fn gives_up(&self) -> bool {
+        self.left == 0
+    }
+}
+
+/// Where frames are taken by their prices, a busy one is refused for the question, and the next one goes.
+#[test]
+fn a_busy_frame_is_passed_over_where_frames_have_prices() {
+    let mut driver = Driver::with(8, Allocation::CostBenefit, true);
+    (0..8).for_each(|page| assert!(driver.access(DEFAULT_TENANT, PageId(page))));
+    let oldest: HashSet<FrameId> = (0..3).map(|page| driver.frames[&PageId(page)]).collect();
+    let mut claims = FewLooks { busy: &oldest, left: 8 };
+    let missing = access(DEFAULT_TENANT, PageId(100));
+    match driver.directory.admit(&missing, &mut claims) {
+        Admission::Evict { page, .. } => assert_eq!(page, PageId(3)),
+        other => panic!("{other:?}, expected page 3 to go"),
+    }
+    driver.directory.check_invariants();
+}
+
+/// Lists are those of their tenant, and what they name is disclosed by it alone, until it was read.
+#[test]
+fn what_is_disclosed_is_told_of_its_tenant() {
+    let mut driver = Driver::new(10, true);
+    let other = driver.directory.open_tenant(0, 10).unwrap();
+    let told = |driver: &Driver, tenant| {
+        let lists: Vec<_> = driver.directory.open_lists(tenant).collect();
+        let disclosed: Vec<_> =
+            (0..10).filter(|page| driver.directory.discloses(tenant, PageId(*page))).collect();
+        (driver.directory.has_hints(tenant), lists, disclosed)
+    };
+    let nothing = (false, vec![], vec![]);
+    assert_eq!(told(&driver, DEFAULT_TENANT), nothing);
+    let open = |driver: &mut Driver| driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+    let (first, second) = (open(&mut driver), open(&mut driver));
+    assert_eq!(driver.disclose(first, PageId(3)), Some(0));
+    assert_eq!(driver.disclose(first, PageId(5)), Some(1));
+    assert_eq!(driver.disclose(second, PageId(7)), Some(0));
+    assert_eq!(told(&driver, DEFAULT_TENANT), (true, vec![first, second], vec![3, 5, 7]));
+    assert_eq!(told(&driver, other), nothing);
+    assert!(driver.access(other, PageId(3)), "a read of another tenant moves no list");
+    assert!(driver.access(DEFAULT_TENANT, PageId(3)));
+    assert_eq!(told(&driver, DEFAULT_TENANT), (true, vec![first, second], vec![5, 7]));
+    assert_eq!(driver.directory.close_hints(first).unwrap().used, 1);
+    assert_eq!(driver.directory.close_hints(first), None);
+    assert_eq!(driver.disclose(first, PageId(9)), None);
+    assert_eq!(told(&driver, DEFAULT_TENANT), (true, vec![second], vec![7]));
+    assert_eq!(driver.directory.close_hints(second).unwrap().used, 0);
+    assert_eq!(told(&driver, DEFAULT_TENANT), nothing);
+    driver.directory.check_invariants();
+}
+
+/// From the first call on by which a reader says where it is, its accesses move its list no more.
+#[test]
+fn a_reader_that_says_where_it_is_moves_its_list_itself() {
+    let state = |driver: &Driver, list| {
+        let (counts, _, position) = driver.directory.hint_state(list).unwrap();
+        (counts.used, counts.skipped, position)
+    };
+    let open = || {
+        let mut driver = Driver::new(20, true);
+        let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+        (0..10).for_each(|page| assert_eq!(driver.disclose(list, PageId(page)), Some(page)));
+        (driver, list)
+    };
+    let (mut driver, list) = open();
+    assert!(driver.access(DEFAULT_TENANT, PageId(0)));
+    assert_eq!(state(&driver, list), (1, 0, 1));
+    driver.directory.hints_consumed(list, 4);
+    assert_eq!(state(&driver, list).2, 4);
+    assert!(driver.access(DEFAULT_TENANT, PageId(4)));
+    assert_eq!(state(&driver, list).2, 4);
+    driver.directory.hint_reached(list);
+    assert_eq!(state(&driver, list).2, 5);
+    driver.directory.skip_hints(list, 3);
+    let (_, skipped, position) = state(&driver, list);
+    assert_eq!((skipped, position), (3, 8));
+    let late = |driver: &Driver| driver.directory.hint_state(list).unwrap().0.late;
+    let before = late(&driver);
+    driver.directory.hint_waited(list);
+    assert_eq!(late(&driver), before + 1);
     driver.directory.check_invariants();
 }
 
