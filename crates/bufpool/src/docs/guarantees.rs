@@ -126,7 +126,8 @@
 //!
 //! **A log that fails or panics leaves its pages dirty**, and is reported.
 //! * Ground: panics of call-backs are caught, and a page is written only if its number is durable afterwards.
-//! * Tests: `log::a_log_that_fails_or_panics_leaves_pages_dirty`.
+//! * Tests: `log::a_log_that_fails_or_panics_leaves_pages_dirty`,
+//!   `src/engine/log.rs::an_error_that_panics_when_shown_is_an_error_of_the_log`.
 //!
 //! # Failures stay where they are
 //!
@@ -383,6 +384,28 @@
 //! **The parent's pool is not affected.** Its files stay locked, and nothing is lost.
 //! * Ground: the child touches neither the files nor their locks.
 //! * Tests: `fork::a_child_is_refused_everything_and_changes_nothing`.
+//!
+//! # Names, options and reading ahead
+//!
+//! **A page's name is of its file**, also where the number is above all that a file can have.
+//! * Ground: such a number has the name of the last page there can be.
+//! * Tests: `prefetch::numbers_beyond_all_files_name_no_other_files_page`.
+//!
+//! **A file that is open is not given back under other options.** Opening it again fails with
+//! [`ErrorKind::FileAlreadyOpen`], and names the option.
+//! * Ground: options are compared when a file without handles is opened.
+//! * Tests: `errors::a_file_without_handles_is_not_given_back_with_other_options`.
+//!
+//! **The iterator of a prefetch may use the pool**, the pages included that it has named.
+//! * Ground: it is asked for all pages of a batch before the first is claimed.
+//! * Tests: `prefetch::the_iterator_may_read_what_it_has_named`.
+//!
+//! **Read-ahead does not switch itself off.** Inner pages among the leaves of a scan, round after round, leave
+//! it as it is, and a stream that was wasteful earns its credit again.
+//! * Ground: waste is weighed by pages, and a stray access does not end a run.
+//! * Tests: `read_ahead::inner_pages_among_leaves_do_not_end_read_ahead`,
+//!   `read_ahead::inner_pages_in_a_real_file_do_not_end_read_ahead`,
+//!   `read_ahead::scans_that_break_off_waste_a_bounded_share`.
 //!
 //! # What the pool does not do
 //!
