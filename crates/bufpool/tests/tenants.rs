@@ -291,6 +291,49 @@ fn mistakes_of_a_foolish_tenant_are_counted_and_it_is_revoked() {
     assert!(stats.revocations > 0, "{stats:?}");
 }
 
+/// Two sites of a tenant take turns at being the one that comes back to its pages: what was learned of each is
+/// wrong as soon as it is learned. Beside it somebody reads with another manager, or none. Returns the misses
+/// of the first tenant, and which accesses of the other one missed.
+fn beside_a_fool(manager: Option<ManagerKind>, turn: u64) -> (u64, Vec<bool>) {
+    let directory = directory();
+    let pool = deterministic().frames(128).manager(None).open().unwrap();
+    let (own, others) =
+        (new_file(&pool, directory.path(), "own", 20_000), new_file(&pool, directory.path(), "others", 200));
+    let fool = pool.tenant("fool").manager(manager).open().unwrap();
+    let neighbour = pool.tenant("neighbour").manager(None).open().unwrap();
+    let sites = [site!("first"), site!("second")];
+    let (mut random, mut missed) = (1u64, Vec::new());
+    let mut draw = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) % below
+    };
+    for step in 0..15_000u64 {
+        let (again, once) = (sites[(step / turn % 2) as usize], sites[(step / turn % 2 + 1) as usize % 2]);
+        if step % 2 == 0 {
+            drop(fool.at(again).read(own.page(draw(120))).unwrap());
+        } else {
+            drop(fool.at(once).read(own.page(500 + step)).unwrap());
+        }
+        let before = misses(&pool, &neighbour);
+        drop(neighbour.read(others.page(draw(20) * draw(10))).unwrap());
+        missed.push(misses(&pool, &neighbour) > before);
+    }
+    pool.check_invariants();
+    (misses(&pool, &fool), missed)
+}
+
+#[test]
+fn a_manager_that_learns_what_is_wrong_at_once_costs_others_nothing_and_itself_little() {
+    for turn in [60, 250, 1_000, 4_000] {
+        let (lru, without) = beside_a_fool(None, turn);
+        let (auto, beside) = beside_a_fool(Some(ManagerKind::Auto), turn);
+        assert!(without.contains(&true) && without.contains(&false));
+        let is_harmed = beside.iter().zip(&without).any(|(missed, lru)| *missed && !lru);
+        assert!(!is_harmed, "turns of {turn}: a neighbour misses what LRU would have");
+        assert!(auto as f64 <= 1.05 * lru as f64, "turns of {turn}: {auto} misses, LRU {lru}");
+    }
+}
+
 /// A manager of the engine's own, which gives up the page used last.
 #[derive(Default)]
 struct Newest {
