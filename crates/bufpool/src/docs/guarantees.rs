@@ -201,8 +201,9 @@
 //!   `programs::answers_that_cannot_be_followed_are_counted_and_the_candidate_goes`,
 //!   `programs::programs_are_swapped_while_pages_are_read_and_written`.
 //!
-//! **The automatic manager costs others nothing where it is wrong**: nobody misses a page because of it that
-//! plain LRU over all tenants would have had. Its own tenant follows LRU again before long.
+//! **The automatic manager costs others nothing where it is wrong**: a tenant without a manager, whose pages
+//! are its own, misses none because of it that plain LRU over all tenants would have had, as beside any
+//! manager. Its own tenant follows LRU again before long.
 //! * Ground: LRU-SP books wrong answers to the tenant that gave them. LRU runs beside in miniature, and what
 //!   it would not have missed is charged to who is followed.
 //! * Tests: `tenants::a_manager_that_learns_what_is_wrong_at_once_costs_others_nothing_and_itself_little`.

@@ -106,8 +106,9 @@ impl TierLink {
         }))
     }
 
-    /// A page has been read from its file, with these contents, and is offered: what the tier has of it then. While
-    /// the tier is passed by, the pool keeps all pages: it would have to wait for those of the tier's. `prepare` makes of the copy what the page's file has; if it fails, nothing is offered.
+    /// A page has been read from its file, with these contents, and is offered: what the tier has of it then.
+    /// While the tier is passed by, the pool keeps all pages: it would have to wait for those of the tier's.
+    /// `prepare` makes of the copy what the page's file has; if it fails, nothing is offered.
     pub fn fill(
         &self,
         name: PageName,
