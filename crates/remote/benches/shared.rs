@@ -3,12 +3,14 @@
 //!
 //! `cargo bench -p bufpool-remote --features redis --bench shared` starts a server where Redis or Valkey is
 //! installed. The pools read the same pages in the same order, of a simulated drive of their own that takes 2
-//! ms for a read, and one of them is `lag` reads behind the other. The server has room for four times as many
-//! pages as a pool. Each figure is the median of `ROUNDS` alternating rounds of the mean over all reads of
-//! both pools.
+//! ms for a read, and one of them is `lag` reads behind the other. Each figure is the median of `ROUNDS`
+//! alternating rounds of the mean over the reads of both pools, of which the first half is left out.
 //!
-//! With a long lag the first pool has given a page up when the second wants it. With a short one it still has
-//! it, so that only pages that are read again are found on the server.
+//! What the bar is for is the sharing of experiment D11 (`bufbench paper --experiment D11`) at a sixteenth of
+//! its size: Zipf's law over three times a pool's pages, the server with room for as many pages as a pool, and
+//! a short lag. Two more, without a bar, read uniformly over far more pages than there is room for, so that
+//! nearly each page is read once by each pool. With a long lag the first pool has given a page up when the
+//! second wants it, and only then; with a short one it still has it.
 
 #[path = "../tests/common/redis_server.rs"]
 mod redis_server;
@@ -21,18 +23,37 @@ use bufpool::manager::Allocation;
 use bufpool::sim::SimDevice;
 use bufpool::tier::{Segments, TierAdmit, TierPolicy};
 use bufpool::{File, FileOptions, Pool, PoolOptions};
+use bufpool_policies::SplitMix64;
 use bufpool_remote::redis::RedisTier;
 use redis_server::Server;
 
 const PAGE_BYTES: usize = 8192;
 const FRAMES: u32 = 256;
-const PAGES: u64 = 4_000;
-const READS: u64 = 4_000;
+const READS: u64 = 6_000;
 const LATENCY: Duration = Duration::from_millis(2);
 const ROUNDS: usize = 3;
-const LAGS: [u64; 2] = [600, 60];
 /// ADAPT against the better of DEMOTE and none, at most.
 const BAR: f64 = 1.05;
+
+/// What both pools read.
+struct Sharing {
+    name: &'static str,
+    /// Pages of the file, and of these those that the server has room for.
+    pages: u64,
+    room: usize,
+    /// Of Zipf's law; 0 for a uniform one.
+    exponent: f64,
+    /// Reads between the two pools.
+    lag: u64,
+    has_bar: bool,
+}
+
+const SHARINGS: [Sharing; 3] = [
+    Sharing { name: "Zipf's law", pages: 768, room: 256, exponent: 1.0, lag: 6, has_bar: true },
+    Sharing { name: "uniform", pages: 4_000, room: 1_024, exponent: 0.0, lag: 600, has_bar: false },
+    Sharing { name: "uniform", pages: 4_000, room: 1_024, exponent: 0.0, lag: 60, has_bar: false },
+];
+
 const KINDS: [(&str, Option<TierPolicy>); 5] = [
     ("none", None),
     ("DEMOTE", Some(TierPolicy::Demote)),
@@ -46,28 +67,31 @@ fn main() {
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
-    for lag in LAGS {
+    for sharing in &SHARINGS {
         let mut figures: [Vec<Outcome>; KINDS.len()] = Default::default();
         for round in 0..ROUNDS {
             for ((_, policy), figures) in KINDS.into_iter().zip(&mut figures) {
-                let Some(outcome) = run(policy, lag, round as u64) else { return };
+                let Some(outcome) = run(sharing, policy, round as u64) else { return };
                 figures.push(outcome);
             }
         }
-        println!("lag of {lag} reads:");
-        let medians = figures.map(median);
-        let better = medians[0].read_us.min(medians[1].read_us);
-        for ((name, _), Outcome { read_us, tier_hits }) in KINDS.iter().zip(medians) {
-            let ratio = read_us / better;
-            let verdict = match name.starts_with("ADAPT") {
-                true if ratio <= BAR => ", within the bar",
-                true => ", above the bar",
-                false => "",
-            };
-            println!(
-                "  {name:9} {read_us:6.0} us a read, {tier_hits:5} from the server, {ratio:.2} of the better{verdict}"
-            );
-        }
+        print(sharing, figures.map(median));
+    }
+}
+
+fn print(sharing: &Sharing, medians: [Outcome; KINDS.len()]) {
+    println!("{}, lag of {} reads:", sharing.name, sharing.lag);
+    let better = medians[0].read_us.min(medians[1].read_us);
+    for ((name, _), Outcome { read_us, tier_hits }) in KINDS.iter().zip(medians) {
+        let ratio = read_us / better;
+        let verdict = match name.starts_with("ADAPT") && sharing.has_bar {
+            true if ratio <= BAR => ", within the bar",
+            true => ", above the bar",
+            false => "",
+        };
+        println!(
+            "  {name:9} {read_us:6.0} us a read, {tier_hits:5} from the server, {ratio:.2} of the better{verdict}"
+        );
     }
 }
 
@@ -101,24 +125,42 @@ impl Progress {
     }
 }
 
+/// The pages that both pools read.
+fn order(sharing: &Sharing, seed: u64) -> Vec<u64> {
+    let weight = |number: u64| (number as f64 + 1.0).powf(-sharing.exponent);
+    let mut sum = 0.0;
+    let sums: Vec<f64> = (0..sharing.pages)
+        .map(|number| {
+            sum += weight(number);
+            sum
+        })
+        .collect();
+    let mut random = SplitMix64::new(seed);
+    let draw = |_| {
+        let drawn = random.unit() * sum;
+        sums.partition_point(|before| *before <= drawn) as u64
+    };
+    (0..READS).map(draw).map(|number| number.min(sharing.pages - 1)).collect()
+}
+
 /// None if there is no server.
-fn run(policy: Option<TierPolicy>, lag: u64, seed: u64) -> Option<Outcome> {
-    let room = 4 * FRAMES as usize * PAGE_BYTES * 5 / 4;
+fn run(sharing: &Sharing, policy: Option<TierPolicy>, seed: u64) -> Option<Outcome> {
+    let room = sharing.room * PAGE_BYTES * 5 / 4;
+    let order = order(sharing, seed);
     let server = Server::start(&["--maxmemory", &room.to_string(), "--maxmemory-policy", "volatile-ttl"])?;
     let (progress, spent_us) = (Progress::default(), AtomicU64::new(0));
     let client = |is_first: bool| {
-        let (pool, file) = open(policy.map(|policy| (policy, server.url())));
+        let (pool, file) = open(sharing.pages, policy.map(|policy| (policy, server.url())));
         let tenant = pool.default_tenant();
-        let mut random = seed + 1;
-        for at in 0..READS {
+        for (at, number) in (0..).zip(&order) {
             if !is_first {
-                progress.wait_for(at + lag);
+                progress.wait_for(at + sharing.lag);
             }
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let number = (random >> 33) % PAGES;
             let begun = Instant::now();
-            assert_eq!(tenant.read(file.page(number)).unwrap()[..8], number.to_le_bytes());
-            spent_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+            assert_eq!(tenant.read(file.page(*number)).unwrap()[..8], number.to_le_bytes());
+            if at >= READS / 2 {
+                spent_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+            }
             if is_first {
                 progress.advance();
             }
@@ -132,12 +174,12 @@ fn run(policy: Option<TierPolicy>, lag: u64, seed: u64) -> Option<Outcome> {
         let second = scope.spawn(|| client(false));
         client(true) + second.join().unwrap()
     });
-    Some(Outcome { read_us: spent_us.into_inner() as f64 / (2 * READS) as f64, tier_hits })
+    Some(Outcome { read_us: spent_us.into_inner() as f64 / READS as f64, tier_hits })
 }
 
 /// In LRU order alone, as the published policies have it.
-fn open(tier: Option<(TierPolicy, String)>) -> (Pool, File) {
-    let mut contents = vec![0; PAGES as usize * PAGE_BYTES];
+fn open(pages: u64, tier: Option<(TierPolicy, String)>) -> (Pool, File) {
+    let mut contents = vec![0; pages as usize * PAGE_BYTES];
     for (number, page) in (0_u64..).zip(contents.chunks_exact_mut(PAGE_BYTES)) {
         page[..8].copy_from_slice(&number.to_le_bytes());
     }
