@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p bufpool-bench --bench programs` prints medians of 7 alternating rounds: replacements of
 //! the directory alone and faults of a pool, without and with I/O, by FIFO2 and S3-FIFO as programs against
-//! the same policies in Rust, in short turns where there is I/O; then a program's replacement against a system call, a thread and a process.
+//! the same policies in Rust, in short turns where there is I/O; then a program's replacement against a
+//! system call, a thread and a process.
 //! Arguments behind `--` choose:
 //!
 //! * `replacements`, `faults`, `io`, `crossings`: only these parts;

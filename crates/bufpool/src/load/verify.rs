@@ -182,7 +182,7 @@ impl<'p> PageRead<'p> {
             return;
         }
         let contents = self.pool.arena.bytes(lease);
-        let below = tier.fill(name, version, contents, |bytes| self.pool.is_as_in_file(name, bytes));
+        let below = tier.fill(name, version, contents, |bytes| self.pool.make_as_in_file(name, bytes));
         self.pool.frames.get(lease.frame()).set_below(below);
     }
 

@@ -673,7 +673,7 @@ impl PolicyState {
         let frame = rules.frames.get(victim.frame());
         frame.set_worth(worth);
         let Some(tier) = &self.promotes_from else { return };
-        // A page that the tier kept has not been here for as long as others are, unless there was another access.
+        // A page that the tier kept has not been here for as long as others are, unless it was used again.
         let has_lived = frame.below() != Below::Page || worth == PageWorth::Again;
         if let Some(age) = self.directory.age_of_last().filter(|_| has_lived) {
             tier.left(Life { now: self.directory.now(), age });

@@ -109,7 +109,7 @@ impl Departing {
 fn demotion(pool: &PoolShared, word: &OwnedWord, lease: &FrameLease) -> Option<Demotion> {
     let (tier, file, frame) = (pool.tier.as_ref()?, word.file(), pool.frames.get(lease.frame()));
     let (name, version) = (file.page_name(word.number()), file.version(word.state()));
-    let (contents, prepare) = (pool.arena.bytes(lease), |bytes: &mut [u8]| pool.is_as_in_file(name, bytes));
+    let (contents, prepare) = (pool.arena.bytes(lease), |bytes: &mut [u8]| pool.make_as_in_file(name, bytes));
     if !tier.promotes() {
         return tier.offer(name, version, frame.worth(), contents, prepare);
     }
