@@ -24,6 +24,7 @@ use common::{
 use tiers_below::{Answer, Hoarder};
 
 const FRAMES: u32 = 32;
+const ADAPT: TierPolicy = TierPolicy::DemoteAdapt(Segments::Uniform);
 
 /// Frames in LRU order alone, over this tier.
 fn over(options: PoolOptions, tier: Arc<dyn Tier>, policy: TierPolicy) -> PoolOptions {
@@ -230,6 +231,33 @@ fn under_promote_nothing_goes_down_when_a_page_leaves_that_is_only_read() {
     assert!(offers == reads && reads < left, "{offers}, {reads}, {left}");
 }
 
+/// Other pools may read the same pages soon, but only of files that no pool writes.
+#[test]
+fn a_tier_that_pools_share_is_offered_what_is_read_from_read_only_files() {
+    for policy in [TierPolicy::Demote, TierPolicy::Inclusive, ADAPT] {
+        for is_read_only in [false, true] {
+            let hoarder = Arc::new(Hoarder::new(Answer::AsAsked));
+            let pool = over(deterministic(), Arc::clone(&hoarder) as _, policy);
+            let pool = pool.open_on(&stamped_device(PAGES)).unwrap();
+            let file = pool.open_file("data", FileOptions::new().read_only(is_read_only).tag(5)).unwrap();
+            for number in [7, 20, 33] {
+                assert_eq!(version(&pool.default_tenant().read(file.page(number)).unwrap(), number), 1);
+            }
+            let tier = pool.stats().tier.unwrap();
+            let offered = if policy == ADAPT && is_read_only { 3 } else { 0 };
+            assert_eq!(
+                (tier.demotions, tier.passed_up),
+                (offered, offered / 3),
+                "{policy:?}, {is_read_only}"
+            );
+            for number in [7, 20] {
+                assert_eq!(hoarder.bytes_of(5, number).is_empty(), offered == 0, "{policy:?}");
+            }
+            pool.check_invariants();
+        }
+    }
+}
+
 /// Who would wait to see what a page is worth cannot promote.
 #[test]
 fn a_tier_that_promotes_is_offered_all_pages() {
@@ -339,7 +367,7 @@ impl Hoarded {
 /// Each way in which a page changes, while the tier has its copies of before and no `forget` is heard.
 #[test]
 fn a_copy_of_before_is_never_served() {
-    for policy in [TierPolicy::Demote, TierPolicy::Promote] {
+    for policy in [TierPolicy::Demote, ADAPT, TierPolicy::Promote] {
         for answer in Answer::ALL {
             serves_no_copy_of_before(policy, answer);
         }

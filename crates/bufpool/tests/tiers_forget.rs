@@ -1,7 +1,8 @@
 //! Goal: no page is ever served that differs from what its file has, also where a tier hears late that it
 //! should forget. Method: calls of `forget` are dropped, delayed, or overtake one another and later
-//! demotions, while pages change in every way in which a page can change; each page is held against a list of
-//! what it must be, once on its way in from the file and once from the tier.
+//! demotions, and demotions and fills are delayed or overtake one another and calls of `forget`, while pages
+//! change in every way in which a page can change; each page is held against a list of what it must be, once
+//! on its way in from the file and once from the tier.
 
 mod common;
 
@@ -26,29 +27,46 @@ const PAGES: u64 = 100;
 const TRAILER_BYTES: usize = 16;
 /// Calls that a delayed one waits for.
 const DELAY_CALLS: u64 = 150;
+/// Calls that wait at most where they are told in random order: pages that wait hold buffers of the pool's.
+const WAITING_MAX: usize = 100;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Forgets {
+enum Calls {
+    /// Of `forget`: never told.
     Dropped,
-    /// In order, each after [`DELAY_CALLS`] later calls.
+    /// In order, each after [`DELAY_CALLS`] later ones.
     Delayed,
     /// In random order, each while at least three others wait.
     Reordered,
 }
 
-/// A tier that hears `forget` late.
-struct Late {
+/// Which calls a tier hears late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Late {
+    Forgets,
+    ForgetsAndPages,
+}
+
+/// A tier that hears calls late.
+struct LateTier {
     tier: Arc<dyn Tier>,
-    how: Forgets,
+    how: Calls,
+    late: Late,
     state: Mutex<State>,
+}
+
+enum Call {
+    Forget(TierRange),
+    Demote(PageName, Version, TierPage),
+    Fill(PageName, Version, TierPage),
 }
 
 #[derive(Default)]
 struct State {
     calls: u64,
     random: u64,
-    /// With the call at which each came.
-    waiting: Vec<(u64, TierRange)>,
+    /// With the number of the call at which each came.
+    waiting: Vec<(u64, Call)>,
     told: u64,
     /// Told after one that came later.
     overtaken: u64,
@@ -64,50 +82,71 @@ impl State {
     }
 
     /// The call that the tier is told of now, if it is time for one.
-    fn due(&mut self, how: Forgets) -> Option<TierRange> {
+    fn due(&mut self, how: Calls) -> Option<Call> {
         self.calls += 1;
         let at = match how {
-            Forgets::Dropped => None,
-            Forgets::Delayed => {
+            Calls::Dropped => None,
+            Calls::Delayed => {
                 self.waiting.first().is_some_and(|(came, _)| came + DELAY_CALLS < self.calls).then_some(0)
             }
-            Forgets::Reordered if self.waiting.len() < 4 || self.below(20) > 0 => None,
-            Forgets::Reordered => Some(self.below(self.waiting.len() as u64) as usize),
+            Calls::Reordered if self.waiting.len() < 4 => None,
+            Calls::Reordered if self.waiting.len() < WAITING_MAX && self.below(20) > 0 => None,
+            Calls::Reordered => Some(self.below(self.waiting.len() as u64) as usize),
         };
-        let (came, range) = self.waiting.remove(at?);
+        let (came, call) = self.waiting.remove(at?);
         self.told += 1;
         self.overtaken += u64::from(came < self.last_told);
         self.last_told = self.last_told.max(came);
-        Some(range)
+        Some(call)
+    }
+
+    fn push(&mut self, call: Call) {
+        self.calls += 1;
+        self.waiting.push((self.calls, call));
     }
 }
 
-impl Late {
-    fn new(tier: Arc<dyn Tier>, how: Forgets) -> Self {
-        Self { tier, how, state: Mutex::default() }
+impl LateTier {
+    fn new(tier: Arc<dyn Tier>, how: Calls, late: Late) -> Self {
+        Self { tier, how, late, state: Mutex::default() }
     }
 
     fn one_call(&self) {
         let due = self.state.lock().unwrap().due(self.how);
-        due.into_iter().for_each(|range| self.tier.forget(range));
+        match due {
+            None => {}
+            Some(Call::Forget(range)) => self.tier.forget(range),
+            Some(Call::Demote(page, version, bytes)) => drop(self.tier.demote(page, version, bytes)),
+            Some(Call::Fill(page, version, bytes)) => drop(self.tier.fill(page, version, bytes)),
+        }
+    }
+
+    /// Offers a page, now or later; what the tier says of one that it hears of later the pool never learns.
+    fn offer(&self, call: Call) -> Demoted {
+        let demoted = match (self.late, call) {
+            (Late::Forgets, Call::Demote(page, version, bytes)) => self.tier.demote(page, version, bytes),
+            (Late::Forgets, Call::Fill(page, version, bytes)) => self.tier.fill(page, version, bytes),
+            (_, call) => {
+                self.state.lock().unwrap().push(call);
+                Demoted::Stored
+            }
+        };
+        self.one_call();
+        demoted
     }
 }
 
-impl Tier for Late {
+impl Tier for LateTier {
     fn attach(&self, to: &Attachment) -> Result<()> {
         self.tier.attach(to)
     }
 
     fn demote(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted {
-        let demoted = self.tier.demote(page, version, bytes);
-        self.one_call();
-        demoted
+        self.offer(Call::Demote(page, version, bytes))
     }
 
     fn fill(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted {
-        let demoted = self.tier.fill(page, version, bytes);
-        self.one_call();
-        demoted
+        self.offer(Call::Fill(page, version, bytes))
     }
 
     fn hear_life(&self, life: Life) {
@@ -120,10 +159,7 @@ impl Tier for Late {
     }
 
     fn forget(&self, pages: TierRange) {
-        let mut state = self.state.lock().unwrap();
-        state.calls += 1;
-        let came = state.calls;
-        state.waiting.push((came, pages));
+        self.state.lock().unwrap().push(Call::Forget(pages));
     }
 
     fn report(&self) -> TierReport {
@@ -131,6 +167,7 @@ impl Tier for Late {
     }
 
     fn detach(&self) {
+        self.state.lock().unwrap().waiting.clear();
         self.tier.detach();
     }
 }
@@ -139,7 +176,7 @@ impl Tier for Late {
 struct World {
     folder: PathBuf,
     has_checksums: bool,
-    late: Arc<Late>,
+    late: Arc<LateTier>,
     pool: Pool,
     file: File,
     expected: Vec<u64>,
@@ -158,7 +195,7 @@ fn with_hooks(options: PoolOptions, has_checksums: bool) -> PoolOptions {
 }
 
 fn open(pool: &Pool, folder: &Path) -> File {
-    pool.open_file(folder.join("data"), FileOptions::new().create(true).tag(5)).unwrap()
+    pool.open_file(folder.join("data"), FileOptions::new().create(true).bytes(true).tag(5)).unwrap()
 }
 
 fn write(pool: &Pool, file: &File, number: u64, version: u64) {
@@ -172,16 +209,17 @@ impl World {
         folder: &Path,
         tier: Arc<dyn Tier>,
         policy: TierPolicy,
-        how: Forgets,
+        how: Calls,
+        late: Late,
         has_checksums: bool,
     ) -> Self {
-        let late = Arc::new(Late::new(tier, how));
+        let late = Arc::new(LateTier::new(tier, how, late));
         let options =
             with_hooks(deterministic(), has_checksums).allocation(Allocation::GlobalLru).manager(None);
         let pool = options.tier(Arc::clone(&late) as _, policy, TierAdmit::All).open().unwrap();
         let file = open(&pool, folder);
         file.extend(PAGES).unwrap();
-        let name = format!("{policy:?}, forgets {how:?}, checksums {has_checksums}");
+        let name = format!("{policy:?}, {:?} {how:?}, checksums {has_checksums}", late.late);
         let expected = vec![0; PAGES as usize];
         let mut world =
             Self { folder: folder.to_owned(), has_checksums, late, pool, file, expected, next: 1, name };
@@ -224,6 +262,24 @@ impl World {
                 );
                 self.expected[at as usize] = self.next;
                 self.next += 1;
+            }
+            Way::Overwrite => {
+                let mut bytes = vec![0; PAGE_BYTES];
+                stamp(&mut bytes[..PAGE_BYTES - TRAILER_BYTES], at, self.next);
+                self.pool.default_tenant().overwrite(self.file.page(at), &bytes).unwrap();
+                self.expected[at as usize] = self.next;
+                self.next += 1;
+            }
+            Way::SetLength => {
+                let (page_bytes, kept) = (PAGE_BYTES as u64, 100);
+                self.file.set_byte_len(at * page_bytes + kept).unwrap();
+                self.file.set_byte_len(PAGES * page_bytes).unwrap();
+                self.expected[at as usize + 1..].fill(0);
+                let cut = self.pool.default_tenant().read(self.file.page(at)).unwrap()
+                    [kept as usize..PAGE_BYTES - TRAILER_BYTES]
+                    .to_vec();
+                assert!(cut.iter().all(|byte| *byte == 0), "page {at} was cut: {}", self.name);
+                self.write(at);
             }
             Way::Discard => {
                 self.file.flush().unwrap();
@@ -276,19 +332,23 @@ impl World {
 enum Way {
     WriteBack,
     Create,
+    Overwrite,
     Discard,
     TruncateAndExtend,
+    SetLength,
     Reopen,
     CloseAndOpen,
     Restore,
     OtherProcess,
 }
 
-const WAYS: [Way; 8] = [
+const WAYS: [Way; 10] = [
     Way::WriteBack,
     Way::Create,
+    Way::Overwrite,
     Way::Discard,
     Way::TruncateAndExtend,
+    Way::SetLength,
     Way::Reopen,
     Way::CloseAndOpen,
     Way::Restore,
@@ -332,8 +392,10 @@ fn late_forgets_never_bring_back_what_a_page_was() {
     if let Some(folder) = env::var_os(FOLDER) {
         return be_other_process(Path::new(&folder));
     }
+    let forgets = [Calls::Dropped, Calls::Delayed, Calls::Reordered].map(|how| (how, Late::Forgets));
+    let pages = [Calls::Delayed, Calls::Reordered].map(|how| (how, Late::ForgetsAndPages));
     for policy in [TierPolicy::Demote, TierPolicy::Promote, TierPolicy::Inclusive] {
-        for how in [Forgets::Dropped, Forgets::Delayed, Forgets::Reordered] {
+        for (how, late) in forgets.into_iter().chain(pages) {
             for has_checksums in [false, true] {
                 let folder = directory();
                 let tiers: [Arc<dyn Tier>; 3] = [
@@ -344,7 +406,7 @@ fn late_forgets_never_bring_back_what_a_page_was() {
                 for (at, tier) in tiers.into_iter().enumerate() {
                     let place = folder.path().join(at.to_string());
                     std::fs::create_dir(&place).unwrap();
-                    change_in_all_ways(World::new(&place, tier, policy, how, has_checksums));
+                    change_in_all_ways(World::new(&place, tier, policy, how, late, has_checksums));
                 }
             }
         }
@@ -360,7 +422,7 @@ fn change_in_all_ways(mut world: World) {
     let tier = world.pool.stats().tier.unwrap();
     assert!(tier.hits > 0, "{}: {tier:?}", world.name);
     let state = world.late.state.lock().unwrap();
-    assert_eq!(state.told > 0, world.late.how != Forgets::Dropped, "{}", world.name);
-    assert_eq!(state.overtaken > 0, world.late.how == Forgets::Reordered, "{}", world.name);
+    assert_eq!(state.told > 0, world.late.how != Calls::Dropped, "{}", world.name);
+    assert_eq!(state.overtaken > 0, world.late.how == Calls::Reordered, "{}", world.name);
     world.pool.check_invariants();
 }

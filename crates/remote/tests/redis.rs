@@ -168,6 +168,28 @@ fn pools_find_each_others_pages() {
     }
 }
 
+/// A page that one pool has just read from the file, and still has, another finds at the server.
+#[test]
+fn a_page_that_was_read_is_found_while_its_reader_has_it() {
+    let Some(server) = Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "volatile-ttl"]) else {
+        return;
+    };
+    let device = slow_device();
+    let [first, second] = [(); 2].map(|()| open(&server.url(), ADAPT, &device));
+    let [first_file, second_file] = [&first, &second].map(|pool| shared(pool, 1));
+    read_each(&first, &first_file, 0..10, 1);
+    wait_for_keys(&server, 10);
+    // One that has read nothing from the file does not know what hits save, and passes the tier by.
+    read_each(&second, &second_file, 90..100, 1);
+    let reads = second.stats().reads;
+    read_each(&second, &second_file, 0..10, 1);
+    assert_eq!((stats(&second).hits, second.stats().reads), (10, reads));
+    // It is in both, and stays where it is.
+    read_each(&first, &first_file, 0..10, 1);
+    assert_eq!(stats(&first).hits, 0);
+    wait_for_keys(&server, 20);
+}
+
 /// What one pool reads alone from the file, the server keeps, unless it is passed up; what another finds there is
 /// passed up to it, or stays.
 #[test]

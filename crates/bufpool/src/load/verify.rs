@@ -178,12 +178,14 @@ impl<'p> PageRead<'p> {
     /// Offers a page to the tier that was read from its file, by itself and well, and comes in now.
     pub(crate) fn offer(self, file: &FileShared, number: u64, lease: &mut FrameLease) {
         let Some((tier, name, version)) = self.in_tier(file, number) else { return };
-        if !tier.promotes() {
+        if !tier.is_offered_reads(file.is_read_only()) {
             return;
         }
         let contents = self.pool.arena.bytes(lease);
         let below = tier.fill(name, version, contents, |bytes| self.pool.make_as_in_file(name, bytes));
-        self.pool.frames.get(lease.frame()).set_below(below);
+        if tier.promotes() {
+            self.pool.frames.get(lease.frame()).set_below(below);
+        }
     }
 
     /// What to make of a page whose transfer is over.

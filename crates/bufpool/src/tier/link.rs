@@ -162,6 +162,12 @@ impl TierLink {
         prepare(&mut buffer).then(|| TierPage::new(buffer, name, version))
     }
 
+    /// Whether pages of a file are offered that have been read from it. Others may want them where the tier is
+    /// shared, and find them if the file is open for reading only.
+    pub fn is_offered_reads(&self, is_read_only: bool) -> bool {
+        self.promotes() || self.is_shared() && is_read_only
+    }
+
     /// Whether pages go down when they come from their files, and not when they leave memory.
     pub fn promotes(&self) -> bool {
         self.policy == TierPolicy::Promote

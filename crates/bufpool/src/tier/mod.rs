@@ -80,9 +80,10 @@ pub trait Tier: Send + Sync {
     /// page again replaces what is there.
     fn demote(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted;
 
-    /// Under [`TierPolicy::Promote`]: a page has been read from its file, because the tier did not have it. As
-    /// [`demote`](Self::demote), but the tier may leave the page to the pool ([`Demoted::PassedUp`]). One that
-    /// it keeps, the pool gives up first. A tier that does not define this keeps none.
+    /// A page has been read from its file, because the tier did not have it. As [`demote`](Self::demote), but
+    /// the tier may leave the page to the pool ([`Demoted::PassedUp`]). Called under [`TierPolicy::Promote`],
+    /// where the pool gives up first what the tier keeps, and under [`TierPolicy::DemoteAdapt`] for files that
+    /// are open for reading only. A tier that does not define this keeps none.
     fn fill(&self, _page: PageName, _version: Version, _bytes: TierPage) -> Demoted {
         Demoted::PassedUp
     }
@@ -176,9 +177,11 @@ pub enum TierPolicy {
     /// place, and one pool with its tier acts as one LRU list. For a tier of one pool.
     #[default]
     Demote,
-    /// As `Demote`, but a page that is taken stays below for others, and where a page enters the tier's queue
-    /// depends on which kind has been asked for again, those demoted or those read. For a tier of several pools;
-    /// those of this crate are of one pool, and refuse it.
+    /// As `Demote`, but pages that are read from files open for reading only go down as well, a page that is
+    /// taken stays below for others, and where a page enters the tier's queue depends on which kind has been
+    /// asked for again, those demoted or those read. For a tier of several pools, which read the same pages
+    /// before any of them has given them up; where each wants what the others have just given up, `Demote` hits
+    /// more. The tiers of this crate are of one pool, and refuse it.
     DemoteAdapt(Segments),
     /// No page goes down when it leaves memory. One that is read, from the tier or from its file, is passed up
     /// with a probability, and the tier has no copy then; else the tier keeps it, and it is the first to leave

@@ -38,7 +38,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use client::Place;
 pub use error::RedisTierError;
 use key::Keys;
-use places::Places;
+use places::{Expiry, Places};
 use worker::{Request, Shared};
 
 /// Most bytes of pages that are on their way down; one more is refused.
@@ -150,14 +150,13 @@ impl RedisTier {
         self
     }
 
-    /// Sends a page, unless it is not to stay: `place` says when it expires, and if the server has it already,
-    /// when then.
+    /// Sends a page that expires when `expiry` says, unless it is not to stay.
     fn send(
         &self,
         page: PageName,
         version: Version,
         bytes: &TierPage,
-        place: impl FnOnce(&mut Places) -> Option<(u64, Option<u64>)>,
+        expiry: impl FnOnce(&mut Places) -> Option<Expiry>,
     ) -> Demoted {
         let Some(used) = self.used() else { return Demoted::Refused };
         let Some(key) = used.keys.of(page, version) else { return Demoted::Refused };
@@ -166,10 +165,10 @@ impl RedisTier {
         if !used.shared.may_demote(now) {
             return Demoted::Refused;
         }
-        let placed = place(&mut used.shared.places.lock());
-        let Some((expires, present)) = placed else { return Demoted::PassedUp };
-        let command = set(&key, bytes, expires, present.is_some());
-        let renew = present.map(|ms| {
+        let expiry = expiry(&mut used.shared.places.lock());
+        let Some(Expiry { new_ms, present_ms }) = expiry else { return Demoted::PassedUp };
+        let command = set(&key, bytes, new_ms, present_ms.is_some());
+        let renew = present_ms.map(|ms| {
             let mut renew = ::redis::cmd("PEXPIRE");
             renew.arg(&key).arg(ms);
             renew
@@ -221,13 +220,11 @@ impl Tier for RedisTier {
     }
 
     fn demote(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted {
-        self.send(page, version, &bytes, |places| {
-            Some((places.of_demoted(page_id(page)), places.of_present()))
-        })
+        self.send(page, version, &bytes, |places| Some(places.of_demoted(page_id(page))))
     }
 
     fn fill(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted {
-        self.send(page, version, &bytes, |places| Some((places.of_filled()?, None)))
+        self.send(page, version, &bytes, Places::of_filled)
     }
 
     fn hear_life(&self, life: Life) {

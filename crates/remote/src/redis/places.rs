@@ -29,6 +29,15 @@ const GHOSTS_MAX: u64 = 1 << 18;
 /// The same, and pages that there is room for, of a server without a limit, or before it is known.
 const GHOSTS_UNKNOWN: u32 = 1 << 16;
 
+/// In how many milliseconds a page expires that is sent to the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Expiry {
+    /// If the server does not have it.
+    pub new_ms: u64,
+    /// If it has; none if the page is replaced then, and stands where a new one does.
+    pub present_ms: Option<u64>,
+}
+
 /// The places of pages that go down, and of those that are taken.
 pub(super) struct Places {
     policy: TierPolicy,
@@ -96,19 +105,31 @@ impl Places {
         }
     }
 
-    /// In how many milliseconds a page expires that was read from its file and is to stay below; none if it is
-    /// the pool's.
-    pub fn of_filled(&mut self) -> Option<u64> {
+    /// When a page expires that was read from its file; none if it is the pool's alone.
+    pub fn of_filled(&mut self) -> Option<Expiry> {
+        if let Some((segments, adapt)) = &self.adapt {
+            let [_, segment] = adapt.entry_segments();
+            return Some(Expiry {
+                new_ms: self.at_tail(*segments, segment),
+                present_ms: Some(self.longest()),
+            });
+        }
         let is_passed_up = self.promote.as_mut().is_none_or(|promote| promote.promotion.passes_up());
-        (!is_passed_up).then_some(BASE_MS)
+        (!is_passed_up).then_some(Expiry { new_ms: BASE_MS, present_ms: None })
     }
 
-    /// In how many milliseconds a page expires that goes down now.
-    pub fn of_demoted(&mut self, page: PageId) -> u64 {
-        let Some((segments, adapt)) = &mut self.adapt else { return BASE_MS };
-        let [segment, _] = adapt.entry_segments();
+    /// When a page expires that goes down now.
+    pub fn of_demoted(&mut self, page: PageId) -> Expiry {
+        let present_ms = (self.policy != TierPolicy::Demote).then(|| self.longest());
+        let Some((segments, adapt)) = &mut self.adapt else { return Expiry { new_ms: BASE_MS, present_ms } };
+        let (segments, [segment, _]) = (*segments, adapt.entry_segments());
         adapt.demote(page);
-        BASE_MS + (self.turnover_ms as f64 * tail(*segments, segment)) as u64
+        Expiry { new_ms: self.at_tail(segments, segment), present_ms }
+    }
+
+    /// In how many milliseconds a page expires at the tail of one of ten segments.
+    fn at_tail(&self, segments: Segments, segment: usize) -> u64 {
+        BASE_MS + (self.turnover_ms as f64 * tail(segments, segment)) as u64
     }
 
     /// In how many milliseconds a page expires that is asked for now; none if it does not stay.
@@ -128,15 +149,11 @@ impl Places {
         self.promote.is_some()
     }
 
-    /// At the end of the queue; none if a page that is there is replaced rather than kept.
-    pub fn of_present(&self) -> Option<u64> {
-        (self.policy != TierPolicy::Demote).then(|| self.longest())
-    }
-
     pub fn memory_bytes(&self) -> usize {
         self.adapt.as_ref().map_or(0, |(_, adapt)| adapt.metadata_bytes())
     }
 
+    /// At the end of the queue.
     fn longest(&self) -> u64 {
         BASE_MS + if self.adapt.is_some() { self.turnover_ms } else { 0 }
     }
@@ -220,34 +237,47 @@ mod tests {
     fn demotions_that_are_asked_for_again_stand_further_back() {
         let mut places = places_under(TierPolicy::DemoteAdapt(Segments::Uniform));
         places.turnover_ms = 100_000;
-        assert_eq!(places.of_demoted(PageId(0)), BASE_MS + 10_000);
+        let at = |ms| Expiry { new_ms: BASE_MS + ms, present_ms: Some(BASE_MS + 100_000) };
+        assert_eq!(places.of_demoted(PageId(0)), at(10_000));
         for page in 1..200 {
             places.of_demoted(PageId(page));
             assert_eq!(places.of_taken(PageId(page)), Some(BASE_MS + 100_000));
         }
-        assert_eq!(places.of_demoted(PageId(1000)), BASE_MS + 100_000);
-        assert_eq!(places.of_present(), Some(BASE_MS + 100_000));
+        assert_eq!(places.of_demoted(PageId(1000)), at(100_000));
+    }
+
+    /// Each page is read twice while its name is remembered, and the pool has demoted none.
+    #[test]
+    fn pages_read_from_their_files_stand_further_back_where_reads_are_repeated() {
+        let mut places = places_under(TierPolicy::DemoteAdapt(Segments::Uniform));
+        places.turnover_ms = 100_000;
+        let at = |ms| Some(Expiry { new_ms: BASE_MS + ms, present_ms: Some(BASE_MS + 100_000) });
+        assert_eq!(places.of_filled(), at(10_000));
+        for page in (0..200).flat_map(|page| [page, page]) {
+            places.of_taken(PageId(page));
+        }
+        assert_eq!(places.of_filled(), at(100_000));
     }
 
     #[test]
     fn pages_of_one_place_go_in_the_order_of_their_arrival() {
         let mut places = places_under(TierPolicy::Demote);
         places.learn(&server(1000, 0), Instant::now());
-        assert_eq!((places.of_demoted(PageId(1)), places.of_taken(PageId(1))), (BASE_MS, None));
-        assert_eq!(places.of_present(), None);
+        assert_eq!(places.of_demoted(PageId(1)), Expiry { new_ms: BASE_MS, present_ms: None });
+        assert_eq!((places.of_taken(PageId(1)), places.of_filled()), (None, None));
         let mut places = places_under(TierPolicy::Inclusive);
-        assert_eq!((places.of_demoted(PageId(1)), places.of_taken(PageId(1))), (BASE_MS, Some(BASE_MS)));
+        assert_eq!(places.of_demoted(PageId(1)), Expiry { new_ms: BASE_MS, present_ms: Some(BASE_MS) });
+        assert_eq!((places.of_taken(PageId(1)), places.of_filled()), (Some(BASE_MS), None));
     }
 
     #[test]
     fn promoted_pages_stay_or_are_passed_up() {
         let mut places = places_under(TierPolicy::Promote);
         places.set_room(3000);
-        let passed_up = |places: &mut Places, of: fn(&mut Places) -> Option<u64>| {
-            (0..1000).filter(|_| of(places).is_none_or(|ms| ms != BASE_MS)).count()
-        };
-        for of in [Places::of_filled, |places: &mut Places| places.of_taken(PageId(1))] {
-            let found = passed_up(&mut places, of);
+        let kept = Expiry { new_ms: BASE_MS, present_ms: None };
+        let filled_up = (0..1000).filter(|_| places.of_filled() != Some(kept)).count();
+        let taken_up = (0..1000).filter(|_| places.of_taken(PageId(1)) != Some(BASE_MS)).count();
+        for found in [filled_up, taken_up] {
             assert!(found.abs_diff(250) < 50, "a quarter of all frames is the pool's, {found}");
         }
         assert!(places.keeps_alone());
