@@ -82,15 +82,16 @@ impl Entry {
     }
 }
 
-/// The contexts of one tenant.
+/// The contexts of one tenant. What an access needs is in the first line.
+#[repr(C, align(64))]
 struct TenantContexts {
     /// What was found last: where very many tenants take turns, the cache has none of theirs.
     last: Cached,
     /// None where a context was recycled.
     entries: Vec<Option<Entry>>,
+    uses: u64,
     vacant: Vec<u32>,
     slots: HashMap<Key, u32>,
-    uses: u64,
     recycled: u64,
     recycled_counts: ContextCounts,
 }
@@ -163,6 +164,11 @@ impl Contexts {
     /// The tenant's context at this site.
     #[inline]
     pub fn find(&mut self, tenant: TenantId, site: SiteRef) -> ContextSlot {
+        self.tenants[tenant.index()].last.get(tenant, site).unwrap_or_else(|| self.find_cached(tenant, site))
+    }
+
+    /// Of a tenant that came from another place before.
+    fn find_cached(&mut self, tenant: TenantId, site: SiteRef) -> ContextSlot {
         let address = site.place.address();
         let who = u64::from(site.class.0) << 32 | u64::from(tenant.0);
         let hash = mix64(address as u64 ^ site.scope.0.rotate_left(32) ^ who);
@@ -170,18 +176,9 @@ impl Contexts {
         if let Some(found) = self.cache[place].get(tenant, site) {
             return found;
         }
-        let found = self.find_slowly(tenant, site);
-        self.cache[place] = Cached::new(tenant, site, found);
-        found
-    }
-
-    /// Looks where a tenant that always comes from one place is found, and then in the maps.
-    fn find_slowly(&mut self, tenant: TenantId, site: SiteRef) -> ContextSlot {
-        if let Some(found) = self.tenants[tenant.index()].last.get(tenant, site) {
-            return found;
-        }
         let found = self.find_in_maps(tenant, site);
-        self.tenants[tenant.index()].last = Cached::new(tenant, site, found);
+        self.cache[place] = Cached::new(tenant, site, found);
+        self.tenants[tenant.index()].last = self.cache[place];
         found
     }
 

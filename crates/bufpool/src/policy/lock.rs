@@ -28,6 +28,7 @@ use crate::policy::claims::{Admitted, ClaimRules, Dirty, PoolClaims, Victim};
 use crate::policy::pricing::Pricing;
 use crate::policy::programs::LiveProgram;
 use crate::policy::recording::Recording;
+use crate::thread::keys::KEYS;
 use crate::thread::ring::{Hit, Ring, Skipped};
 use crate::thread::site::SiteRef;
 use crate::thread::stack::StackContexts;
@@ -76,6 +77,8 @@ pub(crate) struct PolicyState {
     epochs: Epochs,
     /// Hits that were noted one by one.
     pub hits_noted: u64,
+    /// Memory for those that were not.
+    skipped: Vec<(TenantId, u64)>,
     /// The pool's logs hold none of a thread that was among the first of the process to end, this number of
     /// them.
     pub ended_seen: u64,
@@ -178,6 +181,7 @@ impl PolicyState {
             filter,
             epochs,
             hits_noted: 0,
+            skipped: Vec::with_capacity(KEYS),
             ended_seen: 0,
             recording: recorder.map(Recording::new),
         }
@@ -294,16 +298,24 @@ impl PolicyState {
                 self.end_epoch();
             }
         });
-        ring.drain_skipped(|skipped| self.skip(&skipped));
+        self.count_skipped(ring);
         self.end_epoch();
     }
 
-    /// Counts hits that were not noted one by one.
-    fn skip(&mut self, skipped: &Skipped) {
-        let context = self.context(skipped.tenant, skipped.site);
-        self.contexts.counts(skipped.tenant, context).accesses += skipped.hits;
-        self.directory.hits_skipped(skipped.tenant, skipped.hits);
-        self.epochs.hit(skipped.hits);
+    /// Counts hits that were not noted one by one: those of all tenants here, and then in the directory, so
+    /// that the processor fetches what it has of several tenants at a time.
+    fn count_skipped(&mut self, ring: &Ring) {
+        let mut skipped = std::mem::take(&mut self.skipped);
+        ring.drain_skipped(|Skipped { hits, tenant, site }| {
+            let context = self.context(tenant, site);
+            self.contexts.counts(tenant, context).accesses += hits;
+            skipped.push((tenant, hits));
+        });
+        for (tenant, hits) in skipped.drain(..) {
+            self.directory.hits_skipped(tenant, hits);
+            self.epochs.hit(hits);
+        }
+        self.skipped = skipped;
     }
 
     /// Begins the filter's next epoch if it is time.

@@ -56,8 +56,9 @@ pub(crate) trait Allocate {
     /// the access or not. Called where [`orders_by_use`](Self::orders_by_use) is false.
     fn referenced(&mut self, _ledger: &mut Ledger, _tenant: TenantId, _frame: u32, _is_named: bool) {}
 
-    /// `accesses` to blocks of an account whose manager is revoked, those included that the driver left out.
-    fn accessed_while_revoked(&mut self, _ledger: &mut Ledger, _account: AccountId, _accesses: u64) {}
+    /// `accesses` to blocks of an account, those included that the driver left out.
+    #[inline]
+    fn accessed(&mut self, _ledger: &mut Ledger, _account: AccountId, _accesses: u64) {}
 
     /// A page of `account` is in flight to `frame`, at the tail of the account's list.
     fn entered(&mut self, _ledger: &mut Ledger, _account: AccountId, _frame: u32, _arrival: Arrival) {}

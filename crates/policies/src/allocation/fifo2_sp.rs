@@ -77,8 +77,9 @@ impl Allocate for Fifo2Sp {
         }
     }
 
-    fn accessed_while_revoked(&mut self, ledger: &mut Ledger, account: AccountId, accesses: u64) {
-        self.overrules.accessed_while_revoked(ledger, account, accesses);
+    #[inline]
+    fn accessed(&mut self, ledger: &mut Ledger, account: AccountId, accesses: u64) {
+        self.overrules.accessed(ledger, account, accesses);
     }
 
     fn entered(&mut self, ledger: &mut Ledger, account: AccountId, frame: u32, arrival: Arrival) {

@@ -104,9 +104,9 @@ impl Allocate for LevelOne {
         with_way!(self, way => way.referenced(ledger, tenant, frame, is_named));
     }
 
-    #[cold]
-    fn accessed_while_revoked(&mut self, ledger: &mut Ledger, account: AccountId, accesses: u64) {
-        with_way!(self, way => way.accessed_while_revoked(ledger, account, accesses));
+    #[inline]
+    fn accessed(&mut self, ledger: &mut Ledger, account: AccountId, accesses: u64) {
+        with_way!(self, way => way.accessed(ledger, account, accesses));
     }
 
     #[inline]

@@ -25,8 +25,9 @@ impl LruSp {
 }
 
 impl Allocate for LruSp {
-    fn accessed_while_revoked(&mut self, ledger: &mut Ledger, account: AccountId, accesses: u64) {
-        self.overrules.accessed_while_revoked(ledger, account, accesses);
+    #[inline]
+    fn accessed(&mut self, ledger: &mut Ledger, account: AccountId, accesses: u64) {
+        self.overrules.accessed(ledger, account, accesses);
     }
 
     #[inline]

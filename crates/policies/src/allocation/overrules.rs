@@ -14,6 +14,8 @@ pub(crate) struct Overrules {
     placeholders: Placeholders,
     /// Per account: what its manager's overrules came to.
     revocations: Vec<Revocation>,
+    /// Sentences that are being served: where there are none, no account need be looked at.
+    sentences: u32,
     frames: u32,
     /// Whether managers that keep being wrong lose their say.
     revokes: bool,
@@ -22,7 +24,7 @@ pub(crate) struct Overrules {
 impl Overrules {
     /// None yet, in a pool of `frames`.
     pub fn new(frames: u32, revokes: bool) -> Self {
-        Self { placeholders: Placeholders::default(), revocations: Vec::new(), frames, revokes }
+        Self { placeholders: Placeholders::default(), revocations: Vec::new(), sentences: 0, frames, revokes }
     }
 
     /// `victim` goes instead of `candidate`: the candidate's previous claim lapses, and a new one is made.
@@ -59,6 +61,7 @@ impl Overrules {
             let account = ledger.account(owner);
             let is_revoked = self.revocations[account.index()].settle(is_wrong);
             ledger.accounts[account.index()].is_revoked |= is_revoked;
+            self.sentences += u32::from(is_revoked);
             ledger.tenants[owner.index()].stats.revocations += u64::from(is_revoked);
         }
     }
@@ -96,23 +99,36 @@ impl Overrules {
     /// A page of `account` is in flight: a miss serves the sentence.
     #[inline]
     pub fn entered(&mut self, ledger: &mut Ledger, account: AccountId, arrival: Arrival) {
-        if arrival == Arrival::Missed && ledger.accounts[account.index()].is_revoked {
-            self.accessed_while_revoked(ledger, account, 1);
+        if arrival == Arrival::Missed {
+            self.accessed(ledger, account, 1);
         }
     }
 
-    /// `accesses` serve the sentence of `account`.
-    pub fn accessed_while_revoked(&mut self, ledger: &mut Ledger, account: AccountId, accesses: u64) {
+    /// `accesses` serve the sentence of `account`, if there is one.
+    #[inline]
+    pub fn accessed(&mut self, ledger: &mut Ledger, account: AccountId, accesses: u64) {
+        if self.sentences > 0 && ledger.accounts[account.index()].is_revoked {
+            self.serve(ledger, account, accesses);
+        }
+    }
+
+    #[cold]
+    fn serve(&mut self, ledger: &mut Ledger, account: AccountId, accesses: u64) {
         let revocation = &mut self.revocations[account.index()];
+        let served = u32::from(revocation.is_revoked());
         revocation.accesses(accesses);
         ledger.accounts[account.index()].is_revoked = revocation.is_revoked();
+        self.sentences -= served - u32::from(revocation.is_revoked());
     }
 
     /// The account is as new.
     pub fn account_opened(&mut self, account: AccountId) {
         let opened = Revocation::new(self.frames, self.revokes);
         match self.revocations.get_mut(account.index()) {
-            Some(revocation) => *revocation = opened,
+            Some(revocation) => {
+                self.sentences -= u32::from(revocation.is_revoked());
+                *revocation = opened;
+            }
             None => self.revocations.push(opened),
         }
         debug_assert!(account.index() < self.revocations.len(), "accounts are opened in turn");
@@ -146,5 +162,7 @@ impl Overrules {
             revocation.check_invariants();
             assert_eq!(account.is_revoked, revocation.is_revoked(), "an account's say");
         }
+        let serving = self.revocations.iter().filter(|revocation| revocation.is_revoked()).count();
+        assert_eq!(self.sentences as usize, serving, "sentences that are being served");
     }
 }

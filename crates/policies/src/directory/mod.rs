@@ -647,10 +647,9 @@ impl Directory {
     }
 
     /// `accesses` found blocks of the account.
+    #[inline]
     fn accessed(&mut self, account: AccountId, accesses: u64) {
-        if self.ledger.accounts[account.index()].is_revoked {
-            self.level_one.accessed_while_revoked(&mut self.ledger, account, accesses);
-        }
+        self.level_one.accessed(&mut self.ledger, account, accesses);
     }
 
     /// A page that came in ahead is accessed: only now does it come in, as far as its owner's manager is
