@@ -226,7 +226,8 @@ fn count_instructions(names: &[&str]) -> anyhow::Result<()> {
 /// How many instructions, loads and stores the bench makes in which one contender makes `visits` visits:
 /// nothing but the visits, and what they call.
 fn count(name: &str, visits: usize) -> anyhow::Result<[f64; 3]> {
-    callgrind::count("<bufpool_bench::measure::hits::*::visit*", &[&format!("visits={visits}"), name])
+    let toggle = Some("<bufpool_bench::measure::hits::*::visit*");
+    callgrind::count(toggle, &[&format!("visits={visits}"), name])
 }
 
 /// Two threads that visit one page, and one.

@@ -125,8 +125,9 @@ fn count_instructions() -> anyhow::Result<()> {
                     continue;
                 }
                 let name = twin.native.name();
-                let counted = COUNTED
-                    .map(|count| callgrind::count(toggle, &[part, name, side, &format!("count={count}")]));
+                let counted = COUNTED.map(|count| {
+                    callgrind::count(Some(toggle), &[part, name, side, &format!("count={count}")])
+                });
                 let [few, many] = counted;
                 let (few, many) = (few?, many?);
                 let one = |what: usize| (many[what] - few[what]) / (COUNTED[1] - COUNTED[0]) as f64;

@@ -4,13 +4,13 @@ use std::process::Command;
 
 use anyhow::Context;
 
-/// How many instructions, loads and stores this bench makes with `arguments`, in functions that `toggle`
-/// matches and those that they call.
-pub fn count(toggle: &str, arguments: &[&str]) -> anyhow::Result<[f64; 3]> {
+/// How many instructions, loads and stores this bench makes with `arguments`: in functions that `toggle`
+/// matches and those that they call, or in all threads from beginning to end.
+pub fn count(toggle: Option<&str>, arguments: &[&str]) -> anyhow::Result<[f64; 3]> {
     let output = Command::new("valgrind")
         // The simulation of caches is what counts loads and stores.
         .args(["--tool=callgrind", "--cache-sim=yes", "--callgrind-out-file=/dev/null"])
-        .arg(format!("--toggle-collect={toggle}"))
+        .args(toggle.map(|toggle| format!("--toggle-collect={toggle}")))
         .arg(std::env::current_exe()?)
         .args(arguments)
         // Under valgrind rings do not complete anything.
