@@ -18,7 +18,7 @@ const NUMBERS_MIN: u32 = 256;
 pub(super) struct Numbers {
     /// None while frames are counted as by the pool.
     own: Option<Scattered>,
-    /// Frames that the tenant holds by the time that all it has have numbers.
+    /// The most frames that the tenant has held, or holds by the time that all it has have numbers.
     expected: u32,
 }
 
@@ -69,8 +69,13 @@ impl Numbers {
     pub fn add(&mut self, frame: u32, held: &[u32]) -> u32 {
         match &mut self.own {
             Some(own) => own.add(frame),
-            None if frame < NUMBERS_MIN || frame / SPREAD <= self.expected.max(held.len() as u32) => frame,
-            None => self.own.insert(Self::scatter(held)).add(frame),
+            None => {
+                self.expected = self.expected.max(held.len() as u32);
+                if frame < NUMBERS_MIN || frame / SPREAD <= self.expected {
+                    return frame;
+                }
+                self.own.insert(Self::scatter(held)).add(frame)
+            }
         }
     }
 
@@ -93,6 +98,12 @@ impl Numbers {
         let Some(own) = &mut self.own else { return Some(frame) };
         let number = own.index.remove(u64::from(frame), |number| u64::from(own.frames[number as usize]))?;
         push(&mut own.free, number);
+        if own.index.len() == 0 {
+            // It may come to hold as many again, in no order, and they do not lie scattered before they are
+            // all there.
+            self.expected = self.expected.max(own.frames.len() as u32);
+            self.own = None;
+        }
         Some(number)
     }
 
@@ -130,6 +141,39 @@ mod tests {
             numbers.check_invariants(&own);
             assert_eq!(numbers.own.is_some(), is_scattered, "{held} frames");
         }
+    }
+
+    /// However the frames are ordered that come after those that it had.
+    #[test]
+    fn a_tenant_that_has_lost_most_of_the_pool_counts_what_comes_next_as_the_pool_does() {
+        const FRAMES: u32 = 4000;
+        let mut numbers = Numbers::default();
+        for round in 0..2 {
+            let mut own = Vec::new();
+            // In the second round the first frame is the farthest, as if it were one of few.
+            for step in 0..FRAMES {
+                let frame = if round == 0 { step } else { FRAMES - 1 - step };
+                own.push(numbers.add(frame, &own));
+                assert!(numbers.own.is_none(), "round {round}, frame {frame}");
+            }
+            numbers.check_invariants(&own);
+            (0..FRAMES).for_each(|frame| assert_eq!(numbers.remove(frame), Some(frame)));
+        }
+    }
+
+    #[test]
+    fn a_tenant_whose_frames_lay_scattered_has_no_numbers_of_its_own_once_it_holds_none() {
+        let mut numbers = Numbers::default();
+        let mut own = Vec::new();
+        (0..300).for_each(|at| own.push(numbers.add(at * 1000, &own)));
+        assert!(numbers.own.is_some());
+        numbers.check_invariants(&own);
+        (0..300).for_each(|at| assert!(numbers.remove(at * 1000).is_some()));
+        assert!(numbers.own.is_none());
+        // It held 300, so it may lie among four times as many.
+        assert_eq!(numbers.add(1199, &[]), 1199);
+        assert!(numbers.own.is_none());
+        assert!(numbers.add(1204, &[1199]) < 1204 && numbers.own.is_some());
     }
 
     #[test]
