@@ -504,3 +504,53 @@ fn a_manager_that_knows_ahead_is_told_and_asked() {
     let stats = driver.directory.tenant_stats(DEFAULT_TENANT);
     assert_eq!((stats.overrules, stats.mistakes, stats.prefetch_wasted, stats.manager_panics), (1, 1, 2, 0));
 }
+
+/// Notes the pages that it is told to be about to come or go, in one list a call.
+struct Told(Arc<Mutex<Vec<Vec<u64>>>>);
+
+impl Manager for Told {
+    fn new_block(&mut self, _: &Block) {}
+
+    fn block_gone(&mut self, _: FrameId, _: PageId) {}
+
+    fn block_accessed(&mut self, _: FrameId, _: &Access) {}
+
+    fn replace_block(
+        &mut self,
+        candidate: FrameId,
+        _: Option<&Access>,
+        _: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId {
+        candidate
+    }
+
+    fn placeholder_used(&mut self, _: &Access, _: FrameId) {}
+
+    fn prefetch_pages(&self, pages: &[PageId]) {
+        self.0.lock().unwrap().push(pages.iter().map(|page| page.0).collect());
+    }
+}
+
+/// Of hits, those are first accesses whose pages came in ahead; pages go in the ledger's order.
+#[test]
+fn a_manager_is_told_what_is_about_to_come_and_go() {
+    let mut driver = Driver::new(100);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    driver.directory.set_manager(DEFAULT_TENANT, Box::new(Told(Arc::clone(&told))), false).unwrap();
+    let taken = || std::mem::take(&mut *told.lock().unwrap()).concat();
+    (0..20).for_each(|page| driver.access(page));
+    driver.admit_together(20..100, true);
+    let all: Vec<FrameId> = (0..100).map(|page| driver.frames[&PageId(page)]).collect();
+    driver.directory.prefetch(all.iter().copied());
+    assert_eq!(taken(), [0; 0], "what is on its way is not accessed yet");
+    driver.land();
+    driver.directory.prefetch(all[..20].iter().copied());
+    assert_eq!(taken(), [0; 0], "the manager knows them already");
+    driver.directory.prefetch(all.iter().copied());
+    assert_eq!(taken(), (20..100).collect::<Vec<u64>>());
+    driver.directory.prefetch_upcoming(70);
+    assert_eq!(taken(), (0..70).collect::<Vec<u64>>());
+    driver.directory.discard(all[5]);
+    driver.directory.prefetch_upcoming(70);
+    assert_eq!(taken(), [0; 0], "nothing goes while a frame is free");
+}

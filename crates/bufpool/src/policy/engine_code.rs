@@ -93,6 +93,10 @@ impl Manager for EngineCode<dyn Manager> {
         self.ask(|manager| manager.prefetch(frames));
     }
 
+    fn prefetch_pages(&self, pages: &[PageId]) {
+        self.ask(|manager| manager.prefetch_pages(pages));
+    }
+
     fn judges_itself(&self) -> bool {
         self.ask(Manager::judges_itself)
     }

@@ -395,9 +395,10 @@ impl PolicyState {
         Some(admitted)
     }
 
-    /// Touches the words of the pages that are likely to make room for the next `count`, so that they come
-    /// from memory side by side and not one after the other.
+    /// Touches the words of the pages that are likely to make room for the next `count`, and what managers
+    /// know of them, so that they come from memory side by side and not one after the other.
     pub fn touch_upcoming(&self, count: usize, frames: &FrameTable) {
+        self.directory.prefetch_upcoming(count);
         let word_of = |frame| {
             let page = frames.get(frame).page()?;
             self.file(page.file())?.table.get(page.number())

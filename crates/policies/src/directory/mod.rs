@@ -49,6 +49,9 @@ use crate::{
 /// The tenant that is always open: unmanaged until it gives a directive, no floor, no cap.
 pub const DEFAULT_TENANT: TenantId = TenantId(0);
 
+/// Pages that a manager is told of at once before they come or go.
+const PREFETCHED_AT_ONCE: usize = 64;
+
 /// What a directory is built with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirectoryOptions {
@@ -230,12 +233,46 @@ impl Directory {
         let frames = frames.filter(|frame| frame.0 < self.ledger.frames.len());
         let (slots, links) = (&self.ledger.frames, &self.ledger.frames.ledger_links);
         // First what is known of the frames themselves, then of their neighbours in the ledger.
-        let mut touched =
-            frames.clone().fold(0, |touched, frame| touched ^ slots[frame.0].owner.0 ^ links.next(frame.0));
-        for frame in frames {
+        let mut first_ahead = None;
+        let mut touched = 0;
+        for frame in frames.clone() {
+            if slots[frame.0].state == FrameState::Ahead {
+                first_ahead.get_or_insert(frame);
+            }
+            touched ^= links.next(frame.0);
+        }
+        for frame in frames.clone() {
             touched ^= links.touch(frame.0);
         }
         std::hint::black_box(touched);
+        if let Some(first) = first_ahead {
+            let is_ahead = |frame: &FrameId| slots[frame.0].state == FrameState::Ahead;
+            self.prefetch_pages(first, frames.filter(is_ahead));
+        }
+    }
+
+    /// Touches what the manager of the next page to go will look up by page, of that and of the others that
+    /// are likely to be among the next `count`.
+    pub fn prefetch_upcoming(&self, count: usize) {
+        if let Some(first) = self.upcoming().next() {
+            self.prefetch_pages(first, self.upcoming().take(count));
+        }
+    }
+
+    /// Touches what the manager of the first frame's block looks up by page when the pages in `frames` come
+    /// or go.
+    fn prefetch_pages(&self, first: FrameId, frames: impl Iterator<Item = FrameId>) {
+        let account = self.ledger.account(self.ledger.frames[first.0].owner);
+        let control = &self.ledger.accounts[account.index()].control;
+        if !control.is_managed() {
+            return;
+        }
+        let mut pages = frames.map(|frame| self.ledger.frames[frame.0].page).peekable();
+        while pages.peek().is_some() {
+            let mut some = [PageId(0); PREFETCHED_AT_ONCE];
+            let count = some.iter_mut().zip(&mut pages).map(|(place, page)| *place = page).count();
+            control.prefetch_pages(&some[..count]);
+        }
     }
 
     /// As [`prefetch`](Self::prefetch), what the manager of the first frame's block will touch. Pays where

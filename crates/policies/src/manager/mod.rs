@@ -160,6 +160,10 @@ pub trait Manager: Send {
     /// block, or another tenant's. Changes nothing.
     fn prefetch(&self, _frames: &mut dyn Iterator<Item = FrameId>) {}
 
+    /// The same for `pages` that come or go shortly: touches what [`new_block`](Self::new_block) and
+    /// [`block_gone`](Self::block_gone) will look up by page. They may be other tenants'. Changes nothing.
+    fn prefetch_pages(&self, _pages: &[PageId]) {}
+
     /// Whether the manager itself finds out when it does worse than the ledger, and follows the ledger then.
     /// Its say is not revoked: whether single overrules are mistakes says less than the misses it compares.
     /// Others are protected from it as from any manager.
@@ -397,6 +401,12 @@ impl Control {
     pub fn prefetch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
         if let Control::Manager { manager, .. } = self {
             let _ = call(|| manager.prefetch(frames));
+        }
+    }
+
+    pub fn prefetch_pages(&self, pages: &[PageId]) {
+        if let Control::Manager { manager, .. } = self {
+            let _ = call(|| manager.prefetch_pages(pages));
         }
     }
 

@@ -358,6 +358,14 @@ impl Manager for Machine {
         std::hint::black_box(frames.fold(0, |touched, frame| touched ^ self.held.touch(frame.0)));
     }
 
+    fn prefetch_pages(&self, pages: &[PageId]) {
+        // Few instructions a page, so that the processor waits for many pages at a time.
+        let departed = pages.iter().fold(0, |touched, page| touched ^ self.departed.touch(*page));
+        let rates = self.miniatures.rates();
+        let sampled = pages.iter().filter(|page| rates.samples(**page));
+        std::hint::black_box(sampled.fold(departed, |touched, page| touched ^ self.miniatures.touch(*page)));
+    }
+
     /// That the page came back is what its sample, and the shadows, learn from; the stream that used it last
     /// is answerable for the mistake.
     fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {

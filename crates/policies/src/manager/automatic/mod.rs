@@ -331,6 +331,12 @@ impl Manager for Automatic {
         }
     }
 
+    fn prefetch_pages(&self, pages: &[PageId]) {
+        if let State::Learning(learning) = &self.state {
+            learning.machine.prefetch_pages(pages);
+        }
+    }
+
     /// Intervals that are short compared to the time in memory say nothing about when a page may go.
     fn needs_every_hit(&self, _page: PageId) -> bool {
         false

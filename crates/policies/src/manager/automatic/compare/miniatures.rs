@@ -179,6 +179,11 @@ impl Miniatures {
         self.pages.samples.find(page)
     }
 
+    /// Reads of what finds the sample of `page`, so that it is in the processor's cache by then.
+    pub fn touch(&self, page: PageId) -> u32 {
+        self.pages.samples.touch(page)
+    }
+
     /// The access for which the page of `slot` is to come in has been counted.
     pub fn count_ahead(&mut self, slot: u32) {
         self.pages.samples.count_ahead(slot);

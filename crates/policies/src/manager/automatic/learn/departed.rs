@@ -159,6 +159,14 @@ impl DepartedPages {
         line.find(mark).map(|way| line.page(way))
     }
 
+    /// Reads of the line of `page`, so that it is in the processor's cache by the time of
+    /// [`insert`](Self::insert) or [`take`](Self::take).
+    #[inline]
+    pub fn touch(&self, page: PageId) -> u32 {
+        let (line, _) = self.place(page);
+        self.lines.get(line).map_or(0, |line| line.last[0])
+    }
+
     pub fn metadata_bytes(&self) -> usize {
         self.lines.capacity() * size_of::<Line>()
     }

@@ -214,6 +214,11 @@ impl<S: Copy + Default> Samples<S> {
         self.index.find(page.0, |slot| self.samples[slot as usize].page.0).unwrap_or(NIL)
     }
 
+    /// Reads of what finds the sample of `page`.
+    pub fn touch(&self, page: PageId) -> u32 {
+        self.index.touch(page.0)
+    }
+
     /// The access for which the page of `slot` is to come in has been counted.
     pub fn count_ahead(&mut self, slot: u32) {
         self[slot].ahead = true;
