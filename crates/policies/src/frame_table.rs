@@ -76,6 +76,25 @@ pub(crate) struct Origin {
     pub context: ContextId,
 }
 
+/// An origin in one number: it is written and read as a whole, so that what has just been written need not
+/// be put together from two stores.
+#[derive(Clone, Copy)]
+struct PackedOrigin(u64);
+
+impl From<Origin> for PackedOrigin {
+    #[inline]
+    fn from(Origin { file, context }: Origin) -> Self {
+        Self(u64::from(file.0) << u32::BITS | u64::from(context.0))
+    }
+}
+
+impl From<PackedOrigin> for Origin {
+    #[inline]
+    fn from(PackedOrigin(both): PackedOrigin) -> Self {
+        Self { file: FileId((both >> u32::BITS) as u32), context: ContextId(both as u32) }
+    }
+}
+
 /// The slots of all frames.
 pub(crate) struct FrameTable {
     slots: Vec<Slot>,
@@ -85,7 +104,7 @@ pub(crate) struct FrameTable {
     /// Per frame: the absent page whose placeholder points there; meaningful while there is a claim.
     claimants: Vec<PageId>,
     /// Where each page came from; outside the slot because hits do not read it.
-    origins: Vec<Origin>,
+    origins: Vec<PackedOrigin>,
     /// Per frame: its place in a level of its owner's priority pools. Empty until there are such pools.
     pub pool_links: Links,
 }
@@ -118,7 +137,7 @@ impl FrameTable {
         add(&mut self.slots, frames, empty);
         self.ledger_links.add(frames);
         add(&mut self.claimants, frames, PageId(0));
-        add(&mut self.origins, frames, Origin { file: FileId(0), context: ContextId(0) });
+        add(&mut self.origins, frames, PackedOrigin(0));
         if self.pool_links.len() > 0 {
             self.add_pool_links();
         }
@@ -134,11 +153,11 @@ impl FrameTable {
     }
 
     pub fn origin(&self, frame: u32) -> Origin {
-        self.origins[frame as usize]
+        self.origins[frame as usize].into()
     }
 
     pub fn set_origin(&mut self, frame: u32, origin: Origin) {
-        self.origins[frame as usize] = origin;
+        self.origins[frame as usize] = origin.into();
     }
 
     /// The absent page whose placeholder points to `frame`, which has a claim.
@@ -183,7 +202,7 @@ impl FrameTable {
             + self.ledger_links.memory_bytes()
             + self.pool_links.memory_bytes()
             + self.claimants.capacity() * size_of::<PageId>()
-            + self.origins.capacity() * size_of::<Origin>()
+            + self.origins.capacity() * size_of::<PackedOrigin>()
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bufpool_policies::hints::{HintCounts, HintListId, HintPolicy};
-use bufpool_policies::planner::{Bounds, Plan, Planner, Seen, StreamCounts, Stretch};
+use bufpool_policies::planner::{Bounds, Plan, Planner, Seen, StreamCounts};
 use bufpool_policies::program::{NeedsPrivilege, Program, ProgramOptions};
 use bufpool_policies::{
     Access, Admission, ContextId, DEFAULT_TENANT, Decision, Directory, DirectoryError, FileId, FrameId,
@@ -522,8 +522,8 @@ impl PolicyState {
         let Some(file) = self.files.get(page.file().index()).and_then(Option::as_ref) else { return };
         let access = access(page, tenant, context);
         let bounds = Bounds { pages: file.gate.pages(), limit };
-        let demote = planner.observe(&access, seen, bounds);
-        for number in demote.into_iter().flat_map(Stretch::numbers) {
+        let Some(demote) = planner.observe(&access, seen, bounds) else { return };
+        for number in demote.numbers() {
             if let Some(frame) = file.table.get(number).and_then(|word| word.state().resident_frame())
                 && self.directory.is_ahead(frame, PageId::in_file(file.id, number))
             {

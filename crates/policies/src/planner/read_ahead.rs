@@ -110,14 +110,6 @@ pub struct ReadAhead {
     counts: StreamCounts,
 }
 
-/// What an observation leads to.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Advice {
-    bring: Option<Stretch>,
-    /// Planned for before, and not needed after all.
-    demote: Option<Stretch>,
-}
-
 /// What bounds the plans of a stream.
 struct Limits {
     /// Of the file.
@@ -228,12 +220,13 @@ impl ReadAhead {
         }
     }
 
-    /// Page `number` was accessed.
-    fn advise(&mut self, key: StreamKey, number: u64, seen: Seen, bounds: Bounds) -> Advice {
+    /// Page `number` was accessed. Returns what was planned for before, and is not needed after all.
+    fn advise(&mut self, key: StreamKey, number: u64, seen: Seen, bounds: Bounds) -> Option<Stretch> {
         let window_max = self.window_max.min(bounds.limit);
         let limits =
             Limits { pages: bounds.pages, run_pages: self.run_pages, window_max, ahead_max: bounds.limit };
-        let stream = &mut self.table[slot_of(&key)];
+        let slot = slot_of(&key);
+        let stream = &mut self.table[slot];
         if stream.key != Some(key) {
             *stream = Stream::new(Some(key), Pace::ALL.map(|pace| limits.credit(pace, 1)));
         }
@@ -244,7 +237,7 @@ impl ReadAhead {
         stream.earn(seen, pace, &limits);
         if stream.believed == 0 && stream.places.are_far_from(number) {
             stream.put(stream.places.oldest(), Head::new(now, number));
-            return Advice::default();
+            return None;
         }
         if let Some(at) = believed {
             let head = &mut stream.heads[at];
@@ -258,19 +251,28 @@ impl ReadAhead {
             let opened = sequential.filter(|at| stream.follow(*at, number));
             self.counts.opened += u64::from(opened.is_some());
             stream.latest = opened.unwrap_or(at);
-            return Advice { bring: stream.plan(stream.latest, &limits), demote: None };
+            self.plan(key, slot, &limits);
+            return None;
         }
         if let Some(at) = stream.candidate_for(number) {
-            if !stream.follow(at, number) {
-                return Advice::default();
+            if stream.follow(at, number) {
+                stream.latest = at;
+                self.counts.opened += 1;
+                self.plan(key, slot, &limits);
             }
-            self.counts.opened += 1;
-            stream.latest = at;
-            return Advice { bring: stream.plan(at, &limits), demote: None };
+            return None;
         }
         let left = stream.begin(Head::new(now, number));
         self.counts.wasteful += u64::from(left.window > 0 && left.used < left.planned - left.planned / 4);
-        Advice { bring: None, demote: stream.no_longer_expected(&left) }
+        stream.no_longer_expected(&left)
+    }
+
+    /// Plans for the position of the stream in `slot` that moved last.
+    #[inline]
+    fn plan(&mut self, key: StreamKey, slot: usize, limits: &Limits) {
+        if let Some(pages) = self.table[slot].plan(limits) {
+            self.note(Plan { key, pages });
+        }
     }
 
     /// Lets a plan wait for [`wants`](Planner::wants). A batch of hits makes many small plans that follow
@@ -291,11 +293,7 @@ impl ReadAhead {
 impl Planner for ReadAhead {
     fn observe(&mut self, access: &Access, seen: Seen, bounds: Bounds) -> Option<Stretch> {
         let key = StreamKey { tenant: access.tenant, context: access.context, file: access.file };
-        let advice = self.advise(key, access.page.number(), seen, bounds);
-        if let Some(pages) = advice.bring {
-            self.note(Plan { key, pages });
-        }
-        advice.demote
+        self.advise(key, access.page.number(), seen, bounds)
     }
 
     fn has_wants(&self) -> bool {
@@ -423,14 +421,15 @@ impl Stream {
         std::mem::replace(&mut self.heads[at], head)
     }
 
-    /// What to bring in for a position, as far as credit goes.
-    fn plan(&mut self, at: usize, limits: &Limits) -> Option<Stretch> {
-        let credit = &mut self.credit[Pace::of(self.heads[at].step) as usize];
+    /// What to bring in for the position that moved last, as far as credit goes.
+    fn plan(&mut self, limits: &Limits) -> Option<Stretch> {
+        let head = &mut self.heads[self.latest];
+        let credit = &mut self.credit[Pace::of(head.step) as usize];
         let pages = (*credit / CREDIT_PAGE).max(0) as u64;
         if pages < WINDOW_FIRST {
             return None;
         }
-        let plan = self.heads[at].plan(limits, pages)?;
+        let plan = head.plan(limits, pages)?;
         *credit -= plan.count as i64 * CREDIT_PAGE;
         Some(plan)
     }
@@ -697,7 +696,7 @@ mod tests {
                 self.missed.push(number);
             }
             check(&self.streams.table[slot_of(&KEY)], number, seen);
-            let Some(pages) = self.streams.advise(KEY, number, seen, self.bounds).bring else { return };
+            let Some(pages) = plan_for(&mut self.streams, number, seen, self.bounds) else { return };
             assert!(pages.numbers().all(|number| number < PAGES));
             let absent: Vec<u64> = pages.numbers().filter(|page| !self.resident.contains_key(page)).collect();
             absent.iter().for_each(|page| self.place(*page, false));
@@ -710,6 +709,12 @@ mod tests {
             numbers.into_iter().for_each(|number| self.read(number));
             self.missed.len() - before
         }
+    }
+
+    /// What an access makes the planner want.
+    fn plan_for(streams: &mut ReadAhead, number: u64, seen: Seen, bounds: Bounds) -> Option<Stretch> {
+        streams.advise(KEY, number, seen, bounds);
+        streams.plans.pop().map(|plan| plan.pages)
     }
 
     /// Holds what is left out for speed against the plain way.
@@ -769,7 +774,7 @@ mod tests {
         let mut streams = read_ahead(8192);
         let mut plans = Vec::new();
         for number in 0..2000 {
-            plans.extend(streams.advise(KEY, number, Seen::FoundAhead, BOUNDS).bring);
+            plans.extend(plan_for(&mut streams, number, Seen::FoundAhead, BOUNDS));
         }
         let long = &plans[plans.len() - 20..];
         assert!(long.iter().all(|plan| plan.first % 32 == 0 && plan.count % 32 == 0), "{long:?}");
@@ -965,13 +970,13 @@ mod tests {
     #[test]
     fn what_was_resident_or_refused_is_credited() {
         let mut streams = read_ahead(8192);
-        let advice = (0..3).filter_map(|number| streams.advise(KEY, number, Seen::Missed, BOUNDS).bring);
-        let pages = advice.last().unwrap();
+        let plans = (0..3).filter_map(|number| plan_for(&mut streams, number, Seen::Missed, BOUNDS));
+        let pages = plans.last().unwrap();
         let before = streams.table[slot_of(&KEY)].credit[0];
         assert_eq!(pages, Stretch { first: 3, step: 1, count: 4 });
         streams.carried_out(&Plan { key: KEY, pages }, 1, Some(4));
         assert_eq!(streams.table[slot_of(&KEY)].credit[0], before + 3 * CREDIT_PAGE);
-        let again = streams.advise(KEY, 3, Seen::FoundAhead, BOUNDS).bring.unwrap();
+        let again = plan_for(&mut streams, 3, Seen::FoundAhead, BOUNDS).unwrap();
         assert_eq!(again.first, 4);
     }
 }
