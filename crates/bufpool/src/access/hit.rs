@@ -26,7 +26,7 @@ use crate::state::shared::PoolShared;
 use crate::state::waiting::{Limit, Purpose, Refused, Waits};
 use crate::thread::context::ScopeId;
 use crate::thread::holds::HoldsSlot;
-use crate::thread::keys::{KeyPlace, SiteHash};
+use crate::thread::keys::{KeyPlace, SiteHash, TenantTag};
 use crate::thread::ring::{Hit, Level, Ring};
 use crate::thread::site::{CallPlace, Origin, PageClass, SiteRef};
 
@@ -404,20 +404,19 @@ impl<'p> HitLog<'p> {
             return;
         }
         let party = tenant.party();
-        let hit = |site| Hit { page: page.id(), frame, tenant: party.tenant, site };
+        let hit = || Hit { page: page.id(), frame, tenant: party.tenant, site: noted };
         if self.pool.is_immediate {
-            return self.apply_at_once(&hit(noted), creation);
+            return self.apply_at_once(&hit(), creation);
         }
         let ring = existing_ring(self.pool.hot.serial).or_else(|| self.own_ring());
-        let Some(ring) = ring else { return self.apply_at_once(&hit(noted), creation) };
+        let Some(ring) = ring else { return self.apply_at_once(&hit(), creation) };
         if self.pool.hot.filter.skips(self.pool.hot.filter.marked(frame), party.watched) {
-            if ring.skip(self.find_key(ring, SiteHash::new(party, counted), &hit(counted))) {
+            if ring.skip(self.find_key(ring, party, counted)) {
                 self.drain_own_log(ring, Level::Half);
             }
             return;
         }
-        let level =
-            ring.push(page.id(), frame, self.find_key(ring, SiteHash::new(party, noted), &hit(noted)));
+        let level = ring.push(page.id(), frame, self.find_key(ring, party, noted));
         if level != Level::Low {
             self.drain_own_log(ring, level);
         }
@@ -430,13 +429,14 @@ impl<'p> HitLog<'p> {
         log::ring(self.pool.hot.serial, |ring| self.pool.logs.lock().add(ring))
     }
 
-    fn find_key(self, ring: &Ring, who: SiteHash, hit: &Hit) -> KeyPlace {
-        ring.find_key(who, hit.tenant, hit.site).unwrap_or_else(|| {
+    fn find_key(self, ring: &Ring, party: &TenantTag, site: SiteRef) -> KeyPlace {
+        let who = SiteHash::new(party, site);
+        ring.find_key(who, party.tenant, site).unwrap_or_else(|| {
             let mut policy = self.pool.policy.lock();
             policy.apply(ring);
             ring.clear_keys();
             drop(policy);
-            ring.find_key(who, hit.tenant, hit.site).expect("a table without keys has room")
+            ring.find_key(who, party.tenant, site).expect("a table without keys has room")
         })
     }
 

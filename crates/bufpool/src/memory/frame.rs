@@ -86,10 +86,11 @@ impl Frame {
     /// The page has left; its word is held exclusively. `has_readers` if it may have been read without a
     /// latch. True if it was dirty.
     pub fn vacate(&self, has_readers: bool) -> bool {
-        let marks = self.marks.swap(0, Ordering::AcqRel);
+        // One that is clean stays clean: it is marked under a latch, and a write that ends makes no page dirty.
+        let was_dirty = self.is_dirty() && is_dirty(self.marks.swap(0, Ordering::AcqRel));
         self.below.store(Below::Nothing as u8, Ordering::Relaxed);
         self.page.store(if has_readers { NO_PAGE_BUT_READERS } else { NO_PAGE }, Ordering::Release);
-        (marks >> 32) as u32 != marks as u32
+        was_dirty
     }
 
     /// The page that has left may still be being read without a latch.
@@ -104,14 +105,12 @@ impl Frame {
 
     /// Contents differ from the file.
     pub fn is_dirty(&self) -> bool {
-        let marks = self.marks.load(Ordering::Acquire);
-        (marks >> 32) as u32 != marks as u32
+        is_dirty(self.marks.load(Ordering::Acquire))
     }
 
     /// Marks the page dirty; the caller holds it exclusively and has not written yet. True if it was clean.
     pub fn mark_dirty(&self) -> bool {
-        let before = self.marks.fetch_add(1 << 32, Ordering::AcqRel);
-        (before >> 32) as u32 == before as u32
+        !is_dirty(self.marks.fetch_add(1 << 32, Ordering::AcqRel))
     }
 
     /// The last mark, for a caller that holds a latch and is about to copy the contents.
@@ -200,6 +199,11 @@ impl Frame {
     pub fn raise_page_lsn(&self, lsn: u64) {
         self.page_lsn.fetch_max(lsn, Ordering::AcqRel);
     }
+}
+
+/// Whether marks tell of changes that are not in the file.
+fn is_dirty(marks: u64) -> bool {
+    (marks >> 32) as u32 != marks as u32
 }
 
 /// Where threads wait for writes of pages in frames to be over.

@@ -114,14 +114,19 @@ pub(super) struct PoolClaims<'a> {
     pub rules: &'a ClaimRules<'a>,
     files: &'a [Option<Arc<FileShared>>],
     /// The page that the directory claimed last.
-    pub taken: Option<Latch<OwnedWord>>,
+    taken: &'a mut Option<Latch<OwnedWord>>,
     /// Frames found busy.
     busy: u32,
 }
 
 impl<'a> PoolClaims<'a> {
-    pub fn new(rules: &'a ClaimRules<'a>, files: &'a [Option<Arc<FileShared>>]) -> Self {
-        Self { rules, files, taken: None, busy: 0 }
+    /// What the directory claims comes to lie in `taken`, which has nothing.
+    pub fn new(
+        rules: &'a ClaimRules<'a>,
+        files: &'a [Option<Arc<FileShared>>],
+        taken: &'a mut Option<Latch<OwnedWord>>,
+    ) -> Self {
+        Self { rules, files, taken, busy: 0 }
     }
 
     fn page_and_file(&self, frame: FrameId) -> Option<(PageId, &Arc<FileShared>)> {
@@ -151,13 +156,13 @@ impl Claims for PoolClaims<'_> {
     fn claim(&mut self, frame: FrameId) -> bool {
         let Some((page, file)) = self.page_and_file(frame) else { return false };
         let word = OwnedWord::new(Arc::clone(file), page.number());
-        let Ok(latch) = Latch::try_new(word, Want::Exclusive) else { return false };
+        let latch = Latch::try_new(word, Want::Exclusive);
         // Pins, dirtiness and the right to write change only under a latch, so what holds now goes on
         // holding.
-        if latch.frame() != frame || !self.rules.allows(self.rules.frames.get(frame), file) {
-            return false;
-        }
-        self.taken = Some(latch);
-        true
+        let allows = |latch: &Latch<OwnedWord>| {
+            latch.frame() == frame && self.rules.allows(self.rules.frames.get(frame), file)
+        };
+        *self.taken = latch.ok().filter(allows);
+        self.taken.is_some()
     }
 }

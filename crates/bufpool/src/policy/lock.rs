@@ -377,13 +377,13 @@ impl PolicyState {
         let context = self.context(tenant, site);
         // Nothing has to be guessed of a stream whose reads are known.
         let is_disclosed = self.directory.discloses(tenant, page);
-        let mut claims = PoolClaims::new(rules, &self.files);
+        let mut taken = None;
+        let mut claims = PoolClaims::new(rules, &self.files, &mut taken);
         let admission = self.directory.admit(&access(page, tenant, ContextId(context.id)), &mut claims);
-        let taken = claims.taken;
-        let (admitted, decision) = self.carry_out(admission, taken, rules)?;
+        let admitted = self.carry_out(&admission, taken, rules)?;
         self.last_accessor = tenant;
         self.record_access(page, ContextId(context.id), tenant, creation);
-        self.count_miss(tenant, context, &decision, creation);
+        self.count_miss(tenant, context, admission.decision(), creation);
         match &mut self.pricing {
             Some(pricing) if creation => pricing.found(tenant),
             Some(pricing) => pricing.missed(&mut self.directory, tenant),
@@ -443,12 +443,12 @@ impl PolicyState {
         rules: &ClaimRules<'_>,
     ) -> Option<Admitted> {
         debug_assert_eq!(rules.dirty, Dirty::Left);
-        let mut claims = PoolClaims::new(rules, &self.files);
+        let mut taken = None;
+        let mut claims = PoolClaims::new(rules, &self.files, &mut taken);
         let Account { tenant, context, .. } = account;
         let access = Access { page, file: page.file(), tenant, context };
         let admission = self.directory.admit_ahead(&access, &mut claims);
-        let taken = claims.taken;
-        self.carry_out(admission, taken, rules).map(|(admitted, _)| admitted)
+        self.carry_out(&admission, taken, rules)
     }
 
     /// Notes pages that come in ahead, with their frames.
@@ -482,19 +482,20 @@ impl PolicyState {
     }
 
     /// The directory's answer, with the lease or the claimed latch that goes with it.
+    #[inline]
     fn carry_out(
         &mut self,
-        admission: Admission,
+        admission: &Admission,
         taken: Option<Latch<OwnedWord>>,
         rules: &ClaimRules<'_>,
-    ) -> Option<(Admitted, Decision)> {
-        let (admitted, decision) = match admission {
+    ) -> Option<Admitted> {
+        let admitted = match *admission {
             Admission::Exhausted { .. } => return None,
-            Admission::Free { frame, decision } => {
+            Admission::Free { frame, .. } => {
                 let lease = self.free.take_of(frame).expect("the directory hands out free frames only");
-                (Admitted::Free(lease), decision)
+                Admitted::Free(lease)
             }
-            Admission::Evict { frame, page, tenant: owner, decision } => {
+            Admission::Evict { frame, page, tenant: owner, .. } => {
                 let latch = taken.expect("the directory evicts what it has claimed");
                 assert_eq!(latch.frame(), frame, "the directory evicts the frame it claimed last");
                 let spare = rules.spare_for(frame);
@@ -503,16 +504,17 @@ impl PolicyState {
                 }
                 self.note_wishes(owner);
                 self.note_worth(&latch, rules);
-                (Admitted::Evict(Victim { latch, page, owner, spare }), decision)
+                Admitted::Evict(Victim { latch, page, owner, spare })
             }
         };
         self.filter.reset(admitted.frame());
+        let decision = admission.decision();
         if let Some(candidate) = decision.candidate.filter(|_| decision.overruled) {
             self.filter.reset(candidate);
         }
         self.epochs.arrived();
         self.end_epoch();
-        Some((admitted, decision))
+        Some(admitted)
     }
 
     /// A page was missed, or accessed for the first time since it came in ahead: what does that promise?
@@ -671,9 +673,10 @@ impl PolicyState {
 
     /// A page that must go because its tenant's cap fell.
     pub fn shrink(&mut self, tenant: TenantId, rules: &ClaimRules<'_>) -> Option<Victim> {
-        let mut claims = PoolClaims::new(rules, &self.files);
+        let mut taken = None;
+        let mut claims = PoolClaims::new(rules, &self.files, &mut taken);
         let eviction = self.directory.shrink(tenant, &mut claims)?;
-        let latch = claims.taken.expect("the directory evicts what it has claimed");
+        let latch = taken.expect("the directory evicts what it has claimed");
         let spare = rules.spare_for(eviction.frame);
         self.note_wishes(tenant);
         self.note_worth(&latch, rules);
@@ -701,9 +704,10 @@ impl PolicyState {
         page: PageId,
         rules: &ClaimRules<'_>,
     ) -> Option<Victim> {
-        let mut claims = PoolClaims::new(rules, &self.files);
+        let mut taken = None;
+        let mut claims = PoolClaims::new(rules, &self.files, &mut taken);
         self.directory.evict_page(tenant, frame, page, &mut claims)?;
-        let latch = claims.taken.expect("the directory evicts what it has claimed");
+        let latch = taken.expect("the directory evicts what it has claimed");
         self.note_worth(&latch, rules);
         Some(Victim { latch, page, owner: tenant, spare: rules.spare_for(frame) })
     }
@@ -739,9 +743,10 @@ impl PolicyState {
     /// The next page that would make room for one of the tenant, latched exclusively and out of the
     /// directory. Its frame is the reserve's.
     pub fn evict_next(&mut self, tenant: TenantId, rules: &ClaimRules<'_>) -> Option<Latch<OwnedWord>> {
-        let mut claims = PoolClaims::new(rules, &self.files);
+        let mut taken = None;
+        let mut claims = PoolClaims::new(rules, &self.files, &mut taken);
         self.directory.evict_next(tenant, &mut claims)?;
-        claims.taken.inspect(|latch| self.note_worth(latch, rules))
+        taken.inspect(|latch| self.note_worth(latch, rules))
     }
 
     /// All floors together.

@@ -38,7 +38,7 @@ pub(crate) struct Departing {
 pub(crate) struct Absence {
     // Dropped in this order: the page is offered to the tier when nobody waits for its word any more.
     _word: HeldWord<OwnedWord>,
-    _demotion: Option<Demotion>,
+    _demotion: Option<Box<Demotion>>,
 }
 
 impl Departing {
@@ -106,14 +106,14 @@ impl Departing {
 
 /// A copy for the tier of a page that leaves the frame of this lease, if it is one for the tier.
 #[cold]
-fn demotion(pool: &PoolShared, word: &OwnedWord, lease: &FrameLease) -> Option<Demotion> {
+fn demotion(pool: &PoolShared, word: &OwnedWord, lease: &FrameLease) -> Option<Box<Demotion>> {
     let (tier, file, frame) = (pool.tier.as_ref()?, word.file(), pool.frames.get(lease.frame()));
     let (name, version) = (file.page_name(word.number()), file.version(word.state()));
     let (contents, prepare) = (pool.arena.bytes(lease), |bytes: &mut [u8]| pool.make_as_in_file(name, bytes));
     if !tier.promotes() {
-        return tier.offer(name, version, frame.worth(), contents, prepare);
+        return tier.offer(name, version, frame.worth(), contents, prepare).map(Box::new);
     }
     // Of a file that is open for reading only, the version stays as well.
     let is_renewed = frame.below() != Below::Nothing && !file.is_read_only();
-    if is_renewed { tier.renew(name, version, contents, prepare) } else { None }
+    if is_renewed { tier.renew(name, version, contents, prepare).map(Box::new) } else { None }
 }

@@ -13,7 +13,9 @@ use std::time::Instant;
 use bufpool_policies::TenantId;
 
 use crate::error::Result;
+use crate::files::word::OwnedWord;
 use crate::memory::lease::FrameLease;
+use crate::page::latch::Latch;
 use crate::page::readers;
 use crate::policy::claims::{Admitted, Victim};
 use crate::state::departing::{Departing, Reason};
@@ -80,8 +82,11 @@ impl<'p> Eviction<'p> {
     pub(crate) fn empty(self, admitted: Admitted, tenant: TenantId, how: Emptying) -> Result<Emptied> {
         let lease = match admitted {
             Admitted::Free(lease) => lease,
+            Admitted::Evict(Victim { latch, spare: None, .. }) if !self.is_dirty(&latch) => {
+                self.evict_clean(latch)
+            }
             Admitted::Evict(mut victim) => {
-                if victim.spare.is_none() && self.pool.frames.get(victim.latch.frame()).is_dirty() {
+                if victim.spare.is_none() {
                     let Emptying::Waiting(deadline) = how else {
                         self.put_back(victim, tenant);
                         return Ok(Emptied::PutBack);
@@ -119,17 +124,25 @@ impl<'p> Eviction<'p> {
             self.pool.write_back.enqueue(Departing::new(latch));
             return Ok(Some(spare));
         }
-        let victim = Victim { latch, page, owner, spare: None };
-        let frame = self.pool.frames.get(victim.latch.frame());
-        if !frame.is_dirty() {
-            let (lease, _absence) = Departing::new(victim.latch).finish(self.pool, Reason::Clean);
-            return Ok(Some(lease));
+        if !self.is_dirty(&latch) {
+            return Ok(Some(self.evict_clean(latch)));
         }
-        if frame.page_lsn() > self.pool.log.durable() {
+        let victim = Victim { latch, page, owner, spare: None };
+        if self.pool.frames.get(victim.latch.frame()).page_lsn() > self.pool.log.durable() {
             self.put_back(victim, tenant);
             return Ok(None);
         }
         self.depart_by_write(victim, tenant).map(Some)
+    }
+
+    fn is_dirty(self, victim: &Latch<OwnedWord>) -> bool {
+        self.pool.frames.get(victim.frame()).is_dirty()
+    }
+
+    /// A clean victim leaves; its frame.
+    fn evict_clean(self, victim: Latch<OwnedWord>) -> FrameLease {
+        let (lease, _absence) = Departing::new(victim).finish(self.pool, Reason::Clean);
+        lease
     }
 
     fn put_back(self, victim: Victim, tenant: TenantId) {
@@ -179,7 +192,7 @@ impl<'p> Eviction<'p> {
 
     /// Makes a page leave for which none comes in; its frame is free then. False if it stays for now.
     pub(crate) fn leave(self, mut victim: Victim, tenant: TenantId, how: Emptying) -> Result<bool> {
-        if victim.spare.is_none() && self.pool.frames.get(victim.latch.frame()).is_dirty() {
+        if victim.spare.is_none() && self.is_dirty(&victim.latch) {
             let Emptying::Waiting(deadline) = how else {
                 self.put_back(victim, tenant);
                 return Ok(false);

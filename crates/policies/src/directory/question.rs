@@ -80,6 +80,15 @@ pub enum Admission {
     },
 }
 
+impl Admission {
+    /// What led to it.
+    pub fn decision(&self) -> &Decision {
+        let (Self::Free { decision, .. } | Self::Evict { decision, .. } | Self::Exhausted { decision }) =
+            self;
+        decision
+    }
+}
+
 /// A page that must go though none comes in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Eviction {
