@@ -297,7 +297,7 @@ impl Acquiring {
         let operation = self.purpose.operation();
         let pool = Arc::clone(self.file.pool.shared());
         let page = PageId::in_file(self.file.id(), self.number);
-        let charge = Charge::Access { tenant: self.tenant.tenant_id(), site: self.site };
+        let charge = Charge { tenant: self.tenant.tenant_id(), site: self.site };
         let load = match Load::begin(loading, page, &self.file.shared, charge, operation) {
             Ok(Some(load)) => load,
             Ok(None) => return self.wait_at_gate(waker),

@@ -203,7 +203,7 @@ impl<'g> Access<'g> {
             match acquire(word, purpose.want(), &mut waits.latch) {
                 Err(refusal) => return Err(refused(pool, page, refusal, waits.own_limit, operation)),
                 Ok((Acquired::Load(loading), _)) => {
-                    let charge = Charge::Access { tenant: self.tenant.tenant_id(), site };
+                    let charge = Charge { tenant: self.tenant.tenant_id(), site };
                     match Load::begin(loading, page.id(), &page.file().shared, charge, operation)? {
                         Some(load) => {
                             let miss = Miss::of(pool);

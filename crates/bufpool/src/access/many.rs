@@ -187,7 +187,7 @@ impl<'g> Batch<'_, 'g> {
                 }
             }
             if let Ok(loading) = Loading::try_new(word) {
-                let charge = Charge::Access { tenant: self.tenant.tenant_id(), site };
+                let charge = Charge { tenant: self.tenant.tenant_id(), site };
                 let begun = Load::begin(loading, page.id(), &page.file().shared, charge, OPERATION)?;
                 match begun {
                     Some(load) => self.loads.push(Entry { index, page, site, load }),

@@ -3,9 +3,9 @@
 //! A load is begun by the thread that wins the right to bring the page in ([`Loading`]), if the file allows
 //! it. It gets a frame ([`frame`](super::frame)), and a transfer fills that. Then it is *completed*: the
 //! frame has the page, the directory is told under the policy lock, and the word is published. Or it is
-//! *abandoned*: the frame is free again and no access is counted. Four drivers do this, each in its own way
-//! of waiting: a [miss](super::miss), a [batch](crate::access::many), a [future](crate::access::futures), a
-//! [prefetch](super::prefetch).
+//! *abandoned*: the frame is free again and no access is counted. Three drivers do this, each in its own way
+//! of waiting: a [miss](super::miss), a [batch](crate::access::many), a [future](crate::access::futures). A
+//! [prefetch](super::prefetch) does it for many pages at a time that nobody accesses yet.
 //!
 //! A load that is dropped before it has a frame leaves the page absent.
 
@@ -30,13 +30,12 @@ pub(crate) struct Load<W: Deref<Target = PageWord>> {
     charge: Charge,
 }
 
-/// Whom a load is charged to.
+/// Whom a load is charged to: a tenant's access from a call site, which has been counted as a miss when the
+/// load has a frame.
 #[derive(Clone, Copy)]
-pub(crate) enum Charge {
-    /// A tenant's access from a call site, which has been counted as a miss when the load has a frame.
-    Access { tenant: TenantId, site: SiteRef },
-    /// A tenant for which the page comes in ahead of its first access.
-    Ahead { tenant: TenantId },
+pub(crate) struct Charge {
+    pub tenant: TenantId,
+    pub site: SiteRef,
 }
 
 impl<W: Deref<Target = PageWord>> Load<W> {
@@ -50,12 +49,7 @@ impl<W: Deref<Target = PageWord>> Load<W> {
         operation: &'static str,
     ) -> Result<Option<Self>> {
         let may_load = file.check_loadable(page.number(), operation)?;
-        Ok(may_load.then_some(Self::begun(loading, page, charge)))
-    }
-
-    /// A load whose file was asked already, together with others.
-    pub(super) fn begun(loading: Loading<W>, page: PageId, charge: Charge) -> Self {
-        Self { loading, page, charge }
+        Ok(may_load.then_some(Self { loading, page, charge }))
     }
 
     /// The page.
@@ -68,12 +62,9 @@ impl<W: Deref<Target = PageWord>> Load<W> {
         let entry = frames.get(frame);
         entry.occupy(self.page);
         policy.directory.loaded(frame);
-        if let Charge::Access { tenant, .. } = self.charge {
-            policy.wait_ended(tenant);
-            // What comes in ahead stays for its first access.
-            if entry.below() == Below::Page {
-                policy.directory.put_first(frame);
-            }
+        policy.wait_ended(self.charge.tenant);
+        if entry.below() == Below::Page {
+            policy.directory.put_first(frame);
         }
     }
 
@@ -92,17 +83,11 @@ impl<W: Deref<Target = PageWord>> Load<W> {
     /// and is not to be done under the lock.
     #[must_use = "threads that wait for the page are woken when it is dropped"]
     pub fn abandon(self, lease: FrameLease, policy: &mut PolicyState) -> Loading<W> {
-        let tenant = match self.charge {
-            Charge::Access { tenant, site } => {
-                // Nothing is read for a page that is made, so that its load succeeds.
-                policy.take_back_miss(tenant, site, false);
-                policy.wait_ended(tenant);
-                tenant
-            }
-            Charge::Ahead { tenant } => tenant,
-        };
-        policy.directory.failed(lease.frame(), tenant);
-        policy.free.put(lease);
+        let Charge { tenant, site } = self.charge;
+        // Nothing is read for a page that is made, so that its load succeeds.
+        policy.take_back_miss(tenant, site, false);
+        policy.wait_ended(tenant);
+        policy.give_up_frame(lease, tenant);
         self.loading
     }
 }
@@ -168,6 +153,7 @@ mod tests {
     use crate::hits::filter::HitFilter;
     use crate::memory::arena::Arena;
     use crate::policy::lock::TenantEntry;
+    use crate::thread::site::Origin;
 
     const PAGE: PageId = PageId(7);
 
@@ -182,6 +168,10 @@ mod tests {
         fn claim(&mut self, _: FrameId) -> bool {
             false
         }
+    }
+
+    fn charge() -> Charge {
+        Charge { tenant: DEFAULT_TENANT, site: Origin::caller().site() }
     }
 
     /// A directory, its frames and one page word: all that a load touches, without threads and without a
@@ -212,8 +202,7 @@ mod tests {
             let Admission::Free { frame, .. } = admission else { panic!("{admission:?}") };
             let lease = self.policy.free.take_of(frame).unwrap();
             let loading = Loading::try_new(self.word).ok().unwrap();
-            let charge = Charge::Ahead { tenant: DEFAULT_TENANT };
-            (Load::begun(loading, PAGE, charge), lease)
+            (Load { loading, page: PAGE, charge: charge() }, lease)
         }
     }
 
@@ -252,8 +241,8 @@ mod tests {
     #[test]
     fn a_load_that_is_dropped_makes_the_page_absent() {
         let word = PageWord::new();
-        let charge = Charge::Ahead { tenant: DEFAULT_TENANT };
-        let load = Load::begun(Loading::try_new(&word).ok().unwrap(), PAGE, charge);
+        let loading = Loading::try_new(&word).ok().unwrap();
+        let load = Load { loading, page: PAGE, charge: charge() };
         assert!(Loading::try_new(&word).is_err(), "one load at a time");
         drop(load);
         assert!(word.state().is_absent());

@@ -28,7 +28,6 @@ use crate::files::word::OwnedWord;
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::io::{IoError, Request, Source};
-use crate::load::page_load::{Charge, Load};
 use crate::load::verify::PageRead;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::Loading;
@@ -129,7 +128,7 @@ impl<'p> Prefetch<'p> {
         let mut numbers = numbers.peekable();
         let mut begun = Begun::default();
         while numbers.peek().is_some() && begun.refused.is_none() {
-            let loads = match self.claim_absent(account, file, &mut numbers) {
+            let loads = match self.claim_absent(file, &mut numbers) {
                 Ok(loads) if loads.is_empty() => break,
                 Ok(loads) => loads,
                 Err(held_off) => {
@@ -148,10 +147,9 @@ impl<'p> Prefetch<'p> {
     /// operation on the file that is not decided yet holds them off.
     fn claim_absent(
         self,
-        account: Account,
         file: &Arc<FileShared>,
         numbers: &mut Peekable<impl Iterator<Item = u64>>,
-    ) -> Result<Vec<Load<OwnedWord>>, u64> {
+    ) -> Result<Vec<Loading<OwnedWord>>, u64> {
         let pages = file.gate.pages();
         let mut loads = Vec::with_capacity(numbers.size_hint().0.min(BATCH_PAGES));
         while loads.len() < BATCH_PAGES
@@ -164,56 +162,54 @@ impl<'p> Prefetch<'p> {
             if word.state().is_absent()
                 && let Ok(loading) = Loading::try_new_detached(OwnedWord::new(Arc::clone(file), number))
             {
-                let charge = Charge::Ahead { tenant: account.tenant };
-                loads.push(Load::begun(loading, PageId::in_file(file.id, number), charge));
+                loads.push(loading);
             }
         }
         // A file that is being closed or shortened either sees the words, or is seen here.
-        let last = loads.iter().map(|load| load.page().number()).max().unwrap_or(0);
+        let last = loads.iter().map(number_of).max().unwrap_or(0);
         match file.check_loadable(last, OPERATION) {
             Ok(true) => Ok(loads),
-            Ok(false) => Err(loads.first().map_or(last, |load| load.page().number())),
+            Ok(false) => Err(loads.first().map_or(last, number_of)),
             Err(_) => Ok(Vec::new()),
         }
     }
 
     /// Finds frames for pages and hands the transfers to the backend.
-    fn load_ahead(self, account: Account, file: &Arc<FileShared>, loads: Vec<Load<OwnedWord>>) -> Begun {
+    fn load_ahead(self, account: Account, file: &Arc<FileShared>, loads: Vec<Loading<OwnedWord>>) -> Begun {
         let Ok(io) = file.io(OPERATION) else { return Begun::default() };
-        let numbers = loads.iter().map(|load| load.page().number());
+        let numbers = loads.iter().map(number_of);
         let admitted = self.admit_ahead(account, file, numbers);
         let mut arrivals: Vec<Arrival> = Vec::new();
         let begun = Instant::now();
-        let mut outcome =
-            Begun { pages: 0, refused: loads.get(admitted.len()).map(|load| load.page().number()) };
+        let mut outcome = Begun { pages: 0, refused: loads.get(admitted.len()).map(number_of) };
         let mut left = admitted.len();
         for (admitted, load) in admitted.into_iter().zip(loads) {
             left -= 1;
             let emptied = Eviction::of(self.pool).empty(admitted, account.tenant, Emptying::AtOnce);
             let Ok(Emptied::Frame(lease)) = emptied else { continue };
-            let number = load.page().number();
+            let number = number_of(&load);
             outcome.pages += 1;
-            match arrivals.last_mut() {
-                Some(run) if run.is_continued_by(number) => run.pages.push((load, lease)),
-                _ => {
-                    let mut pages = Vec::with_capacity(file.run_pages.min(left + 1));
-                    pages.push((load, lease));
-                    arrivals.push(Arrival {
-                        pool: self.pool.me.clone(),
-                        file: Arc::clone(file),
-                        first: number,
-                        tenant: account.tenant,
-                        begun,
-                        submitted: begun,
-                        pages,
-                    });
-                }
+            if !arrivals.last().is_some_and(|run| run.is_continued_by(number)) {
+                let pages_max = file.run_pages.min(left + 1);
+                arrivals.push(Arrival {
+                    pool: self.pool.me.clone(),
+                    file: Arc::clone(file),
+                    first: number,
+                    tenant: account.tenant,
+                    begun,
+                    submitted: begun,
+                    loads: Vec::with_capacity(pages_max),
+                    leases: Vec::with_capacity(pages_max),
+                });
             }
+            let run = arrivals.last_mut().expect("a run that the page continues, or a new one");
+            run.loads.push(load);
+            run.leases.push(lease);
         }
         self.pool.counters.prefetch_issued.fetch_add(outcome.pages as u64, Ordering::Relaxed);
         let transfers = arrivals.len();
         self.pool.runs_ahead.fetch_add(transfers, Ordering::SeqCst);
-        let asks_tier = |arrival: &mut Arrival| self.pool.tier.is_some() && arrival.pages.len() == 1;
+        let asks_tier = |arrival: &mut Arrival| self.pool.tier.is_some() && arrival.loads.len() == 1;
         let alone: Vec<Arrival> = arrivals.extract_if(.., asks_tier).collect();
         let request = |arrival: Arrival| arrival.into_request(self.pool, &io);
         let mut requests: Vec<Request> = arrivals.into_iter().map(request).collect();
@@ -329,6 +325,11 @@ fn move_mean(mean_ns: &AtomicU64, sample: Duration) {
     mean_ns.store(next, Ordering::Relaxed);
 }
 
+/// The number of a page on its way in.
+fn number_of(load: &Loading<OwnedWord>) -> u64 {
+    load.word().number()
+}
+
 /// Neighbouring pages of a file on their way in, with nobody waiting for them.
 struct Arrival {
     pool: Weak<PoolShared>,
@@ -338,21 +339,22 @@ struct Arrival {
     begun: Instant,
     /// The last transfer was made then.
     submitted: Instant,
-    pages: Vec<(Load<OwnedWord>, FrameLease)>,
+    loads: Vec<Loading<OwnedWord>>,
+    /// Of their frames, while no transfer has them.
+    leases: Vec<FrameLease>,
 }
 
 impl Arrival {
     fn is_continued_by(&self, number: u64) -> bool {
-        self.first + self.pages.len() as u64 == number && self.pages.len() < self.file.run_pages
+        self.first + self.loads.len() as u64 == number && self.loads.len() < self.file.run_pages
     }
 
-    fn into_request(self, pool: &PoolShared, io: &Arc<dyn Source>) -> Request {
-        let Self { pool: handle, file, first, tenant, begun, pages, .. } = self;
-        let submitted = Instant::now();
-        let (loads, leases): (Vec<_>, Vec<_>) = pages.into_iter().unzip();
+    fn into_request(mut self, pool: &PoolShared, io: &Arc<dyn Source>) -> Request {
+        self.submitted = Instant::now();
+        let (first, leases, tenant) = (self.first, std::mem::take(&mut self.leases), self.tenant);
         pool.arena.read_request(Arc::clone(io), first, leases, tenant, move |leases, result| {
-            let pages = loads.into_iter().zip(leases).collect();
-            Self { pool: handle, file, first, tenant, begun, submitted, pages }.complete(&result);
+            self.leases = leases;
+            self.complete(&result);
         })
     }
 
@@ -364,12 +366,11 @@ impl Arrival {
         };
         tier.take_later(name, version, move |copy| {
             let Some(pool) = self.pool.upgrade() else { return };
-            let is_good = copy.is_some_and(|copy| {
-                let (_, lease) = &mut self.pages[0];
-                PageRead::of(&pool).is_good_copy(&self.file, first, lease, &copy)
-            });
+            let lease = &mut self.leases[0];
+            let is_good =
+                copy.is_some_and(|copy| PageRead::of(&pool).is_good_copy(&self.file, first, lease, &copy));
             if is_good {
-                self.arrive(&pool, &[true]);
+                self.arrive(&pool, &[]);
             } else {
                 pool.backend.submit(&mut vec![self.into_request(&pool, &io)]);
             }
@@ -382,53 +383,63 @@ impl Arrival {
         // A pool that is gone has no use for frames; the words become absent.
         let Some(pool) = self.pool.upgrade() else { return };
         move_mean(&pool.ahead_latency_ns, self.begun.elapsed());
-        if self.pages.len() == 1 {
+        let pages = self.loads.len();
+        if pages == 1 {
             pool.page_was_read(self.submitted);
         }
-        let verified: Vec<bool> = match result {
-            Err(_) => vec![false; self.pages.len()],
+        let refused = match result {
+            Err(_) => (0..pages).collect(),
             Ok(()) => {
-                pool.count_reads(self.pages.len() as u64);
-                if self.pages.len() > 1 {
-                    pool.passed_tier_by(&self.file, self.first, self.pages.len());
+                pool.count_reads(pages as u64);
+                if pages > 1 {
+                    pool.passed_tier_by(&self.file, self.first, pages);
                 }
-                let (read, is_alone) = (PageRead::of(&pool), self.pages.len() == 1);
-                let is_good = |(number, (_, lease)): (u64, &mut (_, FrameLease))| {
-                    let is_good = read.verify(&self.file, number, lease).is_ok();
-                    if is_good && is_alone {
-                        read.offer(&self.file, number, lease);
-                    }
-                    is_good
-                };
-                (self.first..).zip(&mut self.pages).map(is_good).collect()
+                self.verify(&pool)
             }
         };
-        self.arrive(&pool, &verified);
+        self.arrive(&pool, &refused);
         drop_pool_elsewhere(pool);
     }
 
-    /// The pages are in their frames, those that are verified, or will not be.
-    fn arrive(self, pool: &PoolShared, verified: &[bool]) {
-        self.land(pool, verified);
+    /// The places of the pages that hooks refuse. A single page that they do not refuse is offered to the
+    /// tier.
+    fn verify(&mut self, pool: &PoolShared) -> Vec<usize> {
+        let (read, is_alone) = (PageRead::of(pool), self.leases.len() == 1);
+        let mut refused = Vec::new();
+        for (at, (number, lease)) in (self.first..).zip(&mut self.leases).enumerate() {
+            if read.verify(&self.file, number, lease).is_err() {
+                refused.push(at);
+            } else if is_alone {
+                read.offer(&self.file, number, lease);
+            }
+        }
+        refused
+    }
+
+    /// The pages are in their frames, but for those at the places `refused`, in order, which will not be.
+    fn arrive(self, pool: &PoolShared, refused: &[usize]) {
+        self.land(pool, refused);
         pool.runs_ahead.fetch_sub(1, Ordering::SeqCst);
         Prefetch::of(pool).carry_out_plans_now();
     }
 
-    /// Publishes the pages that are verified, and gives up the frames of the others.
-    fn land(self, pool: &PoolShared, verified: &[bool]) {
+    /// Publishes the pages, and gives up the frames of those at the places `refused`.
+    fn land(mut self, pool: &PoolShared, refused: &[usize]) {
         let mut failed = Vec::new();
-        let mut landed = Vec::with_capacity(self.pages.len());
         {
             let mut policy = pool.policy.lock();
             let submitting = Duration::from_nanos(pool.ahead_submission_ns.load(Ordering::Relaxed));
             policy.note_read_ahead(self.begun.elapsed(), submitting);
-            for ((load, lease), verified) in self.pages.into_iter().zip(verified) {
-                if *verified {
-                    load.enter(lease.frame(), &pool.frames, &mut policy);
-                    landed.push((load, lease));
-                } else {
-                    failed.push(load.abandon(lease, &mut policy));
-                }
+            // From the last on, so that the others keep their places.
+            for at in refused.iter().rev() {
+                let (load, lease) = (self.loads.remove(*at), self.leases.remove(*at));
+                policy.give_up_frame(lease, self.tenant);
+                failed.push(load);
+            }
+            for (load, lease) in self.loads.iter().zip(&self.leases) {
+                let (page, frame) = (PageId::in_file(self.file.id, number_of(load)), lease.frame());
+                pool.frames.get(frame).occupy(page);
+                policy.directory.loaded(frame);
             }
             if policy.directory.has_hints(self.tenant) {
                 policy.ask_for_disclosed(self.tenant);
@@ -436,7 +447,9 @@ impl Arrival {
             }
         }
         // The last page first: a thread that waits for the first one finds the others there when it is woken.
-        landed.into_iter().rev().for_each(|(load, lease)| load.publish_unlatched(lease));
+        for (load, lease) in self.loads.into_iter().zip(self.leases).rev() {
+            load.publish_unlatched(lease);
+        }
         if !failed.is_empty() {
             pool.counters.prefetch_failed.fetch_add(failed.len() as u64, Ordering::Relaxed);
         }

@@ -313,6 +313,11 @@ impl<W: Deref<Target = PageWord>> Loading<W> {
         Ok(Self { word: Some(word) })
     }
 
+    /// The word.
+    pub fn word(&self) -> &W {
+        self.word.as_ref().expect("not published yet")
+    }
+
     /// The page is in the leased frame, and nobody holds it.
     pub fn publish_unlatched(mut self, lease: FrameLease) {
         let word = self.word.take().expect("published once");

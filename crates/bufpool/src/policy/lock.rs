@@ -665,6 +665,12 @@ impl PolicyState {
         counts.creations = counts.creations.saturating_sub(creation.into());
     }
 
+    /// The page that was admitted to the frame of this lease for a tenant does not come in: the frame is free.
+    pub fn give_up_frame(&mut self, lease: FrameLease, tenant: TenantId) {
+        self.directory.failed(lease.frame(), tenant);
+        self.free.put(lease);
+    }
+
     /// A page that was admitted to one frame comes in another, because its victim needs the first for longer.
     pub fn relocate(&mut self, from: FrameId, to: FrameId) {
         self.directory.relocate(from, to);
