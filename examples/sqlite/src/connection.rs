@@ -140,7 +140,8 @@ impl Connection {
     /// Where these bytes lie, for reading without a copy; none if they are not all in one page of the pool,
     /// or many pages are fetched. The page is pinned until [`unfetch`](Self::unfetch).
     ///
-    /// SQLite's locks keep everybody from writing to it while it is read.
+    /// SQLite's locks keep everybody from writing to it while it is read. SQLite reads some bytes beyond a page
+    /// whose last value is short, and wants 256 to be there, as behind a pinned page they are.
     pub fn fetch(&mut self, offset: u64, bytes: usize) -> Result<Option<NonNull<u8>>> {
         let Some(file) = self.file.as_ref().filter(|_| self.mapped_bytes_max > 0) else { return Ok(None) };
         let start = (offset % file.page_bytes() as u64) as usize;

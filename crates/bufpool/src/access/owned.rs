@@ -345,6 +345,8 @@ impl OwnedPin {
     /// * Pages of [optimistic](crate::FileOptions::optimistic) files change word by word under their guards, so
     ///   they may be read by atomic loads only.
     /// * In the child of a fork the bytes are zeros.
+    /// * The 256 bytes behind the page can be read, by code in another language that reads words over the end
+    ///   of a value. What they are says nothing: they may be another page's, and change at any time.
     pub fn as_ptr(&self) -> NonNull<[u8]> {
         self.file.pool.arena.frame(self.frame)
     }

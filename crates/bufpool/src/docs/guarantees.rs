@@ -236,6 +236,11 @@
 //! * Ground: pins are counted in 64 bits, which no process counts up to.
 //! * Tests: `src/memory/frame.rs::a_page_with_more_pins_than_32_bits_count_is_pinned`.
 //!
+//! **The 256 bytes behind a page can be read**, for code in another language that reads whole words at the end
+//! of a page it has the address of.
+//! * Ground: frames lie side by side, and behind the last one the mapping goes on.
+//! * Tests: `src/memory/arena.rs::what_is_behind_a_page_can_be_read`.
+//!
 //! **Borrowed frames come back to the pool.** The clean reserve borrows frames while dirty victims leave as
 //! fast as they can be written; none that a floor or a thread has a right to. They come back when the reserve
 //! has more free frames than its own number. Free ones come back at once when a miss finds no other frame.

@@ -22,6 +22,10 @@ pub const PAGE_BYTES_MIN: usize = 512;
 /// The largest page size, in bytes.
 pub const PAGE_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes behind each frame that can be read, those of the last one too. Engines in C read whole words where
+/// a page's last value is shorter; SQLite wants this many behind a page that it reads where it lies.
+const READABLE_BEHIND_BYTES: usize = 256;
+
 /// The memory of a pool's frames.
 pub(crate) struct Arena {
     memory: Mapping,
@@ -169,8 +173,9 @@ impl Arena {
     /// Maps memory for `frames` frames and hands out their leases, in order.
     pub fn new(frames: u32, page_bytes: usize) -> io::Result<(Self, Vec<FrameLease>)> {
         assert!(page_bytes >= PAGE_BYTES_MIN && page_bytes.is_power_of_two());
-        let bytes = (frames as usize).checked_mul(page_bytes).ok_or(io::ErrorKind::OutOfMemory)?;
-        let memory = Mapping::new(bytes)?;
+        let bytes = (frames as usize).checked_mul(page_bytes);
+        let bytes = bytes.and_then(|bytes| bytes.checked_add(READABLE_BEHIND_BYTES));
+        let memory = Mapping::new(bytes.ok_or(io::ErrorKind::OutOfMemory)?)?;
         let map = FrameMap { start: memory.start(), page_shift: page_bytes.ilog2() };
         let arena = Self { memory, map, frames: frames as usize };
         let leases = (0..frames).map(|frame| FrameLease::first(FrameId(frame))).collect();
@@ -179,7 +184,7 @@ impl Arena {
 
     /// Lets the backend register the memory with the kernel.
     pub fn register(&self, backend: &dyn Backend) {
-        backend.register_memory(self.memory.start(), self.memory.len());
+        backend.register_memory(self.map.start(), self.frames * self.map.page_bytes());
     }
 
     /// The frame that has these bytes.
@@ -232,6 +237,22 @@ mod tests {
         for lease in &leases {
             let fill = lease.frame().0 as u8 + 1;
             assert!(arena.bytes(lease).iter().all(|&byte| byte == fill));
+        }
+    }
+    #[test]
+    fn what_is_behind_a_page_can_be_read() {
+        for (frames, page_bytes) in [(1, 512), (5, 4096), (512, 4096), (2, 1 << 20)] {
+            let arena = Arena::new(frames, page_bytes).unwrap().0;
+            let last = arena.frame(FrameId(frames - 1)).cast::<u8>();
+            // SAFETY: the end of the mapping, which is one allocation.
+            let end = unsafe { arena.memory.start().add(arena.memory.len()) };
+            assert!(end.addr().get() - last.addr().get() >= page_bytes + READABLE_BEHIND_BYTES);
+            for at in page_bytes..page_bytes + READABLE_BEHIND_BYTES {
+                // SAFETY: below the end of the mapping, as was just asserted.
+                let behind = unsafe { last.add(at) };
+                // SAFETY: mapped, zeroed, and nobody writes to it.
+                assert_eq!(unsafe { behind.read() }, 0);
+            }
         }
     }
 }
