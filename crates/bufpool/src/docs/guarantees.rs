@@ -419,6 +419,13 @@
 //!   `read_ahead::inner_pages_in_a_real_file_do_not_end_read_ahead`,
 //!   `read_ahead::scans_that_break_off_waste_a_bounded_share`.
 //!
+//! **Read-ahead that is wrong stops.** Of what is brought in ahead, no more stays unused than a first window for
+//! sequential reads and one for strided ones, a quarter of what is used, or would have been, and a transfer.
+//! * Ground: pages ahead are paid for with a credit that only used ones earn, or those that would have been.
+//! * Tests: `read_ahead::scans_that_break_off_waste_a_bounded_share`,
+//!   `read_ahead::a_slow_scan_that_ends_leaves_two_transfers_unused`,
+//!   `src/load/prefetch.rs::the_planner_hears_of_pages_that_are_awaited`.
+//!
 //! # What the pool does not do
 //!
 //! * It has **no log**. Changes that were not flushed are lost when the process ends. Engines that promise

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use bufpool_policies::{ContextId, PageId, TenantId};
+use bufpool_policies::{Access, ContextId, PageId, TenantId};
 
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
@@ -196,6 +196,7 @@ impl<'p> Prefetch<'p> {
                     file: Arc::clone(file),
                     first: number,
                     tenant: account.tenant,
+                    context: account.context,
                     begun,
                     submitted: begun,
                     loads: Vec::with_capacity(pages_max),
@@ -336,6 +337,8 @@ struct Arrival {
     file: Arc<FileShared>,
     first: u64,
     tenant: TenantId,
+    /// From where the accesses are expected.
+    context: ContextId,
     begun: Instant,
     /// The last transfer was made then.
     submitted: Instant,
@@ -430,6 +433,11 @@ impl Arrival {
             let mut policy = pool.policy.lock();
             let submitting = Duration::from_nanos(pool.ahead_submission_ns.load(Ordering::Relaxed));
             policy.note_read_ahead(self.begun.elapsed(), submitting);
+            if let Some(load) = self.loads.iter().find(|load| load.is_awaited()) {
+                let (tenant, context, file) = (self.tenant, self.context, self.file.id);
+                let page = PageId::in_file(file, number_of(load));
+                policy.ahead_is_awaited(&Access { tenant, context, file, page });
+            }
             // From the last on, so that the others keep their places.
             for at in refused.iter().rev() {
                 let (load, lease) = (self.loads.remove(*at), self.leases.remove(*at));
@@ -456,5 +464,87 @@ impl Arrival {
         // Outside the lock, since threads that wait for these pages are woken.
         drop(failed);
         pool.frame_may_be_free();
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use std::sync::Mutex;
+
+    use bufpool_policies::planner::{Bounds, Plan, Planner, Seen, StreamCounts, Stretch};
+
+    use super::*;
+    use crate::io::sim::SimDevice;
+    use crate::{FileOptions, PoolOptions};
+
+    /// Notes the pages that are awaited.
+    struct Spy(Arc<Mutex<Vec<Access>>>);
+
+    impl Planner for Spy {
+        fn observe(&mut self, _: &Access, _: Seen, _: Bounds) -> Option<Stretch> {
+            None
+        }
+
+        fn awaited(&mut self, access: &Access) {
+            self.0.lock().unwrap().push(*access);
+        }
+
+        fn has_wants(&self) -> bool {
+            false
+        }
+
+        fn wants(&mut self, _: &mut Vec<Plan>) {}
+
+        fn carried_out(&mut self, _: &Plan, _: u64, _: Option<u64>) {}
+
+        fn counts(&self) -> StreamCounts {
+            StreamCounts::default()
+        }
+    }
+
+    #[test]
+    fn the_planner_hears_of_pages_that_are_awaited() {
+        let device = SimDevice::new(1);
+        device.put("data", &vec![0; 16 * 4096]);
+        let pool = PoolOptions::new().frames(32).page_bytes(4096).threads_max(8).open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let tenant = pool.default_tenant();
+        let awaited = Arc::default();
+        tenant.pool.policy.lock().planner = Some(Box::new(Spy(Arc::clone(&awaited))));
+        let prefetch = Prefetch::of(&tenant.pool);
+        let account =
+            Account { tenant: tenant.tenant_id(), context: ContextId(7), expectation: Expectation::Guessed };
+        let arrival = |number: u64| {
+            let loads = prefetch.claim_absent(&file.shared, &mut [number].into_iter().peekable());
+            let admitted = prefetch.admit_ahead(account, &file.shared, [number].into_iter()).remove(0);
+            let emptied = Eviction::of(&tenant.pool).empty(admitted, account.tenant, Emptying::AtOnce);
+            let Ok(Emptied::Frame(lease)) = emptied else { panic!("frames are free") };
+            tenant.pool.runs_ahead.fetch_add(1, Ordering::SeqCst);
+            Arrival {
+                pool: tenant.pool.me.clone(),
+                file: Arc::clone(&file.shared),
+                first: number,
+                tenant: account.tenant,
+                context: account.context,
+                begun: Instant::now(),
+                submitted: Instant::now(),
+                loads: loads.unwrap(),
+                leases: vec![lease],
+            }
+        };
+        arrival(3).arrive(&tenant.pool, &[]);
+        assert_eq!(*awaited.lock().unwrap(), []);
+        let arrival = arrival(5);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| drop(tenant.read(file.page(5)).unwrap()));
+            while !arrival.loads[0].is_awaited() {
+                std::thread::yield_now();
+            }
+            arrival.arrive(&tenant.pool, &[]);
+            reader.join().unwrap();
+        });
+        let page = PageId::in_file(file.shared.id, 5);
+        let Account { tenant, context, .. } = account;
+        assert_eq!(*awaited.lock().unwrap(), [Access { tenant, context, file: file.shared.id, page }]);
     }
 }

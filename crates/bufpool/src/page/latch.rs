@@ -318,6 +318,11 @@ impl<W: Deref<Target = PageWord>> Loading<W> {
         self.word.as_ref().expect("not published yet")
     }
 
+    /// Whether a thread is parked until the page is there.
+    pub fn is_awaited(&self) -> bool {
+        self.word.as_ref().is_some_and(|word| word.state().is_awaited())
+    }
+
     /// The page is in the leased frame, and nobody holds it.
     pub fn publish_unlatched(mut self, lease: FrameLease) {
         let word = self.word.take().expect("published once");

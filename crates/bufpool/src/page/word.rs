@@ -129,6 +129,11 @@ impl PageState {
         self.code() == LOADING
     }
 
+    /// A thread is parked on the word.
+    pub fn is_awaited(self) -> bool {
+        self.0 & WAITS != 0
+    }
+
     pub fn is_exclusive(self) -> bool {
         self.code() == EXCLUSIVE
     }

@@ -635,6 +635,13 @@ impl PolicyState {
         }
     }
 
+    /// A thread waits for a page that comes in ahead.
+    pub fn ahead_is_awaited(&mut self, access: &Access) {
+        if let Some(planner) = &mut self.planner {
+            planner.awaited(access);
+        }
+    }
+
     pub fn stream_counts(&self) -> StreamCounts {
         self.planner.as_ref().map_or_else(StreamCounts::default, |planner| planner.counts())
     }

@@ -19,6 +19,9 @@ pub trait Planner: Send {
     /// will not be needed after all.
     fn observe(&mut self, access: &Access, seen: Seen, bounds: Bounds) -> Option<Stretch>;
 
+    /// `access` waits for a page that is on its way in ahead, and will be [observed](Self::observe) later.
+    fn awaited(&mut self, access: &Access);
+
     /// Whether there are plans.
     fn has_wants(&self) -> bool;
 
@@ -63,6 +66,13 @@ pub struct StreamKey {
     pub context: ContextId,
     /// The file of the pages.
     pub file: FileId,
+}
+
+impl StreamKey {
+    /// That of the stream which an access is part of.
+    fn of(access: &Access) -> Self {
+        Self { tenant: access.tenant, context: access.context, file: access.file }
+    }
 }
 
 /// Evenly spaced pages of a file.

@@ -4,11 +4,16 @@
 //! followed at once, for threads that share a context, and for accesses beside a scan. Observed are misses,
 //! and first accesses to pages that were brought in ahead: other accesses cost nothing, so there is nothing
 //! to gain. A position is *believed* after the same distance twice in a row (three times unless it is +1).
-//! The next pages are planned for then. The window doubles with each plan that the reader reaches, up to
-//! [`WINDOW_BYTES`], in units that make transfers of the length that the pool gives. It is smaller where
-//! other accesses of the stream come between: a page ahead then waits for its use no longer than until as
-//! many pages have been observed as may be ahead. So the positions of a stream share what may be ahead, and
-//! the pages that a join looks up do not displace those that its scan will need.
+//! The next pages are planned for then, in units that make transfers of the length that the pool gives.
+//!
+//! **Windows.** A window doubles when as many pages were used as it has: how far a run will go is not known,
+//! so it is taken to go on for as long as it has lasted, and wastes no more than twice what it used. Beyond
+//! two transfers, one being read and one on its way, it doubles only if the reader had to wait, or accessed a
+//! page too far ahead, up to [`WINDOW_BYTES`]. So a slow scan that ends early leaves little behind, and a fast
+//! one keeps the device busy. A window is smaller where other accesses of the stream come between: a page
+//! ahead then waits for its use no longer than until as many pages have been observed as may be ahead. So the
+//! positions of a stream share what may be ahead, and the pages that a join looks up do not displace those
+//! that its scan will need.
 //!
 //! **Stray accesses.** Few scans are pure: the reader of a B-tree passes over the inner pages among its
 //! leaves, or reads them before or after their neighbours. A position passes over up to [`SKIP`] pages, and
@@ -18,10 +23,14 @@
 //!
 //! **Waste.** A stream has a *credit* of pages for its sequential positions, and one for the strided ones: a
 //! scan does not pay for strides that chance repeats beside it. A page brought in takes one; its use gives
-//! that one back, and [`USE_EARNS`] more; each observed access gives a part of one ([`Pace::access_earns`]).
-//! Plans are no larger than the credit, but for the rest of a transfer at the end of the file. So pages that
-//! are never used are no more than the first credits (one window each), 17 in 128 of the accesses observed, a
-//! quarter of the pages used and a transfer. A stream that wasted its credit earns a new one by any accesses.
+//! that one back, and [`USE_EARNS`] more. Plans are no larger than the credit, but for the rest of a transfer
+//! at the end of the file.
+//!
+//! A position without credit is *on trial*: it brings nothing in, and is judged by what it would have brought.
+//! A page that the reader comes to earns [`USE_EARNS`], one that it passes over takes a page, and the end of
+//! the position a first window. So a stream that is wasteful stays without credit for as long as it is, at no
+//! cost, and a scan has some after 16 pages. Pages that are never used are no more than the first credits (one
+//! window each), a quarter of the pages used, or of those that would have been, and a transfer.
 //!
 //! This is arithmetic on page numbers, under the policy lock. Most of what is observed is at random, far from
 //! all positions of its stream, none of which is believed: that takes a look at a summary of the positions
@@ -43,6 +52,8 @@ const HEADS: usize = 8;
 const WINDOW_BYTES: usize = 9 * (256 << 10);
 /// The first window, in pages.
 const WINDOW_FIRST: u64 = 4;
+/// The window, in transfers, that grows no more while the reader never waits: one being read, one on its way.
+const TRANSFERS_UNHURRIED: u64 = 2;
 /// The largest window of a stream that leaves pages out, whose transfers are single pages.
 const WINDOW_STRIDED: u64 = 32;
 /// The largest distance between two pages of a stream.
@@ -87,15 +98,6 @@ impl Pace {
         match self {
             Self::Sequential => sequential,
             Self::Strided => sequential.min(WINDOW_STRIDED),
-        }
-    }
-
-    /// What each observed access earns. Lookups in the order of an index repeat distances by chance more
-    /// often than they reach neighbours by chance.
-    const fn access_earns(self) -> i64 {
-        match self {
-            Self::Sequential => CREDIT_PAGE / 8,
-            Self::Strided => CREDIT_PAGE / 128,
         }
     }
 }
@@ -198,6 +200,11 @@ struct Head {
     gap: u64,
     /// Misses since a page was found ahead, or the position planned from its last page on.
     missed: u32,
+    /// Since its window last grew, the reader has waited for a page on its way in, come to the end of what was
+    /// planned, or accessed a page that a longer window would have had.
+    is_late: bool,
+    /// There was no credit for a plan when it last moved.
+    is_on_trial: bool,
 }
 
 /// How an access fits a position, best first.
@@ -234,12 +241,15 @@ impl ReadAhead {
         let now = stream.now;
         let believed = stream.believed_for(number, seen);
         let pace = believed.map_or(Pace::Sequential, |at| Pace::of(stream.heads[at].step));
-        stream.earn(seen, pace, &limits);
+        if seen == Seen::FoundAhead {
+            stream.earn(pace, &limits);
+        }
         if stream.believed == 0 && stream.places.are_far_from(number) {
             stream.put(stream.places.oldest(), Head::new(now, number));
             return None;
         }
         if let Some(at) = believed {
+            stream.judge_trial(at, number, seen);
             let head = &mut stream.heads[at];
             head.move_at(now);
             head.advance(number);
@@ -254,6 +264,7 @@ impl ReadAhead {
             self.plan(key, slot, &limits);
             return None;
         }
+        stream.note_outrun(number, limits.window_max);
         if let Some(at) = stream.candidate_for(number) {
             if stream.follow(at, number) {
                 stream.latest = at;
@@ -263,6 +274,7 @@ impl ReadAhead {
             return None;
         }
         let left = stream.begin(Head::new(now, number));
+        stream.end_trial(&left);
         self.counts.wasteful += u64::from(left.window > 0 && left.used < left.planned - left.planned / 4);
         stream.no_longer_expected(&left)
     }
@@ -292,8 +304,17 @@ impl ReadAhead {
 
 impl Planner for ReadAhead {
     fn observe(&mut self, access: &Access, seen: Seen, bounds: Bounds) -> Option<Stretch> {
-        let key = StreamKey { tenant: access.tenant, context: access.context, file: access.file };
-        self.advise(key, access.page.number(), seen, bounds)
+        self.advise(StreamKey::of(access), access.page.number(), seen, bounds)
+    }
+
+    fn awaited(&mut self, access: &Access) {
+        let key = StreamKey::of(access);
+        let stream = &mut self.table[slot_of(&key)];
+        if stream.key == Some(key)
+            && let Some(at) = stream.best_for(access.page.number(), Seen::FoundAhead)
+        {
+            stream.heads[at].is_late = true;
+        }
     }
 
     fn has_wants(&self) -> bool {
@@ -334,15 +355,45 @@ impl Stream {
         Self { key, credit, now: 0, believed: 0, latest: 0, places, heads }
     }
 
-    /// An access was observed, that of a position of `pace` if there is one.
-    fn earn(&mut self, seen: Seen, pace: Pace, limits: &Limits) {
-        if seen == Seen::FoundAhead {
-            self.credit[pace as usize] += CREDIT_PAGE + USE_EARNS;
+    /// A page that was brought in for a position of `pace` is used.
+    fn earn(&mut self, pace: Pace, limits: &Limits) {
+        let credit = &mut self.credit[pace as usize];
+        *credit = (*credit + CREDIT_PAGE + USE_EARNS).min(limits.credit(pace, CREDIT_WINDOWS));
+    }
+
+    /// An access fits no believed position. The reader outruns those whose windows would have had the page if
+    /// they were longer.
+    fn note_outrun(&mut self, number: u64, window_max: u64) {
+        for head in self.heads.iter_mut().filter(|head| head.window > 0) {
+            let steps = head.steps_in(number.wrapping_sub(head.last).cast_signed());
+            head.is_late |= steps > 0 && steps as u64 <= window_max;
         }
-        for pace in Pace::ALL {
-            let credit = &mut self.credit[pace as usize];
-            *credit = (*credit + pace.access_earns()).min(limits.credit(pace, CREDIT_WINDOWS));
+    }
+
+    /// An access to a page is about to move a believed position. If that is on trial, the page would have been
+    /// used, and those passed over wasted.
+    fn judge_trial(&mut self, at: usize, number: u64, seen: Seen) {
+        let head = &self.heads[at];
+        let steps = head.steps_in(number.wrapping_sub(head.last).cast_signed());
+        if head.is_on_trial && seen == Seen::Missed && steps > 0 {
+            let credit = &mut self.credit[Pace::of(head.step) as usize];
+            *credit += USE_EARNS;
+            Self::charge(credit, steps as u64 - 1);
         }
+    }
+
+    /// A position was given up. If it was on trial, the first window from its last page on would have been
+    /// wasted.
+    fn end_trial(&mut self, left: &Head) {
+        if left.is_on_trial {
+            Self::charge(&mut self.credit[Pace::of(left.step) as usize], WINDOW_FIRST);
+        }
+    }
+
+    /// Takes pages that a trial would have wasted from a credit, but no more than there is: what was not read
+    /// makes no debts.
+    fn charge(credit: &mut i64, pages: u64) {
+        *credit = (*credit - pages as i64 * CREDIT_PAGE).max(0.min(*credit));
     }
 
     /// The believed position that an access belongs to.
@@ -426,7 +477,8 @@ impl Stream {
         let head = &mut self.heads[self.latest];
         let credit = &mut self.credit[Pace::of(head.step) as usize];
         let pages = (*credit / CREDIT_PAGE).max(0) as u64;
-        if pages < WINDOW_FIRST {
+        head.is_on_trial = pages < WINDOW_FIRST;
+        if head.is_on_trial {
             return None;
         }
         let plan = head.plan(limits, pages)?;
@@ -575,6 +627,7 @@ impl Head {
         let ahead = self.ahead();
         if ahead == 0 {
             // The reader has caught up with the plan, or overtaken it.
+            self.is_late |= self.planned > 0;
             self.next = self.last.wrapping_add_signed(self.step);
         }
         let window = self.window.min(window_max).min(ahead + credit);
@@ -598,10 +651,19 @@ impl Head {
         let stretch = Stretch { first: self.next, step: self.step, count };
         self.next = self.next.wrapping_add_signed(self.step.wrapping_mul(count as i64));
         self.planned += count;
-        if !self.is_wasteful() {
-            self.window = (self.window * 2).min(window_max);
-        }
+        self.grow_window(run_pages, window_max);
         Some(stretch)
+    }
+
+    /// Doubles the window if as many pages were used, and, beyond what a reader takes that waits for nothing,
+    /// if it has waited.
+    fn grow_window(&mut self, run_pages: u64, window_max: u64) {
+        let unhurried = run_pages.saturating_mul(TRANSFERS_UNHURRIED).max(WINDOW_STRIDED);
+        let most = if self.is_late { window_max } else { window_max.min(unhurried) };
+        if self.window < most && self.used >= self.window && !self.is_wasteful() {
+            self.window = (self.window * 2).min(most);
+            self.is_late = false;
+        }
     }
 
     /// Pages from `next` on, a step apart, that the file has.
@@ -638,13 +700,19 @@ fn slot_of(key: &StreamKey) -> usize {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::ops::Range;
 
     use super::*;
-    use crate::ids::{ContextId, FileId, TenantId};
+    use crate::ids::{ContextId, FileId, PageId, TenantId};
 
     const KEY: StreamKey = StreamKey { tenant: TenantId(1), context: ContextId(2), file: FileId(3) };
     const PAGES: u64 = 100_000;
     const BOUNDS: Bounds = Bounds { pages: PAGES, limit: u64::MAX };
+
+    fn access(number: u64) -> Access {
+        let StreamKey { tenant, context, file } = KEY;
+        Access { tenant, context, file, page: PageId::in_file(file, number) }
+    }
 
     fn read_ahead(page_bytes: usize) -> ReadAhead {
         ReadAhead::new(page_bytes, ((256 << 10) / page_bytes).max(1))
@@ -771,15 +839,51 @@ mod tests {
 
     #[test]
     fn plans_of_a_long_scan_are_whole_transfers() {
-        let mut streams = read_ahead(8192);
-        let mut plans = Vec::new();
-        for number in 0..2000 {
-            plans.extend(plan_for(&mut streams, number, Seen::FoundAhead, BOUNDS));
+        for (waits, transfers) in [(false, 2), (true, 9)] {
+            let mut streams = read_ahead(8192);
+            let mut plans = Vec::new();
+            for number in 0..2000 {
+                if waits && number % 32 == 0 {
+                    streams.awaited(&access(number));
+                }
+                plans.extend(plan_for(&mut streams, number, Seen::FoundAhead, BOUNDS));
+            }
+            let long = &plans[plans.len() - 20..];
+            assert!(long.iter().all(|plan| plan.first % 32 == 0 && plan.count % 32 == 0), "{long:?}");
+            let last = plans.last().unwrap();
+            let ahead = last.first + last.count - 1999;
+            assert!(((transfers - 1) * 32..=transfers * 32 + 1).contains(&ahead), "{last:?}");
         }
-        let long = &plans[plans.len() - 20..];
-        assert!(long.iter().all(|plan| plan.first % 32 == 0 && plan.count % 32 == 0), "{long:?}");
-        let ahead = plans.last().unwrap();
-        assert!((8 * 32..=9 * 32 + 1).contains(&(ahead.first + ahead.count - 1999)), "{ahead:?}");
+    }
+
+    /// One wait makes the window twice as long, once that many pages were used.
+    #[test]
+    fn a_window_follows_the_waits_of_its_reader() {
+        let mut streams = read_ahead(8192);
+        let mut windows = Vec::new();
+        for number in 0..2000 {
+            if number == 1000 || number == 1500 {
+                streams.awaited(&access(number));
+            }
+            plan_for(&mut streams, number, Seen::FoundAhead, BOUNDS);
+            let head = &streams.table[slot_of(&KEY)].heads[0];
+            assert!(head.window <= WINDOW_FIRST.max(2 * head.used), "{number}");
+            windows.push(head.window);
+        }
+        windows.dedup();
+        assert_eq!(windows, [0, 4, 8, 16, 32, 64, 128, 256]);
+    }
+
+    /// A run that breaks off has wasted no more than twice what was used of it, and the first windows.
+    #[test]
+    fn a_run_wastes_no_more_than_its_length_promises() {
+        for length in 4..400 {
+            let mut pool = Pool::new(8192, PAGES as usize);
+            pool.read_all(0..length);
+            let used = length - pool.missed.len() as u64;
+            let wasted = pool.brought - used;
+            assert!(wasted <= 2 * used.max(WINDOW_FIRST), "length {length}: {wasted}");
+        }
     }
 
     #[test]
@@ -876,13 +980,39 @@ mod tests {
                 read += length;
                 let wasted = pool.unused;
                 let used = pool.brought - wasted;
+                // On trial, a run has at most all of its pages but three judged as used.
+                let would_be_used = (run + 1) * length.saturating_sub(3);
                 assert!(
-                    wasted <= first_credits + read * 17 / 128 + used / 4,
+                    wasted <= first_credits + used.max(would_be_used) / 4,
                     "length {length}: {wasted} of {read}"
                 );
             }
             assert!(pool.brought > 0);
         }
+    }
+
+    /// As lookups do that follow the order in which pages were made, some of them in between: on from page to
+    /// page, and five of six passed over. What would be used of what is ahead does not pay for the rest.
+    #[test]
+    fn positions_that_pass_most_pages_over_are_not_read_ahead() {
+        let mut pool = Pool::new(8192, 2000);
+        let mut gaps = random_pages(11).map(|gap| gap + 1);
+        let mut next = 0;
+        for _ in 0..200 {
+            // A position is believed, and followed for a while.
+            let begin = next..next + 3;
+            next += 3;
+            pool.read_all(begin);
+            for _ in 0..20 {
+                next += gaps.next().unwrap();
+                pool.read_all([next]);
+            }
+            next += 40;
+        }
+        let first_credits = pool.streams.window_max + WINDOW_STRIDED;
+        let used = pool.brought - pool.unused;
+        assert!(pool.unused <= first_credits + used / 4, "{} unused, {used} used", pool.unused);
+        assert!(pool.brought > 0);
     }
 
     /// As a join does that scans one table and looks rows of another up in an order that repeats its distance
@@ -915,12 +1045,17 @@ mod tests {
     #[test]
     fn a_stream_that_was_wasteful_is_followed_again() {
         let mut pool = Pool::new(8192, 2000);
-        for run in 0..2000 {
-            let first = run * 2000 % PAGES + run % 100 * 20;
-            pool.read_all(first..first + 4);
-        }
-        pool.read_all(50_000..50_100);
-        assert_eq!(pool.read_all(50_100..60_000), 0);
+        let break_off = |pool: &mut Pool, runs: Range<u64>| {
+            let first = runs.map(|run| run % 25 * 2000 + run / 25 * 20);
+            first.for_each(|first| _ = pool.read_all(first..first + 4));
+        };
+        break_off(&mut pool, 0..1000);
+        let brought = pool.brought;
+        break_off(&mut pool, 1000..2000);
+        assert_eq!(pool.brought, brought, "nothing more is read ahead");
+        let missed = pool.read_all(60_000..60_100);
+        assert!(missed < 25, "{missed} of 100 missed");
+        assert_eq!(pool.read_all(60_100..70_000), 0);
     }
 
     #[test]
@@ -930,7 +1065,6 @@ mod tests {
         assert!(missed.iter().filter(|number| **number < 5000).count() < 600, "{}", missed.len());
     }
 
-    /// The pages between those of the stride are the first of a scan.
     /// The position that moved last is asked first, and only if no other could be the one.
     #[test]
     fn the_position_that_moved_last_is_the_best_of_all_where_it_is_taken() {
@@ -958,6 +1092,7 @@ mod tests {
         assert!(taken > 10_000, "{taken}");
     }
 
+    /// The pages between those of the stride are the first of a scan.
     #[test]
     fn a_stride_does_not_hide_a_scan() {
         for step in [2, 3, 7] {
