@@ -24,6 +24,10 @@ const SPENT_SHARE_AGAIN: f64 = 0.4;
 /// Questions to a tier in which nothing hits, which may be cold, before it is measured with few pages. They
 /// are asked beside reads, and nobody waits for the answers.
 const TRIAL_TAKES: u32 = 4096;
+/// Questions in a row of which none hits, as a multiple of the pool's frames, after which a tier is passed by
+/// even if nobody waits for its answers: demotions cost processor time. A loop through all pages of the pool and
+/// of a tier fifteen times as large hits before.
+const MISSES_A_FRAME_MAX: u32 = 16;
 /// A reading's part of the moving average of the source's latency.
 const MEAN_SHARE: f64 = 1.0 / 16.0;
 
@@ -69,6 +73,9 @@ pub(super) enum Took {
 /// Counts of a sliding window, and the judgement on them.
 #[derive(Default)]
 pub(super) struct Gauge {
+    /// Questions in a row without a hit after which the tier is passed by.
+    misses_max: u32,
+    misses_in_a_row: u32,
     window_begin_ns: u64,
     spent_ns: f64,
     hits: f64,
@@ -88,6 +95,12 @@ pub(super) struct Gauge {
 }
 
 impl Gauge {
+    /// Of the tier of a pool with `frames` frames.
+    pub fn new(frames: u32) -> Self {
+        let misses_max = frames.saturating_mul(MISSES_A_FRAME_MAX).max(TRIAL_TAKES);
+        Self { misses_max, ..Self::default() }
+    }
+
     /// Why the tier is passed by, if it is.
     pub fn passed_by(&self) -> Option<PassedBy> {
         self.passed_by
@@ -120,6 +133,7 @@ impl Gauge {
         self.takes += 1;
         self.hits += f64::from(u8::from(took == Took::Hit));
         self.tried = self.tried.saturating_add(1);
+        self.misses_in_a_row = if took == Took::Hit { 0 } else { self.misses_in_a_row.saturating_add(1) };
         if took == Took::TimedOut {
             self.timeouts_in_a_row += 1;
             self.answers_in_a_row = 0;
@@ -164,8 +178,9 @@ impl Gauge {
     fn spends_too_much(&self, is_window_end: bool) -> bool {
         let free = self.source_reads * self.source_latency_ns * SPENT_FREE_SHARE;
         let share = if is_window_end { SPENT_SHARE } else { 1.0 };
+        let is_waited_for = self.spent_ns > self.saved_ns() * share + free;
         // As long as no page was read from its source, nobody knows what a hit saves.
-        self.source_latency_ns > 0.0 && self.spent_ns > self.saved_ns() * share + free
+        self.source_latency_ns > 0.0 && (is_waited_for || self.misses_in_a_row >= self.misses_max)
     }
 
     fn saved_ns(&self) -> f64 {
@@ -174,9 +189,11 @@ impl Gauge {
 
     /// What was seen before the change says nothing about after it.
     fn change(&mut self, to: Option<PassedBy>) {
-        let (window_begin_ns, source_latency_ns) = (self.window_begin_ns, self.source_latency_ns);
-        let is_cold = self.hits == 0.0;
-        *self = Self { window_begin_ns, source_latency_ns, passed_by: to, is_cold, ..Self::default() };
+        let &mut Self { misses_max, window_begin_ns, source_latency_ns, .. } = self;
+        let is_cold = self.hits == 0.0 || self.misses_in_a_row >= misses_max;
+        let passed_by = to;
+        *self =
+            Self { misses_max, window_begin_ns, source_latency_ns, passed_by, is_cold, ..Self::default() };
     }
 
     fn is_window_over(&self, now_ns: u64) -> bool {
@@ -199,11 +216,12 @@ mod tests {
     use super::*;
 
     const US: u64 = 1_000;
+    const FRAMES: u32 = 1_000;
 
     /// Misses one after the other: a take of `take_us`, which hits every `hit_every` times, and a read of
     /// 100 us where it does not. Returns how many misses it takes until the tier is passed by.
     fn misses_until_passed_by(take_us: u64, hit_every: u64, misses: u64) -> Option<u64> {
-        let (mut gauge, mut now) = (Gauge::default(), 0);
+        let (mut gauge, mut now) = (Gauge::new(FRAMES), 0);
         for miss in 0..misses {
             let hits = hit_every > 0 && miss % hit_every == 0;
             now += take_us * US;
@@ -231,9 +249,17 @@ mod tests {
         assert_eq!(misses_until_passed_by(40, 0, 100_000), Some(31), "never hit");
     }
 
+    /// Its answers take no time, and pages that go down cost some.
+    #[test]
+    fn a_tier_that_costs_no_time_is_passed_by_when_nothing_hits_in_it() {
+        let frames = u64::from(FRAMES);
+        assert_eq!(misses_until_passed_by(0, 0, 100_000), Some(16 * frames - 1));
+        assert_eq!(misses_until_passed_by(0, 15 * frames, 100_000), None);
+    }
+
     #[test]
     fn a_few_late_answers_are_no_reason() {
-        let (mut gauge, mut now) = (Gauge::default(), 0);
+        let (mut gauge, mut now) = (Gauge::new(FRAMES), 0);
         for miss in 0..100_000_u64 {
             // At first, one hit in ten takes eight times as long as one from the source is.
             let take_us = if miss < 300 && miss % 10 == 0 { 640 } else { 10 };
@@ -247,8 +273,8 @@ mod tests {
     #[test]
     fn an_empty_tier_that_answers_fast_has_time_to_fill() {
         // A look into a table in memory: half a microsecond of a hundred.
-        let (mut gauge, mut now) = (Gauge::default(), 0);
-        for _ in 0..100_000 {
+        let (mut gauge, mut now) = (Gauge::new(FRAMES), 0);
+        for _ in 0..15 * FRAMES {
             now += 100 * US;
             gauge.took(now, US / 2, Took::No);
             gauge.source_read(100 * US);
@@ -260,7 +286,7 @@ mod tests {
     #[test]
     fn a_cold_tier_is_tried_beside_reads_until_it_hits() {
         for fills_after in [0, 3_000, u64::MAX] {
-            let (mut gauge, mut now, mut waited, mut trial) = (Gauge::default(), 0, 0, 0);
+            let (mut gauge, mut now, mut waited, mut trial) = (Gauge::new(FRAMES), 0, 0, 0);
             for miss in 0..20_000 {
                 waited += u64::from(gauge.passed_by().is_none());
                 trial += u64::from(gauge.is_on_trial());
@@ -284,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_tier_that_has_every_page_is_used_before_the_source_is_known() {
-        let mut gauge = Gauge::default();
+        let mut gauge = Gauge::new(FRAMES);
         (0..1_000).for_each(|at| gauge.took(at * WINDOW_NS / 100, 50 * US, Took::Hit));
         assert_eq!(gauge.passed_by(), None);
         gauge.source_read(20 * US);
@@ -294,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_tier_that_does_not_answer_is_passed_by_until_it_does() {
-        let mut gauge = Gauge::default();
+        let mut gauge = Gauge::new(FRAMES);
         gauge.took(0, 1, Took::TimedOut);
         gauge.took(0, 1, Took::TimedOut);
         gauge.took(0, 1, Took::No);
@@ -310,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_tier_that_pays_again_is_used_again() {
-        let mut gauge = Gauge::default();
+        let mut gauge = Gauge::new(FRAMES);
         gauge.source_read(100 * US);
         (0..TAKES_MIN).for_each(|_| gauge.took(0, 110 * US, Took::Hit));
         assert!(matches!(gauge.passed_by(), Some(PassedBy::DoesNotPay { spent_share }) if spent_share > 1.0));
@@ -321,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_tier_that_refuses_all_is_passed_by_until_it_takes_some() {
-        let mut gauge = Gauge::default();
+        let mut gauge = Gauge::new(FRAMES);
         (0..OFFERS_MIN).for_each(|_| gauge.offered(true));
         assert_eq!(gauge.passed_by(), Some(PassedBy::Refuses));
         (0..TAKES_MIN).for_each(|_| gauge.offered(true));

@@ -96,7 +96,7 @@ impl TierLink {
             deadlines: Deadlines::default(),
             watches_misses: admission.watches_misses(),
             admission: Mutex::new(admission),
-            gauge: (!to.is_deterministic).then(Mutex::default),
+            gauge: (!to.is_deterministic).then(|| Mutex::new(Gauge::new(frames))),
             is_passed_by: AtomicBool::new(false),
             is_offered_all: AtomicBool::new(false),
             is_on_trial: AtomicBool::new(false),
