@@ -5,6 +5,7 @@
 mod common;
 
 use bufpool::sim::{SimFailure, SimFault};
+use bufpool::stats::Stats;
 use bufpool::{File, FileOptions, IoOperation, ManagerKind, Pool, PoolOptions, Tenant};
 use common::{
     deterministic, directory, new_file, on_each_backend, open_on, small, stamp, stamped_device, version,
@@ -161,26 +162,37 @@ fn what_is_ahead_of_a_slow_scan_stays_until_its_use() {
     assert_eq!(stats.reads - before.reads, 500 + ahead, "each page is read once: {stats:?}");
 }
 
-/// As a join that ends before its outer table does, and looks rows up in pages that stay. Its scan never waits.
+/// As a join that ends before its outer table does, and looks rows up in pages that stay. On a machine that is
+/// busy its scan may wait for a page after all, and has more ahead then.
 #[test]
 fn a_slow_scan_that_ends_leaves_two_transfers_unused() {
+    let transfer = (256 << 10) / common::PAGE_BYTES as u64;
+    let never_waited = || {
+        let (waited, unused) = end_of_a_slow_scan();
+        assert!(waited > 0 || unused <= 2 * transfer, "{unused} pages");
+        waited == 0
+    };
+    assert!((0..20).any(|_| never_waited()));
+}
+
+/// How often a scan of 2,000 pages with a lookup of 300 resident ones after each has waited, and how many pages
+/// that it brought in ahead are not used when it ends.
+fn end_of_a_slow_scan() -> (u64, u64) {
     let device = stamped_device(TREE_PAGES);
     let (pool, file) = open_on(small().frames(4000).read_ahead(true), &device);
     let tenant = pool.default_tenant();
     let resident = TREE_PAGES - 300..TREE_PAGES;
     read(&tenant, &file, resident.clone());
     let before = pool.stats();
-    let unused_before = before.prefetch_issued - before.prefetch_used;
     for number in 0..2000 {
         read(&tenant, &file, [number]);
         read(&tenant, &file, resident.clone());
     }
     pool.check_invariants();
     let stats = pool.stats();
-    let unused = stats.prefetch_issued - stats.prefetch_used - unused_before;
-    let transfer = (256 << 10) / common::PAGE_BYTES as u64;
-    assert!(unused <= 2 * transfer, "{unused} pages: {stats:?}");
     assert!(stats.misses - before.misses < 20, "{stats:?}");
+    let unused = |stats: &Stats| stats.prefetch_issued - stats.prefetch_used;
+    (stats.waited - before.waited, unused(&stats) - unused(&before))
 }
 
 /// Short runs, each somewhere else, promise more than they keep: what they bring in for nothing stays a
@@ -201,7 +213,8 @@ fn scans_that_break_off_waste_a_bounded_share() {
         // The first credit is a window, here the limit; and as many pages may be ahead at the end. A run that
         // is on trial has all of its pages but three judged.
         let would_be_used = reads / length * (length - 3);
-        assert!(wasted <= 48 + 64 + used.max(would_be_used) / 4, "length {length}: {stats:?}");
+        let bound = (reads / 8 + used / 4).min(used.max(would_be_used) / 4);
+        assert!(wasted <= 48 + 64 + bound, "length {length}: {stats:?}");
         assert!(stats.prefetch_issued > 0);
     }
 }
