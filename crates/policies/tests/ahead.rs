@@ -3,6 +3,7 @@
 //! first.
 //! Method: random steps against a plain vector, and two directories side by side.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bufpool_policies::classic::PolicyKind;
@@ -341,11 +342,13 @@ fn only_pages_in_flight_alike_change_frames() {
     assert_eq!(driver.directory.page(resident), Some(PageId(1)));
 }
 
-/// Gives up what came in last, and counts the mistakes that it is told.
+/// Gives up what came in last, and notes what it is told: how many mistakes, and which pages are about to come
+/// or go.
 #[derive(Default)]
 struct NewestFirst {
     blocks: Vec<FrameId>,
-    mistakes: std::sync::Arc<std::sync::atomic::AtomicU64>,
+    mistakes: Arc<AtomicU64>,
+    announced: Arc<Mutex<Vec<u64>>>,
 }
 
 impl Manager for NewestFirst {
@@ -369,7 +372,11 @@ impl Manager for NewestFirst {
     }
 
     fn placeholder_used(&mut self, _: &Access, _: FrameId) {
-        self.mistakes.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.mistakes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn prefetch_pages(&self, pages: &[PageId]) {
+        self.announced.lock().unwrap().extend(pages.iter().map(|page| page.0));
     }
 }
 
@@ -397,7 +404,7 @@ fn a_placeholder_that_a_prefetch_uses_is_settled_unjudged() {
         driver.directory.loaded(frame);
         let stats = driver.directory.tenant_stats(DEFAULT_TENANT);
         assert_eq!((stats.mistakes, stats.vindications), (u64::from(!ahead), 0), "ahead {ahead}");
-        assert_eq!(mistakes_told.load(std::sync::atomic::Ordering::Relaxed), stats.mistakes);
+        assert_eq!(mistakes_told.load(Ordering::Relaxed), stats.mistakes);
         driver.directory.check_invariants();
     }
 }
@@ -505,39 +512,14 @@ fn a_manager_that_knows_ahead_is_told_and_asked() {
     assert_eq!((stats.overrules, stats.mistakes, stats.prefetch_wasted, stats.manager_panics), (1, 1, 2, 0));
 }
 
-/// Notes the pages that it is told to be about to come or go, in one list a call.
-struct Told(Arc<Mutex<Vec<Vec<u64>>>>);
-
-impl Manager for Told {
-    fn new_block(&mut self, _: &Block) {}
-
-    fn block_gone(&mut self, _: FrameId, _: PageId) {}
-
-    fn block_accessed(&mut self, _: FrameId, _: &Access) {}
-
-    fn replace_block(
-        &mut self,
-        candidate: FrameId,
-        _: Option<&Access>,
-        _: &mut dyn FnMut(FrameId) -> bool,
-    ) -> FrameId {
-        candidate
-    }
-
-    fn placeholder_used(&mut self, _: &Access, _: FrameId) {}
-
-    fn prefetch_pages(&self, pages: &[PageId]) {
-        self.0.lock().unwrap().push(pages.iter().map(|page| page.0).collect());
-    }
-}
-
 /// Of hits, those are first accesses whose pages came in ahead; pages go in the ledger's order.
 #[test]
 fn a_manager_is_told_what_is_about_to_come_and_go() {
     let mut driver = Driver::new(100);
-    let told = Arc::new(Mutex::new(Vec::new()));
-    driver.directory.set_manager(DEFAULT_TENANT, Box::new(Told(Arc::clone(&told))), false).unwrap();
-    let taken = || std::mem::take(&mut *told.lock().unwrap()).concat();
+    let manager = NewestFirst::default();
+    let announced = Arc::clone(&manager.announced);
+    driver.directory.set_manager(DEFAULT_TENANT, Box::new(manager), false).unwrap();
+    let taken = || std::mem::take(&mut *announced.lock().unwrap());
     (0..20).for_each(|page| driver.access(page));
     driver.admit_together(20..100, true);
     let all: Vec<FrameId> = (0..100).map(|page| driver.frames[&PageId(page)]).collect();
