@@ -239,6 +239,7 @@ mod tests {
             assert!(arena.bytes(lease).iter().all(|&byte| byte == fill));
         }
     }
+
     #[test]
     fn what_is_behind_a_page_can_be_read() {
         for (frames, page_bytes) in [(1, 512), (5, 4096), (512, 4096), (2, 1 << 20)] {

@@ -55,7 +55,7 @@ impl fmt::Display for PassedBy {
                     "waiting for it takes {spent_share:.2} of what its hits save, expected at most {SPENT_SHARE}"
                 )
             }
-            Self::DoesNotPay { .. } => f.write_str("waiting for it takes time, and nothing hits in it"),
+            Self::DoesNotPay { .. } => f.write_str("nothing hits in it"),
             Self::DoesNotAnswer => f.write_str("it does not answer in time"),
             Self::Refuses => f.write_str("it refuses nearly all pages"),
         }
