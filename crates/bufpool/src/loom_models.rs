@@ -232,7 +232,7 @@ fn the_access_log_loses_and_doubles_nothing() {
         for page in 0..pushes {
             let key = find_key(&ring, 0).expect("room for one key");
             ring.skip(key);
-            if ring.push(PageId(page), FrameId(0), key) == Level::Full {
+            if ring.push(PageId(page), FrameId(0), key, false) == Level::Full {
                 drain(&ring, &policy);
             }
         }
@@ -287,7 +287,7 @@ fn keys_are_seen_whole() {
                 find().expect("room")
             });
             ring.skip(key);
-            if ring.push(PageId(u64::from(tenant)), FrameId(0), key) == Level::Full {
+            if ring.push(PageId(u64::from(tenant)), FrameId(0), key, false) == Level::Full {
                 drain(&ring, &mut lock.lock().unwrap());
             }
         }

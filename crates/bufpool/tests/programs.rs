@@ -182,7 +182,7 @@ fn simulate(accesses: &[(PageId, u32, u32)], programs: &[Program]) -> Vec<(u64, 
     let (mut frame_of, mut page_of) = (HashMap::new(), HashMap::new());
     for &(page, site, tenant) in accesses {
         let tenant = TenantId(tenant);
-        let access = Access { page, file: page.file(), tenant, context: ContextId(site) };
+        let access = Access { page, file: page.file(), tenant, context: ContextId(site), creates: false };
         if let Some(frame) = frame_of.get(&page) {
             directory.hit(*frame, &access);
             continue;

@@ -19,7 +19,7 @@ use proptest::prelude::*;
 /// An owned [`Event`].
 #[derive(Clone, Debug)]
 enum Step {
-    Access { page: PageId, site: u32, tenant: u32 },
+    Access { page: PageId, site: u32, tenant: u32, creates: bool },
     Pin(PageId),
     Unpin(PageId),
     Policy { tenant: u32, priority: i32, policy: Policy },
@@ -36,7 +36,9 @@ struct Log {
 impl Recorder for Log {
     fn record(&mut self, event: Event<'_>) {
         let step = match event {
-            Event::Access { page, site, tenant, .. } => Step::Access { page, site, tenant },
+            Event::Access { page, site, tenant, creation } => {
+                Step::Access { page, site, tenant, creates: creation }
+            }
             Event::Pin(page) => Step::Pin(page),
             Event::Unpin(page) => Step::Unpin(page),
             Event::Policy { tenant, priority, policy } => Step::Policy { tenant, priority, policy },
@@ -93,9 +95,14 @@ impl Replay {
                     .set_temporary_priority(TenantId(tenant), first..=last, priority, find)
                     .unwrap();
             }
-            Step::Access { page, site, tenant } => {
-                let access =
-                    Access { page, file: page.file(), tenant: TenantId(tenant), context: ContextId(site) };
+            Step::Access { page, site, tenant, creates } => {
+                let access = Access {
+                    page,
+                    file: page.file(),
+                    tenant: TenantId(tenant),
+                    context: ContextId(site),
+                    creates,
+                };
                 match find(page) {
                     Some(frame) => {
                         self.directory.hit(frame, &access);

@@ -7,7 +7,7 @@
 //! priority pools, from the first directive on. Nothing else is allocated after construction.
 
 use crate::{
-    ids::{ContextId, FileId, FrameId, PageId, TenantId},
+    ids::{Access, ContextId, FileId, FrameId, PageId, TenantId},
     list::Links,
 };
 
@@ -69,11 +69,19 @@ pub(crate) struct Slot {
     pub state: FrameState,
 }
 
-/// The file of a page and the context of the access that loaded it.
+/// The file of a page, the context of the access that loaded it, and whether that created it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Origin {
     pub file: FileId,
     pub context: ContextId,
+    pub created: bool,
+}
+
+impl From<&Access> for Origin {
+    #[inline]
+    fn from(access: &Access) -> Self {
+        Self { file: access.file, context: access.context, created: access.creates }
+    }
 }
 
 /// An origin in one number: it is written and read as a whole, so that what has just been written need not
@@ -81,17 +89,24 @@ pub(crate) struct Origin {
 #[derive(Clone, Copy)]
 struct PackedOrigin(u64);
 
+impl PackedOrigin {
+    /// The highest bit: numbers of files are below 2^24.
+    const CREATED: u64 = 1 << 63;
+}
+
 impl From<Origin> for PackedOrigin {
     #[inline]
-    fn from(Origin { file, context }: Origin) -> Self {
-        Self(u64::from(file.0) << u32::BITS | u64::from(context.0))
+    fn from(Origin { file, context, created }: Origin) -> Self {
+        let created = if created { Self::CREATED } else { 0 };
+        Self(created | u64::from(file.0) << u32::BITS | u64::from(context.0))
     }
 }
 
 impl From<PackedOrigin> for Origin {
     #[inline]
     fn from(PackedOrigin(both): PackedOrigin) -> Self {
-        Self { file: FileId((both >> u32::BITS) as u32), context: ContextId(both as u32) }
+        let file = FileId(((both & !PackedOrigin::CREATED) >> u32::BITS) as u32);
+        Self { file, context: ContextId(both as u32), created: both & PackedOrigin::CREATED != 0 }
     }
 }
 

@@ -96,4 +96,6 @@ pub struct Access {
     pub tenant: TenantId,
     /// From where it is accessed.
     pub context: ContextId,
+    /// Whether it gives the page new contents as a whole, so that nothing is read where it misses.
+    pub creates: bool,
 }

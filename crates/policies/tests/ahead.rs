@@ -35,7 +35,13 @@ struct Driver {
 }
 
 fn access(page: u64) -> Access {
-    Access { page: PageId(page), file: FileId(0), tenant: DEFAULT_TENANT, context: ContextId(1) }
+    Access {
+        page: PageId(page),
+        file: FileId(0),
+        tenant: DEFAULT_TENANT,
+        context: ContextId(1),
+        creates: false,
+    }
 }
 
 impl Driver {

@@ -27,7 +27,7 @@ fn directory(frames: u32) -> Directory {
 }
 
 fn access(tenant: TenantId, page: u64) -> Access {
-    Access { page: PageId(page), file: FileId(0), tenant, context: ContextId(0) }
+    Access { page: PageId(page), file: FileId(0), tenant, context: ContextId(0), creates: false }
 }
 
 fn load(directory: &mut Directory, tenant: TenantId, page: u64) -> (FrameId, Option<u64>) {

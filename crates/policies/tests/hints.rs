@@ -34,7 +34,7 @@ struct Driver {
 }
 
 fn access(tenant: TenantId, page: PageId) -> Access {
-    Access { page, file: FileId(0), tenant, context: ContextId(1) }
+    Access { page, file: FileId(0), tenant, context: ContextId(1), creates: false }
 }
 
 const ALL: HintOptions = HintOptions { policy: HintPolicy::Horizon, depth_max: 32, in_flight_max: 8 };

@@ -94,7 +94,9 @@ impl World {
                 let base = first + (u64::from(managed) << 32) + (u64::from(file) << 20);
                 for at in 0..accesses {
                     let page = PageId(base + at * stride % length);
-                    self.access(&Access { page, file: FileId(file), tenant, context: ContextId(context) });
+                    let (file, context) = (FileId(file), ContextId(context));
+                    let creates = (at + first) % 7 == 0;
+                    self.access(&Access { page, file, tenant, context, creates });
                 }
             }
             Step::Discard { page } => {

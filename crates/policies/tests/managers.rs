@@ -119,7 +119,7 @@ fn run(trick: Trick) -> (Vec<bool>, TenantStats) {
     for step in 0..4000u64 {
         let tenant = TenantId((step % 2) as u32);
         let page = PageId(if tenant == guest { 1000 + random.below(60) } else { random.below(50) });
-        let access = Access { page, file: FileId(0), tenant, context: ContextId(0) };
+        let access = Access { page, file: FileId(0), tenant, context: ContextId(0), creates: false };
         let found = frame_of.get(&page.0).copied();
         match found {
             Some(frame) => {

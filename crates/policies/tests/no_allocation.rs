@@ -70,7 +70,13 @@ impl Driver {
                 1 => self.random.below(50),
                 _ => self.random.below(PAGES as u64),
             };
-            let access = Access { page: PageId(page), file: FileId(0), tenant, context: ContextId(n % 7) };
+            let access = Access {
+                page: PageId(page),
+                file: FileId(0),
+                tenant,
+                context: ContextId(n % 7),
+                creates: n % 11 == 0,
+            };
             if let Some(frame) = self.frame_of[page as usize] {
                 self.directory.hit(frame, &access);
                 continue;

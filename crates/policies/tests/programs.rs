@@ -28,7 +28,7 @@ fn manager(program: &Program, frames: u32) -> ProgramManager {
 }
 
 fn access(page: u64) -> Access {
-    Access { page: PageId(page), file: FileId(0), tenant: TenantId(0), context: ContextId(0) }
+    Access { page: PageId(page), file: FileId(0), tenant: TenantId(0), context: ContextId(0), creates: false }
 }
 
 #[test]
@@ -77,7 +77,13 @@ fn every_victim_is_the_twins_whichever_frames_are_busy() {
                 let frame = pages.iter().position(|resident| *resident == page).unwrap();
                 let frame = FrameId(frame as u32);
                 twin.insert(frame, PageId(page));
-                ours.new_block(&Block { frame, page: PageId(page), file: FileId(0), context: ContextId(0) });
+                ours.new_block(&Block {
+                    frame,
+                    page: PageId(page),
+                    file: FileId(0),
+                    context: ContextId(0),
+                    created: false,
+                });
             }
             assert_eq!((ours.stats().out_of_fuel, ours.stats().unloaded), (0, None), "{kind}");
         }
@@ -186,7 +192,7 @@ fn wishes_are_taken_in_order() {
     let program = Program::parse(&text("flush c ; setmod c ; ret c")).unwrap();
     let mut ours = manager(&program, 4);
     let (frame, page) = (FrameId(2), PageId(70));
-    ours.new_block(&Block { frame, page, file: FileId(0), context: ContextId(0) });
+    ours.new_block(&Block { frame, page, file: FileId(0), context: ContextId(0), created: false });
     assert_eq!(ours.replace_block(frame, None, &mut |_| false), frame);
     let wishes: Vec<_> = std::iter::from_fn(|| ours.take_wish()).collect();
     assert_eq!(wishes, [Wish::Flush { frame, page }, Wish::SetModified { frame, page }]);
@@ -298,7 +304,13 @@ impl Twice {
     /// program is unloaded.
     fn step(&mut self, resident: &mut Vec<PageId>, word: u64) -> Option<()> {
         let page = PageId::in_file(FileId((word & 1) as u32), word >> 1 & 15);
-        let access = Access { page, file: page.file(), tenant: TenantId(0), context: ContextId(5) };
+        let access = Access {
+            page,
+            file: page.file(),
+            tenant: TenantId(0),
+            context: ContextId(5),
+            creates: word >> 16 & 7 == 0,
+        };
         self.busy = word >> 8 & 0b0101_1010;
         let steps = self.fast.stats().steps;
         if let Some(at) = resident.iter().position(|other| *other == page) {
@@ -318,7 +330,13 @@ impl Twice {
             victim
         };
         let steps = self.fast.stats().steps;
-        self.fast.new_block(&Block { frame, page, file: page.file(), context: ContextId(6) });
+        self.fast.new_block(&Block {
+            frame,
+            page,
+            file: page.file(),
+            context: ContextId(6),
+            created: access.creates,
+        });
         self.naive.enter(frame, page);
         let ids = About { context: Some(6), tenant: Some(0), ..About::default() };
         self.check("fault", steps, About { parameter: Some(frame), page: Some(page), ..ids }, false);

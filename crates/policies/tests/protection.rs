@@ -101,6 +101,7 @@ impl Pool {
             file: FileId(0),
             tenant: TenantId(tenant as u32),
             context: ContextId(0),
+            creates: false,
         };
         if let Some(frame) = self.frame_of.get(&page) {
             self.directory.hit(*frame, &access);

@@ -403,6 +403,7 @@ impl Replay for TwoLevelRun<'_> {
                 file: self.files.get(block as usize).copied().unwrap_or(FileId(0)),
                 tenant: self.tenants[number(batch.tenants) as usize],
                 context: ContextId(number(batch.sites)),
+                creates: false,
             };
             let counts = self.tally.accessor(number(keys));
             counts.accesses += 1;

@@ -404,19 +404,19 @@ impl<'p> HitLog<'p> {
             return;
         }
         let party = tenant.party();
-        let hit = || Hit { page: page.id(), frame, tenant: party.tenant, site: noted };
+        let hit = || Hit { page: page.id(), frame, tenant: party.tenant, site: noted, creation };
         if self.pool.is_immediate {
-            return self.apply_at_once(&hit(), creation);
+            return self.apply_at_once(&hit());
         }
         let ring = existing_ring(self.pool.hot.serial).or_else(|| self.own_ring());
-        let Some(ring) = ring else { return self.apply_at_once(&hit(), creation) };
+        let Some(ring) = ring else { return self.apply_at_once(&hit()) };
         if self.pool.hot.filter.skips(self.pool.hot.filter.marked(frame), party.watched) {
             if ring.skip(self.find_key(ring, party, counted)) {
                 self.drain_own_log(ring, Level::Half);
             }
             return;
         }
-        let level = ring.push(page.id(), frame, self.find_key(ring, party, noted));
+        let level = ring.push(page.id(), frame, self.find_key(ring, party, noted), creation);
         if level != Level::Low {
             self.drain_own_log(ring, level);
         }
@@ -449,8 +449,8 @@ impl<'p> HitLog<'p> {
     }
 
     #[cold]
-    fn apply_at_once(self, hit: &Hit, creation: bool) {
-        self.pool.policy.lock().hit(hit, creation);
+    fn apply_at_once(self, hit: &Hit) {
+        self.pool.policy.lock().hit(hit);
     }
 
     #[cold]

@@ -235,8 +235,12 @@ mod tests {
         ring.find_key(SiteHash::new(&TenantTag::new(0, TENANT), site), TENANT, site).expect("room for a key")
     }
 
+    fn is_creation(page: u64) -> bool {
+        page.is_multiple_of(3)
+    }
+
     fn push(ring: &Ring, page: u64) -> Level {
-        ring.push(PageId(page), FrameId(page as u32), key(ring))
+        ring.push(PageId(page), FrameId(page as u32), key(ring), is_creation(page))
     }
 
     #[test]
@@ -254,7 +258,7 @@ mod tests {
             let mut count = 0;
             let apply = |hit: Hit| {
                 assert_eq!((hit.page.0, u64::from(hit.frame.0)), (round + count, round + count));
-                assert_eq!(hit.tenant, TENANT);
+                assert_eq!((hit.tenant, hit.creation), (TENANT, is_creation(hit.page.0)));
                 count += 1;
             };
             ring.drain(apply);
@@ -312,7 +316,7 @@ mod tests {
         for tenant in 0.. {
             let Some(place) = find_key(tenant) else { break };
             assert_eq!(find_key(tenant), Some(place));
-            ring.push(PageId(u64::from(tenant)), FrameId(0), place);
+            ring.push(PageId(u64::from(tenant)), FrameId(0), place, false);
             (0..tenant).for_each(|_| assert!(!ring.skip(place)));
             places.push(place.0);
         }

@@ -196,8 +196,13 @@ mod tests {
 
         /// A load that has won its page and has a frame.
         fn begin(&mut self) -> (Load<&'static PageWord>, FrameLease) {
-            let access =
-                Access { page: PAGE, file: FileId(0), tenant: DEFAULT_TENANT, context: ContextId(0) };
+            let access = Access {
+                page: PAGE,
+                file: FileId(0),
+                tenant: DEFAULT_TENANT,
+                context: ContextId(0),
+                creates: false,
+            };
             let admission = self.policy.directory.admit(&access, &mut AllBusy);
             let Admission::Free { frame, .. } = admission else { panic!("{admission:?}") };
             let lease = self.policy.free.take_of(frame).unwrap();

@@ -436,7 +436,7 @@ impl Arrival {
             if let Some(load) = self.loads.iter().find(|load| load.is_awaited()) {
                 let (tenant, context, file) = (self.tenant, self.context, self.file.id);
                 let page = PageId::in_file(file, number_of(load));
-                policy.ahead_is_awaited(&Access { tenant, context, file, page });
+                policy.ahead_is_awaited(&Access { tenant, context, file, page, creates: false });
             }
             // From the last on, so that the others keep their places.
             for at in refused.iter().rev() {
@@ -545,6 +545,9 @@ mod tests {
         });
         let page = PageId::in_file(file.shared.id, 5);
         let Account { tenant, context, .. } = account;
-        assert_eq!(*awaited.lock().unwrap(), [Access { tenant, context, file: file.shared.id, page }]);
+        assert_eq!(
+            *awaited.lock().unwrap(),
+            [Access { tenant, context, file: file.shared.id, page, creates: false }]
+        );
     }
 }

@@ -291,7 +291,7 @@ impl PolicyState {
         self.directory.prefetch(ring.frames());
         ring.drain(|hit| {
             self.hits_noted += 1;
-            if self.hit(&hit, false) {
+            if self.hit(&hit) {
                 let may_skip = self.directory.may_skip_hits(hit.frame);
                 self.filter.noted(hit.frame, hit.tenant, may_skip);
                 self.epochs.hit(1);
@@ -333,12 +333,12 @@ impl PolicyState {
 
     /// Counts a hit, and tells the directory unless the page has left the frame meanwhile. Returns whether it
     /// was told.
-    pub fn hit(&mut self, hit: &Hit, creation: bool) -> bool {
+    pub fn hit(&mut self, hit: &Hit) -> bool {
         let found = self.context(hit.tenant, hit.site);
         self.contexts.counts(hit.tenant, found).accesses += 1;
         let listed = self.directory.page(hit.frame) == Some(hit.page);
         let context = self.context_of_hit(hit, listed, ContextId(found.id));
-        self.record_access(hit.page, context, hit.tenant, creation);
+        self.record_access(hit.page, context, hit.tenant, hit.creation);
         self.last_accessor = hit.tenant;
         if let Some(pricing) = &mut self.pricing {
             pricing.found(hit.tenant);
@@ -346,7 +346,7 @@ impl PolicyState {
         if listed {
             let is_disclosed = self.directory.is_ahead(hit.frame, hit.page)
                 && self.directory.discloses(hit.tenant, hit.page);
-            let outcome = self.directory.hit(hit.frame, &access(hit.page, hit.tenant, context));
+            let outcome = self.directory.hit(hit.frame, &access(hit.page, hit.tenant, context, hit.creation));
             if outcome.first && !is_disclosed {
                 self.observe(hit.page, hit.tenant, context, Seen::FoundAhead);
             }
@@ -379,7 +379,8 @@ impl PolicyState {
         let is_disclosed = self.directory.discloses(tenant, page);
         let mut taken = None;
         let mut claims = PoolClaims::new(rules, &self.files, &mut taken);
-        let admission = self.directory.admit(&access(page, tenant, ContextId(context.id)), &mut claims);
+        let admission =
+            self.directory.admit(&access(page, tenant, ContextId(context.id), creation), &mut claims);
         let admitted = self.carry_out(&admission, taken, rules)?;
         self.last_accessor = tenant;
         self.record_access(page, ContextId(context.id), tenant, creation);
@@ -446,7 +447,7 @@ impl PolicyState {
         let mut taken = None;
         let mut claims = PoolClaims::new(rules, &self.files, &mut taken);
         let Account { tenant, context, .. } = account;
-        let access = Access { page, file: page.file(), tenant, context };
+        let access = Access { page, file: page.file(), tenant, context, creates: false };
         let admission = self.directory.admit_ahead(&access, &mut claims);
         self.carry_out(&admission, taken, rules)
     }
@@ -522,7 +523,7 @@ impl PolicyState {
         let limit = self.limit_ahead(tenant, Expectation::Guessed) as u64;
         let Some(planner) = &mut self.planner else { return };
         let Some(file) = self.files.get(page.file().index()).and_then(Option::as_ref) else { return };
-        let access = access(page, tenant, context);
+        let access = access(page, tenant, context, false);
         let bounds = Bounds { pages: file.gate.pages(), limit };
         let Some(demote) = planner.observe(&access, seen, bounds) else { return };
         for number in demote.numbers() {
@@ -841,6 +842,6 @@ impl PolicyState {
     }
 }
 
-fn access(page: PageId, tenant: TenantId, context: ContextId) -> Access {
-    Access { page, file: page.file(), tenant, context }
+fn access(page: PageId, tenant: TenantId, context: ContextId, creates: bool) -> Access {
+    Access { page, file: page.file(), tenant, context, creates }
 }

@@ -11,8 +11,11 @@ use crate::thread::site::{CallPlace, SiteRef};
 pub(crate) const RING_ENTRIES: usize = if cfg!(bufpool_loom) { 2 } else { 128 };
 /// Places looked at for a key.
 pub(crate) const PROBES: usize = if cfg!(bufpool_loom) { 2 } else { 8 };
-/// Bits of a frame number in an entry; the rest is the key's place.
+/// Bits of a frame number in an entry. Above them are the key's place and, in the highest, [`CREATION`].
 pub(crate) const FRAME_BITS: u32 = 24;
+/// The bit of a hit that gave its page new contents.
+const CREATION: u32 = 1 << 31;
+const _: () = assert!(KEYS << FRAME_BITS <= CREATION as usize, "a key's place lies below the bit");
 
 /// One hit.
 #[derive(Clone, Copy)]
@@ -21,6 +24,8 @@ pub(crate) struct Hit {
     pub frame: FrameId,
     pub tenant: TenantId,
     pub site: SiteRef,
+    /// Whether the access gave the page new contents.
+    pub creation: bool,
 }
 
 /// Hits of one tenant at one call site that were not noted one by one.
@@ -129,12 +134,13 @@ impl Ring {
 
     /// Adds a hit, for the ring's own thread. There is room unless the last push said [`Level::Full`].
     #[inline]
-    pub fn push(&self, page: PageId, frame: FrameId, key: KeyPlace) -> Level {
+    pub fn push(&self, page: PageId, frame: FrameId, key: KeyPlace, creation: bool) -> Level {
         let pushed = self.pushed.load(Ordering::Relaxed);
         let entry = &self.entries[pushed as usize % RING_ENTRIES];
         entry.page.store(page.0, Ordering::Relaxed);
         debug_assert!(frame.0 < 1 << FRAME_BITS);
-        entry.frame_and_key.store(key.0 << FRAME_BITS | frame.0, Ordering::Relaxed);
+        let creation = if creation { CREATION } else { 0 };
+        entry.frame_and_key.store(creation | key.0 << FRAME_BITS | frame.0, Ordering::Relaxed);
         // Release, so that a thread that sees the new count sees the entry.
         self.pushed.store(pushed + 1, Ordering::Release);
         // Acquire pairs with the release in `drain`: the entries counted as taken have been read.
@@ -160,9 +166,9 @@ impl Ring {
         let taken = self.taken.load(Ordering::Relaxed);
         let pushed = self.pushed.load(Ordering::Acquire);
         for at in taken..pushed {
-            let (frame, key) = self.entry(at);
+            let (frame, key, creation) = self.entry(at);
             let page = PageId(self.entries[at as usize % RING_ENTRIES].page.load(Ordering::Relaxed));
-            apply(Hit { page, frame, tenant: key.tenant(), site: key.site() });
+            apply(Hit { page, frame, tenant: key.tenant(), site: key.site(), creation });
         }
         if taken != pushed {
             self.taken.store(pushed, Ordering::Release);
@@ -185,10 +191,10 @@ impl Ring {
     }
 
     #[inline]
-    pub(crate) fn entry(&self, at: u64) -> (FrameId, &Key) {
+    pub(crate) fn entry(&self, at: u64) -> (FrameId, &Key, bool) {
         let both = self.entries[at as usize % RING_ENTRIES].frame_and_key.load(Ordering::Relaxed);
         let frame = FrameId(both & ((1 << FRAME_BITS) - 1));
-        (frame, &self.keys.0[(both >> FRAME_BITS) as usize % KEYS])
+        (frame, &self.keys.0[((both & !CREATION) >> FRAME_BITS) as usize % KEYS], both & CREATION != 0)
     }
 
     /// Its thread has ended; what it pushed and counted before is visible to a caller that has seen this.

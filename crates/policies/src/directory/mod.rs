@@ -338,7 +338,7 @@ impl Directory {
         if let Some(claimed) = self.level_one.placeholder(&self.ledger, page) {
             self.level_one.placeholder_met(&mut self.ledger, claimed, Arrival::Restored);
         }
-        let origin = Origin { file, context: ContextId(0) };
+        let origin = Origin { file, context: ContextId(0), created: false };
         self.enter(frame.0, page, origin, owner, Arrival::Restored);
         self.loaded(frame);
     }
@@ -699,15 +699,14 @@ impl Directory {
         if let Some(hints) = &mut self.ledger.account_of(owner).hints {
             hints.read_first(access.page, frame);
         }
-        self.ledger.frames.set_origin(frame, Origin { file: access.file, context: access.context });
+        self.ledger.frames.set_origin(frame, Origin::from(access));
         self.ledger.tenants[owner.index()].stats.prefetch_used += 1;
         self.tell(owner, |control, frames| control.new_block(frames, frame));
     }
 
     /// The page of `access` comes in, owned by `heir`: missed, or ahead.
     fn enter_for(&mut self, frame: u32, access: &Access, heir: TenantId, arrival: Arrival) {
-        let origin = Origin { file: access.file, context: access.context };
-        self.enter(frame, access.page, origin, heir, arrival);
+        self.enter(frame, access.page, Origin::from(access), heir, arrival);
         let is_named = self.hinted > 0 && self.disclosed_enters(access, heir, arrival);
         if arrival == Arrival::Missed {
             if !self.level_one.orders_by_use() {

@@ -274,7 +274,7 @@ impl Directory {
             let page = self.ledger.frames[candidate].page;
             self.reference(
                 candidate,
-                &Access { page, file: origin.file, tenant: owner, context: origin.context },
+                &Access { page, file: origin.file, tenant: owner, context: origin.context, creates: false },
             );
             decision.vindicated = Some(FrameId(candidate));
             return None;

@@ -6,7 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{
-    frame_table::FrameTable,
+    frame_table::{FrameTable, Origin},
     ids::{Access, ContextId, FileId, FrameId, PageId},
 };
 
@@ -35,6 +35,8 @@ pub struct Block {
     pub file: FileId,
     /// The context of the access that loaded it.
     pub context: ContextId,
+    /// Whether that access [gave it new contents](Access::creates).
+    pub created: bool,
 }
 
 /// A page that a manager would have brought in before its first access.
@@ -427,8 +429,8 @@ impl Control {
 }
 
 pub(crate) fn block_in(frames: &FrameTable, frame: u32) -> Block {
-    let origin = frames.origin(frame);
-    Block { frame: FrameId(frame), page: frames[frame].page, file: origin.file, context: origin.context }
+    let Origin { file, context, created } = frames.origin(frame);
+    Block { frame: FrameId(frame), page: frames[frame].page, file, context, created }
 }
 
 /// Calls into a manager. Its state may be broken after a panic, which is why the directory drops it then.

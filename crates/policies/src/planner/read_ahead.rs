@@ -416,7 +416,7 @@ mod tests {
 
     fn access(number: u64) -> Access {
         let StreamKey { tenant, context, file } = KEY;
-        Access { tenant, context, file, page: PageId::in_file(file, number) }
+        Access { tenant, context, file, page: PageId::in_file(file, number), creates: false }
     }
 
     fn read_ahead(page_bytes: usize) -> ReadAhead {

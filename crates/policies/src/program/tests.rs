@@ -41,7 +41,7 @@ fn machine(program: &Program) -> Machine {
 
 fn run(program: &Program, machine: &mut Machine, fuel: u64, look: Option<&mut dyn Look>) -> Ended {
     let (file, tenant, context) = (FileId(0), TenantId(53), ContextId(52));
-    let missing = Access { page: PageId(50), file, tenant, context };
+    let missing = Access { page: PageId(50), file, tenant, context, creates: false };
     let about = About { parameter: 9, cause: Cause::Question(Some(&missing)) };
     let replace = program.standard(Standard::Replace).unwrap();
     let ended = machine.run(program.steps(), replace, about, fuel, look);

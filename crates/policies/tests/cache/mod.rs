@@ -48,13 +48,18 @@ impl Cache {
 
     /// Makes the access; true if it is a hit.
     pub fn access(&mut self, tenant: TenantId, context: u32, file: u32, page: u64) -> bool {
-        let page = PageId(page);
-        let access = Access { page, file: FileId(file), tenant, context: ContextId(context) };
+        let (page, file, context) = (PageId(page), FileId(file), ContextId(context));
+        self.make(&Access { page, file, tenant, context, creates: false })
+    }
+
+    /// The same, of any access.
+    pub fn make(&mut self, access: &Access) -> bool {
+        let page = access.page;
         if let Some(frame) = self.frame_of.get(&page) {
-            self.directory.hit(*frame, &access);
+            self.directory.hit(*frame, access);
             return true;
         }
-        let frame = match self.directory.admit(&access, &mut Idle) {
+        let frame = match self.directory.admit(access, &mut Idle) {
             Admission::Free { frame, .. } => frame,
             Admission::Evict { frame, page, .. } => {
                 self.frame_of.remove(&page);

@@ -355,7 +355,13 @@ impl Claims for Pins<'_> {
 }
 
 fn access_of(tenant: usize, page: u64) -> Access {
-    Access { page: PageId(page), file: FileId(0), tenant: TenantId(tenant as u32), context: ContextId(0) }
+    Access {
+        page: PageId(page),
+        file: FileId(0),
+        tenant: TenantId(tenant as u32),
+        context: ContextId(0),
+        creates: false,
+    }
 }
 
 impl Driver {

@@ -272,7 +272,7 @@ impl World {
     fn access(&mut self, managed: bool, page: u8, ahead: bool) {
         let tenant = if managed { self.managed } else { TenantId(0) };
         let page = self.page(managed, page);
-        let access = Access { page, file: FileId(0), tenant, context: ContextId(0) };
+        let access = Access { page, file: FileId(0), tenant, context: ContextId(0), creates: false };
         if let Some(frame) = self.frame_of.get(&page) {
             if !ahead {
                 self.directory.hit(*frame, &access);

@@ -57,7 +57,8 @@ impl Answers {
     pub fn run(&mut self, count: u64) {
         for _ in 0..count {
             let page = self.next_page();
-            let access = Access { page, file: FileId(0), tenant: TenantId(0), context: ContextId(0) };
+            let access =
+                Access { page, file: FileId(0), tenant: TenantId(0), context: ContextId(0), creates: false };
             let candidate = FrameId((self.next % u64::from(FRAMES)) as u32);
             let victim = self.manager.replace_block(candidate, Some(&access), &mut |_| false);
             self.manager.block_gone(victim, self.pages[victim.index()]);
@@ -73,7 +74,13 @@ impl Answers {
 
     fn enter(&mut self, frame: FrameId) {
         let page = self.pages[frame.index()];
-        self.manager.new_block(&Block { frame, page, file: FileId(0), context: ContextId(0) });
+        self.manager.new_block(&Block {
+            frame,
+            page,
+            file: FileId(0),
+            context: ContextId(0),
+            created: false,
+        });
     }
 }
 

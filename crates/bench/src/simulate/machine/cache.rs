@@ -465,7 +465,13 @@ impl<'a> Cache<'a> {
     }
 
     fn access_to(&self, process: usize, block: u64) -> Access {
-        Access { page: PageId(block), file: FileId(0), tenant: self.tenants[process], context: ContextId(0) }
+        Access {
+            page: PageId(block),
+            file: FileId(0),
+            tenant: self.tenants[process],
+            context: ContextId(0),
+            creates: false,
+        }
     }
 
     fn note(&mut self, change: Change) {

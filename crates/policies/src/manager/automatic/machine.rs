@@ -217,9 +217,18 @@ impl Machine {
         {
             let now = self.now.wrapping_add(self.tuning.time_per_miss);
             let stream = self.streams.find(&mut self.classes, access.context, access.file, now);
-            let kind = self.kind_of(stream, self.departed.find(access.page), now);
+            let departed = self.departed.find(access.page).filter(|_| !access.creates);
+            let kind = self.kind_of(stream, departed, now);
             let frames = self.held.len();
-            let access = SampledAccess { page: access.page, stream, kind, now, slot: known, frames };
+            let access = SampledAccess {
+                page: access.page,
+                stream,
+                kind,
+                now,
+                slot: known,
+                frames,
+                creates: access.creates,
+            };
             let slot = self.learn(&access);
             self.miniatures.count_ahead(slot);
         }
@@ -241,7 +250,15 @@ impl Machine {
         let mut slot = known;
         if !self.miniatures.is_counted_ahead(known) {
             let (page, now, frames) = (block.page, self.now, self.held.len() + 1);
-            slot = self.learn(&SampledAccess { page, stream, kind, now, slot: known, frames });
+            slot = self.learn(&SampledAccess {
+                page,
+                stream,
+                kind,
+                now,
+                slot: known,
+                frames,
+                creates: block.created,
+            });
         }
         self.miniatures.settle(slot, block.frame.0);
         slot
@@ -271,7 +288,7 @@ impl Manager for Machine {
         self.look_at_samples();
         let now = self.now;
         let stream = self.streams.find(&mut self.classes, block.context, block.file, now);
-        let departed = self.departed.take(block.page);
+        let departed = self.departed.take(block.page).filter(|_| !block.created);
         let kind = self.kind_of(stream, departed, now);
         let remembers = |departed: Departed| self.miniatures.arc_remembers(departed.twice, departed.last);
         let marks = Marks::new(self.miniatures.rates().samples(block.page), departed.is_some_and(remembers));
@@ -307,12 +324,21 @@ impl Manager for Machine {
             self.streams[before.stream].frames -= 1;
             self.streams[stream].frames += 1;
         }
-        let kind = self.streams.kind(&self.classes, stream, now.wrapping_sub(before.last), before.kind);
-        self.held.use_again(frame.0, (now, stream, kind), &self.classes, &self.streams);
+        let interval = (!access.creates).then(|| now.wrapping_sub(before.last));
+        let kind = match interval {
+            Some(interval) => self.streams.kind(&self.classes, stream, interval, before.kind),
+            None => self.streams.kind_of_unknown(&self.classes, stream),
+        };
+        let used = (now, stream, kind);
+        match interval {
+            Some(_) => self.held.use_again(frame.0, used, &self.classes, &self.streams),
+            None => self.held.renew(frame.0, used, &self.classes, &self.streams),
+        }
         self.list_pages(true);
         if before.marks().is_sampled() {
             let (slot, frames) = (before.sample, self.held.len());
-            let access = SampledAccess { page: access.page, stream, kind, now, slot, frames };
+            let access =
+                SampledAccess { page: access.page, stream, kind, now, slot, frames, creates: access.creates };
             let Self { miniatures, classes, streams, repeat_time, .. } = self;
             if !miniatures.use_held(&access, *repeat_time, classes, streams) {
                 self.learn_of(frame, access);
@@ -369,7 +395,7 @@ impl Manager for Machine {
     /// That the page came back is what its sample, and the shadows, learn from; the stream that used it last
     /// is answerable for the mistake.
     fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {
-        if let Some(departed) = self.departed.find(missing.page) {
+        if let Some(departed) = self.departed.find(missing.page).filter(|_| !missing.creates) {
             // A page that was used before values came to act may have gone by another's choice. While every
             // page is sampled such mistakes count: they keep a stream for which LRU is best from following
             // values again and again, when these are hardly ahead.

@@ -35,12 +35,18 @@ impl Look for Blocks<'_> {
 
     fn block(&self, frame: FrameId) -> Option<Block> {
         let page = *self.0.get(&frame.0)?;
-        Some(Block { frame, page, file: FileId(0), context: ContextId(0) })
+        Some(Block { frame, page, file: FileId(0), context: ContextId(0), created: false })
     }
 }
 
 fn access(page: u64) -> Access {
-    Access { page: PageId(page), file: FileId(0), tenant: TenantId(0), context: ContextId(page as u32 / 300) }
+    Access {
+        page: PageId(page),
+        file: FileId(0),
+        tenant: TenantId(0),
+        context: ContextId(page as u32 / 300),
+        creates: false,
+    }
 }
 
 impl Tenant {
@@ -71,6 +77,7 @@ impl Tenant {
             page: access.page,
             file: access.file,
             context: access.context,
+            created: access.creates,
         });
         false
     }
@@ -133,7 +140,13 @@ fn who_holds_very_many_pages_has_a_machine_for_all_frames() {
     let load = |manager: &mut Automatic, pages: &mut HashMap<u32, PageId>, number: u32| {
         let frame = FrameId(3 * number);
         pages.insert(frame.0, PageId(u64::from(number)));
-        let block = Block { frame, page: PageId(u64::from(number)), file: FileId(0), context: ContextId(0) };
+        let block = Block {
+            frame,
+            page: PageId(u64::from(number)),
+            file: FileId(0),
+            context: ContextId(0),
+            created: false,
+        };
         manager.new_block(&block);
     };
     let made_for = |manager: &Automatic| match &manager.state {
@@ -209,7 +222,13 @@ fn who_holds_all_frames_decides_as_from_the_first_on() {
                 automatic.block_gone(frame, gone);
                 machine.block_gone(frame, gone);
             }
-            let block = Block { frame, page: access.page, file: access.file, context: access.context };
+            let block = Block {
+                frame,
+                page: access.page,
+                file: access.file,
+                context: access.context,
+                created: access.creates,
+            };
             automatic.new_block(&block);
             machine.new_block(&block);
         }

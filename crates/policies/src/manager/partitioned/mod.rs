@@ -291,8 +291,8 @@ impl Partitioned {
 impl Manager for Partitioned {
     fn new_block(&mut self, block: &Block) {
         self.asked = None;
-        let Block { frame, page, file, context } = *block;
-        let access = Access { page, file, context, tenant: TenantId(0) };
+        let Block { frame, page, file, context, created } = *block;
+        let access = Access { page, file, context, tenant: TenantId(0), creates: created };
         self.overruled.take(page);
         let remembered = self.partitions.loaded(page, self.now, &mut self.random);
         if let Some(gain) = self.gain.as_mut().filter(|_| remembered == Some(DEFAULT)) {

@@ -11,12 +11,12 @@ use super::arc::{Arc, Place};
 use super::experts::{Expert, Shadows};
 use super::holdings::Holdings;
 use super::lru::Lru;
-use super::shadow::{SampledPages, Shadow, Used};
+use super::shadow::{SampledPages, Shadow, Shadowed, Used};
 use super::value::ByValue;
 use crate::ids::{FrameId, PageId};
 use crate::list::NIL;
 use crate::manager::automatic::learn::intervals::{ClassId, Classes};
-use crate::manager::automatic::learn::samples::{Rates, SampledAccess, Samples};
+use crate::manager::automatic::learn::samples::{Rates, Sample, SampledAccess, Samples};
 use crate::manager::automatic::learn::streams::Streams;
 use crate::manager::automatic::tuning::Tuning;
 
@@ -108,7 +108,8 @@ impl Miniatures {
     ) -> bool {
         let slot = access.slot;
         let sample = self.pages.samples.get_mut(slot);
-        let Some(sample) = sample.filter(|sample| sample.shadowed.held.are_all()) else { return false };
+        let is_plain = |sample: &&mut Sample<Shadowed>| !access.creates && sample.shadowed.held.are_all();
+        let Some(sample) = sample.filter(is_plain) else { return false };
         if access.now.wrapping_sub(sample.last) < repeat_time && sample.shadowed.arc == Place::T2 {
             return true;
         }
@@ -132,8 +133,15 @@ impl Miniatures {
         streams: &mut Streams,
     ) -> Sampled {
         let SampledAccess { page, now, slot, frames, .. } = *access;
-        let (capacity, known) = (self.rates.capacity(frames), slot != NIL);
-        let (slot, forgotten) = if known { (slot, NIL) } else { self.admit(page, now, classes, streams) };
+        let (capacity, known) = (self.rates.capacity(frames), !access.is_first());
+        let (slot, forgotten) = match slot {
+            NIL => self.admit(page, now, classes, streams),
+            slot if known => (slot, NIL),
+            slot => {
+                self.forget_contents(slot, now, classes, streams);
+                (slot, NIL)
+            }
+        };
         let samples = &mut self.pages.samples;
         let is_learned = if known { samples[slot].is_learned() } else { samples.is_to_learn(page) };
         let sample = &mut samples[slot];
@@ -150,20 +158,26 @@ impl Miniatures {
     /// A slot for a page not remembered. Also the frame of the page that was forgotten for it, if it is in
     /// one.
     fn admit(&mut self, page: PageId, now: u32, classes: &mut Classes, streams: &mut Streams) -> (u32, u32) {
-        let Self { pages, lru, arc, by_value, .. } = self;
         let mut forgotten = None;
         let mut frame = NIL;
-        if pages.samples.is_full() {
-            let slot = lru.next_to_forget(pages);
-            (forgotten, frame) = (Some(slot), pages.samples[slot].frame);
-            lru.forget(slot, pages);
-            arc.forget(slot, pages);
-            by_value.forget(slot, pages);
-            pages.samples.forget(slot, now, classes, streams);
-            pages.holdings.remove();
+        if self.pages.samples.is_full() {
+            let slot = self.lru.next_to_forget(&self.pages);
+            (forgotten, frame) = (Some(slot), self.pages.samples[slot].frame);
+            self.forget_contents(slot, now, classes, streams);
+            self.pages.samples.forget(slot);
+            self.pages.holdings.remove();
         }
-        pages.holdings.add();
-        (pages.samples.insert(page, now, forgotten), frame)
+        self.pages.holdings.add();
+        (self.pages.samples.insert(page, now, forgotten), frame)
+    }
+
+    /// The contents of the page of `slot` were not used again, and no shadow holds them.
+    fn forget_contents(&mut self, slot: u32, now: u32, classes: &mut Classes, streams: &mut Streams) {
+        let Self { pages, lru, arc, by_value, .. } = self;
+        lru.forget(slot, pages);
+        arc.forget(slot, pages);
+        by_value.forget(slot, pages);
+        pages.samples.end(slot, now, classes, streams);
     }
 
     /// The page of `slot` is in `frame`.

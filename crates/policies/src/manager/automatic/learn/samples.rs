@@ -120,8 +120,8 @@ impl<S> Sample<S> {
         classes: &mut Classes,
         streams: &mut Streams,
     ) -> ClassId {
-        let SampledAccess { stream, kind, now, slot, .. } = *access;
-        if slot != NIL {
+        let SampledAccess { stream, kind, now, .. } = *access;
+        if !access.is_first() {
             if self.stream == stream {
                 streams.use_again(classes, stream, self.last, now, lru_hits, capacity);
             } else {
@@ -161,6 +161,16 @@ pub(crate) struct SampledAccess {
     pub slot: u32,
     /// How many frames the tenant holds.
     pub frames: u32,
+    /// Whether it gives the page new contents.
+    pub creates: bool,
+}
+
+impl SampledAccess {
+    /// Whether it is the first to the contents of the page, as far as is remembered.
+    #[inline]
+    pub fn is_first(&self) -> bool {
+        self.slot == NIL || self.creates
+    }
 }
 
 /// The sampled pages of a tenant, by slot.
@@ -254,13 +264,18 @@ impl<S: Copy + Default> Samples<S> {
         slot
     }
 
-    /// The page of `slot` was not used again, and is remembered no longer.
-    pub fn forget(&mut self, slot: u32, now: u32, classes: &mut Classes, streams: &mut Streams) {
-        let sample = self[slot];
+    /// The contents of the page of `slot` were not used again.
+    pub fn end(&mut self, slot: u32, now: u32, classes: &mut Classes, streams: &mut Streams) {
+        let sample = &mut self[slot];
         if sample.is_learned() {
             sample.end_wait(now, false, classes, streams);
+            sample.class = NONE;
         }
-        self.index.remove(sample.page.0, |slot| self.samples[slot as usize].page.0);
+    }
+
+    /// The page of `slot`, whose wait has [ended](Self::end), is remembered no longer.
+    pub fn forget(&mut self, slot: u32) {
+        self.index.remove(self[slot].page.0, |slot| self.samples[slot as usize].page.0);
     }
 
     /// The next samples in turn, at most `count`, at least one if there is any.

@@ -15,6 +15,8 @@ const FRAMES: u32 = 120;
 struct Pool {
     manager: Machine,
     pages: Vec<PageId>,
+    /// Whether the next accesses give pages new contents.
+    creates: bool,
 }
 
 impl Pool {
@@ -22,13 +24,14 @@ impl Pool {
         let tuning = Tuning::default();
         let rates = Rates::with(FRAMES, 4, 4, &tuning);
         let manager = Machine::with_rates(Strategy::Auto, FRAMES, seed, rates, &tuning);
-        Self { manager, pages: Vec::new() }
+        Self { manager, pages: Vec::new(), creates: false }
     }
 
     /// Accesses `page`; the frame that `candidate` chooses goes if the manager does not overrule it.
     fn access(&mut self, page: u64, context: u32, candidate: impl FnOnce(u32) -> u32) {
         let (page, context, file) = (PageId(page), ContextId(context), FileId(0));
-        let access = Access { page, file, tenant: TenantId(0), context };
+        let creates = self.creates;
+        let access = Access { page, file, tenant: TenantId(0), context, creates };
         if let Some(frame) = self.pages.iter().position(|held| *held == page) {
             return self.manager.block_accessed(FrameId(frame as u32), &access);
         }
@@ -42,7 +45,7 @@ impl Pool {
             self.pages[frame.index()] = page;
             frame
         };
-        self.manager.new_block(&Block { frame, page, file, context });
+        self.manager.new_block(&Block { frame, page, file, context, created: creates });
     }
 
     fn follow(&mut self, expert: Expert) {
@@ -58,6 +61,7 @@ fn orders_are_right_whoever_is_followed() {
         let (mut random, mut pool) = (SplitMix64::new(seed), Pool::new(seed));
         for at in 0..4000u64 {
             let page = if random.below(2) == 0 { at / 2 % 150 } else { 200 + random.below(60) };
+            pool.creates = random.below(8) == 0;
             pool.access(page, page as u32 / 100, |frames| random.below(u64::from(frames)) as u32);
             if at > 1000 && random.below(25) == 0 {
                 let was_listing = pool.manager.held.is_listing();
@@ -148,7 +152,10 @@ fn a_stream_answers_for_choices_by_value_alone() {
         let before = count(&pool);
         for page in (0..150).chain(1000..1000 + at) {
             let (page, context, file) = (PageId(page), ContextId(0), FileId(0));
-            pool.manager.placeholder_used(&Access { page, file, tenant: TenantId(0), context }, FrameId(0));
+            pool.manager.placeholder_used(
+                &Access { page, file, tenant: TenantId(0), context, creates: false },
+                FrameId(0),
+            );
         }
         let after = count(&pool);
         assert_eq!(pool.manager.acting, changes.last().copied().unwrap_or(Expert::Value));

@@ -172,6 +172,19 @@ impl Held {
         }
     }
 
+    /// The page in `frame` gets new contents from `stream` at `now`: it is as one of `kind` that comes in.
+    pub fn renew(
+        &mut self,
+        frame: u32,
+        (now, stream, kind): (u32, u16, u8),
+        classes: &Classes,
+        streams: &Streams,
+    ) {
+        let Frame { sample, marks, .. } = self.remove(frame);
+        let page = Frame::new(now, sample, stream, kind, Marks::new(marks.is_sampled(), false));
+        self.insert(frame, page, classes, streams);
+    }
+
     /// Whether pages are being listed by class.
     #[inline]
     pub fn is_listing(&self) -> bool {
