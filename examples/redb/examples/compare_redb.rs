@@ -25,7 +25,7 @@ const MEMORY_BYTES_MIN: u64 = 2 << 20;
 const PAGE_BYTES: u64 = 4096;
 const ROWS_A_COMMIT: u64 = 1_000;
 /// redb syncs at each commit, so few dirty victims need a frame at a time, and the others are for reading.
-const RESERVE_FRAMES: u32 = 16;
+const RESERVE_FRAMES: u32 = 8;
 const LOOKUPS: u64 = 40_000;
 
 /// What a program has that reads and writes with direct I/O and keeps nothing: aligned buffers.
