@@ -91,6 +91,15 @@
 //! * Tests: `stress::all_operations_mixed_on_each_backend`,
 //!   `src/loom_models.rs::eviction_against_a_reader_and_a_pin`.
 //!
+//! **What an optimistic read has confirmed is one version of the page**, whatever is written or evicted
+//! meanwhile, and memory that is read without a latch is not written for another page.
+//! * Ground: the version is looked at before the read and after it, and a frame that may still be read gets
+//!   neither another page nor a copy of one.
+//! * Tests: `optimistic::reads_are_whole_whatever_happens_meanwhile`,
+//!   `optimistic::versions_follow_writes_and_departures`,
+//!   `src/page/readers.rs::reads_going_on_are_seen_to_end`,
+//!   `src/write/page_out.rs::a_frame_that_is_being_read_gets_no_copy`.
+//!
 //! **A tier never makes a page older, or another.** Whatever a [tier](crate::tier) answers, forgets or fails
 //! to forget, what is read is what the file has.
 //! * Ground: a copy is asked for by a version that no other contents of the page ever had, and carries a hash.
@@ -116,6 +125,7 @@
 //! * Ground: the log's end is noted before a guard is granted, and before frames are looked at.
 //! * Tests: `log::the_rule_holds_in_deterministic_mode`,
 //!   `log::the_rule_holds_with_the_background_writer`,
+//!   `log::a_change_during_a_write_keeps_its_place_in_the_log`,
 //!   `src/state/dirty.rs::what_changes_behind_the_look_is_not_logged_before_the_answer`.
 //!
 //! **A miss never waits for the log.** [`Log::advance`] is called by the background writer and by explicit
@@ -312,6 +322,8 @@
 //!   `onlookers::a_truncation_that_the_device_refuses_is_not_seen`,
 //!   `onlookers::a_pool_that_stays_open_keeps_all_files`,
 //!   `onlookers::those_who_wait_see_what_was_decided`,
+//!   `src/files/gate.rs::no_load_passes_the_gate_while_it_is_held_off`,
+//!   `src/files/gate.rs::a_load_asks_anew_what_was_decided`,
 //!   `src/loom_models.rs::a_load_that_is_held_off_sees_what_was_decided`,
 //!   `src/loom_models.rs::a_future_that_is_held_off_is_woken`.
 //!
