@@ -454,6 +454,29 @@ fn a_busy_frame_is_passed_over_where_frames_have_prices() {
     driver.directory.check_invariants();
 }
 
+/// Where an account has blocks that no list names, the list's farthest block goes instead of the ledger's
+/// candidate if it is needed later, and the candidate if that has been idle for longer.
+#[test]
+fn the_farthest_block_goes_if_it_is_needed_later_than_the_candidate() {
+    let idle_for = |others: u64| {
+        let mut driver = Driver::new(4, true);
+        // The candidate; others; and the block that is needed last.
+        for page in [10, 20, 21, 30] {
+            assert!(driver.access(DEFAULT_TENANT, PageId(page)));
+        }
+        (0..others).for_each(|_| assert!(driver.access(DEFAULT_TENANT, PageId(20))));
+        let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+        for page in (40..50).chain([30]) {
+            driver.disclose(list, PageId(page)).unwrap();
+        }
+        assert!(driver.access(DEFAULT_TENANT, PageId(60)));
+        driver.directory.check_invariants();
+        driver.evicted[0].0
+    };
+    assert_eq!(idle_for(0), PageId(30));
+    assert_eq!(idle_for(100), PageId(10));
+}
+
 /// Lists are those of their tenant, and what they name is disclosed by it alone, until it was read.
 #[test]
 fn what_is_disclosed_is_told_of_its_tenant() {

@@ -63,3 +63,39 @@ impl Departures {
         self.again.capacity() * size_of::<u64>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::random::SplitMix64;
+
+    /// Against a plain set of frames.
+    #[test]
+    fn a_page_that_leaves_was_worth_what_a_set_says() {
+        const FRAMES: u64 = 200;
+        let mut departures = Departures::new();
+        assert_eq!(departures.metadata_bytes(), 0);
+        let (mut random, mut again) = (SplitMix64::new(1), BTreeSet::new());
+        for age in 0..5_000 {
+            let frame = FrameId(random.below(FRAMES) as u32);
+            if random.below(2) == 0 {
+                departures.accessed(frame);
+                again.insert(frame);
+            } else {
+                departures.left(frame, false, age);
+                let worth = if again.remove(&frame) { PageWorth::Again } else { PageWorth::Once };
+                assert_eq!((departures.last(), departures.last_age()), (worth, age));
+            }
+        }
+        departures.accessed(FrameId(0));
+        departures.left(FrameId(0), true, 7);
+        assert_eq!((departures.last(), departures.last_age()), (PageWorth::Never, 7));
+        departures.left(FrameId(0), false, 8);
+        assert_eq!(departures.last(), PageWorth::Once, "a mark is of one stay in memory");
+        // One bit a frame, and what a vector has to spare.
+        let bytes = FRAMES.div_ceil(64) as usize * size_of::<u64>();
+        assert!((bytes..=2 * bytes).contains(&departures.metadata_bytes()));
+    }
+}
