@@ -508,6 +508,28 @@ mod tests {
     use crate::io::{FileOpen, Group};
     use crate::sys::Mapping;
 
+    /// Two whole chunks and half a one. Nobody looks at the memory, which need not be there.
+    #[test]
+    fn a_region_is_registered_in_chunks_and_a_buffer_lies_in_one() {
+        const CHUNK: usize = Region::CHUNK_BYTES;
+        let start = NonNull::without_provenance(std::num::NonZero::new(1 << 40).unwrap());
+        let region = Region { start, bytes: 2 * CHUNK + CHUNK / 2 };
+        let chunks = region.iovecs();
+        let chunks = chunks.iter().map(|chunk| (chunk.iov_base.addr() - (1 << 40), chunk.iov_len));
+        let expected = [(0, CHUNK), (CHUNK, CHUNK), (2 * CHUNK, CHUNK / 2)];
+        assert_eq!(chunks.collect::<Vec<_>>(), expected);
+        let index_of = |from: isize, bytes| {
+            let start = NonNull::new(start.as_ptr().wrapping_offset(from)).unwrap();
+            // SAFETY: no operation carries the buffer.
+            region.index_of(unsafe { Buffer::new(start, bytes) })
+        };
+        let (chunk, end) = (CHUNK as isize, region.bytes as isize);
+        assert_eq!((index_of(0, 4096), index_of(chunk - 4096, 4096)), (Some(0), Some(0)));
+        assert_eq!((index_of(chunk, CHUNK), index_of(end - 4096, 4096)), (Some(1), Some(2)));
+        assert_eq!(index_of(chunk - 4096, 4097), None, "in two chunks");
+        assert_eq!((index_of(-4096, 4096), index_of(end - 4096, 4097)), (None, None), "not in the region");
+    }
+
     /// The slot of a read is used again; then another answer with the number of its first use comes out of
     /// the kernel.
     #[test]
