@@ -1,5 +1,5 @@
 //! Processes that may have few addresses: page tables are not where hits look for them, and pages are read
-//! and written all the same. Each test sets a limit for good, so it runs in a process of its own.
+//! and written all the same. Each test sets limits, so it runs in a process of its own.
 
 use std::env;
 use std::fs::File as StdFile;
@@ -108,16 +108,41 @@ fn a_page_whose_word_finds_no_room_is_an_error() {
     });
 }
 
+/// A page whose word would take nearly all addresses that are left is refused like one that finds no room.
+#[test]
+fn words_that_are_needed_leave_addresses_to_the_rest_of_the_process() {
+    in_own_process("words_that_are_needed_leave_addresses_to_the_rest_of_the_process", || {
+        let pool = small_pool()?;
+        let folder = tempfile::tempdir().unwrap();
+        let tenant = pool.default_tenant();
+        let path = folder.path().join("holes");
+        StdFile::create(&path).unwrap().set_len((1 << 27) * 4096).unwrap();
+        limit_addresses(900 << 20);
+        let file = pool.open_file(&path, FileOptions::new())?;
+        drop(tenant.read(file.page(3))?);
+        // The word of this page comes with 256 MiB of others.
+        let far = file.page(1 << 25);
+        limit_addresses((256 + 8) << 20);
+        assert_eq!(tenant.read(far).unwrap_err().kind(), ErrorKind::FileLength);
+        limit_addresses((256 + 256) << 20);
+        drop(tenant.read(far)?);
+        pool.close()
+    });
+}
+
 fn small_pool() -> bufpool::Result<Pool> {
     PoolOptions::new().page_bytes(4096).frames(64).direct(Direct::Prefer).open()
 }
 
-/// Limits the process to this many bytes of addresses more than it has now.
+/// Limits the process, until the next call, to this many bytes of addresses more than it has now.
 fn limit_addresses(more: u64) {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = statm.split_whitespace().next().unwrap().parse().unwrap();
     let most = pages * 4096 + more;
-    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: getrlimit fills the structure that the pointer names.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) }, 0);
+    limit.rlim_cur = most;
     // SAFETY: a limit of the process's own is set from a value.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
 }

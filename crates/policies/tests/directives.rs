@@ -67,6 +67,29 @@ fn a_choice_that_cannot_be_claimed_stays() {
     }
 }
 
+/// A wish that a page leaves comes too late where the frame has another page, or another tenant's.
+#[test]
+fn a_page_leaves_by_a_wish_only_if_it_is_there_and_the_tenants_own() {
+    let mut directory = directory(4);
+    let (tenant, other) = (DEFAULT_TENANT, directory.open_tenant(0, 4).unwrap());
+    let frame = load(&mut directory, tenant, 0).0;
+    let others = load(&mut directory, other, 1).0;
+    assert!(directory.evict_page(tenant, frame, PageId(0), &mut Refused(frame)).is_none());
+    let mut evict = |tenant, frame, page| {
+        directory
+            .evict_page(tenant, frame, PageId(page), &mut NothingBusy)
+            .map(|gone| (gone.frame, gone.page))
+    };
+    assert_eq!(evict(tenant, frame, 1), None);
+    assert_eq!(evict(other, frame, 0), None);
+    assert_eq!(evict(tenant, others, 1), None);
+    assert_eq!(evict(tenant, frame, 0), Some((frame, PageId(0))));
+    assert_eq!(evict(tenant, frame, 0), None, "it is on its way out");
+    directory.release(frame);
+    assert!(directory.evict_page(tenant, frame, PageId(0), &mut NothingBusy).is_none());
+    directory.check_invariants();
+}
+
 #[test]
 fn directives_out_of_range_are_refused() {
     let mut directory = directory(4);
