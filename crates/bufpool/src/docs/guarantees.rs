@@ -398,7 +398,8 @@
 //!
 //! **The child waits for nothing**: not for threads that it does not have, nor for locks that they held.
 //! * Ground: the question comes before every lock.
-//! * Tests: `fork::a_child_waits_for_no_lock_of_threads_that_are_not_there`.
+//! * Tests: `fork::a_child_waits_for_no_lock_of_threads_that_are_not_there`,
+//!   `src/handle/keeper.rs::the_child_of_a_fork_waits_for_no_thread_that_has_the_places`.
 //!
 //! **Dropping handles, guards, pins and futures in the child does nothing.** Guards show zeros there.
 //! * Ground: the child's copy of the pool is never dropped, and a wiped word has nothing to release.

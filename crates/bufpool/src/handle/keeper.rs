@@ -130,7 +130,9 @@ impl Keeper {
         let shared = Arc::as_ptr(keeper).cast::<()>().cast_mut();
         let found = hot(|thread| {
             let set = Spare::among(&thread.spares, shared);
-            if set[0].is_shut() {
+            // In the child of a fork others may have held the lock that this takes, or been in the middle of
+            // what is done once a process, for good.
+            if set[0].is_shut() && keeper.pool.owner.is_here() {
                 open_own();
             }
             if set[1..].iter().any(|spare| spare.take(shared)) {
@@ -314,6 +316,36 @@ mod tests {
             thread.join().unwrap();
         }
         assert!(pool.upgrade().is_none());
+    }
+
+    /// The thread that forks has left nothing anywhere before, while another one holds the lock on all places.
+    #[test]
+    fn the_child_of_a_fork_waits_for_no_thread_that_has_the_places() {
+        let open = Open::new();
+        drop(open.read());
+        let keeper = open.file.keeper.get().unwrap();
+        let held = places();
+        let status = std::thread::scope(|scope| {
+            let forking = scope.spawn(|| {
+                // SAFETY: the child does nothing but take a share and let go of it, and ends by `_exit`.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    // SAFETY: takes a number; the signal ends a child that hangs.
+                    unsafe { libc::alarm(20) };
+                    drop(Keeper::of(keeper));
+                    // SAFETY: takes a number.
+                    unsafe { libc::_exit(0) };
+                }
+                let mut status = -1;
+                // SAFETY: `status` is valid for the call.
+                assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+                status
+            });
+            forking.join().unwrap()
+        });
+        drop(held);
+        assert_eq!(status, 0, "the child hung, or failed");
+        assert!(!is_open(&open.leave()));
     }
 
     #[test]
