@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bufpool::manager::Allocation;
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
-use bufpool::tier::{FileTier, TierAdmit, TierPolicy};
+use bufpool::tier::{FileTier, Tier, TierAdmit, TierPolicy};
 use bufpool::{File, FileOptions, IoOperation, Pool, PoolOptions, Result};
 use common::{PAGE_BYTES, deterministic, directory, on_each_backend, small, stamped_device, version};
 
@@ -20,7 +20,10 @@ const TIER: &str = "below";
 
 /// Over a persistent tier in that file.
 fn over(options: PoolOptions, path: impl AsRef<std::path::Path>, pages: u32) -> PoolOptions {
-    let tier = Arc::new(FileTier::new(path, pages).persistent(true));
+    over_tier(options, Arc::new(FileTier::new(path, pages).persistent(true)))
+}
+
+fn over_tier(options: PoolOptions, tier: Arc<FileTier>) -> PoolOptions {
     let options = options.frames(FRAMES).allocation(Allocation::GlobalLru).manager(None);
     options.tier(tier, TierPolicy::Demote, TierAdmit::All).tier_wait_ms(10_000)
 }
@@ -208,4 +211,19 @@ fn real_files_keep_a_tier_on_each_backend() {
         // On a drive that is busy the tier may look too slow for a while, and is offered few pages then.
         assert!((0..20).any(|_| turn() > 0));
     });
+}
+
+#[test]
+fn a_tier_that_was_not_saved_says_so() {
+    let device = stamped_device(PAGES);
+    let tier = Arc::new(FileTier::new(TIER, TIER_PAGES).persistent(true));
+    let pool = over_tier(deterministic(), Arc::clone(&tier)).open_on(&device).unwrap();
+    let file = pool.open_file("data", reader()).unwrap();
+    read_all(&pool, &file).unwrap();
+    assert_eq!(tier.report().failures, 0);
+    let nth = device.calls(IoOperation::Sync) + 1;
+    device.fail(SimFault { operation: IoOperation::Sync, nth, failure: SimFailure::Io });
+    pool.close().unwrap();
+    assert_eq!(tier.report().failures, 1);
+    assert_eq!(turn(&device, reader(), TIER_PAGES, true).unwrap().0, 0, "the next pool finds nothing");
 }

@@ -295,7 +295,12 @@ impl Tier for FileTier {
     fn report(&self) -> TierReport {
         let state = self.state.lock();
         let name = self.path.display();
-        let Some(used) = &state.used else { return TierReport::new(format!("{name}, in use by no pool")) };
+        let State { rescues, failures, .. } = *state;
+        let Some(used) = &state.used else {
+            // What failed while the last pool left it is the reason why the next one finds nothing.
+            let note = format!("{name}, in use by no pool");
+            return TierReport { rescues, failures, ..TierReport::new(note) };
+        };
         let (pages, page_bytes) = (u64::from(used.store.len()), used.file.page_bytes);
         let found =
             if self.is_persistent { format!(", {} found there", used.restored) } else { String::new() };
@@ -305,8 +310,8 @@ impl Tier for FileTier {
             pages_max: state.pages_max.into(),
             bytes: pages * page_bytes as u64,
             metadata_bytes: used.store.metadata_bytes(),
-            rescues: state.rescues,
-            failures: state.failures,
+            rescues,
+            failures,
             ..TierReport::new(format!(
                 "{name}, {} pages of {page_bytes} bytes{found}, {about}",
                 state.pages_max
