@@ -16,6 +16,14 @@
 //! by [`Tenant::pin`] or [`Tenant::pin_owned`] for as long as they are needed instead of copying them.
 //! [`OwnedPin::as_ptr`](crate::OwnedPin::as_ptr) is for engines with latches of their own.
 //!
+//! # Pages that are written anew
+//!
+//! A page whose contents are replaced as a whole is given them by [`Tenant::overwrite`] or
+//! [`Tenant::create`], not by [`Tenant::write`]: nothing is read then, and the automatic manager knows that the
+//! old contents were not used again. An engine that copies what it changes, and uses the places of old pages
+//! for new ones, gets its frames back from pages that nobody will read.
+//! [`Tenant::write_at`] does so by itself where it covers whole pages.
+//!
 //! # Who asks: tags through layers
 //!
 //! The automatic manager learns by call site, and the site is the line that calls. Where a layer is between:
