@@ -3,6 +3,7 @@
 
 use std::env;
 use std::fs::File as StdFile;
+use std::path::PathBuf;
 use std::process::Command;
 
 use bufpool::{Direct, ErrorKind, FileOptions, Pool, PoolOptions};
@@ -84,9 +85,8 @@ fn a_page_whose_word_finds_no_room_is_an_error() {
         let pool = small_pool()?;
         let folder = tempfile::tempdir().unwrap();
         let tenant = pool.default_tenant();
-        // A hole of 512 GiB, whose last page needs 512 MiB for words.
-        let path = folder.path().join("holes");
-        StdFile::create(&path).unwrap().set_len((1 << 27) * 4096).unwrap();
+        // The last page needs 512 MiB for words.
+        let path = file_of_holes(&folder);
         limit_addresses(400 << 20);
         let file = pool.open_file(&path, FileOptions::new())?;
         tenant.write(file.page(3))?[0] = 7;
@@ -115,8 +115,7 @@ fn words_that_are_needed_leave_addresses_to_the_rest_of_the_process() {
         let pool = small_pool()?;
         let folder = tempfile::tempdir().unwrap();
         let tenant = pool.default_tenant();
-        let path = folder.path().join("holes");
-        StdFile::create(&path).unwrap().set_len((1 << 27) * 4096).unwrap();
+        let path = file_of_holes(&folder);
         limit_addresses(900 << 20);
         let file = pool.open_file(&path, FileOptions::new())?;
         drop(tenant.read(file.page(3))?);
@@ -128,6 +127,13 @@ fn words_that_are_needed_leave_addresses_to_the_rest_of_the_process() {
         drop(tenant.read(far)?);
         pool.close()
     });
+}
+
+/// A file of 512 GiB that holds nothing.
+fn file_of_holes(folder: &tempfile::TempDir) -> PathBuf {
+    let path = folder.path().join("holes");
+    StdFile::create(&path).unwrap().set_len((1 << 27) * 4096).unwrap();
+    path
 }
 
 fn small_pool() -> bufpool::Result<Pool> {

@@ -324,16 +324,15 @@ impl Manager for Machine {
             self.streams[before.stream].frames -= 1;
             self.streams[stream].frames += 1;
         }
-        let interval = (!access.creates).then(|| now.wrapping_sub(before.last));
-        let kind = match interval {
-            Some(interval) => self.streams.kind(&self.classes, stream, interval, before.kind),
-            None => self.streams.kind_of_unknown(&self.classes, stream),
+        let kind = if access.creates {
+            let kind = self.streams.kind_of_unknown(&self.classes, stream);
+            self.held.renew(frame.0, (now, stream, kind), &self.classes, &self.streams);
+            kind
+        } else {
+            let kind = self.streams.kind(&self.classes, stream, now.wrapping_sub(before.last), before.kind);
+            self.held.use_again(frame.0, (now, stream, kind), &self.classes, &self.streams);
+            kind
         };
-        let used = (now, stream, kind);
-        match interval {
-            Some(_) => self.held.use_again(frame.0, used, &self.classes, &self.streams),
-            None => self.held.renew(frame.0, used, &self.classes, &self.streams),
-        }
         self.list_pages(true);
         if before.marks().is_sampled() {
             let (slot, frames) = (before.sample, self.held.len());
