@@ -132,22 +132,27 @@ impl Outcome {
     }
 }
 
-/// Misses of [`simulate`].
+/// Misses of [`simulate`]. What [`Policy::Opt`] needs to know is found out where `next_uses` is missing, which
+/// takes 4 bytes an access.
 ///
 /// # Errors
 ///
-/// As those of [`simulate`].
+/// As those of [`simulate`], or if the trace cannot be read.
 ///
 /// # Panics
 ///
-/// As [`simulate`].
+/// If a program is missing for [`Policy::Program`], or the trace of [`Policy::Opt`] has 2^32 accesses.
 pub fn misses(
     trace: &Trace,
     policy: Policy,
     setup: &Setup,
     next_uses: Option<&NextUses>,
 ) -> Result<u64, SimError> {
-    Ok(simulate(trace, policy, setup, next_uses)?.total().misses())
+    let own = match (policy, next_uses) {
+        (Policy::Opt, None) => Some(NextUses::in_memory(trace)?),
+        _ => None,
+    };
+    Ok(simulate(trace, policy, setup, next_uses.or(own.as_ref()))?.total().misses())
 }
 
 /// Plays the trace to a cache that is empty at first. `next_uses` is needed for [`Policy::Opt`] only.

@@ -6,8 +6,9 @@ use crate::ids::{Access, FrameId, PageId};
 use crate::list::NIL;
 use crate::manager::{Block, Manager, StreamReport};
 
-use super::compare::experts::{Expert, Judge, Shadows};
+use super::compare::experts::Expert;
 use super::compare::miniatures::Miniatures;
+use super::compare::shares::{Parts, Shares};
 use super::learn::departed::{Departed, DepartedPages};
 use super::learn::intervals::{Classes, NEW};
 use super::learn::samples::{Rates, SampledAccess};
@@ -49,9 +50,9 @@ pub(super) struct Machine {
     classes: Classes,
     streams: Streams,
     miniatures: Miniatures,
-    judge: Judge,
-    /// The expert that chooses victims: the one that the judge follows or, while pages are being listed for
-    /// choices by value, the one that it followed before.
+    shares: Shares,
+    /// The expert with the largest share or, while pages are being listed for choices by value, the one that
+    /// had it before. It chooses all victims where not every page is sampled.
     acting: Expert,
     acting_since: u32,
     /// Whether no question has been asked yet.
@@ -89,8 +90,8 @@ impl Machine {
             departed: DepartedPages::new(made_for),
             classes: Classes::new(turnover as f32, rates.learned_max() as f32, classes_max, tuning),
             streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS), rates.are_complete(), tuning),
-            miniatures: Miniatures::new(rates, first, tuning),
-            judge: Judge::new(first, tuning),
+            miniatures: Miniatures::new(rates, made_for, tuning),
+            shares: Shares::new(first, tuning),
             acting: first,
             acting_since: 0,
             is_undecided: true,
@@ -104,7 +105,7 @@ impl Machine {
             frame.sample = NIL;
         }
         if self.strategy == Strategy::Auto && sampled.known && sampled.had.are_divided() {
-            self.judge(sampled.had, self.miniatures.rates().capacity(access.frames));
+            self.shares.score(sampled.had, self.miniatures.rates().capacity(access.frames));
         }
         sampled.slot
     }
@@ -121,73 +122,52 @@ impl Machine {
         }
     }
 
-    /// A sampled page was used that the shadows in `had` held, of `capacity` pages each.
-    fn judge(&mut self, had: Shadows, capacity: u32) {
-        let (miniatures, followed) = (&self.miniatures, self.judge.followed());
-        let price_min = miniatures.price_min(capacity);
-        let price = |expert| miniatures.price(followed, expert, price_min);
-        if self.judge.score(had, capacity, price) {
-            self.follow();
-            return;
-        }
-        let Some(orders) = self.held.orders().filter(|_| followed != Expert::Value && !self.is_undecided)
-        else {
-            return;
-        };
-        if self.judge.has_no_lead(Expert::Value) {
-            orders.leave_classes();
-        } else if self.judge.leans_to(Expert::Value, price_min)
-            && self.judge.leans_to(Expert::Value, price(Expert::Value))
-        {
-            orders.list_classes();
-        }
-    }
-
-    /// Whom to follow before the shadows differ: values tell pages apart by stream, and where there is only
+    /// Whom to trust before the shadows differ: values tell pages apart by stream, and where there is only
     /// one, or each leaves its pages to the next, they know no more than ARC does; ARC knows no more than LRU
-    /// where no page has been used twice.
+    /// where hardly a page has been used twice. Where most have, that tells little, nor do streams.
     #[cold]
     fn decide_first(&mut self) {
-        let first = if self.streams.are_told_apart() && !self.streams.leave_pages_to_others() {
-            Expert::Value
-        } else if self.classes.reused_share(NEW) >= self.tuning.first_reuse_share {
-            Expert::Arc
-        } else {
-            Expert::Lru
+        let Tuning { first_reuse_share, first_reuse_end, .. } = self.tuning;
+        let reused = self.classes.reused_share(NEW);
+        let are_apart = self.streams.are_told_apart() && !self.streams.leave_pages_to_others();
+        let (expert, told_by) = match are_apart {
+            true => (Expert::Value, 0.0..first_reuse_end / 2.0),
+            false => (Expert::Arc, first_reuse_share..first_reuse_end),
         };
-        self.judge.follow(first);
-        self.follow();
+        self.shares.trust(if told_by.contains(&reused) { expert } else { Expert::Lru });
     }
 
-    /// Orders and samples follow the expert that the judge follows.
-    #[cold]
-    fn follow(&mut self) {
-        let followed = self.judge.followed();
-        let is_ready = self.held.orders().is_none_or(|orders| {
-            if followed == Expert::Value {
-                return orders.list_classes();
+    /// Divides the cache among the experts by their regret up to now.
+    fn divide(&mut self) {
+        if self.strategy == Strategy::Reuse {
+            return;
+        }
+        let distances = self.miniatures.distances(self.shares.best(), self.held.len());
+        self.shares.divide(distances);
+        let largest = self.shares.largest();
+        let is_by_value = self.shares.parts(Expert::Value) != Parts::default();
+        let are_listed = self.held.orders().is_none_or(|orders| match is_by_value {
+            true => orders.list_classes(),
+            false => {
+                orders.leave_classes();
+                true
             }
-            orders.leave_classes();
-            true
         });
-        if is_ready {
+        if largest != self.acting && (are_listed || largest != Expert::Value) {
             self.act();
         }
-        let held = &self.held;
-        let is_forgotten = |frame: &u32| held.get(*frame).is_some_and(|frame| frame.sample == NIL);
-        self.miniatures.follow(followed, held.own().iter().copied().filter(is_forgotten));
     }
 
-    /// The expert that the judge follows chooses victims from now on.
+    /// The expert with the largest share acts from now on.
     fn act(&mut self) {
-        (self.acting, self.acting_since) = (self.judge.followed(), self.now);
+        (self.acting, self.acting_since) = (self.shares.largest(), self.now);
     }
 
     /// Goes on with listing pages by class, if that is under way, with an access that hits or misses.
     #[inline]
     fn list_pages(&mut self, hits: bool) {
         if self.held.list_pages(hits, self.now, &self.classes, &self.streams)
-            && self.judge.followed() == Expert::Value
+            && self.shares.largest() == Expert::Value
         {
             self.act();
         }
@@ -204,8 +184,8 @@ impl Machine {
         }
     }
 
-    /// While every page is sampled: learns from the access that misses, so that the shadow followed makes
-    /// room for its page first, and gives up what the shadow does not hold.
+    /// While every page is sampled: learns from the access that misses, so that the shadows make room for its
+    /// page first, and gives up what the shadow of a page's part does not hold.
     fn choose_leftover(
         &mut self,
         missing: Option<&Access>,
@@ -232,7 +212,8 @@ impl Machine {
             let slot = self.learn(&access);
             self.miniatures.count_ahead(slot);
         }
-        self.miniatures.leftover(busy)
+        self.divide();
+        self.miniatures.leftover(&self.shares, busy)
     }
 
     /// The ages of a few samples are looked at, with each miss.
@@ -308,7 +289,7 @@ impl Manager for Machine {
         let gone = self.held.remove(frame.0);
         let Frame { last, stream, kind, sample, .. } = gone;
         self.streams[stream].frames -= 1;
-        self.miniatures.left(sample, frame.0);
+        self.miniatures.left(sample, page, frame.0);
         let twice = gone.marks().is_twice();
         let owned = self.held.len() + 1;
         self.departed.insert(page, Departed { last, stream, kind, twice }, self.now, owned);
@@ -361,6 +342,7 @@ impl Manager for Machine {
         let choice = if self.miniatures.rates().are_complete() {
             self.choose_leftover(missing, busy).unwrap_or(candidate)
         } else {
+            self.divide();
             match self.acting {
                 Expert::Lru => candidate,
                 Expert::Arc => {
@@ -449,7 +431,7 @@ impl Manager for Machine {
         owned().for_each(|frame| used[usize::from(frame.stream)] += 1);
         assert!(self.streams.iter().map(|stream| stream.frames).eq(used), "frames of streams");
         let is_listing = self.held.is_listing();
-        assert!(self.acting == self.judge.followed() || is_listing, "who acts");
+        assert!(self.acting == self.shares.largest() || is_listing, "who acts");
         let frames = self.held.own().iter().max().map_or(0, |frame| frame + 1);
         let sample_in = |frame: u32| self.held.get(frame).filter(|f| f.is_owned()).map(|frame| frame.sample);
         self.miniatures.check_invariants(frames, sample_in);

@@ -69,22 +69,20 @@ tuning! {
     /// classes are presumed to have.
     prior_pages: f32 = 1.0,
     /// The share of pages that must have been used again, when the pool is full for the first time, for ARC
-    /// to be the first choice. Where nothing comes back, that ARC prefers what was used twice is a guess, and
-    /// LRU is not worse than any.
+    /// to be trusted. Where nothing comes back, that ARC prefers what was used twice is a guess, and LRU is
+    /// not worse than any.
     first_reuse_share: f32 = 1.0 / 16.0,
-    /// The price of following another expert, in misses, as a share of the pages that it holds and the
-    /// followed one does not. Up to 1/2 it has a bound.
-    price_share: f32 = 0.25,
-    /// The least price, as a share of the pages that a shadow cache holds, while every page is sampled: where
-    /// both hold nearly the same, a change costs little.
-    price_min_share: f32 = 1.0 / 128.0,
-    /// The same while a few pages stand for all, and their misses for four to sixteen times as many. Below
-    /// 1/8 some large caches leave ARC too early.
-    price_min_share_of_sample: f32 = 1.0 / 8.0,
-    /// Turnovers of the shadow caches, in misses that not all have, over which experts are compared.
-    memory_turnovers: f32 = 32.0,
-    /// The share of its lead by which an expert must be ahead in the long run, which forgets.
-    confirmed_share: f32 = 0.75,
+    /// The share from which on ARC is not: where most pages come back, that one was used twice tells little.
+    /// Values are trusted below half of it.
+    first_reuse_end: f32 = 0.5,
+    /// The regret with which an expert begins for which nothing speaks, in distances; LRU with a third of
+    /// it where something speaks for another.
+    mistrust: f32 = 0.2,
+    /// By which part of a distance in regret the share of an expert falls by e.
+    share_rate: f32 = 32.0,
+    /// The least distance of two experts, as a share of the pages that a shadow holds. Where both hold nearly
+    /// the same, and in a sample, single misses are chance.
+    distance_min_share: f32 = 1.0 / 8.0,
     /// The share of the pages that the cache holds by which a stream has to go on in order before it counts
     /// as going round. It goes through more than all of them in a pass.
     run_share: f32 = 0.25,

@@ -1,32 +1,46 @@
-//! Which shadow caches hold what: how many pages each set of them, and which frames have a *leftover*, a page
-//! that the followed one does not hold.
+//! Which shadow caches hold what: how many pages each set of them, and which frames have such pages.
 
 use super::experts::{Expert, Shadows};
-use crate::ids::FrameId;
+use super::shares::{Parts, Shares};
+use crate::ids::{FrameId, PageId};
 use crate::list::{Links, List, NIL};
 
-/// Frames in use passed over for one that the shadow does not hold.
+/// Frames in use passed over for one whose page nobody wants.
 const LEFTOVERS_TRIED: usize = 16;
 
-/// What the shadows hold of the samples, whose sets of shadows the caller keeps. 8 bytes a frame while
-/// leftovers are listed.
+/// What the shadows hold of the samples, whose sets of shadows the caller keeps. 1,200 bytes, and 8 a frame,
+/// while frames are listed.
 pub(crate) struct Holdings {
     /// How many pages each set of shadows holds.
     counts: [u32; Shadows::SETS],
-    /// The shadow that the cache follows.
-    followed: Expert,
-    /// Whether leftovers are listed.
-    lists_leftovers: bool,
-    /// The frames with leftovers, in the order in which the followed shadow gave these up.
-    leftovers: List,
+    /// Frames to be listed at most; none are where that is 0.
+    frames_max: u32,
+    /// The frames with pages that no shadow holds, then by set of shadows, but for that of all, and part;
+    /// each list in the order in which pages came to be so.
+    lists: Vec<List>,
+    /// By set of shadows: the parts that have frames.
+    filled: [Parts; Shadows::SETS],
     links: Links,
 }
 
+/// The list of pages that no shadow holds.
+const UNHELD: usize = 0;
+const LISTS: usize = 1 + (Shadows::SETS - 2) * Parts::COUNT as usize;
+
+/// Which list has the pages of `part` that those in `held` hold. None has those that all hold.
+fn list_of(held: Shadows, part: usize) -> usize {
+    match held.index() {
+        UNHELD => UNHELD,
+        set => 1 + (set - 1) * Parts::COUNT as usize + part,
+    }
+}
+
 impl Holdings {
-    /// Of no pages.
-    pub fn new(followed: Expert, lists_leftovers: bool) -> Self {
-        let (leftovers, links) = (List::new(), Links::default());
-        Self { counts: [0; Shadows::SETS], followed, lists_leftovers, leftovers, links }
+    /// Of no pages. Frames are listed, at most `frames_max` of them, if that is not 0.
+    pub fn new(frames_max: u32) -> Self {
+        let lists = vec![List::new(); if frames_max > 0 { LISTS } else { 0 }];
+        let (counts, filled) = ([0; Shadows::SETS], [Parts::default(); Shadows::SETS]);
+        Self { counts, frames_max, lists, filled, links: Links::default() }
     }
 
     /// A page, held by none.
@@ -34,53 +48,66 @@ impl Holdings {
         self.counts[Shadows::default().index()] += 1;
     }
 
-    /// A page held by none is forgotten.
+    /// A page held by none is forgotten. A frame that holds it is listed as before.
     pub fn remove(&mut self) {
         self.counts[Shadows::default().index()] -= 1;
     }
 
-    /// The shadow of `expert` now holds the page that those in `held` did, or no longer; the page is in
+    /// The shadow of `expert` now holds `page`, which those in `held` did, or no longer; the page is in
     /// `frame`, or nowhere if that is [`NIL`].
     #[inline]
-    pub fn set(&mut self, held: &mut Shadows, frame: u32, expert: Expert, holds: bool) {
-        self.counts[held.index()] -= 1;
+    pub fn set(&mut self, held: &mut Shadows, (page, frame): (PageId, u32), expert: Expert, holds: bool) {
+        let before = *held;
         held.set(expert, holds);
+        self.counts[before.index()] -= 1;
         self.counts[held.index()] += 1;
-        if expert == self.followed && frame != NIL {
-            self.set_leftover(frame, !holds);
+        if frame != NIL {
+            self.leave(before, page, frame);
+            self.list(*held, page, frame);
         }
     }
 
-    /// The page that those in `held` hold is in `frame` from now on.
+    /// `page`, which those in `held` hold, is in `frame` from now on, or was so while it was not remembered.
     #[inline]
-    pub fn settle(&mut self, held: Shadows, frame: u32) {
-        self.set_leftover(frame, !held.has(self.followed));
+    pub fn settle(&mut self, held: Shadows, page: PageId, frame: u32) {
+        if self.links.is_linked(frame) {
+            self.leave(Shadows::default(), page, frame);
+        }
+        self.list(held, page, frame);
     }
 
-    /// `frame` now has a leftover, or no longer.
     #[inline]
-    pub fn set_leftover(&mut self, frame: u32, is_leftover: bool) {
-        if is_leftover != self.links.is_linked(frame) && self.lists_leftovers {
-            if is_leftover {
-                // A page that is on its way into a new frame may change which expert the cache follows.
-                self.links.grow_to(frame);
-                self.leftovers.push_tail(&mut self.links, frame);
-            } else {
-                self.leftovers.remove(&mut self.links, frame);
-            }
+    fn list(&mut self, held: Shadows, page: PageId, frame: u32) {
+        let part = Parts::number_of(page);
+        if let Some(list) = self.lists.get_mut(list_of(held, part)) {
+            self.links.grow_within(frame, self.frames_max);
+            list.push_tail(&mut self.links, frame);
+            self.filled[held.index()].set(part, true);
         }
     }
 
-    /// From now on the cache follows `expert`; the caller says which frames then have leftovers.
-    pub fn follow(&mut self, expert: Expert) {
-        self.followed = expert;
-        while self.leftovers.pop_head(&mut self.links).is_some() {}
+    /// `page`, which those in `held` hold, is in `frame` no longer.
+    #[inline]
+    pub fn leave(&mut self, held: Shadows, page: PageId, frame: u32) {
+        let part = Parts::number_of(page);
+        if let Some(list) = self.lists.get_mut(list_of(held, part)) {
+            list.remove(&mut self.links, frame);
+            self.filled[held.index()].set(part, !list.is_empty());
+        }
     }
 
-    /// A frame whose page the followed shadow does not hold.
-    pub fn leftover(&self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
-        let frames = self.leftovers.iter(&self.links).take(LEFTOVERS_TRIED);
-        frames.map(FrameId).find(|frame| !busy(*frame))
+    /// A frame whose page is not held by the shadow of the expert that has its part. None where frames are
+    /// not listed.
+    pub fn leftover(&self, shares: &Shares, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
+        let frames = |list: usize| self.lists[list].iter(&self.links);
+        let held = Shadows::partial().flat_map(|set| {
+            let holders = Expert::ALL.into_iter().filter(|expert| set.has(*expert));
+            let wanted = holders.fold(Parts::default(), |parts, expert| parts.with(shares.parts(expert)));
+            let left = self.filled[set.index()].without(wanted);
+            left.numbers().flat_map(move |part| frames(list_of(set, part)))
+        });
+        let unheld = self.lists.get(UNHELD)?.iter(&self.links);
+        unheld.chain(held).take(LEFTOVERS_TRIED).map(FrameId).find(|frame| !busy(*frame))
     }
 
     /// How many pages the shadow of `a` holds that the one of `b` does not.
@@ -92,25 +119,38 @@ impl Holdings {
     }
 
     pub fn metadata_bytes(&self) -> usize {
-        self.links.memory_bytes()
+        self.lists.capacity() * size_of::<List>() + self.links.memory_bytes()
     }
 
-    /// Panics unless these are the sets of shadows that hold the samples, and the leftovers those of the
-    /// frames for which `held_in` tells that the followed shadow does not hold their page.
+    /// Panics unless these are the sets of shadows that hold the samples, and each of `frames` frames is
+    /// listed by the set that `held_in` tells of it, if frames are listed at all. It knows the pages that are
+    /// remembered; the others are listed as held by none.
     pub fn check_invariants(
         &self,
         samples: impl Iterator<Item = Shadows>,
         frames: u32,
-        held_in: impl Fn(u32) -> Option<Shadows>,
+        held_in: impl Fn(u32) -> Option<(Shadows, Option<PageId>)>,
     ) {
-        self.leftovers.check_invariants(&self.links);
-        for frame in 0..frames {
-            let is_leftover =
-                self.lists_leftovers && held_in(frame).is_some_and(|held| !held.has(self.followed));
-            assert_eq!(self.links.is_linked(frame), is_leftover, "whether frame {frame} has a leftover");
-        }
         let mut counts = [0; Shadows::SETS];
         samples.for_each(|held| counts[held.index()] += 1);
         assert_eq!(self.counts, counts, "pages by the shadows that hold them");
+        if self.lists.is_empty() {
+            return;
+        }
+        let mut lists = vec![None; frames as usize];
+        for (at, list) in self.lists.iter().enumerate() {
+            list.check_invariants(&self.links);
+            list.iter(&self.links).for_each(|frame| lists[frame as usize] = Some(at));
+        }
+        for (frame, list) in lists.iter().enumerate() {
+            let held = held_in(frame as u32).filter(|(held, _)| !held.are_all());
+            let expected = held.map(|(held, page)| list_of(held, page.map_or(0, Parts::number_of)));
+            assert_eq!(*list, expected, "list of frame {frame}");
+        }
+        for set in Shadows::partial() {
+            let is_filled = |part: &usize| !self.lists[list_of(set, *part)].is_empty();
+            let filled = (0..Parts::COUNT as usize).filter(is_filled);
+            assert!(self.filled[set.index()].numbers().eq(filled), "parts with frames held by {set:?}");
+        }
     }
 }

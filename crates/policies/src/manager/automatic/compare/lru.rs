@@ -41,11 +41,6 @@ impl Lru {
         self.recency.head()
     }
 
-    /// All samples, the one used longest ago first.
-    pub fn oldest_first(&self) -> impl Iterator<Item = u32> {
-        self.recency.iter(&self.links)
-    }
-
     /// Takes `slot` out of the list; that it is held stays marked.
     fn unlink(&mut self, slot: u32, is_held: bool) {
         if is_held {

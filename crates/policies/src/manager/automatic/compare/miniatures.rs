@@ -4,14 +4,16 @@
 //! Optimization using Miniature Simulations", USENIX ATC '17): by LRU, by ARC, and by value. What one misses
 //! and another does not is what following the other is worth.
 //!
-//! While every page is sampled, the shadows are as large as the cache, and the cache follows one exactly: it
-//! gives up what the shadow does not hold ([`Miniatures::leftover`]).
+//! While every page is sampled, the shadows are as large as the cache, and the cache holds of each part of
+//! the pages what the shadow of the part's expert does: it gives up what that does not hold
+//! ([`Miniatures::leftover`]).
 
 use super::arc::{Arc, Place};
 use super::experts::{Expert, Shadows};
 use super::holdings::Holdings;
 use super::lru::Lru;
 use super::shadow::{SampledPages, Shadow, Shadowed, Used};
+use super::shares::Shares;
 use super::value::ByValue;
 use crate::ids::{FrameId, PageId};
 use crate::list::NIL;
@@ -35,9 +37,7 @@ pub(crate) struct Sampled {
 /// The sampled pages of a tenant, and the shadow caches over them.
 pub(crate) struct Miniatures {
     rates: Rates,
-    price_share: f32,
-    /// The least price, as a share of the pages that a shadow holds.
-    price_min_share: f32,
+    distance_min_share: f32,
     pages: SampledPages,
     lru: Lru,
     arc: Arc,
@@ -45,17 +45,12 @@ pub(crate) struct Miniatures {
 }
 
 impl Miniatures {
-    /// Of no pages.
-    pub fn new(rates: Rates, followed: Expert, tuning: &Tuning) -> Self {
-        let holdings = Holdings::new(followed, rates.are_complete());
-        let price_min_share = match rates.are_complete() {
-            true => tuning.price_min_share,
-            false => tuning.price_min_share_of_sample,
-        };
+    /// Of no pages, for a tenant of about `frames` frames.
+    pub fn new(rates: Rates, frames: u32, tuning: &Tuning) -> Self {
+        let holdings = Holdings::new(if rates.are_complete() { frames } else { 0 });
         Self {
             rates,
-            price_share: tuning.price_share,
-            price_min_share,
+            distance_min_share: tuning.distance_min_share,
             pages: SampledPages { samples: Samples::new(rates), holdings },
             lru: Lru::new(),
             arc: Arc::default(),
@@ -78,21 +73,17 @@ impl Miniatures {
         oldest.is_some_and(|oldest| last.wrapping_sub(oldest) as i32 >= 0)
     }
 
-    /// What any change to another expert costs at least, in misses of the sample, where each shadow may hold
-    /// `capacity` pages.
-    pub fn price_min(&self, capacity: u32) -> f32 {
-        (capacity as f32 * self.price_min_share).max(1.0)
+    /// How many of the pages that `expert` would hold each expert would not, where `frames` frames are held;
+    /// at least some share of all.
+    pub fn distances(&self, expert: Expert, frames: u32) -> [f32; 3] {
+        let least = (self.rates.capacity(frames) as f32 * self.distance_min_share).max(1.0);
+        Expert::ALL.map(|other| (self.pages.holdings.difference(expert, other) as f32).max(least))
     }
 
-    /// What a change from one expert to another costs, at least `price_min`.
-    pub fn price(&self, from: Expert, to: Expert, price_min: f32) -> f32 {
-        (self.pages.holdings.difference(to, from) as f32 * self.price_share).max(price_min)
-    }
-
-    /// A frame that is not busy, and whose page the shadow followed does not hold. None where not every page
-    /// is sampled.
-    pub fn leftover(&self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
-        self.pages.holdings.leftover(busy)
+    /// A frame that is not busy, and whose page the shadow of its part's expert does not hold. None where not
+    /// every page is sampled.
+    pub fn leftover(&self, shares: &Shares, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
+        self.pages.holdings.leftover(shares, busy)
     }
 
     /// A page is used that every shadow holds, and none has to give up another for it: most of those in
@@ -185,7 +176,7 @@ impl Miniatures {
         let sample = &mut self.pages.samples[slot];
         sample.frame = frame;
         sample.ahead = false;
-        self.pages.holdings.settle(sample.shadowed.held, frame);
+        self.pages.holdings.settle(sample.shadowed.held, sample.page, frame);
     }
 
     /// The sample of `page`, or [`NIL`].
@@ -209,12 +200,13 @@ impl Miniatures {
         self.pages.samples.is_counted_ahead(slot)
     }
 
-    /// The page of `slot`, or one no longer remembered, has left `frame`.
-    pub fn left(&mut self, slot: u32, frame: u32) {
-        if let Some(sample) = self.pages.samples.get_mut(slot) {
+    /// `page`, that of `slot` or no longer remembered, has left `frame`.
+    pub fn left(&mut self, slot: u32, page: PageId, frame: u32) {
+        let held = self.pages.samples.get_mut(slot).map_or(Shadows::default(), |sample| {
             sample.frame = NIL;
-        }
-        self.pages.holdings.set_leftover(frame, false);
+            sample.shadowed.held
+        });
+        self.pages.holdings.leave(held, page, frame);
     }
 
     /// Looks at the ages of the next `count` samples, so that pages that are not used again count as such.
@@ -228,22 +220,6 @@ impl Miniatures {
                 let bucket = classes.bucket(age);
                 self.by_value.consider(sample.shadowed.kept_at, age, bucket, classes);
                 sample.wait_on(bucket, classes);
-            }
-        }
-    }
-
-    /// From now on the cache follows `expert`. `forgotten` are the frames whose pages are not remembered.
-    pub fn follow(&mut self, expert: Expert, forgotten: impl Iterator<Item = u32>) {
-        let SampledPages { samples, holdings } = &mut self.pages;
-        holdings.follow(expert);
-        if !self.rates.are_complete() {
-            return;
-        }
-        forgotten.for_each(|frame| holdings.set_leftover(frame, true));
-        for slot in self.lru.oldest_first() {
-            let sample = &samples[slot];
-            if sample.frame != NIL && !sample.shadowed.held.has(expert) {
-                holdings.set_leftover(sample.frame, true);
             }
         }
     }
@@ -262,7 +238,7 @@ impl Miniatures {
     }
 
     /// Panics if lists, index and marks disagree, a sample is not where `sample_in` says, or one of `frames`
-    /// frames is wrongly listed as a leftover.
+    /// frames is not listed by who holds its page.
     pub fn check_invariants(&self, frames: u32, sample_in: impl Fn(u32) -> Option<u32>) {
         let SampledPages { samples, holdings } = &self.pages;
         samples.check_invariants();
@@ -270,7 +246,8 @@ impl Miniatures {
         self.arc.check_invariants(&self.pages);
         self.by_value.check_invariants(&self.pages);
         let held = |slot: u32| {
-            samples.iter().nth(slot as usize).map_or_else(Shadows::default, |sample| sample.shadowed.held)
+            let sample = samples.iter().nth(slot as usize);
+            sample.map_or_else(Default::default, |sample| (sample.shadowed.held, Some(sample.page)))
         };
         let held_in = |frame: u32| sample_in(frame).map(held);
         holdings.check_invariants(samples.iter().map(|sample| sample.shadowed.held), frames, held_in);

@@ -1,6 +1,6 @@
-//! Which way of choosing is followed: three caches in miniature over the sampled pages ([`miniatures`]), by
-//! LRU, by ARC and by value, each a [`Shadow`](shadow::Shadow), and the judge of what they miss
-//! ([`experts`]).
+//! Who decides about what part of the cache: three caches in miniature over the sampled pages
+//! ([`miniatures`]), by LRU, by ARC and by value, each a [`Shadow`](shadow::Shadow), and the shares of these
+//! experts by what their shadows miss ([`shares`]).
 
 mod arc;
 pub(crate) mod experts;
@@ -8,4 +8,5 @@ mod holdings;
 mod lru;
 pub(crate) mod miniatures;
 mod shadow;
+pub(crate) mod shares;
 mod value;

@@ -46,7 +46,8 @@ impl SampledPages {
     #[inline]
     pub fn set_held(&mut self, slot: u32, expert: Expert, holds: bool) {
         let sample = &mut self.samples[slot];
-        self.holdings.set(&mut sample.shadowed.held, sample.frame, expert, holds);
+        let place = (sample.page, sample.frame);
+        self.holdings.set(&mut sample.shadowed.held, place, expert, holds);
     }
 
     /// Whether the shadow of `expert` holds `slot`.

@@ -7,7 +7,7 @@ use crate::manager::automatic::learn::intervals::{Classes, NEW};
 use crate::manager::automatic::learn::streams::Streams;
 use crate::random::SplitMix64;
 
-/// Busy pages passed over for a victim when ARC is followed.
+/// Busy pages passed over for a victim when ARC chooses.
 const ARC_LOOKS_MAX: u32 = 32;
 /// The same to either side of the page of least value.
 const NEIGHBOURS_MAX: u32 = 8;

@@ -2,9 +2,9 @@
 //! by value.
 //!
 //! Nothing but a choice by value reads the lists of classes, and keeping them costs a hit as much as all else
-//! that is done for it. While another expert is followed they are left as they are, except that pages that
-//! leave are taken out. When values are followed again, the pages are listed anew in the order of their last
-//! use, a few with each access; until that is done, the expert that was followed before chooses on.
+//! that is done for it. While values have no share of the cache they are left as they are, except that pages
+//! that leave are taken out. When values get a share, the pages are listed anew in the order of their last
+//! use, a few with each access; until that is done, the expert that chose before chooses on.
 
 use super::by_class::PagesByClass;
 use crate::list::{Links, List, NIL};

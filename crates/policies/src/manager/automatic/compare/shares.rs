@@ -1,0 +1,210 @@
+//! What share of the cache each expert has.
+//!
+//! An expert's *regret* is by how many misses its shadow cache is behind the best one's. A change from one to
+//! the other costs at most a miss for each page that the one holds and the other does not: their *distance*.
+//! With each 1/[rate](Tuning::share_rate) of that distance in regret a share falls by the factor e, as in
+//! Blum, Burch, "On-line Learning and the Metrical Task System Problem", Machine Learning 39, 2000, where it
+//! is shown that this loses little to the best expert even if the experts take turns. For that, an expert
+//! that was wrong for long has to return: regret ends at a miss for each page that the cache can hold.
+//!
+//! Pages belong to *parts* by hash, and parts to experts. A part is a cache in miniature, run by its expert:
+//! together they hit as often as each expert's share of the cache hits under it. When a share grows by a
+//! part, only the pages of that part change over.
+
+use super::experts::{Expert, Shadows};
+use crate::ids::PageId;
+use crate::manager::automatic::tuning::Tuning;
+use crate::random::mix64;
+
+/// A set of the parts that pages belong to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Parts(u16);
+
+impl Parts {
+    /// How many parts there are.
+    pub const COUNT: u32 = u16::BITS;
+    const ALL: Self = Self(u16::MAX);
+
+    /// The number of the part of `page`. The hash's other bits draw the sample and find pages.
+    #[inline]
+    pub fn number_of(page: PageId) -> usize {
+        (mix64(page.0) >> 40) as usize % Self::COUNT as usize
+    }
+
+    /// The first `count`, at most all.
+    fn first(count: u32) -> Self {
+        Self(((1u32 << count) - 1) as u16)
+    }
+
+    pub fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
+    pub fn with(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    pub fn len(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    pub fn set(&mut self, number: usize, is_in: bool) {
+        self.0 = self.0 & !(1 << number) | u16::from(is_in) << number;
+    }
+
+    /// Their numbers, in rising order.
+    pub fn numbers(self) -> impl Iterator<Item = usize> {
+        let after = |left: &u16| Some(left & (left - 1)).filter(|left| *left != 0);
+        std::iter::successors(Some(self.0).filter(|left| *left != 0), after)
+            .map(|left| left.trailing_zeros() as usize)
+    }
+}
+
+/// Which expert has which parts.
+pub(crate) struct Shares {
+    rate: f32,
+    mistrust: f32,
+    /// Per expert: the regret with which it begins, in distances.
+    mistrusted: [f32; 3],
+    /// Per expert: misses by which it is behind the best.
+    regret: [f32; 3],
+    parts: [Parts; 3],
+}
+
+impl Shares {
+    /// `first` has all parts, and nothing speaks for another.
+    pub fn new(first: Expert, tuning: &Tuning) -> Self {
+        let Tuning { share_rate, mistrust, .. } = *tuning;
+        let mut parts = [Parts::default(); 3];
+        parts[first as usize] = Parts::ALL;
+        let mut shares = Self { rate: share_rate, mistrust, mistrusted: [0.0; 3], regret: [0.0; 3], parts };
+        shares.trust(Expert::Lru);
+        shares
+    }
+
+    /// Something speaks for `expert` before there is any regret: it begins with most of the cache, and LRU
+    /// with most of the rest.
+    pub fn trust(&mut self, expert: Expert) {
+        self.mistrusted = [self.mistrust; 3];
+        self.mistrusted[Expert::Lru as usize] = self.mistrust / 3.0;
+        self.mistrusted[expert as usize] = 0.0;
+    }
+
+    /// `expert` is the best by as much as one can be.
+    #[cfg(test)]
+    pub fn prefer(&mut self, expert: Expert) {
+        self.regret = [f32::MAX; 3];
+        self.regret[expert as usize] = 0.0;
+    }
+
+    /// The expert without regret.
+    pub fn best(&self) -> Expert {
+        let by_regret =
+            |a: &Expert, b: &Expert| self.regret[*a as usize].total_cmp(&self.regret[*b as usize]);
+        Expert::ALL.into_iter().min_by(by_regret).unwrap_or(Expert::Lru)
+    }
+
+    /// A sampled page was used that the shadows in `had` held, of `capacity` pages each, and others did not.
+    #[inline]
+    pub fn score(&mut self, had: Shadows, capacity: u32) {
+        for expert in Expert::ALL {
+            self.regret[expert as usize] += f32::from(!had.has(expert));
+        }
+        let least = self.regret[self.best() as usize];
+        for regret in &mut self.regret {
+            *regret = (*regret - least).min(capacity as f32);
+        }
+    }
+
+    /// Divides the parts anew; `distances` are those from the [best](Self::best) expert.
+    pub fn divide(&mut self, distances: [f32; 3]) {
+        let behind: [f32; 3] =
+            std::array::from_fn(|expert| self.mistrusted[expert] + self.regret[expert] / distances[expert]);
+        let least = behind.into_iter().fold(f32::INFINITY, f32::min);
+        let weights = behind.map(|behind| match self.rate * (behind - least) {
+            // Less than half of a part.
+            exponent if exponent > 4.0 => 0.0,
+            exponent => (-exponent).exp(),
+        });
+        let part = weights.iter().sum::<f32>() / Parts::COUNT as f32;
+        let [lru, _, value] = weights.map(|weight| (weight / part).round() as u32);
+        // LRU's and values' parts grow from either end, so that few change hands.
+        let lru = Parts::first(lru);
+        let value = Parts::ALL.without(Parts::first(Parts::COUNT - value)).without(lru);
+        self.parts = [lru, Parts::ALL.without(lru).without(value), value];
+    }
+
+    /// The parts of `expert`.
+    #[inline]
+    pub fn parts(&self, expert: Expert) -> Parts {
+        self.parts[expert as usize]
+    }
+
+    /// The expert with the largest share.
+    pub fn largest(&self) -> Expert {
+        Expert::ALL.into_iter().max_by_key(|expert| self.parts(*expert).len()).unwrap_or(Expert::Lru)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(experts: &[Expert]) -> Shadows {
+        let mut set = Shadows::default();
+        experts.iter().for_each(|expert| set.set(*expert, true));
+        set
+    }
+
+    /// The parts of each after that many uses of pages that the shadows in `had` held, at a distance of 1000.
+    fn after(shares: &mut Shares, had: &[Expert], uses: u32) -> [u32; 3] {
+        (0..uses).for_each(|_| shares.score(set(had), 1000));
+        shares.divide([1000.0; 3]);
+        let parts = shares.parts;
+        assert_eq!(parts[0].with(parts[1]).with(parts[2]), Parts::ALL);
+        let counts = parts.map(Parts::len);
+        assert_eq!(counts.iter().sum::<u32>(), Parts::COUNT, "each part is one expert's");
+        counts
+    }
+
+    #[test]
+    fn nothing_is_risked_where_nothing_speaks_for_an_expert() {
+        let mut shares = Shares::new(Expert::Lru, &Tuning::default());
+        assert_eq!(after(&mut shares, &[], 0), [16, 0, 0]);
+        shares.trust(Expert::Arc);
+        let [lru, arc, value] = after(&mut shares, &[], 0);
+        assert!(arc > lru && lru > 0 && value == 0, "{lru} {arc} {value}");
+    }
+
+    #[test]
+    fn regret_moves_the_cache_part_by_part() {
+        let mut shares = Shares::new(Expert::Lru, &Tuning::default());
+        let mut before = after(&mut shares, &[], 0);
+        let mut divided = 0;
+        for _ in 0..100 {
+            let now = after(&mut shares, &[Expert::Value], 5);
+            assert!(now[0] <= before[0] && now[2] >= before[2]);
+            divided += u32::from(now[0] > 0 && now[2] > 0);
+            before = now;
+        }
+        assert_eq!(before, [0, 0, 16]);
+        assert!(divided > 10, "{divided} steps had both");
+    }
+
+    #[test]
+    fn who_was_wrong_for_long_comes_back_after_a_miss_a_page() {
+        let mut shares = Shares::new(Expert::Lru, &Tuning::default());
+        assert_eq!(after(&mut shares, &[Expert::Lru], 100_000), [16, 0, 0]);
+        assert_eq!(after(&mut shares, &[Expert::Value, Expert::Arc], 500), [16, 0, 0]);
+        let [lru, arc, value] = after(&mut shares, &[Expert::Value, Expert::Arc], 1000);
+        assert_eq!((lru, arc + value), (0, 16));
+    }
+
+    #[test]
+    fn what_all_miss_decides_nothing() {
+        let mut shares = Shares::new(Expert::Lru, &Tuning::default());
+        after(&mut shares, &[Expert::Value], 50);
+        let before = (shares.regret, after(&mut shares, &[], 0));
+        assert_eq!((shares.regret, after(&mut shares, &[], 1000)), before);
+    }
+}
