@@ -57,6 +57,8 @@ pub(super) struct Machine {
     acting_since: u32,
     /// Whether no question has been asked yet.
     is_undecided: bool,
+    /// Whether the shares of the cache are those by all that was learned.
+    is_divided: bool,
 }
 
 impl Machine {
@@ -95,6 +97,7 @@ impl Machine {
             acting: first,
             acting_since: 0,
             is_undecided: true,
+            is_divided: false,
         }
     }
 
@@ -104,6 +107,7 @@ impl Machine {
         if let Some(frame) = self.held.get_mut(sampled.forgotten) {
             frame.sample = NIL;
         }
+        self.is_divided = false;
         if self.strategy == Strategy::Auto && sampled.known && sampled.had.are_divided() {
             self.shares.score(sampled.had, self.miniatures.rates().capacity(access.frames));
         }
@@ -138,10 +142,14 @@ impl Machine {
     }
 
     /// Divides the cache among the experts by their regret up to now.
+    #[inline]
     fn divide(&mut self) {
-        if self.strategy == Strategy::Reuse {
-            return;
+        if !std::mem::replace(&mut self.is_divided, true) && self.strategy == Strategy::Auto {
+            self.divide_anew();
         }
+    }
+
+    fn divide_anew(&mut self) {
         let distances = self.miniatures.distances(self.shares.best(), self.held.len());
         self.shares.divide(distances);
         let largest = self.shares.largest();

@@ -1,8 +1,8 @@
 //! The automatic manager: it learns when pages come back, and gives up those worth least.
 //!
 //! `README.md` beside this file states the idea, and is part of [`Automatic`]'s documentation. What accesses
-//! tell is in [`learn`], which page is worth least in [`rank`], and whether to follow that, or LRU, or ARC,
-//! in [`compare`]. A [`Machine`] tells them of events, in their order. This file sees to it that a tenant
+//! tell is in [`learn`], which page is worth least in [`rank`], and how far to follow that, LRU, or ARC, in
+//! [`compare`]. A [`Machine`] tells them of events, in their order. This file sees to it that a tenant
 //! has a machine that is made for about as many pages as it holds, or none.
 
 mod compare;
@@ -86,7 +86,7 @@ enum State {
 /// # Memory
 ///
 /// Nothing until something happens, and 24 bytes a page, rounded up to a power of two, for a tenant that
-/// has no more than a few pages of a larger pool. For others 8 KB, and by page held: 36 bytes (20 for what is known of it, 16 for departed
+/// has no more than a few pages of a larger pool. For others 9 KB, and by page held: 36 bytes (20 for what is known of it, 16 for departed
 /// pages) and 18 for its places in the orders of use; 14 for samples from 8,192 pages on (28 from 4,096).
 /// Below, where every page is sampled, samples need 246 bytes, and nothing else keeps an order. 5 for
 /// classes, at most 170 KB below 32,768 pages; and 96 bytes a stream remembered, at most 4,096. Frames that

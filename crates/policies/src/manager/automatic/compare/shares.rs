@@ -60,6 +60,9 @@ impl Parts {
     }
 }
 
+/// The exponent of a weight from which on it is less than half a part.
+const LEAST: f32 = 4.0;
+
 /// Which expert has which parts.
 pub(crate) struct Shares {
     rate: f32,
@@ -121,13 +124,10 @@ impl Shares {
         let behind: [f32; 3] =
             std::array::from_fn(|expert| self.mistrusted[expert] + self.regret[expert] / distances[expert]);
         let least = behind.into_iter().fold(f32::INFINITY, f32::min);
-        let weights = behind.map(|behind| match self.rate * (behind - least) {
-            // Less than half of a part.
-            exponent if exponent > 4.0 => 0.0,
-            exponent => (-exponent).exp(),
-        });
-        let part = weights.iter().sum::<f32>() / Parts::COUNT as f32;
-        let [lru, _, value] = weights.map(|weight| (weight / part).round() as u32);
+        let exponents = behind.map(|behind| self.rate * (behind - least));
+        let weights = exponents.map(|exponent| if exponent > LEAST { 0.0 } else { (-exponent).exp() });
+        let part = Parts::COUNT as f32 / weights.iter().sum::<f32>();
+        let [lru, _, value] = weights.map(|weight| (weight * part + 0.5) as u32);
         // LRU's and values' parts grow from either end, so that few change hands.
         let lru = Parts::first(lru);
         let value = Parts::ALL.without(Parts::first(Parts::COUNT - value)).without(lru);

@@ -55,7 +55,7 @@ impl Pool {
 
     fn follow(&mut self, expert: Expert) {
         self.manager.shares.prefer(expert);
-        self.manager.divide();
+        self.manager.divide_anew();
     }
 }
 
