@@ -297,7 +297,7 @@ impl Manager for Machine {
         let gone = self.held.remove(frame.0);
         let Frame { last, stream, kind, sample, .. } = gone;
         self.streams[stream].frames -= 1;
-        self.miniatures.left(sample, page, frame.0);
+        self.miniatures.left(sample, frame.0);
         let twice = gone.marks().is_twice();
         let owned = self.held.len() + 1;
         self.departed.insert(page, Departed { last, stream, kind, twice }, self.now, owned);

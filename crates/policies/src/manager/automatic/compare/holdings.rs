@@ -1,8 +1,9 @@
 //! Which shadow caches hold what: how many pages each set of them, and which frames have such pages.
 
 use super::experts::{Expert, Shadows};
+use super::shadow::Shadowed;
 use super::shares::{Parts, Shares};
-use crate::ids::{FrameId, PageId};
+use crate::ids::FrameId;
 use crate::list::{Links, List, NIL};
 
 /// Frames in use passed over for one whose page nobody wants.
@@ -18,7 +19,7 @@ pub(crate) struct Holdings {
     /// The frames with pages that no shadow holds, then by set of shadows, but for that of all, and part;
     /// each list in the order in which pages came to be so.
     lists: Vec<List>,
-    /// By set of shadows: the parts that have frames.
+    /// By divided set of shadows: the parts that have frames.
     filled: [Parts; Shadows::SETS],
     links: Links,
 }
@@ -28,10 +29,11 @@ const UNHELD: usize = 0;
 const LISTS: usize = 1 + (Shadows::SETS - 2) * Parts::COUNT as usize;
 
 /// Which list has the pages of `part` that those in `held` hold. None has those that all hold.
-fn list_of(held: Shadows, part: usize) -> usize {
+#[inline]
+fn list_of(held: Shadows, part: u8) -> usize {
     match held.index() {
         UNHELD => UNHELD,
-        set => 1 + (set - 1) * Parts::COUNT as usize + part,
+        set => 1 + (set - 1) * Parts::COUNT as usize + usize::from(part),
     }
 }
 
@@ -53,46 +55,48 @@ impl Holdings {
         self.counts[Shadows::default().index()] -= 1;
     }
 
-    /// The shadow of `expert` now holds `page`, which those in `held` did, or no longer; the page is in
-    /// `frame`, or nowhere if that is [`NIL`].
+    /// The shadow of `expert` now holds a page, or no longer; it is in `frame`, or nowhere if that is
+    /// [`NIL`].
     #[inline]
-    pub fn set(&mut self, held: &mut Shadows, (page, frame): (PageId, u32), expert: Expert, holds: bool) {
-        let before = *held;
-        held.set(expert, holds);
+    pub fn set(&mut self, page: &mut Shadowed, frame: u32, expert: Expert, holds: bool) {
+        let before = page.held;
+        page.held.set(expert, holds);
         self.counts[before.index()] -= 1;
-        self.counts[held.index()] += 1;
+        self.counts[page.held.index()] += 1;
         if frame != NIL {
-            self.leave(before, page, frame);
-            self.list(*held, page, frame);
+            self.leave(before, page.part, frame);
+            self.list(page.held, page.part, frame);
         }
     }
 
-    /// `page`, which those in `held` hold, is in `frame` from now on, or was so while it was not remembered.
+    /// A page is in `frame` from now on, or was so while it was not remembered.
     #[inline]
-    pub fn settle(&mut self, held: Shadows, page: PageId, frame: u32) {
+    pub fn settle(&mut self, page: &Shadowed, frame: u32) {
         if self.links.is_linked(frame) {
-            self.leave(Shadows::default(), page, frame);
+            self.leave(Shadows::default(), page.part, frame);
         }
-        self.list(held, page, frame);
-    }
-
-    #[inline]
-    fn list(&mut self, held: Shadows, page: PageId, frame: u32) {
-        let part = Parts::number_of(page);
-        if let Some(list) = self.lists.get_mut(list_of(held, part)) {
+        if self.frames_max > 0 {
             self.links.grow_within(frame, self.frames_max);
+        }
+        self.list(page.held, page.part, frame);
+    }
+
+    #[inline]
+    fn list(&mut self, held: Shadows, part: u8, frame: u32) {
+        if let Some(list) = self.lists.get_mut(list_of(held, part)) {
             list.push_tail(&mut self.links, frame);
-            self.filled[held.index()].set(part, true);
+            self.filled[held.index()].add(part);
         }
     }
 
-    /// `page`, which those in `held` hold, is in `frame` no longer.
+    /// A page of `part`, which those in `held` hold, is in `frame` no longer.
     #[inline]
-    pub fn leave(&mut self, held: Shadows, page: PageId, frame: u32) {
-        let part = Parts::number_of(page);
+    pub fn leave(&mut self, held: Shadows, part: u8, frame: u32) {
         if let Some(list) = self.lists.get_mut(list_of(held, part)) {
             list.remove(&mut self.links, frame);
-            self.filled[held.index()].set(part, !list.is_empty());
+            if list.is_empty() {
+                self.filled[held.index()].remove(part);
+            }
         }
     }
 
@@ -123,13 +127,12 @@ impl Holdings {
     }
 
     /// Panics unless these are the sets of shadows that hold the samples, and each of `frames` frames is
-    /// listed by the set that `held_in` tells of it, if frames are listed at all. It knows the pages that are
-    /// remembered; the others are listed as held by none.
+    /// listed by what `held_in` tells of its page, if frames are listed at all.
     pub fn check_invariants(
         &self,
         samples: impl Iterator<Item = Shadows>,
         frames: u32,
-        held_in: impl Fn(u32) -> Option<(Shadows, Option<PageId>)>,
+        held_in: impl Fn(u32) -> Option<Shadowed>,
     ) {
         let mut counts = [0; Shadows::SETS];
         samples.for_each(|held| counts[held.index()] += 1);
@@ -143,13 +146,13 @@ impl Holdings {
             list.iter(&self.links).for_each(|frame| lists[frame as usize] = Some(at));
         }
         for (frame, list) in lists.iter().enumerate() {
-            let held = held_in(frame as u32).filter(|(held, _)| !held.are_all());
-            let expected = held.map(|(held, page)| list_of(held, page.map_or(0, Parts::number_of)));
+            let page = held_in(frame as u32).filter(|page| !page.held.are_all());
+            let expected = page.map(|page| list_of(page.held, page.part));
             assert_eq!(*list, expected, "list of frame {frame}");
         }
         for set in Shadows::partial() {
-            let is_filled = |part: &usize| !self.lists[list_of(set, *part)].is_empty();
-            let filled = (0..Parts::COUNT as usize).filter(is_filled);
+            let is_filled = |part: &u8| !self.lists[list_of(set, *part)].is_empty();
+            let filled = (0..Parts::COUNT as u8).filter(is_filled);
             assert!(self.filled[set.index()].numbers().eq(filled), "parts with frames held by {set:?}");
         }
     }

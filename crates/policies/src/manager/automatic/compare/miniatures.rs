@@ -13,7 +13,7 @@ use super::experts::{Expert, Shadows};
 use super::holdings::Holdings;
 use super::lru::Lru;
 use super::shadow::{SampledPages, Shadow, Shadowed, Used};
-use super::shares::Shares;
+use super::shares::{Parts, Shares};
 use super::value::ByValue;
 use crate::ids::{FrameId, PageId};
 use crate::list::NIL;
@@ -159,7 +159,9 @@ impl Miniatures {
             self.pages.holdings.remove();
         }
         self.pages.holdings.add();
-        (self.pages.samples.insert(page, now, forgotten), frame)
+        let slot = self.pages.samples.insert(page, now, forgotten);
+        self.pages.samples[slot].shadowed.part = Parts::number_of(page);
+        (slot, frame)
     }
 
     /// The contents of the page of `slot` were not used again, and no shadow holds them.
@@ -176,7 +178,7 @@ impl Miniatures {
         let sample = &mut self.pages.samples[slot];
         sample.frame = frame;
         sample.ahead = false;
-        self.pages.holdings.settle(sample.shadowed.held, sample.page, frame);
+        self.pages.holdings.settle(&sample.shadowed, frame);
     }
 
     /// The sample of `page`, or [`NIL`].
@@ -200,13 +202,13 @@ impl Miniatures {
         self.pages.samples.is_counted_ahead(slot)
     }
 
-    /// `page`, that of `slot` or no longer remembered, has left `frame`.
-    pub fn left(&mut self, slot: u32, page: PageId, frame: u32) {
-        let held = self.pages.samples.get_mut(slot).map_or(Shadows::default(), |sample| {
+    /// The page of `slot`, or one no longer remembered, has left `frame`.
+    pub fn left(&mut self, slot: u32, frame: u32) {
+        let page = self.pages.samples.get_mut(slot).map_or_else(Shadowed::default, |sample| {
             sample.frame = NIL;
-            sample.shadowed.held
+            sample.shadowed
         });
-        self.pages.holdings.leave(held, page, frame);
+        self.pages.holdings.leave(page.held, page.part, frame);
     }
 
     /// Looks at the ages of the next `count` samples, so that pages that are not used again count as such.
@@ -245,11 +247,11 @@ impl Miniatures {
         self.lru.check_invariants(&self.pages);
         self.arc.check_invariants(&self.pages);
         self.by_value.check_invariants(&self.pages);
-        let held = |slot: u32| {
+        let shadowed = |slot: u32| {
             let sample = samples.iter().nth(slot as usize);
-            sample.map_or_else(Default::default, |sample| (sample.shadowed.held, Some(sample.page)))
+            sample.map_or_else(Shadowed::default, |sample| sample.shadowed)
         };
-        let held_in = |frame: u32| sample_in(frame).map(held);
+        let held_in = |frame: u32| sample_in(frame).map(shadowed);
         holdings.check_invariants(samples.iter().map(|sample| sample.shadowed.held), frames, held_in);
         for (slot, sample) in samples.iter().enumerate().filter(|(_, sample)| sample.frame != NIL) {
             assert_eq!(sample_in(sample.frame), Some(slot as u32), "sample of frame {}", sample.frame);

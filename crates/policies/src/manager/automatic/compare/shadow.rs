@@ -16,11 +16,13 @@ pub(crate) struct Shadowed {
     pub held: Shadows,
     /// Where the shadow by ARC lists it.
     pub arc: Place,
+    /// The part of the pages that it belongs to.
+    pub part: u8,
 }
 
 impl Default for Shadowed {
     fn default() -> Self {
-        Self { kept_at: NIL, held: Shadows::default(), arc: Place::Out }
+        Self { kept_at: NIL, held: Shadows::default(), arc: Place::Out, part: 0 }
     }
 }
 
@@ -46,8 +48,7 @@ impl SampledPages {
     #[inline]
     pub fn set_held(&mut self, slot: u32, expert: Expert, holds: bool) {
         let sample = &mut self.samples[slot];
-        let place = (sample.page, sample.frame);
-        self.holdings.set(&mut sample.shadowed.held, place, expert, holds);
+        self.holdings.set(&mut sample.shadowed, sample.frame, expert, holds);
     }
 
     /// Whether the shadow of `expert` holds `slot`.

@@ -27,8 +27,8 @@ impl Parts {
 
     /// The number of the part of `page`. The hash's other bits draw the sample and find pages.
     #[inline]
-    pub fn number_of(page: PageId) -> usize {
-        (mix64(page.0) >> 40) as usize % Self::COUNT as usize
+    pub fn number_of(page: PageId) -> u8 {
+        ((mix64(page.0) >> 40) % u64::from(Self::COUNT)) as u8
     }
 
     /// The first `count`, at most all.
@@ -44,19 +44,21 @@ impl Parts {
         Self(self.0 | others.0)
     }
 
-    pub fn len(self) -> u32 {
-        self.0.count_ones()
+    #[inline]
+    pub fn add(&mut self, number: u8) {
+        self.0 |= 1 << number;
     }
 
-    pub fn set(&mut self, number: usize, is_in: bool) {
-        self.0 = self.0 & !(1 << number) | u16::from(is_in) << number;
+    #[inline]
+    pub fn remove(&mut self, number: u8) {
+        self.0 &= !(1 << number);
     }
 
     /// Their numbers, in rising order.
-    pub fn numbers(self) -> impl Iterator<Item = usize> {
+    pub fn numbers(self) -> impl Iterator<Item = u8> {
         let after = |left: &u16| Some(left & (left - 1)).filter(|left| *left != 0);
         std::iter::successors(Some(self.0).filter(|left| *left != 0), after)
-            .map(|left| left.trailing_zeros() as usize)
+            .map(|left| left.trailing_zeros() as u8)
     }
 }
 
@@ -72,6 +74,8 @@ pub(crate) struct Shares {
     /// Per expert: misses by which it is behind the best.
     regret: [f32; 3],
     parts: [Parts; 3],
+    /// The expert with the largest share.
+    largest: Expert,
 }
 
 impl Shares {
@@ -80,7 +84,14 @@ impl Shares {
         let Tuning { share_rate, mistrust, .. } = *tuning;
         let mut parts = [Parts::default(); 3];
         parts[first as usize] = Parts::ALL;
-        let mut shares = Self { rate: share_rate, mistrust, mistrusted: [0.0; 3], regret: [0.0; 3], parts };
+        let mut shares = Self {
+            rate: share_rate,
+            mistrust,
+            mistrusted: [0.0; 3],
+            regret: [0.0; 3],
+            parts,
+            largest: first,
+        };
         shares.trust(Expert::Lru);
         shares
     }
@@ -102,9 +113,7 @@ impl Shares {
 
     /// The expert without regret.
     pub fn best(&self) -> Expert {
-        let by_regret =
-            |a: &Expert, b: &Expert| self.regret[*a as usize].total_cmp(&self.regret[*b as usize]);
-        Expert::ALL.into_iter().min_by(by_regret).unwrap_or(Expert::Lru)
+        first_of(|expert| self.regret[expert as usize])
     }
 
     /// A sampled page was used that the shadows in `had` held, of `capacity` pages each, and others did not.
@@ -128,6 +137,7 @@ impl Shares {
         let weights = exponents.map(|exponent| if exponent > LEAST { 0.0 } else { (-exponent).exp() });
         let part = Parts::COUNT as f32 / weights.iter().sum::<f32>();
         let [lru, _, value] = weights.map(|weight| (weight * part + 0.5) as u32);
+        self.largest = first_of(|expert| exponents[expert as usize]);
         // LRU's and values' parts grow from either end, so that few change hands.
         let lru = Parts::first(lru);
         let value = Parts::ALL.without(Parts::first(Parts::COUNT - value)).without(lru);
@@ -142,8 +152,14 @@ impl Shares {
 
     /// The expert with the largest share.
     pub fn largest(&self) -> Expert {
-        Expert::ALL.into_iter().max_by_key(|expert| self.parts(*expert).len()).unwrap_or(Expert::Lru)
+        self.largest
     }
+}
+
+/// The expert of which `cost` is least; the first of those, if there are several.
+fn first_of(cost: impl Fn(Expert) -> f32) -> Expert {
+    let lesser = |a: Expert, b: Expert| if cost(b) < cost(a) { b } else { a };
+    Expert::ALL.into_iter().reduce(lesser).unwrap_or(Expert::Lru)
 }
 
 #[cfg(test)]
@@ -162,7 +178,7 @@ mod tests {
         shares.divide([1000.0; 3]);
         let parts = shares.parts;
         assert_eq!(parts[0].with(parts[1]).with(parts[2]), Parts::ALL);
-        let counts = parts.map(Parts::len);
+        let counts = parts.map(|parts| parts.numbers().count() as u32);
         assert_eq!(counts.iter().sum::<u32>(), Parts::COUNT, "each part is one expert's");
         counts
     }
