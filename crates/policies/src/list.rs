@@ -69,13 +69,13 @@ impl Links {
         }
     }
 
-    /// As [`grow_to`](Self::grow_to), without room for more than `slots_max` slots unless `slot` asks for it.
+    /// As [`grow_to`](Self::grow_to), with little room for more than `slots_max` slots.
     #[inline]
     pub(crate) fn grow_within(&mut self, slot: u32, slots_max: u32) {
         if slot as usize >= self.slots.capacity() {
             let len = self.slots.len();
-            let room = (2 * len).min(slots_max as usize).max(slot as usize + 1);
-            self.slots.reserve_exact(room - len);
+            let room = (2 * len).min((slots_max as usize).max(len + len / 16));
+            self.slots.reserve_exact(room.max(slot as usize + 1) - len);
         }
         self.grow_to(slot);
     }
