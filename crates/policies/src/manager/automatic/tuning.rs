@@ -77,7 +77,7 @@ tuning! {
     first_reuse_end: f32 = 0.5,
     /// The regret with which an expert begins for which nothing speaks, in distances; LRU with a third of
     /// it where something speaks for another.
-    mistrust: f32 = 0.2,
+    prior_regret: f32 = 0.2,
     /// By which part of a distance in regret the share of an expert falls by e.
     share_rate: f32 = 32.0,
     /// The least distance of two experts, as a share of the pages that a shadow holds. Where both hold nearly

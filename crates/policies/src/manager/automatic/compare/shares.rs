@@ -62,15 +62,15 @@ impl Parts {
     }
 }
 
-/// The exponent of a weight from which on it is less than half a part.
-const LEAST: f32 = 4.0;
+/// The exponent of a weight above which it is less than half a part.
+const EXPONENT_MAX: f32 = 4.0;
 
 /// Which expert has which parts.
 pub(crate) struct Shares {
     rate: f32,
-    mistrust: f32,
+    prior_regret: f32,
     /// Per expert: the regret with which it begins, in distances.
-    mistrusted: [f32; 3],
+    prior: [f32; 3],
     /// Per expert: misses by which it is behind the best.
     regret: [f32; 3],
     parts: [Parts; 3],
@@ -81,17 +81,11 @@ pub(crate) struct Shares {
 impl Shares {
     /// `first` has all parts, and nothing speaks for another.
     pub fn new(first: Expert, tuning: &Tuning) -> Self {
-        let Tuning { share_rate, mistrust, .. } = *tuning;
+        let Tuning { share_rate, prior_regret, .. } = *tuning;
         let mut parts = [Parts::default(); 3];
         parts[first as usize] = Parts::ALL;
-        let mut shares = Self {
-            rate: share_rate,
-            mistrust,
-            mistrusted: [0.0; 3],
-            regret: [0.0; 3],
-            parts,
-            largest: first,
-        };
+        let mut shares =
+            Self { rate: share_rate, prior_regret, prior: [0.0; 3], regret: [0.0; 3], parts, largest: first };
         shares.trust(Expert::Lru);
         shares
     }
@@ -99,9 +93,9 @@ impl Shares {
     /// Something speaks for `expert` before there is any regret: it begins with most of the cache, and LRU
     /// with most of the rest.
     pub fn trust(&mut self, expert: Expert) {
-        self.mistrusted = [self.mistrust; 3];
-        self.mistrusted[Expert::Lru as usize] = self.mistrust / 3.0;
-        self.mistrusted[expert as usize] = 0.0;
+        self.prior = [self.prior_regret; 3];
+        self.prior[Expert::Lru as usize] = self.prior_regret / 3.0;
+        self.prior[expert as usize] = 0.0;
     }
 
     /// `expert` is the best by as much as one can be.
@@ -131,10 +125,10 @@ impl Shares {
     /// Divides the parts anew; `distances` are those from the [best](Self::best) expert.
     pub fn divide(&mut self, distances: [f32; 3]) {
         let behind: [f32; 3] =
-            std::array::from_fn(|expert| self.mistrusted[expert] + self.regret[expert] / distances[expert]);
+            std::array::from_fn(|expert| self.prior[expert] + self.regret[expert] / distances[expert]);
         let least = behind.into_iter().fold(f32::INFINITY, f32::min);
         let exponents = behind.map(|behind| self.rate * (behind - least));
-        let weights = exponents.map(|exponent| if exponent > LEAST { 0.0 } else { (-exponent).exp() });
+        let weights = exponents.map(|exponent| if exponent > EXPONENT_MAX { 0.0 } else { (-exponent).exp() });
         let part = Parts::COUNT as f32 / weights.iter().sum::<f32>();
         let [lru, _, value] = weights.map(|weight| (weight * part + 0.5) as u32);
         self.largest = first_of(|expert| exponents[expert as usize]);
