@@ -181,14 +181,14 @@ impl Machine {
         }
     }
 
-    /// The kind of a page that `stream` uses and that comes in now; it was in the pool when `departed` was
-    /// noted.
-    fn kind_of(&self, stream: u16, departed: Option<Departed>, now: u32) -> u8 {
-        match departed {
+    /// The kind of a page that `stream` uses, or `creates`, and that comes in now; it was in the pool when
+    /// `departed` was noted.
+    fn kind_of(&self, stream: u16, departed: Option<Departed>, creates: bool, now: u32) -> u8 {
+        match departed.filter(|_| !creates) {
             Some(Departed { last, kind, .. }) => {
                 self.streams.kind(&self.classes, stream, now.wrapping_sub(last), kind)
             }
-            None => self.streams.kind_of_unknown(&self.classes, stream),
+            None => self.streams.kind_of_unknown(&self.classes, stream, creates),
         }
     }
 
@@ -205,8 +205,7 @@ impl Machine {
         {
             let now = self.now.wrapping_add(self.tuning.time_per_miss);
             let stream = self.streams.find(&mut self.classes, access.context, access.file, now);
-            let departed = self.departed.find(access.page).filter(|_| !access.creates);
-            let kind = self.kind_of(stream, departed, now);
+            let kind = self.kind_of(stream, self.departed.find(access.page), access.creates, now);
             let frames = self.held.len();
             let access = SampledAccess {
                 page: access.page,
@@ -278,7 +277,7 @@ impl Manager for Machine {
         let now = self.now;
         let stream = self.streams.find(&mut self.classes, block.context, block.file, now);
         let departed = self.departed.take(block.page).filter(|_| !block.created);
-        let kind = self.kind_of(stream, departed, now);
+        let kind = self.kind_of(stream, departed, block.created, now);
         let remembers = |departed: Departed| self.miniatures.arc_remembers(departed.twice, departed.last);
         let marks = Marks::new(self.miniatures.rates().samples(block.page), departed.is_some_and(remembers));
         let sample = if marks.is_sampled() { self.learn_of_new(block, stream, kind) } else { NIL };
@@ -314,7 +313,7 @@ impl Manager for Machine {
             self.streams[stream].frames += 1;
         }
         let kind = if access.creates {
-            let kind = self.streams.kind_of_unknown(&self.classes, stream);
+            let kind = self.streams.kind_of_unknown(&self.classes, stream, true);
             self.held.renew(frame.0, (now, stream, kind), &self.classes, &self.streams);
             kind
         } else {

@@ -68,6 +68,10 @@ tuning! {
     /// Pages of the tenant's that a class is presumed to have seen, and a quarter of those that the tenant's
     /// classes are presumed to have.
     prior_pages: f32 = 1.0,
+    /// What a page with new contents is presumed to be worth until it is used, in what one that was read is.
+    /// Traces do not say which accesses create, so `bufbench live` with an external sort decides: values up to
+    /// 8 were tried.
+    created_worth: f32 = 2.0,
     /// The share of pages that must have been used again, when the pool is full for the first time, for ARC
     /// to be trusted. Where nothing comes back, that ARC prefers what was used twice is a guess, and LRU is
     /// not worse than any.

@@ -7,7 +7,8 @@
 //! longest towards new pages, since both come back only after what no policy would have kept. (A loop that
 //! begins to hit passes from kind to kind as its intervals, in misses, become shorter. If a new kind started
 //! from nothing, its pages would be kept, and others given up just before their use.) Pages that are new or
-//! were used again soon are presumed to lose value with age instead, as under LRU.
+//! were used again soon are presumed to lose value with age instead, as under LRU; so are pages created, which
+//! are written to be read, and presumed to be [worth more](Tuning::created_worth) until they are.
 //!
 //! A page is worth what it can earn per time that it occupies a frame: over all ages at which one could give
 //! it up, the best ratio of expected hits to expected time from its present age on. Older is thereby worse
@@ -23,9 +24,9 @@ pub(crate) type ClassId = u16;
 /// No class.
 pub(crate) const NONE: ClassId = ClassId::MAX;
 
-/// Kinds of pages told apart, by the interval between their last two uses but for strays; the classes below
-/// this number are the tenant's, one a kind.
-pub(crate) const KINDS: usize = 6;
+/// Kinds of pages told apart, by the interval between their last two uses but for strays and pages created;
+/// the classes below this number are the tenant's, one a kind.
+pub(crate) const KINDS: usize = 7;
 /// A class that never learns: its pages lose value with age, as under LRU.
 pub(crate) const UNLEARNED: ClassId = KINDS as ClassId;
 /// A class that never learns: what pages of the kind [`STRAY`] are worth.
@@ -41,6 +42,8 @@ const LONGEST: u8 = 4;
 /// The kind of a page that is new to a stream that goes round, until it is used again and not soon. Those of
 /// all streams are in the tenant's class.
 pub(crate) const STRAY: u8 = 5;
+/// The kind of a page that was given new contents, until it is used again.
+pub(crate) const CREATED: u8 = 6;
 /// The intervals at which the further kinds begin, to [the first](Tuning::soon_turnovers): pages that stay
 /// under any policy, under most, only if they are chosen well, and not without great luck.
 const KIND_BOUNDS: [f32; LONGEST as usize - 1] = [1.0, 8.0, 32.0];
@@ -162,6 +165,8 @@ pub(crate) struct Classes {
     /// Old pages after which a class halves its counts.
     memory_pages: f32,
     prior_pages: f32,
+    /// The hazard of pages created, of whatever age, before anything is known.
+    created_hazard: f32,
     /// The share of a stream's pages, of those that are not young, that must have been used again for the
     /// stream to be taken for a loop while they come back in turn.
     in_turn_share: f32,
@@ -175,10 +180,13 @@ impl Classes {
         let units_per_time = UNITS_PER_TURNOVER / turnover_time;
         let begins: Values = std::array::from_fn(|bucket| (bound(bucket) - 1.0) / units_per_time);
         let width = |bucket: usize| begins[(bucket + 1).min(BUCKETS)] - begins[bucket];
-        let hazards = [[PRIOR_HAZARD; BUCKETS]; KINDS];
+        let created_hazard = PRIOR_HAZARD * tuning.created_worth;
+        let mut hazards = [[PRIOR_HAZARD; BUCKETS]; KINDS];
+        hazards[usize::from(CREATED)] = [created_hazard; BUCKETS];
+        let of_kind = |class: usize| values(hazards.get(class).unwrap_or(&hazards[0]), &begins);
         let mut classes = Self {
             counts: (0..BUILT_IN_CLASSES).map(|_| Counts::new(NONE)).collect(),
-            values: vec![values(&hazards[0], &begins); BUILT_IN_CLASSES],
+            values: (0..BUILT_IN_CLASSES).map(of_kind).collect(),
             valued_as: (0..BUILT_IN_CLASSES as ClassId).collect(),
             hazards,
             classes_max: classes_max + BUILT_IN_CLASSES,
@@ -190,6 +198,7 @@ impl Classes {
             young: 0,
             memory_pages,
             prior_pages: tuning.prior_pages,
+            created_hazard,
             in_turn_share: 1.0 - tuning.out_of_turn_share,
         };
         classes.inverse_widths[BUCKETS] = 0.0;
@@ -395,6 +404,7 @@ impl Classes {
                 self.forget(class);
                 let prior = match class as u8 {
                     NEW | SOON | STRAY => [PRIOR_HAZARD; BUCKETS],
+                    CREATED => [self.created_hazard; BUCKETS],
                     LONGEST => self.hazards[usize::from(NEW)],
                     kind => self.hazards[usize::from(kind) + 1],
                 };

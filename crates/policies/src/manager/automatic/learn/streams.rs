@@ -16,7 +16,7 @@
 //! there is but one stream with classes, that values keep being wrong shows in the misses of their shadow
 //! cache; so a large pool leaves it to that.
 
-use super::intervals::{ClassId, Classes, KINDS, NEW, NONE, STRAY, UNLEARNED};
+use super::intervals::{CREATED, ClassId, Classes, KINDS, NEW, NONE, STRAY, UNLEARNED};
 use super::turns::{RUN_MIN, Turns};
 use crate::detect;
 use crate::ids::{ContextId, FileId};
@@ -337,9 +337,13 @@ impl Streams {
         }
     }
 
-    /// The kind of a page that `stream` uses and of which nothing is known.
-    pub fn kind_of_unknown(&self, classes: &Classes, stream: u16) -> u8 {
-        if self[stream].has_strays(classes) { STRAY } else { NEW }
+    /// The kind of a page that `stream` uses, or `creates`, and of which nothing is known.
+    pub fn kind_of_unknown(&self, classes: &Classes, stream: u16, creates: bool) -> u8 {
+        match creates {
+            true => CREATED,
+            false if self[stream].has_strays(classes) => STRAY,
+            false => NEW,
+        }
     }
 
     /// The class of pages of `kind` that a stream uses.
