@@ -222,6 +222,20 @@ fn auto_stays_near_lru_where_lru_is_optimal() {
     }
 }
 
+/// Where one page in eight is sampled, more or fewer of a working set are drawn than of the cache. LRU
+/// keeps each of these sets whole; its shadow has to as well, whichever pages are drawn.
+#[test]
+fn a_working_set_that_just_fits_does_so_in_the_sample() {
+    let frames = 6000;
+    for first in (0..12).map(|set| set << 20) {
+        let phases = (0..6).flat_map(|phase| (0..5 * 5900).map(move |at| first + 10_000 * phase + at % 5900));
+        let pages: Vec<u64> = phases.collect();
+        let [lru, auto] = [cache(frames), managed(frames, ManagerKind::Auto)]
+            .map(|mut cache| misses(&mut cache, pages.iter().copied()));
+        assert!(auto as f64 <= 1.02 * lru as f64, "pages from {first} on: auto {auto}, LRU {lru}");
+    }
+}
+
 /// A frame whose page the followed shadow cache gives up is noted: hits must not add to those notes without
 /// end.
 #[test]

@@ -101,6 +101,12 @@ impl Machine {
         }
     }
 
+    /// Pages of the shadow caches: as many as the cache holds of the sample. A working set that just fits, or
+    /// just does not, then does so in the sample, too, however many of its pages were drawn.
+    fn capacity(&self) -> u32 {
+        self.held.sampled().max(1)
+    }
+
     /// A sampled page is used. Returns its sample.
     fn learn(&mut self, access: &SampledAccess) -> u32 {
         let sampled = self.miniatures.access(access, &mut self.classes, &mut self.streams);
@@ -109,7 +115,7 @@ impl Machine {
         }
         self.is_divided = false;
         if self.strategy == Strategy::Auto && sampled.known && sampled.had.are_divided() {
-            self.shares.score(sampled.had, self.miniatures.rates().capacity(access.frames));
+            self.shares.score(sampled.had, access.capacity);
         }
         sampled.slot
     }
@@ -150,7 +156,7 @@ impl Machine {
     }
 
     fn divide_anew(&mut self) {
-        let distances = self.miniatures.distances(self.shares.best(), self.held.len());
+        let distances = self.miniatures.distances(self.shares.best(), self.capacity());
         self.shares.divide(distances);
         let largest = self.shares.largest();
         let is_by_value = self.shares.parts(Expert::Value) != Parts::default();
@@ -206,14 +212,13 @@ impl Machine {
             let now = self.now.wrapping_add(self.tuning.time_per_miss);
             let stream = self.streams.find(&mut self.classes, access.context, access.file, now);
             let kind = self.kind_of(stream, self.departed.find(access.page), access.creates, now);
-            let frames = self.held.len();
             let access = SampledAccess {
                 page: access.page,
                 stream,
                 kind,
                 now,
                 slot: known,
-                frames,
+                capacity: self.capacity(),
                 creates: access.creates,
             };
             let slot = self.learn(&access);
@@ -237,14 +242,14 @@ impl Machine {
         let known = self.miniatures.find(block.page);
         let mut slot = known;
         if !self.miniatures.is_counted_ahead(known) {
-            let (page, now, frames) = (block.page, self.now, self.held.len() + 1);
+            let (page, now, capacity) = (block.page, self.now, self.held.sampled() + 1);
             slot = self.learn(&SampledAccess {
                 page,
                 stream,
                 kind,
                 now,
                 slot: known,
-                frames,
+                capacity,
                 creates: block.created,
             });
         }
@@ -323,9 +328,16 @@ impl Manager for Machine {
         };
         self.list_pages(true);
         if before.marks().is_sampled() {
-            let (slot, frames) = (before.sample, self.held.len());
-            let access =
-                SampledAccess { page: access.page, stream, kind, now, slot, frames, creates: access.creates };
+            let (slot, capacity) = (before.sample, self.capacity());
+            let access = SampledAccess {
+                page: access.page,
+                stream,
+                kind,
+                now,
+                slot,
+                capacity,
+                creates: access.creates,
+            };
             let Self { miniatures, classes, streams, repeat_time, .. } = self;
             if !miniatures.use_held(&access, *repeat_time, classes, streams) {
                 self.learn_of(frame, access);
@@ -353,7 +365,7 @@ impl Manager for Machine {
             match self.acting {
                 Expert::Lru => candidate,
                 Expert::Arc => {
-                    let once_share = self.miniatures.once_share(self.held.len());
+                    let once_share = self.miniatures.once_share(self.capacity());
                     self.held.least_by_arc(candidate, once_share, busy)
                 }
                 Expert::Value => self.held.least_by_value(candidate, self.now, &self.classes, busy),

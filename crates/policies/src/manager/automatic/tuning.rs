@@ -79,8 +79,8 @@ tuning! {
     /// The share from which on ARC is not: where most pages come back, that one was used twice tells little.
     /// Values are trusted below half of it.
     first_reuse_end: f32 = 0.5,
-    /// The regret with which an expert begins for which nothing speaks, in distances; LRU with a third of
-    /// it where something speaks for another.
+    /// The regret with which values begin while nothing speaks for them, in distances; ARC with three quarters
+    /// of it, and LRU with a third where something speaks for another.
     prior_regret: f32 = 0.2,
     /// By which part of a distance in regret the share of an expert falls by e.
     share_rate: f32 = 32.0,

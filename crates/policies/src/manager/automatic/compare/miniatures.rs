@@ -2,7 +2,9 @@
 //!
 //! Over a sample run miniatures of the cache (Waldspurger, Saemundsson, Ahmad, Park, "Cache Modeling and
 //! Optimization using Miniature Simulations", USENIX ATC '17): by LRU, by ARC, and by value. What one misses
-//! and another does not is what following the other is worth.
+//! and another does not is what following the other is worth. Each holds as many pages as the cache holds of
+//! the sample. With a fixed number, of a working set that just fits the cache more would be drawn in half of
+//! all cases, and LRU's miniature would miss every page of a loop that LRU keeps.
 //!
 //! While every page is sampled, the shadows are as large as the cache, and the cache holds of each part of
 //! the pages what the shadow of the part's expert does: it gives up what that does not hold
@@ -62,9 +64,9 @@ impl Miniatures {
         self.rates
     }
 
-    /// The share of the cache that ARC gives to pages used once.
-    pub fn once_share(&self, frames: u32) -> f32 {
-        self.arc.once_share(self.rates.capacity(frames))
+    /// The share of `capacity` pages that ARC gives to those used once.
+    pub fn once_share(&self, capacity: u32) -> f32 {
+        self.arc.once_share(capacity)
     }
 
     /// Whether ARC would remember, as resident or by a ghost, a page used last at `last`, once or `twice`.
@@ -73,10 +75,10 @@ impl Miniatures {
         oldest.is_some_and(|oldest| last.wrapping_sub(oldest) as i32 >= 0)
     }
 
-    /// How many of the pages that `expert` would hold each expert would not, where `frames` frames are held;
-    /// at least some share of all.
-    pub fn distances(&self, expert: Expert, frames: u32) -> [f32; 3] {
-        let least = (self.rates.capacity(frames) as f32 * self.distance_min_share).max(1.0);
+    /// How many of the `capacity` pages that `expert` would hold each expert would not; at least some share of
+    /// all.
+    pub fn distances(&self, expert: Expert, capacity: u32) -> [f32; 3] {
+        let least = (capacity as f32 * self.distance_min_share).max(1.0);
         Expert::ALL.map(|other| (self.pages.holdings.difference(expert, other) as f32).max(least))
     }
 
@@ -104,7 +106,7 @@ impl Miniatures {
         if access.now.wrapping_sub(sample.last) < repeat_time && sample.shadowed.arc == Place::T2 {
             return true;
         }
-        let capacity = self.rates.capacity(access.frames);
+        let capacity = access.capacity;
         if !self.lru.has_room(slot, capacity) || !self.arc.has_room(slot, capacity) {
             return false;
         }
@@ -123,8 +125,8 @@ impl Miniatures {
         classes: &mut Classes,
         streams: &mut Streams,
     ) -> Sampled {
-        let SampledAccess { page, now, slot, frames, .. } = *access;
-        let (capacity, known) = (self.rates.capacity(frames), !access.is_first());
+        let SampledAccess { page, now, slot, capacity, .. } = *access;
+        let known = !access.is_first();
         let (slot, forgotten) = match slot {
             NIL => self.admit(page, now, classes, streams),
             slot if known => (slot, NIL),

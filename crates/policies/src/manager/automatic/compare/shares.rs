@@ -91,10 +91,9 @@ impl Shares {
     }
 
     /// Something speaks for `expert` before there is any regret: it begins with most of the cache, and LRU
-    /// with most of the rest.
+    /// with most of the rest. The more an expert presumes, the more is asked of it.
     pub fn trust(&mut self, expert: Expert) {
-        self.prior = [self.prior_regret; 3];
-        self.prior[Expert::Lru as usize] = self.prior_regret / 3.0;
+        self.prior = [1.0 / 3.0, 3.0 / 4.0, 1.0].map(|share| share * self.prior_regret);
         self.prior[expert as usize] = 0.0;
     }
 

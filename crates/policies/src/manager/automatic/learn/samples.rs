@@ -59,12 +59,6 @@ impl Rates {
     pub fn samples(self, page: PageId) -> bool {
         is_drawn(page, self.sampling)
     }
-
-    /// Pages of the sample that a cache of `frames` frames holds.
-    #[inline]
-    pub fn capacity(self, frames: u32) -> u32 {
-        ((frames + (self.sampling - 1)) >> self.sampling.trailing_zeros()).max(1)
-    }
 }
 
 /// Whether `page` is among the one in `rate`, a power of two.
@@ -159,8 +153,8 @@ pub(crate) struct SampledAccess {
     pub now: u32,
     /// The page's sample, or [`NIL`] if it is not remembered.
     pub slot: u32,
-    /// How many frames the tenant holds.
-    pub frames: u32,
+    /// How many sampled pages the tenant holds, at least 1.
+    pub capacity: u32,
     /// Whether it gives the page new contents.
     pub creates: bool,
 }

@@ -77,6 +77,8 @@ pub(crate) struct Held {
     frames: Vec<Frame>,
     /// The frames of the tenant's blocks, in no order.
     own: Vec<u32>,
+    /// How many of them hold a page of the sample.
+    sampled: u32,
     /// The frames owned in their order of use, if that is kept.
     orders: Option<Orders>,
     random: SplitMix64,
@@ -89,6 +91,7 @@ impl Held {
         Self {
             frames: Vec::new(),
             own: Vec::new(),
+            sampled: 0,
             orders: ordered.then(|| Orders::new(by_value)),
             random: SplitMix64::new(seed),
         }
@@ -98,6 +101,12 @@ impl Held {
     #[inline]
     pub fn len(&self) -> u32 {
         self.own.len() as u32
+    }
+
+    /// How many of them are of the sample.
+    #[inline]
+    pub fn sampled(&self) -> u32 {
+        self.sampled
     }
 
     pub fn is_empty(&self) -> bool {
@@ -133,6 +142,7 @@ impl Held {
         }
         self.frames[frame as usize] = Frame { own_at: self.own.len() as u32, ..page };
         push(&mut self.own, frame);
+        self.sampled += u32::from(page.marks.is_sampled());
         if let Some(orders) = &mut self.orders {
             let class = || streams.class(page.stream, page.kind);
             orders.insert(frame, page.marks.is_twice(), class, classes);
@@ -144,6 +154,7 @@ impl Held {
         let entry = &mut self.frames[frame as usize];
         let page = *entry;
         (entry.own_at, entry.sample) = (NIL, NIL);
+        self.sampled -= u32::from(page.marks.is_sampled());
         if let Some(orders) = &mut self.orders {
             orders.remove(frame, page.marks.is_twice());
         }
@@ -296,6 +307,9 @@ impl Held {
             let frame = &self.frames[frame as usize];
             frame.is_owned().then_some((frame.last, frame.marks.is_twice()))
         };
+        let sampled =
+            self.own.iter().filter(|frame| self.frames[**frame as usize].marks.is_sampled()).count();
+        assert_eq!(sampled, self.sampled as usize, "frames with pages of the sample");
         if let Some(orders) = &self.orders {
             orders.check_invariants(self.frames.len() as u32, now, in_order);
         }
