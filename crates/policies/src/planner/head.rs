@@ -62,6 +62,12 @@ impl Limits {
     pub fn credit(&self, pace: Pace, windows: u64) -> i64 {
         (pace.window_max(self.window_max) * windows).max(WINDOW_FIRST) as i64 * CREDIT_PAGE
     }
+
+    /// Pages that are planned at a time, so that transfers are as long as a window allows.
+    #[inline]
+    pub fn unit(&self, window: u64) -> u64 {
+        self.run_pages.min((window / 2).max(1))
+    }
 }
 
 /// A position in a stream.
@@ -223,6 +229,14 @@ impl Head {
         is_believed
     }
 
+    /// Whether as much of the window may have been used up as [`plan`](Self::plan) wants. If it has not, it
+    /// has not of a smaller window either, because no page more makes the unit more than a page larger.
+    #[inline]
+    pub fn may_plan(&self, limits: &Limits) -> bool {
+        let ahead = self.ahead();
+        ahead == 0 || self.window.saturating_sub(ahead) >= limits.unit(self.window)
+    }
+
     /// What to bring in next, once a good part of the window has been used up.
     pub fn plan(&mut self, limits: &Limits, credit: u64) -> Option<Stretch> {
         let &Limits { pages, run_pages, window_max, ahead_max } = limits;
@@ -239,7 +253,7 @@ impl Head {
             self.next = self.last.wrapping_add_signed(self.step);
         }
         let window = self.window.min(window_max).min(ahead + credit);
-        let unit = run_pages.min((window / 2).max(1));
+        let unit = limits.unit(window);
         let room = window.saturating_sub(ahead);
         if room < unit {
             return None;
@@ -297,5 +311,44 @@ impl Head {
         let first = self.last.wrapping_add_signed(self.step);
         let count = self.ahead().min(self.planned);
         (count > 0).then_some(Stretch { first, step: self.step, count })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SplitMix64;
+
+    #[test]
+    fn where_nothing_may_be_planned_nothing_is() {
+        let mut random = SplitMix64::new(1);
+        let mut draw = |end: u64| random.below(end);
+        let mut left_out = 0;
+        for _ in 0..20_000 {
+            let limits = Limits {
+                pages: 10_000,
+                run_pages: 1 + draw(40),
+                window_max: 2 + draw(300),
+                ahead_max: draw(600),
+            };
+            let (last, step) = (4_000 + draw(10), [1, -1, 3][draw(3) as usize]);
+            let head = Head {
+                last,
+                step,
+                window: WINDOW_FIRST + draw(300),
+                next: last.wrapping_add_signed(step * draw(320) as i64),
+                planned: draw(2) * 500,
+                gap: GAP_ONE * (1 + draw(2) * draw(40)),
+                ..Head::default()
+            };
+            if !head.may_plan(&limits) {
+                let mut planned = head;
+                assert_eq!(planned.plan(&limits, WINDOW_FIRST + draw(1_000)), None);
+                let state = |head: &Head| (head.next, head.window, head.planned, head.is_late);
+                assert_eq!(state(&planned), state(&head));
+                left_out += 1;
+            }
+        }
+        assert!(left_out > 5_000);
     }
 }

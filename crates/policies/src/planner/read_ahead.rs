@@ -67,6 +67,8 @@ pub struct ReadAhead {
     plans: Vec<Plan>,
     run_pages: u64,
     window_max: u64,
+    /// Where the stream is that was observed last: the next access is most often one of its, too.
+    latest: usize,
     counts: StreamCounts,
 }
 
@@ -123,6 +125,7 @@ impl ReadAhead {
             plans: Vec::new(),
             run_pages: run_pages as u64,
             window_max: ((WINDOW_BYTES / page_bytes) as u64).max(2),
+            latest: 0,
             counts: StreamCounts::default(),
         }
     }
@@ -132,11 +135,14 @@ impl ReadAhead {
         let window_max = self.window_max.min(bounds.limit);
         let limits =
             Limits { pages: bounds.pages, run_pages: self.run_pages, window_max, ahead_max: bounds.limit };
-        let slot = slot_of(&key);
-        let stream = &mut self.table[slot];
-        if stream.key != Some(key) {
-            *stream = Stream::new(Some(key), Pace::ALL.map(|pace| limits.credit(pace, 1)));
+        if self.table[self.latest].key != Some(key) {
+            self.latest = slot_of(&key);
+            let stream = &mut self.table[self.latest];
+            if stream.key != Some(key) {
+                *stream = Stream::new(Some(key), Pace::ALL.map(|pace| limits.credit(pace, 1)));
+            }
         }
+        let stream = &mut self.table[self.latest];
         stream.now += 1;
         let now = stream.now;
         let believed = stream.believed_for(number, seen);
@@ -161,7 +167,7 @@ impl ReadAhead {
             let opened = sequential.filter(|at| stream.follow(*at, number));
             self.counts.opened += u64::from(opened.is_some());
             stream.latest = opened.unwrap_or(at);
-            self.plan(key, slot, &limits);
+            self.plan(key, &limits);
             return None;
         }
         stream.note_outrun(number, limits.window_max);
@@ -169,7 +175,7 @@ impl ReadAhead {
             if stream.follow(at, number) {
                 stream.latest = at;
                 self.counts.opened += 1;
-                self.plan(key, slot, &limits);
+                self.plan(key, &limits);
             }
             return None;
         }
@@ -179,10 +185,13 @@ impl ReadAhead {
         stream.no_longer_expected(&left)
     }
 
-    /// Plans for the position of the stream in `slot` that moved last.
-    #[inline]
-    fn plan(&mut self, key: StreamKey, slot: usize, limits: &Limits) {
-        if let Some(pages) = self.table[slot].plan(limits) {
+    /// Plans for the position that moved last, of the stream that was observed last.
+    #[inline(always)]
+    fn plan(&mut self, key: StreamKey, limits: &Limits) {
+        let stream = &mut self.table[self.latest];
+        if stream.may_plan(limits)
+            && let Some(pages) = stream.plan(limits)
+        {
             self.note(Plan { key, pages });
         }
     }
@@ -372,16 +381,21 @@ impl Stream {
         std::mem::replace(&mut self.heads[at], head)
     }
 
-    /// What to bring in for the position that moved last, as far as credit goes.
+    /// Whether there is credit for the position that moved last, which is on trial otherwise, and perhaps
+    /// something to plan.
+    #[inline]
+    fn may_plan(&mut self, limits: &Limits) -> bool {
+        let head = &mut self.heads[self.latest];
+        head.is_on_trial = self.credit[Pace::of(head.step) as usize] < WINDOW_FIRST as i64 * CREDIT_PAGE;
+        !head.is_on_trial && head.may_plan(limits)
+    }
+
+    /// What to bring in for the position that moved last, which has credit, as far as that goes.
+    #[inline(never)]
     fn plan(&mut self, limits: &Limits) -> Option<Stretch> {
         let head = &mut self.heads[self.latest];
         let credit = &mut self.credit[Pace::of(head.step) as usize];
-        let pages = (*credit / CREDIT_PAGE).max(0) as u64;
-        head.is_on_trial = pages < WINDOW_FIRST;
-        if head.is_on_trial {
-            return None;
-        }
-        let plan = head.plan(limits, pages)?;
+        let plan = head.plan(limits, (*credit / CREDIT_PAGE) as u64)?;
         *credit -= plan.count as i64 * CREDIT_PAGE;
         Some(plan)
     }
