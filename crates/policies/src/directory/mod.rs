@@ -723,6 +723,7 @@ impl Directory {
     }
 
     /// A page goes in flight in `frame`, at the ledger's tail.
+    #[inline(always)]
     fn enter(&mut self, frame: u32, page: PageId, origin: Origin, owner: TenantId, arrival: Arrival) {
         self.ledger.now += 1;
         self.ledger.arrivals += 1;
