@@ -183,7 +183,9 @@ impl<'p> Checkpoint<'p> {
     /// Drops seized pages unwritten. Returns how many of them were dirty.
     pub(crate) fn drop_pages(self, seized: Vec<Seized>) -> u64 {
         let mut dirty = 0;
-        let mut seized = seized.into_iter().peekable();
+        // From the last page on: the frame freed last is filled first, so that pages which come in again find
+        // frames in their order.
+        let mut seized = seized.into_iter().rev().peekable();
         while seized.peek().is_some() {
             let mut absences = Vec::with_capacity(DROP_BATCH);
             let mut unlisted = Vec::new();
