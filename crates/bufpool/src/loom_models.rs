@@ -221,7 +221,7 @@ fn the_access_log_loses_and_doubles_nothing() {
         let policy = Arc::new(loom::sync::Mutex::new((Vec::new(), 0)));
         let drain = |ring: &Ring, policy: &loom::sync::Mutex<(Vec<u64>, u64)>| {
             let mut seen = policy.lock().unwrap();
-            ring.drain(|hit| seen.0.push(hit.page.0));
+            ring.drain(|hit, _| seen.0.push(hit.page.0));
             ring.drain_skipped(|skipped| seen.1 += skipped.hits);
         };
         let drainer = {
@@ -271,7 +271,7 @@ fn keys_are_seen_whole() {
         let ring = Arc::new(Ring::new());
         let lock = Arc::new(loom::sync::Mutex::new(0));
         let drain = |ring: &Ring, counted: &mut u64| {
-            ring.drain(|hit| assert_eq!(u64::from(hit.tenant.0), hit.page.0));
+            ring.drain(|hit, _| assert_eq!(u64::from(hit.tenant.0), hit.page.0));
             ring.drain_skipped(|skipped| *counted += u64::from(skipped.tenant.0) * skipped.hits);
         };
         let drainer = {

@@ -37,7 +37,7 @@ fn take_ring() -> &'static Ring {
 /// A thread or a pool needs the ring no more; hits not handed over yet are lost.
 pub(crate) fn give_up_ring(ring: &'static Ring, user: u32) {
     if ring.give_up(user) {
-        ring.drain(|_| {});
+        ring.drain(|_, _| {});
         ring.drain_skipped(|_| {});
         ring.clear_keys();
         SPARE.lock().push(ring);
@@ -256,7 +256,7 @@ mod tests {
                 ring.skip(key(&ring));
             });
             let mut count = 0;
-            let apply = |hit: Hit| {
+            let apply = |hit: Hit, _| {
                 assert_eq!((hit.page.0, u64::from(hit.frame.0)), (round + count, round + count));
                 assert_eq!((hit.tenant, hit.creation), (TENANT, is_creation(hit.page.0)));
                 count += 1;
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(distinct.len(), places.len());
         assert!(places.len() >= PROBES);
         let mut skipped = vec![0; places.len()];
-        ring.drain(|hit| assert_eq!(u64::from(hit.tenant.0), hit.page.0));
+        ring.drain(|hit, _| assert_eq!(u64::from(hit.tenant.0), hit.page.0));
         ring.drain_skipped(|counted| skipped[counted.tenant.index()] += counted.hits);
         assert_eq!(skipped, (0..places.len() as u64).collect::<Vec<_>>());
         ring.clear_keys();
@@ -348,7 +348,7 @@ mod tests {
         assert!(std::ptr::eq(registered.unwrap(), ring));
         assert!(ring.is_abandoned());
         let mut pages = Vec::new();
-        ring.drain(|hit| pages.push(hit.page.0));
+        ring.drain(|hit, _| pages.push(hit.page.0));
         assert_eq!(pages, [1]);
         give_up_ring(ring, POOL);
         assert!(SPARE.lock().iter().any(|spare| std::ptr::eq(*spare, ring)));

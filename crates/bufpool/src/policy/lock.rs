@@ -289,9 +289,16 @@ impl PolicyState {
     pub fn apply(&mut self, ring: &Ring) {
         // What the directory knows of the frames is fetched before the first of it is used, side by side.
         self.directory.prefetch(ring.frames());
-        ring.drain(|hit| {
+        let mut latest = None;
+        ring.drain(|hit, key| {
             self.hits_noted += 1;
-            if self.hit(&hit) {
+            // Most hits come from where the one before came from.
+            let found = match latest {
+                Some((of, found)) if of == key => found,
+                _ => self.context(hit.tenant, hit.site),
+            };
+            latest = Some((key, found));
+            if self.hit_from(&hit, found) {
                 let may_skip = self.directory.may_skip_hits(hit.frame);
                 self.filter.noted(hit.frame, hit.tenant, may_skip);
                 self.epochs.hit(1);
@@ -335,6 +342,12 @@ impl PolicyState {
     /// was told.
     pub fn hit(&mut self, hit: &Hit) -> bool {
         let found = self.context(hit.tenant, hit.site);
+        self.hit_from(hit, found)
+    }
+
+    /// As [`hit`](Self::hit), for one in a context that was found.
+    #[inline]
+    fn hit_from(&mut self, hit: &Hit, found: ContextSlot) -> bool {
         self.contexts.counts(hit.tenant, found).accesses += 1;
         let listed = self.directory.page(hit.frame) == Some(hit.page);
         let context = self.context_of_hit(hit, listed, ContextId(found.id));

@@ -4,7 +4,7 @@ use bufpool_policies::{FrameId, PageId, TenantId};
 use crossbeam::utils::CachePadded;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::thread::keys::{KEYS, Key, KeyPlace, Keys, SiteHash};
+use crate::thread::keys::{KEYS, KeyPlace, Keys, SiteHash};
 use crate::thread::site::{CallPlace, SiteRef};
 
 /// Entries of a ring; a power of two.
@@ -161,14 +161,15 @@ impl Ring {
         pending.map(|at| self.entry(at).0)
     }
 
-    /// Hands over all hits, oldest first. The caller holds the policy lock.
-    pub fn drain(&self, mut apply: impl FnMut(Hit)) {
+    /// Hands over all hits, oldest first, each with its key. The caller holds the policy lock.
+    pub fn drain(&self, mut apply: impl FnMut(Hit, KeyPlace)) {
         let taken = self.taken.load(Ordering::Relaxed);
         let pushed = self.pushed.load(Ordering::Acquire);
         for at in taken..pushed {
-            let (frame, key, creation) = self.entry(at);
+            let (frame, place, creation) = self.entry(at);
+            let key = &self.keys.0[place.0 as usize % KEYS];
             let page = PageId(self.entries[at as usize % RING_ENTRIES].page.load(Ordering::Relaxed));
-            apply(Hit { page, frame, tenant: key.tenant(), site: key.site(), creation });
+            apply(Hit { page, frame, tenant: key.tenant(), site: key.site(), creation }, place);
         }
         if taken != pushed {
             self.taken.store(pushed, Ordering::Release);
@@ -191,10 +192,10 @@ impl Ring {
     }
 
     #[inline]
-    pub(crate) fn entry(&self, at: u64) -> (FrameId, &Key, bool) {
+    pub(crate) fn entry(&self, at: u64) -> (FrameId, KeyPlace, bool) {
         let both = self.entries[at as usize % RING_ENTRIES].frame_and_key.load(Ordering::Relaxed);
         let frame = FrameId(both & ((1 << FRAME_BITS) - 1));
-        (frame, &self.keys.0[((both & !CREATION) >> FRAME_BITS) as usize % KEYS], both & CREATION != 0)
+        (frame, KeyPlace((both & !CREATION) >> FRAME_BITS), both & CREATION != 0)
     }
 
     /// Its thread has ended; what it pushed and counted before is visible to a caller that has seen this.
