@@ -24,13 +24,12 @@ use std::time::{Duration, Instant};
 use bufpool_policies::{Access, ContextId, PageId, TenantId};
 
 use crate::files::shared::FileShared;
-use crate::files::word::OwnedWord;
+use crate::files::word::LoadingRun;
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::io::{IoError, Request, Source};
 use crate::load::verify::PageRead;
 use crate::memory::lease::FrameLease;
-use crate::page::latch::Loading;
 use crate::policy::ahead::{Account, Expectation, Wanted, Wants};
 use crate::policy::claims::{Admitted, ClaimRules, Dirty};
 use crate::state::shared::{PoolShared, drop_pool_elsewhere};
@@ -128,15 +127,15 @@ impl<'p> Prefetch<'p> {
         let mut numbers = numbers.peekable();
         let mut begun = Begun::default();
         while numbers.peek().is_some() && begun.refused.is_none() {
-            let loads = match self.claim_absent(file, &mut numbers) {
-                Ok(loads) if loads.is_empty() => break,
-                Ok(loads) => loads,
+            let runs = match self.claim_absent(file, &mut numbers) {
+                Ok(runs) if runs.is_empty() => break,
+                Ok(runs) => runs,
                 Err(held_off) => {
                     begun.refused = Some(held_off);
                     break;
                 }
             };
-            let now = self.load_ahead(account, file, loads);
+            let now = self.load_ahead(account, file, runs);
             begun.pages += now.pages;
             begun.refused = now.refused;
         }
@@ -149,68 +148,48 @@ impl<'p> Prefetch<'p> {
         self,
         file: &Arc<FileShared>,
         numbers: &mut Peekable<impl Iterator<Item = u64>>,
-    ) -> Result<Vec<Loading<OwnedWord>>, u64> {
+    ) -> Result<Vec<LoadingRun>, u64> {
         let pages = file.gate.pages();
-        let mut loads = Vec::with_capacity(numbers.size_hint().0.min(BATCH_PAGES));
-        while loads.len() < BATCH_PAGES
+        let (mut runs, mut claimed): (Vec<LoadingRun>, usize) = (Vec::new(), 0);
+        while claimed < BATCH_PAGES
             && let Some(number) = numbers.next()
         {
             if number >= pages {
                 continue;
             }
-            let Ok(word) = file.table.get_or_allocate(number, &self.pool.page_table_budget) else { break };
-            if word.state().is_absent()
-                && let Ok(loading) = Loading::try_new_detached(OwnedWord::new(Arc::clone(file), number))
-            {
-                loads.push(loading);
+            let is_made = file.table.get(number).is_some();
+            if !is_made && file.table.get_or_allocate(number, &self.pool.page_table_budget).is_err() {
+                break;
+            }
+            if runs.last_mut().is_some_and(|run| run.try_extend(number)) {
+                claimed += 1;
+            } else if let Some(run) = LoadingRun::try_new(file, number) {
+                claimed += 1;
+                runs.push(run);
             }
         }
         // A file that is being closed or shortened either sees the words, or is seen here.
-        let last = loads.iter().map(number_of).max().unwrap_or(0);
+        let last = runs.iter().map(|run| run.numbers().end - 1).max().unwrap_or(0);
         match file.check_loadable(last, OPERATION) {
-            Ok(true) => Ok(loads),
-            Ok(false) => Err(loads.first().map_or(last, number_of)),
+            Ok(true) => Ok(runs),
+            Ok(false) => Err(runs.first().map_or(last, |run| run.numbers().start)),
             Err(_) => Ok(Vec::new()),
         }
     }
 
     /// Finds frames for pages and hands the transfers to the backend.
-    fn load_ahead(self, account: Account, file: &Arc<FileShared>, loads: Vec<Loading<OwnedWord>>) -> Begun {
+    fn load_ahead(self, account: Account, file: &Arc<FileShared>, runs: Vec<LoadingRun>) -> Begun {
         let Ok(io) = file.io(OPERATION) else { return Begun::default() };
-        let numbers = loads.iter().map(number_of);
-        let admitted = self.admit_ahead(account, file, numbers);
-        let mut arrivals: Vec<Arrival> = Vec::new();
+        let numbers = runs.iter().flat_map(LoadingRun::numbers);
+        let admitted = self.admit_ahead(account, file, numbers.clone());
+        let refused = numbers.clone().nth(admitted.len());
         let begun = Instant::now();
-        let mut outcome = Begun { pages: 0, refused: loads.get(admitted.len()).map(number_of) };
-        let mut left = admitted.len();
-        for (admitted, load) in admitted.into_iter().zip(loads) {
-            left -= 1;
-            let emptied = Eviction::of(self.pool).empty(admitted, account.tenant, Emptying::AtOnce);
-            let Ok(Emptied::Frame(lease)) = emptied else { continue };
-            let number = number_of(&load);
-            outcome.pages += 1;
-            if !arrivals.last().is_some_and(|run| run.is_continued_by(number)) {
-                let pages_max = file.run_pages.min(left + 1);
-                arrivals.push(Arrival {
-                    pool: self.pool.me.clone(),
-                    file: Arc::clone(file),
-                    first: number,
-                    tenant: account.tenant,
-                    context: account.context,
-                    begun,
-                    submitted: begun,
-                    loads: Vec::with_capacity(pages_max),
-                    leases: Vec::with_capacity(pages_max),
-                });
-            }
-            let run = arrivals.last_mut().expect("a run that the page continues, or a new one");
-            run.loads.push(load);
-            run.leases.push(lease);
-        }
-        self.pool.counters.prefetch_issued.fetch_add(outcome.pages as u64, Ordering::Relaxed);
+        let mut arrivals = self.arrivals(account, begun, runs, admitted);
+        let pages = arrivals.iter().map(|arrival| arrival.leases.len()).sum();
+        self.pool.counters.prefetch_issued.fetch_add(pages as u64, Ordering::Relaxed);
         let transfers = arrivals.len();
         self.pool.runs_ahead.fetch_add(transfers, Ordering::SeqCst);
-        let asks_tier = |arrival: &mut Arrival| self.pool.tier.is_some() && arrival.loads.len() == 1;
+        let asks_tier = |arrival: &mut Arrival| self.pool.tier.is_some() && arrival.leases.len() == 1;
         let alone: Vec<Arrival> = arrivals.extract_if(.., asks_tier).collect();
         let request = |arrival: Arrival| arrival.into_request(self.pool, &io);
         let mut requests: Vec<Request> = arrivals.into_iter().map(request).collect();
@@ -219,7 +198,43 @@ impl<'p> Prefetch<'p> {
         if let Some(each) = begun.elapsed().checked_div(transfers as u32) {
             move_mean(&self.pool.ahead_submission_ns, each);
         }
-        outcome
+        Begun { pages, refused }
+    }
+
+    /// Empties frames for the first of the pages: for neighbours that get theirs, as many at a time as one
+    /// transfer takes. The others are absent again.
+    fn arrivals(
+        self,
+        account: Account,
+        begun: Instant,
+        runs: Vec<LoadingRun>,
+        admitted: Vec<Admitted>,
+    ) -> Vec<Arrival> {
+        let Account { tenant, context, .. } = account;
+        let mut arrivals = Vec::new();
+        let mut admitted = admitted.into_iter();
+        for mut run in runs {
+            while !run.is_empty() && admitted.len() > 0 {
+                let pages_max = run.file().run_pages.min(run.len()).min(admitted.len());
+                let mut leases = Vec::with_capacity(pages_max);
+                let mut is_broken = false;
+                for admitted in admitted.by_ref().take(pages_max) {
+                    let emptied = Eviction::of(self.pool).empty(admitted, tenant, Emptying::AtOnce);
+                    let Ok(Emptied::Frame(lease)) = emptied else {
+                        is_broken = true;
+                        break;
+                    };
+                    leases.push(lease);
+                }
+                let mut behind = run.split_off(leases.len());
+                if !leases.is_empty() {
+                    let pool = self.pool.me.clone();
+                    arrivals.push(Arrival { pool, run, tenant, context, begun, submitted: begun, leases });
+                }
+                run = behind.split_off(usize::from(is_broken));
+            }
+        }
+        arrivals
     }
 
     /// Asks for frames; the answers are for the first pages.
@@ -227,9 +242,10 @@ impl<'p> Prefetch<'p> {
         self,
         account: Account,
         file: &FileShared,
-        numbers: impl ExactSizeIterator<Item = u64> + Clone,
+        numbers: impl Iterator<Item = u64> + Clone,
     ) -> Vec<Admitted> {
         let pages = numbers.map(|number| PageId::in_file(file.id, number));
+        let count = pages.clone().count();
         self.pool.free_aside();
         let rules = ClaimRules {
             frames: &self.pool.frames,
@@ -239,7 +255,7 @@ impl<'p> Prefetch<'p> {
             takes_optimistic: self.pool.aside.count() == 0,
         };
         let mut policy = self.pool.policy.lock();
-        let room = policy.room_ahead(account.tenant, account.expectation).min(pages.len());
+        let room = policy.room_ahead(account.tenant, account.expectation).min(count);
         policy.touch_upcoming(room, &self.pool.frames);
         let admit = |page| policy.admit_ahead(page, account, &rules);
         let mut admitted = Vec::with_capacity(room);
@@ -326,35 +342,28 @@ fn move_mean(mean_ns: &AtomicU64, sample: Duration) {
     mean_ns.store(next, Ordering::Relaxed);
 }
 
-/// The number of a page on its way in.
-fn number_of(load: &Loading<OwnedWord>) -> u64 {
-    load.word().number()
-}
-
 /// Neighbouring pages of a file on their way in, with nobody waiting for them.
 struct Arrival {
     pool: Weak<PoolShared>,
-    file: Arc<FileShared>,
-    first: u64,
+    run: LoadingRun,
     tenant: TenantId,
     /// From where the accesses are expected.
     context: ContextId,
     begun: Instant,
     /// The last transfer was made then.
     submitted: Instant,
-    loads: Vec<Loading<OwnedWord>>,
-    /// Of their frames, while no transfer has them.
+    /// Of the pages' frames, while no transfer has them.
     leases: Vec<FrameLease>,
 }
 
 impl Arrival {
-    fn is_continued_by(&self, number: u64) -> bool {
-        self.first + self.loads.len() as u64 == number && self.loads.len() < self.file.run_pages
+    fn first(&self) -> u64 {
+        self.run.numbers().start
     }
 
     fn into_request(mut self, pool: &PoolShared, io: &Arc<dyn Source>) -> Request {
         self.submitted = Instant::now();
-        let (first, leases, tenant) = (self.first, std::mem::take(&mut self.leases), self.tenant);
+        let (first, leases, tenant) = (self.first(), std::mem::take(&mut self.leases), self.tenant);
         pool.arena.read_request(Arc::clone(io), first, leases, tenant, move |leases, result| {
             self.leases = leases;
             self.complete(&result);
@@ -363,15 +372,15 @@ impl Arrival {
 
     /// Looks for the page, a single one, in the tier, and reads it from the file if it is not there.
     fn ask_tier(mut self, pool: &PoolShared, io: &Arc<dyn Source>) {
-        let (io, first) = (Arc::clone(io), self.first);
-        let Some((tier, name, version)) = PageRead::of(pool).in_tier(&self.file, first) else {
+        let (io, first) = (Arc::clone(io), self.first());
+        let Some((tier, name, version)) = PageRead::of(pool).in_tier(self.run.file(), first) else {
             return pool.backend.submit(&mut vec![self.into_request(pool, &io)]);
         };
         tier.take_later(name, version, move |copy| {
             let Some(pool) = self.pool.upgrade() else { return };
             let lease = &mut self.leases[0];
-            let is_good =
-                copy.is_some_and(|copy| PageRead::of(&pool).is_good_copy(&self.file, first, lease, &copy));
+            let is_good = copy
+                .is_some_and(|copy| PageRead::of(&pool).is_good_copy(self.run.file(), first, lease, &copy));
             if is_good {
                 self.arrive(&pool, &[]);
             } else {
@@ -386,7 +395,7 @@ impl Arrival {
         // A pool that is gone has no use for frames; the words become absent.
         let Some(pool) = self.pool.upgrade() else { return };
         move_mean(&pool.ahead_latency_ns, self.begun.elapsed());
-        let pages = self.loads.len();
+        let pages = self.run.len();
         if pages == 1 {
             pool.page_was_read(self.submitted);
         }
@@ -395,7 +404,7 @@ impl Arrival {
             Ok(()) => {
                 pool.count_reads(pages as u64);
                 if pages > 1 {
-                    pool.passed_tier_by(&self.file, self.first, pages);
+                    pool.passed_tier_by(self.run.file(), self.first(), pages);
                 }
                 self.verify(&pool)
             }
@@ -409,11 +418,15 @@ impl Arrival {
     fn verify(&mut self, pool: &PoolShared) -> Vec<usize> {
         let (read, is_alone) = (PageRead::of(pool), self.leases.len() == 1);
         let mut refused = Vec::new();
-        for (at, (number, lease)) in (self.first..).zip(&mut self.leases).enumerate() {
-            if read.verify(&self.file, number, lease).is_err() {
+        if pool.hooks.is_none() && !is_alone {
+            return refused;
+        }
+        let file = self.run.file();
+        for (at, (number, lease)) in self.run.numbers().zip(&mut self.leases).enumerate() {
+            if read.verify(file, number, lease).is_err() {
                 refused.push(at);
             } else if is_alone {
-                read.offer(&self.file, number, lease);
+                read.offer(file, number, lease);
             }
         }
         refused
@@ -429,35 +442,36 @@ impl Arrival {
     /// Publishes the pages, and gives up the frames of those at the places `refused`.
     fn land(mut self, pool: &PoolShared, refused: &[usize]) {
         let mut failed = Vec::new();
+        // Pages that come in, between those refused, the last ones first.
+        let mut parts = Vec::with_capacity(refused.len() + 1);
+        let (file, tenant) = (self.run.file().id, self.tenant);
         {
             let mut policy = pool.policy.lock();
             let submitting = Duration::from_nanos(pool.ahead_submission_ns.load(Ordering::Relaxed));
             policy.note_read_ahead(self.begun.elapsed(), submitting);
-            if let Some(load) = self.loads.iter().find(|load| load.is_awaited()) {
-                let (tenant, context, file) = (self.tenant, self.context, self.file.id);
-                let page = PageId::in_file(file, number_of(load));
+            if let Some(number) = self.run.awaited() {
+                let (context, page) = (self.context, PageId::in_file(file, number));
                 policy.ahead_is_awaited(&Access { tenant, context, file, page, creates: false });
             }
-            // From the last on, so that the others keep their places.
             for at in refused.iter().rev() {
-                let (load, lease) = (self.loads.remove(*at), self.leases.remove(*at));
-                policy.give_up_frame(lease, self.tenant);
-                failed.push(load);
+                parts.push((self.run.split_off(at + 1), self.leases.split_off(at + 1)));
+                failed.push(self.run.split_off(*at));
+                policy.give_up_frame(self.leases.pop().expect("a frame for each page"), tenant);
             }
-            for (load, lease) in self.loads.iter().zip(&self.leases) {
-                let (page, frame) = (PageId::in_file(self.file.id, number_of(load)), lease.frame());
-                pool.frames.get(frame).occupy(page);
-                policy.directory.loaded(frame);
+            parts.push((self.run, self.leases));
+            for (run, leases) in parts.iter().rev() {
+                for (number, lease) in run.numbers().zip(leases) {
+                    let frame = lease.frame();
+                    pool.frames.get(frame).occupy(PageId::in_file(file, number));
+                    policy.directory.loaded(frame);
+                }
             }
-            if policy.directory.has_hints(self.tenant) {
-                policy.ask_for_disclosed(self.tenant);
+            if policy.directory.has_hints(tenant) {
+                policy.ask_for_disclosed(tenant);
                 pool.note_plans_made(&policy);
             }
         }
-        // The last page first: a thread that waits for the first one finds the others there when it is woken.
-        for (load, lease) in self.loads.into_iter().zip(self.leases).rev() {
-            load.publish_unlatched(lease);
-        }
+        parts.into_iter().for_each(|(run, leases)| run.publish(leases));
         if !failed.is_empty() {
             pool.counters.prefetch_failed.fetch_add(failed.len() as u64, Ordering::Relaxed);
         }
@@ -515,20 +529,18 @@ mod tests {
         let account =
             Account { tenant: tenant.tenant_id(), context: ContextId(7), expectation: Expectation::Guessed };
         let arrival = |number: u64| {
-            let loads = prefetch.claim_absent(&file.shared, &mut [number].into_iter().peekable());
+            let runs = prefetch.claim_absent(&file.shared, &mut [number].into_iter().peekable());
             let admitted = prefetch.admit_ahead(account, &file.shared, [number].into_iter()).remove(0);
             let emptied = Eviction::of(&tenant.pool).empty(admitted, account.tenant, Emptying::AtOnce);
             let Ok(Emptied::Frame(lease)) = emptied else { panic!("frames are free") };
             tenant.pool.runs_ahead.fetch_add(1, Ordering::SeqCst);
             Arrival {
                 pool: tenant.pool.me.clone(),
-                file: Arc::clone(&file.shared),
-                first: number,
+                run: runs.unwrap().remove(0),
                 tenant: account.tenant,
                 context: account.context,
                 begun: Instant::now(),
                 submitted: Instant::now(),
-                loads: loads.unwrap(),
                 leases: vec![lease],
             }
         };
@@ -537,7 +549,7 @@ mod tests {
         let arrival = arrival(5);
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| drop(tenant.read(file.page(5)).unwrap()));
-            while !arrival.loads[0].is_awaited() {
+            while arrival.run.awaited().is_none() {
                 std::thread::yield_now();
             }
             arrival.arrive(&tenant.pool, &[]);

@@ -313,16 +313,6 @@ impl<W: Deref<Target = PageWord>> Loading<W> {
         Ok(Self { word: Some(word) })
     }
 
-    /// The word.
-    pub fn word(&self) -> &W {
-        self.word.as_ref().expect("not published yet")
-    }
-
-    /// Whether a thread is parked until the page is there.
-    pub fn is_awaited(&self) -> bool {
-        self.word.as_ref().is_some_and(|word| word.state().is_awaited())
-    }
-
     /// The page is in the leased frame, and nobody holds it.
     pub fn publish_unlatched(mut self, lease: FrameLease) {
         let word = self.word.take().expect("published once");
@@ -474,15 +464,21 @@ fn wait_for_change(
     Ok(())
 }
 
-#[cold]
-fn wake(word: &PageWord, wakes: Wake) {
+/// Wakes those who wait for the word, if its change wakes them.
+#[inline]
+pub(crate) fn wake(word: &PageWord, wakes: Wake) {
     if wakes == Wake::All {
-        let place = place_of(word);
-        let futures = place.lock.lock().take();
-        place.changed.notify_all();
-        // Futures that wait for other words of the place are woken too; they look again, as threads do.
-        futures.hand_over();
+        wake_all(word);
     }
+}
+
+#[cold]
+fn wake_all(word: &PageWord) {
+    let place = place_of(word);
+    let futures = place.lock.lock().take();
+    place.changed.notify_all();
+    // Futures that wait for other words of the place are woken too; they look again, as threads do.
+    futures.hand_over();
 }
 
 /// Where threads and futures wait.
