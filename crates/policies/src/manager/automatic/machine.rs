@@ -10,7 +10,7 @@ use super::compare::experts::Expert;
 use super::compare::miniatures::Miniatures;
 use super::compare::shares::{Parts, Shares};
 use super::learn::departed::{Departed, DepartedPages};
-use super::learn::intervals::{Classes, NEW};
+use super::learn::intervals::Classes;
 use super::learn::samples::{Rates, SampledAccess};
 use super::learn::streams::Streams;
 use super::rank::held::{Frame, Held, Marks};
@@ -138,7 +138,7 @@ impl Machine {
     #[cold]
     fn decide_first(&mut self) {
         let Tuning { first_reuse_share, first_reuse_end, .. } = self.tuning;
-        let reused = self.classes.reused_share(NEW);
+        let reused = self.classes.reused_share();
         let are_apart = self.streams.are_told_apart() && !self.streams.leave_pages_to_others();
         let (expert, told_by) = match are_apart {
             true => (Expert::Value, 0.0..first_reuse_end / 2.0),

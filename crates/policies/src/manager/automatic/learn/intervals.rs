@@ -363,11 +363,12 @@ impl Classes {
         (share >= self.in_turn_share).then(|| std::array::from_fn(value))
     }
 
-    /// The share of the tenant's pages of `kind` that were used again so far.
-    pub fn reused_share(&self, kind: u8) -> f32 {
-        let counts = &self.counts[usize::from(kind)];
-        let pages = counts.ended_pages + counts.waiting_pages as f32;
-        counts.reused.iter().sum::<f32>() / pages.max(1.0)
+    /// The share of the tenant's pages that were used again so far, of those that came in or got new contents.
+    pub fn reused_share(&self) -> f32 {
+        let first_uses = [NEW, CREATED].map(|kind| &self.counts[usize::from(kind)]);
+        let pages = |counts: &Counts| counts.ended_pages + counts.waiting_pages as f32;
+        let reused = |counts: &Counts| counts.reused.iter().sum::<f32>();
+        first_uses.map(reused).iter().sum::<f32>() / first_uses.map(pages).iter().sum::<f32>().max(1.0)
     }
 
     /// The one of `classes` with most evidence; the tenant's of new pages if there are none.
@@ -620,6 +621,16 @@ mod tests {
             let value = |age| classes.value(classes.values(kind), age);
             assert!(value(1200) > value(100), "kind {kind}");
         }
+    }
+
+    #[test]
+    fn pages_created_are_among_those_that_may_be_used_again() {
+        let mut classes = Classes::new(800.0, 100.0, 10, &Tuning::default());
+        for (kind, reused) in [(NEW, false), (NEW, false), (CREATED, true), (CREATED, false)] {
+            classes.begin(ClassId::from(kind));
+            classes.end(ClassId::from(kind), 0, 100, reused);
+        }
+        assert_eq!(classes.reused_share(), 0.25);
     }
 
     #[test]
