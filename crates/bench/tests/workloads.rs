@@ -75,7 +75,8 @@ fn check_replay(fixture: &Fixture, workload: &dyn Workload, scheme: &Scheme, hin
     let replayed = simulate(&trace, policy, &setup, None).unwrap();
     let counts = replayed.total();
     assert_eq!((live.accesses, live.creations), (counts.accesses, creations), "{}", workload.name());
-    // The automatic manager keeps pages that were created until they are read; a trace does not say which were.
+    // The automatic manager keeps pages that were created until they are read. A trace does not say which
+    // were.
     if creations > 0 && matches!(policy, simulate::Policy::Managed(ManagerKind::Auto | ManagerKind::Reuse)) {
         return;
     }
