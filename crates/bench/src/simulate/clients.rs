@@ -35,7 +35,9 @@ impl<'a, R: Run> ClientsRun<'a, R> {
             | Directive::ProgramEnd { tenant }
             | Directive::Send { tenant, .. }
             | Directive::Compute { tenant, .. } => tenant,
-            Directive::File { .. } | Directive::Pin(_) | Directive::Unpin(_) => return None,
+            Directive::File { .. } | Directive::Pin(_) | Directive::Unpin(_) | Directive::Create(_) => {
+                return None;
+            }
         };
         Some(self.trace.tenant_number(named).expect("numbered by the loader") as usize)
     }

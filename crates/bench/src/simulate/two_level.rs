@@ -41,6 +41,8 @@ pub struct TwoLevelRun<'a> {
     /// Per frame: its block.
     block_in: Vec<u32>,
     pins: Pins,
+    /// The block that the next access gives new contents, if it does that.
+    created: Option<u64>,
     seed: u64,
     program_fuel: Option<u32>,
     /// Per tenant of the trace, by name: the list of what it has disclosed.
@@ -102,6 +104,7 @@ impl<'a> TwoLevelRun<'a> {
             seed: setup.seed,
             program_fuel: setup.program_fuel,
             lists: HashMap::new(),
+            created: None,
             ranges: FileRanges::new(),
             files: Vec::new(),
             tally: Tally::new(trace, setup.by, frames),
@@ -291,7 +294,7 @@ impl<'a> TwoLevelRun<'a> {
             let refused = |why| SimError::Trace(TraceError::refused(self.trace.path(), place, why));
             return self.load_program(*tenant, file).map_err(refused);
         }
-        let Self { trace, directory, frame_of, .. } = self;
+        let Self { trace, directory, frame_of, created, .. } = self;
         let tenants = &self.tenants;
         let tenant =
             |named: u32| tenants[trace.tenant_number(named).expect("numbered by the loader") as usize];
@@ -340,6 +343,10 @@ impl<'a> TwoLevelRun<'a> {
                     let found = format!("!send {named} {slot}: {why}");
                     SimError::Trace(TraceError::refused(trace.path(), place, found))
                 });
+            }
+            Directive::Create(block) => {
+                *created = Some(block);
+                Ok(())
             }
             // There is no time in which they could come true.
             Directive::HintsAll { .. } | Directive::Compute { .. } => Ok(()),
@@ -403,7 +410,8 @@ impl Replay for TwoLevelRun<'_> {
                 file: self.files.get(block as usize).copied().unwrap_or(FileId(0)),
                 tenant: self.tenants[number(batch.tenants) as usize],
                 context: ContextId(number(batch.sites)),
-                creates: false,
+                // A creation is told right before its access, which begins a batch.
+                creates: at == 0 && self.created.take() == Some(blocks[block as usize]),
             };
             let counts = self.tally.accessor(number(keys));
             counts.accesses += 1;

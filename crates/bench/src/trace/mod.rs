@@ -96,6 +96,8 @@ pub enum Directive {
     Pin(u64),
     /// Takes back one [`Directive::Pin`] of the block.
     Unpin(u64),
+    /// The next access, to this block, gives it new contents: nothing would be read.
+    Create(u64),
     /// The tenant will access the blocks `first..=last`, in this order, after those that it was to access
     /// before. Only on a machine are they fetched ahead.
     Hint {

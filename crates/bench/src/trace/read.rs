@@ -351,6 +351,7 @@ mod tests {
             "!file 0 9 a b",
             "!pin 7",
             "!unpin 7",
+            "!create 7",
             "!hint 3 5 9",
             "!hints-all 4",
             "!hints-end 4",

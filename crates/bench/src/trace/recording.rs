@@ -168,7 +168,10 @@ impl<S: Sink> SinkState<S> {
     fn take(&mut self, event: Event<'_>) -> io::Result<()> {
         let item = match event {
             Event::Access { page, site, tenant, creation } => {
-                self.creations += u64::from(creation);
+                if creation {
+                    self.creations += 1;
+                    self.sink.item(Item::Directive(Directive::Create(page.0)))?;
+                }
                 Item::Access(Reference { block: page.0, site, tenant })
             }
             Event::Site { id, scopes, class, name, file, line } => {

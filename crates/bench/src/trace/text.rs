@@ -60,6 +60,7 @@ fn parse_directive(line: &[u8]) -> Result<Directive, String> {
         "!file" => "!file FIRST LAST NAME",
         "!pin" => "!pin BLOCK",
         "!unpin" => "!unpin BLOCK",
+        "!create" => "!create BLOCK",
         "!hint" => "!hint TENANT FIRST LAST",
         "!hints-all" => "!hints-all TENANT",
         "!hints-end" => "!hints-end TENANT",
@@ -68,8 +69,8 @@ fn parse_directive(line: &[u8]) -> Result<Directive, String> {
         "!program-end" => "!program-end TENANT",
         "!send" => "!send TENANT SLOT VALUE",
         _ => {
-            let known = "!policy, !priority, !temp, !file, !pin, !unpin, !hint, !hints-all, !hints-end, !compute, \
-                         !program, !program-end or !send";
+            let known = "!policy, !priority, !temp, !file, !pin, !unpin, !create, !hint, !hints-all, !hints-end, \
+                         !compute, !program, !program-end or !send";
             return Err(format!("one of {known}, found {}", quoted(line)));
         }
     };
@@ -107,6 +108,7 @@ fn arguments(text: &str, words: &[&str]) -> Result<Directive, String> {
         }
         ["!pin", block] => Ok(Directive::Pin(parse_block("BLOCK", block)?)),
         ["!unpin", block] => Ok(Directive::Unpin(parse_block("BLOCK", block)?)),
+        ["!create", block] => Ok(Directive::Create(parse_block("BLOCK", block)?)),
         ["!hint", tenant, first, last] => {
             let (first, last) = parse_range(first, last)?;
             Ok(Directive::Hint { tenant: parse_tenant(tenant)?, first, last })
@@ -239,6 +241,7 @@ mod tests {
         );
         assert_eq!(directive("!pin 4"), Directive::Pin(4));
         assert_eq!(directive("!unpin 4"), Directive::Unpin(4));
+        assert_eq!(directive("!create 4"), Directive::Create(4));
         assert_eq!(directive("!hint 3 5 9"), Directive::Hint { tenant: 3, first: 5, last: 9 });
         assert_eq!(directive("!hints-all 2"), Directive::HintsAll { tenant: 2 });
         assert_eq!(directive("!hints-end 2"), Directive::HintsEnd { tenant: 2 });
@@ -279,6 +282,7 @@ mod tests {
             ("!file 5 9 \u{b}", "a NAME"),
             ("!pin", "exactly these arguments"),
             ("!unpin 1 2", "exactly these arguments"),
+            ("!create", "exactly these arguments"),
             ("!hint 0 9 5", "FIRST not above LAST"),
             ("!hint 0 9", "`!hint TENANT FIRST LAST` with exactly these arguments"),
             ("!hints-all", "exactly these arguments"),

@@ -111,6 +111,7 @@ impl<'a> Writer<'a> {
             Directive::File { first, last, name } => writeln!(out, "!file {first} {last} {name}"),
             Directive::Pin(block) => writeln!(out, "!pin {block}"),
             Directive::Unpin(block) => writeln!(out, "!unpin {block}"),
+            Directive::Create(block) => writeln!(out, "!create {block}"),
             Directive::Hint { tenant, first, last } => writeln!(out, "!hint {tenant} {first} {last}"),
             Directive::HintsAll { tenant } => writeln!(out, "!hints-all {tenant}"),
             Directive::HintsEnd { tenant } => writeln!(out, "!hints-end {tenant}"),

@@ -29,8 +29,7 @@ const FAN_IN: usize = 8;
 /// has been read. So the runs written first, which are merged first, stay.
 ///
 /// Temporary files are removed at the end of the run, under every scheme, so that a recorded trace, which has
-/// no word for dropped pages, gives the same misses. It has none for pages created either, which `auto` knows
-/// and others do not ask for.
+/// no word for dropped pages, gives the same misses.
 pub struct ExternalSort;
 
 impl Workload for ExternalSort {

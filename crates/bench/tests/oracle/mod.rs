@@ -281,6 +281,7 @@ impl Oracle {
                 self.manage(tenant).move_group(&moved, prio);
             }
             Directive::File { .. }
+            | Directive::Create(_)
             | Directive::Hint { .. }
             | Directive::HintsAll { .. }
             | Directive::HintsEnd { .. }

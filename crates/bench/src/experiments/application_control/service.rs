@@ -115,7 +115,9 @@ pub(in crate::experiments) fn placed(items: &[Item], tenant: u32) -> Vec<Item> {
                 (*first, *last) = (base + *first, base + *last);
                 *name = format!("{tenant}:{name}");
             }
-            Item::Directive(Directive::Pin(block) | Directive::Unpin(block)) => *block += base,
+            Item::Directive(Directive::Pin(block) | Directive::Unpin(block) | Directive::Create(block)) => {
+                *block += base;
+            }
             Item::Directive(Directive::Hint { tenant: whose, first, last }) => {
                 (*whose, *first, *last) = (tenant, base + *first, base + *last);
             }

@@ -213,6 +213,7 @@ impl<'a> Cache<'a> {
             Directive::File { .. }
             | Directive::Pin(_)
             | Directive::Unpin(_)
+            | Directive::Create(_)
             | Directive::HintsEnd { .. }
             | Directive::Program { .. }
             | Directive::ProgramEnd { .. }

@@ -60,10 +60,12 @@ impl Replay for Processes<'_> {
             | Directive::Hint { tenant, .. }
             | Directive::HintsAll { tenant }
             | Directive::Compute { tenant, .. } => tenant,
-            // Files tell streams apart, which nobody asks for here.
-            Directive::File { .. } | Directive::Pin(_) | Directive::Unpin(_) | Directive::HintsEnd { .. } => {
-                return Ok(());
-            }
+            // Files tell streams apart, and creations pages to be read, which nobody asks for here.
+            Directive::File { .. }
+            | Directive::Pin(_)
+            | Directive::Unpin(_)
+            | Directive::Create(_)
+            | Directive::HintsEnd { .. } => return Ok(()),
         };
         let number = self.trace.tenant_number(tenant).expect("numbered by the loader");
         self.steps[number as usize].push(Step::Say(directive.clone(), place));

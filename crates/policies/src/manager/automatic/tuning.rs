@@ -69,7 +69,7 @@ tuning! {
     /// classes are presumed to have.
     prior_pages: f32 = 1.0,
     /// How many times as much as a page that was read one with new contents is presumed to be worth, until
-    /// it is used. Traces do not say which accesses create; values from 1 to 8 were tried on an external sort
+    /// it is used. Few traces say which accesses create; values from 1 to 8 were tried on an external sort
     /// (`bufbench live`), which reads 1.06, 1.04, 1.02 and 1.02 times what directives need at 1, 2, 4 and 8.
     created_worth: f32 = 2.0,
     /// The share of pages that must have been used again, when the pool is full for the first time, for ARC
