@@ -7,19 +7,21 @@ use bufpool_policies::ProgramStats;
 use super::SimError;
 use super::run::Run;
 use super::tally::Tally;
-use crate::trace::{Act, Batch, Directive, Replay, Trace};
+use crate::trace::{Act, Batch, Directive, Place, Replay, Trace};
 
 /// A run for each tenant of the trace.
 pub struct ClientsRun<'a, R> {
     trace: &'a Trace,
     /// Per tenant, by number; at least one.
     clients: Vec<R>,
+    /// The block that the next access, whoever makes it, gives new contents.
+    created: Option<u64>,
 }
 
 impl<'a, R: Run> ClientsRun<'a, R> {
     /// The clients, one for each tenant of `trace`.
     pub fn new(trace: &'a Trace, clients: Vec<R>) -> Self {
-        Self { trace, clients }
+        Self { trace, clients, created: None }
     }
 
     /// The tenant that a directive is about, by number; `None` if it is about all.
@@ -51,13 +53,21 @@ impl<R: Run> Replay for ClientsRun<'_, R> {
         while first < batch.blocks.len() {
             let tenant = |at: usize| batch.tenants.get(at).copied().unwrap_or(0);
             let same = (first..batch.blocks.len()).take_while(|at| tenant(*at) == tenant(first)).count();
-            self.clients[tenant(first) as usize].batch(batch.part(first..first + same))?;
+            let client = &mut self.clients[tenant(first) as usize];
+            if let Some(block) = self.created.take() {
+                client.act(Act::Directive(&Directive::Create(block), Place::File))?;
+            }
+            client.batch(batch.part(first..first + same))?;
             first += same;
         }
         Ok(())
     }
 
     fn act(&mut self, act: Act<'_>) -> Result<(), SimError> {
+        if let Act::Directive(Directive::Create(block), _) = act {
+            self.created = Some(*block);
+            return Ok(());
+        }
         let of_one = match act {
             Act::Directive(directive, _) => self.tenant(directive),
             Act::Pin(_) | Act::Unpin(_) => None,
@@ -88,5 +98,51 @@ impl<R: Run> Run for ClientsRun<'_, R> {
             }
         }
         (sum.expect("at least one client"), programs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Item, Reference};
+
+    /// What a client hears.
+    #[derive(Default)]
+    struct Heard(Vec<String>);
+
+    impl Replay for Heard {
+        type Error = SimError;
+
+        fn batch(&mut self, batch: Batch<'_>) -> Result<(), SimError> {
+            self.0.push(format!("{} accesses", batch.blocks.len()));
+            Ok(())
+        }
+
+        fn act(&mut self, act: Act<'_>) -> Result<(), SimError> {
+            let Act::Directive(directive, _) = act else { panic!("the trace has no pins") };
+            self.0.push(format!("{directive:?}"));
+            Ok(())
+        }
+    }
+
+    impl Run for Heard {
+        fn end_warm_up(&mut self) {}
+
+        fn end(self) -> (Tally, BTreeMap<u32, ProgramStats>) {
+            panic!("a client that only hears has counts of nothing")
+        }
+    }
+
+    #[test]
+    fn a_creation_is_told_to_who_makes_it() {
+        let access = |block, tenant| Item::Access(Reference { block, site: 0, tenant });
+        let items =
+            [access(1, 0), access(1, 1), Item::Directive(Directive::Create(7)), access(7, 1), access(7, 0)];
+        let trace = Trace::of("clients", items);
+        let mut run = ClientsRun::new(&trace, vec![Heard::default(), Heard::default()]);
+        trace.replay(&mut run).unwrap();
+        let [first, second] = [0, 1].map(|client: usize| run.clients[client].0.join(", "));
+        assert_eq!(first, "1 accesses, 1 accesses");
+        assert_eq!(second, "1 accesses, Create(7), 1 accesses");
     }
 }

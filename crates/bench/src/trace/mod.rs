@@ -96,7 +96,8 @@ pub enum Directive {
     Pin(u64),
     /// Takes back one [`Directive::Pin`] of the block.
     Unpin(u64),
-    /// The next access, to this block, gives it new contents: nothing would be read.
+    /// The next access gives this block new contents, so that nothing would be read. Without effect if that
+    /// access is to another block.
     Create(u64),
     /// The tenant will access the blocks `first..=last`, in this order, after those that it was to access
     /// before. Only on a machine are they fetched ahead.
