@@ -145,8 +145,8 @@ fn pages_are_not_kept_until_they_are_overwritten() {
     }
 }
 
-/// Reads of the runs that a sort writes while it reads its input, four times as many pages as there are frames:
-/// each is read once, page by page in turn with the other runs.
+/// Reads of the runs that a sort writes while it reads its input, four times as many pages as there are
+/// frames: each is read once, page by page in turn with the other runs.
 fn reads_of_runs(frames: u32) -> usize {
     const RUNS: u64 = 8;
     let pages_a_run = u64::from(frames) / 2;
@@ -165,8 +165,8 @@ fn reads_of_runs(frames: u32) -> usize {
     merged.filter(|(run, page)| !access(3, *run, *page, false)).count()
 }
 
-/// What was written and not read yet is worth more than what was read: under LRU, no page of a run would be there
-/// when its turn comes, nor most under a manager that takes both for alike.
+/// What was written and not read yet is worth more than what was read. Under LRU no page of a run would be
+/// there when its turn comes.
 #[test]
 fn pages_written_are_kept_to_be_read() {
     for frames in [800, 6000] {

@@ -7,8 +7,8 @@
 //! longest towards new pages, since both come back only after what no policy would have kept. (A loop that
 //! begins to hit passes from kind to kind as its intervals, in misses, become shorter. If a new kind started
 //! from nothing, its pages would be kept, and others given up just before their use.) Pages that are new or
-//! were used again soon are presumed to lose value with age instead, as under LRU; so are pages created, which
-//! are written to be read, and presumed to be [worth more](Tuning::created_worth) until they are.
+//! were used again soon are presumed to lose value with age instead, as under LRU; so are pages created,
+//! which are written to be read, and presumed to be [worth more](Tuning::created_worth) until they are.
 //!
 //! A page is worth what it can earn per time that it occupies a frame: over all ages at which one could give
 //! it up, the best ratio of expected hits to expected time from its present age on. Older is thereby worse
