@@ -118,6 +118,36 @@ fn checksums_may_lie_beside_the_pages() {
     drop(pool.default_tenant().read(file.page(4)).unwrap());
 }
 
+/// Damaged pages among neighbours that one transfer brings in ahead: the others come in, each as itself.
+#[test]
+fn damaged_pages_of_a_run_are_left_out_of_it() {
+    const RUN: u64 = 16;
+    for damaged in [&[0][..], &[15], &[5, 6], &[0, 7, 15], &[1, 3, 5, 14], &[]] {
+        let device = SimDevice::new(6);
+        fill(&device, small(), Checksum::in_page(FIELD));
+        damage(&device, |bytes| damaged.iter().for_each(|number| bytes[number * PAGE_BYTES + 2000] ^= 1));
+        let (pool, file) =
+            open(&device, small().frames(64).prefetch_limit_percent(50), Checksum::in_page(FIELD), 9);
+        let tenant = pool.default_tenant();
+        assert_eq!(tenant.prefetch((0..RUN).map(|number| file.page(number))), RUN as usize);
+        pool.check_invariants();
+        let before = pool.stats();
+        assert_eq!(before.prefetch_failed, damaged.len() as u64);
+        for number in (0..RUN as usize).filter(|number| !damaged.contains(number)) {
+            let page = tenant.read(file.page(number as u64)).unwrap();
+            assert_eq!(page[100..108], (number as u64 + 1).to_le_bytes());
+        }
+        assert_eq!(pool.stats().misses, before.misses, "pages that are sound came in ahead");
+        for number in damaged {
+            assert_eq!(kind(tenant.read(file.page(*number as u64))), ErrorKind::Corrupt);
+        }
+        let guards: Vec<_> = (RUN..PAGES).map(|number| tenant.read(file.page(number)).unwrap()).collect();
+        assert_eq!(guards.len(), 64, "no frame is lost");
+        drop(guards);
+        pool.check_invariants();
+    }
+}
+
 /// Complains about the first `.0` reads, and panics when it is to write page `.1`.
 struct Moody(AtomicU32, u64);
 
