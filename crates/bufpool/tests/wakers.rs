@@ -1,6 +1,7 @@
 //! Goal: what an executor does in its wakers harms nobody: wakers run on a thread that nothing of the pool
 //! waits for, hold no lock, and may panic. Method: wakers that use the pool, panic, or drop it; hooks that
-//! hold up a transfer until the test has left its waker. A failure hangs or is the wrong thread.
+//! hold up a transfer until the test has left its waker. A failure is a waker that is not run in time, or by the
+//! wrong thread.
 
 mod common;
 
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
+use std::time::Duration;
 
 use bufpool::engine::{PageHooks, PageName};
 use bufpool::{ErrorKind, File, OwnedReadGuard, Pool};
@@ -49,7 +51,12 @@ fn thread_name() -> String {
 }
 
 fn assert_run_by_the_waker_thread(receiver: &Receiver<(String, bool)>) {
-    assert_eq!(receiver.recv().unwrap(), ("bufpool-waker".to_owned(), true));
+    assert_eq!(heard(receiver), ("bufpool-waker".to_owned(), true));
+}
+
+/// What is sent within a minute.
+fn heard<T>(receiver: &Receiver<T>) -> T {
+    receiver.recv_timeout(Duration::from_secs(60)).expect("a waker is run")
 }
 
 /// Holds up transfers of pages for which `holds_up` says so: says which it is, and waits.
@@ -110,7 +117,7 @@ fn a_waker_may_try_when_a_page_has_come_in() {
         let (other_waker, other_woken) = trying(&pool, &file, 21);
         assert!(poll(&mut future, &waker).is_pending());
         assert!(poll(&mut other, &other_waker).is_pending());
-        assert_eq!(held_up.recv(), Ok(7));
+        assert_eq!(heard(&held_up), 7);
         go.send(()).unwrap();
         assert_run_by_the_waker_thread(&woken);
         assert_run_by_the_waker_thread(&other_woken);
@@ -131,7 +138,7 @@ fn a_waker_may_try_when_a_page_has_left() {
     };
     // A page that is only being cleaned can be read.
     let woken = loop {
-        let mut future = tenant.read_async(file.page(held_up.recv().unwrap()));
+        let mut future = tenant.read_async(file.page(heard(&held_up)));
         let (waker, woken) = trying(&pool, &file, 59);
         let is_departing = poll(&mut future, &waker).is_pending();
         go.send(()).unwrap();
@@ -196,7 +203,7 @@ fn a_waker_that_panics_stops_no_clock() {
             std::panic::resume_unwind(Box::new("a waker that panics"));
         });
         while poll(&mut future, &panicking).is_pending() {
-            woken.recv().unwrap();
+            heard(&woken);
         }
     }
     drop(guard);
@@ -319,10 +326,10 @@ fn a_pool_may_be_dropped_in_a_waker() {
             })
         };
         assert!(poll(&mut future, &waker).is_pending());
-        assert_eq!(held_up.recv(), Ok(7));
+        assert_eq!(heard(&held_up), 7);
         *everything.lock().unwrap() = Some((pool, file, future));
         go.send(()).unwrap();
-        assert_eq!(dropped.recv().as_deref(), Ok("bufpool-waker"));
+        assert_eq!(heard(&dropped), "bufpool-waker");
     });
 }
 
@@ -349,11 +356,11 @@ fn a_pool_does_not_wait_for_its_wakers() {
     let locked = executor.lock().unwrap();
     assert!(poll(&mut future, &waker).is_pending());
     drop(guard);
-    woken.recv().unwrap();
+    heard(&woken);
     drop((future, tenant, file, pool));
     assert!(!is_over.load(Ordering::Acquire), "the waker waits for the executor's lock");
     drop(locked);
-    woken.recv().unwrap();
+    heard(&woken);
     assert!(is_over.load(Ordering::Acquire));
 }
 

@@ -2,11 +2,14 @@
 #![allow(dead_code)]
 
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+use std::time::Duration;
 
 use bufpool::sim::SimDevice;
 use bufpool::{File, FileOptions, Io, IoBackend, IoOperation, Pool, PoolOptions};
@@ -32,6 +35,19 @@ pub fn on_each_backend(test: impl Fn(Io)) {
         Err(error) => println!("skipped on io_uring: {error}"),
     }
     test(Io::Auto);
+}
+
+/// Runs a test that would hang if it failed: in a thread of its own, which is waited for a minute.
+pub fn in_a_minute(test: impl FnOnce() + Send + 'static) {
+    let (over, is_over) = channel();
+    let running = std::thread::spawn(move || {
+        // Dropped when the test ends, however it ends.
+        let _over: Sender<()> = over;
+        test();
+    });
+    let outcome = is_over.recv_timeout(Duration::from_secs(60));
+    assert_eq!(outcome, Err(RecvTimeoutError::Disconnected), "it does not come to its end");
+    running.join().unwrap_or_else(|panic| resume_unwind(panic));
 }
 
 /// Options of a small pool: 32 frames of 4 KiB, for at most 8 threads, without read-ahead, so that misses can
