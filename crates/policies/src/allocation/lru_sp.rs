@@ -8,7 +8,8 @@
 //!
 //! A placeholder X -> A dies when, and only when: X comes in, and if a process missed on it, the overrule was
 //! a mistake; A is referenced (a vindication); A is evicted; A overrules again; X's identity ends, or A's
-//! owner closes, and then A also moves to the ledger's head.
+//! owner closes, and then A also moves to the ledger's head. A miss that creates X and reads nothing is one
+//! like any other: under plain LRU, X would have been there, and would have needed no frame.
 
 use super::allocate::{Allocate, Arrival};
 use super::{ledger::Ledger, overrules::Overrules};
