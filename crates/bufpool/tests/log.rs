@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use bufpool::engine::{Log, PageHooks, PageName};
 use bufpool::sim::SimDevice;
-use bufpool::{ErrorKind, File, Pool, PoolOptions, Tenant};
+use bufpool::{ErrorKind, File, Pool, PoolOptions, Program, Tenant};
 use common::{PAGE_BYTES, deterministic, kind, new_file, small, stamp, version};
 use proptest::prelude::*;
 
@@ -291,6 +291,30 @@ fn the_redo_point_moves_on_though_a_page_is_never_clean() {
     assert_eq!(world.pool.min_dirty_lsn(), Some(11));
     drop(guard);
     assert_eq!(world.pool.min_dirty_lsn(), None);
+}
+
+/// A program wishes that the newest page be written, which the log holds up at first. The log is not advanced for
+/// it: that would be within a miss.
+#[test]
+fn no_page_is_written_ahead_of_the_log_because_a_program_wishes_it() {
+    let text = "policy writes { queue all event initial { ret } event fault(p) { enqt all, p ; ret }
+        event replace(c) { peekt v, all ; isnil t, v ; jnz t, none ; flush v ; none: ret c } }";
+    let mut world = World::new(deterministic());
+    let frames = u64::from(world.pool.frames());
+    let program = Program::parse(text).unwrap();
+    world.tenant = world.pool.tenant("managed").program(&program).open().unwrap();
+    (0..frames - 1).for_each(|number| world.read(number).unwrap());
+    world.change(frames - 1).unwrap();
+    world.read(frames).unwrap();
+    world.check();
+    let stats = world.pool.stats();
+    assert_eq!((stats.dirty_frames, stats.writes, stats.log_failures), (1, 0, 0));
+    world.pool.check_invariants();
+    world.change(frames).unwrap();
+    world.log.durable.store(2, Ordering::SeqCst);
+    world.read(frames + 1).unwrap();
+    world.check();
+    assert_eq!((world.pool.stats().dirty_frames, world.pool.stats().writes), (1, 1));
 }
 
 /// What happens while a page is on its way to its file.

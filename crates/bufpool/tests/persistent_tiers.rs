@@ -167,6 +167,24 @@ fn a_damaged_tier_serves_nothing_wrong() {
     }
 }
 
+/// The directory of the tier has several blocks, the last of which is not full.
+#[test]
+fn a_tier_of_many_pages_is_there_for_the_next_pool() {
+    const MANY: u32 = 12_000;
+    let device = SimDevice::new(1);
+    device.put("data", &vec![0; (MANY + FRAMES) as usize * 512]);
+    let found = || {
+        let pool = over(deterministic().page_bytes(512), TIER, MANY).open_on(&device).unwrap();
+        let found = pool.stats().tier.unwrap().report.pages;
+        let file = pool.open_file("data", reader()).unwrap();
+        let tenant = pool.default_tenant();
+        (0..file.pages()).for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+        pool.close().unwrap();
+        found
+    };
+    assert_eq!([(); 2].map(|()| found()), [0, MANY.into()]);
+}
+
 /// Each call on the way from one pool to the next fails once: what is lost are pages of the tier.
 #[test]
 fn a_call_that_fails_costs_the_tier_its_pages() {

@@ -118,7 +118,8 @@
 //! * Ground: every write compares the two numbers first.
 //! * Tests: `log::the_rule_holds_in_deterministic_mode`,
 //!   `log::the_rule_holds_with_the_background_writer`,
-//!   `log::what_changes_while_a_flush_advances_the_log_is_not_written_ahead_of_it`.
+//!   `log::what_changes_while_a_flush_advances_the_log_is_not_written_ahead_of_it`,
+//!   `log::no_page_is_written_ahead_of_the_log_because_a_program_wishes_it`.
 //!
 //! **Redo finds every change.** [`Pool::min_dirty_lsn`] is not above the first record of a change that is not
 //! in its file.

@@ -36,7 +36,7 @@ impl WordTable {
     /// more than [`reservable_bytes`], so that files leave the rest of the process what it needs.
     pub fn new(capacity: u64, least: u64) -> Self {
         let _one_at_a_time = ADDRESSES.lock();
-        let words_max = reservable_bytes() / size_of::<u64>() as u64;
+        let words_max = reservable_bytes(sys::address_space()) / size_of::<u64>() as u64;
         let halves = std::iter::successors(Some(capacity), |words| Some(words / 2));
         let fitting = halves.skip_while(|words| *words > words_max);
         let reserved = fitting.take_while(|words| *words >= least.max(1)).find_map(|words| {
@@ -52,7 +52,7 @@ impl WordTable {
     pub fn whole(words: u64) -> Option<Self> {
         let memory = {
             let _one_at_a_time = ADDRESSES.lock();
-            if words > needed_bytes_max() / size_of::<u64>() as u64 {
+            if words > needed_bytes_max(sys::address_space()) / size_of::<u64>() as u64 {
                 return None;
             }
             WordMemory::reserve(words as usize)?
@@ -124,8 +124,8 @@ const NEEDED_WORDS_LEAVE: u64 = 16;
 
 /// Bytes of addresses that a table may reserve for pages to come. None where nobody knows what a limited
 /// process has taken: such a table takes what it needs page by page.
-fn reservable_bytes() -> u64 {
-    match sys::address_space() {
+fn reservable_bytes(space: AddressSpace) -> u64 {
+    match space {
         AddressSpace::Unlimited => u64::MAX,
         AddressSpace::Limited { limit_bytes, left_bytes: Some(left) } => {
             left.saturating_sub(limit_bytes / RESERVATIONS_LEAVE) / RESERVATION_SHARE
@@ -135,8 +135,8 @@ fn reservable_bytes() -> u64 {
 }
 
 /// The most bytes of addresses that words may take which are needed now.
-fn needed_bytes_max() -> u64 {
-    match sys::address_space() {
+fn needed_bytes_max(space: AddressSpace) -> u64 {
+    match space {
         AddressSpace::Limited { limit_bytes, left_bytes: Some(left) } => {
             left.saturating_sub(limit_bytes / NEEDED_WORDS_LEAVE)
         }
@@ -246,5 +246,22 @@ impl WordMemory {
     fn check(&self, word: usize) {
         // SAFETY: written before the word was counted; loom fails the model if not.
         assert!(self.is_open[word].with(|is_open| unsafe { *is_open }), "not there yet");
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_left_a_quarter_by_reservations_and_a_sixteenth_by_words_that_are_needed() {
+        let space = |left| AddressSpace::Limited { limit_bytes: 1600, left_bytes: left };
+        let reservable = [1600, 800, 404, 400, 0].map(|left| reservable_bytes(space(Some(left))));
+        assert_eq!(reservable, [300, 100, 1, 0, 0], "a quarter of what is left above 400");
+        let needed = [1600, 101, 100, 0].map(|left| needed_bytes_max(space(Some(left))));
+        assert_eq!(needed, [1500, 1, 0, 0], "what is left above 100");
+        assert_eq!((reservable_bytes(space(None)), needed_bytes_max(space(None))), (0, u64::MAX));
+        let unlimited = AddressSpace::Unlimited;
+        assert_eq!((reservable_bytes(unlimited), needed_bytes_max(unlimited)), (u64::MAX, u64::MAX));
     }
 }
