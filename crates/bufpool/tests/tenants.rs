@@ -6,8 +6,8 @@ mod common;
 use std::time::Duration;
 
 use bufpool::manager::{Access, Allocation, Block, FrameId, Manager, PageId};
-use bufpool::{ErrorKind, File, ManagerKind, Policy, Pool, Tenant, site};
-use common::{deterministic, directory, kind, new_file, small};
+use bufpool::{ErrorKind, File, FileOptions, ManagerKind, Policy, Pool, Tenant, site};
+use common::{deterministic, directory, kind, new_file, small, stamped_device};
 
 fn scan(tenant: &Tenant, file: &File, pages: std::ops::Range<u64>) {
     for number in pages {
@@ -389,4 +389,35 @@ fn tenants_are_managed_as_they_ask() {
     other.set_policy(0, Policy::Lru).unwrap();
     assert_eq!(pool.stats().tenants[other.id() as usize].manager, "directives");
     pool.check_invariants();
+}
+
+/// Misses of tenants that run the same code, on the few pages of their own that they read again and again;
+/// others they read once.
+fn misses_of_small_tenants(learn_alone: bool) -> u64 {
+    const TENANTS: u64 = 20;
+    let device = stamped_device(24_000);
+    let pool = deterministic().frames(12 * TENANTS as u32).open_on(&device).unwrap();
+    let file = pool.open_file("data", FileOptions::new()).unwrap();
+    let open = |number: u64| {
+        let tenant = pool.tenant(&number.to_string()).floor_frames(1).learns_alone(learn_alone);
+        tenant.open().unwrap()
+    };
+    let tenants: Vec<Tenant> = (0..TENANTS).map(open).collect();
+    let mut again = 0;
+    for at in 0..20_000 {
+        let number = at % TENANTS;
+        let tenant = &tenants[number as usize];
+        let before = pool.stats().misses;
+        drop(tenant.read(file.page(number * 10 + at / TENANTS % 10)).unwrap());
+        again += pool.stats().misses - before;
+        drop(tenant.read(file.page(1000 + at)).unwrap());
+    }
+    pool.check_invariants();
+    again
+}
+
+#[test]
+fn tenants_with_few_pages_learn_together_unless_they_say_otherwise() {
+    let [together, alone] = [false, true].map(misses_of_small_tenants);
+    assert!(2 * together < alone, "{together} together, {alone} alone");
 }

@@ -40,7 +40,7 @@ pub use ids::{Access, ContextId, FRAMES_MAX, FileId, FrameId, PRIORITIES, PageId
 pub use manager::{
     Block, EventCalls, Incident, Look, Manager, ManagerKind, ProgramStats, SendError, StreamReport, Unloaded,
     WANTS_MAX, WISHES_MAX, Want, Wish,
-    automatic::{Automatic, Strategy, Tuning, TuningConstant},
+    automatic::{Automatic, SharedLearning, Strategy, Tuning, TuningConstant},
     partitioned::Partitioned,
 };
 pub use random::{SplitMix64, mix64};

@@ -8,8 +8,8 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use bufpool_policies::classic::PolicyKind;
 use bufpool_policies::{
-    Access, ContextId, DEFAULT_TENANT, DirectoryError, FileId, ManagerKind, PageId, SplitMix64, StreamReport,
-    TenantId,
+    Access, ContextId, DEFAULT_TENANT, DirectoryError, FileId, ManagerKind, PageId, SharedLearning,
+    SplitMix64, StreamReport, TenantId, Tuning,
 };
 use cache::Cache;
 use proptest::prelude::*;
@@ -519,4 +519,85 @@ fn a_closed_tenant_leaves_its_blocks_in_the_commons() {
     assert_eq!(cache.directory.resident(other), 0);
     assert_eq!(cache.directory.open_tenant(0, 10), Ok(other));
     cache.directory.check_invariants();
+}
+
+/// Gives tenants automatic managers that learn together, or each by itself.
+fn manage_all(cache: &mut Cache, tenants: &[TenantId], together: bool) {
+    let (frames, shared) = (cache.directory.frames(), SharedLearning::default());
+    for tenant in tenants {
+        let shared = Some(&shared).filter(|_| together);
+        let manager = ManagerKind::Auto.build_with(frames, 1, *tenant, &Tuning::default(), shared);
+        cache.directory.set_manager(*tenant, manager, true).unwrap();
+    }
+}
+
+/// Misses of many tenants that run the same code: one call site reads a few pages of the tenant's again and
+/// again, another one pages that never come back. There are twelve frames for each.
+fn misses_of_small_tenants(together: bool) -> usize {
+    const TENANTS: u64 = 200;
+    let mut cache = cache(12 * TENANTS as u32);
+    let frames = cache.directory.frames();
+    let tenants: Vec<_> = (0..TENANTS).map(|_| cache.directory.open_tenant(0, frames).unwrap()).collect();
+    manage_all(&mut cache, &tenants, together);
+    let (mut random, mut missed) = (SplitMix64::new(3), 0);
+    for at in 0..200_000 {
+        let number = random.below(TENANTS);
+        let (context, page) =
+            if random.below(2) == 0 { (1, 1000 * number + random.below(10)) } else { (2, 1_000_000 + at) };
+        missed += usize::from(!cache.access(tenants[number as usize], context, 0, page) && context == 1);
+    }
+    cache.directory.check_invariants();
+    missed
+}
+
+#[test]
+fn tenants_with_few_pages_learn_together() {
+    let [together, alone] = [true, false].map(misses_of_small_tenants);
+    assert!(3 * together < alone, "{together} together, {alone} alone");
+}
+
+/// They come and go, get many pages and lose them, and change managers. What they know together is theirs
+/// then, and their frames stay their own.
+#[test]
+fn tenants_that_learn_together_come_and_go() {
+    const FRAMES: u32 = 400;
+    for seed in 0..4 {
+        let (mut cache, mut random, shared) =
+            (cache(FRAMES), SplitMix64::new(seed), SharedLearning::default());
+        let mut tenants: Vec<TenantId> = Vec::new();
+        for step in 0..6_000 {
+            match random.below(100) {
+                0 if tenants.len() > 3 => {
+                    let closed = tenants.swap_remove(random.below(tenants.len() as u64) as usize);
+                    cache.directory.close_tenant(closed).unwrap();
+                }
+                1 if tenants.len() > 3 => {
+                    let changed = tenants[random.below(tenants.len() as u64) as usize];
+                    let manager = ManagerKind::Amp.build(FRAMES, 1, changed);
+                    cache.directory.set_manager(changed, manager, true).unwrap();
+                }
+                2..4 if tenants.len() < 40 => {
+                    let floor = random.below(8) as u32;
+                    let Ok(tenant) = cache.directory.open_tenant(floor, FRAMES) else { continue };
+                    let manager =
+                        ManagerKind::Auto.build_with(FRAMES, 1, tenant, &Tuning::default(), Some(&shared));
+                    cache.directory.set_manager(tenant, manager, true).unwrap();
+                    tenants.push(tenant);
+                }
+                _ if !tenants.is_empty() => {
+                    // One has many pages for a while, and another one then.
+                    let at = if random.below(3) == 0 { step / 1500 } else { random.below(40) };
+                    let tenant = tenants[at as usize % tenants.len()];
+                    let range = 1 + random.below(300);
+                    let page = u64::from(tenant.0) * 10_000 + random.below(range);
+                    cache.access(tenant, random.below(3) as u32, 0, page);
+                }
+                _ => {}
+            }
+            if step % 16 == 0 {
+                cache.directory.check_invariants();
+            }
+        }
+        assert!(shared.metadata_bytes() > 0);
+    }
 }

@@ -68,6 +68,10 @@ pub struct SimArgs {
     /// pool; off for one each
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub shared_account: Switch,
+    /// Under auto, tenants with an account of their own and few pages learn together, as in a pool; off for
+    /// each by itself
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub shared_learning: Switch,
     /// Frames that no other tenant can take
     #[arg(long = "floor", value_name = "TENANT=FRAMES")]
     pub floors: Vec<Share>,
@@ -254,6 +258,7 @@ fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Result<Vec<Run>> {
         seed: common.seed,
         tuning: None,
         shared_account: args.shared_account == Switch::On,
+        shared_learning: args.shared_learning == Switch::On,
         program: None,
         programs: BTreeMap::new(),
         program_fuel: args.program_fuel,

@@ -65,6 +65,8 @@ pub struct Setup {
     /// Whether tenants that give no directives, and have no floor or cap, share one account under `auto`, as
     /// in a pool.
     pub shared_account: bool,
+    /// Whether tenants with accounts of their own and few pages learn together under `auto`, as in a pool.
+    pub shared_learning: bool,
     /// Other constants of the automatic manager than the default ones.
     pub tuning: Option<Tuning>,
     /// What [`Policy::Program`] runs.
@@ -93,6 +95,7 @@ impl Setup {
             by: By::Trace,
             seed: 1,
             shared_account: true,
+            shared_learning: true,
             tuning: None,
             program: None,
             programs: BTreeMap::new(),

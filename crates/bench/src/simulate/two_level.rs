@@ -7,7 +7,8 @@ use bufpool_policies::hints::{HintListId, HintPolicy};
 use bufpool_policies::program::{NeedsPrivilege, Program, ProgramManager, ProgramOptions};
 use bufpool_policies::{
     Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Decision, DirectiveError, Directory,
-    DirectoryOptions, FileId, FrameId, HintOptions, ManagerKind, PageId, ProgramStats, TenantId,
+    DirectoryOptions, FileId, FrameId, HintOptions, ManagerKind, PageId, ProgramStats, SharedLearning,
+    TenantId,
 };
 
 use super::lower::Below;
@@ -127,14 +128,15 @@ impl<'a> TwoLevelRun<'a> {
     /// None as long as the tenants are open.
     pub fn manage(&mut self, kind: ManagerKind, setup: &Setup) -> Result<(), SimError> {
         let (frames, tuning) = (self.directory.frames(), setup.tuning.unwrap_or_default());
-        let build = |tenant| kind.build_tuned(frames, setup.seed, tenant, &tuning);
+        let shared = setup.shared_learning.then(SharedLearning::default);
+        let build = |tenant, shared| kind.build_with(frames, setup.seed, tenant, &tuning, shared);
         let named = self.tenants.iter().copied().zip(self.trace.tenants().iter().map(|named| *named as u32));
         for (tenant, named) in named {
             let has_share = setup.floors.contains_key(&named) || setup.caps.contains_key(&named);
             if kind == ManagerKind::Auto && setup.shared_account && !has_share {
-                self.directory.join_commons(tenant, || build(DEFAULT_TENANT))?;
+                self.directory.join_commons(tenant, || build(DEFAULT_TENANT, None))?;
             } else {
-                self.directory.set_manager(tenant, build(TenantId(named)), true)?;
+                self.directory.set_manager(tenant, build(TenantId(named), shared.as_ref()), true)?;
             }
         }
         Ok(())

@@ -415,6 +415,7 @@ fn totals(pool: &PoolShared) -> Stats {
     let metadata_bytes = pool.frames.metadata_bytes()
         + pool.hot.filter.metadata_bytes()
         + directory.metadata_bytes()
+        + policy.shared_learning.metadata_bytes()
         + policy.free.metadata_bytes()
         + pool.reserve.metadata_bytes()
         + policy.contexts.metadata_bytes();

@@ -54,6 +54,7 @@ pub struct TenantOptions {
     management: Management,
     hint_policy: HintPolicy,
     stack_depth: u8,
+    learns_alone: bool,
 }
 
 /// What manages a tenant until it gives a directive.
@@ -86,6 +87,7 @@ impl TenantOptions {
             management: Management::Default,
             hint_policy: HintPolicy::default(),
             stack_depth: 0,
+            learns_alone: false,
         }
     }
 
@@ -152,6 +154,16 @@ impl TenantOptions {
         self
     }
 
+    /// Whether an automatic manager of the tenant's own learns from its accesses alone. Default false: as
+    /// long as the tenant has less than 32 pages, and these are not much of the pool, it learns together with
+    /// all such tenants when the pages come back that a context reads of a file, and so knows something of
+    /// code that others have run. What is learned is shared, not frames: the tenant gives up none but its own
+    /// pages, and what others do costs it no frame. Tenants in the commons have one manager anyway.
+    pub fn learns_alone(mut self, on: bool) -> Self {
+        self.learns_alone = on;
+        self
+    }
+
     /// A manager of the engine's own; see [`manager`](crate::manager). Directives of the tenant are refused.
     /// The manager must not call the pool: a call that can fail fails with [`ErrorKind::SelfDeadlock`].
     pub fn custom_manager(mut self, manager: Box<dyn Manager>) -> Self {
@@ -197,6 +209,7 @@ impl TenantOptions {
         entry.hint_policy = self.hint_policy;
         entry.is_privileged = is_privileged;
         entry.stacks = stacks;
+        entry.learns_alone = self.learns_alone;
         policy.add_tenant(id, entry);
         match self.management {
             Management::Default => policy.manage_as_default(id, has_share),

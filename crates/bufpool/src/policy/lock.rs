@@ -12,7 +12,7 @@ use bufpool_policies::planner::{Bounds, Plan, Planner, Seen, StreamCounts};
 use bufpool_policies::program::{NeedsPrivilege, Program, ProgramOptions};
 use bufpool_policies::{
     Access, Admission, ContextId, DEFAULT_TENANT, Decision, Directory, DirectoryError, FileId, FrameId,
-    HintOptions, ManagerKind, PageId, PageWorth, TenantId, WISHES_MAX, Want, Wish,
+    HintOptions, ManagerKind, PageId, PageWorth, SharedLearning, TenantId, Tuning, WISHES_MAX, Want, Wish,
 };
 
 use crate::engine::recorder::{Event, Recorder};
@@ -50,6 +50,8 @@ pub(crate) struct PolicyState {
     pub contexts: Contexts,
     /// What manages tenants that do not say.
     pub default_manager: Option<ManagerKind>,
+    /// What tenants with automatic managers of their own and few pages learn together.
+    pub shared_learning: SharedLearning,
     /// Seed of what managers draw at random.
     pub seed: u64,
     /// Steps that an event of a program may take; `None` for the programs' own limit.
@@ -95,6 +97,8 @@ pub(crate) struct TenantEntry {
     pub manager: &'static str,
     /// Its floor is its cap, from its opening on.
     pub is_privileged: bool,
+    /// Its automatic manager learns from it alone.
+    pub learns_alone: bool,
     /// The program that is its manager.
     pub program: Option<Program>,
     /// Hits on pages that had moved on, or were outside the directory, when the hit was applied.
@@ -129,6 +133,7 @@ impl TenantEntry {
             cap_frames,
             manager: "none",
             is_privileged: false,
+            learns_alone: false,
             program: None,
             closed: false,
             hits_unlisted: 0,
@@ -166,6 +171,7 @@ impl PolicyState {
             tenants: Vec::new(),
             contexts: Contexts::new(),
             default_manager: None,
+            shared_learning: SharedLearning::default(),
             seed: 0,
             program_fuel_steps: None,
             wishes: Vec::new(),
@@ -228,7 +234,9 @@ impl PolicyState {
 
     /// Gives an open tenant a manager of its own, which its first directive replaces.
     pub fn manage(&mut self, id: TenantId, kind: ManagerKind) {
-        let manager = kind.build(self.directory.frames(), self.seed, id);
+        let (frames, tuning) = (self.directory.frames(), Tuning::default());
+        let shared = Some(&self.shared_learning).filter(|_| !self.tenants[id.index()].learns_alone);
+        let manager = kind.build_with(frames, self.seed, id, &tuning, shared);
         self.directory.set_manager(id, manager, true).expect("the tenant is open");
         self.tenants[id.index()].manager = kind.name();
     }

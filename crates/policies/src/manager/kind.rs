@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::Manager;
-use super::automatic::{Automatic, Strategy, Tuning};
+use super::automatic::{Automatic, SharedLearning, Strategy, Tuning};
 use super::partitioned::Partitioned;
 use crate::detect::DetectorKind;
 use crate::ids::TenantId;
@@ -65,16 +65,18 @@ impl ManagerKind {
     /// A manager for `tenant` in a pool of `pool_frames` frames. The same seed and tenant give the same
     /// decisions, live and in a simulation.
     pub fn build(self, pool_frames: u32, seed: u64, tenant: TenantId) -> Box<dyn Manager> {
-        self.build_tuned(pool_frames, seed, tenant, &Tuning::default())
+        self.build_with(pool_frames, seed, tenant, &Tuning::default(), None)
     }
 
-    /// The same with other constants, which only [`Automatic`] has.
-    pub fn build_tuned(
+    /// The same with other constants, which only [`Automatic`] has, and with what managers of the kind
+    /// [`Auto`](Self::Auto) learn together as long as their tenants have few pages.
+    pub fn build_with(
         self,
         pool_frames: u32,
         seed: u64,
         tenant: TenantId,
         tuning: &Tuning,
+        shared: Option<&SharedLearning>,
     ) -> Box<dyn Manager> {
         let seed = mix64(seed ^ u64::from(tenant.0) << 32);
         let falling_back = |detector| Partitioned::new(detector, pool_frames, seed);
@@ -89,7 +91,10 @@ impl ManagerKind {
             Self::UbmGain => Box::new(partitioned(DetectorKind::Ubm).with_marginal_gains()),
             Self::Dear => Box::new(partitioned(DetectorKind::Dear)),
             Self::Reuse => Box::new(automatic(Strategy::Reuse)),
-            Self::Auto => Box::new(automatic(Strategy::Auto)),
+            Self::Auto => {
+                let alone = automatic(Strategy::Auto);
+                Box::new(if let Some(shared) = shared { alone.sharing(shared) } else { alone })
+            }
         }
     }
 }

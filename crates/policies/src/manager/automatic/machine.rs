@@ -269,6 +269,44 @@ impl Machine {
         self.held.own()
     }
 
+    /// Which of `frames` goes, if their pages are all that may go: the one worth least, or `candidate` where
+    /// LRU has the largest share of the cache. Where ARC has, values tell the same pages apart, those used
+    /// once.
+    pub fn least_of(
+        &mut self,
+        frames: &mut dyn Iterator<Item = u32>,
+        candidate: u32,
+        busy: &mut dyn FnMut(u32) -> bool,
+    ) -> u32 {
+        if std::mem::take(&mut self.is_undecided) && self.strategy == Strategy::Auto {
+            self.decide_first();
+        }
+        self.divide();
+        if self.shares.largest() == Expert::Lru {
+            return candidate;
+        }
+        let value = |frame: u32| {
+            let page = self.held.get(frame)?;
+            let values = self.classes.values(self.streams.class(page.stream, page.kind));
+            Some(self.classes.value(values, self.now.wrapping_sub(page.last)))
+        };
+        let Some(mut least) = value(candidate) else { return candidate };
+        let mut choice = candidate;
+        for frame in frames {
+            if let Some(value) = value(frame).filter(|value| *value < least)
+                && !busy(frame)
+            {
+                (least, choice) = (value, frame);
+            }
+        }
+        if choice != candidate
+            && let Some(chosen) = self.held.get(choice)
+        {
+            self.streams.overruled(&mut self.classes, chosen.stream, self.now);
+        }
+        choice
+    }
+
     /// How long ago the page in `frame`, one of the tenant's, was used.
     pub fn age(&self, frame: u32) -> u32 {
         self.held.get(frame).map_or(0, |frame| self.now.wrapping_sub(frame.last))

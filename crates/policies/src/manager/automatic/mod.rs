@@ -10,6 +10,7 @@ mod learn;
 mod machine;
 mod numbers;
 mod rank;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod tuning;
@@ -18,6 +19,8 @@ use super::{Block, Look, Manager, StreamReport};
 use crate::ids::{Access, FrameId, PageId};
 use machine::Machine;
 use numbers::Numbers;
+use shared::Recipe;
+pub use shared::SharedLearning;
 pub use tuning::{Tuning, TuningConstant};
 
 /// Events that are kept until it shows whether the tenant is to have a machine: as many as a stream has
@@ -75,8 +78,8 @@ struct Numbered {
 enum State {
     /// Nothing was asked yet, and little happened.
     Waiting(Vec<Event>),
-    /// Few pages in a larger pool, those used longest ago first when the tenant was asked last: the ledger's
-    /// candidate goes.
+    /// Few pages in a larger pool, those used longest ago first when the tenant was asked last. What goes is
+    /// decided by what is learned [together](SharedLearning), or else by the ledger.
     Few(Vec<Block>),
     Learning(Box<Numbered>),
 }
@@ -85,12 +88,13 @@ enum State {
 ///
 /// # Memory
 ///
-/// Nothing until something happens, and 24 bytes a page, rounded up to a power of two, for a tenant that
-/// has no more than a few pages of a larger pool. For others 9 KB, and by page held: 36 bytes (20 for what
-/// is known of it, 16 for departed pages) and 18 for its places in the orders of use; 14 for samples from
-/// 8,192 pages on (28 from 4,096). Below, where every page is sampled, samples need 246 bytes, and nothing
-/// else keeps an order. 5 for classes, at most 170 KB below 32,768 pages; and 96 bytes a stream remembered,
-/// at most 4,096. Frames that lie scattered among those of others need 9 to 17 bytes more each.
+/// Nothing until something happens, and 24 bytes a page, rounded up to a power of two, for a tenant that has
+/// no more than a few pages of a larger pool. What such tenants learn together costs once what the manager
+/// of all their pages would. For others 9 KB, and by page held: 36 bytes (20 for what is known of it, 16 for
+/// departed pages) and 18 for its places in the orders of use; 14 for samples from 8,192 pages on (28 from
+/// 4,096). Below, where every page is sampled, samples need 246 bytes, and nothing else keeps an order. 5
+/// for classes, at most 170 KB below 32,768 pages; and 96 bytes a stream remembered, at most 4,096. Frames
+/// that lie scattered among those of others need 9 to 17 bytes more each.
 ///
 /// A machine is made anew, in time proportional to the pages held, when the tenant is to give up a page and
 /// holds more than twice as many as its machine is made for, or less than a quarter and no more than 8,192. It
@@ -100,6 +104,8 @@ pub struct Automatic {
     pool_frames: u32,
     seed: u64,
     tuning: Tuning,
+    /// What it learns together with others as long as it has few pages.
+    shared: Option<SharedLearning>,
     state: State,
 }
 
@@ -112,7 +118,32 @@ impl Automatic {
     /// The same, with other constants.
     pub fn with_tuning(strategy: Strategy, pool_frames: u32, seed: u64, tuning: &Tuning) -> Self {
         let state = State::Waiting(Vec::new());
-        Self { strategy, pool_frames: pool_frames.max(1), seed, tuning: *tuning, state }
+        Self { strategy, pool_frames: pool_frames.max(1), seed, tuning: *tuning, shared: None, state }
+    }
+
+    /// One that learns together with others as long as its tenant has few pages.
+    pub fn sharing(mut self, shared: &SharedLearning) -> Self {
+        self.shared = Some(shared.clone());
+        self
+    }
+
+    /// Tells of an event of a tenant that has no machine those it learns together with.
+    #[inline]
+    fn tell_shared(&self, event: Event) {
+        let Some(shared) = &self.shared else { return };
+        match event {
+            Event::Loaded(block) => {
+                let Self { strategy, pool_frames, seed, ref tuning, .. } = *self;
+                shared.new_block(&block, &Recipe { strategy, pool_frames, seed, tuning });
+            }
+            Event::Used(frame, access) => shared.block_accessed(frame, &access),
+            Event::Left(frame, page) => shared.block_gone(frame, page),
+        }
+    }
+
+    /// The tenant learns by itself from now on.
+    fn leave_shared(&self, blocks: &[Block]) {
+        blocks.iter().for_each(|block| self.tell_shared(Event::Left(block.frame, block.page)));
     }
 
     /// For a tenant that holds about `frames` frames.
@@ -136,11 +167,19 @@ impl Automatic {
 
     /// Keeps an event, or makes a machine of those kept.
     fn wait(&mut self, event: Event) {
+        self.tell_shared(event);
         let State::Waiting(events) = &mut self.state else { return };
         events.push(event);
         if events.len() >= EVENTS_MAX {
             let events = std::mem::take(events);
-            self.state = State::Learning(self.replayed(&events));
+            let blocks = blocks_after(&events);
+            self.state = match self.shared.is_some() && self.are_few(blocks.len() as u32, PAGES_MIN) {
+                true => State::Few(blocks),
+                false => {
+                    self.leave_shared(&blocks);
+                    State::Learning(self.replayed(&events))
+                }
+            };
         }
     }
 
@@ -155,15 +194,19 @@ impl Automatic {
     fn fit(&mut self, look: &dyn Look) {
         match &self.state {
             State::Waiting(events) => {
-                let frames = held_after(events);
-                self.state = match self.are_few(frames.len() as u32, PAGES_MIN) {
-                    true => State::Few(blocks_in(&frames, look)),
-                    false => State::Learning(self.replayed(events)),
+                let blocks = blocks_after(events);
+                self.state = match self.are_few(blocks.len() as u32, PAGES_MIN) {
+                    true => State::Few(blocks),
+                    false => {
+                        self.leave_shared(&blocks);
+                        State::Learning(self.replayed(events))
+                    }
                 };
                 self.refit(look);
             }
             State::Few(blocks) if !self.are_few(blocks.len() as u32, PAGES_MIN) => {
                 let blocks = blocks.clone();
+                self.leave_shared(&blocks);
                 self.start_anew(&blocks);
             }
             State::Few(_) => {}
@@ -190,6 +233,7 @@ impl Automatic {
         let blocks = blocks_in(&learning.frames(), look);
         let pages = blocks.len() as u32;
         if self.are_few(pages, PAGES_MIN / FEW_SHARE) {
+            blocks.iter().for_each(|block| self.tell_shared(Event::Loaded(*block)));
             self.state = State::Few(blocks);
         } else if pages > PAGES_MIN || made_for > PAGES_MIN {
             self.start_anew(&blocks);
@@ -214,20 +258,21 @@ fn blocks_in(frames: &[FrameId], look: &dyn Look) -> Vec<Block> {
     frames.iter().filter_map(|frame| look.block(*frame)).collect()
 }
 
-/// The frames that hold a page after `events`, in the order in which they were used last.
-fn held_after(events: &[Event]) -> Vec<FrameId> {
-    let mut frames = Vec::new();
+/// The blocks that are there after `events`, in the order in which they were used last.
+fn blocks_after(events: &[Event]) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
     for event in events {
         match event {
-            Event::Loaded(block) => frames.push(block.frame),
+            Event::Loaded(block) => blocks.push(*block),
             Event::Used(used, _) => {
-                frames.retain(|frame| frame != used);
-                frames.push(*used);
+                if let Some(at) = blocks.iter().position(|block| block.frame == *used) {
+                    blocks[at..].rotate_left(1);
+                }
             }
-            Event::Left(left, _) => frames.retain(|frame| frame != left),
+            Event::Left(left, _) => blocks.retain(|block| block.frame != *left),
         }
     }
-    frames
+    blocks
 }
 
 impl Numbered {
@@ -263,11 +308,31 @@ impl Numbered {
         FrameId(numbers.frame(machine.replace_block(FrameId(number), missing, &mut is_busy).0))
     }
 
+    fn metadata_bytes(&self) -> usize {
+        size_of::<Self>() + self.machine.metadata_bytes() + self.numbers.metadata_bytes()
+    }
+
+    fn check_invariants(&self) {
+        self.machine.check_invariants();
+        self.numbers.check_invariants(self.machine.own());
+    }
+
     /// The frames that the tenant holds, in the order in which they were used last.
     fn frames(&self) -> Vec<FrameId> {
         let mut own = self.machine.own().to_vec();
         own.sort_by_key(|number| std::cmp::Reverse(self.machine.age(*number)));
         own.into_iter().map(|number| FrameId(self.numbers.frame(number))).collect()
+    }
+}
+
+impl Drop for Automatic {
+    /// Its frames may be those of another that learns together with the same ones.
+    fn drop(&mut self) {
+        match &self.state {
+            State::Waiting(events) => self.leave_shared(&blocks_after(events)),
+            State::Few(blocks) => self.leave_shared(blocks),
+            State::Learning(_) => {}
+        }
     }
 }
 
@@ -277,8 +342,10 @@ impl Manager for Automatic {
             State::Learning(learning) => learning.new_block(block),
             State::Few(blocks) => {
                 blocks.push(*block);
-                if blocks.len() as u32 >= MANY {
-                    let blocks = std::mem::take(blocks);
+                let many = (blocks.len() as u32 >= MANY).then(|| std::mem::take(blocks));
+                self.tell_shared(Event::Loaded(*block));
+                if let Some(blocks) = many {
+                    self.leave_shared(&blocks);
                     self.start_anew(&blocks);
                 }
             }
@@ -289,7 +356,10 @@ impl Manager for Automatic {
     fn block_gone(&mut self, frame: FrameId, page: PageId) {
         match &mut self.state {
             State::Learning(learning) => learning.block_gone(frame, page),
-            State::Few(blocks) => blocks.retain(|held| held.frame != frame),
+            State::Few(blocks) => {
+                blocks.retain(|held| held.frame != frame);
+                self.tell_shared(Event::Left(frame, page));
+            }
             State::Waiting(_) => self.wait(Event::Left(frame, page)),
         }
     }
@@ -298,7 +368,7 @@ impl Manager for Automatic {
     fn block_accessed(&mut self, frame: FrameId, access: &Access) {
         match &mut self.state {
             State::Learning(learning) => learning.block_accessed(frame, access),
-            State::Few(_) => {}
+            State::Few(_) => self.tell_shared(Event::Used(frame, *access)),
             State::Waiting(_) => self.wait(Event::Used(frame, *access)),
         }
     }
@@ -316,11 +386,15 @@ impl Manager for Automatic {
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> FrameId {
         if let State::Waiting(events) = &self.state {
+            self.leave_shared(&blocks_after(events));
             self.state = State::Learning(self.replayed(events));
         }
-        match &mut self.state {
-            State::Learning(learning) => learning.replace_block(candidate, missing, busy),
-            State::Few(_) | State::Waiting(_) => candidate,
+        match (&mut self.state, &self.shared) {
+            (State::Learning(learning), _) => learning.replace_block(candidate, missing, busy),
+            (State::Few(blocks), Some(shared)) => {
+                shared.least_of(blocks.iter().map(|block| block.frame), candidate, busy)
+            }
+            (State::Few(_) | State::Waiting(_), _) => candidate,
         }
     }
 
@@ -343,8 +417,10 @@ impl Manager for Automatic {
     }
 
     fn placeholder_used(&mut self, missing: &Access, placeholder: FrameId) {
-        if let State::Learning(learning) = &mut self.state {
-            learning.machine.placeholder_used(missing, placeholder);
+        match (&mut self.state, &self.shared) {
+            (State::Learning(learning), _) => learning.machine.placeholder_used(missing, placeholder),
+            (_, Some(shared)) => shared.placeholder_used(missing, placeholder),
+            _ => {}
         }
     }
 
@@ -369,16 +445,18 @@ impl Manager for Automatic {
         match &self.state {
             State::Waiting(events) => events.capacity() * size_of::<Event>(),
             State::Few(blocks) => blocks.capacity() * size_of::<Block>(),
-            State::Learning(learning) => {
-                size_of::<Numbered>() + learning.machine.metadata_bytes() + learning.numbers.metadata_bytes()
-            }
+            State::Learning(learning) => learning.metadata_bytes(),
         }
     }
 
     fn check_invariants(&self) {
-        if let State::Learning(learning) = &self.state {
-            learning.machine.check_invariants();
-            learning.numbers.check_invariants(learning.machine.own());
+        let blocks = match &self.state {
+            State::Learning(learning) => return learning.check_invariants(),
+            State::Waiting(events) => &blocks_after(events),
+            State::Few(blocks) => blocks,
+        };
+        if let Some(shared) = &self.shared {
+            shared.check_invariants(blocks.iter().map(|block| block.frame));
         }
     }
 }
