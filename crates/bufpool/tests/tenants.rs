@@ -399,7 +399,7 @@ fn misses_of_small_tenants(learn_alone: bool) -> u64 {
     let pool = deterministic().frames(12 * TENANTS as u32).open_on(&device).unwrap();
     let file = pool.open_file("data", FileOptions::new()).unwrap();
     let open = |number: u64| {
-        let tenant = pool.tenant(&number.to_string()).floor_frames(1).learns_alone(learn_alone);
+        let tenant = pool.tenant(number.to_string()).floor_frames(1).learns_alone(learn_alone);
         tenant.open().unwrap()
     };
     let tenants: Vec<Tenant> = (0..TENANTS).map(open).collect();

@@ -67,6 +67,11 @@ impl Machine {
         Self::with_rates(strategy, frames, seed, Rates::new(frames, tuning), tuning)
     }
 
+    /// One that is asked for the [least of some](Self::least_of) pages only, and so needs no order of all.
+    pub fn without_orders(self) -> Self {
+        Self { held: Held::new(false, false, 0), ..self }
+    }
+
     pub(super) fn with_rates(
         strategy: Strategy,
         made_for: u32,

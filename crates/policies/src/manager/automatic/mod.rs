@@ -127,7 +127,7 @@ impl Automatic {
         self
     }
 
-    /// Tells of an event of a tenant that has no machine those it learns together with.
+    /// An event of a tenant without a machine, from which is learned together.
     #[inline]
     fn tell_shared(&self, event: Event) {
         let Some(shared) = &self.shared else { return };

@@ -39,10 +39,8 @@ impl SharedLearning {
     pub(super) fn new_block(&self, block: &Block, recipe: &Recipe<'_>) {
         let made = || {
             let Recipe { strategy, pool_frames, seed, tuning } = *recipe;
-            Box::new(Numbered {
-                machine: Machine::new(strategy, pool_frames, seed, tuning),
-                numbers: Numbers::anew(1, pool_frames),
-            })
+            let machine = Machine::new(strategy, pool_frames, seed, tuning).without_orders();
+            Box::new(Numbered { machine, numbers: Numbers::anew(1, pool_frames) })
         };
         self.lock().get_or_insert_with(made).new_block(block);
     }
