@@ -16,7 +16,7 @@ use bufpool::stats::{Incident, ProgramStats};
 use bufpool::{ErrorKind, File, FileOptions, IoOperation, Pool, PoolOptions, Program, Tenant};
 use bufpool_policies::program::{ProgramManager, ProgramOptions, instruction_set};
 use bufpool_policies::{Admission, Claims, Directory, DirectoryOptions, SplitMix64};
-use common::{deterministic, directory, kind, new_file, on_each_backend, small, stamp, version};
+use common::{PAGE_BYTES, deterministic, directory, kind, new_file, on_each_backend, small, stamp, version};
 
 const MRU: &str = "policy mru {
   queue all
@@ -476,6 +476,27 @@ fn a_page_that_counts_as_modified_is_written() {
         assert!(pool.stats().dirty_frames + pool.stats().writes > 0);
         pool.close().unwrap();
     });
+}
+
+/// A file that is open for reading only, and one whose sync has failed.
+#[test]
+fn no_page_counts_as_modified_that_could_not_be_written() {
+    let device = SimDevice::new(1);
+    ["sound", "poisoned"].into_iter().for_each(|name| device.put(name, &vec![0; 64 * PAGE_BYTES]));
+    let pool = deterministic().open_on(&device).unwrap();
+    let read_only = pool.open_file("sound", FileOptions::new().read_only(true)).unwrap();
+    let poisoned = pool.open_file("poisoned", FileOptions::new()).unwrap();
+    pool.default_tenant().write(poisoned.page(0)).unwrap()[0] = 1;
+    device.fail(SimFault { operation: IoOperation::Sync, nth: 1, failure: SimFailure::Io });
+    assert_eq!(poisoned.flush().unwrap_err().kind(), ErrorKind::Io);
+    let before = pool.stats().dirty_frames;
+    let program = bad("replace", "peekt v, all ; isnil t, v ; jnz t, L ; setmod v ; L:", "");
+    let tenant = pool.tenant("managed").program(&program).open().unwrap();
+    for file in [read_only, poisoned] {
+        read(&tenant, &file, 10..60);
+        assert_eq!(pool.stats().dirty_frames, before, "{}", file.name());
+    }
+    pool.check_invariants();
 }
 
 /// The newest page, which is dirty and stays, is written though nothing else asks for it.

@@ -158,7 +158,8 @@ impl TenantOptions {
     /// long as the tenant has less than 32 pages, and these are not much of the pool, it learns together with
     /// all such tenants when the pages come back that a context reads of a file, and so knows something of
     /// code that others have run. What is learned is shared, not frames: the tenant gives up none but its own
-    /// pages, and what others do costs it no frame. Tenants in the commons have one manager anyway.
+    /// pages, and what others do costs it no frame; where they use such pages otherwise than it does, what it
+    /// has from them may cost it hits. Tenants in the commons have one manager anyway.
     pub fn learns_alone(mut self, on: bool) -> Self {
         self.learns_alone = on;
         self
