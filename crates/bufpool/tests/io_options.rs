@@ -57,6 +57,16 @@ fn wishes_are_fulfilled_or_told() {
     }
 }
 
+/// With io_uring, unless the kernel refuses it, which is said with the size of all.
+#[test]
+fn all_frames_are_registered() {
+    // In deterministic mode there is no frame besides these.
+    let pool = small().deterministic(1).open().unwrap();
+    let said = pool.io().to_string();
+    let are_all = ["registered buffers (512 KiB)", "(512 KiB wanted"].iter().any(|all| said.contains(all));
+    assert!(are_all || !said.starts_with("I/O backend: uring"), "{said}");
+}
+
 #[test]
 fn a_pool_serves_tenants_in_turn_on_a_device_that_takes_one_read_at_a_time() {
     let said = round_trip(|| small().saturation_depth(1));
