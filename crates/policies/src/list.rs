@@ -24,7 +24,7 @@ impl Neighbours {
 }
 
 /// Slots from which on a table grows by a sixteenth and not to twice its length.
-const LARGE: usize = 4096;
+const LARGE: usize = 1024;
 
 /// Slots that a table is lengthened by where there is room.
 const STEP: usize = 64;

@@ -251,7 +251,8 @@ fn memory_does_not_grow_with_hits() {
 /// What a tenant that holds all frames costs beyond the directory's own tables.
 #[test]
 fn a_frame_costs_a_number_of_bytes() {
-    for (frames, frame_bytes) in [(1000, 160), (1900, 160), (5000, 160), (8192, 75), (20_000, 75)] {
+    let small = [1000, 1280, 1900, 2060, 2600, 3200, 4095, 5000].map(|frames| (frames, 160));
+    for (frames, frame_bytes) in small.into_iter().chain([(8192, 75), (20_000, 75)]) {
         let bytes = |cache: &mut Cache| {
             let mut random = SplitMix64::new(1);
             misses(cache, (0..12 * u64::from(frames)).map(|_| random.below(4 * u64::from(frames))));

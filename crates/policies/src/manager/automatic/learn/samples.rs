@@ -17,6 +17,9 @@ use crate::slot_index::SlotIndex;
 const LEARNED_FRAMES_MIN: u32 = 512;
 /// The most pages of which one is sampled: memory is then a quarter of a sample a frame.
 const RATE_MAX: u32 = 16;
+/// Pages remembered at most, beyond one a frame. Only pools whose pages are all sampled come to that: they
+/// then take 160 bytes a frame and 256 KB at most.
+const SURPLUS_MAX: u32 = 5 << 10;
 
 /// Of how many pages one is sampled, and how many are remembered.
 #[derive(Clone, Copy)]
@@ -38,7 +41,8 @@ impl Rates {
 
     /// The same, one page in `sampling` sampled.
     pub fn with(frames: u32, sampling: u32, learning: u32, tuning: &Tuning) -> Self {
-        let samples_max = (frames.saturating_mul(tuning.reach) / sampling).max(8);
+        let reached = frames.saturating_mul(tuning.reach) / sampling;
+        let samples_max = reached.min(frames.saturating_add(SURPLUS_MAX)).max(8);
         Self { sampling, learning, samples_max }
     }
 
