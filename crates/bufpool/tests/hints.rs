@@ -8,7 +8,9 @@ mod common;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use bufpool::{ErrorKind, File, HintPolicy, HintedPage, Hints, IoOperation, Pool, PoolOptions, Tenant};
+use bufpool::{
+    ErrorKind, File, FileOptions, HintPolicy, HintedPage, Hints, IoOperation, Pool, PoolOptions, Tenant,
+};
 use bufpool_policies::{Allocation, FileId};
 use common::{
     block_on, deterministic, directory, new_file, on_each_backend, open_on, small, stamp, stamped_device,
@@ -119,6 +121,50 @@ fn a_list_is_skipped_extended_and_dropped_at_any_place() {
         file.discard(0..300).unwrap();
         pool.close().unwrap();
     });
+}
+
+/// What is left out before the pool has heard of it is no part of what it was told.
+#[test]
+fn a_list_is_skipped_far_beyond_what_the_pool_knows_of_it() {
+    for leads in [true, false] {
+        let folder = directory();
+        let pool = plain().open().unwrap();
+        let file = stamped_file(&pool, &folder, 3000);
+        let tenant = pool.default_tenant();
+        let mut hints = tenant.hint(pages_of(&file, scattered(3000, 3000))).unwrap();
+        hints.skip(1000);
+        for numbers in scattered(3000, 3000)[1000..1400].chunks(40) {
+            for number in numbers {
+                match leads {
+                    true => assert_eq!(hints.next().unwrap().unwrap().page().number(), *number),
+                    false => drop(tenant.read(file.page(*number)).unwrap()),
+                }
+            }
+            hints.skip(0);
+        }
+        let counts = hints.counts();
+        assert_eq!((hints.position(), counts.used), (1400, 400), "{leads}: {counts:?}");
+        assert!(counts.prefetched > 200 && counts.lost + counts.wasted < 40, "{leads}: {counts:?}");
+        pool.check_invariants();
+    }
+}
+
+/// A list may name many files; it does not keep them from being opened by others for longer than it must.
+#[test]
+fn a_list_lets_go_of_files_that_it_has_left_behind() {
+    let folder = directory();
+    let pool = plain().open().unwrap();
+    let paths: Vec<_> = (0..20).map(|number| folder.path().join(format!("file {number}"))).collect();
+    let file = |path| pool.open_file(path, FileOptions::new().create(true)).unwrap();
+    let files: Vec<File> = paths.iter().map(file).collect();
+    files.iter().for_each(|file| _ = file.extend(1).unwrap());
+    let pages: Vec<_> = files.iter().map(|file| file.page(0).into()).collect();
+    let mut hints = pool.default_tenant().hint(pages).unwrap();
+    (0..15).for_each(|_| drop(hints.next().unwrap().unwrap()));
+    drop(files);
+    pool.open_file(&paths[5], FileOptions::new()).unwrap();
+    (0..5).for_each(|_| drop(hints.next().unwrap().unwrap()));
+    assert!(hints.next().unwrap().is_none());
 }
 
 /// Once `next` was called it gives each page of the list, whatever else is read meanwhile.
@@ -389,6 +435,11 @@ fn leaving_the_commons_goes_on() {
     read.extend(rest(&mut hints));
     assert_eq!(read, numbers);
     drop(hints);
+    let stats = pool.stats();
+    let of = stats.tenants.iter().find(|tenant| tenant.name == "t").unwrap();
+    let [site] = &stats.hints[..] else { panic!("{:?}", stats.hints) };
+    assert_eq!((site.open, site.counts, of.hints.lists), (0, of.hints, 2), "what ended is counted");
+    assert!(of.hints.used >= 300 - 16, "{:?}", of.hints);
     pool.check_invariants();
 }
 

@@ -6,14 +6,15 @@
 mod common;
 
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bufpool::engine::{Log, PageHooks, PageName};
 use bufpool::sim::SimDevice;
-use bufpool::{ErrorKind, File, Pool, PoolOptions, Program, Tenant};
-use common::{PAGE_BYTES, deterministic, kind, new_file, small, stamp, version};
+use bufpool::{ErrorKind, File, FileOptions, Pool, PoolOptions, Program, Tenant};
+use common::{PAGE_BYTES, deterministic, in_a_minute, kind, new_file, small, stamp, version};
 use proptest::prelude::*;
 
 /// A log in memory: numbers are handed out, and durable when somebody says so.
@@ -357,4 +358,77 @@ fn a_change_during_a_write_keeps_its_place_in_the_log() {
     world.check();
     world.file.flush().unwrap();
     assert_eq!(world.pool.min_dirty_lsn(), None);
+}
+
+/// A write in flight marks the frame that it began from when it ends: until then the page keeps its frame,
+/// also if its writer has panicked meanwhile.
+#[test]
+fn a_half_changed_page_is_not_dropped_while_it_is_written() {
+    let meanwhile = Meanwhile::default();
+    let hooks = Box::new(WhileWritten(Arc::clone(&meanwhile)));
+    let world = World::new(small().latch_wait_ms(40).hooks(hooks));
+    let options = FileOptions::new().create(true).poison_on_panic(true);
+    let file = world.pool.open_file("half", options).unwrap();
+    file.extend(1).unwrap();
+    stamp(&mut world.tenant.write(file.page(0)).unwrap(), 0, 1);
+    let refused = Arc::new(Mutex::new(None));
+    let (tenant, half, told) = (world.tenant.clone(), file.clone(), Arc::clone(&refused));
+    let panics = move || {
+        let change = AssertUnwindSafe(|| {
+            let mut guard = tenant.try_write(half.page(0)).unwrap().expect("the copy is written");
+            stamp(&mut guard, 0, 2);
+            panic!("in the middle of a change");
+        });
+        catch_unwind(change).unwrap_err();
+        *told.lock().unwrap() = half.discard(0..1).err();
+    };
+    *meanwhile.lock().unwrap() = Some(Box::new(panics));
+    file.flush().unwrap();
+    let error = refused.lock().unwrap().take().expect("the page left while it was being written");
+    assert_eq!((error.kind(), error.page()), (ErrorKind::PageBusy, Some(0)), "{error}");
+    file.discard(0..1).unwrap();
+    assert_eq!(version(&world.tenant.read(file.page(0)).unwrap(), 0), 1, "as it was copied");
+    world.pool.check_invariants();
+    world.pool.close().unwrap();
+}
+
+/// A log whose every answer waits for a thread that needs the policy lock.
+struct Asking(Arc<Mutex<Option<Pool>>>);
+
+impl Log for Asking {
+    fn end(&self) -> u64 {
+        1
+    }
+
+    fn durable(&self) -> u64 {
+        let pool = self.0.lock().unwrap().clone();
+        // Statistics of a pool ask its log for nothing.
+        pool.into_iter().for_each(|pool| drop(std::thread::spawn(move || pool.stats()).join().unwrap()));
+        1
+    }
+
+    fn advance(&self, _: u64) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(())
+    }
+}
+
+/// Engines append to their logs and miss pages in either order.
+#[test]
+fn the_log_is_not_asked_under_the_policy_lock() {
+    in_a_minute(|| {
+        let asked = Arc::default();
+        let log = Box::new(Asking(Arc::clone(&asked)));
+        let pool = small().frame_wait_ms(1).log(log).open_on(&SimDevice::new(1)).unwrap();
+        let file = new_file(&pool, Path::new(""), "data", PAGES);
+        let tenant = pool.default_tenant();
+        (0..PAGES).for_each(|number| stamp(&mut tenant.write(file.page(number)).unwrap(), number, 1));
+        *asked.lock().unwrap() = Some(pool.clone());
+        let pins: Vec<_> = (0..PAGES).map_while(|number| tenant.pin(file.page(number)).ok()).collect();
+        assert!(pins.len() < PAGES as usize, "there was a frame for each page");
+        drop(pins);
+        file.flush().unwrap();
+        pool.checkpoint().unwrap();
+        *asked.lock().unwrap() = None;
+        pool.close().unwrap();
+    });
 }

@@ -52,6 +52,8 @@ const AHEAD_AT_FIRST: u64 = 16;
 const AHEAD_A_READ: u64 = 4;
 /// Reads after which the directory hears of the reader's progress at the latest.
 const UNTOLD_MAX: u64 = 16;
+/// Files that a list keeps handles of: of each that it goes through at a time one.
+const FILES_KEPT: usize = 4;
 
 /// A page to be read, named without a borrow of its file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -118,7 +120,7 @@ pub struct Hints<I = Box<dyn Iterator<Item = HintedPage> + Send>> {
     pace: Pace,
     /// From where the reads were disclosed.
     site: SiteRef,
-    /// Files of the pages, those named last coming first.
+    /// Files of the pages read last, at most [`FILES_KEPT`], those named last coming first.
     files: Vec<Arc<File>>,
 }
 
@@ -191,7 +193,7 @@ impl Access<'_> {
             site,
             files: Vec::new(),
         };
-        hints.list = hints.open_list()?;
+        hints.list = hints.open_list(&mut *hints.tenant.lock_policy(HINT)?);
         hints.refill();
         // The reader's first read is its own: a page that the backend's thread fetches comes later.
         hints.tell(false);
@@ -224,21 +226,21 @@ impl<I> Hints<I> {
         self.list.and_then(|list| policy.directory.hint_state(list.id)).map_or(0, |(_, depth, _)| depth)
     }
 
-    fn open_list(&self) -> Result<Option<Disclosed>> {
-        let mut policy = self.tenant.lock_policy(HINT)?;
+    /// Opens a list in the directory for what comes from the position on; none if hints are off.
+    fn open_list(&self, policy: &mut PolicyState) -> Option<Disclosed> {
         let tenant = self.tenant.tenant_id();
         let how = policy.tenants[tenant.index()].hint_policy;
         let depth_max = policy.limit_ahead(tenant, Expectation::Disclosed) as u32;
         if how == HintPolicy::Off || depth_max == 0 {
-            return Ok(None);
+            return None;
         }
         let in_flight_max = policy.hints_in_flight_max;
         let options = HintOptions { policy: how, depth_max, in_flight_max };
         // What is in the logs came before the hints.
-        self.tenant.pool.drain_own_log_into(&mut policy);
+        self.tenant.pool.drain_own_log_into(policy);
         let context = policy.context_of(tenant, self.site);
         let id = policy.open_hints(tenant, context, options);
-        Ok(Some(Disclosed { id, opened_at: self.cursor.position, context }))
+        Some(Disclosed { id, opened_at: self.cursor.position, context })
     }
 
     /// Tells the directory how far the reader has come and what it will read, and begins to fetch.
@@ -253,23 +255,24 @@ impl<I> Hints<I> {
     /// Tells the directory how far the reader has come and what it will read, and perhaps asks what it wants.
     fn tell(&mut self, asks: bool) {
         let reads = std::mem::take(&mut self.untold);
-        let Some(list) = self.list else { return };
+        let Some(mut list) = self.list else { return };
         let pool = &*self.tenant.pool;
         let busy = self.pace.lap(reads);
         let horizon = self.pace.horizon(pool.ahead_latency_ns.load(Ordering::Relaxed));
         let Ok(mut policy) = self.tenant.lock_policy(HINT) else { return };
         pool.drain_own_log_into(&mut policy);
-        let Some((_, _, followed)) = policy.directory.hint_state(list.id) else {
+        let mut followed = policy.directory.hint_state(list.id).map(|(_, _, followed)| followed);
+        if followed.is_none() {
             // The tenant has left the commons, which ended its lists.
-            drop(policy);
+            policy.close_hints(list.id, list.context, self.depth_max);
             self.cursor.disclosed = 0;
-            self.list = self.open_list().ok().flatten();
-            return;
-        };
-        if self.leads {
-            policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
-        } else {
-            self.cursor.follow(followed + list.opened_at);
+            self.list = self.open_list(&mut policy);
+            let Some(anew) = self.list else { return };
+            (list, followed) = (anew, Some(0));
+        }
+        match followed {
+            Some(followed) if !self.leads => self.cursor.follow(followed + list.opened_at),
+            _ => policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at),
         }
         self.cursor.disclose(&mut policy, list);
         if let Some(horizon) = horizon {
@@ -360,7 +363,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
                 None => Err(Error::new(ErrorKind::FileClosed, NEXT, "the file is not open")),
             };
             match read {
-                Err(error) if is_vain(&error) => self.skip_one(),
+                Err(error) if is_vain(&error) => self.pass_over(1),
                 outcome => {
                     self.consume();
                     return outcome.map(Some);
@@ -406,12 +409,8 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
             if now == 0 {
                 break;
             }
-            self.cursor.ring.drain(..now);
-            let told = now.min(self.cursor.disclosed);
-            self.cursor.disclosed -= told;
+            self.pass_over(now);
             left -= now;
-            self.tell_skipped(told as u64);
-            self.cursor.position += now as u64;
         }
         self.refill();
         self.pump();
@@ -459,6 +458,8 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
             Some(at) => self.files[..=at].rotate_right(1),
             None => {
                 let shared = Arc::clone(self.tenant.pool.policy.lock().file(id)?);
+                self.files.retain(|file| file.shared.check_open(HINT).is_ok());
+                self.files.truncate(FILES_KEPT - 1);
                 self.files.insert(0, Arc::new(File::new(self.tenant.pool.clone(), shared)));
             }
         }
@@ -471,12 +472,17 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
         self.untold += 1;
     }
 
-    /// Passes over the next hint, whose page cannot be read.
-    fn skip_one(&mut self) {
-        let told = self.cursor.disclosed.min(1);
-        self.cursor.take();
+    /// Passes over the next `hints`, which the iterator has yielded.
+    fn pass_over(&mut self, hints: usize) {
+        let told = hints.min(self.cursor.disclosed);
+        self.cursor.ring.drain(..hints);
+        self.cursor.disclosed -= told;
         self.tell_skipped(told as u64);
-        self.cursor.position += 1;
+        self.cursor.position += hints as u64;
+        if let Some(list) = &mut self.list {
+            // The directory never hears of the others: to it the list goes on without them.
+            list.opened_at += (hints - told) as u64;
+        }
     }
 
     /// The next hints that the directory has are passed over. The position is still that before them.
@@ -534,10 +540,8 @@ impl<'g> Access<'g> {
 
 impl<I> Drop for Hints<I> {
     fn drop(&mut self) {
-        let pool = &self.tenant.pool;
-        let Some(list) = self.list.filter(|_| pool.owner.may_call()) else { return };
-        let mut policy = pool.policy.lock();
-        pool.drain_own_log_into(&mut policy);
+        let (Some(list), Ok(mut policy)) = (self.list, self.tenant.lock_policy(HINT)) else { return };
+        self.tenant.pool.drain_own_log_into(&mut policy);
         if self.leads {
             policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
         }
@@ -580,7 +584,7 @@ impl<I: Iterator<Item = HintedPage>> Future for NextFuture<'_, I> {
                     Err(error) => return Poll::Ready(Err(error)),
                 };
                 let Some(file) = file else {
-                    self.hints.skip_one();
+                    self.hints.pass_over(1);
                     continue;
                 };
                 let page = file.page(hint.number);
@@ -600,7 +604,7 @@ impl<I: Iterator<Item = HintedPage>> Future for NextFuture<'_, I> {
                 self.hints.pace.waited += since.elapsed();
             }
             match read {
-                Err(error) if is_vain(&error) => self.hints.skip_one(),
+                Err(error) if is_vain(&error) => self.hints.pass_over(1),
                 outcome => {
                     self.hints.consume();
                     return Poll::Ready(outcome.map(Some));

@@ -160,7 +160,9 @@ impl<'a> FrameSearch<'a> {
         }
         // Counting takes a look at each frame, so not every time.
         if is_thread && (is_first || self.is_hopeless) || now >= until {
-            let census = Census::take(pool, &pool.policy.lock(), pool.log.durable());
+            // The engine's log is asked first: it may wait for somebody who misses.
+            let durable_lsn = pool.log.durable();
+            let census = Census::take(pool, &pool.policy.lock(), durable_lsn);
             let others_may_let_go = census.others_may_let_go || !is_thread;
             match others_may_let_go {
                 false if !std::mem::replace(&mut self.is_hopeless, true) => return Ok(None),

@@ -157,7 +157,7 @@ impl<'p> Drain<'p> {
         {
             let word = OwnedWord::new(Arc::clone(file), number);
             if file.is_half_changed(number) {
-                self.drop_half_changed(word, operation).map_err(Obstacle::Final)?;
+                self.drop_half_changed(word, until, operation)?;
                 continue;
             }
             let latch = match acquire_resident(word.clone(), Want::Exclusive, &mut Patience::Until(until)) {
@@ -187,11 +187,23 @@ impl<'p> Drain<'p> {
     }
 
     /// Drops a page whose writer has panicked. It is absent then, whatever becomes of the operation.
-    fn drop_half_changed(self, word: OwnedWord, operation: &'static str) -> Result<()> {
+    fn drop_half_changed<'f>(
+        self,
+        word: OwnedWord,
+        until: Instant,
+        operation: &'static str,
+    ) -> Result<(), Obstacle<'f>> {
         let (file, number) = (Arc::clone(word.file()), word.number());
-        let pins = word.state().resident_frame().map_or(0, |frame| self.pool.frames.get(frame).pins());
-        if pins > 0 {
-            return Err(file.error(ErrorKind::PageBusy, operation, "the page is pinned").at_page(number));
+        if let Some(frame) = word.state().resident_frame() {
+            let entry = self.pool.frames.get(frame);
+            if entry.pins() > 0 {
+                let error = file.error(ErrorKind::PageBusy, operation, "the page is pinned");
+                return Err(Obstacle::Final(error.at_page(number)));
+            }
+            // It was begun before the writer had the page, and marks the frame when it ends.
+            if !self.pool.write_ends.wait_until(entry, until) {
+                return Err(Obstacle::Page(word));
+            }
         }
         if file.take_half_changed(number) {
             // SAFETY: the writer has kept its latch, and the page is taken out of the list of such pages once.
@@ -205,6 +217,11 @@ impl<'p> Drain<'p> {
     fn obstacle_error(self, obstacle: Obstacle<'_>, operation: &'static str) -> Error {
         match obstacle {
             Obstacle::Final(error) => error,
+            Obstacle::Page(word) if word.file().is_half_changed(word.number()) => {
+                let error =
+                    word.file().error(ErrorKind::PageBusy, operation, "the page is still being written");
+                error.at_page(word.number())
+            }
             Obstacle::Page(word) => {
                 Checkpoint::of(self.pool).refused(word.file(), word.number(), Refusal::TimedOut, operation)
             }

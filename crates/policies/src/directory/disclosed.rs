@@ -121,8 +121,12 @@ impl Directory {
     }
 
     /// Withdraws what is left of a list. Pages that it brought in and nobody has read are the next to go.
-    /// Returns what became of its hints, unless it was closed before.
+    /// Returns what became of its hints, unless it was closed before. One that ended because its tenant left
+    /// the commons is closed by its reader as any other.
     pub fn close_hints(&mut self, list: HintListId) -> Option<HintCounts> {
+        if let Some(at) = self.ended_hints.iter().position(|(ended, _)| *ended == list) {
+            return Some(self.ended_hints.swap_remove(at).1);
+        }
         let mut unread = Vec::new();
         let hints = self.disclosed(list)?;
         let counts = hints.close(list.serial, |frame| unread.push(frame))?;
@@ -141,10 +145,15 @@ impl Directory {
 
     /// Closes the tenant's lists.
     pub(super) fn close_all_hints(&mut self, tenant: TenantId) {
-        let hints = &self.ledger.account_of(tenant).hints;
-        let serials = hints.as_ref().map(|hints| hints.of_tenant(tenant)).unwrap_or_default();
-        for serial in serials {
-            self.close_hints(HintListId { tenant, serial });
+        self.open_lists(tenant).for_each(|list| _ = self.close_hints(list));
+        self.ended_hints.retain(|(list, _)| list.tenant != tenant);
+    }
+
+    /// The tenant gets another account, in which its lists do not go on.
+    pub(super) fn end_all_hints(&mut self, tenant: TenantId) {
+        for list in self.open_lists(tenant) {
+            let counts = self.close_hints(list);
+            self.ended_hints.extend(counts.map(|counts| (list, counts)));
         }
     }
 

@@ -40,6 +40,7 @@ use crate::{
     allocation::{Allocate, Allocation, Arrival, Ledger, LevelOne},
     error::DirectoryError,
     frame_table::{FrameState, FrameTable, Origin},
+    hints::{HintCounts, HintListId},
     ids::{Access, AccountId, ContextId, FileId, FrameId, PageId, TenantId},
     list::{List, NIL},
     manager::{Control, Panicked, ProgramStats, StreamReport, Want, Wish, drop_control},
@@ -108,6 +109,8 @@ pub struct Directory {
     hinted: u32,
     /// Serial numbers of lists.
     hint_lists: u64,
+    /// Lists that ended because their tenants left the commons, as long as their readers have not closed them.
+    ended_hints: Vec<(HintListId, HintCounts)>,
     /// Whether it matters who accesses a block: shared pages are protected, or there are open lists.
     watches_accessors: bool,
     /// Counts of tenants whose slots have been reused.
@@ -134,6 +137,7 @@ impl Directory {
             foreign: Vec::new(),
             hinted: 0,
             hint_lists: 0,
+            ended_hints: Vec::new(),
             watches_accessors: false,
             departed: TenantStats::default(),
             departures: None,

@@ -308,7 +308,7 @@ impl Directory {
         if self.commons != Some(commons) {
             return commons;
         }
-        self.close_all_hints(tenant);
+        self.end_all_hints(tenant);
         let own = self.add_account(self.frames());
         let blocks = self.blocks(tenant);
         for frame in &blocks {
