@@ -6,12 +6,13 @@
 //! nothing of a pool waits; so latches may be let go of on any thread and under any lock.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use bufpool_policies::contained;
 
 use crate::owner::Owner;
 
@@ -168,7 +169,7 @@ impl PoolWaker {
 
     fn run(mut self) {
         if let Some(waker) = self.waker.take() {
-            contain(|| waker.wake());
+            contained(|| waker.wake());
         }
     }
 }
@@ -182,7 +183,7 @@ impl Drop for PoolWaker {
             return;
         }
         if let Some(waker) = self.waker.take() {
-            contain(|| drop(waker));
+            contained(|| drop(waker));
         }
         let mut state = self.thread.state.lock();
         state.adopted -= 1;
@@ -232,11 +233,6 @@ impl Wakers {
     pub fn hand_over(self) {
         self.waiting.into_iter().for_each(|(_, waker)| waker.hand_over());
     }
-}
-
-/// Runs code of an executor. A panic ends here, after the panic hook has reported it.
-fn contain(code: impl FnOnce()) {
-    let _ = catch_unwind(AssertUnwindSafe(code));
 }
 
 #[cfg(all(test, not(bufpool_loom)))]

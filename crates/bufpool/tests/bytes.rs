@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bufpool::sim::SimDevice;
@@ -296,4 +297,109 @@ fn a_flush_does_not_cut_off_what_is_appended_meanwhile() {
             assert!(bytes.iter().all(|byte| *byte == record as u8), "record {record}");
         }
     });
+}
+
+/// Whoever has the file at a time, its length on the device is one that it was given, and what was flushed is
+/// there.
+#[test]
+fn lengths_that_are_changed_at_a_time_come_one_after_the_other() {
+    const PAGE: u64 = PAGE_BYTES as u64;
+    for round in 0..400 {
+        let device = SimDevice::new(round);
+        let pool = small().open_on(&device).unwrap();
+        let file = pool.open_file("data", of_bytes()).unwrap();
+        let tenant = pool.default_tenant();
+        tenant.write_at(&file, 0, &[7; 4 * PAGE_BYTES]).unwrap();
+        file.flush().unwrap();
+        let begin = Barrier::new(2);
+        let extended = std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                begin.wait();
+                (round % 2 == 0).then(|| file.extend(8).unwrap()).or_else(|| {
+                    file.truncate(0).unwrap();
+                    None
+                })
+            });
+            begin.wait();
+            // Shorter or longer, as the other comes first or last.
+            file.set_byte_len(2 * PAGE - 100 * (round % 3)).unwrap();
+            other.join().unwrap()
+        });
+        let pages = file.pages();
+        assert_eq!(file.byte_len().div_ceil(PAGE), pages, "round {round}: {} bytes", file.byte_len());
+        for number in extended.into_iter().flatten().filter(|number| *number < pages) {
+            tenant.create(file.page(number)).unwrap()[0] = 9;
+        }
+        file.flush().unwrap();
+        assert_eq!(device.contents("data").unwrap().len() as u64, file.byte_len(), "round {round}");
+        file.discard(0..pages).unwrap();
+        (0..pages).for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+    }
+}
+
+#[test]
+fn a_length_that_cannot_be_set_changes_nothing() {
+    let device = SimDevice::new(1);
+    let pool = small().latch_wait_ms(30).open_on(&device).unwrap();
+    let file = pool.open_file("data", of_bytes()).unwrap();
+    let (tenant, bytes) = (pool.default_tenant(), vec![7; 2 * PAGE_BYTES + 900]);
+    tenant.write_at(&file, 0, &bytes).unwrap();
+    for busy in [1, 2] {
+        let guard = tenant.read_owned(file.page(busy)).unwrap();
+        let refused = std::thread::scope(|scope| {
+            scope.spawn(|| kind(file.set_byte_len(PAGE_BYTES as u64 + 100))).join().unwrap()
+        });
+        assert_eq!(refused, ErrorKind::LatchTimeout, "page {busy}");
+        drop(guard);
+        let mut found = vec![0; bytes.len() + 1];
+        assert_eq!(tenant.read_at(&file, 0, &mut found).unwrap(), bytes.len());
+        assert_eq!(found[..bytes.len()], bytes);
+    }
+    file.set_byte_len(PAGE_BYTES as u64 + 100).unwrap();
+    file.set_byte_len(bytes.len() as u64).unwrap();
+    let mut found = vec![1; bytes.len()];
+    assert_eq!(tenant.read_at(&file, 0, &mut found).unwrap(), bytes.len());
+    assert!(found[PAGE_BYTES + 100..].iter().all(|byte| *byte == 0), "what is new is zeros");
+}
+
+/// Calls that would find nothing to do are refused as all others.
+#[test]
+fn a_call_that_is_refused_leaves_the_length_as_it_is() {
+    let folder = directory();
+    let pool = small().open().unwrap();
+    let file = pool.open_file(folder.path().join("data"), of_bytes()).unwrap();
+    let (tenant, closed) = (pool.default_tenant(), pool.tenant("closed").open().unwrap());
+    tenant.write_at(&file, 0, &[7; 100]).unwrap();
+    closed.clone().close().unwrap();
+    let elsewhere = deterministic().open().unwrap();
+    for (other, expected) in
+        [(&elsewhere.default_tenant(), ErrorKind::WrongPool), (&closed, ErrorKind::TenantClosed)]
+    {
+        assert_eq!(kind(other.write_at(&file, 100_000, &[1])), expected);
+        assert_eq!(kind(other.write_at(&file, 0, &[])), expected);
+        assert_eq!(kind(other.read_at(&file, 100_000, &mut [0])), expected);
+        assert_eq!(file.byte_len(), 100);
+    }
+    let other = file.clone();
+    file.close().unwrap();
+    assert_eq!(kind(tenant.write_at(&other, 0, &[])), ErrorKind::FileClosed);
+    assert_eq!(kind(tenant.read_at(&other, 100_000, &mut [0])), ErrorKind::FileClosed);
+    assert_eq!(kind(other.set_byte_len(100)), ErrorKind::FileClosed);
+}
+
+/// What a flush has cut off is allocated again where the file needs it.
+#[test]
+fn a_file_that_grows_after_a_flush_has_its_space() {
+    use std::os::unix::fs::MetadataExt;
+    const PAGE: u64 = 65_536;
+    let folder = directory();
+    let path = folder.path().join("data");
+    let pool = small().page_bytes(PAGE as usize).open().unwrap();
+    let file = pool.open_file(&path, of_bytes()).unwrap();
+    for bytes in [5000, PAGE, PAGE + 1] {
+        file.set_byte_len(bytes).unwrap();
+        let allocated = std::fs::metadata(&path).unwrap().blocks() * 512;
+        assert!(allocated >= bytes.next_multiple_of(PAGE), "{allocated} bytes for {bytes}");
+        file.flush().unwrap();
+    }
 }

@@ -483,7 +483,12 @@ fn page_tables_have_a_limit() {
     tenant.read(file.page(0)).unwrap();
     assert_eq!(kind(tenant.read(file.page(999))), ErrorKind::FileLength);
     assert_eq!(pool.stats().page_tables_bytes, 4096);
+    let other = file.clone();
     file.close().unwrap();
+    assert_eq!(pool.stats().page_tables_bytes, 0);
+    // Nobody would give back what a closed file takes.
+    assert_eq!(tenant.prefetch([other.page(999)]), 0);
+    assert_eq!(kind(tenant.read(other.page(999))), ErrorKind::FileClosed);
     assert_eq!(pool.stats().page_tables_bytes, 0);
 }
 

@@ -5,16 +5,17 @@
 
 mod common;
 
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use bufpool::manager::{Access, Block, FrameId, Manager, PageId};
 use bufpool::{
     ErrorKind, File, FileOptions, HintPolicy, HintedPage, Hints, IoOperation, Pool, PoolOptions, Tenant,
 };
 use bufpool_policies::{Allocation, FileId};
 use common::{
-    block_on, deterministic, directory, new_file, on_each_backend, open_on, small, stamp, stamped_device,
-    version,
+    block_on, deterministic, directory, in_a_minute, new_file, on_each_backend, open_on, small, stamp,
+    stamped_device, version,
 };
 
 /// 100 frames, no read-ahead, plain LRU.
@@ -499,4 +500,56 @@ fn frames_go_where_they_are_worth_most() {
             .collect();
         assert!(outcomes.len() < 5, "misses of the loop, pages fetched: {outcomes:?}");
     });
+}
+
+/// A manager has no handle to the pool, but may have a list; what of that cannot fail does nothing there.
+#[test]
+fn a_manager_that_has_a_list_waits_for_nothing() {
+    for extends in [false, true] {
+        in_a_minute(move || {
+            let folder = directory();
+            let pool = small().frames(64).read_ahead(true).open().unwrap();
+            let file = stamped_file(&pool, &folder, 400);
+            let list = Arc::new(Mutex::new(None));
+            let manager = Box::new(Skipping { list: Arc::clone(&list), extends });
+            let tenant = pool.tenant("managed").custom_manager(manager).open().unwrap();
+            let hints = pool.default_tenant().hint(pages_of(&file, (0..1000).map(|at| at % 400))).unwrap();
+            *list.lock().unwrap() = Some(hints);
+            (100..300).for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+            let mut hints = list.lock().unwrap().take().unwrap();
+            assert!(hints.position() > 0 || extends);
+            while hints.next().unwrap().is_some() {}
+            pool.check_invariants();
+        });
+    }
+}
+
+struct Skipping {
+    list: Arc<Mutex<Option<Hints>>>,
+    extends: bool,
+}
+
+impl Manager for Skipping {
+    fn new_block(&mut self, block: &Block) {
+        let Some(hints) = &mut *self.list.lock().unwrap() else { return };
+        match self.extends {
+            true => hints.extend([HintedPage { file: block.file, number: 99 }]),
+            false => hints.skip(1),
+        }
+    }
+
+    fn block_gone(&mut self, _: FrameId, _: PageId) {}
+
+    fn block_accessed(&mut self, _: FrameId, _: &Access) {}
+
+    fn replace_block(
+        &mut self,
+        candidate: FrameId,
+        _: Option<&Access>,
+        _: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId {
+        candidate
+    }
+
+    fn placeholder_used(&mut self, _: &Access, _: FrameId) {}
 }

@@ -116,7 +116,8 @@ impl Shared {
             Does::Fail(kind) => Err(io::Error::new(kind, Lost(call))),
             does => {
                 drop(state);
-                panic!("{call:?}: {does:?}")
+                eprintln!("{call:?}: {does:?}");
+                std::panic::panic_any(common::Bomb)
             }
         }
     }

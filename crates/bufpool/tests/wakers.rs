@@ -177,7 +177,7 @@ fn a_waker_that_panics_makes_nobody_forgotten() {
     let tenant = pool.default_tenant();
     let guard = tenant.write(file.page(1)).unwrap();
     let mut futures = [(); 3].map(|()| pool.default_tenant().read_async(file.page(1)));
-    let panicking = calling(|| panic!("a waker that panics"));
+    let panicking = calling(|| std::panic::panic_any(common::Bomb));
     let (waker, woken) = trying(&pool, &file, 1);
     assert!(poll(&mut futures[0], &panicking).is_pending());
     assert!(poll(&mut futures[1], &waker).is_pending());

@@ -12,6 +12,7 @@
 
 mod allocation;
 pub mod classic;
+mod contained;
 pub mod detect;
 pub mod directory;
 mod error;
@@ -31,6 +32,7 @@ mod tenant;
 pub mod tier;
 
 pub use allocation::{Allocation, CostBenefitOptions};
+pub use contained::contained;
 pub use directory::{
     Admission, Claims, DEFAULT_TENANT, Decision, Directory, DirectoryOptions, Eviction, HintOptions,
     HitOutcome, NextFrame, PageWorth,

@@ -24,6 +24,7 @@ enum Trick {
     AnyFrame,
     /// Its newest block, so that there are mistakes.
     Newest,
+    PanicWhenAsked,
 }
 
 struct Trickster {
@@ -64,6 +65,13 @@ impl Manager for Trickster {
         self.newest = block.frame;
         self.maybe_panic(Trick::PanicOnNew);
     }
+    fn metadata_bytes(&self) -> usize {
+        if self.trick == Trick::PanicWhenAsked && self.calls > 50 {
+            std::panic::panic_any(Loud);
+        }
+        usize::MAX
+    }
+
     fn block_gone(&mut self, _: FrameId, _: PageId) {
         self.maybe_panic(Trick::PanicOnGone);
     }
@@ -139,6 +147,7 @@ fn run(trick: Trick) -> (Vec<bool>, TenantStats) {
             }
         }
         directory.check_invariants();
+        assert!(directory.metadata_bytes() > 0);
         if tenant != guest {
             hits.push(found.is_some());
         }
@@ -164,6 +173,7 @@ fn tricks_cost_only_the_tenant_that_plays_them() {
         Trick::OutOfRange,
         Trick::AnyFrame,
         Trick::Newest,
+        Trick::PanicWhenAsked,
     ] {
         results.push((trick, run(trick)));
     }
@@ -178,6 +188,7 @@ fn tricks_cost_only_the_tenant_that_plays_them() {
                 | Trick::PanicOnAccess
                 | Trick::PanicOnReplace
                 | Trick::PanicOnMistake
+                | Trick::PanicWhenAsked
         );
         assert_eq!(stats.manager_panics, u64::from(panics), "{trick:?}");
         match trick {

@@ -355,7 +355,7 @@ impl<'g> Access<'g> {
         file.shared.check_page(page.number(), operation)?;
         file.shared.check_whole(page.number(), operation)?;
         let word = file.shared.table.get_or_allocate(page.number(), &self.tenant.pool.page_table_budget);
-        word.map_err(|why| HitLog::of(&self.tenant.pool).page_tables_full(page, why, operation))
+        word.map_err(|why| HitLog::of(&self.tenant.pool).no_word(page, why, operation))
     }
 }
 
@@ -466,9 +466,10 @@ impl<'p> HitLog<'p> {
     }
 
     #[cold]
-    fn page_tables_full(self, page: Page<'_>, why: NoWord, operation: &'static str) -> Error {
+    fn no_word(self, page: Page<'_>, why: NoWord, operation: &'static str) -> Error {
         let budget = &self.pool.page_table_budget;
         let message = match why {
+            NoWord::Closed => return page.file().shared.closed_error(operation),
             NoWord::Budget => format!(
                 "page tables take {} bytes, expected no more than page_tables_bytes_max = {}",
                 budget.bytes(),

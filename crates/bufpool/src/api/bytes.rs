@@ -9,6 +9,7 @@ use crate::error::{ErrorKind, Result};
 use crate::files::bytes::ByteLength;
 use crate::handle::file::{File, Page};
 use crate::handle::tenant::Tenant;
+use crate::write::drain::Drain;
 
 /// Which part of which page.
 struct Part {
@@ -28,48 +29,58 @@ impl File {
 
     /// Gives a file that was opened with [`FileOptions::bytes`](crate::FileOptions::bytes) that length. What
     /// is beyond is gone, what is new is zeros, and space for it is allocated. Durable with the next flush.
-    /// Not to be called while another thread writes beyond the new end.
+    ///
+    /// Waits for those who hold the new last page or one beyond it, and for other operations on the file.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`] for a file of pages and for an optimistic one; those of [`File::extend`] if
-    /// the file becomes longer and those of [`File::truncate`], and of reading and writing the last page, if
-    /// it becomes shorter. Nothing has changed then; but if that page stays latched by others, it has its old
-    /// rest.
+    /// the file becomes longer and those of [`File::truncate`], and of writing the last page, if it becomes
+    /// shorter. Nothing has changed then.
     pub fn set_byte_len(&self, bytes: u64) -> Result<()> {
         const OPERATION: &str = "set length";
         let length = self.length_in_bytes(OPERATION)?;
         self.shared.check_optimistic(false, OPERATION)?;
-        if bytes >= length.get() {
-            return self.reach(bytes, OPERATION);
+        self.shared.check_resizable(OPERATION)?;
+        while bytes < length.get() {
+            if self.cut(bytes, OPERATION)? {
+                return Ok(());
+            }
         }
+        self.reach(bytes, OPERATION)
+    }
+
+    /// Shortens the file. False if it is no longer than that by now.
+    fn cut(&self, bytes: u64, operation: &'static str) -> Result<bool> {
         let page_bytes = self.page_bytes() as u64;
         let (pages, kept) = (bytes.div_ceil(page_bytes), (bytes % page_bytes) as usize);
         let tenant = Tenant::new(self.pool.clone(), DEFAULT_TENANT, "default".into(), None);
-        // Before anything changes, because a read may fail.
-        let last = (kept > 0).then(|| tenant.pin(self.page(pages - 1))).transpose()?;
-        if pages < self.pages() {
-            self.truncate(pages)?;
+        // Its rest becomes zeros. Before anything changes, because it may have to be read.
+        let last = (kept > 0).then(|| tenant.write_owned(self.page(pages - 1))).transpose();
+        let mut last = match last {
+            // Another thread has made it shorter.
+            Err(error) if error.kind() == ErrorKind::PageBeyondEnd => return Ok(false),
+            last => last?,
+        };
+        let file = &self.shared;
+        let drained = Drain::of(&self.pool).drain(file, pages, operation)?;
+        file.check_resizable(operation)?;
+        if file.byte_length.as_ref().is_none_or(|length| length.get() <= bytes) {
+            return Ok(false);
         }
-        self.shared.check_resizable(OPERATION)?;
-        let held = length.hold();
-        length.set(bytes);
-        drop(held);
-        self.shared.set_unsynced();
-        if last.is_some() {
-            tenant.write(self.page(pages - 1))?[kept..].fill(0);
-        }
-        Ok(())
+        self.shorten(drained, pages, bytes, operation)?;
+        last.iter_mut().for_each(|page| page[kept..].fill(0));
+        Ok(true)
     }
 
     /// Makes the file at least that long.
     fn reach(&self, bytes: u64, operation: &'static str) -> Result<()> {
         let length = self.length_in_bytes(operation)?;
+        let file = &*self.shared;
+        file.check_resizable(operation)?;
         if bytes <= length.get() {
             return Ok(());
         }
-        let file = &*self.shared;
-        file.check_resizable(operation)?;
         let _length = file.lock_length(self.pool.latch_wait, operation)?;
         file.check_resizable(operation)?;
         if bytes > length.get() {
@@ -108,12 +119,15 @@ impl File {
 /// See [`Tenant::read_at`](crate::Tenant::read_at). `prefetch` is told of several pages, and then `read` of
 /// each.
 pub(super) fn read_at<'f>(
+    tenant: &Tenant,
     file: &'f File,
     offset: u64,
     into: &mut [u8],
     prefetch: impl FnOnce(Range<u64>),
     mut read: impl FnMut(Page<'f>) -> Result<ReadGuard<'f>>,
 ) -> Result<usize> {
+    const OPERATION: &str = "read bytes";
+    check(tenant, file, OPERATION)?;
     let there = file.byte_len().saturating_sub(offset).min(into.len() as u64) as usize;
     let page_bytes = file.page_bytes() as u64;
     let pages = offset / page_bytes..(offset + there as u64).div_ceil(page_bytes);
@@ -134,6 +148,7 @@ pub(super) fn read_at<'f>(
 /// See [`Tenant::write_at`](crate::Tenant::write_at). `write` gets a page, the part of it, and that
 /// part's bytes.
 pub(super) fn write_at<'f>(
+    tenant: &Tenant,
     file: &'f File,
     offset: u64,
     bytes: &[u8],
@@ -147,6 +162,8 @@ pub(super) fn write_at<'f>(
         file.shared.error(ErrorKind::Range, OPERATION, message)
     };
     // Before the file becomes longer.
+    check(tenant, file, OPERATION)?;
+    file.shared.check_writable(OPERATION)?;
     file.shared.check_optimistic(false, OPERATION)?;
     let end = offset.checked_add(bytes.len() as u64).ok_or_else(too_long)?;
     if end > file.byte_len() && !bytes.is_empty() {
@@ -157,4 +174,11 @@ pub(super) fn write_at<'f>(
     parts.try_for_each(|Part { number, in_page, in_bytes }| {
         write(file.page(number), in_page, &bytes[in_bytes])
     })
+}
+
+/// What calls that find nothing to do have to find out all the same.
+fn check(tenant: &Tenant, file: &File, operation: &'static str) -> Result<()> {
+    tenant.check_file(file, operation)?;
+    file.shared.check_open(operation)?;
+    tenant.check_open(operation).map_err(|error| error.in_file(file.name()))
 }

@@ -18,7 +18,7 @@ use crate::io::{Action, NameError};
 use crate::state::flushes::FlushOutcome;
 use crate::write::begun;
 use crate::write::checkpoint::Checkpoint;
-use crate::write::drain::Drain;
+use crate::write::drain::{Drain, Drained};
 
 /// A flush that was begun; see [`File::begin_flush`].
 #[must_use = "whether it succeeded is known to those who wait for it"]
@@ -123,14 +123,20 @@ impl File {
             let message = format!("{pages} pages, expected at most 2^{}", PageId::NUMBER_BITS);
             return Err(file.error(ErrorKind::FileLength, operation, message));
         }
-        if pages > before {
-            let (offset, bytes) = (before * page_bytes, (pages - before) * page_bytes);
+        // A flush has cut off what of its last page a file of bytes did not need.
+        let allocated = file.byte_length.as_ref().map_or(before * page_bytes, ByteLength::allocated);
+        if pages * page_bytes > allocated {
+            let offset = allocated / page_bytes * page_bytes;
+            let bytes = pages * page_bytes - offset;
             let io = file.io(operation)?;
-            let allocated = self.pool.backend.run(&io, Action::Allocate { offset, bytes });
-            allocated.map_err(|error| file.io_error(operation, error))?;
+            let outcome = self.pool.backend.run(&io, Action::Allocate { offset, bytes });
+            outcome.map_err(|error| file.io_error(operation, error))?;
         }
         file.set_unsynced();
-        file.byte_length.iter().for_each(|length| length.set(bytes));
+        if let Some(length) = &file.byte_length {
+            length.set(bytes);
+            length.set_allocated(allocated.max(pages * page_bytes));
+        }
         file.gate.set_pages(pages);
         Ok(())
     }
@@ -153,14 +159,30 @@ impl File {
             let message = format!("to {pages} pages, expected at most the {before} it has");
             return Err(file.error(ErrorKind::Range, OPERATION, message));
         }
-        let bytes = pages * self.page_bytes() as u64;
-        let io = file.io(OPERATION)?;
+        self.shorten(drained, pages, pages * self.page_bytes() as u64, OPERATION)
+    }
+
+    /// Makes a file that is drained from page `pages` on that short. `bytes` end within the last page that
+    /// stays, or with it.
+    pub(super) fn shorten(
+        &self,
+        drained: Drained<'_>,
+        pages: u64,
+        bytes: u64,
+        operation: &'static str,
+    ) -> Result<()> {
+        let (file, before) = (&self.shared, self.pages());
+        let whole = pages * self.page_bytes() as u64;
+        let io = file.io(operation)?;
         let held = file.byte_length.as_ref().map(ByteLength::hold);
         // One that ends within a page may be shorter than its pages.
-        let is_longer = || Ok(io.len_bytes()? > bytes);
-        let truncated = is_longer().and_then(|longer| if longer { io.set_len_bytes(bytes) } else { Ok(()) });
-        truncated.map_err(|error| Error::from_io(OPERATION, error).in_file(&file.name))?;
-        file.byte_length.iter().for_each(|length| length.set(length.get().min(bytes)));
+        let is_longer = || Ok(io.len_bytes()? > whole);
+        let shortened = is_longer().and_then(|longer| if longer { io.set_len_bytes(whole) } else { Ok(()) });
+        shortened.map_err(|error| Error::from_io(operation, error).in_file(&file.name))?;
+        if let Some(length) = &file.byte_length {
+            length.set(length.get().min(bytes));
+            length.set_allocated(length.allocated().min(whole));
+        }
         drop(held);
         file.set_unsynced();
         file.gate.set_pages(pages);

@@ -530,7 +530,7 @@ macro_rules! access_functions {
             let prefetch = |pages: Range<u64>| {
                 TenantPrefetch::of($tenant).prefetch_all(pages.map(|number| file.page(number)), origin.site());
             };
-            bytes::read_at(file, offset, into, prefetch, |page| {
+            bytes::read_at($tenant, file, offset, into, prefetch, |page| {
                 Access::of($tenant).guard_shared(page, origin, Limit::Default).map_err(Refused::into_error)
             })
         }
@@ -547,7 +547,7 @@ macro_rules! access_functions {
         #[track_caller]
         pub fn write_at<'g>($($receiver)*, file: &'g File, offset: u64, bytes: &[u8]) -> Result<()> $($bound)* {
             let origin = $site;
-            bytes::write_at(file, offset, bytes, |page, part, bytes| {
+            bytes::write_at($tenant, file, offset, bytes, |page, part, bytes| {
                 let access = Access::of($tenant);
                 if part.len() == file.page_bytes() {
                     return access.overwrite(page, bytes, origin, Limit::Default).map_err(Refused::into_error);

@@ -16,8 +16,9 @@
 //! A call-back that fails or panics leaves the pages that depend on it dirty and in memory, and the flush
 //! reports [`ErrorKind::Log`].
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use bufpool_policies::contained;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -62,14 +63,14 @@ impl LogLink {
     /// Where the log ends now; 0 without a log, and if the call-back panics, which is safe because it is too
     /// low.
     pub fn end(&self) -> u64 {
-        let end = |log: &dyn Log| catch_unwind(AssertUnwindSafe(|| log.end())).unwrap_or(0);
+        let end = |log: &dyn Log| contained(|| log.end()).unwrap_or(0);
         self.log.as_deref().map_or(0, end)
     }
 
     /// The log is durable up to here; everything is without a log.
     pub fn durable(&self) -> u64 {
         if let Some(log) = &self.log
-            && let Ok(now) = catch_unwind(AssertUnwindSafe(|| log.durable()))
+            && let Some(now) = contained(|| log.durable())
         {
             self.durable.fetch_max(now, Ordering::Relaxed);
         }
@@ -84,13 +85,13 @@ impl LogLink {
         }
         // The error is the engine's, too: what it says of itself may panic.
         let advance = || log.advance(lsn).map_err(|error| error.to_string());
-        let message = match catch_unwind(AssertUnwindSafe(advance)) {
-            Ok(Ok(())) if self.durable() >= lsn => return Ok(()),
-            Ok(Ok(())) => {
+        let message = match contained(advance) {
+            Some(Ok(())) if self.durable() >= lsn => return Ok(()),
+            Some(Ok(())) => {
                 format!("it says it was advanced to {lsn} and is durable only up to {}", self.durable())
             }
-            Ok(Err(error)) => format!("it could not be advanced to {lsn}: {error}"),
-            Err(_) => format!("it panicked when it was to be advanced to {lsn}"),
+            Some(Err(error)) => format!("it could not be advanced to {lsn}: {error}"),
+            None => format!("it panicked when it was to be advanced to {lsn}"),
         };
         Err(Error::new(
             ErrorKind::Log,

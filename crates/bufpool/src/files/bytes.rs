@@ -8,6 +8,8 @@ use parking_lot::{Mutex, MutexGuard};
 /// have the whole last page.
 pub(crate) struct ByteLength {
     bytes: AtomicU64,
+    /// To here space was allocated on the device and not cut off since.
+    allocated: AtomicU64,
     /// Held while the device's length changes, with the lock of all operations on the length or that of syncs
     /// held before: a sync must not cut off what was just added.
     changing: Mutex<()>,
@@ -15,7 +17,7 @@ pub(crate) struct ByteLength {
 
 impl ByteLength {
     pub fn new(bytes: u64) -> Self {
-        Self { bytes: AtomicU64::new(bytes), changing: Mutex::default() }
+        Self { bytes: AtomicU64::new(bytes), allocated: AtomicU64::new(bytes), changing: Mutex::default() }
     }
 
     pub fn get(&self) -> u64 {
@@ -25,6 +27,16 @@ impl ByteLength {
     /// For a caller that [holds](Self::hold) it.
     pub fn set(&self, bytes: u64) {
         self.bytes.store(bytes, Ordering::Release);
+    }
+
+    /// Up to which byte there is space for it.
+    pub fn allocated(&self) -> u64 {
+        self.allocated.load(Ordering::Relaxed)
+    }
+
+    /// The same, for a caller that [holds](Self::hold) it.
+    pub fn set_allocated(&self, bytes: u64) {
+        self.allocated.store(bytes, Ordering::Relaxed);
     }
 
     /// Keeps others from changing it, and the device's length.

@@ -274,7 +274,11 @@ impl FileShared {
         let Some(length) = &self.byte_length else { return Ok(()) };
         let _held = length.hold();
         let bytes = length.get();
-        if io.len_bytes()? == bytes { Ok(()) } else { io.set_len_bytes(bytes) }
+        if io.len_bytes()? != bytes {
+            io.set_len_bytes(bytes)?;
+            length.set_allocated(bytes);
+        }
+        Ok(())
     }
 
     /// A write or sync has failed: no more of them until the file is reopened. Returns the error for the
@@ -321,7 +325,7 @@ impl FileShared {
         Error::with_source(kind, operation, error).in_file(&self.name)
     }
 
-    fn closed_error(&self, operation: &'static str) -> Error {
+    pub fn closed_error(&self, operation: &'static str) -> Error {
         self.error(ErrorKind::FileClosed, operation, "the file was closed or removed")
     }
 

@@ -1,8 +1,9 @@
 //! Requests in the hands of their source, and their ends.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+use bufpool_policies::contained;
 
 use super::buffer::Buffers;
 use super::error::{Cause, IoError, IoOperation};
@@ -59,8 +60,8 @@ impl Done {
     fn tell(&mut self, result: Result<(), IoError>) {
         let Some(Untold { source, token, completion }) = self.request.take() else { return };
         // The owner of the request may want to see the source closed when it hears of the end.
-        let _ = catch_unwind(AssertUnwindSafe(move || drop(source)));
-        let _ = catch_unwind(AssertUnwindSafe(move || completion.complete(token, result)));
+        contained(move || drop(source));
+        contained(move || completion.complete(token, result));
     }
 }
 
@@ -178,10 +179,10 @@ pub(super) fn begin(request: Request) {
     let (operation, offset, bytes) = (action.operation(), action.offset(), action.len());
     let untold = Untold { source: Arc::clone(&source), token, completion };
     let done = Done { request: Some(untold), operation, offset, bytes };
-    let _ = catch_unwind(AssertUnwindSafe(move || match action {
+    contained(move || match action {
         Action::Read { buffers, .. } => source.read(ReadRequest { buffers, done }),
         Action::Write { buffers, .. } => source.write(WriteRequest { buffers, done }),
         Action::Sync { all_metadata } => source.sync(all_metadata, done),
         Action::Allocate { offset, bytes } => source.allocate(offset, bytes, done),
-    }));
+    });
 }

@@ -2,8 +2,9 @@
 
 use std::any::Any;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+use bufpool_policies::contained;
 
 use super::done::{Done, ReadRequest, WriteRequest};
 use super::identity::FileIdentity;
@@ -35,8 +36,8 @@ impl Foreign {
 }
 
 /// What `call` returns. A panic in it is an error of the source.
-fn contained<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(io::Error::other("the source panicked")))
+fn checked<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    contained(call).unwrap_or_else(|| Err(io::Error::other("the source panicked")))
 }
 
 impl Source for Foreign {
@@ -49,15 +50,15 @@ impl Source for Foreign {
     }
 
     fn note(&self) -> String {
-        catch_unwind(AssertUnwindSafe(|| self.source.note())).unwrap_or_else(|_| self.note.clone())
+        contained(|| self.source.note()).unwrap_or_else(|| self.note.clone())
     }
 
     fn len_bytes(&self) -> io::Result<u64> {
-        contained(|| self.source.len_bytes())
+        checked(|| self.source.len_bytes())
     }
 
     fn set_len_bytes(&self, bytes: u64) -> io::Result<()> {
-        contained(|| self.source.set_len_bytes(bytes))
+        checked(|| self.source.set_len_bytes(bytes))
     }
 
     fn read(&self, request: ReadRequest) {
@@ -77,6 +78,6 @@ impl Source for Foreign {
     }
 
     fn drop_cache(&self) -> io::Result<()> {
-        contained(|| self.source.drop_cache())
+        checked(|| self.source.drop_cache())
     }
 }

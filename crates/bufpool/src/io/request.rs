@@ -2,10 +2,9 @@
 
 use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use bufpool_policies::TenantId;
+use bufpool_policies::{TenantId, contained};
 
 use super::buffer::Buffers;
 use super::error::{Cause, IoError, IoOperation};
@@ -83,7 +82,7 @@ impl Request {
         let Self { source, action, token, completion, tenant: _ } = self;
         // The buffers go back to their owner before the owner hears of it.
         drop((source, action));
-        let _ = catch_unwind(AssertUnwindSafe(move || completion.complete(token, result)));
+        contained(move || completion.complete(token, result));
     }
 }
 

@@ -294,7 +294,8 @@ impl<'p> Prefetch<'p> {
     /// The same for a reader that has missed a page: what is in flight may be another's, or behind what it
     /// needs.
     pub(crate) fn carry_out_plans_now(self) {
-        if !self.has_plans() {
+        // In a manager's call the policy lock is held, in the child of a fork perhaps for good.
+        if !self.has_plans() || !self.pool.owner.may_call() {
             return;
         }
         let Wants { plans, wanted } = {

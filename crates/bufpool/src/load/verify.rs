@@ -1,10 +1,9 @@
 //! A page is read into a frame, and the hooks verify it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use bufpool_policies::TenantId;
+use bufpool_policies::{TenantId, contained};
 
 use crate::engine::PageName;
 use crate::error::{Error, ErrorKind, Result};
@@ -218,8 +217,8 @@ impl<'p> PageRead<'p> {
     ) -> std::result::Result<(), String> {
         let Some(hooks) = &self.pool.hooks else { return Ok(()) };
         let bytes = self.pool.arena.bytes_mut(lease);
-        let checked = catch_unwind(AssertUnwindSafe(|| hooks.on_read(file.page_name(number), bytes)));
-        checked.unwrap_or_else(|_| Err("the hook panicked".into()))
+        let checked = contained(|| hooks.on_read(file.page_name(number), bytes));
+        checked.unwrap_or_else(|| Err("the hook panicked".into()))
     }
 }
 

@@ -32,8 +32,8 @@ pub(crate) struct PageTable {
     near: WordTable,
     /// Those of pages beyond the capacity of `near`.
     far: [OnceLock<WordTable>; CHUNKS],
-    /// Held while words are made.
-    growth: Mutex<()>,
+    /// Held while words are made; true once the table was [released](Self::release).
+    is_released: Mutex<bool>,
 }
 
 /// Why a page has no word.
@@ -43,6 +43,8 @@ pub(crate) enum NoWord {
     Budget,
     /// The system refuses the memory, or a limit on the process's addresses has no room for it.
     Memory { bytes: u64 },
+    /// The file was closed.
+    Closed,
 }
 
 /// Memory for page tables, shared by all files of a pool.
@@ -107,7 +109,7 @@ impl PageTable {
             frames,
             near: WordTable::new(words, GROWTH),
             far: std::array::from_fn(|_| OnceLock::new()),
-            growth: Mutex::default(),
+            is_released: Mutex::default(),
         }
     }
 
@@ -147,7 +149,10 @@ impl PageTable {
     pub fn get_or_allocate(&self, number: u64, budget: &PageTableBudget) -> Result<&PageWord, NoWord> {
         debug_assert!(number < 1 << PageId::NUMBER_BITS);
         if self.get(number).is_none() {
-            let _one_at_a_time = self.growth.lock();
+            let is_released = self.is_released.lock();
+            if *is_released {
+                return Err(NoWord::Closed);
+            }
             if number < self.near.capacity() {
                 self.grow_near(number + 1, budget)?;
             } else {
@@ -209,8 +214,11 @@ impl PageTable {
         self.far.iter().enumerate().filter_map(|(chunk, words)| Some((chunk, words.get()?.words())))
     }
 
-    /// Gives the bytes of all words back to `budget`, when the file is closed.
+    /// Gives the bytes of all words back to `budget`, when the file is closed. No more are made.
     pub fn release(&self, budget: &PageTableBudget) {
+        let mut is_released = self.is_released.lock();
+        debug_assert!(!*is_released, "a file is closed once");
+        *is_released = true;
         let far: u64 = self.far_chunks().map(|(_, words)| words.len() as u64).sum();
         budget.give_back(bytes_of(self.near.len() + far));
     }
@@ -309,6 +317,8 @@ mod tests {
             assert_eq!(table.get_or_allocate(far, &budget).err(), Some(NoWord::Budget));
             assert_eq!(budget.bytes(), bytes_of(GROWTH));
             table.release(&budget);
+            assert_eq!(table.get_or_allocate(far, &budget).err(), Some(NoWord::Closed));
+            assert!(table.get_or_allocate(0, &budget).is_ok(), "words stay as long as their file");
             assert_eq!(budget.bytes(), 0);
         }
     }

@@ -43,7 +43,8 @@ impl Pricing {
 
     /// A tenant found its page in memory, or made a new one.
     pub fn found(&mut self, tenant: TenantId) {
-        self.pace(tenant).accesses += 1;
+        let pace = self.pace(tenant);
+        pace.accesses = pace.accesses.saturating_add(1);
     }
 
     /// A tenant begins to wait for a page that it misses.
@@ -54,7 +55,7 @@ impl Pricing {
         }
         let now = Instant::now();
         let pace = self.pace(tenant);
-        let accesses = std::mem::take(&mut pace.accesses) + 1;
+        let accesses = std::mem::take(&mut pace.accesses).saturating_add(1);
         let since = pace.since.take();
         if pace.waits.replace(now).is_none()
             && let Some(since) = since

@@ -3,12 +3,11 @@
 
 use std::mem::ManuallyDrop;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use bufpool_policies::PageId;
+use bufpool_policies::{PageId, contained};
 use crossbeam::utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 
@@ -230,7 +229,7 @@ impl PoolShared {
     /// is lost but a copy, because the page is in its file.
     pub(crate) fn make_as_in_file(&self, name: PageName, bytes: &mut [u8]) -> bool {
         let Some(hooks) = &self.hooks else { return true };
-        catch_unwind(AssertUnwindSafe(|| hooks.before_write(name, bytes))).is_ok()
+        contained(|| hooks.before_write(name, bytes)).is_some()
     }
 
     /// A run of pages from `first` on was read from the file whole. Under an exclusive tier, the copies there

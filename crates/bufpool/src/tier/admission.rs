@@ -1,6 +1,7 @@
 //! Which pages are offered to a tier.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 
 use bufpool_policies::{PageId, PageWorth};
 
@@ -26,9 +27,11 @@ struct Evicted {
 
 /// A set of the pages that were added last.
 struct Lately {
-    pages: HashSet<PageId>,
-    /// Oldest first. Pages that were taken out count until they would be forgotten.
-    order: VecDeque<PageId>,
+    /// With the number of pages that were added before each, and it.
+    pages: HashMap<PageId, u64>,
+    /// Oldest first, with the same. Pages that were taken out count until they would be forgotten.
+    order: VecDeque<(PageId, u64)>,
+    added: u64,
     most: usize,
 }
 
@@ -91,21 +94,26 @@ impl Evicted {
 
 impl Lately {
     fn new(most: usize) -> Self {
-        Self { pages: HashSet::new(), order: VecDeque::new(), most }
+        Self { pages: HashMap::new(), order: VecDeque::new(), added: 0, most }
     }
 
     fn add(&mut self, page: PageId) {
-        if self.pages.insert(page) {
-            self.order.push_back(page);
+        if let Entry::Vacant(place) = self.pages.entry(page) {
+            self.added += 1;
+            place.insert(self.added);
+            self.order.push_back((page, self.added));
         }
         while self.order.len() > self.most {
-            let oldest = self.order.pop_front().expect("there are too many");
-            self.pages.remove(&oldest);
+            let (oldest, serial) = self.order.pop_front().expect("there are too many");
+            // It may have been taken, and added again since.
+            if self.pages.get(&oldest) == Some(&serial) {
+                self.pages.remove(&oldest);
+            }
         }
     }
 
     fn take(&mut self, page: PageId) -> bool {
-        self.pages.remove(&page)
+        self.pages.remove(&page).is_some()
     }
 }
 
@@ -140,6 +148,19 @@ mod tests {
         assert_eq!([leaves(4), leaves(5), leaves(6)], [false; 3]);
         assert_eq!([leaves(1), leaves(2), leaves(9)], [false, true, false], "two others had left after 1");
         assert!(!leaves(2), "it begins anew");
+    }
+
+    #[test]
+    fn a_page_that_was_taken_and_comes_again_is_remembered_anew() {
+        let mut lately = Lately::new(2);
+        lately.add(PageId(1));
+        assert!(lately.take(PageId(1)) && !lately.take(PageId(1)));
+        lately.add(PageId(1));
+        lately.add(PageId(2));
+        assert!(lately.take(PageId(1)), "one other page came after it");
+        lately.add(PageId(3));
+        lately.add(PageId(4));
+        assert!(!lately.take(PageId(2)) && lately.take(PageId(3)) && lately.take(PageId(4)));
     }
 
     #[test]

@@ -135,11 +135,11 @@ impl Gauge {
         self.tried = self.tried.saturating_add(1);
         self.misses_in_a_row = if took == Took::Hit { 0 } else { self.misses_in_a_row.saturating_add(1) };
         if took == Took::TimedOut {
-            self.timeouts_in_a_row += 1;
+            self.timeouts_in_a_row = self.timeouts_in_a_row.saturating_add(1);
             self.answers_in_a_row = 0;
         } else {
             self.timeouts_in_a_row = 0;
-            self.answers_in_a_row += 1;
+            self.answers_in_a_row = self.answers_in_a_row.saturating_add(1);
         }
         match self.passed_by {
             None if self.timeouts_in_a_row >= TIMEOUTS_MAX => self.change(Some(PassedBy::DoesNotAnswer)),

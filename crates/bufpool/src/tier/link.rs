@@ -1,11 +1,10 @@
 //! The pool's end of its tier: what is offered, how it is asked, and what is believed of its answers.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bufpool_policies::{PageId, PageWorth, mix64};
+use bufpool_policies::{PageId, PageWorth, contained, mix64};
 use parking_lot::Mutex;
 
 use crate::engine::PageName;
@@ -404,7 +403,7 @@ impl TierLink {
 
     /// A call of the tier, which may panic.
     fn guarded<R>(&self, panicked: R, call: impl FnOnce() -> R) -> R {
-        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
+        contained(call).unwrap_or_else(|| {
             Counts::count(&self.counts.panics);
             panicked
         })

@@ -4,8 +4,9 @@
 //! that wait at the same time are one: it begins after all of them were asked for. In deterministic mode, and
 //! where no thread is to be had, a flush is over when it is begun.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+use bufpool_policies::contained;
 
 use crate::error::{Error, Result};
 use crate::files::shared::FileShared;
@@ -38,7 +39,7 @@ fn spawn(pool: &Arc<PoolShared>) -> Option<std::thread::JoinHandle<()>> {
                 requests.into_iter().for_each(|request| request.land(duplicate(&outcome)));
             }
         };
-        if catch_unwind(AssertUnwindSafe(flush_all)).is_err() {
+        if contained(flush_all).is_none() {
             pool.flushes.give_up();
         }
     };

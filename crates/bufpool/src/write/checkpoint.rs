@@ -368,6 +368,7 @@ impl<'p> Checkpoint<'p> {
         if let Some(length) = &file.byte_length {
             let _held = length.hold();
             length.set(bytes);
+            length.set_allocated(bytes);
         }
         Ok(pages)
     }

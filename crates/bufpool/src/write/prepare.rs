@@ -1,6 +1,6 @@
 //! What hooks make of a page for its file.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use bufpool_policies::contained;
 
 use crate::error::{Error, ErrorKind};
 use crate::files::shared::FileShared;
@@ -11,7 +11,7 @@ impl<'p> PageOut<'p> {
     pub(crate) fn prepare_for_write(self, file: &FileShared, number: u64, bytes: &mut [u8]) {
         let Some(hooks) = &self.pool.hooks else { return };
         let name = file.page_name(number);
-        if catch_unwind(AssertUnwindSafe(|| hooks.before_write(name, bytes))).is_err() {
+        if contained(|| hooks.before_write(name, bytes)).is_none() {
             let error = Error::new(ErrorKind::Corrupt, "write page", "the hook before_write panicked");
             file.poison(error.in_file(&file.name).at_page(number));
         }

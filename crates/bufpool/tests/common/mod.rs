@@ -50,6 +50,15 @@ pub fn in_a_minute(test: impl FnOnce() + Send + 'static) {
     running.join().unwrap_or_else(|panic| resume_unwind(panic));
 }
 
+/// What is left of a panic, and panics when it is dropped.
+pub struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("what is left of a panic is dropped");
+    }
+}
+
 /// Options of a small pool: 32 frames of 4 KiB, for at most 8 threads, without read-ahead, so that misses can
 /// be counted.
 pub fn small() -> PoolOptions {

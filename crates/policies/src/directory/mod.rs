@@ -176,7 +176,10 @@ impl Directory {
         let stats = &mut self.ledger.tenants[access.tenant.index()].stats;
         stats.accesses += 1;
         stats.hits += 1;
-        if let Some(departures) = &mut self.departures {
+        // The first access to a page that came in ahead is the one that it came in for.
+        if let Some(departures) = &mut self.departures
+            && self.ledger.frames[frame.0].state != FrameState::Ahead
+        {
             departures.accessed(frame);
         }
         self.reference(frame.0, access)
@@ -547,9 +550,10 @@ impl Directory {
 
     /// Bytes of memory held, managers included.
     pub fn metadata_bytes(&self) -> usize {
-        let controls =
-            self.ledger.accounts.iter().map(|account| account.control.metadata_bytes()).sum::<usize>();
-        self.ledger.frames.metadata_bytes()
+        let controls = self.ledger.accounts.iter().map(|account| account.control.metadata_bytes());
+        // Managers may say anything.
+        let controls = controls.fold(0, usize::saturating_add);
+        let own = self.ledger.frames.metadata_bytes()
             + self.level_one.metadata_bytes()
             + self.foreign.capacity() * size_of::<i64>()
             + self.departures.as_ref().map_or(0, |departures| departures.metadata_bytes())
@@ -561,8 +565,8 @@ impl Directory {
                 .iter()
                 .filter_map(|account| account.hints.as_ref())
                 .map(|hints| hints.metadata_bytes())
-                .sum::<usize>()
-            + controls
+                .sum::<usize>();
+        own.saturating_add(controls)
     }
 
     /// Recounts everything and panics where it contradicts itself. For tests: costs O(frames log frames).
@@ -595,7 +599,7 @@ impl Directory {
         assert_eq!(in_flight + known + states(FrameState::Ahead), list.len(), "states of account {number}");
         match &account.control {
             Control::Pools(pools) => pools.check_invariants(&self.ledger.frames, known),
-            Control::Manager { manager, .. } => manager.check_invariants(),
+            Control::Manager(managed) => managed.check_invariants(),
             Control::None => {}
         }
         if let Some(hints) = &account.hints {
@@ -779,8 +783,9 @@ impl Directory {
         let state = self.ledger.frames[frame].state;
         if matches!(state, FrameState::InFlight | FrameState::Resident) {
             let stats = &mut self.ledger.tenants[tenant.index()].stats;
-            stats.accesses -= 1;
-            stats.misses -= 1;
+            // The number may be another tenant's by now, which has not counted them.
+            stats.accesses = stats.accesses.saturating_sub(1);
+            stats.misses = stats.misses.saturating_sub(1);
         }
         if state == FrameState::Resident {
             let owner = self.ledger.frames[frame].owner;

@@ -10,7 +10,7 @@ use crate::{
     frame_table::{FrameState, FrameTable},
     ids::{AccountId, FrameId, PageId, TenantId},
     manager::{
-        Control, Manager, PriorityPools, SendError, drop_control,
+        Control, Managed, Manager, PriorityPools, SendError, drop_control,
         priority_pools::{Resident, checked, checked_range},
     },
     tenant::{Account, Standing, Tenant},
@@ -81,7 +81,7 @@ impl Directory {
                 self.ledger.tenants[tenant.index()].account = commons;
             }
             None => {
-                self.adopt(tenant, Control::Manager { manager: manager(), yields_to_directives: true });
+                self.adopt(tenant, Control::by(manager(), true));
                 self.commons = Some(self.ledger.account(tenant));
             }
         }
@@ -126,7 +126,7 @@ impl Directory {
         yields_to_directives: bool,
     ) -> Result<(), DirectoryError> {
         self.open(tenant)?;
-        self.adopt(tenant, Control::Manager { manager, yields_to_directives });
+        self.adopt(tenant, Control::by(manager, yields_to_directives));
         Ok(())
     }
 
@@ -221,7 +221,7 @@ impl Directory {
         let account = self.ledger.tenants.get(tenant.index())?.account;
         match &self.ledger.accounts[account.index()].control {
             Control::Pools(pools) => Some(pools),
-            Control::None | Control::Manager { .. } => None,
+            Control::None | Control::Manager(_) => None,
         }
     }
 
@@ -361,10 +361,10 @@ impl Directory {
         let account = self.open_account(tenant).map_err(|_| DirectiveError::UnknownTenant { tenant })?;
         let has_pools = match account.control {
             Control::Pools(_) => true,
-            Control::Manager { yields_to_directives: false, .. } => {
+            Control::Manager(Managed { yields_to_directives: false, .. }) => {
                 return Err(DirectiveError::HasManager { tenant });
             }
-            Control::None | Control::Manager { .. } => false,
+            Control::None | Control::Manager(_) => false,
         };
         checked?;
         if !has_pools {

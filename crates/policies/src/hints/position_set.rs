@@ -58,8 +58,8 @@ impl PositionSet {
     /// The positions, the greatest first.
     pub fn descending(&self) -> impl Iterator<Item = u64> + '_ {
         let border = self.end as usize % HINTS_MAX;
-        // Places from `border` on hold the positions of the round before.
-        let (mut low, mut below) = (0, border);
+        // Places from `border` on hold the positions of the round before; all places, if that is 0.
+        let (mut low, mut below) = if border == 0 { (0, HINTS_MAX) } else { (0, border) };
         std::iter::from_fn(move || {
             loop {
                 if let Some(found) = self.greatest(low, below) {
@@ -114,6 +114,18 @@ mod tests {
 
     use super::*;
     use crate::random::SplitMix64;
+
+    /// A list of as many hints as there may be ends at the last place.
+    #[test]
+    fn the_greatest_may_be_at_the_last_place() {
+        let mut set = PositionSet::new();
+        let last = HINTS_MAX as u64 - 1;
+        [0, 70, last].into_iter().for_each(|position| set.insert(position));
+        assert!(set.descending().eq([last, 70, 0]));
+        [0, 70].into_iter().for_each(|position| assert!(set.remove(position)));
+        set.insert(HINTS_MAX as u64);
+        assert!(set.descending().eq([last + 1, last]));
+    }
 
     /// The same as an ordered set, also where positions come round to places that were used before.
     #[test]

@@ -3,9 +3,10 @@
 //! A manager is advice. The directory asks it only when its tenant is to give up a frame, validates the
 //! answer, and charges a wrong one to the tenant that gave it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::Cell;
 
 use crate::{
+    contained::contained,
     frame_table::{FrameTable, Origin},
     ids::{Access, ContextId, FileId, FrameId, PageId},
 };
@@ -233,13 +234,46 @@ pub(crate) enum Control {
     /// By directives.
     Pools(Box<PriorityPools>),
     /// By a manager; directives replace it if `yields_to_directives`.
-    Manager { manager: Box<dyn Manager>, yields_to_directives: bool },
+    Manager(Managed),
+}
+
+/// A manager of its author's or ours.
+pub(crate) struct Managed {
+    manager: Box<dyn Manager>,
+    pub yields_to_directives: bool,
+    /// It has panicked in a call that could not say so: the next one that can does.
+    has_panicked: Cell<bool>,
+}
+
+impl Managed {
+    /// What `ask` returns, or `otherwise` if it panics.
+    #[inline(always)]
+    fn ask<R>(&self, otherwise: R, ask: impl FnOnce(&dyn Manager) -> R) -> R {
+        contained(|| ask(&*self.manager)).unwrap_or_else(|| {
+            self.has_panicked.set(true);
+            otherwise
+        })
+    }
+
+    pub fn check_invariants(&self) {
+        self.manager.check_invariants();
+    }
+
+    /// Fails if it has panicked.
+    fn check(&self) -> Result<(), Panicked> {
+        if self.has_panicked.get() { Err(Panicked) } else { Ok(()) }
+    }
 }
 
 /// A manager panicked; it must not be called again.
 pub(crate) struct Panicked;
 
 impl Control {
+    /// By `manager`.
+    pub fn by(manager: Box<dyn Manager>, yields_to_directives: bool) -> Self {
+        Self::Manager(Managed { manager, yields_to_directives, has_panicked: Cell::new(false) })
+    }
+
     pub fn is_managed(&self) -> bool {
         !matches!(self, Control::None)
     }
@@ -251,9 +285,10 @@ impl Control {
                 pools.new_block(frames, frame);
                 Ok(())
             }
-            Control::Manager { manager, .. } => {
+            Control::Manager(managed) => {
+                managed.check()?;
                 let block = block_in(frames, frame);
-                call(|| manager.new_block(&block))
+                call(|| managed.manager.new_block(&block))
             }
         }
     }
@@ -261,14 +296,14 @@ impl Control {
     pub fn knows_ahead(&self) -> bool {
         match self {
             Control::None | Control::Pools(_) => false,
-            Control::Manager { manager, .. } => call(|| manager.knows_ahead()).unwrap_or(false),
+            Control::Manager(managed) => managed.ask(false, |manager| manager.knows_ahead()),
         }
     }
 
     pub fn block_ahead(&mut self, frames: &FrameTable, frame: u32) -> Result<(), Panicked> {
         match self {
             Control::None | Control::Pools(_) => Ok(()),
-            Control::Manager { manager, .. } => {
+            Control::Manager(Managed { manager, .. }) => {
                 let block = block_in(frames, frame);
                 call(|| manager.block_ahead(&block))
             }
@@ -279,7 +314,7 @@ impl Control {
     pub fn wants(&mut self, frames_left: u32, out: &mut Vec<Want>) -> Result<(), Panicked> {
         match self {
             Control::None | Control::Pools(_) => Ok(()),
-            Control::Manager { manager, .. } => {
+            Control::Manager(Managed { manager, .. }) => {
                 // Of its own, so that a panic or a manager that removes wants leaves what is there.
                 let mut wants = Vec::new();
                 call(|| manager.wants(frames_left, &mut wants))?;
@@ -296,7 +331,7 @@ impl Control {
                 pools.block_gone(frames, frame, evicted);
                 Ok(())
             }
-            Control::Manager { manager, .. } => {
+            Control::Manager(Managed { manager, .. }) => {
                 call(|| manager.block_gone(FrameId(frame), frames[frame].page))
             }
         }
@@ -316,7 +351,9 @@ impl Control {
                 pools.block_accessed(frames, frame);
                 Ok(())
             }
-            Control::Manager { manager, .. } => call(|| manager.block_accessed(FrameId(frame), access)),
+            Control::Manager(Managed { manager, .. }) => {
+                call(|| manager.block_accessed(FrameId(frame), access))
+            }
         }
     }
 
@@ -332,8 +369,9 @@ impl Control {
             Control::Pools(pools) => {
                 Ok(pools.replace_block(frames, candidate, missing, &mut |frame| look.is_busy(frame)))
             }
-            Control::Manager { manager, .. } => {
-                call(|| manager.choose(FrameId(candidate), missing, look)).map(|frame| frame.0)
+            Control::Manager(managed) => {
+                managed.check()?;
+                call(|| managed.manager.choose(FrameId(candidate), missing, look)).map(|frame| frame.0)
             }
         }
     }
@@ -341,42 +379,42 @@ impl Control {
     pub fn answer_refused(&mut self) -> Result<(), Panicked> {
         match self {
             Control::None | Control::Pools(_) => Ok(()),
-            Control::Manager { manager, .. } => call(|| manager.answer_refused()),
+            Control::Manager(Managed { manager, .. }) => call(|| manager.answer_refused()),
         }
     }
 
     pub fn take_wish(&mut self) -> Result<Option<Wish>, Panicked> {
         match self {
             Control::None | Control::Pools(_) => Ok(None),
-            Control::Manager { manager, .. } => call(|| manager.take_wish()),
+            Control::Manager(Managed { manager, .. }) => call(|| manager.take_wish()),
         }
     }
 
     pub fn send(&mut self, slot: &str, value: i64) -> Result<Result<(), SendError>, Panicked> {
         match self {
             Control::None | Control::Pools(_) => Ok(Err(SendError::NoProgram)),
-            Control::Manager { manager, .. } => call(|| manager.send(slot, value)),
+            Control::Manager(Managed { manager, .. }) => call(|| manager.send(slot, value)),
         }
     }
 
     pub fn reads_once(&self, frame: FrameId) -> bool {
         match self {
             Control::None | Control::Pools(_) => false,
-            Control::Manager { manager, .. } => call(|| manager.reads_once(frame)).unwrap_or(false),
+            Control::Manager(managed) => managed.ask(false, |manager| manager.reads_once(frame)),
         }
     }
 
     pub fn program_stats(&self) -> Option<ProgramStats> {
         match self {
             Control::None | Control::Pools(_) => None,
-            Control::Manager { manager, .. } => call(|| manager.program_stats()).unwrap_or(None),
+            Control::Manager(managed) => managed.ask(None, |manager| manager.program_stats()),
         }
     }
 
     pub fn placeholder_used(&mut self, missing: &Access, placeholder: u32) -> Result<(), Panicked> {
         match self {
             Control::None | Control::Pools(_) => Ok(()),
-            Control::Manager { manager, .. } => {
+            Control::Manager(Managed { manager, .. }) => {
                 call(|| manager.placeholder_used(missing, FrameId(placeholder)))
             }
         }
@@ -385,7 +423,7 @@ impl Control {
     pub fn streams(&self, first: usize, show: &mut dyn FnMut(&StreamReport) -> bool) -> Result<(), Panicked> {
         match self {
             Control::None | Control::Pools(_) => Ok(()),
-            Control::Manager { manager, .. } => call(|| manager.streams(first, show)),
+            Control::Manager(Managed { manager, .. }) => call(|| manager.streams(first, show)),
         }
     }
 
@@ -396,26 +434,26 @@ impl Control {
             Control::None => false,
             Control::Pools(_) => true,
             // One that panics here is told every hit.
-            Control::Manager { manager, .. } => call(|| manager.needs_every_hit(page)).unwrap_or(true),
+            Control::Manager(managed) => managed.ask(true, |manager| manager.needs_every_hit(page)),
         }
     }
 
     pub fn prefetch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
-        if let Control::Manager { manager, .. } = self {
-            let _ = call(|| manager.prefetch(frames));
+        if let Control::Manager(managed) = self {
+            managed.ask((), |manager| manager.prefetch(frames));
         }
     }
 
     pub fn prefetch_pages(&self, pages: &[PageId]) {
-        if let Control::Manager { manager, .. } = self {
-            let _ = call(|| manager.prefetch_pages(pages));
+        if let Control::Manager(managed) = self {
+            managed.ask((), |manager| manager.prefetch_pages(pages));
         }
     }
 
     pub fn judges_itself(&self) -> bool {
         match self {
             Control::None | Control::Pools(_) => false,
-            Control::Manager { manager, .. } => call(|| manager.judges_itself()).unwrap_or(false),
+            Control::Manager(managed) => managed.ask(false, |manager| manager.judges_itself()),
         }
     }
 
@@ -423,7 +461,7 @@ impl Control {
         match self {
             Control::None => 0,
             Control::Pools(pools) => pools.metadata_bytes(),
-            Control::Manager { manager, .. } => manager.metadata_bytes(),
+            Control::Manager(managed) => managed.ask(0, |manager| manager.metadata_bytes()),
         }
     }
 }
@@ -436,7 +474,7 @@ pub(crate) fn block_in(frames: &FrameTable, frame: u32) -> Block {
 /// Calls into a manager. Its state may be broken after a panic, which is why the directory drops it then.
 #[inline(always)]
 fn call<R>(call: impl FnOnce() -> R) -> Result<R, Panicked> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(drop_payload)
+    contained(call).ok_or(Panicked)
 }
 
 /// Takes the blocks out of the levels of priority pools, and drops the manager, which runs its author's code,
@@ -445,15 +483,5 @@ pub(crate) fn drop_control(mut control: Control, frames: &mut FrameTable) {
     if let Control::Pools(pools) = &mut control {
         pools.unlink_all(frames);
     }
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(control))) {
-        drop_payload(payload);
-    }
-}
-
-/// A panic's payload may itself panic when it is dropped.
-fn drop_payload(payload: Box<dyn std::any::Any + Send>) -> Panicked {
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(again);
-    }
-    Panicked
+    contained(|| drop(control));
 }
