@@ -338,9 +338,14 @@ pub(crate) fn address_space() -> AddressSpace {
 fn taken_address_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().next()?.parse().ok()?;
+    pages.checked_mul(system_page_bytes() as u64)
+}
+
+/// Of the pages that the system maps, 4 to 64 KiB.
+fn system_page_bytes() -> usize {
     // SAFETY: takes a number.
     let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    pages.checked_mul(u64::try_from(page_bytes).ok()?)
+    usize::try_from(page_bytes).unwrap_or(4096)
 }
 
 fn soft_limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
@@ -373,13 +378,14 @@ impl Mapping {
         let padded = bytes.checked_add(HUGE_PAGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
         let start = map(padded)?;
         let before = start.as_ptr().align_offset(HUGE_PAGE_BYTES);
-        let kept = bytes.next_multiple_of(4096);
+        let page_bytes = system_page_bytes();
+        let kept = bytes.next_multiple_of(page_bytes);
         unmap(start, before);
         // SAFETY: `before` is below the padding, so both ends stay within the mapping.
         let aligned = unsafe { start.add(before) };
         // SAFETY: `before + kept` is at most `padded`: both parts of the padding are multiples of a page.
         let end = unsafe { aligned.add(kept) };
-        unmap(end, padded.next_multiple_of(4096) - before - kept);
+        unmap(end, padded.next_multiple_of(page_bytes) - before - kept);
         Ok(Self { start: aligned, bytes }.advised())
     }
 

@@ -151,15 +151,14 @@ fn directives_out_of_range_or_beyond_their_limit_are_refused() {
 
 #[test]
 fn ranges_with_a_priority_are_limited() {
-    // On a simulated device, because closing a file makes it durable, and there are many.
     let pool = small().open_on(&bufpool::sim::SimDevice::new(1)).unwrap();
     let tenant = pool.tenant("t").open().unwrap();
-    let mut refused = None;
+    let (mut refused, mut files) = (None, Vec::new());
     for number in 0..5000 {
         let file = pool.open_file(number.to_string(), FileOptions::new().create(true));
         let file = file.unwrap();
         match tenant.set_priority(&file, 1) {
-            Ok(_) => file.close().unwrap(),
+            Ok(_) => files.push(file),
             Err(error) => {
                 refused = Some((number, error.kind()));
                 assert_eq!(tenant.priority(&file).unwrap(), 0);
@@ -414,6 +413,10 @@ fn a_thread_that_would_wait_for_itself_is_told_at_once() {
     drop(guard);
     let shared = tenant.read(file.page(0)).unwrap();
     assert_eq!(kind(tenant.write(file.page(0))), ErrorKind::SelfDeadlock);
+    // One that is nobody's is not taken for it.
+    drop(tenant.read_owned(file.page(0)).unwrap());
+    drop(common::block_on(tenant.read_async(file.page(0))).unwrap());
+    assert_eq!(kind(tenant.write(file.page(0))), ErrorKind::SelfDeadlock);
     drop(shared);
     pool.close().unwrap();
 }
@@ -622,6 +625,13 @@ fn a_page_whose_writer_panics_is_poisoned_if_its_file_says_so() {
             let error = refused.unwrap_err();
             assert_eq!((error.kind(), error.page()), (ErrorKind::PagePoisoned, Some(1)), "{error}");
         }
+        // What fails has changed nothing.
+        let pin = tenant.pin(file.page(5)).unwrap();
+        for refused in [file.discard(0..8), file.truncate(0), file.clone().remove()] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::PageBusy);
+            assert_eq!(kind(tenant.read(page)), ErrorKind::PagePoisoned);
+        }
+        drop(pin);
         let in_file = device.contents("data").unwrap();
         let versions: Vec<u64> = (0..)
             .zip(in_file.chunks(common::PAGE_BYTES))
@@ -634,4 +644,18 @@ fn a_page_whose_writer_panics_is_poisoned_if_its_file_says_so() {
         pool.check_invariants();
         pool.close().unwrap();
     }
+}
+
+/// A tenant has priorities for 4,096 ranges, those of files that are open.
+#[test]
+fn priorities_end_with_their_files() {
+    let device = common::stamped_device(8);
+    let pool = small().open_on(&device).unwrap();
+    let tenant = pool.default_tenant();
+    for number in 0..4200 {
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        tenant.set_priority(&file, 1 + number % 2).unwrap();
+        file.close().unwrap();
+    }
+    pool.check_invariants();
 }

@@ -52,6 +52,7 @@ impl Log for NoLog {
 /// A pool with a file of `PAGES` pages, of which the first 16 are dirty in memory, at version 1, and those
 /// from 48 on were never used.
 fn pool_with_pages(options: PoolOptions, directory: &Path) -> Result<(Pool, Tenant, File, PathBuf)> {
+    std::fs::create_dir_all(directory).unwrap();
     let path = directory.join("data");
     let pool = options.log(Box::new(NoLog)).open()?;
     let file = pool.open_file(&path, FileOptions::new().create(true))?;
@@ -345,5 +346,35 @@ fn a_child_waits_for_no_lock_of_threads_that_are_not_there() {
         is_over.store(true, Ordering::Relaxed);
         outcome.unwrap();
     });
+    parent_goes_on(pool, tenant, file, &path).unwrap();
+}
+
+/// What a child gives up of its parent's does not count for the pools that it opens itself.
+#[test]
+fn a_pool_of_the_childs_own_ends_with_its_last_guard() {
+    let directory = directory();
+    let (pool, tenant, file, path) = pool_with_pages(small(), directory.path()).unwrap();
+    drop(tenant.read_owned(file.page(0)).unwrap());
+    let mut child = 0;
+    if forks(&mut child) {
+        let well = goes_well(|| {
+            drop((pool, tenant, file));
+            let (pool, tenant, file, path) =
+                pool_with_pages(small(), &directory.path().join("child")).unwrap();
+            // Handles of so many files leave no place for the parent's.
+            let other = |number| common::new_file(&pool, directory.path(), &format!("other {number}"), 1);
+            let others: Vec<File> = (0..64).map(other).collect();
+            for _ in 0..8 {
+                others.iter().for_each(|other| drop(tenant.read_owned(other.page(0)).unwrap()));
+            }
+            drop(others);
+            let guard = tenant.read_owned(file.page(1)).unwrap();
+            drop((file, tenant, pool));
+            drop(guard);
+            small().open().unwrap().open_file(path, FileOptions::new()).unwrap();
+        });
+        end_child(well);
+    }
+    assert_child_ended_well(child);
     parent_goes_on(pool, tenant, file, &path).unwrap();
 }

@@ -405,3 +405,27 @@ fn block_on_trying(pool: &Pool, file: &File, number: u64) -> OwnedReadGuard {
         assert_run_by_the_waker_thread(&woken);
     }
 }
+
+/// Futures of all kinds say so, and do nothing more.
+#[test]
+fn a_future_that_is_polled_after_it_was_ready_panics() {
+    let (pool, file) = open_on(small(), &stamped_device(60));
+    let tenant = pool.default_tenant();
+    let panics = |poll: &mut dyn FnMut()| {
+        let payload = catch_unwind(AssertUnwindSafe(poll)).unwrap_err();
+        assert_eq!(payload.downcast_ref(), Some(&"polled after it was ready"));
+    };
+    let mut read = std::pin::pin!(tenant.read_async(file.page(1)));
+    drop(common::block_on(read.as_mut()).unwrap());
+    panics(&mut || drop(common::block_on(read.as_mut())));
+    let mut flush = std::pin::pin!(file.flush_async());
+    common::block_on(flush.as_mut()).unwrap();
+    panics(&mut || drop(common::block_on(flush.as_mut())));
+    let mut hints = tenant.hint([0, 1, 2].map(|number| file.page(number).into())).unwrap();
+    {
+        let mut next = std::pin::pin!(hints.next_async());
+        drop(common::block_on(next.as_mut()).unwrap());
+        panics(&mut || drop(common::block_on(next.as_mut())));
+    }
+    assert_eq!(hints.position(), 1);
+}

@@ -192,10 +192,12 @@ thread_local! {
 }
 
 /// What was wrong in the last call of this thread that failed, in words: file, page, operation and what was
-/// expected. Valid until the thread's next call that fails; never null.
+/// expected. Valid until the thread's next call that fails; never null. In a destructor of thread-local data
+/// there may be no words any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn bufpool_last_error() -> *const c_char {
-    LAST_ERROR.with(|text| text.borrow().as_ptr())
+    // A destructor of thread-local data may come after that of the text.
+    LAST_ERROR.try_with(|text| text.borrow().as_ptr()).unwrap_or(c"the thread is ending".as_ptr())
 }
 
 /// Runs the inside of a call.
@@ -222,7 +224,7 @@ fn panicked() -> bufpool_status {
 
 fn failed(status: bufpool_status, text: &str) -> bufpool_status {
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
-    LAST_ERROR.with(|last| last.replace(text));
+    let _ = LAST_ERROR.try_with(|last| last.replace(text));
     status
 }
 

@@ -1,6 +1,7 @@
 //! Policy programs in files.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 use bufpool_policies::program::Program;
@@ -15,12 +16,14 @@ const BYTES_MAX: u64 = 1 << 20;
 /// What is wrong with it: `FILE:LINE:COLUMN: expected ..., found ...`.
 pub fn read_program(path: &Path) -> Result<Program, String> {
     let shown = path.display();
-    let length = fs::metadata(path).map_or(0, |metadata| metadata.len());
-    if length > BYTES_MAX {
-        return Err(format!("{shown}: expected a program of at most {BYTES_MAX} bytes, found {length}"));
-    }
-    let bytes = fs::read(path)
+    let mut bytes = Vec::new();
+    // Devices have no length, and no end.
+    fs::File::open(path)
+        .and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(|error| format!("{shown}: cannot be read, expected the text of a program: {error}"))?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(format!("{shown}: expected a program of at most {BYTES_MAX} bytes, found more"));
+    }
     let text = String::from_utf8(bytes)
         .map_err(|_| format!("{shown}: expected UTF-8 text, found bytes that are none"))?;
     Program::parse(&text).map_err(|error| format!("{shown}:{error}"))

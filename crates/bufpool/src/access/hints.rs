@@ -386,7 +386,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     pub fn next_async(&mut self) -> NextFuture<'_, I> {
         let site = Origin::caller().site();
         self.leads = true;
-        NextFuture { hints: self, site, reading: None, pending_since: None }
+        NextFuture { hints: self, site, reading: None, pending_since: None, is_over: false }
     }
 
     /// Appends reads, for engines that know them late. They come after all that the iterator has yielded so
@@ -569,12 +569,22 @@ pub struct NextFuture<'h, I> {
     reading: Option<ReadFuture>,
     /// When it was pending first.
     pending_since: Option<Instant>,
+    is_over: bool,
 }
 
 impl<I: Iterator<Item = HintedPage>> Future for NextFuture<'_, I> {
     type Output = Result<Option<OwnedReadGuard>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        assert!(!self.is_over, "polled after it was ready");
+        let polled = self.poll_next(context);
+        self.is_over = polled.is_ready();
+        polled
+    }
+}
+
+impl<I: Iterator<Item = HintedPage>> NextFuture<'_, I> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<OwnedReadGuard>>> {
         loop {
             if self.reading.is_none() {
                 self.hints.keep_ahead();

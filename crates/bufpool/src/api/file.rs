@@ -11,7 +11,7 @@ use bufpool_policies::PageId;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::bytes::ByteLength;
-use crate::files::word::Seized;
+use crate::files::word::SeizedPages;
 use crate::handle::file::File;
 use crate::handle::pool::PoolHandle;
 use crate::io::{Action, NameError};
@@ -33,6 +33,7 @@ pub struct Flush {
 pub struct FlushFuture {
     file: File,
     begun: Option<Flush>,
+    is_over: bool,
 }
 
 impl Flush {
@@ -55,9 +56,11 @@ impl Future for FlushFuture {
         if let Err(error) = self.file.pool.owner.check("flush file") {
             return Poll::Ready(Err(error));
         }
+        assert!(!self.is_over, "polled after it was ready");
         let file = self.file.clone();
         let begun = self.begun.get_or_insert_with(|| file.begin_flush());
         let outcome = begun.outcome.poll(|| file.pool.waker_thread.adopt(context.waker()));
+        self.is_over = outcome.is_some();
         outcome.map_or(Poll::Pending, Poll::Ready)
     }
 }
@@ -223,9 +226,9 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NameChanged`] if nobody has the name now, or another file; [`ErrorKind::Unsupported`] if
-    /// the file was not opened by path, or by one that leads to no entry of a folder, as those of
-    /// `/proc/self/fd` need not; [`ErrorKind::PageBusy`], [`ErrorKind::LatchTimeout`],
+    /// [`ErrorKind::NameChanged`] if nobody has the name now, or another file; [`ErrorKind::Unsupported`] for
+    /// a block device, and if the file was not opened by path, or by one that leads to no entry of a folder,
+    /// as those of `/proc/self/fd` need not; [`ErrorKind::PageBusy`], [`ErrorKind::LatchTimeout`],
     /// [`ErrorKind::SelfDeadlock`] if a page stays in use; [`ErrorKind::ReadOnly`]. Nothing has changed then.
     /// [`ErrorKind::Io`] if the name cannot be removed, and nothing has changed, or if its folder cannot be
     /// synced: the error says so, and the file is removed, but may be there again after a power cut.
@@ -233,11 +236,15 @@ impl File {
         const OPERATION: &str = "remove file";
         let file = &self.shared;
         file.check_writable_or_poisoned(OPERATION)?;
+        if file.fixed_length {
+            let message = "the file is a block device, expected a regular file";
+            return Err(file.error(ErrorKind::Unsupported, OPERATION, message));
+        }
         if file.io(OPERATION)?.entry().is_none() {
             return Err(file.name_error(OPERATION, NameError::None));
         }
         let mut synced = Ok(());
-        let last_step = |_: &[Seized]| {
+        let last_step = |_: &SeizedPages| {
             // Not before: a closing that has its turn first waits until nobody has the descriptor.
             let io = file.io(OPERATION)?;
             let entry = io.entry().ok_or(NameError::None);
@@ -300,7 +307,7 @@ impl File {
     ///
     /// If the future is polled again after it was ready.
     pub fn flush_async(&self) -> FlushFuture {
-        FlushFuture { file: self.clone(), begun: None }
+        FlushFuture { file: self.clone(), begun: None, is_over: false }
     }
 
     /// Writes one page, if it is dirty, and makes the file durable.

@@ -46,6 +46,31 @@ pub(crate) struct Seized {
     pub latch: Latch<OwnedWord>,
 }
 
+/// All resident pages of a range of a file, for a caller that decides whether they leave.
+#[derive(Default)]
+pub(crate) struct SeizedPages {
+    /// Latched, and neither pinned nor being written.
+    pub whole: Vec<Seized>,
+    /// Those whose writers have panicked: as the others, but that the writers have kept the latches.
+    pub half_changed: Vec<OwnedWord>,
+}
+
+impl SeizedPages {
+    /// The pages, all latched: they leave. Those half changed are poisoned no longer.
+    pub fn into_latched(self) -> Vec<Seized> {
+        let Self { whole: mut latched, half_changed } = self;
+        for word in half_changed {
+            let number = word.number();
+            if word.file().take_half_changed(number) {
+                // SAFETY: the writer has kept its latch, and the page is taken out of the list of such pages
+                // once.
+                latched.push(Seized { number, latch: unsafe { Latch::regain(word) } });
+            }
+        }
+        latched
+    }
+}
+
 /// The duty to bring in neighbouring pages of a file, which were absent, on whichever thread. Pages that are
 /// not [published](Self::publish) are absent again when it is dropped.
 pub(crate) struct LoadingRun {

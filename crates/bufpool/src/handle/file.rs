@@ -181,7 +181,8 @@ impl Drop for File {
         if let Some(keeper) = self.keeper.take() {
             keeper::give_up(&keeper);
         }
-        if self.is_keeper() {
+        // In the child of a fork nothing was given up.
+        if self.is_keeper() && self.pool.owner.is_here() {
             keeper::is_gone();
         }
         self.shared.handles.fetch_sub(1, Ordering::Release);

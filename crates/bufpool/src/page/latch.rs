@@ -80,6 +80,7 @@ pub(crate) struct Latch<W: Deref<Target = PageWord>> {
     changed: bool,
     /// An exclusive latch that a panic drops is not let go of.
     kept_on_panic: bool,
+    mark: held::Mark,
 }
 
 impl<W: Deref<Target = PageWord>> Latch<W> {
@@ -90,8 +91,8 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
             Want::Shared => word.try_shared()?,
             Want::Exclusive => word.try_exclusive()?,
         };
-        held::add(&word);
-        Ok(Self { word, frame, want, changed: false, kept_on_panic: false })
+        let mark = held::Mark::add(&word);
+        Ok(Self { word, frame, want, changed: false, kept_on_panic: false, mark })
     }
 
     /// The same latch, with the word reached in another way.
@@ -106,12 +107,13 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
             want: latch.want,
             changed: latch.changed,
             kept_on_panic: latch.kept_on_panic,
+            mark: latch.mark,
         }
     }
 
     /// The same latch, for an owner that may let go of it on another thread.
-    pub fn detached(self) -> Self {
-        held::remove(&self.word);
+    pub fn detached(mut self) -> Self {
+        self.mark.remove(&self.word);
         self
     }
 
@@ -153,8 +155,8 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
     /// There was such a latch on the word, and nobody else has regained it.
     pub unsafe fn regain(word: W) -> Self {
         let frame = word.state().resident_frame().expect("a latched page is resident");
-        held::add(&word);
-        Self { word, frame, want: Want::Exclusive, changed: true, kept_on_panic: false }
+        let mark = held::Mark::add(&word);
+        Self { word, frame, want: Want::Exclusive, changed: true, kept_on_panic: false, mark }
     }
 
     /// The page's bytes, which nobody changes while the latch is borrowed.
@@ -177,9 +179,9 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
 
     /// From a latch to the right to take the page away: the frame's lease, and the word, which stays held.
     /// The latch is exclusive.
-    pub fn depart(self) -> (HeldWord<W>, FrameLease) {
+    pub fn depart(mut self) -> (HeldWord<W>, FrameLease) {
         assert_eq!(self.want, Want::Exclusive);
-        held::remove(&self.word);
+        self.mark.remove(&self.word);
         let latch = ManuallyDrop::new(self);
         // SAFETY: the latch is exclusive and ends here without letting go of the word, so this is the only
         // way to the bytes.
@@ -193,7 +195,7 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
 impl<W: Deref<Target = PageWord>> Drop for Latch<W> {
     #[inline]
     fn drop(&mut self) {
-        held::remove(&self.word);
+        self.mark.remove(&self.word);
         let wakes = match self.want {
             Want::Shared => self.word.release_shared(),
             Want::Exclusive if self.kept_on_panic && std::thread::panicking() => return,
@@ -208,6 +210,7 @@ impl<W: Deref<Target = PageWord>> Drop for Latch<W> {
 /// A shared latch on a page of a file that its holder borrows: all that a read guard needs, in one register.
 pub(crate) struct SharedLatch<'g> {
     word: &'g PageWord,
+    mark: held::Mark,
 }
 
 impl<'g> SharedLatch<'g> {
@@ -216,16 +219,14 @@ impl<'g> SharedLatch<'g> {
     #[inline(always)]
     pub fn try_near<R>(word: &'g PageWord, near: impl Fn(FrameId) -> R) -> Option<(Self, R)> {
         let result = word.try_shared_near(near).ok()?;
-        held::add(word);
-        Some((Self { word }, result))
+        Some((Self { word, mark: held::Mark::add(word) }, result))
     }
 
     /// A latch at the first try, on a page whose frame `may_take` allows. With the frame.
     #[inline(always)]
     pub fn try_once(word: &'g PageWord, may_take: impl FnOnce(FrameId) -> bool) -> Option<(Self, FrameId)> {
         let frame = word.try_shared_once(may_take).ok()?;
-        held::add(word);
-        Some((Self { word }, frame))
+        Some((Self { word, mark: held::Mark::add(word) }, frame))
     }
 
     /// The page's frame.
@@ -243,14 +244,13 @@ impl<'g> SharedLatch<'g> {
     #[inline]
     pub fn through(self, word: &PageWord) -> SharedLatch<'_> {
         debug_assert!(std::ptr::eq(self.word, word), "the same word");
-        std::mem::forget(self);
-        SharedLatch { word }
+        SharedLatch { word, mark: ManuallyDrop::new(self).mark }
     }
 
     /// The same latch, for an owner that may let go of it on another thread.
     #[inline]
-    pub fn detached(self) -> Self {
-        held::remove(self.word);
+    pub fn detached(mut self) -> Self {
+        self.mark.remove(self.word);
         self
     }
 }
@@ -259,14 +259,15 @@ impl<'g> From<Latch<&'g PageWord>> for SharedLatch<'g> {
     /// The same latch; it is shared.
     fn from(latch: Latch<&'g PageWord>) -> Self {
         assert_eq!(latch.want, Want::Shared);
-        Self { word: ManuallyDrop::new(latch).word }
+        let latch = ManuallyDrop::new(latch);
+        Self { word: latch.word, mark: latch.mark }
     }
 }
 
 impl Drop for SharedLatch<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        held::remove(self.word);
+        self.mark.remove(self.word);
         if self.word.leave_shared() {
             left_shared_rarely(self.word);
         }
@@ -297,26 +298,27 @@ impl Deref for FrameView<'_> {
 /// The duty to bring an absent page in. Dropping it leaves the page absent.
 pub(crate) struct Loading<W: Deref<Target = PageWord>> {
     word: Option<W>,
+    mark: held::Mark,
 }
 
 impl<W: Deref<Target = PageWord>> Loading<W> {
     /// The right to load, if the page is absent now.
     pub fn try_new(word: W) -> Result<Self, PageState> {
         word.begin_load()?;
-        held::add(&word);
-        Ok(Self { word: Some(word) })
+        let mark = held::Mark::add(&word);
+        Ok(Self { word: Some(word), mark })
     }
 
     /// As [`try_new`](Self::try_new), for a load that another thread may end.
     pub fn try_new_detached(word: W) -> Result<Self, PageState> {
         word.begin_load()?;
-        Ok(Self { word: Some(word) })
+        Ok(Self { word: Some(word), mark: held::Mark::default() })
     }
 
     /// The page is in the leased frame, and nobody holds it.
     pub fn publish_unlatched(mut self, lease: FrameLease) {
         let word = self.word.take().expect("published once");
-        held::remove(&word);
+        self.mark.remove(&word);
         wake(&word, word.publish_unlatched(lease.into_word()));
     }
 
@@ -329,14 +331,14 @@ impl<W: Deref<Target = PageWord>> Loading<W> {
             Want::Exclusive => word.publish_exclusive(frame),
         };
         wake(&word, wakes);
-        Latch { word, frame, want, changed: false, kept_on_panic: false }
+        Latch { word, frame, want, changed: false, kept_on_panic: false, mark: self.mark }
     }
 }
 
 impl<W: Deref<Target = PageWord>> Drop for Loading<W> {
     fn drop(&mut self) {
         if let Some(word) = self.word.take() {
-            held::remove(&word);
+            self.mark.remove(&word);
             wake(&word, word.depart());
         }
     }
@@ -551,18 +553,28 @@ mod held {
         std::ptr::from_ref(word).addr()
     }
 
-    pub fn add(word: &PageWord) {
-        // A thread that is ending no longer has its list; it will not wait for itself either.
-        let _ = HELD.try_with(|held| held.borrow_mut().push(address(word)));
-    }
+    /// Whether the list of the thread that took a latch has its word for that: not for an owner that any
+    /// thread may drop.
+    #[derive(Clone, Copy, Default)]
+    pub struct Mark(bool);
 
-    pub fn remove(word: &PageWord) {
-        let _ = HELD.try_with(|held| {
-            let mut held = held.borrow_mut();
-            if let Some(at) = held.iter().rposition(|&other| other == address(word)) {
-                held.swap_remove(at);
+    impl Mark {
+        pub fn add(word: &PageWord) -> Self {
+            // A thread that is ending no longer has its list; it will not wait for itself either.
+            Self(HELD.try_with(|held| held.borrow_mut().push(address(word))).is_ok())
+        }
+
+        pub fn remove(&mut self, word: &PageWord) {
+            if !std::mem::take(&mut self.0) {
+                return;
             }
-        });
+            let _ = HELD.try_with(|held| {
+                let mut held = held.borrow_mut();
+                if let Some(at) = held.iter().rposition(|&other| other == address(word)) {
+                    held.swap_remove(at);
+                }
+            });
+        }
     }
 
     pub fn has(word: &PageWord) -> bool {
@@ -574,11 +586,18 @@ mod held {
 mod held {
     use crate::page::word::PageWord;
 
-    #[inline]
-    pub fn add(_: &PageWord) {}
+    #[derive(Clone, Copy, Default)]
+    pub struct Mark;
 
-    #[inline]
-    pub fn remove(_: &PageWord) {}
+    impl Mark {
+        #[inline(always)]
+        pub fn add(_: &PageWord) -> Self {
+            Self
+        }
+
+        #[inline(always)]
+        pub fn remove(&mut self, _: &PageWord) {}
+    }
 
     #[inline]
     pub fn has(_: &PageWord) -> bool {

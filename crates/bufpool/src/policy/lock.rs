@@ -689,9 +689,12 @@ impl PolicyState {
         let context = self.context(tenant, site);
         let counts = self.contexts.counts(tenant, context);
         // The context may have been recycled since, and count from 0 again.
-        counts.accesses = counts.accesses.saturating_sub(1);
-        counts.misses = counts.misses.saturating_sub(1);
-        counts.creations = counts.creations.saturating_sub(creation.into());
+        let of_its_kind = if creation { counts.creations } else { counts.misses - counts.creations };
+        if of_its_kind > 0 {
+            counts.accesses -= 1;
+            counts.misses -= 1;
+            counts.creations -= u64::from(creation);
+        }
     }
 
     /// The page that was admitted to the frame of this lease for a tenant does not come in: the frame is free.

@@ -5,7 +5,7 @@
 //! that a flush holds nothing while it waits and cannot be part of a deadlock; a thread that holds a latch
 //! may miss, evict and wait for frames meanwhile.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,7 +13,7 @@ use bufpool_policies::{FileId, PageId};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::shared::FileShared;
-use crate::files::word::Seized;
+use crate::files::word::{Seized, SeizedPages};
 use crate::io::Action;
 use crate::io::run::run_pages;
 use crate::page::latch::{Patience, Refusal};
@@ -181,11 +181,11 @@ impl<'p> Checkpoint<'p> {
     }
 
     /// Drops seized pages unwritten. Returns how many of them were dirty.
-    pub(crate) fn drop_pages(self, seized: Vec<Seized>) -> u64 {
+    pub(crate) fn drop_pages(self, seized: SeizedPages) -> u64 {
         let mut dirty = 0;
         // From the last page on: the frame freed last is filled first, so that pages which come in again find
         // frames in their order.
-        let mut seized = seized.into_iter().rev().peekable();
+        let mut seized = seized.into_latched().into_iter().rev().peekable();
         while seized.peek().is_some() {
             let mut absences = Vec::with_capacity(DROP_BATCH);
             let mut unlisted = Vec::new();
@@ -223,8 +223,7 @@ impl<'p> Checkpoint<'p> {
     }
 
     fn forget_in_memory(self, file: &FileShared, pages: Range<u64>) {
-        let range = PageId::in_file(file.id, pages.start)..=PageId::in_file(file.id, pages.end - 1);
-        self.pool.policy.lock().directory.forget(&range);
+        self.pool.policy.lock().directory.forget(&range_of(file, pages));
     }
 
     /// Closes a file for good: `last_step` runs while it is drained, then its pages are dropped. If something
@@ -233,7 +232,7 @@ impl<'p> Checkpoint<'p> {
         self,
         file: &Arc<FileShared>,
         operation: &'static str,
-        last_step: impl FnOnce(&[Seized]) -> Result<()>,
+        last_step: impl FnOnce(&SeizedPages) -> Result<()>,
     ) -> Result<()> {
         let drained = Drain::of(self.pool).drain(file, 0, operation)?;
         last_step(&drained.seized)?;
@@ -249,10 +248,13 @@ impl<'p> Checkpoint<'p> {
         let all = 0..1 << PageId::NUMBER_BITS;
         self.forget_in_memory(file, all.clone());
         if !file.copies_last() {
-            self.pool.forget_in_tier(file, all);
+            self.pool.forget_in_tier(file, all.clone());
         }
         // In this order: once the descriptor is closed, a new file may have this one's inode.
-        self.pool.policy.lock().files[file.id.index()] = None;
+        let mut policy = self.pool.policy.lock();
+        policy.directory.end_priorities(&range_of(file, all.clone()));
+        policy.files[file.id.index()] = None;
+        drop(policy);
         file.release_io(self.pool.latch_wait);
         file.table.release(&self.pool.page_table_budget);
     }
@@ -270,8 +272,14 @@ impl<'p> Checkpoint<'p> {
     }
 
     /// Writes the dirty ones of all pages of the file, and makes it durable. After a flush they are few.
-    fn flush_seized(self, file: &Arc<FileShared>, seized: &[Seized], operation: &'static str) -> Result<()> {
-        for Seized { number, latch } in seized {
+    fn flush_seized(
+        self,
+        file: &Arc<FileShared>,
+        seized: &SeizedPages,
+        operation: &'static str,
+    ) -> Result<()> {
+        seized.half_changed.iter().try_for_each(|word| file.check_whole(word.number(), operation))?;
+        for Seized { number, latch } in &seized.whole {
             let entry = self.pool.frames.get(latch.frame());
             if entry.is_dirty() {
                 self.pool.advance_log(entry.page_lsn(), operation)?;
@@ -397,4 +405,9 @@ impl<'p> Checkpoint<'p> {
         };
         file.error(kind, operation, message).at_page(number)
     }
+}
+
+/// As policies know them; at least one.
+fn range_of(file: &FileShared, pages: Range<u64>) -> RangeInclusive<PageId> {
+    PageId::in_file(file.id, pages.start)..=PageId::in_file(file.id, pages.end - 1)
 }

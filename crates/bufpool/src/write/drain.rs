@@ -24,8 +24,8 @@ use parking_lot::MutexGuard;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::gate::HoldOff;
 use crate::files::shared::FileShared;
-use crate::files::word::{OwnedWord, Seized};
-use crate::page::latch::{Latch, Patience, Refusal, acquire_resident, wait_until_free};
+use crate::files::word::{OwnedWord, Seized, SeizedPages};
+use crate::page::latch::{Patience, Refusal, acquire_resident, wait_until_free};
 use crate::page::word::Want;
 use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;
@@ -40,7 +40,7 @@ const TRIES_IN_WAIT: u32 = 4;
 /// it leaves the file as it was, or as the gate says by then.
 pub(crate) struct Drained<'f> {
     // Dropped in this order: a load that the gate lets pass finds no page latched.
-    pub seized: Vec<Seized>,
+    pub seized: SeizedPages,
     _loads: HoldOff<'f>,
     _length: MutexGuard<'f, ()>,
     pub file: &'f Arc<FileShared>,
@@ -96,7 +96,7 @@ impl<'p> Drain<'p> {
         file: &Arc<FileShared>,
         pages: Range<u64>,
         operation: &'static str,
-    ) -> Result<Vec<Seized>> {
+    ) -> Result<SeizedPages> {
         self.in_tries(operation, |until| self.try_seize(file, pages.clone(), until, operation))
     }
 
@@ -150,14 +150,15 @@ impl<'p> Drain<'p> {
         pages: Range<u64>,
         until: Instant,
         operation: &'static str,
-    ) -> Result<Vec<Seized>, Obstacle<'f>> {
-        let mut seized = Vec::new();
+    ) -> Result<SeizedPages, Obstacle<'f>> {
+        let mut seized = SeizedPages::default();
         for (number, _) in
             file.table.words(pages.start, pages.end).filter(|(_, word)| !word.state().is_absent())
         {
             let word = OwnedWord::new(Arc::clone(file), number);
             if file.is_half_changed(number) {
-                self.drop_half_changed(word, until, operation)?;
+                self.check_unused(&word, until, operation)?;
+                seized.half_changed.push(word);
                 continue;
             }
             let latch = match acquire_resident(word.clone(), Want::Exclusive, &mut Patience::Until(until)) {
@@ -173,44 +174,27 @@ impl<'p> Drain<'p> {
                     )));
                 }
             };
-            let entry = self.pool.frames.get(latch.frame());
-            if entry.pins() > 0 {
-                let error = file.error(ErrorKind::PageBusy, operation, "the page is pinned").at_page(number);
-                return Err(Obstacle::Final(error));
-            }
-            if !self.pool.write_ends.wait_until(entry, until) {
-                return Err(Obstacle::Page(word));
-            }
-            seized.push(Seized { number, latch });
+            self.check_unused(&word, until, operation)?;
+            seized.whole.push(Seized { number, latch });
         }
         Ok(seized)
     }
 
-    /// Drops a page whose writer has panicked. It is absent then, whatever becomes of the operation.
-    fn drop_half_changed<'f>(
+    /// The resident page, on whose word there is an exclusive latch, is not pinned. If it is being written,
+    /// that is waited for: the end of a write marks the frame that it began from.
+    fn check_unused<'f>(
         self,
-        word: OwnedWord,
+        word: &OwnedWord,
         until: Instant,
         operation: &'static str,
     ) -> Result<(), Obstacle<'f>> {
-        let (file, number) = (Arc::clone(word.file()), word.number());
-        if let Some(frame) = word.state().resident_frame() {
-            let entry = self.pool.frames.get(frame);
-            if entry.pins() > 0 {
-                let error = file.error(ErrorKind::PageBusy, operation, "the page is pinned");
-                return Err(Obstacle::Final(error.at_page(number)));
-            }
-            // It was begun before the writer had the page, and marks the frame when it ends.
-            if !self.pool.write_ends.wait_until(entry, until) {
-                return Err(Obstacle::Page(word));
-            }
+        let Some(frame) = word.state().resident_frame() else { return Ok(()) };
+        let entry = self.pool.frames.get(frame);
+        if entry.pins() > 0 {
+            let error = word.file().error(ErrorKind::PageBusy, operation, "the page is pinned");
+            return Err(Obstacle::Final(error.at_page(word.number())));
         }
-        if file.take_half_changed(number) {
-            // SAFETY: the writer has kept its latch, and the page is taken out of the list of such pages once.
-            let latch = unsafe { Latch::regain(word) };
-            Checkpoint::of(self.pool).drop_pages(vec![Seized { number, latch }]);
-        }
-        Ok(())
+        if self.pool.write_ends.wait_until(entry, until) { Ok(()) } else { Err(Obstacle::Page(word.clone())) }
     }
 
     /// The error of an operation that has tried long enough.

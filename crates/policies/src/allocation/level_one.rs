@@ -26,8 +26,7 @@ pub enum Allocation {
     LruSp,
     /// By what frames save, as far as hints and hits tell (TIP2). Managers are not asked, and nobody is
     /// protected: for tenants that trust each other's hints, and for comparison. Prices need the rates that
-    /// [`Directory::note_gap`](crate::Directory::note_gap) is told, which the pool of `bufpool` does not
-    /// tell: there all prices are 0.
+    /// [`Directory::note_gap`](crate::Directory::note_gap) is told: the pool of `bufpool` measures them.
     CostBenefit,
     /// As [`LruSp`](Self::LruSp), over two queues with reference bits (FIFO2) in place of the order of use
     /// (HiPEC). A tenant whose floor is its cap gives up frames for its own misses alone. For comparison:

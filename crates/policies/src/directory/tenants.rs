@@ -180,6 +180,16 @@ impl Directory {
         })
     }
 
+    /// Ends all tenants' long-term priorities of `pages`, none of which is resident or will be: the file that
+    /// they are all of is closed for good.
+    pub fn end_priorities(&mut self, pages: &RangeInclusive<PageId>) {
+        for account in &mut self.ledger.accounts {
+            if let Control::Pools(pools) = &mut account.control {
+                pools.end_priorities(pages);
+            }
+        }
+    }
+
     /// The long-term priority of `page` for the tenant.
     pub fn priority(&self, tenant: TenantId, page: PageId) -> i32 {
         self.pools(tenant).map_or(0, |pools| pools.priority(page))

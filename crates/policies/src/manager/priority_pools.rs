@@ -148,6 +148,12 @@ impl PriorityPools {
         Ok(moved.len())
     }
 
+    /// Ends the long-term priorities of all pages of a file.
+    pub fn end_priorities(&mut self, pages: &RangeInclusive<PageId>) {
+        let is_ended = self.ranges.set(*pages.start(), *pages.end(), 0);
+        debug_assert!(is_ended, "priorities are of pages of one file");
+    }
+
     /// Temporary priority: returns how many resident blocks it marked.
     pub fn set_temporary_priority(
         &mut self,
