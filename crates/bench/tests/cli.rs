@@ -545,12 +545,19 @@ fn constants_are_scaled_one_by_one() {
     let rows = tune("time_per_miss,reach", "1,0.125");
     assert_eq!(rows.len(), 2 * (1 + 2 * 2), "{rows:?}");
     for (list, rows) in ["one", "two"].into_iter().zip(rows.chunks(5)) {
-        assert!(rows.iter().all(|row| row[0] == list), "{rows:?}");
-        let named: Vec<&str> = rows.iter().map(|row| row[1].as_str()).collect();
-        assert_eq!(named, ["default", "time_per_miss", "time_per_miss", "reach", "reach"]);
-        assert_eq!(rows[0][3..], rows[1][3..], "times one is the default");
-        assert_ne!(rows[0][4], rows[2][4], "misses at one hit a miss: {rows:?}");
+        assert!(rows.iter().all(|row| row[2] == "1" && row[5] == list), "{rows:?}");
+        let named: Vec<[&str; 2]> = rows.iter().map(|row| [row[0].as_str(), row[1].as_str()]).collect();
+        let [time, reach] = ["time_per_miss", "reach"];
+        let expected =
+            [["default", "1.000"], [time, "1.000"], [time, "0.125"], [reach, "1.000"], [reach, "0.125"]];
+        assert_eq!(named, expected);
+        assert_eq!((rows[0][3].as_str(), &rows[0][7..]), ("0.000000", &rows[1][7..]), "times one");
+        assert_ne!(rows[0][3], rows[2][3], "misses at one hit a miss: {rows:?}");
     }
+    // Without a list, all traces of the folder.
+    let all = stdout(&["tune", "--traces", text(dir.path()), "--constants", "reach", "--format", "csv"]);
+    assert!(all.starts_with("constant,factor,traces,geo_mean_change,worst_point,"), "{all}");
+    assert!(all.lines().skip(1).all(|row| row.split(',').nth(2) == Some("2")), "{all}");
     let unknown = failure(&["tune", text(&lists[0]), "--constants", "nothing"]);
     assert!(unknown.contains("expected one of the constants time_per_miss reach"), "{unknown}");
 }
@@ -560,4 +567,36 @@ fn a_pool_takes_managers_only_for_its_tenants() {
     assert!(
         failure(&["tenants", "--only", "pool", "--policy", "arc"]).contains("expected lru-sp or a manager")
     );
+}
+
+/// Without time nothing is fetched ahead, but what is disclosed counts: all later accesses of a tenant, or
+/// each of them by itself.
+#[test]
+fn hints_count_without_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let loops = "1\n2\n3\n4\n".repeat(3);
+    let one_by_one = "!hint 0 1 4\n".repeat(3);
+    let misses = |name: &str, steps: &str| {
+        let trace = write(&dir, name, steps);
+        let flags = ["--policy", "lru-sp", "--frames", "3", "--format", "csv"];
+        let rows = stdout(&[&["sim", "--trace", text(&trace)][..], &flags].concat());
+        rows.lines().nth(1).unwrap().split(',').nth(6).unwrap().parse::<u64>().unwrap()
+    };
+    let [plain, all, each] = [
+        misses("plain.txt", &loops),
+        misses("all.txt", &format!("!hints-all 0\n{loops}")),
+        misses("each.txt", &format!("{one_by_one}{loops}")),
+    ];
+    assert_eq!((plain, all, each), (12, 6, 6));
+    // What another tenant accesses is not disclosed, and a list ends where it is said to.
+    let beside = loops.lines().map(|block| format!("{block}\n9 0 1\n")).collect::<String>();
+    assert!(misses("beside.txt", &format!("!hints-all 0\n{beside}")) < 24);
+    assert_eq!(misses("ended.txt", &format!("!hints-all 0\n!hints-end 0\n{loops}")), 12);
+}
+
+#[cfg(not(feature = "peers"))]
+#[test]
+fn other_caches_need_a_build_with_them() {
+    let refused = failure(&["peers", "--threads", "1,2"]);
+    assert!(refused.contains("--features peers"), "{refused}");
 }

@@ -62,7 +62,8 @@ fn the_main_job_prints_each_workload_under_each_scheme() {
         let [accesses, misses, reads, opt_reads] =
             [3, 4, 5, 10].map(|column| row[column].parse::<u64>().unwrap());
         assert!(opt_reads <= reads && reads <= misses && misses <= accesses, "{row:?}");
-        let hit_ratio = format!("{:.6}", (accesses - misses) as f64 / accesses as f64);
+        let creations = misses - reads;
+        let hit_ratio = format!("{:.6}", (accesses - misses) as f64 / (accesses - creations) as f64);
         assert_eq!(row[7], hit_ratio);
     }
     assert_eq!(names_in(folder.path()), ["bufbench-report.html"], "the data files are gone");
@@ -216,19 +217,23 @@ fn misses_on_a_source_in_memory_are_held_against_two_pools() {
         ["--threads", "1,3", "--hits", "0,50", "--frames", "1024", "--misses", "3000", "--rounds", "2"];
     let plot = ["--plot", "misses.svg", "--scheme", "lru,auto"];
     let rows = rows(&bufbench(folder.path(), &[&["misses"], &flags[..], &plot].concat()));
-    let header = "name,hit_percent,threads,misses_per_s,least,greatest,to_one_thread,to_two_threads,to_two_pools,\
-                  cpu_ns_per_miss,lock_ns_per_miss,parks_per_miss,hit_ratio,predicted,error";
+    let header = "scheme,threads,hit_percent,accesses,misses_per_s,ns_per_miss,lock_ns_per_miss,parks_per_miss,\
+                  least,greatest,to_one_thread,to_two_threads,to_two_pools,cpu_ns_per_miss,hit_ratio,predicted,error";
     assert_eq!(rows[0].join(","), header);
-    let pools: Vec<&Vec<String>> = rows[1..].iter().filter(|row| !row[10].is_empty()).collect();
+    let pools: Vec<&Vec<String>> = rows[1..].iter().filter(|row| !row[6].is_empty()).collect();
     assert_eq!(pools.len(), 2 * 2 * 2 * 2, "hits, threads, schemes, and two pools of each");
     for row in pools {
-        let (asked, found): (f64, f64) = (row[1].parse().unwrap(), row[12].parse().unwrap());
+        let (asked, found): (f64, f64) = (row[2].parse().unwrap(), row[14].parse().unwrap());
+        let [threads, misses_per_s, ns_per_miss] =
+            [1, 4, 5].map(|column| row[column].parse::<f64>().unwrap());
+        assert!((misses_per_s * ns_per_miss / (1e9 * threads) - 1.0).abs() < 0.01, "{row:?}");
+        assert!(row[3].parse::<u64>().unwrap() >= 3000, "{row:?}");
         assert!((found - asked / 100.0).abs() < 0.05, "{row:?}");
         let is_one = !row[0].ends_with("-two-pools");
-        assert_eq!((!row[13].is_empty(), !row[14].is_empty()), (is_one, is_one), "{row:?}");
+        assert_eq!((!row[15].is_empty(), !row[16].is_empty()), (is_one, is_one), "{row:?}");
         // The model is made from what one thread took.
-        let (threads, error) = (&row[2], &row[14]);
-        assert!(!is_one || threads != "1" || error.parse::<f64>().unwrap().abs() < 0.002, "{row:?}");
+        let error = &row[16];
+        assert!(!is_one || threads > 1.0 || error.parse::<f64>().unwrap().abs() < 0.002, "{row:?}");
     }
     assert!(folder.path().join("misses.svg").exists());
 }

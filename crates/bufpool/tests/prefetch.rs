@@ -109,6 +109,7 @@ fn a_reader_waits_for_a_page_on_its_way() {
     assert_eq!(version(&tenant.read(file.page(3)).unwrap(), 3), 1);
     let stats = settled(&pool);
     assert_eq!((stats.hits, stats.misses, stats.waited, stats.prefetch_used), (1, 0, 1, 1));
+    assert_eq!(stats.prefetch_late, 1);
 }
 
 #[test]

@@ -20,7 +20,8 @@ use crate::trace::Trace;
 #[derive(Args, Debug)]
 pub struct CheckBaselinesArgs {
     /// Folder with CSV files of columns trace,capacity,policy,miss_ratio
-    pub dir: PathBuf,
+    #[arg(value_name = "DIR")]
+    pub baselines: PathBuf,
     /// Folder with the traces [default: $BUFPOOL_TRACES, else `traces` beside DIR]
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
@@ -146,7 +147,7 @@ impl Compared {
 ///
 /// If a file or trace cannot be read, or an exact policy differs.
 pub fn run(args: &CheckBaselinesArgs, common: &Common) -> Result<()> {
-    let rows = baselines::read_rows(&args.dir)?;
+    let rows = baselines::read_rows(&args.baselines)?;
     let (known, lacking): (Vec<Row>, Vec<Row>) =
         rows.into_iter().partition(|row| counterpart(&row.policy).is_some());
     let traces = find_traces(args)?;
@@ -168,7 +169,7 @@ pub fn run(args: &CheckBaselinesArgs, common: &Common) -> Result<()> {
 
 /// The trace files by base name.
 fn find_traces(args: &CheckBaselinesArgs) -> Result<BTreeMap<String, PathBuf>> {
-    let beside = || args.dir.canonicalize().ok().and_then(|dir| Some(dir.parent()?.join("traces")));
+    let beside = || args.baselines.canonicalize().ok().and_then(|dir| Some(dir.parent()?.join("traces")));
     let dir = args
         .traces
         .clone()

@@ -8,7 +8,7 @@ use clap::Args;
 use super::sim::Named;
 use crate::baselines::{self, Row};
 use crate::cli::Common;
-use crate::grade::{Grade, GradePoint, GradePoints, Ratios, TraceList, read_lists};
+use crate::grade::{Grade, GradePoint, GradePoints, Ratios, TraceList, read_folder, read_lists};
 use crate::output::{Cell, Table};
 use crate::simulate::Policy;
 
@@ -29,8 +29,9 @@ pub struct GradeArgs {
 /// Lists of traces, and what is recorded of them.
 #[derive(Args, Debug)]
 pub struct Graded {
-    /// Lists of traces, each line the name of a file beside the list or among the traces
-    #[arg(required = true, num_args = 1.., value_name = "LIST")]
+    /// Lists of traces, each line the name of a file beside the list or among the traces [default: all traces
+    /// of the folder, as one list]
+    #[arg(num_args = 0.., value_name = "LIST")]
     lists: Vec<PathBuf>,
     /// Folder with the traces [default: $BUFPOOL_TRACES, else ../shared/traces]
     #[arg(long, value_name = "DIR")]
@@ -57,7 +58,11 @@ impl Graded {
             None if beside.is_dir() => baselines::read_rows(&beside)?,
             None => Vec::new(),
         };
-        Ok((read_lists(&self.lists, &traces)?, rows))
+        let lists = match self.lists.as_slice() {
+            [] => vec![read_folder(&traces)?],
+            lists => read_lists(lists, &traces)?,
+        };
+        Ok((lists, rows))
     }
 }
 

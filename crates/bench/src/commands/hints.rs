@@ -1,7 +1,7 @@
 //! `bufbench hints`: reads that are disclosed, held against what an engine would do without, in alternating
 //! rounds.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 
 use super::comparison_table::{COLUMNS, row};
@@ -12,6 +12,8 @@ use crate::measure::hints::{index_scans, joins, wrong_lists};
 use crate::output::Table;
 use crate::workload::Sizes;
 
+/// What `--only` chooses from.
+const PARTS: [&str; 3] = ["index-scan", "join", "wrong"];
 /// The relations of the join are smaller by this.
 const JOIN_SHARE: u64 = 5;
 
@@ -37,20 +39,23 @@ pub struct HintsArgs {
 /// # Errors
 /// If the data files cannot be made, the pool fails, or an answer is wrong.
 pub fn run(args: &HintsArgs, common: &Common) -> Result<()> {
+    let is_wanted = |part: &str| part.starts_with(&args.only);
+    if !PARTS.into_iter().any(is_wanted) {
+        bail!("--only {}: expected one of {}, or how it begins", args.only, PARTS.join(" "));
+    }
     let folder = DataFolder::new(common)?;
     let sizes = |tuples| Sizes { tuples };
     let large = folder.database("scans", sizes(args.tuples), args.backend.io())?;
     let small = folder.database("joins", sizes(args.tuples / JOIN_SHARE), args.backend.io())?;
-    let is_wanted = |part: &str| part.starts_with(&args.only);
     let mut table = Table::new(COLUMNS);
     let mut push = |found: Vec<Comparison>| found.iter().for_each(|of| table.push(row(of)));
-    if is_wanted("index-scan") {
+    if is_wanted(PARTS[0]) {
         push(index_scans(&large, args.batch as usize, common.seed)?);
     }
-    if is_wanted("join") {
+    if is_wanted(PARTS[1]) {
         push(joins(&small, common.seed)?);
     }
-    if is_wanted("wrong") {
+    if is_wanted(PARTS[2]) {
         push(wrong_lists(&large, common.seed)?);
     }
     Ok(table.print(common.format)?)

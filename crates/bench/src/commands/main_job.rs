@@ -194,7 +194,7 @@ fn row(workload: &dyn Workload, scheme: &str, measured: &Measurement, opt_reads:
         measured.misses.into(),
         measured.reads.into(),
         measured.writes.into(),
-        Cell::share(measured.hits, measured.accesses),
+        Cell::share(measured.hits, measured.accesses - measured.creations),
         Cell::real(measured.elapsed.as_secs_f64(), 3),
         Cell::real(measured.cpu.as_secs_f64(), 3),
         opt_reads.into(),

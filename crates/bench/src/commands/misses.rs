@@ -3,36 +3,38 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::cli::Common;
 use crate::measure::misses::{Contender, Drawing, Network, TWO_POOLS, Turn, contenders, turn};
 use crate::output::plot::{self, Curves, Series};
-use crate::output::{Cell, Table, unwritable};
+use crate::output::{Cell, Format, Table, unwritable};
 use crate::rounds::{ROUNDS, Spread, alternate_often};
 use crate::workload::Scheme;
 
 const COLUMNS: &[&str] = &[
-    "name",
-    "hit_percent",
+    "scheme",
     "threads",
+    "hit_percent",
+    "accesses",
     "misses_per_s",
+    "ns_per_miss",
+    "lock_ns_per_miss",
+    "parks_per_miss",
     "least",
     "greatest",
     "to_one_thread",
     "to_two_threads",
     "to_two_pools",
     "cpu_ns_per_miss",
-    "lock_ns_per_miss",
-    "parks_per_miss",
     "hit_ratio",
     "predicted",
     "error",
 ];
 
 const PREDICTED_COLUMNS: &[&str] = &[
-    "name",
+    "scheme",
     "hit_percent",
     "processors",
     "in_flight",
@@ -77,7 +79,8 @@ pub struct MissesArgs {
     #[arg(long, default_value_t = ROUNDS as u64, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
     /// Processors for which to predict misses a second from what one thread took, separated by commas: on a
-    /// source in memory, and with 1 and 8 drives that each do 1.5 million reads a second and one in 80 us
+    /// source in memory, and with 1 and 8 drives that each do 1.5 million reads a second and one in 80 us. With
+    /// `--format csv` or `json` the predictions alone are printed
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub predict: Vec<u32>,
     /// Also draw misses a second over threads, as SVG
@@ -106,6 +109,10 @@ pub fn run(args: &MissesArgs, common: &Common) -> Result<()> {
     let mut charts = Vec::new();
     for &hit_percent in &args.hits {
         let mut contenders = contenders(&args.scheme, args.frames)?;
+        let names: Vec<String> = contenders.iter().map(|one| one.name()).collect();
+        if let Some(unknown) = args.only.iter().find(|only| !names.contains(only)) {
+            bail!("--only {unknown}: expected one of {}", names.join(" "));
+        }
         contenders.retain(|one| args.only.is_empty() || args.only.contains(&one.name()));
         let lines = measure(args, common, &contenders, hit_percent)?;
         for line in &lines {
@@ -122,7 +129,10 @@ pub fn run(args: &MissesArgs, common: &Common) -> Result<()> {
     if let Some(path) = &args.plot {
         fs::write(path, plot::stacked(&charts)).with_context(|| unwritable(path))?;
     }
-    table.print(common.format)?;
+    // One document is printed where a program reads it.
+    if args.predict.is_empty() || common.format == Format::Table {
+        table.print(common.format)?;
+    }
     if !args.predict.is_empty() {
         predicted.print(common.format)?;
     }
@@ -172,22 +182,26 @@ fn row(line: &Line, contenders: &[Box<dyn Contender>], lines: &[Line], hit_perce
     // Two pools have two locks, each with half of the threads.
     let predicted =
         find(&name, 1).filter(|_| !name.ends_with(TWO_POOLS)).and_then(|alone| predict(alone, line.threads));
+    let has_lock = held_ns.is_some();
     vec![
         Cell::text(&name),
-        u64::from(hit_percent).into(),
         u64::from(line.threads).into(),
+        u64::from(hit_percent).into(),
+        line.turns[0].visits.into(),
         Cell::real(middle, 0),
+        // Of each thread.
+        Cell::real(1e9 * f64::from(line.threads) / middle, 0),
+        held_ns.map_or(Cell::Empty, |ns| Cell::real(Spread::of(ns).median, 0)),
+        if has_lock { Cell::real(median(Turn::parks).median, 4) } else { Cell::Empty },
         Cell::real(least, 0),
         Cell::real(greatest, 0),
         ratio_to(find(&name, 1)),
         ratio_to(find(&name, 2)),
         ratio_to(find(&format!("{name}{TWO_POOLS}"), 2)),
         Cell::real(median(Turn::cpu_ns).median, 0),
-        held_ns.map_or(Cell::Empty, |ns| Cell::real(Spread::of(ns).median, 0)),
-        Cell::real(median(Turn::parks).median, 4),
         Cell::Ratio(median(Turn::hit_ratio).median),
         predicted.map_or(Cell::Empty, |rate| Cell::real(rate, 0)),
-        predicted.map_or(Cell::Empty, |rate| Cell::real(rate / middle - 1.0, 3)),
+        predicted.map_or(Cell::Empty, |rate| Cell::Ratio(rate / middle - 1.0)),
     ]
 }
 

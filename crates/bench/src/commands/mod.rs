@@ -105,6 +105,14 @@ pub enum Command {
     /// Compare the cost of a page with other caches and a database
     #[cfg(feature = "peers")]
     Peers(PeersArgs),
+    /// Compare the cost of a page with other caches and a database; needs the feature `peers`
+    #[cfg(not(feature = "peers"))]
+    #[command(disable_help_flag = true)]
+    Peers {
+        /// Of a build with the feature
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        rest: Vec<String>,
+    },
     /// Compare miss ratios with those of independent implementations
     CheckBaselines(CheckBaselinesArgs),
 }
@@ -136,6 +144,12 @@ pub fn run(cli: &Cli) -> Result<()> {
         Some(Command::Paper(args)) => paper::run(args, &cli.common),
         #[cfg(feature = "peers")]
         Some(Command::Peers(args)) => peers::run(args, &cli.common),
+        #[cfg(not(feature = "peers"))]
+        Some(Command::Peers { .. }) => {
+            bail!(
+                "expected a build with the other caches: cargo run --release -p bufpool-bench --features peers -- peers"
+            )
+        }
         Some(Command::CheckBaselines(args)) => check_baselines::run(args, &cli.common),
     }
 }

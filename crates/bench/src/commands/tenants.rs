@@ -93,7 +93,7 @@ fn push_simulated(table: &mut Table, args: &TenantsArgs, policies: &[Policy], se
                     ran.misses.into(),
                     ran.peak_bytes.map_or(Cell::Empty, Cell::Count),
                     Cell::real(ran.ns_access, 1),
-                    Cell::real(ran.ns_access / *fewest.get_or_insert(ran.ns_access), 2),
+                    Cell::Ratio(ran.ns_access / *fewest.get_or_insert(ran.ns_access)),
                 ]);
             }
         }
@@ -122,7 +122,7 @@ fn push_live(table: &mut Table, args: &TenantsArgs, policy: Policy, seed: u64) -
                 Cell::Empty,
                 Cell::Empty,
                 Cell::real(median(at), 1),
-                Cell::real(median(at) / median(0), 2),
+                Cell::Ratio(median(at) / median(0)),
             ]);
         }
     }

@@ -36,15 +36,19 @@ fn read_factor(text: &str) -> Result<f64, String> {
     factor.ok_or_else(|| "expected a factor, 0.01 to 100".to_owned())
 }
 
-const COLUMNS: [&str; 9] = [
-    "list",
+/// `geo_mean_change` is of misses to those with the default, `worst_point` the worst ratio of misses to the
+/// better of LRU and ARC.
+const COLUMNS: [&str; 11] = [
     "constant",
+    "factor",
+    "traces",
+    "geo_mean_change",
+    "worst_point",
+    "list",
     "value",
-    "to_default",
     "to_best",
     "to_lru",
     "worst_to_default",
-    "worst_to_lru_or_arc",
     "worst_at",
 ];
 
@@ -72,11 +76,11 @@ pub fn run(args: &TuneArgs, common: &Common) -> Result<()> {
         };
         let tuning = Tuning::default();
         let default = play(tuning)?;
-        table.push(row(list, ("default", Cell::Empty), &points, &default, &default));
+        table.push(row(list, ("default", 1.0, Cell::Empty), &points, &default, &default));
         for constant in &constants {
             for factor in &args.factors {
                 let scaled = constant.scaled(&tuning, *factor);
-                let value = (constant.name, Cell::real(constant.get(&scaled), 4));
+                let value = (constant.name, *factor, Cell::real(constant.get(&scaled), 4));
                 table.push(row(list, value, &points, &play(scaled)?, &default));
             }
         }
@@ -88,7 +92,7 @@ pub fn run(args: &TuneArgs, common: &Common) -> Result<()> {
 
 fn row(
     list: &str,
-    (constant, value): (&str, Cell),
+    (constant, factor, value): (&str, f64, Cell),
     points: &GradePoints,
     ratios: &[f64],
     default: &[f64],
@@ -103,14 +107,16 @@ fn row(
     let worst_at =
         worst.map(|(point, _)| format!("{}:{}", points.traces()[point.trace].name(), point.frames));
     vec![
-        list.into(),
         constant.into(),
+        Cell::real(factor, 3),
+        (points.traces().len() as u64).into(),
+        Cell::ratio_or_empty(to_default.mean().map(|mean| mean - 1.0)),
+        Cell::ratio_or_empty(grade.to_better.worst()),
+        list.into(),
         value,
-        Cell::ratio_or_empty(to_default.mean()),
         Cell::ratio_or_empty(grade.to_best.mean()),
         Cell::ratio_or_empty(grade.to_lru.mean()),
         Cell::ratio_or_empty(to_default.worst()),
-        Cell::ratio_or_empty(grade.to_better.worst()),
         worst_at.map_or(Cell::Empty, Cell::text),
     ]
 }

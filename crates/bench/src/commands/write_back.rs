@@ -1,7 +1,7 @@
 //! `bufbench write-back`: how fast a pool gets rid of dirty pages, against a bare io_uring loop in the same
 //! process, and what that costs those who read meanwhile.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use bufpool::PoolOptions;
 use clap::Args;
 
@@ -115,6 +115,9 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
         };
         eprintln!("  {}", beside.iter().map(shown).collect::<Vec<_>>().join(", "));
         table.push(row(work, "ns", "no writer", &rounds));
+    }
+    if table.rows().is_empty() {
+        bail!("--only {}: expected how a row's name begins, as random, sequential or p99", args.only);
     }
     Ok(table.print(common.format)?)
 }

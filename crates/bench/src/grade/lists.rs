@@ -26,6 +26,34 @@ pub fn read_lists(lists: &[PathBuf], traces: &Path) -> Result<Vec<TraceList>> {
     Ok(lists)
 }
 
+/// What names of traces end with, compressed or not.
+const TRACE_ENDS: [&str; 7] = [".txt", ".tsv", ".trc", ".lis", ".bin", ".gz", ".zst"];
+/// Of the files beside a trace that say what its numbers are.
+const KEY_ENDS: [&str; 2] = [".contexts.tsv", ".files.tsv"];
+
+/// All traces in a folder, in the order of their names, as a list of the folder's name.
+///
+/// # Errors
+///
+/// If the folder cannot be read or has none.
+pub fn read_folder(traces: &Path) -> Result<TraceList> {
+    let shown = traces.display();
+    let entries = fs::read_dir(traces)
+        .with_context(|| format!("{shown}: cannot be read, expected a folder with traces"))?;
+    let ends = |path: &Path, ends: &[&str]| {
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        ends.iter().any(|end| name.ends_with(end))
+    };
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<PathBuf>>>()?;
+    paths.retain(|path| path.is_file() && ends(path, &TRACE_ENDS) && !ends(path, &KEY_ENDS));
+    paths.sort();
+    if paths.is_empty() {
+        bail!("{shown}: expected traces, files whose names end with {}", TRACE_ENDS.join(" "));
+    }
+    let name = traces.file_name().map_or_else(|| ".".into(), |name| name.to_string_lossy().into_owned());
+    Ok((name, paths))
+}
+
 /// The traces that a list names, in its order. A name is that of a file in the list's folder or below it, or
 /// of one in `traces`; `#` begins a comment.
 ///

@@ -5,7 +5,7 @@ mod phases;
 mod points;
 mod ratios;
 
-pub use lists::{TraceList, read_lists};
+pub use lists::{TraceList, read_folder, read_lists};
 pub use phases::{PhasePoint, play_phases};
 pub use points::{Grade, GradePoint, GradePoints};
 pub use ratios::Ratios;

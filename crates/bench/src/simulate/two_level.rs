@@ -1,6 +1,6 @@
 //! A trace against the directory: a ledger over all tenants, and their priority levels.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
 
 use bufpool_policies::hints::{HintListId, HintPolicy};
@@ -48,6 +48,11 @@ pub struct TwoLevelRun<'a> {
     program_fuel: Option<u32>,
     /// Per tenant of the trace, by name: the list of what it has disclosed.
     lists: HashMap<u32, HintListId>,
+    /// Per tenant of the trace, by number: the blocks of its later accesses, all of which it discloses, as far as
+    /// its list has not had room for them.
+    promised: HashMap<u32, VecDeque<u64>>,
+    /// Index in the trace of the access after the last batch.
+    next_access: u64,
     ranges: FileRanges,
     /// Per block: its file. Empty if `ranges` is.
     files: Vec<FileId>,
@@ -105,6 +110,8 @@ impl<'a> TwoLevelRun<'a> {
             seed: setup.seed,
             program_fuel: setup.program_fuel,
             lists: HashMap::new(),
+            promised: HashMap::new(),
+            next_access: 0,
             created: None,
             ranges: FileRanges::new(),
             files: Vec::new(),
@@ -296,6 +303,15 @@ impl<'a> TwoLevelRun<'a> {
             let refused = |why| SimError::Trace(TraceError::refused(self.trace.path(), place, why));
             return self.load_program(*tenant, file).map_err(refused);
         }
+        if let Directive::HintsAll { tenant } = directive {
+            let number = self.trace.tenant_number(*tenant).expect("numbered by the loader");
+            let mut later = Later { tenant: number, from: self.next_access, blocks: VecDeque::new() };
+            self.trace.replay(&mut later)?;
+            let blocks = later.blocks.into_iter().map(|block| self.trace.blocks()[block as usize]);
+            self.promised.insert(number, blocks.collect());
+            self.disclose_promised(number);
+            return Ok(());
+        }
         let Self { trace, directory, frame_of, created, .. } = self;
         let tenants = &self.tenants;
         let tenant =
@@ -321,9 +337,7 @@ impl<'a> TwoLevelRun<'a> {
             }
             Directive::Hint { tenant: named, first, last } => {
                 let tenant = tenant(named);
-                let list = *self.lists.entry(named).or_insert_with(|| {
-                    directory.open_hints(tenant, HINTS).expect("tenants of a trace are open")
-                });
+                let list = *self.lists.entry(named).or_insert_with(|| open_list(directory, tenant));
                 // A list that is full takes no more.
                 let disclose = |block: u64| directory.hint(list, PageId(block), resident(PageId(block)));
                 let _full = (first..=last).map(disclose).any(|position| position.is_none());
@@ -333,6 +347,8 @@ impl<'a> TwoLevelRun<'a> {
                 if let Some(list) = self.lists.remove(&named) {
                     directory.close_hints(list);
                 }
+                let number = trace.tenant_number(named).expect("numbered by the loader");
+                self.promised.remove(&number);
                 Ok(())
             }
             Directive::ProgramEnd { tenant: named } => {
@@ -350,14 +366,32 @@ impl<'a> TwoLevelRun<'a> {
                 *created = Some(block);
                 Ok(())
             }
-            // There is no time in which they could come true.
-            Directive::HintsAll { .. } | Directive::Compute { .. } => Ok(()),
-            Directive::Program { .. } => unreachable!("carried out before"),
+            // There is no time here.
+            Directive::Compute { .. } => Ok(()),
+            Directive::Program { .. } | Directive::HintsAll { .. } => unreachable!("carried out before"),
             Directive::Pin(_) | Directive::Unpin(_) => unreachable!("pins are acts of their own"),
         };
         done.map_err(|refused: DirectiveError| {
             SimError::Trace(TraceError::refused(trace.path(), place, refused.to_string()))
         })
+    }
+
+    /// Tells the directory of as many of a tenant's promised blocks as its list has room for.
+    #[cold]
+    fn disclose_promised(&mut self, tenant: u32) {
+        let Self { trace, directory, frame_of, lists, promised, tenants, .. } = self;
+        let named = trace.tenants()[tenant as usize] as u32;
+        let list = *lists.entry(named).or_insert_with(|| open_list(directory, tenants[tenant as usize]));
+        let Some(blocks) = promised.get_mut(&tenant) else { return };
+        while let Some(&block) = blocks.front() {
+            let frame = trace.block_number(block).map(|number| frame_of[number as usize]);
+            let frame = frame.filter(|frame| *frame != ABSENT).map(FrameId);
+            if directory.hint(list, PageId(block), frame).is_none() {
+                return;
+            }
+            blocks.pop_front();
+        }
+        promised.remove(&tenant);
     }
 
     /// Finds the file of every block, after ranges were given.
@@ -415,6 +449,9 @@ impl Replay for TwoLevelRun<'_> {
                 // A creation is told right before its access, which begins a batch.
                 creates: at == 0 && self.created.take() == Some(blocks[block as usize]),
             };
+            if !self.promised.is_empty() {
+                self.disclose_promised(number(batch.tenants));
+            }
             let counts = self.tally.accessor(number(keys));
             counts.accesses += 1;
             let index = batch.first + at as u64;
@@ -429,6 +466,7 @@ impl Replay for TwoLevelRun<'_> {
                 }
             }
         }
+        self.next_access = batch.first + batch.blocks.len() as u64;
         Ok(())
     }
 
@@ -440,6 +478,34 @@ impl Replay for TwoLevelRun<'_> {
         }
         Ok(())
     }
+}
+
+/// Finds a tenant's accesses from one on.
+struct Later {
+    tenant: u32,
+    from: u64,
+    /// Their blocks' numbers.
+    blocks: VecDeque<u32>,
+}
+
+impl Replay for Later {
+    type Error = SimError;
+
+    fn batch(&mut self, batch: Batch<'_>) -> Result<(), SimError> {
+        let begin = self.from.saturating_sub(batch.first).min(batch.blocks.len() as u64) as usize;
+        let tenant = |at: usize| batch.tenants.get(at).copied().unwrap_or(0);
+        let own = (begin..batch.blocks.len()).filter(|at| tenant(*at) == self.tenant);
+        self.blocks.extend(own.map(|at| batch.blocks[at]));
+        Ok(())
+    }
+
+    fn act(&mut self, _: Act<'_>) -> Result<(), SimError> {
+        Ok(())
+    }
+}
+
+fn open_list(directory: &mut Directory, tenant: TenantId) -> HintListId {
+    directory.open_hints(tenant, HINTS).expect("tenants of a trace are open")
 }
 
 impl Run for TwoLevelRun<'_> {

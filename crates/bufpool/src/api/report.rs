@@ -78,7 +78,7 @@ impl Report {
         )?;
         writeln!(
             f,
-            "accesses {}  hits {} ({:.6})  misses {}  creations {}  waited {}  reads {}  writes {}",
+            "accesses {}  hits {} ({:.6})  read misses {}  creations {}  waited {}  reads {}  writes {}",
             stats.accesses,
             stats.hits,
             stats.hit_ratio(),
@@ -91,9 +91,10 @@ impl Report {
         if stats.prefetch_issued > 0 {
             writeln!(
                 f,
-                "prefetched {}  used {}  wasted {}  failed {}  clean frames scarce {}  streams {}  wasteful {}",
+                "prefetched {}  used {}  late {}  wasted {}  failed {}  clean frames scarce {}  streams {}  wasteful {}",
                 stats.prefetch_issued,
                 stats.prefetch_used,
+                stats.prefetch_late,
                 stats.prefetch_wasted,
                 stats.prefetch_failed,
                 stats.prefetch_scarce,
@@ -113,7 +114,7 @@ impl Report {
             "frames",
             "share",
             "accesses",
-            "misses",
+            "read misses",
             "hit_ratio",
             "overrules",
             "mistakes",
@@ -229,7 +230,7 @@ impl Report {
         writeln!(
             f,
             "\n{:>12} {:>12} {:>9} {:>8} {:>6} {:>8}  {:<10} {:<24} {:<20} tenant: context, file",
-            "misses",
+            "read misses",
             "accesses",
             "hit_ratio",
             "frames",
@@ -244,7 +245,7 @@ impl Report {
         if !rest.is_empty() {
             let accesses: u64 = rest.iter().map(|row| row.accesses).sum();
             let misses: u64 = rest.iter().map(|row| row.misses - row.creations).sum();
-            writeln!(f, "and {} more with {accesses} accesses, {misses} misses", rest.len())?;
+            writeln!(f, "and {} more with {accesses} accesses, {misses} read misses", rest.len())?;
         }
         for tenant in self.stats.tenants.iter().filter(|tenant| tenant.contexts_recycled > 0) {
             writeln!(

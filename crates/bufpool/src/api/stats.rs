@@ -33,13 +33,15 @@ pub struct Stats {
     pub miss_writes: u64,
     /// Misses that made their page instead of reading it.
     pub creations: u64,
-    /// Hits that waited for another thread's load of the page.
+    /// Hits that waited for a load of the page, another thread's or one that was begun ahead.
     pub waited: u64,
     /// Pages whose read was begun before anybody asked for them, by
     /// [`Tenant::prefetch`](crate::Tenant::prefetch) or by read-ahead.
     pub prefetch_issued: u64,
     /// First accesses to prefetched pages.
     pub prefetch_used: u64,
+    /// Prefetched pages that a thread slept for, or a future waited for, when they came.
+    pub prefetch_late: u64,
     /// Prefetched pages that left memory before anybody accessed them.
     pub prefetch_wasted: u64,
     /// Prefetched pages that could not be read.
@@ -436,6 +438,7 @@ fn totals(pool: &PoolShared) -> Stats {
         prefetch_used: total.prefetch_used,
         prefetch_wasted: total.prefetch_wasted,
         prefetch_failed: counters.prefetch_failed.load(Ordering::Relaxed),
+        prefetch_late: counters.prefetch_late.load(Ordering::Relaxed),
         prefetch_scarce: counters.prefetch_scarce.load(Ordering::Relaxed),
         read_ahead_streams: policy.stream_counts().opened,
         read_ahead_wasteful: policy.stream_counts().wasteful,

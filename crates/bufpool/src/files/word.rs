@@ -120,9 +120,9 @@ impl LoadingRun {
         Self { file: Arc::clone(&self.file), numbers: middle..behind }
     }
 
-    /// The first page for which a thread is parked until it is there.
-    pub fn awaited(&self) -> Option<u64> {
-        self.numbers().find(|number| self.word(*number).state().is_awaited())
+    /// The pages for which a thread or a future is parked until they are there.
+    pub fn awaited(&self) -> impl Iterator<Item = u64> {
+        self.numbers().filter(|number| self.word(*number).state().is_awaited())
     }
 
     /// The pages are in the leased frames, and nobody holds them. The last one comes first: a thread that

@@ -450,7 +450,9 @@ impl Arrival {
             let mut policy = pool.policy.lock();
             let submitting = Duration::from_nanos(pool.ahead_submission_ns.load(Ordering::Relaxed));
             policy.note_read_ahead(self.begun.elapsed(), submitting);
-            if let Some(number) = self.run.awaited() {
+            if let Some(number) = self.run.awaited().next() {
+                let late = self.run.awaited().count() as u64;
+                pool.counters.prefetch_late.fetch_add(late, Ordering::Relaxed);
                 let (context, page) = (self.context, PageId::in_file(file, number));
                 policy.ahead_is_awaited(&Access { tenant, context, file, page, creates: false });
             }
@@ -550,7 +552,7 @@ mod tests {
         let arrival = arrival(5);
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| drop(tenant.read(file.page(5)).unwrap()));
-            while arrival.run.awaited().is_none() {
+            while arrival.run.awaited().next().is_none() {
                 std::thread::yield_now();
             }
             arrival.arrive(&tenant.pool, &[]);

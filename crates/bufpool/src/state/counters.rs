@@ -24,6 +24,7 @@ pub(crate) struct Counters {
     pub left_written: AtomicU64,
     pub left_dropped: AtomicU64,
     pub prefetch_issued: AtomicU64,
+    pub prefetch_late: AtomicU64,
     pub prefetch_failed: AtomicU64,
     /// Prefetches that ended because clean frames were scarce.
     pub prefetch_scarce: AtomicU64,

@@ -52,7 +52,8 @@ impl Directory {
 
     /// What the next page of `tenant` would be loaded into, as far as no manager is asked and no claim fails.
     /// Costs O(log accounts), under [`Allocation::CostBenefit`](crate::Allocation::CostBenefit) a step for
-    /// each open list and its price. Under [`Allocation::Fifo2Sp`](crate::Allocation::Fifo2Sp) it gives the second chances that come first.
+    /// each open list and its price. Under [`Allocation::Fifo2Sp`](crate::Allocation::Fifo2Sp) it gives the
+    /// second chances that come first.
     pub fn next_frame(&mut self, tenant: TenantId) -> NextFrame {
         let account = self.ledger.account(tenant);
         if !self.free.is_empty() && !self.ledger.accounts[account.index()].is_at_cap() {
