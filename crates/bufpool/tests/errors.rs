@@ -659,3 +659,12 @@ fn priorities_end_with_their_files() {
     }
     pool.check_invariants();
 }
+
+/// Numbers of frames have 24 bits, those of the reserve included.
+#[test]
+fn frames_and_reserve_have_numbers_together() {
+    let options = PoolOptions::new().page_bytes(common::PAGE_BYTES).frames(bufpool::FRAMES_MAX);
+    let error = options.reserve_high_frames(1 << 20).open().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOptions);
+    assert!(error.to_string().contains("expected at most 4095"), "{error}");
+}

@@ -392,6 +392,15 @@ fn a_half_changed_page_is_not_dropped_while_it_is_written() {
     world.pool.close().unwrap();
 }
 
+#[test]
+fn a_flush_of_one_page_waits_for_its_own_records() {
+    let mut world = World::new(deterministic());
+    [3, 4, 5].into_iter().for_each(|number| world.change(number).unwrap());
+    world.file.flush_page(4).unwrap();
+    assert_eq!((world.log.durable.load(Ordering::SeqCst), world.pool.stats().dirty_frames), (2, 2));
+    world.check();
+}
+
 /// A log whose every answer waits for a thread that needs the policy lock.
 struct Asking(Arc<Mutex<Option<Pool>>>);
 

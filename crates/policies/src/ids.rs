@@ -79,7 +79,8 @@ index_type! {
     ContextId(u32)
 }
 
-/// Frames a directory can have: frame numbers have 24 bits in a page word, and one value means none.
+/// Frames that a directory can have, [spare](crate::Directory::add_spares) ones included: their numbers have
+/// 24 bits.
 pub const FRAMES_MAX: u32 = (1 << 24) - 1;
 
 /// The priorities that a file or a range of pages can have, each a level of its tenant.

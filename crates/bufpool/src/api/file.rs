@@ -310,7 +310,8 @@ impl File {
         FlushFuture { file: self.clone(), begun: None, is_over: false }
     }
 
-    /// Writes one page, if it is dirty, and makes the file durable.
+    /// Writes one page, if it is dirty, and makes the file durable. The log is made durable up to that page's
+    /// number only.
     ///
     /// # Errors
     ///

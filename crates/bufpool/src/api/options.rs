@@ -16,8 +16,8 @@ use crate::state::pace::BATCH_PAGES;
 use crate::state::shared::FRAMES_SPARE;
 use crate::tier::{Tier, TierAdmit, TierPolicy};
 
-/// The largest number of frames of a pool; a page word holds 24 bits of frame number, one of which means
-/// "none".
+/// The largest number of frames of a pool that policies fill. A page word has 24 bits for the number of a
+/// frame; 4,096 numbers are left for the clean reserve, and a larger reserve leaves the policies fewer.
 pub const FRAMES_MAX: u32 = (1 << 24) - (1 << 12);
 /// The largest clean reserve, in frames.
 const RESERVE_MAX: u32 = 1 << 20;
@@ -474,6 +474,14 @@ impl PoolOptions {
                     self.page_bytes, self.threads_max
                 ),
             ));
+        }
+        // Those of the reserve have numbers, too.
+        if frames + reserve > u64::from(bufpool_policies::FRAMES_MAX) {
+            let message = format!(
+                "reserve_high_frames is {reserve}, expected at most {} beside {frames} frames",
+                u64::from(bufpool_policies::FRAMES_MAX) - frames
+            );
+            return Err(Error::new(ErrorKind::InvalidOptions, "open pool", message));
         }
         let reserve = reserve as u32;
         let reserve_low = self.reserve_low_frames.unwrap_or(reserve / 4);

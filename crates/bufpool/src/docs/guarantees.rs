@@ -107,6 +107,13 @@
 //!   `tiers::a_tier_that_never_answers_is_passed_by`,
 //!   `tiers_forget::late_forgets_never_bring_back_what_a_page_was`.
 //!
+//! **A length in bytes is set at one moment** ([`File::set_byte_len`]): whoever else changes the file's length
+//! comes before it or after it, and what is flushed afterwards is in the file. One that fails changes nothing.
+//! * Ground: it has the file's length, and the new last page, to itself when it decides.
+//! * Tests: `bytes::lengths_that_are_changed_at_a_time_come_one_after_the_other`,
+//!   `bytes::a_length_that_cannot_be_set_changes_nothing`,
+//!   `bytes::a_call_that_is_refused_leaves_the_length_as_it_is`.
+//!
 //! **Hooks change what is written, never what is in memory.**
 //! * Ground: they work on copies.
 //! * Tests: `hooks::hooks_change_what_is_written_and_not_what_is_in_memory`.
@@ -134,6 +141,11 @@
 //! * Ground: misses pass over pages that the log holds up.
 //! * Tests: `log::the_rule_holds_in_deterministic_mode`,
 //!   `log::the_rule_holds_with_the_background_writer`.
+//!
+//! **The log may wait for others**, those included who miss pages meanwhile: no call of [`Log`] comes under a
+//! lock that they need.
+//! * Ground: the log is asked before the policy lock is taken.
+//! * Tests: `log::the_log_is_not_asked_under_the_policy_lock`.
 //!
 //! **A log that fails or panics leaves its pages dirty**, and is reported.
 //! * Ground: panics of call-backs are caught, and a page is written only if its number is durable afterwards.
@@ -180,6 +192,7 @@
 //! * Tests: `source::a_failed_read_is_the_readers_error_alone`,
 //!   `source::a_failed_write_or_sync_poisons_the_file_alone`,
 //!   `source::a_failed_change_of_length_changes_nothing`, `source::a_file_that_cannot_be_reopened_is_closed`,
+//!   `hooks::a_hook_that_panics_poisons_the_file_and_nothing_else`,
 //!   `source::a_report_holds_no_lock_while_it_asks_a_source`.
 //!
 //! **Page tables leave addresses to the process** under a limit (`RLIMIT_AS`): reservations leave it a
@@ -345,13 +358,16 @@
 //!
 //! **Half a change of a writer that panics is seen by nobody and written nowhere**, in a file that is opened
 //! with [`FileOptions::poison_on_panic`]. The page is as its file has it once it is discarded.
-//! * Ground: the writer's latch is kept, and no way to the page leads past it.
-//! * Tests: `errors::a_page_whose_writer_panics_is_poisoned_if_its_file_says_so`.
+//! * Ground: the writer's latch is kept, and no way to the page leads past it. The page keeps its frame as long
+//!   as a write that began before is in flight, and its poison if the operation that would drop it fails.
+//! * Tests: `errors::a_page_whose_writer_panics_is_poisoned_if_its_file_says_so`,
+//!   `log::a_half_changed_page_is_not_dropped_while_it_is_written`.
 //!
 //! **A manager or recorder of the engine's that calls the pool back waits for nothing**: the call fails with
 //! [`ErrorKind::SelfDeadlock`], and what cannot fail does nothing.
 //! * Ground: the thread knows that the pool has called it, and is asked before every lock.
-//! * Tests: `wants::a_manager_that_calls_the_pool_back_is_refused`.
+//! * Tests: `wants::a_manager_that_calls_the_pool_back_is_refused`,
+//!   `hints::a_manager_that_has_a_list_waits_for_nothing`.
 //!
 //! **Statistics and the redo point keep nobody waiting**: they hold the policy lock for a few tenants, contexts,
 //! streams or threads, or a thousand frames, at a time, whatever the number of frames.
@@ -405,7 +421,8 @@
 //! **Dropping handles, guards, pins and futures in the child does nothing.** Guards show zeros there.
 //! * Ground: the child's copy of the pool is never dropped, and a wiped word has nothing to release.
 //! * Tests: `fork::guards_held_across_a_fork_show_zeros_and_let_go_of_nothing`,
-//!   `fork::a_child_is_refused_everything_and_changes_nothing`.
+//!   `fork::a_child_is_refused_everything_and_changes_nothing`,
+//!   `fork::a_pool_of_the_childs_own_ends_with_its_last_guard`.
 //!
 //! **The parent's pool is not affected.** Its files stay locked, and nothing is lost.
 //! * Ground: the child touches neither the files nor their locks.

@@ -174,6 +174,7 @@ impl Contexts {
         let hash = mix64(address as u64 ^ site.scope.0.rotate_left(32) ^ who);
         let place = hash as usize % CACHED;
         if let Some(found) = self.cache[place].get(tenant, site) {
+            self.tenants[tenant.index()].last = self.cache[place];
             return found;
         }
         let found = self.find_in_maps(tenant, site);

@@ -9,7 +9,7 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bufpool_policies::{FileId, PageId};
+use bufpool_policies::{FileId, FrameId, PageId};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::shared::FileShared;
@@ -83,10 +83,7 @@ impl<'p> Checkpoint<'p> {
 
     /// Writes pages sorted by file and number. Goes on after a failure, and returns the first.
     fn write_dirty(self, pages: &[DirtyPage], operation: &'static str) -> Result<()> {
-        // Departing pages too wait for the log, and we may wait for them.
-        let greatest =
-            self.pool.frames.iter().filter(|(_, frame)| frame.is_dirty()).map(|(_, frame)| frame.page_lsn());
-        let mut outcome = self.pool.advance_log(greatest.max().unwrap_or(0), operation);
+        let mut outcome = self.pool.advance_log(self.greatest_lsn(pages), operation);
         let mut rest: Vec<&DirtyPage> = pages.iter().collect();
         if rest.len() > 1 && self.pool.reserve.frames() > 0 {
             let (written, later) = Flush::new(self.pool, operation).write(pages);
@@ -103,6 +100,19 @@ impl<'p> Checkpoint<'p> {
             outcome = outcome.and(self.write_waiting(file, *number, patience, operation));
         }
         outcome
+    }
+
+    /// How far the log has to be durable before these pages are written.
+    fn greatest_lsn(self, pages: &[DirtyPage]) -> u64 {
+        let lsn_in = |frame: FrameId| self.pool.frames.get(frame).page_lsn();
+        if let [(file, number)] = pages
+            && let Some(frame) = file.table.get(*number).and_then(|word| word.state().resident_frame())
+        {
+            return lsn_in(frame);
+        }
+        // Departing pages too wait for the log, and we may wait for them.
+        let dirty = self.pool.frames.iter().filter(|(_, frame)| frame.is_dirty());
+        dirty.map(|(frame, _)| lsn_in(frame)).max().unwrap_or(0)
     }
 
     /// As [`Flush::write`], for pages that there is no frame to copy to. They are latched while they are

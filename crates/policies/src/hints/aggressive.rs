@@ -8,8 +8,10 @@
 //! Papers: Cao, Felten, Karlin, Li, "A Study of Integrated Prefetching and Caching Strategies", SIGMETRICS
 //! '95; the batches are those of CMU-CS-96-174.
 
-/// Reads of a batch.
-pub const BATCH_READS: u32 = 16;
+use super::policy::AGGRESSIVE_BATCH;
+
+/// Reads of a batch, where the list does not say.
+pub const BATCH_READS: u32 = AGGRESSIVE_BATCH as u32;
 
 /// The batches of one stream, one a device.
 #[derive(Clone, Debug)]

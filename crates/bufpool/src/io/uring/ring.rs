@@ -102,7 +102,7 @@ enum Target {
     /// By a descriptor.
     Descriptor(RawFd),
     /// By its place in the table of registered files.
-    CallPlace(u32),
+    Registered(u32),
 }
 
 impl Default for Target {
@@ -270,7 +270,7 @@ impl Ring {
         let (region, takes_vectors) = (self.region, self.takes_vectors);
         let mut rest = Rest { done: slot.progress.done(), region, takes_vectors, pieces: &mut slot.pieces };
         let entry = match slot.target {
-            Target::CallPlace(place) => {
+            Target::Registered(place) => {
                 rest.entry(types::Fd(place as i32), &request.action).flags(Flags::FIXED_FILE)
             }
             Target::Descriptor(fd) => rest.entry(types::Fd(fd), &request.action),
@@ -299,7 +299,7 @@ impl Ring {
     /// How this ring names `file`, registering it first if it has a place. The same as long as the file is
     /// open.
     fn target_of(&mut self, file: &LocalFile) -> Target {
-        self.place_of(file).map_or(Target::Descriptor(file.fd().as_raw_fd()), Target::CallPlace)
+        self.place_of(file).map_or(Target::Descriptor(file.fd().as_raw_fd()), Target::Registered)
     }
 
     fn place_of(&mut self, file: &LocalFile) -> Option<u32> {

@@ -78,8 +78,8 @@ struct Numbered {
 enum State {
     /// Nothing was asked yet, and little happened.
     Waiting(Vec<Event>),
-    /// Few pages in a larger pool, those used longest ago first when the tenant was asked last. What goes is
-    /// decided by what is learned [together](SharedLearning), or else by the ledger.
+    /// Few pages in a larger pool, in the order in which they came in. What goes is decided by what is learned
+    /// [together](SharedLearning), or else by the ledger.
     Few(Vec<Block>),
     Learning(Box<Numbered>),
 }
@@ -240,7 +240,7 @@ impl Automatic {
         }
     }
 
-    /// A machine that knows nothing but these blocks, those used longest ago first.
+    /// A machine that knows nothing but these blocks, which it takes for used in their order.
     fn start_anew(&mut self, blocks: &[Block]) {
         let made_for = match blocks.len() as u32 {
             pages if pages <= REFITTED_MAX => pages.next_power_of_two().max(PAGES_MIN),
