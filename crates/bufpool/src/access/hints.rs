@@ -22,7 +22,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bufpool_policies::hints::{HINTS_MAX, HintCounts, HintListId, HintPolicy};
-use bufpool_policies::{ContextId, FileId, FrameId, HintOptions, PageId};
+use bufpool_policies::{ContextId, FileId, HintOptions, PageId};
 
 use crate::access::futures::ReadFuture;
 use crate::access::hit::Access;
@@ -307,7 +307,7 @@ impl Cursor {
         let first = self.disclosed;
         while let Some(hint) = self.ring.get(self.disclosed) {
             let page = hint.id();
-            let frame = frame_of(policy, page);
+            let frame = policy.files.frame_of(page);
             if policy.directory.hint(list.id, page, frame).is_none() {
                 break;
             }
@@ -331,11 +331,6 @@ impl Cursor {
 /// Whether a list names a page in vain that fails like this.
 fn is_vain(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::PageBeyondEnd | ErrorKind::FileClosed)
-}
-
-/// The frame of a page that is in memory.
-fn frame_of(policy: &PolicyState, page: PageId) -> Option<FrameId> {
-    policy.file(page.file())?.table.get(page.number())?.state().resident_frame()
 }
 
 impl<I: Iterator<Item = HintedPage>> Hints<I> {

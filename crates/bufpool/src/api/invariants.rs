@@ -36,7 +36,7 @@ pub(crate) fn check(pool: &PoolShared) {
     assert_eq!(free + left_behind, own + borrowed, "the reserve");
     assert!(free <= own || borrowed == 0, "{borrowed} frames are borrowed, and {free} of {own} are free");
     assert_eq!(dirty, pool.counters.dirty_frames.load(Ordering::Relaxed));
-    for file in policy.files.iter().flatten() {
+    for file in policy.files.iter() {
         for (number, word) in file.table.words(0, u64::MAX) {
             if let Some(frame) = word.state().resident_frame() {
                 assert_eq!(pool.frames.get(frame).page(), Some(PageId::in_file(file.id, number)));

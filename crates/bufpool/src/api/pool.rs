@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bufpool_policies::planner::ReadAhead;
-use bufpool_policies::{Allocation, DEFAULT_TENANT, Directory, DirectoryOptions, FileId};
+use bufpool_policies::{Allocation, DEFAULT_TENANT, Directory, DirectoryOptions};
 use crossbeam::utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -428,7 +428,7 @@ impl Pool {
         }
         let mut report = self.shared.backend.report();
         // A source may be the engine's code, which is not called under the policy lock.
-        let files: Vec<_> = self.shared.policy.lock().files.iter().flatten().cloned().collect();
+        let files: Vec<_> = self.shared.policy.lock().files.iter().cloned().collect();
         for file in files {
             if let Ok(io) = file.io("report") {
                 let Capabilities { alignment, run_bytes, requests_in_flight, .. } = io.capabilities();
@@ -488,7 +488,7 @@ impl Pool {
         is_it: impl FnOnce(&FileShared) -> bool,
     ) -> Option<Result<File, String>> {
         let policy = self.shared.policy.lock();
-        let open = policy.files.iter().flatten().find(|file| file.identity == identity)?;
+        let open = policy.files.iter().find(|file| file.identity == identity)?;
         let difference = difference(open, options);
         let may_share = share == Share::WithAll || !open.has_handles();
         Some(match difference {
@@ -507,16 +507,16 @@ impl Pool {
         }
         let mut policy = self.shared.policy.lock();
         self.shared.check_open("open file")?;
-        if let Some(open) = policy.files.iter().flatten().find(|file| file.identity == identity) {
+        if let Some(open) = policy.files.iter().find(|file| file.identity == identity) {
             return Err(already_open(&name, &open.name));
         }
-        let id = policy.files.len() as u32;
-        if id >= FILES_MAX {
+        let id = policy.files.next_id();
+        if id.0 >= FILES_MAX {
             let message = format!("{FILES_MAX} files were opened in the life of this pool, expected no more");
             return Err(Error::new(ErrorKind::Unsupported, "open file", message).in_file(&name));
         }
         let shared = Arc::new(FileShared::new(FileParts {
-            id: FileId(id),
+            id,
             name,
             identity,
             fixed_length: capabilities.fixed_length,
@@ -535,7 +535,7 @@ impl Pool {
             owner: self.shared.owner.clone(),
         }));
         policy.record(Event::File { id: shared.id, name: &shared.name });
-        policy.files.push(Some(Arc::clone(&shared)));
+        policy.files.add(Arc::clone(&shared));
         drop(policy);
         Ok(File::new(self.shared.clone(), shared))
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bufpool_policies::classic::PolicyKind as Policy;
 use bufpool_policies::hints::HintPolicy;
 use bufpool_policies::program::{NeedsPrivilege, Program};
-use bufpool_policies::{DirectiveError, DirectoryError, FrameId, Manager, ManagerKind, PageId, SendError};
+use bufpool_policies::{DirectiveError, DirectoryError, Manager, ManagerKind, PageId, SendError};
 
 use crate::access::futures::{ReadFuture, WriteFuture};
 use crate::access::guard::{PassingGuard, Pin, ReadGuard, WriteGuard};
@@ -736,7 +736,7 @@ impl Tenant {
         let last = PageId::in_file(file.id(), (1 << PageId::NUMBER_BITS) - 1);
         self.directive(OPERATION, |state| {
             let PolicyState { directory, files, .. } = state;
-            let moved = directory.set_priority(id, first..=last, priority, |page| frame_of(files, page))?;
+            let moved = directory.set_priority(id, first..=last, priority, |page| files.frame_of(page))?;
             state.record(Event::Priority { tenant: id.0, first, last, priority });
             Ok(moved)
         })
@@ -775,7 +775,7 @@ impl Tenant {
         self.directive(OPERATION, |state| {
             let PolicyState { directory, files, .. } = state;
             let moved =
-                directory.set_temporary_priority(id, first..=last, priority, |page| frame_of(files, page))?;
+                directory.set_temporary_priority(id, first..=last, priority, |page| files.frame_of(page))?;
             state.record(Event::TemporaryPriority { tenant: id.0, first, last, priority });
             Ok(moved)
         })
@@ -980,12 +980,6 @@ impl<'t> At<'t> {
         let place = self.site.map_or(CallPlace::caller(), CallPlace::Named);
         Origin::new(place, self.context.map(Context::scope), PageClass::NONE)
     }
-}
-
-/// Where a page is, for directives over ranges.
-fn frame_of(files: &[Option<Arc<crate::files::shared::FileShared>>], page: PageId) -> Option<FrameId> {
-    let file = files.get(page.file().index())?.as_ref()?;
-    file.table.get(page.number())?.state().resident_frame()
 }
 
 fn directive_error(operation: &'static str, error: &DirectiveError) -> Error {

@@ -2,5 +2,6 @@
 
 pub(crate) mod bytes;
 pub(crate) mod gate;
+pub(crate) mod open;
 pub(crate) mod shared;
 pub(crate) mod word;

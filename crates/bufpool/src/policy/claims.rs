@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bufpool_policies::{Claims, FrameId, PageId, TenantId};
 
+use crate::files::open::OpenFiles;
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::memory::frame::{Frame, FrameTable};
@@ -112,7 +113,7 @@ impl ClaimRules<'_> {
 /// The directory's questions, answered from page words and the frame table. Never waits.
 pub(super) struct PoolClaims<'a> {
     pub rules: &'a ClaimRules<'a>,
-    files: &'a [Option<Arc<FileShared>>],
+    files: &'a OpenFiles,
     /// The page that the directory claimed last.
     taken: &'a mut Option<Latch<OwnedWord>>,
     /// Frames found busy.
@@ -123,7 +124,7 @@ impl<'a> PoolClaims<'a> {
     /// What the directory claims comes to lie in `taken`, which has nothing.
     pub fn new(
         rules: &'a ClaimRules<'a>,
-        files: &'a [Option<Arc<FileShared>>],
+        files: &'a OpenFiles,
         taken: &'a mut Option<Latch<OwnedWord>>,
     ) -> Self {
         Self { rules, files, taken, busy: 0 }
@@ -131,7 +132,7 @@ impl<'a> PoolClaims<'a> {
 
     fn page_and_file(&self, frame: FrameId) -> Option<(PageId, &Arc<FileShared>)> {
         let page = self.rules.frames.get(frame).page()?;
-        Some((page, self.files.get(page.file().index())?.as_ref()?))
+        Some((page, self.files.get(page.file())?))
     }
 }
 

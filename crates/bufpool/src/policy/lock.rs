@@ -16,6 +16,7 @@ use bufpool_policies::{
 };
 
 use crate::engine::recorder::{Event, Recorder};
+use crate::files::open::OpenFiles;
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::hits::contexts::{ContextSlot, Contexts};
@@ -43,8 +44,7 @@ pub(crate) struct PolicyState {
     pub directory: Directory,
     /// The lease of each frame that holds no page and is not on its way to one.
     pub free: FreeLeases,
-    /// Open files by number.
-    pub files: Vec<Option<Arc<FileShared>>>,
+    pub files: OpenFiles,
     /// Tenants by number, closed ones until their number is used again.
     pub tenants: Vec<TenantEntry>,
     pub contexts: Contexts,
@@ -167,7 +167,7 @@ impl PolicyState {
         Self {
             directory,
             free: FreeLeases::new(frames + spares, free),
-            files: Vec::new(),
+            files: OpenFiles::default(),
             tenants: Vec::new(),
             contexts: Contexts::new(),
             default_manager: None,
@@ -290,7 +290,7 @@ impl PolicyState {
 
     /// The file of a page, if it is open.
     pub fn file(&self, id: FileId) -> Option<&Arc<FileShared>> {
-        self.files.get(id.index())?.as_ref()
+        self.files.get(id)
     }
 
     /// Applies what a thread has noted.
@@ -543,7 +543,7 @@ impl PolicyState {
     fn observe(&mut self, page: PageId, tenant: TenantId, context: ContextId, seen: Seen) {
         let limit = self.limit_ahead(tenant, Expectation::Guessed) as u64;
         let Some(planner) = &mut self.planner else { return };
-        let Some(file) = self.files.get(page.file().index()).and_then(Option::as_ref) else { return };
+        let Some(file) = self.files.get(page.file()) else { return };
         let access = access(page, tenant, context, false);
         let bounds = Bounds { pages: file.gate.pages(), limit };
         let Some(demote) = planner.observe(&access, seen, bounds) else { return };
@@ -615,8 +615,7 @@ impl PolicyState {
             Expectation::Disclosed => {
                 let files = &self.files;
                 let mut present = |page: PageId| {
-                    let file = files.get(page.file().index()).and_then(Option::as_ref);
-                    let word = file.and_then(|file| file.table.get(page.number()));
+                    let word = files.get(page.file()).and_then(|file| file.table.get(page.number()));
                     word.is_some_and(|word| !word.state().is_absent())
                 };
                 self.directory.hint_wants(tenant, frames_left, &mut present, &mut wants);

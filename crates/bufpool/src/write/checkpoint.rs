@@ -263,7 +263,7 @@ impl<'p> Checkpoint<'p> {
         // In this order: once the descriptor is closed, a new file may have this one's inode.
         let mut policy = self.pool.policy.lock();
         policy.directory.end_priorities(&range_of(file, all.clone()));
-        policy.files[file.id.index()] = None;
+        policy.files.remove(file.id);
         drop(policy);
         file.release_io(self.pool.latch_wait);
         file.table.release(&self.pool.page_table_budget);
@@ -331,7 +331,7 @@ impl<'p> Checkpoint<'p> {
         }
         let policy = self.pool.policy.lock();
         // None of those that are drained can have been closed.
-        if policy.files.iter().flatten().count() != files.len() {
+        if policy.files.len() != files.len() {
             return Ok(None);
         }
         decided();
@@ -341,7 +341,7 @@ impl<'p> Checkpoint<'p> {
     }
 
     fn open_files(self) -> Vec<Arc<FileShared>> {
-        self.pool.policy.lock().files.iter().flatten().cloned().collect()
+        self.pool.policy.lock().files.iter().cloned().collect()
     }
 
     pub(crate) fn reopen_file(self, file: &Arc<FileShared>) -> Result<u64> {
