@@ -41,8 +41,8 @@ impl Flush {
     ///
     /// # Errors
     ///
-    /// As [`File::flush`]; [`ErrorKind::LatchTimeout`] instead of [`ErrorKind::SelfDeadlock`];
-    /// [`ErrorKind::ForkedChild`] in the child of a fork.
+    /// As [`File::flush`]; where a thread of the pool flushes, [`ErrorKind::LatchTimeout`] instead of
+    /// [`ErrorKind::SelfDeadlock`]; [`ErrorKind::ForkedChild`] in the child of a fork.
     pub fn wait(self) -> Result<()> {
         self.pool.owner.check("flush file")?;
         self.outcome.wait()

@@ -28,10 +28,12 @@ use crate::hits::fast_path::{FastPool, PoolTag};
 use crate::hits::filter::HitFilter;
 use crate::io::run::run_pages;
 use crate::io::{
-    self, Alignment, Capabilities, FileIdentity, FileOpen, Foreign, IoOptions, IoReport, Source, Started,
+    self, Alignment, Backend, Capabilities, FileIdentity, FileOpen, Foreign, IoOptions, IoReport, Source,
+    Started,
 };
 use crate::memory::arena::Arena;
 use crate::memory::frame::FrameTable;
+use crate::memory::lease::FrameLease;
 use crate::memory::reserve::{HookBuffers, Reserve};
 use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
@@ -96,54 +98,23 @@ impl Pool {
     }
 
     /// A pool of files that `started` opens.
-    pub(crate) fn open_on(options: PoolOptions, started: Started) -> Result<Self> {
+    pub(crate) fn open_on(mut options: PoolOptions, started: Started) -> Result<Self> {
         const OPERATION: &str = "open pool";
         let Started { opener, backend } = started;
-        let Shares { frames, reserve, reserve_low, borrowed_max, hook_buffers } = options.split_memory()?;
-        let mapped = Arena::new(frames + reserve + hook_buffers, options.page_bytes);
-        let (arena, mut free) = mapped.map_err(|error| Error::from_io(OPERATION, error))?;
-        arena.register(&*backend);
+        let shares = options.split_memory()?;
         let owner = Owner::new().map_err(|error| Error::from_io(OPERATION, error))?;
-        let hook_buffers = Arc::new(HookBuffers::new(free.split_off((frames + reserve) as usize)));
-        let spares = free.split_off(frames as usize);
-        let reserve = Reserve::new(frames + reserve, spares, reserve_low as usize, borrowed_max as usize);
+        let PoolMemory { arena, free, reserve, hook_buffers } =
+            PoolMemory::new(&shares, options.page_bytes, &*backend)?;
+        let (frames, spares) = (shares.frames, reserve.frames() as u32);
         let write_back = Arc::new(WriteBack::new(reserve.frames()));
-        let directory = Directory::new(DirectoryOptions {
-            frames,
-            allocation: options.allocation,
-            revocation: options.revocation,
-            shared_pages: options.shared_pages,
-        });
-        let spares = reserve.frames() as u32;
-        let directory = directory.and_then(|mut directory| {
-            directory.add_spares(spares)?;
-            Ok(directory)
-        });
-        let directory =
-            directory.map_err(|error| Error::new(ErrorKind::Memory, OPERATION, error.to_string()))?;
-        let is_recording = options.recorder.is_some();
         let filter = HitFilter::new(frames + spares);
-        let recorder =
-            options.recorder.map(|recorder| Box::new(EngineCode::new(owner.clone(), recorder)) as _);
+        let is_recording = options.recorder.is_some();
+        let recorder = options.recorder.take();
+        let recorder = recorder.map(|recorder| Box::new(EngineCode::new(owner.clone(), recorder)) as _);
+        let directory = directory_of(&options, frames, spares)?;
         let mut policy = PolicyState::new(directory, free, spares, filter.clone(), recorder);
-        policy.default_manager = options.manager;
-        policy.seed = options.deterministic.unwrap_or(0);
-        policy.program_fuel_steps = options.program_fuel_steps;
-        let reads_ahead =
-            options.read_ahead && options.prefetch_limit_percent > 0 && options.deterministic.is_none();
-        if reads_ahead {
-            let page_bytes = options.page_bytes;
-            policy.planner = Some(Box::new(ReadAhead::new(page_bytes, run_pages(page_bytes))));
-        }
-        policy.prefetch_limit_percent = options.prefetch_limit_percent;
-        policy.hint_limit_percent = options.hint_limit_percent;
-        policy.hints_in_flight_max = 2 * options.saturation_depth;
-        let has_prices = options.allocation == Allocation::CostBenefit;
-        policy.pricing = has_prices.then(|| Pricing::new(options.deterministic.is_some()));
-        policy.site_mask = if options.call_sites { u64::MAX } else { 0 };
-        policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
-        policy.manage_as_default(DEFAULT_TENANT, false);
-        let tier = options.tier.map(|(tier, policy, admit)| {
+        set_up(&mut policy, &options, frames);
+        let tier = options.tier.take().map(|(tier, policy, admit)| {
             let attachment = Attachment {
                 page_bytes: options.page_bytes,
                 policy,
@@ -539,6 +510,64 @@ impl Pool {
         drop(policy);
         Ok(File::new(self.shared.clone(), shared))
     }
+}
+
+/// What a pool makes of its memory.
+struct PoolMemory {
+    arena: Arena,
+    /// The frames that policies fill.
+    free: Vec<FrameLease>,
+    reserve: Reserve,
+    hook_buffers: Arc<HookBuffers>,
+}
+
+impl PoolMemory {
+    fn new(shares: &Shares, page_bytes: usize, backend: &dyn Backend) -> Result<Self> {
+        let Shares { frames, reserve, reserve_low, borrowed_max, hook_buffers } = *shares;
+        let mapped = Arena::new(frames + reserve + hook_buffers, page_bytes);
+        let (arena, mut free) = mapped.map_err(|error| Error::from_io("open pool", error))?;
+        arena.register(backend);
+        let hook_buffers = Arc::new(HookBuffers::new(free.split_off((frames + reserve) as usize)));
+        let spares = free.split_off(frames as usize);
+        let reserve = Reserve::new(frames + reserve, spares, reserve_low as usize, borrowed_max as usize);
+        Ok(Self { arena, free, reserve, hook_buffers })
+    }
+}
+
+/// A directory of `frames` frames to fill, and of the reserve's.
+fn directory_of(options: &PoolOptions, frames: u32, spares: u32) -> Result<Directory> {
+    let directory = Directory::new(DirectoryOptions {
+        frames,
+        allocation: options.allocation,
+        revocation: options.revocation,
+        shared_pages: options.shared_pages,
+    });
+    let with_spares = directory.and_then(|mut directory| {
+        directory.add_spares(spares)?;
+        Ok(directory)
+    });
+    with_spares.map_err(|error| Error::new(ErrorKind::Memory, "open pool", error.to_string()))
+}
+
+/// Sets the policy up as the options say, and opens the default tenant.
+fn set_up(policy: &mut PolicyState, options: &PoolOptions, frames: u32) {
+    policy.default_manager = options.manager;
+    policy.seed = options.deterministic.unwrap_or(0);
+    policy.program_fuel_steps = options.program_fuel_steps;
+    let reads_ahead =
+        options.read_ahead && options.prefetch_limit_percent > 0 && options.deterministic.is_none();
+    if reads_ahead {
+        let page_bytes = options.page_bytes;
+        policy.planner = Some(Box::new(ReadAhead::new(page_bytes, run_pages(page_bytes))));
+    }
+    policy.prefetch_limit_percent = options.prefetch_limit_percent;
+    policy.hint_limit_percent = options.hint_limit_percent;
+    policy.hints_in_flight_max = 2 * options.saturation_depth;
+    let has_prices = options.allocation == Allocation::CostBenefit;
+    policy.pricing = has_prices.then(|| Pricing::new(options.deterministic.is_some()));
+    policy.site_mask = if options.call_sites { u64::MAX } else { 0 };
+    policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
+    policy.manage_as_default(DEFAULT_TENANT, false);
 }
 
 /// Who may have handles of a file that is opened.

@@ -166,7 +166,8 @@ impl TenantOptions {
     }
 
     /// A manager of the engine's own; see [`manager`](crate::manager). Directives of the tenant are refused.
-    /// The manager must not call the pool: a call that can fail fails with [`ErrorKind::SelfDeadlock`].
+    /// The manager must not call the pool: a call that would take one of its locks fails with
+    /// [`ErrorKind::SelfDeadlock`].
     pub fn custom_manager(mut self, manager: Box<dyn Manager>) -> Self {
         self.management = Management::Custom(manager);
         self

@@ -142,8 +142,8 @@
 //! * Tests: `log::the_rule_holds_in_deterministic_mode`,
 //!   `log::the_rule_holds_with_the_background_writer`.
 //!
-//! **The log may wait for others**, those included who miss pages meanwhile: no call of [`Log`] comes under a
-//! lock that they need.
+//! **The log may wait for threads that miss pages**, as where these hold its lock: the pool asks it for nothing
+//! that misses wait for.
 //! * Ground: the log is asked before the policy lock is taken.
 //! * Tests: `log::the_log_is_not_asked_under_the_policy_lock`.
 //!
