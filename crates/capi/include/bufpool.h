@@ -346,7 +346,8 @@ enum bufpool_status bufpool_pool_stats(const struct bufpool_pool *pool, struct b
 enum bufpool_status bufpool_pool_report(const struct bufpool_pool *pool, char **text);
 
 // What was wrong in the last call of this thread that failed, in words: file, page, operation and what was
-// expected. Valid until the thread's next call that fails; never null.
+// expected. Valid until the thread's next call that fails; never null. In a destructor of thread-local data
+// there may be no words any more.
 const char *bufpool_last_error(void);
 
 // Frees text that a function gave. Null is left alone.
