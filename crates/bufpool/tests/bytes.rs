@@ -315,10 +315,11 @@ fn lengths_that_are_changed_at_a_time_come_one_after_the_other() {
         let extended = std::thread::scope(|scope| {
             let other = scope.spawn(|| {
                 begin.wait();
-                (round % 2 == 0).then(|| file.extend(8).unwrap()).or_else(|| {
-                    file.truncate(0).unwrap();
-                    None
-                })
+                if round % 2 == 0 {
+                    return file.extend(8).unwrap();
+                }
+                file.truncate(0).unwrap();
+                0..0
             });
             begin.wait();
             // Shorter or longer, as the other comes first or last.
@@ -327,7 +328,7 @@ fn lengths_that_are_changed_at_a_time_come_one_after_the_other() {
         });
         let pages = file.pages();
         assert_eq!(file.byte_len().div_ceil(PAGE), pages, "round {round}: {} bytes", file.byte_len());
-        for number in extended.into_iter().flatten().filter(|number| *number < pages) {
+        for number in extended.filter(|number| *number < pages) {
             tenant.create(file.page(number)).unwrap()[0] = 9;
         }
         file.flush().unwrap();

@@ -8,14 +8,13 @@ mod common;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use bufpool::manager::{Access, Block, FrameId, Manager, PageId};
 use bufpool::{
     ErrorKind, File, FileOptions, HintPolicy, HintedPage, Hints, IoOperation, Pool, PoolOptions, Tenant,
 };
 use bufpool_policies::{Allocation, FileId};
 use common::{
-    block_on, deterministic, directory, in_a_minute, new_file, on_each_backend, open_on, small, stamp,
-    stamped_device, version,
+    WhenAsked, block_on, deterministic, directory, in_a_minute, new_file, on_each_backend, open_on, small,
+    stamp, stamped_device, version,
 };
 
 /// 100 frames, no read-ahead, plain LRU.
@@ -511,8 +510,13 @@ fn a_manager_that_has_a_list_waits_for_nothing() {
             let pool = small().frames(64).read_ahead(true).open().unwrap();
             let file = stamped_file(&pool, &folder, 400);
             let list = Arc::new(Mutex::new(None));
-            let manager = Box::new(Skipping { list: Arc::clone(&list), extends });
-            let tenant = pool.tenant("managed").custom_manager(manager).open().unwrap();
+            let (asked, again) = (Arc::clone(&list), HintedPage::from(file.page(99)));
+            let manager = WhenAsked(move || {
+                let mut list = asked.lock().unwrap();
+                let Some(hints): Option<&mut Hints> = list.as_mut() else { return };
+                if extends { hints.extend([again]) } else { hints.skip(1) }
+            });
+            let tenant = pool.tenant("managed").custom_manager(Box::new(manager)).open().unwrap();
             let hints = pool.default_tenant().hint(pages_of(&file, (0..1000).map(|at| at % 400))).unwrap();
             *list.lock().unwrap() = Some(hints);
             (100..300).for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
@@ -522,34 +526,4 @@ fn a_manager_that_has_a_list_waits_for_nothing() {
             pool.check_invariants();
         });
     }
-}
-
-struct Skipping {
-    list: Arc<Mutex<Option<Hints>>>,
-    extends: bool,
-}
-
-impl Manager for Skipping {
-    fn new_block(&mut self, block: &Block) {
-        let Some(hints) = &mut *self.list.lock().unwrap() else { return };
-        match self.extends {
-            true => hints.extend([HintedPage { file: block.file, number: 99 }]),
-            false => hints.skip(1),
-        }
-    }
-
-    fn block_gone(&mut self, _: FrameId, _: PageId) {}
-
-    fn block_accessed(&mut self, _: FrameId, _: &Access) {}
-
-    fn replace_block(
-        &mut self,
-        candidate: FrameId,
-        _: Option<&Access>,
-        _: &mut dyn FnMut(FrameId) -> bool,
-    ) -> FrameId {
-        candidate
-    }
-
-    fn placeholder_used(&mut self, _: &Access, _: FrameId) {}
 }

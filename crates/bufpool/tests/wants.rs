@@ -4,12 +4,12 @@
 
 mod common;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bufpool::manager::{Access, Block, FileId, FrameId, Manager, PageId, WANTS_MAX, Want};
 use bufpool::stats::Stats;
-use bufpool::{File, Pool, PoolOptions, Tenant};
-use common::{deterministic, in_a_minute, open_on, small, stamped_device, version};
+use bufpool::{ErrorKind, File, Pool, PoolOptions, Tenant};
+use common::{WhenAsked, deterministic, in_a_minute, open_on, small, stamped_device, version};
 
 /// What the test and the manager tell each other.
 #[derive(Default)]
@@ -207,46 +207,23 @@ fn blocks_ahead_may_be_named() {
     assert_eq!(world.shared.lock().unwrap().gone, [world.page(1009)]);
 }
 
-/// What a manager does that calls the pool it is called by.
-struct CallsBack {
-    tenant: Arc<std::sync::OnceLock<(Pool, Tenant, File)>>,
-    errors: Arc<Mutex<Vec<bufpool::ErrorKind>>>,
-}
-
-impl Manager for CallsBack {
-    fn new_block(&mut self, _: &Block) {}
-
-    fn block_gone(&mut self, _: FrameId, _: PageId) {}
-
-    fn block_accessed(&mut self, _: FrameId, _: &Access) {}
-
-    fn replace_block(
-        &mut self,
-        candidate: FrameId,
-        _: Option<&Access>,
-        _: &mut dyn FnMut(FrameId) -> bool,
-    ) -> FrameId {
-        let (pool, tenant, file) = self.tenant.get().unwrap();
-        let page = file.page(99);
-        let refused = [
-            tenant.read(page).map(drop),
-            tenant.write_owned(page).map(drop),
-            tenant.set_priority(file, 1).map(drop),
-            pool.tenant("another").open().map(drop),
-            pool.checkpoint(),
-            file.flush(),
-            file.discard(99..100),
-            file.extend(1).map(drop),
-            pool.clone().close(),
-        ];
-        let kinds = refused.into_iter().map(|refused| refused.unwrap_err().kind());
-        self.errors.lock().unwrap().extend(kinds);
-        assert_eq!(pool.stats().accesses, 0, "sizes only");
-        assert_eq!(tenant.prefetch([page]), 0);
-        candidate
-    }
-
-    fn placeholder_used(&mut self, _: &Access, _: FrameId) {}
+/// What a manager does that calls the pool it is called by. Returns the errors.
+fn call_back((pool, tenant, file): &(Pool, Tenant, File)) -> Vec<ErrorKind> {
+    let page = file.page(99);
+    let refused = [
+        tenant.read(page).map(drop),
+        tenant.write_owned(page).map(drop),
+        tenant.set_priority(file, 1).map(drop),
+        pool.tenant("another").open().map(drop),
+        pool.checkpoint(),
+        file.flush(),
+        file.discard(99..100),
+        file.extend(1).map(drop),
+        pool.clone().close(),
+    ];
+    assert_eq!(pool.stats().accesses, 0, "sizes only");
+    assert_eq!(tenant.prefetch([page]), 0);
+    refused.into_iter().map(|refused| refused.unwrap_err().kind()).collect()
 }
 
 #[test]
@@ -256,8 +233,10 @@ fn a_manager_that_calls_the_pool_back_is_refused() {
         for options in [small(), deterministic()] {
             let device = stamped_device(100);
             let (pool, file) = open_on(options, &device);
-            let (handles, errors) = (Arc::default(), Arc::default());
-            let manager = CallsBack { tenant: Arc::clone(&handles), errors: Arc::clone(&errors) };
+            let handles = Arc::new(OnceLock::new());
+            let errors = Arc::new(Mutex::new(Vec::new()));
+            let (own, told) = (Arc::clone(&handles), Arc::clone(&errors));
+            let manager = WhenAsked(move || told.lock().unwrap().extend(call_back(own.get().unwrap())));
             let tenant = pool.tenant("calls back").custom_manager(Box::new(manager)).open().unwrap();
             handles.set((pool.clone(), tenant.clone(), file.clone())).ok().unwrap();
             for number in 0..60 {
@@ -265,7 +244,7 @@ fn a_manager_that_calls_the_pool_back_is_refused() {
             }
             let errors = std::mem::take(&mut *errors.lock().unwrap());
             assert!(errors.len() >= 9, "it was asked");
-            assert!(errors.iter().all(|kind| *kind == bufpool::ErrorKind::SelfDeadlock), "{errors:?}");
+            assert!(errors.iter().all(|kind| *kind == ErrorKind::SelfDeadlock), "{errors:?}");
             pool.close().unwrap();
         }
     });

@@ -12,8 +12,11 @@ use crate::measure::hints::{index_scans, joins, wrong_lists};
 use crate::output::Table;
 use crate::workload::Sizes;
 
-/// What `--only` chooses from.
-const PARTS: [&str; 3] = ["index-scan", "join", "wrong"];
+// What `--only` chooses from.
+const INDEX_SCAN: &str = "index-scan";
+const JOIN: &str = "join";
+const WRONG: &str = "wrong";
+
 /// The relations of the join are smaller by this.
 const JOIN_SHARE: u64 = 5;
 
@@ -40,8 +43,9 @@ pub struct HintsArgs {
 /// If the data files cannot be made, the pool fails, or an answer is wrong.
 pub fn run(args: &HintsArgs, common: &Common) -> Result<()> {
     let is_wanted = |part: &str| part.starts_with(&args.only);
-    if !PARTS.into_iter().any(is_wanted) {
-        bail!("--only {}: expected one of {}, or how it begins", args.only, PARTS.join(" "));
+    let parts = [INDEX_SCAN, JOIN, WRONG];
+    if !parts.into_iter().any(is_wanted) {
+        bail!("--only {}: expected one of {}, or how it begins", args.only, parts.join(" "));
     }
     let folder = DataFolder::new(common)?;
     let sizes = |tuples| Sizes { tuples };
@@ -49,13 +53,13 @@ pub fn run(args: &HintsArgs, common: &Common) -> Result<()> {
     let small = folder.database("joins", sizes(args.tuples / JOIN_SHARE), args.backend.io())?;
     let mut table = Table::new(COLUMNS);
     let mut push = |found: Vec<Comparison>| found.iter().for_each(|of| table.push(row(of)));
-    if is_wanted(PARTS[0]) {
+    if is_wanted(INDEX_SCAN) {
         push(index_scans(&large, args.batch as usize, common.seed)?);
     }
-    if is_wanted(PARTS[1]) {
+    if is_wanted(JOIN) {
         push(joins(&small, common.seed)?);
     }
-    if is_wanted(PARTS[2]) {
+    if is_wanted(WRONG) {
         push(wrong_lists(&large, common.seed)?);
     }
     Ok(table.print(common.format)?)

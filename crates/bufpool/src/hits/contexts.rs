@@ -85,7 +85,7 @@ impl Entry {
 /// The contexts of one tenant. What an access needs is in the first line.
 #[repr(C, align(64))]
 struct TenantContexts {
-    /// What was found last: where very many tenants take turns, the cache has none of theirs.
+    /// What came into the cache last: where very many tenants take turns, that has none of theirs.
     last: Cached,
     /// None where a context was recycled.
     entries: Vec<Option<Entry>>,
@@ -174,7 +174,6 @@ impl Contexts {
         let hash = mix64(address as u64 ^ site.scope.0.rotate_left(32) ^ who);
         let place = hash as usize % CACHED;
         if let Some(found) = self.cache[place].get(tenant, site) {
-            self.tenants[tenant.index()].last = self.cache[place];
             return found;
         }
         let found = self.find_in_maps(tenant, site);

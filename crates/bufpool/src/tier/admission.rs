@@ -27,9 +27,9 @@ struct Evicted {
 
 /// A set of the pages that were added last.
 struct Lately {
-    /// With the number of pages that were added before each, and it.
+    /// With the number that each was added by.
     pages: HashMap<PageId, u64>,
-    /// Oldest first, with the same. Pages that were taken out count until they would be forgotten.
+    /// Oldest first, with these numbers. Pages that were taken out count until they would be forgotten.
     order: VecDeque<(PageId, u64)>,
     added: u64,
     most: usize,

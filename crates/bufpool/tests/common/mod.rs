@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
+use bufpool::manager::{Access, Block, FrameId, Manager, PageId};
 use bufpool::sim::SimDevice;
 use bufpool::{File, FileOptions, Io, IoBackend, IoOperation, Pool, PoolOptions};
 use tempfile::TempDir;
@@ -48,6 +49,29 @@ pub fn in_a_minute(test: impl FnOnce() + Send + 'static) {
     let outcome = is_over.recv_timeout(Duration::from_secs(60));
     assert_eq!(outcome, Err(RecvTimeoutError::Disconnected), "it does not come to its end");
     running.join().unwrap_or_else(|panic| resume_unwind(panic));
+}
+
+/// A manager that calls a function when it is asked, and follows the pool.
+pub struct WhenAsked<F>(pub F);
+
+impl<F: FnMut() + Send> Manager for WhenAsked<F> {
+    fn new_block(&mut self, _: &Block) {}
+
+    fn block_gone(&mut self, _: FrameId, _: PageId) {}
+
+    fn block_accessed(&mut self, _: FrameId, _: &Access) {}
+
+    fn replace_block(
+        &mut self,
+        candidate: FrameId,
+        _: Option<&Access>,
+        _: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId {
+        (self.0)();
+        candidate
+    }
+
+    fn placeholder_used(&mut self, _: &Access, _: FrameId) {}
 }
 
 /// What is left of a panic, and panics when it is dropped.
