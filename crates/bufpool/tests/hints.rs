@@ -13,7 +13,7 @@ use bufpool::{
 };
 use bufpool_policies::{Allocation, FileId};
 use common::{
-    WhenAsked, block_on, deterministic, directory, in_a_minute, new_file, on_each_backend, open_on, small,
+    CallsBack, block_on, deterministic, directory, in_a_minute, new_file, on_each_backend, open_on, small,
     stamp, stamped_device, version,
 };
 
@@ -511,7 +511,7 @@ fn a_manager_that_has_a_list_waits_for_nothing() {
             let file = stamped_file(&pool, &folder, 400);
             let list = Arc::new(Mutex::new(None));
             let (asked, again) = (Arc::clone(&list), HintedPage::from(file.page(99)));
-            let manager = WhenAsked(move || {
+            let manager = CallsBack(move || {
                 let mut list = asked.lock().unwrap();
                 let Some(hints): Option<&mut Hints> = list.as_mut() else { return };
                 if extends { hints.extend([again]) } else { hints.skip(1) }

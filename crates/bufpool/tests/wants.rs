@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use bufpool::manager::{Access, Block, FileId, FrameId, Manager, PageId, WANTS_MAX, Want};
 use bufpool::stats::Stats;
 use bufpool::{ErrorKind, File, Pool, PoolOptions, Tenant};
-use common::{WhenAsked, deterministic, in_a_minute, open_on, small, stamped_device, version};
+use common::{CallsBack, deterministic, in_a_minute, open_on, small, stamped_device, version};
 
 /// What the test and the manager tell each other.
 #[derive(Default)]
@@ -236,7 +236,7 @@ fn a_manager_that_calls_the_pool_back_is_refused() {
             let handles = Arc::new(OnceLock::new());
             let errors = Arc::new(Mutex::new(Vec::new()));
             let (own, told) = (Arc::clone(&handles), Arc::clone(&errors));
-            let manager = WhenAsked(move || told.lock().unwrap().extend(call_back(own.get().unwrap())));
+            let manager = CallsBack(move || told.lock().unwrap().extend(call_back(own.get().unwrap())));
             let tenant = pool.tenant("calls back").custom_manager(Box::new(manager)).open().unwrap();
             handles.set((pool.clone(), tenant.clone(), file.clone())).ok().unwrap();
             for number in 0..60 {

@@ -51,11 +51,13 @@ pub fn in_a_minute(test: impl FnOnce() + Send + 'static) {
     running.join().unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-/// A manager that calls a function when it is asked, and follows the pool.
-pub struct WhenAsked<F>(pub F);
+/// A manager that calls a function when a block has come in and when it is asked, and follows the pool.
+pub struct CallsBack<F>(pub F);
 
-impl<F: FnMut() + Send> Manager for WhenAsked<F> {
-    fn new_block(&mut self, _: &Block) {}
+impl<F: FnMut() + Send> Manager for CallsBack<F> {
+    fn new_block(&mut self, _: &Block) {
+        (self.0)();
+    }
 
     fn block_gone(&mut self, _: FrameId, _: PageId) {}
 
