@@ -412,6 +412,7 @@ fn a_closed_tenant_or_pool_ends_the_list() {
     assert!(hints.next().unwrap().is_some());
     tenant.clone().close().unwrap();
     assert_eq!(hints.next().unwrap_err().kind(), ErrorKind::TenantClosed);
+    assert!(pool.stats().hints.iter().all(|site| site.open == 0), "{:?}", pool.stats().hints);
     assert_eq!(tenant.hint(pages_of(&file, 0..1)).unwrap_err().kind(), ErrorKind::TenantClosed);
     let mut late = pool.default_tenant().hint(pages_of(&file, 0..100)).unwrap();
     drop(hints);
@@ -434,12 +435,14 @@ fn leaving_the_commons_goes_on() {
     tenant.set_policy(0, bufpool::Policy::Mru).unwrap();
     read.extend(rest(&mut hints));
     assert_eq!(read, numbers);
+    let counts = hints.counts();
     drop(hints);
     let stats = pool.stats();
     let of = stats.tenants.iter().find(|tenant| tenant.name == "t").unwrap();
     let [site] = &stats.hints[..] else { panic!("{:?}", stats.hints) };
     assert_eq!((site.open, site.counts, of.hints.lists), (0, of.hints, 2), "what ended is counted");
     assert!(of.hints.used >= 300 - 16, "{:?}", of.hints);
+    assert_eq!((counts.given, counts.used), (of.hints.given, of.hints.used), "of both");
     pool.check_invariants();
 }
 

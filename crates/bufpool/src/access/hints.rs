@@ -114,6 +114,8 @@ pub struct Hints<I = Box<dyn Iterator<Item = HintedPage> + Send>> {
     untold: u64,
     /// The list in the directory; none if hints are off.
     list: Option<Disclosed>,
+    /// Of the lists before that, which ended because the tenant left the commons.
+    ended: HintCounts,
     /// How far the pool looks ahead, when it said so last.
     depth: u32,
     depth_max: u32,
@@ -187,6 +189,7 @@ impl Access<'_> {
             leads: false,
             untold: 0,
             list: None,
+            ended: HintCounts::default(),
             depth: 0,
             depth_max: 0,
             pace: Pace { since: Instant::now(), waited: Duration::ZERO, access_ns: 0 },
@@ -217,7 +220,9 @@ impl<I> Hints<I> {
         if self.leads {
             policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
         }
-        policy.directory.hint_state(list.id).map_or_else(HintCounts::default, |(counts, ..)| counts)
+        let mut counts = self.ended;
+        counts.add(&policy.directory.hint_state(list.id).map_or_else(HintCounts::default, |(now, ..)| now));
+        counts
     }
 
     /// How many hints ahead of the reader the pool fetches now; 0 where it does not.
@@ -264,7 +269,7 @@ impl<I> Hints<I> {
         let mut followed = policy.directory.hint_state(list.id).map(|(_, _, followed)| followed);
         if followed.is_none() {
             // The tenant has left the commons, which ended its lists.
-            policy.close_hints(list.id, list.context, self.depth_max);
+            self.ended.add(&policy.close_hints(list.id, list.context, self.depth_max));
             self.cursor.disclosed = 0;
             self.list = self.open_list(&mut policy);
             let Some(anew) = self.list else { return };

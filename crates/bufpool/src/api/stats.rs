@@ -519,13 +519,14 @@ fn hint_counts(policy: &PolicyState, id: TenantId, closed: HintCounts) -> HintCo
 }
 
 fn hint_stats(policy: &PolicyState, tenant: u32, site: &HintSite) -> HintStats {
-    let (mut counts, mut depth, mut depth_max) = (site.counts, 0, site.depth_max);
-    for (open, now, _) in site.open.iter().filter_map(|list| policy.directory.hint_state(*list)) {
-        counts.add(&open);
+    let (mut counts, mut open, mut depth, mut depth_max) = (site.counts, 0, 0, site.depth_max);
+    for (of_list, now, _) in site.open.iter().filter_map(|list| policy.directory.hint_state(*list)) {
+        counts.add(&of_list);
+        open += 1;
         depth = depth.max(now);
         depth_max = depth_max.max(now);
     }
-    HintStats { tenant, context: site.context.0, open: site.open.len() as u32, depth, depth_max, counts }
+    HintStats { tenant, context: site.context.0, open, depth, depth_max, counts }
 }
 
 fn context_stats(tenant: u32, entry: &Entry, site: SiteKey) -> ContextStats {

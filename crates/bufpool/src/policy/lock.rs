@@ -575,14 +575,15 @@ impl PolicyState {
         list
     }
 
-    /// Closes a list that was opened from the context, and notes what became of it.
-    pub fn close_hints(&mut self, list: HintListId, context: ContextId, depth_max: u32) {
-        let counts = self.directory.close_hints(list);
+    /// Closes a list that was opened from the context, and notes what became of it. Returns that.
+    pub fn close_hints(&mut self, list: HintListId, context: ContextId, depth_max: u32) -> HintCounts {
+        let counts = self.directory.close_hints(list).unwrap_or_default();
         self.record(Event::HintsEnd { tenant: list.tenant().0 });
         let site = self.hint_site(list.tenant(), context);
-        site.counts.add(&counts.unwrap_or_default());
+        site.counts.add(&counts);
         site.depth_max = site.depth_max.max(depth_max);
         site.open.retain(|open| *open != list);
+        counts
     }
 
     fn hint_site(&mut self, tenant: TenantId, context: ContextId) -> &mut HintSite {
