@@ -358,6 +358,7 @@ mod memory;
 mod owner;
 mod page;
 mod policy;
+mod share;
 mod state;
 mod sync;
 mod sys;

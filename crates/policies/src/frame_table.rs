@@ -167,6 +167,12 @@ impl FrameTable {
         self.slots.len() as u32
     }
 
+    /// Where slot and ledger links of a frame are; anywhere if there is no such frame.
+    pub fn places_of(&self, frame: u32) -> [*const u8; 2] {
+        let slot = self.slots.as_ptr().wrapping_add(frame as usize);
+        [slot.cast(), self.ledger_links.place_of(frame)]
+    }
+
     pub fn origin(&self, frame: u32) -> Origin {
         self.origins[frame as usize].into()
     }

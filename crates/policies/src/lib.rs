@@ -35,7 +35,7 @@ pub use allocation::{Allocation, CostBenefitOptions};
 pub use contained::contained;
 pub use directory::{
     Admission, Claims, DEFAULT_TENANT, Decision, Directory, DirectoryOptions, Eviction, HintOptions,
-    HitOutcome, NextFrame, PageWorth,
+    HitOutcome, MissHint, NextFrame, PageWorth,
 };
 pub use error::{DirectiveError, DirectoryError};
 pub use ids::{Access, ContextId, FRAMES_MAX, FileId, FrameId, PRIORITIES, PageId, TenantId};

@@ -119,6 +119,11 @@ impl Links {
             .fold(0, |touched, n| touched ^ n.next)
     }
 
+    /// Where the neighbours of a slot are; anywhere if there is no such slot.
+    pub(crate) fn place_of(&self, slot: u32) -> *const u8 {
+        self.slots.as_ptr().wrapping_add(slot as usize).cast()
+    }
+
     /// The slot towards the tail, [`NIL`] after the tail.
     #[inline]
     pub(crate) fn next(&self, slot: u32) -> u32 {

@@ -14,6 +14,7 @@ use crate::{
 /// Counts of one tenant since it was opened. Accesses, hits and misses are those it made; everything else
 /// concerns the blocks it owns.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct TenantStats {
     /// Accesses made.
     pub accesses: u64,
@@ -79,14 +80,15 @@ pub(crate) enum Standing {
     Vacant,
 }
 
-/// One tenant.
+/// One tenant. What each miss changes is in one line.
+#[repr(C, align(64))]
 pub(crate) struct Tenant {
-    pub stats: TenantStats,
     /// Frames with blocks it owns, those in flight included.
     pub frames: u32,
-    pub standing: Standing,
     /// Where its blocks are; of no meaning while the tenant is vacant.
     pub account: AccountId,
+    pub standing: Standing,
+    pub stats: TenantStats,
 }
 
 impl Tenant {
@@ -95,7 +97,8 @@ impl Tenant {
     }
 }
 
-/// One account.
+/// One account, in one line.
+#[repr(align(64))]
 pub(crate) struct Account {
     /// Its part of the ledger, by stamp.
     pub ledger: List,

@@ -27,7 +27,7 @@ use crate::files::word::OwnedWord;
 use crate::handle::file::Page;
 use crate::handle::keeper::Keeper;
 use crate::handle::tenant::Tenant;
-use crate::io::{IoError, Source};
+use crate::io::{IoError, SourceRef};
 use crate::load::frame::{FrameSearch, Seeker};
 use crate::load::page_load::{Charge, Load, Loads};
 use crate::load::prefetch::Prefetch;
@@ -387,7 +387,7 @@ struct Flight {
 
 impl Flight {
     /// Asks the tier, if there is one, and reads the page from its file otherwise.
-    fn begin(self, pool: &PoolShared, io: &Arc<dyn Source>, mut lease: FrameLease) {
+    fn begin(self, pool: &PoolShared, io: &SourceRef, mut lease: FrameLease) {
         let number = self.load.page().number();
         let read = PageRead::of(pool);
         let Some((tier, name, version)) = read.in_tier(&self.file, number) else {
@@ -399,7 +399,7 @@ impl Flight {
             }
             return self.submit(pool, io, lease);
         }
-        let io = Arc::clone(io);
+        let io = io.clone();
         tier.take_later(name, version, move |taken| {
             let Some(pool) = self.pool.upgrade() else { return };
             let is_good = taken.is_some_and(|taken| {
@@ -421,11 +421,11 @@ impl Flight {
         drop_pool_elsewhere(pool);
     }
 
-    fn submit(mut self, pool: &PoolShared, io: &Arc<dyn Source>, lease: FrameLease) {
+    fn submit(mut self, pool: &PoolShared, io: &SourceRef, lease: FrameLease) {
         self.begun = Instant::now();
         let (number, tenant) = (self.load.page().number(), self.tenant);
         let request =
-            pool.arena.read_request(Arc::clone(io), number, vec![lease], tenant, move |leases, result| {
+            pool.arena.read_request(io.clone(), number, vec![lease], tenant, move |leases, result| {
                 self.complete(leases, result);
             });
         pool.backend.submit(&mut vec![request]);

@@ -506,7 +506,7 @@ impl Pool {
             owner: self.shared.owner.clone(),
         }));
         policy.record(Event::File { id: shared.id, name: &shared.name });
-        policy.files.add(Arc::clone(&shared));
+        policy.files.add(&shared);
         drop(policy);
         Ok(File::new(self.shared.clone(), shared))
     }

@@ -150,7 +150,7 @@
 //!
 //! | | bytes a frame |
 //! | --- | --- |
-//! | frame table | 40 |
+//! | frame table | 48 |
 //! | filter | 4 |
 //! | directory: slot, and where the page came from | 56 |
 //! | placeholders | 4 to 10, as far as there are any |

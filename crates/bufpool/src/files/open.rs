@@ -6,11 +6,12 @@ use std::sync::Arc;
 use bufpool_policies::{FileId, FrameId, PageId};
 
 use crate::files::shared::FileShared;
+use crate::share::{Share, Shares};
 
 /// Numbers rise as files are opened and never come again. 8 bytes for each file that was ever opened.
 #[derive(Default)]
 pub(crate) struct OpenFiles {
-    by_number: Vec<Option<Arc<FileShared>>>,
+    by_number: Vec<Option<Box<Shares<Arc<FileShared>>>>>,
     /// Of those that are open.
     numbers: BTreeSet<u32>,
 }
@@ -19,7 +20,13 @@ impl OpenFiles {
     /// The file with a number, if it is open.
     #[inline]
     pub fn get(&self, id: FileId) -> Option<&Arc<FileShared>> {
-        self.by_number.get(id.index())?.as_ref()
+        Some(self.by_number.get(id.index())?.as_ref()?.value())
+    }
+
+    /// A reference to an open file, to be taken and dropped by the calling thread.
+    #[inline]
+    pub fn share(&self, id: FileId) -> Option<&Share<Arc<FileShared>>> {
+        Some(self.by_number.get(id.index())?.as_ref()?.own())
     }
 
     /// The frame of a page that is in memory.
@@ -43,10 +50,10 @@ impl OpenFiles {
     }
 
     /// Adds a file, which has the [next number](Self::next_id).
-    pub fn add(&mut self, file: Arc<FileShared>) {
+    pub fn add(&mut self, file: &Arc<FileShared>) {
         assert_eq!(file.id, self.next_id(), "files are numbered as they are opened");
         self.numbers.insert(file.id.0);
-        self.by_number.push(Some(file));
+        self.by_number.push(Some(Box::new(Shares::new(file))));
     }
 
     /// The file is closed for good.

@@ -18,11 +18,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::bytes::ByteLength;
 use crate::files::gate::Gate;
 use crate::io::options::{Direct, FileLock};
-use crate::io::{FileIdentity, IoError, NameError, Source};
+use crate::io::{FileIdentity, IoError, NameError, Source, SourceRef};
 use crate::memory::arena::FrameMap;
 use crate::owner::Owner;
 use crate::page::table::PageTable;
 use crate::page::word::PageState;
+use crate::share::{SHARES, stripe};
 use crate::sync::deadline_after;
 use crate::tier::Version;
 
@@ -58,9 +59,7 @@ pub(crate) struct FileShared {
     epoch: AtomicU64,
     /// The engine says which epoch it is, and the file does not change.
     has_own_epoch: bool,
-    /// None once the file is closed. Like `unsynced` changed with each write, so away from what each access
-    /// reads.
-    io: CachePadded<RwLock<Option<Arc<dyn Source>>>>,
+    io: OpenSource,
     /// The first failure of a write or sync.
     poison: Mutex<Option<Error>>,
     /// Pages whose writers have panicked, and whose latches are kept.
@@ -69,6 +68,7 @@ pub(crate) struct FileShared {
     has_half_changed: AtomicBool,
     /// Pages were written since the last sync; set before a written page is let go of. Also set when the file
     /// is opened or reopened, because what is found in it may be as little durable as what was written.
+    /// Changed with each write, so away from what each access reads.
     unsynced: CachePadded<AtomicBool>,
     /// Of a file that may end within a page.
     pub byte_length: Option<ByteLength>,
@@ -78,6 +78,26 @@ pub(crate) struct FileShared {
     length: Mutex<()>,
     /// Handles outside the pool.
     pub handles: AtomicUsize,
+}
+
+/// The source of a file, as long as that is open: a share in each place. A thread takes the lock of its own
+/// place, and counts there, so that those that read at a time take no cache line from each other.
+struct OpenSource([CachePadded<RwLock<Option<SourceRef>>>; SHARES]);
+
+impl OpenSource {
+    fn new(source: &Arc<dyn Source>) -> Self {
+        Self(std::array::from_fn(|_| CachePadded::new(RwLock::new(Some(SourceRef::new(Arc::clone(source)))))))
+    }
+
+    #[inline]
+    fn get(&self) -> Option<SourceRef> {
+        self.0[stripe() % SHARES].read().clone()
+    }
+
+    /// From here on the file is closed.
+    fn take(&self) -> Vec<SourceRef> {
+        self.0.iter().filter_map(|place| place.write().take()).collect()
+    }
 }
 
 /// Until [`FileShared::release_io`] looks again whether a transfer that is over keeps the file open.
@@ -132,7 +152,7 @@ impl FileShared {
             owner: parts.owner,
             byte_length: parts.byte_length.map(ByteLength::new),
             gate: Gate::new(parts.read_only, parts.pages),
-            io: CachePadded::new(RwLock::new(Some(parts.io))),
+            io: OpenSource::new(&parts.io),
             poison: Mutex::new(None),
             unsynced: CachePadded::new(AtomicBool::new(!parts.read_only)),
             sync: Mutex::new(()),
@@ -231,16 +251,16 @@ impl FileShared {
     }
 
     /// The file as the backend knows it.
-    pub fn io(&self, operation: &'static str) -> Result<Arc<dyn Source>> {
-        self.io.read().clone().ok_or_else(|| self.closed_error(operation))
+    pub fn io(&self, operation: &'static str) -> Result<SourceRef> {
+        self.io.get().ok_or_else(|| self.closed_error(operation))
     }
 
     /// The backend's file is given up, and with it lock and descriptor. No transfer is in flight, but one
     /// that has just ended may keep the file open for a moment, which is waited for: `limit` at most.
     pub fn release_io(&self, limit: Duration) {
-        let Some(io) = self.io.write().take() else { return };
+        let shares = self.io.take();
         let until = deadline_after(limit);
-        while Arc::strong_count(&io) > 1 && Instant::now() < until {
+        while !shares.iter().all(SourceRef::is_last) && Instant::now() < until {
             std::thread::sleep(RELEASE_POLL);
         }
     }
@@ -250,7 +270,7 @@ impl FileShared {
     }
 
     /// The file as the backend knows it, for a write of page `number`; an error if it takes no more writes.
-    pub fn io_for_write(&self, number: u64) -> Result<Arc<dyn Source>> {
+    pub fn io_for_write(&self, number: u64) -> Result<SourceRef> {
         const OPERATION: &str = "write page";
         if self.is_poisoned() {
             return Err(self.poisoned_error(OPERATION).at_page(number));

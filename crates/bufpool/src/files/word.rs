@@ -7,23 +7,40 @@ use crate::files::shared::FileShared;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, wake};
 use crate::page::word::PageWord;
+use crate::share::Share;
 
 /// A page word reached through its file, for pages that nobody's stack refers to.
 #[derive(Clone)]
 pub(crate) struct OwnedWord {
-    file: Arc<FileShared>,
+    file: FileRef,
     number: u64,
+}
+
+/// What keeps the file.
+#[derive(Clone)]
+enum FileRef {
+    Counted(Arc<FileShared>),
+    CountedApart(Share<Arc<FileShared>>),
 }
 
 impl OwnedWord {
     /// The word of a page, which was made.
     pub fn new(file: Arc<FileShared>, number: u64) -> Self {
-        Self { file, number }
+        Self { file: FileRef::Counted(file), number }
+    }
+
+    /// The same, for a thread that takes and drops words again and again.
+    #[inline]
+    pub fn of_share(file: Share<Arc<FileShared>>, number: u64) -> Self {
+        Self { file: FileRef::CountedApart(file), number }
     }
 
     /// The page's file.
     pub fn file(&self) -> &Arc<FileShared> {
-        &self.file
+        match &self.file {
+            FileRef::Counted(file) => file,
+            FileRef::CountedApart(file) => file,
+        }
     }
 
     /// The page's number.
@@ -36,7 +53,7 @@ impl Deref for OwnedWord {
     type Target = PageWord;
 
     fn deref(&self) -> &PageWord {
-        self.file.table.get(self.number).expect("words stay as long as their file")
+        self.file().table.get(self.number).expect("words stay as long as their file")
     }
 }
 

@@ -65,14 +65,16 @@ struct Numbered {
     tenants: u32,
 }
 
-/// One context of one tenant.
+/// One context of one tenant. What each access changes is in one line.
+#[repr(C, align(64))]
 pub(crate) struct Entry {
+    pub counts: ContextCounts,
+    /// The contexts' time then.
+    last_use: u64,
     pub id: u32,
     /// Names of the scopes around the site; empty if there are none.
     pub scopes: Box<str>,
-    pub counts: ContextCounts,
     key: Key,
-    last_use: u64,
 }
 
 impl Entry {
@@ -82,14 +84,13 @@ impl Entry {
     }
 }
 
-/// The contexts of one tenant. What an access needs is in the first line.
+/// The contexts of one tenant. What an access reads is in the first line, and is seldom changed.
 #[repr(C, align(64))]
 struct TenantContexts {
     /// What came into the cache last: where very many tenants take turns, that has none of theirs.
     last: Cached,
     /// None where a context was recycled.
     entries: Vec<Option<Entry>>,
-    uses: u64,
     vacant: Vec<u32>,
     slots: HashMap<Key, u32>,
     recycled: u64,
@@ -138,6 +139,9 @@ pub(crate) struct Contexts {
     last_id: u32,
     tenants: Vec<TenantContexts>,
     cache: Box<[Cached]>,
+    /// Times that a context was looked for in the maps: the time in which uses are told apart. It stands
+    /// still while the same few contexts are used, so that these are written less often.
+    now: u64,
 }
 
 impl Contexts {
@@ -148,6 +152,7 @@ impl Contexts {
             last_id: 0,
             tenants: Vec::new(),
             cache: vec![EMPTY; CACHED].into(),
+            now: 0,
         }
     }
 
@@ -184,6 +189,7 @@ impl Contexts {
 
     #[cold]
     fn find_in_maps(&mut self, tenant: TenantId, site: SiteRef) -> ContextSlot {
+        self.now += 1;
         let key = Key { scope: site.scope, site: self.sites.intern(site), class: site.class };
         if let Some(&slot) = self.tenants[tenant.index()].slots.get(&key) {
             let entry = self.tenants[tenant.index()].entries[slot as usize].as_ref();
@@ -198,8 +204,14 @@ impl Contexts {
         number.tenants += 1;
         let id = number.id;
         let scopes = site.scope.describe().into();
-        let entry = Entry { id, scopes, counts: ContextCounts::default(), key, last_use: 0 };
+        let entry = Entry { id, scopes, counts: ContextCounts::default(), key, last_use: self.now };
         ContextSlot { id, slot: self.tenants[tenant.index()].add(entry), is_new }
+    }
+
+    /// Where the counts of the tenant's latest context are, if it has any.
+    pub fn latest(&self, tenant: TenantId) -> Option<*const u8> {
+        let tenant = &self.tenants[tenant.index()];
+        tenant.entries.get(tenant.last.slot as usize).map(|entry| std::ptr::from_ref(entry).cast())
     }
 
     /// The counts of what [`find`](Self::find) found; it is used now.
@@ -207,8 +219,7 @@ impl Contexts {
     pub fn counts(&mut self, tenant: TenantId, found: ContextSlot) -> &mut ContextCounts {
         let tenant = &mut self.tenants[tenant.index()];
         let entry = tenant.entries[found.slot as usize].as_mut().expect("nothing was recycled since");
-        tenant.uses += 1;
-        entry.last_use = tenant.uses;
+        entry.last_use = self.now;
         &mut entry.counts
     }
 
@@ -303,7 +314,6 @@ impl Default for TenantContexts {
             entries: Vec::new(),
             vacant: Vec::new(),
             slots: HashMap::new(),
-            uses: 0,
             recycled: 0,
             recycled_counts: ContextCounts::default(),
         }

@@ -101,7 +101,10 @@ impl HitFilter {
 
     /// The next hit on the page in `frame`, and the one after it, are noted.
     pub fn reset(&self, frame: FrameId) {
-        self.0.of(frame).store(0, Ordering::Relaxed);
+        let noted = self.0.of(frame);
+        if noted.load(Ordering::Relaxed) != 0 {
+            noted.store(0, Ordering::Relaxed);
+        }
     }
 
     /// The next hit on each page is noted.
@@ -142,7 +145,9 @@ impl Epochs {
 
     /// A page has come in.
     pub fn arrived(&mut self) {
-        self.has_arrivals = true;
+        if !self.has_arrivals {
+            self.has_arrivals = true;
+        }
     }
 
     /// This many hits were noted or skipped.

@@ -10,8 +10,7 @@ use super::error::IoError;
 use super::group::Group;
 use super::local::LocalFile;
 use super::report::IoReport;
-use super::request::{Action, Completion, Request};
-use super::source::Source;
+use super::request::{Action, Completion, Request, SourceRef};
 
 /// Executes requests. See the [module](self) for what all backends promise.
 pub(crate) trait Backend: Send + Sync + fmt::Debug {
@@ -58,11 +57,11 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     }
 
     /// Does one thing and waits for it.
-    fn run(&self, source: &Arc<dyn Source>, action: Action) -> Result<(), IoError>;
+    fn run(&self, source: &SourceRef, action: Action) -> Result<(), IoError>;
 
     /// As [`Backend::run`] for a read of `tenant`, which waits for its turn where tenants compete for a busy
     /// device.
-    fn read_for(&self, _tenant: TenantId, source: &Arc<dyn Source>, read: Action) -> Result<(), IoError> {
+    fn read_for(&self, _tenant: TenantId, source: &SourceRef, read: Action) -> Result<(), IoError> {
         self.run(source, read)
     }
 
@@ -103,13 +102,13 @@ pub(crate) trait Feed {
 pub(super) fn run_queued(
     backend: &dyn Backend,
     tenant: TenantId,
-    source: &Arc<dyn Source>,
+    source: &SourceRef,
     read: Action,
 ) -> Result<(), IoError> {
     let group = Group::new(1);
     let completion = Arc::clone(&group) as Arc<dyn Completion>;
     let request =
-        Request { source: Arc::clone(source), action: read, tenant: Some(tenant), token: 0, completion };
+        Request { source: source.clone(), action: read, tenant: Some(tenant), token: 0, completion };
     backend.submit(&mut vec![request]);
     group.wait();
     group.take_failures().pop().map_or(Ok(()), |(_, error)| Err(error))

@@ -19,7 +19,7 @@ use super::threads::Threads;
 use super::uring::Uring;
 use super::{
     Action, Backend, Buffer, Buffers, Completion, FileOpen, Group, IoError, IoOperation, IoOptions,
-    OpenError, Opener, Request, Source, Started,
+    OpenError, Opener, Request, Source, SourceRef, Started,
 };
 use crate::sys::Mapping;
 
@@ -84,8 +84,8 @@ fn write(number: usize, buffer: Buffer) -> Action {
     Action::Write { offset: (number * PAGE_BYTES) as u64, buffers: buffer.into() }
 }
 
-fn request(source: &Arc<dyn Source>, action: Action, token: u64, completion: Arc<dyn Completion>) -> Request {
-    Request { source: Arc::clone(source), action, tenant: None, token, completion }
+fn request(source: &SourceRef, action: Action, token: u64, completion: Arc<dyn Completion>) -> Request {
+    Request { source: source.clone(), action, tenant: None, token, completion }
 }
 
 const READ_WRITE: FileOpen = FileOpen::READ_WRITE;
@@ -113,8 +113,8 @@ impl Bench {
         Self::new(self.start).expect("it was started before")
     }
 
-    fn open(&self, name: &str, how: &FileOpen) -> Result<Arc<dyn Source>, OpenError> {
-        self.opener.open(&self.path(name), how)
+    fn open(&self, name: &str, how: &FileOpen) -> Result<SourceRef, OpenError> {
+        self.opener.open(&self.path(name), how).map(SourceRef::new)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -122,7 +122,7 @@ impl Bench {
     }
 
     /// A new file of `pages` pages, each filled with its [`pattern`].
-    fn file(&self, name: &str, pages: usize) -> Arc<dyn Source> {
+    fn file(&self, name: &str, pages: usize) -> SourceRef {
         let file = self.open(name, &READ_WRITE).unwrap();
         if pages > 0 {
             let mut memory = Pages::new(pages);
@@ -384,7 +384,7 @@ fn completes_without_anybody_waiting(bench: &Bench) {
 /// Reads the next page when one is done.
 struct Chain {
     backend: Arc<dyn Backend>,
-    file: Arc<dyn Source>,
+    file: SourceRef,
     memory: Pages,
     pages: u64,
     group: Arc<Group>,
@@ -434,7 +434,7 @@ impl Completion for Order {
     }
 }
 
-fn read_of(tenant: u32, file: &Arc<dyn Source>, action: Action, completion: Arc<dyn Completion>) -> Request {
+fn read_of(tenant: u32, file: &SourceRef, action: Action, completion: Arc<dyn Completion>) -> Request {
     Request { tenant: Some(TenantId(tenant)), ..request(file, action, u64::from(tenant), completion) }
 }
 
@@ -602,22 +602,16 @@ fn serves_many_threads(bench: &Bench) {
     });
 }
 
-fn rewrite(bench: &Bench, file: &Arc<dyn Source>, first: usize, memory: &Pages, pages: usize, round: usize) {
+fn rewrite(bench: &Bench, file: &SourceRef, first: usize, memory: &Pages, pages: usize, round: usize) {
     move_pages(bench, file, pages, round, &|number| write(first + number, memory.buffer(number)));
 }
 
-fn reread(bench: &Bench, file: &Arc<dyn Source>, first: usize, memory: &Pages, pages: usize, round: usize) {
+fn reread(bench: &Bench, file: &SourceRef, first: usize, memory: &Pages, pages: usize, round: usize) {
     move_pages(bench, file, pages, round + 1, &|number| read(first + number, memory.buffer(number)));
 }
 
 /// Does `action` for each page: as a batch that is waited for, as one that is not, or one by one.
-fn move_pages(
-    bench: &Bench,
-    file: &Arc<dyn Source>,
-    pages: usize,
-    way: usize,
-    action: &dyn Fn(usize) -> Action,
-) {
+fn move_pages(bench: &Bench, file: &SourceRef, pages: usize, way: usize, action: &dyn Fn(usize) -> Action) {
     if way.is_multiple_of(3) {
         (0..pages).for_each(|number| bench.backend.run(file, action(number)).unwrap());
         return;
@@ -812,7 +806,7 @@ fn reports_bad_transfers(bench: &Bench) {
 
 fn sim_reports_faults(bench: &Bench) {
     let device = SimDevice::new(3);
-    let file = device.open(&bench.path("a"), &READ_WRITE).unwrap();
+    let file = SourceRef::new(device.open(&bench.path("a"), &READ_WRITE).unwrap());
     let nth = device.calls(IoOperation::Write) + 1;
     device.fail(SimFault { operation: IoOperation::Write, nth, failure: SimFailure::NoSpace });
     let memory = Pages::new(1);

@@ -7,8 +7,7 @@ use bufpool_policies::contained;
 
 use super::buffer::Buffers;
 use super::error::{Cause, IoError, IoOperation};
-use super::request::{Action, Completion, Request};
-use super::source::Source;
+use super::request::{Action, Completion, Request, SourceRef};
 
 /// The end of a request, to be told by its source: once, on any thread, with or without a call of the source
 /// under way. One that is dropped untold has failed (EIO), so each request ends exactly once.
@@ -27,7 +26,7 @@ pub struct Done {
 /// Whom to tell.
 #[derive(Debug)]
 struct Untold {
-    source: Arc<dyn Source>,
+    source: SourceRef,
     token: u64,
     completion: Arc<dyn Completion>,
 }
@@ -177,7 +176,7 @@ impl WriteRequest {
 pub(super) fn begin(request: Request) {
     let Request { source, action, tenant: _, token, completion } = request;
     let (operation, offset, bytes) = (action.operation(), action.offset(), action.len());
-    let untold = Untold { source: Arc::clone(&source), token, completion };
+    let untold = Untold { source: source.clone(), token, completion };
     let done = Done { request: Some(untold), operation, offset, bytes };
     contained(move || match action {
         Action::Read { buffers, .. } => source.read(ReadRequest { buffers, done }),

@@ -7,8 +7,7 @@ use parking_lot::{Condvar, Mutex};
 use super::done;
 use super::error::IoError;
 use super::group::Group;
-use super::request::{Action, Completion, Request};
-use super::source::Source;
+use super::request::{Action, Completion, Request, SourceRef};
 
 /// Counts what sources are doing, so that it can be waited for.
 #[derive(Debug, Default)]
@@ -59,10 +58,10 @@ impl Drop for Counted {
 }
 
 /// Lets `source` do one thing and waits for it.
-pub(super) fn run(source: &Arc<dyn Source>, action: Action) -> Result<(), IoError> {
+pub(super) fn run(source: &SourceRef, action: Action) -> Result<(), IoError> {
     let group = Group::new(1);
     let completion = Arc::clone(&group) as Arc<dyn Completion>;
-    done::begin(Request { source: Arc::clone(source), action, tenant: None, token: 0, completion });
+    done::begin(Request { source: source.clone(), action, tenant: None, token: 0, completion });
     group.wait();
     group.take_failures().pop().map_or(Ok(()), |(_, error)| Err(error))
 }

@@ -73,7 +73,7 @@ pub(crate) use open::OpenError;
 pub(crate) use open::{FileOpen, Opener};
 pub(crate) use options::IoOptions;
 pub use report::IoReport;
-pub(crate) use request::{Action, Completion, Request};
+pub(crate) use request::{Action, Completion, Request, SourceRef};
 pub use source::{Alignment, Capabilities, Source};
 #[cfg(any(test, feature = "sim"))]
 pub(crate) use start::start_sim;

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use bufpool_policies::{TenantId, contained};
@@ -9,6 +10,7 @@ use bufpool_policies::{TenantId, contained};
 use super::buffer::Buffers;
 use super::error::{Cause, IoError, IoOperation};
 use super::source::Source;
+use crate::share::Share;
 
 /// What to do with a file.
 #[derive(Clone, Debug)]
@@ -59,11 +61,41 @@ impl Action {
     }
 }
 
+/// A source as requests keep it open; references are counted in [shares](Share).
+#[derive(Clone, Debug)]
+pub(crate) struct SourceRef(Share<Arc<dyn Source>>);
+
+impl SourceRef {
+    /// The first of a share.
+    pub fn new(source: Arc<dyn Source>) -> Self {
+        Self(Share::new(source))
+    }
+
+    /// Whether both are of one share, and so of one source.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// There is no other one of its share.
+    pub fn is_last(&self) -> bool {
+        self.0.is_last()
+    }
+}
+
+impl Deref for SourceRef {
+    type Target = dyn Source;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &**self.0
+    }
+}
+
 /// One operation in flight, or about to be.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// Where the file's pages are; kept open until the completion has been called.
-    pub(crate) source: Arc<dyn Source>,
+    pub(crate) source: SourceRef,
     /// What to do.
     pub(crate) action: Action,
     /// The tenant that a read is made for, which decides whose turn it is where reads have to queue. `None`

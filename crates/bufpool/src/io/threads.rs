@@ -20,7 +20,7 @@ use super::group::Group;
 use super::local::LocalFile;
 use super::options::IoOptions;
 use super::report::IoReport;
-use super::request::{Action, Request};
+use super::request::{Action, Request, SourceRef};
 use super::source::Source;
 use super::transfer;
 
@@ -112,14 +112,14 @@ impl Backend for Threads {
         group.wait();
     }
 
-    fn run(&self, source: &Arc<dyn Source>, action: Action) -> Result<(), IoError> {
+    fn run(&self, source: &SourceRef, action: Action) -> Result<(), IoError> {
         match LocalFile::of(&**source) {
             Some(file) => transfer::run(file, &action),
             None => elsewhere::run(source, action),
         }
     }
 
-    fn read_for(&self, tenant: TenantId, source: &Arc<dyn Source>, read: Action) -> Result<(), IoError> {
+    fn read_for(&self, tenant: TenantId, source: &SourceRef, read: Action) -> Result<(), IoError> {
         let Some(file) = LocalFile::of(&**source) else { return elsewhere::run(source, read) };
         if self.shared.state.lock().reads.start(tenant, 1) == 0 {
             return run_queued(self, tenant, source, read);

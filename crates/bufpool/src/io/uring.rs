@@ -82,7 +82,7 @@ use super::local::LocalFile;
 use super::local::registration::{Registration, Registry};
 use super::options::IoOptions;
 use super::report::IoReport;
-use super::request::{Action, Request};
+use super::request::{Action, Request, SourceRef};
 use super::source::Source;
 use super::threads::Threads;
 use super::{elsewhere, transfer};
@@ -241,14 +241,14 @@ impl Backend for Uring {
         Some(Box::new(RingLane::new(Arc::clone(&self.shared), lease)))
     }
 
-    fn run(&self, source: &Arc<dyn Source>, action: Action) -> Result<(), IoError> {
+    fn run(&self, source: &SourceRef, action: Action) -> Result<(), IoError> {
         match LocalFile::of(&**source) {
             Some(file) => transfer::run(file, &action),
             None => elsewhere::run(source, action),
         }
     }
 
-    fn read_for(&self, tenant: TenantId, source: &Arc<dyn Source>, read: Action) -> Result<(), IoError> {
+    fn read_for(&self, tenant: TenantId, source: &SourceRef, read: Action) -> Result<(), IoError> {
         let Some(file) = LocalFile::of(&**source) else { return elsewhere::run(source, read) };
         if self.shared.driver.start_reads(tenant, 1) == 0 {
             return run_queued(self, tenant, source, read);

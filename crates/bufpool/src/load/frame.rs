@@ -8,17 +8,19 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use bufpool_policies::MissHint;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::load::page_load::Found;
 use crate::page::latch::Patience;
 use crate::page::readers;
-use crate::page::word::PageWord;
 use crate::policy::claims::{Admitted, Dirty};
 use crate::policy::lock::PolicyState;
 use crate::state::shared::PoolShared;
 use crate::state::waiting::{Purpose, Refused};
+use crate::sys::fetch_to_write;
 use crate::thread::site::SiteRef;
 use crate::write::borrowed::Borrowing;
 use crate::write::evict::{Emptied, Emptying, Eviction};
@@ -71,9 +73,12 @@ impl<'a> FrameSearch<'a> {
             if how == Emptying::AtOnce {
                 rules.dirty = Dirty::Exchanged;
             }
-            self.touch_upcoming();
+            let hint = self.touch_upcoming();
             let (admitted, is_entered, wishes) = {
                 let mut policy = self.tenant.lock_policy(self.purpose.operation())?;
+                if let Some(hint) = hint {
+                    policy.fetch_for_miss(id, hint);
+                }
                 pool.drain_own_log_into(&mut policy);
                 pool.take_back_logs(&mut policy);
                 let admitted = policy.admit(self.page.id(), id, self.site, creation, &rules);
@@ -82,7 +87,7 @@ impl<'a> FrameSearch<'a> {
                 if let Some(admitted) = admitted.as_ref().filter(|_| is_entered) {
                     policy.directory.loaded(admitted.frame());
                 }
-                policy.leave_upcoming(policy.upcoming());
+                policy.leave_hint(policy.directory.miss_hint(id));
                 (admitted, is_entered, policy.take_wishes())
             };
             let Some(admitted) = admitted else { return Ok(None) };
@@ -105,14 +110,18 @@ impl<'a> FrameSearch<'a> {
     /// Fetches what the next question will look at first of the frame that it is likely to name, if that has
     /// a page of the same file: to wait for memory under the policy lock would make others wait, too.
     #[inline]
-    fn touch_upcoming(&self) {
+    fn touch_upcoming(&self) -> Option<MissHint> {
         let (pool, file) = (&*self.tenant.pool, &self.page.file().shared);
-        let Some(page) = pool.policy.upcoming().and_then(|frame| pool.frames.get(frame).page()) else {
-            return;
-        };
-        if page.file() == file.id {
-            std::hint::black_box(file.table.get(page.number()).map(PageWord::state));
+        let hint = pool.policy.hint()?;
+        let entry = pool.frames.get(hint.victim);
+        fetch_to_write(entry);
+        if let Some(page) = entry.page()
+            && page.file() == file.id
+            && let Some(word) = file.table.get(page.number())
+        {
+            fetch_to_write(word);
         }
+        Some(hint)
     }
 
     /// Whether the directory is told at once that the page has been loaded, which saves a hold of the policy

@@ -27,7 +27,7 @@ use crate::files::shared::FileShared;
 use crate::files::word::LoadingRun;
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
-use crate::io::{IoError, Request, Source};
+use crate::io::{IoError, Request, SourceRef};
 use crate::load::verify::PageRead;
 use crate::memory::lease::FrameLease;
 use crate::policy::ahead::{Account, Expectation, Wanted, Wants};
@@ -362,18 +362,18 @@ impl Arrival {
         self.run.numbers().start
     }
 
-    fn into_request(mut self, pool: &PoolShared, io: &Arc<dyn Source>) -> Request {
+    fn into_request(mut self, pool: &PoolShared, io: &SourceRef) -> Request {
         self.submitted = Instant::now();
         let (first, leases, tenant) = (self.first(), std::mem::take(&mut self.leases), self.tenant);
-        pool.arena.read_request(Arc::clone(io), first, leases, tenant, move |leases, result| {
+        pool.arena.read_request(io.clone(), first, leases, tenant, move |leases, result| {
             self.leases = leases;
             self.complete(&result);
         })
     }
 
     /// Looks for the page, a single one, in the tier, and reads it from the file if it is not there.
-    fn ask_tier(mut self, pool: &PoolShared, io: &Arc<dyn Source>) {
-        let (io, first) = (Arc::clone(io), self.first());
+    fn ask_tier(mut self, pool: &PoolShared, io: &SourceRef) {
+        let (io, first) = (io.clone(), self.first());
         let Some((tier, name, version)) = PageRead::of(pool).in_tier(self.run.file(), first) else {
             return pool.backend.submit(&mut vec![self.into_request(pool, &io)]);
         };

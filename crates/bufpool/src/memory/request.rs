@@ -6,14 +6,14 @@ use std::sync::{Arc, mpsc};
 use bufpool_policies::{FrameId, TenantId};
 use parking_lot::Mutex;
 
-use crate::io::{Action, Backend, Buffer, Buffers, Completion, Feed, Group, IoError, Request, Source};
+use crate::io::{Action, Backend, Buffer, Buffers, Completion, Feed, Group, IoError, Request, SourceRef};
 use crate::memory::arena::Arena;
 use crate::memory::lease::FrameLease;
 
 /// A write from memory that nobody changes while the value is borrowed.
 pub(crate) struct WriteFrom<'a> {
     /// The file.
-    pub file: &'a Arc<dyn Source>,
+    pub file: &'a SourceRef,
     /// Page number of the first page.
     pub number: u64,
     /// Neighbouring pages of the file, in file order; at most [`Buffers::PIECES_MAX`].
@@ -37,7 +37,7 @@ pub(crate) trait ReadSource {
 #[derive(Default)]
 pub(crate) struct NextReads {
     /// File, number of the first page, and how many pages.
-    reads: Vec<(Arc<dyn Source>, u64, usize)>,
+    reads: Vec<(SourceRef, u64, usize)>,
     leases: Vec<FrameLease>,
 }
 
@@ -52,7 +52,7 @@ impl NextReads {
     }
 
     /// Begins another read, of page `number` of `file` into the leased frame.
-    pub fn begin(&mut self, file: Arc<dyn Source>, number: u64, lease: FrameLease) {
+    pub fn begin(&mut self, file: SourceRef, number: u64, lease: FrameLease) {
         self.reads.push((file, number, 1));
         self.leases.push(lease);
     }
@@ -141,7 +141,7 @@ impl Arena {
     pub fn read(
         &self,
         backend: &dyn Backend,
-        file: &Arc<dyn Source>,
+        file: &SourceRef,
         number: u64,
         lease: &mut FrameLease,
         tenant: TenantId,
@@ -157,7 +157,7 @@ impl Arena {
     pub fn read_meanwhile(
         &self,
         backend: &dyn Backend,
-        file: &Arc<dyn Source>,
+        file: &SourceRef,
         number: u64,
         mut lease: FrameLease,
         tenant: TenantId,
@@ -169,11 +169,10 @@ impl Arena {
             return (lease, result);
         };
         let (done, outcome) = mpsc::sync_channel(1);
-        let request =
-            self.read_request(Arc::clone(file), number, vec![lease], tenant, move |leases, result| {
-                // Its receiver waits.
-                let _ = done.send((leases, result));
-            });
+        let request = self.read_request(file.clone(), number, vec![lease], tenant, move |leases, result| {
+            // Its receiver waits.
+            let _ = done.send((leases, result));
+        });
         lane.submit(&mut vec![request]);
         meanwhile();
         while lane.wait() {
@@ -208,7 +207,7 @@ impl Arena {
     /// The submitter drains the backend before the arena is dropped.
     pub fn read_request(
         &self,
-        file: Arc<dyn Source>,
+        file: SourceRef,
         number: u64,
         leases: Vec<FrameLease>,
         tenant: TenantId,
@@ -231,7 +230,7 @@ impl Arena {
     /// The submitter drains the backend before the arena is dropped.
     pub fn write_request(
         &self,
-        file: Arc<dyn Source>,
+        file: SourceRef,
         number: u64,
         leases: Vec<FrameLease>,
         then: impl FnOnce(Vec<FrameLease>, Result<(), IoError>) + Send + 'static,
@@ -251,7 +250,7 @@ impl Arena {
     pub fn write(
         &self,
         backend: &dyn Backend,
-        file: &Arc<dyn Source>,
+        file: &SourceRef,
         number: u64,
         lease: &FrameLease,
     ) -> Result<(), IoError> {
@@ -264,7 +263,7 @@ impl Arena {
     pub fn write_all(&self, backend: &dyn Backend, writes: &[WriteFrom<'_>]) -> Vec<(u64, IoError)> {
         let group = Group::new(writes.len());
         let request = |(token, write): (usize, &WriteFrom<'_>)| Request {
-            source: Arc::clone(write.file),
+            source: write.file.clone(),
             action: Action::Write {
                 offset: self.offset_of(write.number),
                 // SAFETY: the leases are borrowed until the group is done.
@@ -340,12 +339,12 @@ mod tests {
             let path = folder.path().join("file");
             std::fs::write(&path, [vec![1; PAGE_BYTES], vec![2; PAGE_BYTES]].concat()).unwrap();
             let how = FileOpen::READ_ONLY;
-            let file = opener.open(&path, &how).unwrap();
+            let file = SourceRef::new(opener.open(&path, &how).unwrap());
             let (arena, mut leases) = Arena::new(3, PAGE_BYTES).unwrap();
             let ahead = vec![leases.pop().unwrap()];
             let (other, landed) = mpsc::channel();
             let submit = || {
-                let file = Arc::clone(&file);
+                let file = file.clone();
                 let then = move |leases, result| other.send((leases, result)).unwrap();
                 backend.submit(&mut vec![arena.read_request(file, 0, ahead, TENANT, then)]);
             };

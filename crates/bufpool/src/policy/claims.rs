@@ -155,8 +155,9 @@ impl Claims for PoolClaims<'_> {
     }
 
     fn claim(&mut self, frame: FrameId) -> bool {
-        let Some((page, file)) = self.page_and_file(frame) else { return false };
-        let word = OwnedWord::new(Arc::clone(file), page.number());
+        let Some(page) = self.rules.frames.get(frame).page() else { return false };
+        let Some(file) = self.files.share(page.file()) else { return false };
+        let word = OwnedWord::of_share(file.clone(), page.number());
         let latch = Latch::try_new(word, Want::Exclusive);
         // Pins, dirtiness and the right to write change only under a latch, so what holds now goes on
         // holding.

@@ -12,7 +12,8 @@ use bufpool_policies::planner::{Bounds, Plan, Planner, Seen, StreamCounts};
 use bufpool_policies::program::{NeedsPrivilege, Program, ProgramOptions};
 use bufpool_policies::{
     Access, Admission, ContextId, DEFAULT_TENANT, Decision, Directory, DirectoryError, FileId, FrameId,
-    HintOptions, ManagerKind, PageId, PageWorth, SharedLearning, TenantId, Tuning, WISHES_MAX, Want, Wish,
+    HintOptions, ManagerKind, MissHint, PageId, PageWorth, SharedLearning, TenantId, Tuning, WISHES_MAX,
+    Want, Wish,
 };
 
 use crate::engine::recorder::{Event, Recorder};
@@ -29,6 +30,7 @@ use crate::policy::claims::{Admitted, ClaimRules, Dirty, PoolClaims, Victim};
 use crate::policy::pricing::Pricing;
 use crate::policy::programs::LiveProgram;
 use crate::policy::recording::Recording;
+use crate::sys::fetch_to_write;
 use crate::thread::keys::KEYS;
 use crate::thread::ring::{Hit, Ring, Skipped};
 use crate::thread::site::SiteRef;
@@ -360,7 +362,7 @@ impl PolicyState {
         let listed = self.directory.page(hit.frame) == Some(hit.page);
         let context = self.context_of_hit(hit, listed, ContextId(found.id));
         self.record_access(hit.page, context, hit.tenant, hit.creation);
-        self.last_accessor = hit.tenant;
+        self.note_accessor(hit.tenant);
         if let Some(pricing) = &mut self.pricing {
             pricing.found(hit.tenant);
         }
@@ -375,6 +377,13 @@ impl PolicyState {
             self.tenants[hit.tenant.index()].hits_unlisted += 1;
         }
         listed
+    }
+
+    #[inline]
+    fn note_accessor(&mut self, tenant: TenantId) {
+        if self.last_accessor != tenant {
+            self.last_accessor = tenant;
+        }
     }
 
     /// The context that the manager is told for a hit that was counted for `found`: that of the page's load
@@ -403,7 +412,7 @@ impl PolicyState {
         let admission =
             self.directory.admit(&access(page, tenant, ContextId(context.id), creation), &mut claims);
         let admitted = self.carry_out(&admission, taken, rules)?;
-        self.last_accessor = tenant;
+        self.note_accessor(tenant);
         self.record_access(page, ContextId(context.id), tenant, creation);
         self.count_miss(tenant, context, admission.decision(), creation);
         match &mut self.pricing {
@@ -429,10 +438,17 @@ impl PolicyState {
         std::hint::black_box(words.filter(|word| word.state().is_unlatched()).count());
     }
 
-    /// The frame that the next question looks at first, as far as it is known.
+    /// Fetches what a miss of a tenant is likely to change: side by side, as the thread that had the lock last
+    /// has it all in its processor's cache.
     #[inline]
-    pub fn upcoming(&self) -> Option<FrameId> {
-        self.directory.upcoming().next()
+    pub fn fetch_for_miss(&self, tenant: TenantId, hint: MissHint) {
+        self.directory.places_of_miss(tenant, hint).iter().for_each(|place| fetch_to_write(*place));
+        if let Some(context) = self.contexts.latest(tenant) {
+            fetch_to_write(context);
+        }
+        if let Some(planner) = &self.planner {
+            planner.places().iter().for_each(|place| fetch_to_write(*place));
+        }
     }
 
     /// Lets neighbouring pages come into frames that are neighbours as far as possible, which makes one piece
@@ -674,7 +690,9 @@ impl PolicyState {
     }
 
     fn count_miss(&mut self, tenant: TenantId, context: ContextSlot, decision: &Decision, creation: bool) {
-        self.tenants[tenant.index()].creations += u64::from(creation);
+        if creation {
+            self.tenants[tenant.index()].creations += 1;
+        }
         let counts = self.contexts.counts(tenant, context);
         counts.accesses += 1;
         counts.misses += 1;
@@ -775,7 +793,7 @@ impl PolicyState {
 
     /// What programs wish, to be carried out without the policy lock.
     pub fn take_wishes(&mut self) -> Vec<Wished> {
-        std::mem::take(&mut self.wishes)
+        if self.wishes.is_empty() { Vec::new() } else { std::mem::take(&mut self.wishes) }
     }
 
     /// The next page that would make room for one of the tenant, latched exclusively and out of the

@@ -7,16 +7,19 @@
 //!
 //! Holds are counted, and one in [`TIMED`] is timed.
 //!
-//! A hold may leave a frame's number beside the lock ([`PolicyGuard::leave_upcoming`]): what the next one is
-//! likely to look at, so that its thread fetches that from memory before it has the lock.
+//! A hold may leave a [hint](PolicyGuard::leave_hint) beside the lock: what the next one is likely to look at,
+//! so that its thread fetches that from memory, or from another processor, side by side.
+//!
+//! All that each hold changes here is in one cache line.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::AtomicU32 as Unmodelled;
+use std::sync::atomic::AtomicU64 as Unmodelled;
 use std::time::Instant;
 
-use bufpool_policies::FrameId;
+use bufpool_policies::{FrameId, MissHint};
 
 use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence, relax};
+use crate::sys::fetch_to_write;
 
 /// Looks at the lock before a thread sleeps: several times as long as a hold.
 const SPINS: u32 = if cfg!(bufpool_loom) { 0 } else { 128 };
@@ -26,8 +29,8 @@ const TIMED: u64 = 61;
 /// In [`PolicyMutex::sleepers`]: a thread was woken and has neither got the lock nor gone to sleep again.
 const WAKING: u32 = 1 << 31;
 
-/// Stands for no frame in [`PolicyMutex::upcoming`].
-const NO_FRAME: u32 = u32::MAX;
+/// Stands for no hint in [`PolicyMutex::hint`].
+const NO_HINT: u64 = u64::MAX;
 
 /// What holds of the policy lock cost so far.
 #[derive(Clone, Copy, Default, Debug)]
@@ -48,21 +51,24 @@ impl HoldCounts {
 }
 
 /// The policy, or whatever else is to be protected, behind the policy lock.
+#[repr(C)]
 pub(crate) struct PolicyMutex<T> {
-    /// Never waited for.
-    held: Mutex<Held<T>>,
     /// Threads that sleep or are about to, and [`WAKING`].
     sleepers: AtomicU32,
-    /// A frame's number, or [`NO_FRAME`]. Advice, so nothing depends on when others see it.
-    upcoming: Unmodelled,
+    /// A [`MissHint`]: its victim and next frame, or [`NO_HINT`], and its account. Advice, so nothing depends
+    /// on when others see it.
+    hint: [Unmodelled; 2],
+    /// Never waited for.
+    held: Mutex<Held<T>>,
     /// Where they sleep.
     room: Mutex<()>,
     freed: Condvar,
 }
 
+#[repr(C)]
 struct Held<T> {
-    value: T,
     counts: HoldCounts,
+    value: T,
 }
 
 impl<T> PolicyMutex<T> {
@@ -70,7 +76,7 @@ impl<T> PolicyMutex<T> {
         Self {
             held: Mutex::new(Held { value, counts: HoldCounts::default() }),
             sleepers: AtomicU32::new(0),
-            upcoming: Unmodelled::new(NO_FRAME),
+            hint: [Unmodelled::new(NO_HINT), Unmodelled::new(0)],
             room: Mutex::default(),
             freed: Condvar::default(),
         }
@@ -91,11 +97,14 @@ impl<T> PolicyMutex<T> {
         self.held.try_lock().map(|held| PolicyGuard::begin(self, held))
     }
 
-    /// The frame that a hold has left last; it may be out of date.
+    /// What a hold has left last, for a thread that is about to take the lock; it may be out of date.
     #[inline]
-    pub fn upcoming(&self) -> Option<FrameId> {
-        let frame = self.upcoming.load(Ordering::Relaxed);
-        (frame != NO_FRAME).then_some(FrameId(frame))
+    pub fn hint(&self) -> Option<MissHint> {
+        // Its line is that of the lock, which is changed next.
+        fetch_to_write(self);
+        let [frames, account] = [0, 1].map(|at| self.hint[at].load(Ordering::Relaxed));
+        let (victim, next) = (FrameId(frames as u32), FrameId((frames >> u32::BITS) as u32));
+        (frames != NO_HINT).then_some(MissHint { victim, next, account: account as u32 })
     }
 
     pub fn get_mut(&mut self) -> &mut T {
@@ -191,10 +200,13 @@ impl<'a, T> PolicyGuard<'a, T> {
         Self { held, wake: Wake(mutex), begun }
     }
 
-    /// The frame that the next hold is likely to look at.
+    /// What the next hold is likely to look at.
     #[inline]
-    pub fn leave_upcoming(&self, frame: Option<FrameId>) {
-        self.wake.0.upcoming.store(frame.map_or(NO_FRAME, |frame| frame.0), Ordering::Relaxed);
+    pub fn leave_hint(&self, hint: Option<MissHint>) {
+        let pack = |hint: MissHint| u64::from(hint.next.0) << u32::BITS | u64::from(hint.victim.0);
+        let [frames, account] = &self.wake.0.hint;
+        frames.store(hint.map_or(NO_HINT, pack), Ordering::Relaxed);
+        account.store(hint.map_or(0, |hint| u64::from(hint.account)), Ordering::Relaxed);
     }
 
     /// Of all holds that have begun.

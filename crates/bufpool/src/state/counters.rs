@@ -1,12 +1,10 @@
 //! Counts that the directory does not keep.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam::utils::CachePadded;
 
-/// Parts of a [`Striped`] count; a power of two.
-const STRIPES: usize = 16;
+use crate::share::{STRIPES, stripe};
 
 /// Counts that the directory does not keep.
 #[derive(Default)]
@@ -46,20 +44,6 @@ impl Striped {
     pub fn load(&self) -> u64 {
         self.0.iter().map(|part| part.load(Ordering::Relaxed)).sum()
     }
-}
-
-/// The part of counts that the calling thread adds to: threads take turns.
-fn stripe() -> usize {
-    static THREADS: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static STRIPE: Cell<usize> = const { Cell::new(STRIPES) };
-    }
-    STRIPE.with(|stripe| {
-        if stripe.get() == STRIPES {
-            stripe.set(THREADS.fetch_add(1, Ordering::Relaxed) % STRIPES);
-        }
-        stripe.get()
-    })
 }
 
 #[cfg(all(test, not(bufpool_loom)))]

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::engine::PageName;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::options::Direct;
-use crate::io::{Action, Completion, FileOpen, IoError, Request};
+use crate::io::{Action, Completion, FileOpen, IoError, Request, SourceRef};
 use crate::tier::buffer::{Envelope, TierBuffer, TierPage};
 use crate::tier::copies::{self, Offer, capacity};
 use crate::tier::file::saved::{TierFile, lend};
@@ -192,7 +192,11 @@ impl FileTier {
             );
             return Err(Error::new(ErrorKind::Alignment, OPERATION, message));
         }
-        let file = TierFile { source, backend: Arc::clone(&to.backend), page_bytes: to.page_bytes };
+        let file = TierFile {
+            source: SourceRef::new(source),
+            backend: Arc::clone(&to.backend),
+            page_bytes: to.page_bytes,
+        };
         file.make_ready(Store::places_of(pages_max), &mut store)?;
         let restored = store.len();
         Ok(Used { file, store, is_deterministic: to.is_deterministic, restored })

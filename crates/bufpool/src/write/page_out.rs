@@ -281,7 +281,7 @@ impl<'p> PageOut<'p> {
             let Ok(io) = io else { continue };
             match writes.last_mut() {
                 Some(last)
-                    if Arc::ptr_eq(last.file, io)
+                    if last.file.is_same(io)
                         && last.number + last.frames.len() as u64 == *number
                         && last.frames.len() < file.run_pages =>
                 {

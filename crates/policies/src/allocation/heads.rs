@@ -30,6 +30,11 @@ impl Heads {
         }
     }
 
+    /// Where the stamps are.
+    pub fn place(&self) -> *const u8 {
+        self.stamps.as_ptr().cast()
+    }
+
     pub fn stamp(&self, account: AccountId) -> i64 {
         self.stamps[account.index()]
     }

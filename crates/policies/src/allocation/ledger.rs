@@ -22,6 +22,8 @@ pub(crate) struct Ledger {
     pub now: i64,
     /// Pages that came in so far.
     pub arrivals: u64,
+    /// Stamp of the frame that was named last to make room: by then all of lesser stamps had left.
+    pub departed_stamp: i64,
     /// Stamp of the frame last moved to the head.
     head_stamp: i64,
     all_heads: Heads,
@@ -78,6 +80,7 @@ impl Ledger {
             hinting: Vec::new(),
             now: 0,
             arrivals: 0,
+            departed_stamp: 0,
             head_stamp: 0,
             all_heads: Heads::default(),
             open_heads: Heads::default(),
@@ -291,6 +294,20 @@ impl Ledger {
         account
             .into_iter()
             .flat_map(|account| self.accounts[account.index()].ledger.iter(&self.frames.ledger_links))
+    }
+
+    /// Where the heads of the first accounts are.
+    pub fn place_of_heads(&self) -> *const u8 {
+        self.all_heads.place()
+    }
+
+    /// The first two of them; the first one twice if there is no other.
+    #[inline]
+    pub fn next_two(&self) -> Option<[u32; 2]> {
+        let account = self.open_heads().least()?;
+        let first = self.accounts[account.index()].ledger.head();
+        let second = self.frames.ledger_links.next(first);
+        Some([first, if second == NIL { first } else { second }])
     }
 
     /// The least stamp of all frames, eligible or not.

@@ -66,6 +66,17 @@ pub struct DirectoryOptions {
     pub shared_pages: bool,
 }
 
+/// What a miss is likely to change: advice for [`Directory::places_of_miss`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MissHint {
+    /// The frame that the next question looks at first, as far as it is known.
+    pub victim: FrameId,
+    /// The one after it.
+    pub next: FrameId,
+    /// The number of the missing tenant's account.
+    pub account: u32,
+}
+
 /// What a hit meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HitOutcome {
@@ -95,9 +106,6 @@ pub struct Directory {
     capacity: u32,
     /// The account that tenants have in common, from the first one that joins on.
     commons: Option<AccountId>,
-    /// The stamp of the page that the ledger named last to make room, by which all pages of lesser stamps had
-    /// left.
-    departed_stamp: i64,
     /// Free frames, threaded through the ledger's links, which they have no other use for.
     free: List,
     /// Pages that tenants share are protected.
@@ -131,7 +139,6 @@ impl Directory {
             level_one: LevelOne::new(allocation, frames, revocation),
             capacity: frames,
             commons: None,
-            departed_stamp: 0,
             free: List::default(),
             shared_pages,
             foreign: Vec::new(),
@@ -231,7 +238,7 @@ impl Directory {
     /// The time from the last use of the page that the ledger named last to make room until now: how old
     /// pages get. All there has been while none was named.
     pub fn span(&self) -> u64 {
-        (self.ledger.now - self.departed_stamp) as u64
+        (self.ledger.now - self.ledger.departed_stamp) as u64
     }
 
     /// Touches what [`hit`](Self::hit) will touch of `frames`, so that it comes from memory side by side and
@@ -256,6 +263,28 @@ impl Directory {
             let is_ahead = |frame: &FrameId| slots[frame.0].state == FrameState::Ahead;
             self.prefetch_pages(first, frames.filter(is_ahead));
         }
+    }
+
+    /// Where that is which a miss of `tenant` changes, as far as it is known without
+    /// a look at any of it: for a driver that can fetch it side by side, from another processor's
+    /// cache above all.
+    pub fn places_of_miss(&self, tenant: TenantId, hint: MissHint) -> [*const u8; 7] {
+        let Ledger { frames, tenants, accounts, now, .. } = &self.ledger;
+        let [slot, links] = frames.places_of(hint.victim.0);
+        let tenant = std::ptr::from_ref(&tenants[tenant.index()]).cast();
+        let account = accounts.as_ptr().wrapping_add(hint.account as usize).cast();
+        let [next, _] = frames.places_of(hint.next.0);
+        [tenant, account, slot, links, next, std::ptr::from_ref(now).cast(), self.ledger.place_of_heads()]
+    }
+
+    /// What the next miss is likely to change, if it is one of `tenant`.
+    pub fn miss_hint(&self, tenant: TenantId) -> Option<MissHint> {
+        let [victim, next] = self.ledger.next_two().filter(|_| self.free.is_empty())?;
+        Some(MissHint {
+            victim: FrameId(victim),
+            next: FrameId(next),
+            account: self.ledger.account(tenant).0,
+        })
     }
 
     /// Touches what the manager of the next page to go will look up by page, of that and of the others that

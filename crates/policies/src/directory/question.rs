@@ -314,7 +314,9 @@ impl Directory {
                 victim = self.take(candidate, missing, claims, decision);
                 if victim.is_some() {
                     // Those that were moved to the head say nothing of the others' age.
-                    self.departed_stamp = if stamp > 0 { stamp } else { self.departed_stamp };
+                    if stamp > 0 {
+                        self.ledger.departed_stamp = stamp;
+                    }
                     break;
                 }
             }

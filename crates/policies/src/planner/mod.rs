@@ -23,6 +23,11 @@ pub trait Planner: Send {
     /// `access` waits for a page that is on its way in ahead, and will be [observed](Self::observe) later.
     fn awaited(&mut self, access: &Access);
 
+    /// Where that is which the next observation is likely to change; null where that is not known.
+    fn places(&self) -> [*const u8; 3] {
+        [std::ptr::null(); 3]
+    }
+
     /// Whether there are plans.
     fn has_wants(&self) -> bool;
 

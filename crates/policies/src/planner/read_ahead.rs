@@ -72,24 +72,30 @@ pub struct ReadAhead {
     counts: StreamCounts,
 }
 
+/// What an access at random looks at and changes comes first, in three cache lines.
 #[derive(Clone)]
+#[repr(C, align(64))]
 struct Stream {
-    key: Option<StreamKey>,
-    /// By [`Pace`], in parts of a page; see [`CREDIT_PAGE`].
-    credit: [i64; 2],
+    places: Places,
     /// Accesses observed.
     now: u64,
     /// Heads that are believed: random accesses have none, and are most of what is observed.
     believed: u32,
     /// One that moved last, if a believed one did.
-    latest: usize,
-    places: Places,
+    latest: u32,
+    /// A bit for each head that began at its place and was not looked at since: it is made when one is looked
+    /// at.
+    fresh: u32,
+    key: Option<StreamKey>,
+    /// By [`Pace`], in parts of a page; see [`CREDIT_PAGE`].
+    credit: [i64; 2],
     heads: [Head; HEADS],
 }
 
 /// Where the positions of a stream are, side by side, so that one that an access is far from is not looked at
 /// itself.
 #[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
 struct Places {
     /// [`Head::last`] of each.
     last: [u64; HEADS],
@@ -101,6 +107,11 @@ impl Places {
     /// A head is there now.
     fn note(&mut self, at: usize, head: &Head) {
         (self.last[at], self.moved[at]) = (head.last, head.moved);
+    }
+
+    /// A head at its beginning.
+    fn head(&self, at: usize) -> Head {
+        Head::new(self.moved[at], self.last[at])
     }
 
     /// Whether a page is further than [`REACH`] from all positions, so that it continues none that is not
@@ -151,9 +162,10 @@ impl ReadAhead {
             stream.earn(pace, &limits);
         }
         if stream.believed == 0 && stream.places.are_far_from(number) {
-            stream.put(stream.places.oldest(), Head::new(now, number));
+            stream.begin_far(now, number);
             return None;
         }
+        stream.settle();
         if let Some(at) = believed {
             stream.judge_trial(at, number, seen);
             let head = &mut stream.heads[at];
@@ -166,14 +178,14 @@ impl ReadAhead {
             let sequential = if pace == Pace::Strided { stream.neighbour_of(number) } else { None };
             let opened = sequential.filter(|at| stream.follow(*at, number));
             self.counts.opened += u64::from(opened.is_some());
-            stream.latest = opened.unwrap_or(at);
+            stream.latest = opened.unwrap_or(at) as u32;
             self.plan(key, &limits);
             return None;
         }
         stream.note_outrun(number, limits.window_max);
         if let Some(at) = stream.candidate_for(number) {
             if stream.follow(at, number) {
-                stream.latest = at;
+                stream.latest = at as u32;
                 self.counts.opened += 1;
                 self.plan(key, &limits);
             }
@@ -219,11 +231,18 @@ impl Planner for ReadAhead {
     fn awaited(&mut self, access: &Access) {
         let key = StreamKey::of(access);
         let stream = &mut self.table[slot_of(&key)];
+        stream.settle();
         if stream.key == Some(key)
             && let Some(at) = stream.best_for(access.page.number(), Seen::FoundAhead)
         {
             stream.heads[at].is_late = true;
         }
+    }
+
+    fn places(&self) -> [*const u8; 3] {
+        let Stream { places, now, .. } = &self.table[self.latest];
+        let last: *const u8 = std::ptr::from_ref(&places.last).cast();
+        [last, std::ptr::from_ref(&places.moved).cast(), std::ptr::from_ref(now).cast()]
     }
 
     fn has_wants(&self) -> bool {
@@ -243,6 +262,7 @@ impl Planner for ReadAhead {
         if stream.key != Some(plan.key) {
             return;
         }
+        stream.settle();
         let step = plan.pages.step;
         let spared = plan.pages.count.saturating_sub(brought);
         stream.credit[Pace::of(step) as usize] += spared as i64 * CREDIT_PAGE;
@@ -261,7 +281,24 @@ impl Planner for ReadAhead {
 impl Stream {
     fn new(key: Option<StreamKey>, credit: [i64; 2]) -> Self {
         let (places, heads) = (Places::default(), [Head::default(); HEADS]);
-        Self { key, credit, now: 0, believed: 0, latest: 0, places, heads }
+        Self { places, now: 0, believed: 0, latest: 0, fresh: 0, key, credit, heads }
+    }
+
+    /// A position begins in place of the oldest one. None is believed.
+    fn begin_far(&mut self, now: u64, number: u64) {
+        let at = self.places.oldest();
+        (self.places.last[at], self.places.moved[at]) = (number, now);
+        self.fresh |= 1 << at;
+    }
+
+    /// Makes the heads that began at their places.
+    #[inline]
+    fn settle(&mut self) {
+        while self.fresh != 0 {
+            let at = self.fresh.trailing_zeros() as usize;
+            self.heads[at] = self.places.head(at);
+            self.fresh &= self.fresh - 1;
+        }
     }
 
     /// A page that was brought in for a position of `pace` is used.
@@ -310,9 +347,9 @@ impl Stream {
         if self.believed == 0 {
             return None;
         }
-        let latest = &self.heads[self.latest];
+        let latest = &self.heads[self.latest as usize];
         if latest.is_first_for(number) && latest.moved + 1 == self.now {
-            return Some(self.latest);
+            return Some(self.latest as usize);
         }
         self.best_for(number, seen)
     }
@@ -385,7 +422,7 @@ impl Stream {
     /// something to plan.
     #[inline]
     fn may_plan(&mut self, limits: &Limits) -> bool {
-        let head = &mut self.heads[self.latest];
+        let head = &mut self.heads[self.latest as usize];
         head.is_on_trial = self.credit[Pace::of(head.step) as usize] < WINDOW_FIRST as i64 * CREDIT_PAGE;
         !head.is_on_trial && head.may_plan(limits)
     }
@@ -393,7 +430,7 @@ impl Stream {
     /// What to bring in for the position that moved last, which has credit, as far as that goes.
     #[inline(never)]
     fn plan(&mut self, limits: &Limits) -> Option<Stretch> {
-        let head = &mut self.heads[self.latest];
+        let head = &mut self.heads[self.latest as usize];
         let credit = &mut self.credit[Pace::of(head.step) as usize];
         let plan = head.plan(limits, (*credit / CREDIT_PAGE) as u64)?;
         *credit -= plan.count as i64 * CREDIT_PAGE;
@@ -506,6 +543,9 @@ mod tests {
 
     /// Holds what is left out for speed against the plain way.
     fn check(stream: &Stream, number: u64, seen: Seen) {
+        let is_far = stream.places.are_far_from(number);
+        let mut stream = stream.clone();
+        stream.settle();
         let believed = stream.heads.iter().filter(|head| head.window > 0);
         assert_eq!(stream.believed as usize, believed.count());
         assert!(stream.believed > 0 || stream.heads.iter().all(|head| head.fit(number, seen).is_none()));
@@ -522,7 +562,7 @@ mod tests {
         for (at, head) in stream.heads.iter().enumerate() {
             assert_eq!((stream.places.last[at], stream.places.moved[at]), (head.last, head.moved));
         }
-        assert!(plain.is_none() || !stream.places.are_far_from(number), "page {number} continues a position");
+        assert!(plain.is_none() || !is_far, "page {number} continues a position");
         assert_eq!(
             stream.heads[stream.places.oldest()].moved,
             stream.places.moved.into_iter().min().unwrap()
@@ -804,7 +844,7 @@ mod tests {
             if stream.believed > 0 {
                 let found = stream.believed_for(number, seen);
                 assert_eq!(found, stream.best_for(number, seen));
-                taken += u32::from(found == Some(stream.latest));
+                taken += u32::from(found == Some(stream.latest as usize));
             }
             streams.advise(KEY, number, seen, BOUNDS);
         }

@@ -243,7 +243,7 @@ impl Source for Forgetful {
 #[test]
 fn requests_that_a_source_gives_up_fail_once() {
     let backend: Arc<dyn Backend> = start::threads().unwrap();
-    let source: Arc<dyn Source> = Arc::new(Forgetful);
+    let source = SourceRef::new(Arc::new(Forgetful));
     let memory = Pages::new(1);
     let tally = Tally::new(4);
     let actions = [
@@ -264,7 +264,7 @@ fn requests_that_a_source_gives_up_fail_once() {
     let eio = Some(libc::EIO);
     let expected = [(IoOperation::Read, at, eio), (IoOperation::Write, at, eio), (IoOperation::Sync, 0, eio)];
     assert_eq!(failed.collect::<Vec<_>>(), expected);
-    assert_eq!(Arc::strong_count(&source), 1, "nothing keeps the source open any more");
+    assert!(source.is_last(), "nothing keeps the source open any more");
 }
 
 /// A pool on a source that no backend knows: changes, eviction, flush, extension, truncation, removal.

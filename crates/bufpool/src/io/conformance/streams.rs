@@ -6,7 +6,7 @@ use super::*;
 /// Reads of single pages in turns of different lengths, of three tenants; one in seven lies beyond the end of
 /// the file.
 struct Reads<'a> {
-    file: Arc<dyn Source>,
+    file: SourceRef,
     memory: &'a Pages,
     group: Arc<Group>,
     prepared: usize,
@@ -55,7 +55,7 @@ pub(super) fn streams(bench: &Bench) {
         memory.bytes().fill(0);
         let group = Group::for_stream();
         let mut feed = Reads {
-            file: Arc::clone(&file),
+            file: file.clone(),
             memory: &memory,
             group: Arc::clone(&group),
             prepared,

@@ -15,8 +15,7 @@ use crate::io::elsewhere::{self, Elsewhere};
 use crate::io::error::IoError;
 use crate::io::group::Group;
 use crate::io::report::IoReport;
-use crate::io::request::{Action, Request};
-use crate::io::source::Source;
+use crate::io::request::{Action, Request, SourceRef};
 
 /// The backend on a [`SimDevice`].
 ///
@@ -141,7 +140,7 @@ impl Backend for Sim {
         group.wait();
     }
 
-    fn run(&self, source: &Arc<dyn Source>, action: Action) -> Result<(), IoError> {
+    fn run(&self, source: &SourceRef, action: Action) -> Result<(), IoError> {
         let Some(file) = SimFile::of(&**source) else { return elsewhere::run(source, action) };
         let Executed { result, events, latency } = file.execute(&action);
         std::thread::sleep(latency);

@@ -6,21 +6,21 @@ use proptest::prelude::*;
 
 use super::super::start_sim;
 use super::*;
-use crate::io::{Action, Backend, Buffer, FileOpen, IoError, Opener, Source, Started};
+use crate::io::{Action, Backend, Buffer, FileOpen, IoError, Opener, SourceRef, Started};
 use crate::{FileOptions, PoolOptions};
 
 const READ_WRITE: FileOpen = FileOpen::READ_WRITE;
 
-fn open(device: &SimDevice) -> (Arc<dyn Backend>, Arc<dyn Source>) {
+fn open(device: &SimDevice) -> (Arc<dyn Backend>, SourceRef) {
     let Started { opener, backend } = start_sim(device);
     let file = opener.open(Path::new("file"), &READ_WRITE).unwrap();
-    (backend, file)
+    (backend, SourceRef::new(file))
 }
 
 /// Lends `memory` to operations that end before this function returns.
 fn write_at(
     backend: &dyn Backend,
-    file: &Arc<dyn Source>,
+    file: &SourceRef,
     offset: usize,
     memory: &mut [u8],
 ) -> Result<(), IoError> {
@@ -29,18 +29,13 @@ fn write_at(
     backend.run(file, Action::Write { offset: offset as u64, buffers: buffer.into() })
 }
 
-fn read_at(
-    backend: &dyn Backend,
-    file: &Arc<dyn Source>,
-    offset: usize,
-    memory: &mut [u8],
-) -> Result<(), IoError> {
+fn read_at(backend: &dyn Backend, file: &SourceRef, offset: usize, memory: &mut [u8]) -> Result<(), IoError> {
     // SAFETY: the borrow is exclusive and lasts until `run` has returned.
     let buffer = unsafe { Buffer::new(NonNull::from(&mut *memory).cast(), memory.len()) };
     backend.run(file, Action::Read { offset: offset as u64, buffers: buffer.into() })
 }
 
-fn sync(backend: &dyn Backend, file: &Arc<dyn Source>) -> Result<(), IoError> {
+fn sync(backend: &dyn Backend, file: &SourceRef) -> Result<(), IoError> {
     backend.run(file, Action::Sync { all_metadata: false })
 }
 

@@ -504,6 +504,7 @@ mod tests {
 
     use super::super::super::conformance::directory;
     use super::*;
+    use crate::io::SourceRef;
     use crate::io::options::Direct;
     use crate::io::{FileOpen, Group};
     use crate::sys::Mapping;
@@ -545,7 +546,7 @@ mod tests {
         let memory = Mapping::new(4096).unwrap();
         let group = Group::new(2);
         let read = |token| Request {
-            source: Arc::clone(&file) as _,
+            source: SourceRef::new(Arc::clone(&file) as _),
             // SAFETY: the mapping, which is kept until both reads are over, and not looked at.
             action: Action::Read { offset: 0, buffers: unsafe { Buffer::new(memory.start(), 4096) }.into() },
             tenant: Some(TenantId(0)),

@@ -19,19 +19,19 @@ fn started(options: &IoOptions) -> Option<Uring> {
     }
 }
 
-fn open(backend: &Uring, directory: &tempfile::TempDir, direct: Direct) -> Arc<dyn Source> {
+fn open(backend: &Uring, directory: &tempfile::TempDir, direct: Direct) -> SourceRef {
     let how = FileOpen { direct, ..FileOpen::READ_WRITE };
     let file = LocalFile::open(&directory.path().join("file"), &how).unwrap();
     let file = file.saturated_at(backend.options.saturation_depth);
     backend.register_file(&file);
-    Arc::new(file)
+    SourceRef::new(Arc::new(file))
 }
 
 /// A backend with a file whose first page is written, and memory of 16 pages.
 struct Written {
     backend: Uring,
     directory: tempfile::TempDir,
-    file: Arc<dyn Source>,
+    file: SourceRef,
     memory: Mapping,
 }
 
@@ -53,7 +53,7 @@ fn page(memory: &Mapping, number: usize) -> Buffer {
 }
 
 /// Writes pages 0 to 8 from the first half of 16 pages of memory and reads them into the second, as batches.
-fn round_trip(backend: &Uring, file: &Arc<dyn Source>, memory: &Mapping) {
+fn round_trip(backend: &Uring, file: &SourceRef, memory: &Mapping) {
     // SAFETY: nothing is in flight, and the mapping is that long.
     let bytes = unsafe { std::slice::from_raw_parts_mut(memory.start().as_ptr(), memory.len()) };
     bytes.iter_mut().enumerate().for_each(|(index, byte)| *byte = (index / 4096 * 3 + 1) as u8);
@@ -68,7 +68,7 @@ fn round_trip(backend: &Uring, file: &Arc<dyn Source>, memory: &Mapping) {
             }
         };
         let request = |number| Request {
-            source: Arc::clone(file),
+            source: file.clone(),
             action: action(number),
             tenant: None,
             token: number as u64,
@@ -117,7 +117,7 @@ fn vectored_transfers_use_registered_buffers_and_others() {
     let run = |action| {
         let group = Group::new(1);
         let completion = group.clone();
-        let request = Request { source: Arc::clone(&file), action, tenant: None, token: 0, completion };
+        let request = Request { source: file.clone(), action, tenant: None, token: 0, completion };
         backend.submit(&mut vec![request]);
         group.wait();
         assert_eq!(group.take_failures(), []);
@@ -237,7 +237,7 @@ fn a_full_submission_queue_is_waited_for() {
             scope.spawn(|| {
                 let group = Group::new(2 * READS as usize);
                 let request = |token| Request {
-                    source: Arc::clone(&file),
+                    source: file.clone(),
                     action: Action::Read { offset: 4096, buffers: page(&memory, 0).into() },
                     tenant: None,
                     token,
@@ -252,15 +252,9 @@ fn a_full_submission_queue_is_waited_for() {
 }
 
 /// Reads of tenant `tenant`, of pages that are there, all into the same memory, which nobody looks at.
-fn reads(
-    file: &Arc<dyn Source>,
-    memory: &Mapping,
-    tenant: u32,
-    count: usize,
-    group: &Arc<Group>,
-) -> Vec<Request> {
+fn reads(file: &SourceRef, memory: &Mapping, tenant: u32, count: usize, group: &Arc<Group>) -> Vec<Request> {
     let request = |number: usize| Request {
-        source: Arc::clone(file),
+        source: file.clone(),
         action: Action::Read { offset: 0, buffers: page(memory, number % 16).into() },
         tenant: Some(TenantId(tenant)),
         token: number as u64,
@@ -399,7 +393,7 @@ fn a_lane_does_more_than_its_ring_holds_and_closes_files_at_once() {
         let file = open(&backend, &directory, Direct::Prefer);
         let group = Group::new(WRITES + 1);
         let request = |number: usize| Request {
-            source: Arc::clone(&file),
+            source: file.clone(),
             action: match number {
                 // Rings do not allocate: the backend's threads do, and complete it.
                 WRITES => Action::Allocate { offset: 0, bytes: 4096 },
@@ -431,7 +425,7 @@ fn a_lane_completes_one_operation_at_a_time() {
     let file = open(&backend, &directory, Direct::Prefer);
     let groups: Vec<_> = (0..4).map(|_| Group::new(1)).collect();
     let request = |number: usize| Request {
-        source: Arc::clone(&file),
+        source: file.clone(),
         action: Action::Write { offset: number as u64 * 4096, buffers: page(&memory, number).into() },
         tenant: None,
         token: 0,

@@ -14,7 +14,7 @@ use std::sync::mpsc::Sender;
 use bufpool_policies::mix64;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::io::{Action, Backend, Buffer, Source};
+use crate::io::{Action, Backend, Buffer, SourceRef};
 use crate::tier::buffer::{Buffers, Envelope, TierBuffer};
 use crate::tier::file::store::Store;
 use crate::tier::hash::hash;
@@ -29,7 +29,7 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// A tier's file, of a pool whose pages have this many bytes. Each call waits for its transfer.
 #[derive(Clone)]
 pub(super) struct TierFile {
-    pub source: Arc<dyn Source>,
+    pub source: SourceRef,
     pub backend: Arc<dyn Backend>,
     pub page_bytes: usize,
 }

@@ -70,7 +70,10 @@ impl Numbers {
         match &mut self.own {
             Some(own) => own.add(frame),
             None => {
-                self.expected = self.expected.max(held.len() as u32);
+                // Written seldom, as what is read beside it comes from another processor's cache otherwise.
+                if self.expected < held.len() as u32 {
+                    self.expected = held.len() as u32;
+                }
                 if frame < NUMBERS_MIN || frame / SPREAD <= self.expected {
                     return frame;
                 }

@@ -1,0 +1,121 @@
+//! References that threads count apart.
+//!
+//! A miss takes a reference to a file, or to what reads it, and drops it again. With one count for all
+//! threads, those that miss at a time take its cache line from each other. So there are a few *shares* of
+//! such a value, each with a count of its own, and a thread clones the one of its [stripe].
+
+use std::cell::Cell;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Stripes of threads; a power of two.
+pub(crate) const STRIPES: usize = 16;
+
+/// The stripe of the calling thread, below [`STRIPES`]: threads take turns.
+#[inline]
+pub(crate) fn stripe() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static STRIPE: Cell<usize> = const { Cell::new(STRIPES) };
+    }
+    STRIPE.with(|stripe| {
+        if stripe.get() == STRIPES {
+            stripe.set(THREADS.fetch_add(1, Ordering::Relaxed) % STRIPES);
+        }
+        stripe.get()
+    })
+}
+
+/// Shares of a value that is kept in a few places; a power of two.
+pub(crate) const SHARES: usize = 4;
+
+/// A cache line that no other value is in.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Line<T>(T);
+
+/// A reference that is counted apart from those of other stripes. Clones are counted with it.
+#[derive(Debug)]
+pub(crate) struct Share<T>(Arc<Line<T>>);
+
+impl<T> Share<T> {
+    /// The first of its count.
+    pub fn new(value: T) -> Self {
+        Self(Arc::new(Line(value)))
+    }
+
+    /// There are no clones of it.
+    pub fn is_last(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+}
+
+impl<T> Clone for Share<T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Deref for Share<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0.0
+    }
+}
+
+/// The shares of a value.
+#[derive(Debug)]
+pub(crate) struct Shares<T>([Share<T>; SHARES]);
+
+impl<T: Clone> Shares<T> {
+    /// Of clones of `value`.
+    pub fn new(value: &T) -> Self {
+        Self(std::array::from_fn(|_| Share::new(value.clone())))
+    }
+
+    /// The calling thread's.
+    #[inline]
+    pub fn own(&self) -> &Share<T> {
+        &self.0[stripe() % SHARES]
+    }
+
+    /// The value.
+    #[inline]
+    pub fn value(&self) -> &T {
+        &self.0[0]
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_counted_apart() {
+        let value = Arc::new(7);
+        let shares = Shares::new(&value);
+        let [first, second] = [&shares.0[0], &shares.0[1]];
+        let clone = first.clone();
+        assert!(!first.is_last() && second.is_last());
+        drop(clone);
+        assert!(first.is_last());
+        assert_eq!((**shares.own().clone(), Arc::strong_count(shares.value())), (7, 1 + SHARES));
+        drop(shares);
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+
+    #[test]
+    fn threads_take_turns() {
+        let stripes: Vec<usize> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4 * STRIPES).map(|_| scope.spawn(|| [stripe(), stripe()])).collect();
+            let of = |[first, again]: [usize; 2]| (first == again && first < STRIPES).then_some(first);
+            threads.into_iter().filter_map(|thread| of(thread.join().unwrap())).collect()
+        });
+        let distinct: std::collections::BTreeSet<usize> = stripes.iter().copied().collect();
+        assert!(stripes.len() == 4 * STRIPES && distinct.len() > STRIPES / 2, "{stripes:?}");
+    }
+}
