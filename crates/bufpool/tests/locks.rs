@@ -5,6 +5,7 @@ mod common;
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bufpool::{ErrorKind, FileLock, FileOptions};
 use common::{PAGE_BYTES, directory, kind, small};
@@ -63,5 +64,39 @@ fn readers_share_a_file_under_each_lock() {
         let writer = third.open_file(&path, how.read_only(false));
         assert_eq!(writer.is_ok(), lock == FileLock::None, "{lock:?}");
         drop((writer, files));
+    }
+}
+
+/// By more threads than there are counts of references to a file's source: each has let go of it.
+#[test]
+fn a_closed_file_is_free_at_once_though_threads_were_reading_it() {
+    const PAGES: u64 = 64;
+    const THREADS: u64 = 8;
+    let folder = directory();
+    let path = folder.path().join("data");
+    std::fs::write(&path, vec![0; PAGES as usize * PAGE_BYTES]).unwrap();
+    let pool = small().open().unwrap();
+    for _ in 0..30 {
+        let file = pool.open_file(&path, FileOptions::default()).unwrap();
+        let reading = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for first in 0..THREADS {
+                let (tenant, file, reading) = (pool.default_tenant(), file.clone(), &reading);
+                scope.spawn(move || {
+                    let read = |number: u64| tenant.read(file.page(number % PAGES)).map(drop);
+                    read(first).unwrap();
+                    reading.fetch_add(1, Ordering::Relaxed);
+                    let refused = (first..).find_map(|number| read(number).err()).unwrap();
+                    assert_eq!(refused.kind(), ErrorKind::FileClosed);
+                });
+            }
+            while reading.load(Ordering::Relaxed) < THREADS {
+                std::thread::yield_now();
+            }
+            while let Err(busy) = file.clone().close() {
+                assert_eq!(busy.kind(), ErrorKind::PageBusy);
+            }
+            assert_eq!(is_free(&path), (true, true));
+        });
     }
 }

@@ -108,7 +108,8 @@ impl<'a> FrameSearch<'a> {
     }
 
     /// Fetches what the next question will look at first of the frame that it is likely to name, if that has
-    /// a page of the same file: to wait for memory under the policy lock would make others wait, too.
+    /// a page of the same file: to wait for memory under the policy lock would make others wait, too. Returns
+    /// what is likely to be looked at under the lock.
     #[inline]
     fn touch_upcoming(&self) -> Option<MissHint> {
         let (pool, file) = (&*self.tenant.pool, &self.page.file().shared);

@@ -379,6 +379,7 @@ impl PolicyState {
         listed
     }
 
+    /// The latest access was the tenant's. Mostly the one before was, too, and nothing is written.
     #[inline]
     fn note_accessor(&mut self, tenant: TenantId) {
         if self.last_accessor != tenant {

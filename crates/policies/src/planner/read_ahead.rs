@@ -84,7 +84,7 @@ struct Stream {
     /// One that moved last, if a believed one did.
     latest: u32,
     /// A bit for each head that began at its place and was not looked at since: it is made when one is looked
-    /// at.
+    /// at. None while a head is believed.
     fresh: u32,
     key: Option<StreamKey>,
     /// By [`Pace`], in parts of a page; see [`CREDIT_PAGE`].
@@ -544,6 +544,7 @@ mod tests {
     /// Holds what is left out for speed against the plain way.
     fn check(stream: &Stream, number: u64, seen: Seen) {
         let is_far = stream.places.are_far_from(number);
+        assert!(stream.fresh == 0 || stream.believed == 0);
         let mut stream = stream.clone();
         stream.settle();
         let believed = stream.heads.iter().filter(|head| head.window > 0);
