@@ -351,6 +351,7 @@ mod files;
 mod handle;
 mod hits;
 mod io;
+mod landing;
 mod load;
 #[cfg(all(test, bufpool_loom))]
 mod loom_models;
@@ -358,7 +359,7 @@ mod memory;
 mod owner;
 mod page;
 mod policy;
-mod share;
+mod sharded;
 mod state;
 mod sync;
 mod sys;

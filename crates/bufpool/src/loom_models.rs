@@ -28,8 +28,8 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::access::landing::Landing;
 use crate::files::gate::Gate;
+use crate::landing::Landing;
 use crate::memory::arena::{Arena, FrameMap};
 use crate::memory::frame::{Frame, WriteEnds};
 use crate::memory::lease::FrameLease;

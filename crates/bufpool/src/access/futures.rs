@@ -19,7 +19,6 @@ use std::time::Instant;
 use bufpool_policies::{FrameId, PageId, TenantId};
 
 use crate::access::hit::{Access, refused};
-use crate::access::landing::Landing;
 use crate::access::owned::{OwnedReadGuard, OwnedWriteGuard};
 use crate::error::{Error, Result};
 use crate::files::shared::FileShared;
@@ -28,6 +27,7 @@ use crate::handle::file::Page;
 use crate::handle::keeper::Keeper;
 use crate::handle::tenant::Tenant;
 use crate::io::{IoError, SourceRef};
+use crate::landing::Landing;
 use crate::load::frame::{FrameSearch, Seeker};
 use crate::load::page_load::{Charge, Load, Loads};
 use crate::load::prefetch::Prefetch;

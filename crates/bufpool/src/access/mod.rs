@@ -4,7 +4,6 @@ pub(crate) mod futures;
 pub(crate) mod guard;
 pub(crate) mod hints;
 pub(crate) mod hit;
-pub(crate) mod landing;
 pub(crate) mod many;
 pub(crate) mod optimistic;
 pub(crate) mod owned;

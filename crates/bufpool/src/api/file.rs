@@ -15,7 +15,7 @@ use crate::files::word::SeizedPages;
 use crate::handle::file::File;
 use crate::handle::pool::PoolHandle;
 use crate::io::{Action, NameError};
-use crate::state::flushes::FlushOutcome;
+use crate::landing::Landing;
 use crate::write::begun;
 use crate::write::checkpoint::Checkpoint;
 use crate::write::drain::{Drain, Drained};
@@ -23,7 +23,7 @@ use crate::write::drain::{Drain, Drained};
 /// A flush that was begun; see [`File::begin_flush`].
 #[must_use = "whether it succeeded is known to those who wait for it"]
 pub struct Flush {
-    outcome: Arc<FlushOutcome>,
+    landing: Arc<Landing<Result<()>>>,
     /// Kept until the outcome is known.
     pool: PoolHandle,
 }
@@ -45,7 +45,7 @@ impl Flush {
     /// [`ErrorKind::SelfDeadlock`]; [`ErrorKind::ForkedChild`] in the child of a fork.
     pub fn wait(self) -> Result<()> {
         self.pool.owner.check("flush file")?;
-        self.outcome.wait()
+        self.landing.wait()
     }
 }
 
@@ -59,7 +59,7 @@ impl Future for FlushFuture {
         assert!(!self.is_over, "polled after it was ready");
         let file = self.file.clone();
         let begun = self.begun.get_or_insert_with(|| file.begin_flush());
-        let outcome = begun.outcome.poll(|| file.pool.waker_thread.adopt(context.waker()));
+        let outcome = begun.landing.poll(|| file.pool.waker_thread.adopt(context.waker()));
         self.is_over = outcome.is_some();
         outcome.map_or(Poll::Pending, Poll::Ready)
     }
@@ -69,7 +69,7 @@ impl Drop for Flush {
     fn drop(&mut self) {
         // A child of a fork has no thread that would let go of the outcome.
         if self.pool.owner.is_here() {
-            self.outcome.abandon();
+            self.landing.abandon();
         }
     }
 }
@@ -293,7 +293,7 @@ impl File {
     /// # }
     /// ```
     pub fn begin_flush(&self) -> Flush {
-        Flush { outcome: begun::begin(self.pool.shared(), &self.shared), pool: self.pool.clone() }
+        Flush { landing: begun::begin(self.pool.shared(), &self.shared), pool: self.pool.clone() }
     }
 
     /// As [`begin_flush`](Self::begin_flush), as a future for any executor; it begins at its first poll.

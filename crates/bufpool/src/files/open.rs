@@ -6,12 +6,12 @@ use std::sync::Arc;
 use bufpool_policies::{FileId, FrameId, PageId};
 
 use crate::files::shared::FileShared;
-use crate::share::{Share, Shares};
+use crate::sharded::{Shard, Sharded};
 
 /// Numbers rise as files are opened and never come again. 8 bytes for each file that was ever opened.
 #[derive(Default)]
 pub(crate) struct OpenFiles {
-    by_number: Vec<Option<Box<Shares<Arc<FileShared>>>>>,
+    by_number: Vec<Option<Box<Sharded<Arc<FileShared>>>>>,
     /// Of those that are open.
     numbers: BTreeSet<u32>,
 }
@@ -25,7 +25,7 @@ impl OpenFiles {
 
     /// A reference to an open file, to be taken and dropped by the calling thread.
     #[inline]
-    pub fn share(&self, id: FileId) -> Option<&Share<Arc<FileShared>>> {
+    pub fn shard(&self, id: FileId) -> Option<&Shard<Arc<FileShared>>> {
         Some(self.by_number.get(id.index())?.as_ref()?.own())
     }
 
@@ -53,7 +53,7 @@ impl OpenFiles {
     pub fn add(&mut self, file: &Arc<FileShared>) {
         assert_eq!(file.id, self.next_id(), "files are numbered as they are opened");
         self.numbers.insert(file.id.0);
-        self.by_number.push(Some(Box::new(Shares::new(file))));
+        self.by_number.push(Some(Box::new(Sharded::new(file))));
     }
 
     /// The file is closed for good.

@@ -23,7 +23,7 @@ use crate::memory::arena::FrameMap;
 use crate::owner::Owner;
 use crate::page::table::PageTable;
 use crate::page::word::PageState;
-use crate::share::{SHARES, stripe};
+use crate::sharded::{SHARDS, stripe};
 use crate::sync::deadline_after;
 use crate::tier::Version;
 
@@ -80,9 +80,9 @@ pub(crate) struct FileShared {
     pub handles: AtomicUsize,
 }
 
-/// The source of a file, as long as that is open: a share in each place. A thread takes the lock of its own
+/// The source of a file, as long as that is open: a shard in each place. A thread takes the lock of its own
 /// place, and counts there, so that those that read at a time take no cache line from each other.
-struct OpenSource([CachePadded<RwLock<Option<SourceRef>>>; SHARES]);
+struct OpenSource([CachePadded<RwLock<Option<SourceRef>>>; SHARDS]);
 
 impl OpenSource {
     fn new(source: &Arc<dyn Source>) -> Self {
@@ -91,7 +91,7 @@ impl OpenSource {
 
     #[inline]
     fn get(&self) -> Option<SourceRef> {
-        self.0[stripe() % SHARES].read().clone()
+        self.0[stripe() % SHARDS].read().clone()
     }
 
     /// From here on the file is closed.
@@ -258,9 +258,9 @@ impl FileShared {
     /// The backend's file is given up, and with it lock and descriptor. No transfer is in flight, but one
     /// that has just ended may keep the file open for a moment, which is waited for: `limit` at most.
     pub fn release_io(&self, limit: Duration) {
-        let shares = self.io.take();
+        let references = self.io.take();
         let until = deadline_after(limit);
-        while !shares.iter().all(SourceRef::is_last) && Instant::now() < until {
+        while !references.iter().all(SourceRef::is_last) && Instant::now() < until {
             std::thread::sleep(RELEASE_POLL);
         }
     }

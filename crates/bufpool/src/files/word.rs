@@ -7,7 +7,7 @@ use crate::files::shared::FileShared;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, wake};
 use crate::page::word::PageWord;
-use crate::share::Share;
+use crate::sharded::Shard;
 
 /// A page word reached through its file, for pages that nobody's stack refers to.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub(crate) struct OwnedWord {
 #[derive(Clone)]
 enum FileRef {
     Counted(Arc<FileShared>),
-    CountedApart(Share<Arc<FileShared>>),
+    CountedApart(Shard<Arc<FileShared>>),
 }
 
 impl OwnedWord {
@@ -31,7 +31,7 @@ impl OwnedWord {
 
     /// The same, for a thread that takes and drops words again and again.
     #[inline]
-    pub fn of_share(file: Share<Arc<FileShared>>, number: u64) -> Self {
+    pub fn of_shard(file: Shard<Arc<FileShared>>, number: u64) -> Self {
         Self { file: FileRef::CountedApart(file), number }
     }
 

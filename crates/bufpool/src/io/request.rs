@@ -10,7 +10,7 @@ use bufpool_policies::{TenantId, contained};
 use super::buffer::Buffers;
 use super::error::{Cause, IoError, IoOperation};
 use super::source::Source;
-use crate::share::Share;
+use crate::sharded::Shard;
 
 /// What to do with a file.
 #[derive(Clone, Debug)]
@@ -61,22 +61,22 @@ impl Action {
     }
 }
 
-/// A source as requests keep it open; references are counted in [shares](Share).
+/// A source as requests keep it open; references are counted in [shards](Shard).
 #[derive(Clone, Debug)]
-pub(crate) struct SourceRef(Share<Arc<dyn Source>>);
+pub(crate) struct SourceRef(Shard<Arc<dyn Source>>);
 
 impl SourceRef {
-    /// The first of a share.
+    /// The first of a shard.
     pub fn new(source: Arc<dyn Source>) -> Self {
-        Self(Share::new(source))
+        Self(Shard::new(source))
     }
 
-    /// Whether both are of one share, and so of one source.
+    /// Whether both are of one shard, and so of one source.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// There is no other one of its share.
+    /// There is no other one of its shard.
     pub fn is_last(&self) -> bool {
         self.0.is_last()
     }

@@ -156,8 +156,8 @@ impl Claims for PoolClaims<'_> {
 
     fn claim(&mut self, frame: FrameId) -> bool {
         let Some(page) = self.rules.frames.get(frame).page() else { return false };
-        let Some(file) = self.files.share(page.file()) else { return false };
-        let word = OwnedWord::of_share(file.clone(), page.number());
+        let Some(file) = self.files.shard(page.file()) else { return false };
+        let word = OwnedWord::of_shard(file.clone(), page.number());
         let latch = Latch::try_new(word, Want::Exclusive);
         // Pins, dirtiness and the right to write change only under a latch, so what holds now goes on
         // holding.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam::utils::CachePadded;
 
-use crate::share::{STRIPES, stripe};
+use crate::sharded::{STRIPES, stripe};
 
 /// Counts that the directory does not keep.
 #[derive(Default)]

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::shared::FileShared;
+use crate::landing::Landing;
 use crate::wakers::PoolWaker;
 
 /// The flushes of a pool that were begun.
@@ -30,22 +31,8 @@ struct FlushQueue {
 /// A file to be flushed. If it is dropped before its outcome is there, nobody waits for ever.
 pub(crate) struct FlushRequest {
     pub file: Arc<FileShared>,
-    outcome: Arc<FlushOutcome>,
-}
-
-/// Where the outcome of a flush is left, to be taken once.
-#[derive(Default)]
-pub(crate) struct FlushOutcome {
-    slot: Mutex<FlushSlot>,
-    landed: Condvar,
-}
-
-#[derive(Default)]
-struct FlushSlot {
-    outcome: Option<Result<()>>,
-    is_landed: bool,
-    /// Whom to wake.
-    waker: Option<PoolWaker>,
+    /// Where the outcome is left; none once it is.
+    landing: Option<Arc<Landing<Result<()>>>>,
 }
 
 impl Flushes {
@@ -114,71 +101,27 @@ impl Flushes {
 
 impl FlushRequest {
     /// Of this file, with the place of its outcome.
-    pub fn new(file: Arc<FileShared>) -> (Self, Arc<FlushOutcome>) {
-        let outcome = Arc::<FlushOutcome>::default();
-        (Self { file, outcome: Arc::clone(&outcome) }, outcome)
+    pub fn new(file: Arc<FileShared>) -> (Self, Arc<Landing<Result<()>>>) {
+        let landing = Arc::new(Landing::new());
+        (Self { file, landing: Some(Arc::clone(&landing)) }, landing)
     }
 
     /// The flush is over.
-    pub fn land(self, outcome: Result<()>) {
-        self.outcome.land(outcome);
+    pub fn land(mut self, outcome: Result<()>) {
+        self.leave(outcome);
+    }
+
+    fn leave(&mut self, outcome: Result<()>) {
+        let waker = self.landing.take().and_then(|landing| landing.land(|| outcome));
+        waker.into_iter().for_each(PoolWaker::hand_over);
     }
 }
 
 impl Drop for FlushRequest {
     fn drop(&mut self) {
-        if !self.outcome.slot.lock().is_landed {
+        if self.landing.is_some() {
             let error = Error::new(ErrorKind::Io, "flush file", "the thread that flushes has panicked");
-            self.outcome.land(Err(error.in_file(&self.file.name)));
+            self.leave(Err(error.in_file(&self.file.name)));
         }
-    }
-}
-
-impl FlushOutcome {
-    fn land(&self, outcome: Result<()>) {
-        let waker = {
-            let mut slot = self.slot.lock();
-            slot.is_landed = true;
-            slot.outcome = Some(outcome);
-            slot.waker.take()
-        };
-        self.landed.notify_all();
-        waker.into_iter().for_each(PoolWaker::hand_over);
-    }
-
-    /// Waits for it.
-    pub fn wait(&self) -> Result<()> {
-        let mut slot = self.slot.lock();
-        loop {
-            if let Some(outcome) = slot.outcome.take() {
-                return outcome;
-            }
-            assert!(!slot.is_landed, "waited for once more");
-            self.landed.wait(&mut slot);
-        }
-    }
-
-    /// It, if it is there; otherwise what `adopt` makes, if anything, is woken when it is.
-    pub fn poll(&self, adopt: impl FnOnce() -> Option<PoolWaker>) -> Option<Result<()>> {
-        let landed = self.slot.lock().outcome.take();
-        if landed.is_some() {
-            return landed;
-        }
-        let waker = adopt()?;
-        let (outcome, displaced) = {
-            let mut slot = self.slot.lock();
-            match slot.outcome.take() {
-                Some(outcome) => (Some(outcome), Some(waker)),
-                None => (None, slot.waker.replace(waker)),
-            }
-        };
-        drop(displaced);
-        outcome
-    }
-
-    /// Nobody will ask.
-    pub fn abandon(&self) {
-        let displaced = self.slot.lock().waker.take();
-        drop(displaced);
     }
 }

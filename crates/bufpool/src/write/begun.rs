@@ -10,13 +10,14 @@ use bufpool_policies::contained;
 
 use crate::error::{Error, Result};
 use crate::files::shared::FileShared;
-use crate::state::flushes::{FlushOutcome, FlushRequest};
+use crate::landing::Landing;
+use crate::state::flushes::FlushRequest;
 use crate::state::shared::PoolShared;
 use crate::write::checkpoint::Checkpoint;
 
 /// Begins to flush the file.
-pub(crate) fn begin(pool: &Arc<PoolShared>, file: &Arc<FileShared>) -> Arc<FlushOutcome> {
-    let (request, outcome) = FlushRequest::new(Arc::clone(file));
+pub(crate) fn begin(pool: &Arc<PoolShared>, file: &Arc<FileShared>) -> Arc<Landing<Result<()>>> {
+    let (request, landing) = FlushRequest::new(Arc::clone(file));
     let checked = file.check_open("flush file");
     let refused = match checked {
         Ok(()) if !pool.is_immediate => pool.flushes.add(request, || spawn(pool)),
@@ -25,7 +26,7 @@ pub(crate) fn begin(pool: &Arc<PoolShared>, file: &Arc<FileShared>) -> Arc<Flush
     if let Some(request) = refused {
         request.land(checked.and_then(|()| Checkpoint::of(pool).flush_file(file)));
     }
-    outcome
+    landing
 }
 
 fn spawn(pool: &Arc<PoolShared>) -> Option<std::thread::JoinHandle<()>> {

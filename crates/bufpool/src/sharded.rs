@@ -1,7 +1,7 @@
 //! References that threads count apart.
 //!
 //! A miss takes a reference to a file, or to what reads it, and drops it again. With one count for all
-//! threads, those that miss at a time take its cache line from each other. So there are a few *shares* of
+//! threads, those that miss at a time take its cache line from each other. So there are a few *shards* of
 //! such a value, each with a count of its own, and a thread clones the one of its [stripe].
 
 use std::cell::Cell;
@@ -27,8 +27,8 @@ pub(crate) fn stripe() -> usize {
     })
 }
 
-/// Shares of a value that is kept in a few places; a power of two.
-pub(crate) const SHARES: usize = 4;
+/// Shards of a value that is kept in a few places; a power of two.
+pub(crate) const SHARDS: usize = 4;
 
 /// A cache line that no other value is in.
 #[derive(Debug)]
@@ -37,9 +37,9 @@ struct Line<T>(T);
 
 /// A reference that is counted apart from those of other stripes. Clones are counted with it.
 #[derive(Debug)]
-pub(crate) struct Share<T>(Arc<Line<T>>);
+pub(crate) struct Shard<T>(Arc<Line<T>>);
 
-impl<T> Share<T> {
+impl<T> Shard<T> {
     /// The first of its count.
     pub fn new(value: T) -> Self {
         Self(Arc::new(Line(value)))
@@ -51,14 +51,14 @@ impl<T> Share<T> {
     }
 }
 
-impl<T> Clone for Share<T> {
+impl<T> Clone for Shard<T> {
     #[inline]
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T> Deref for Share<T> {
+impl<T> Deref for Shard<T> {
     type Target = T;
 
     #[inline]
@@ -67,20 +67,20 @@ impl<T> Deref for Share<T> {
     }
 }
 
-/// The shares of a value.
+/// A value in shards.
 #[derive(Debug)]
-pub(crate) struct Shares<T>([Share<T>; SHARES]);
+pub(crate) struct Sharded<T>([Shard<T>; SHARDS]);
 
-impl<T: Clone> Shares<T> {
+impl<T: Clone> Sharded<T> {
     /// Of clones of `value`.
     pub fn new(value: &T) -> Self {
-        Self(std::array::from_fn(|_| Share::new(value.clone())))
+        Self(std::array::from_fn(|_| Shard::new(value.clone())))
     }
 
     /// The calling thread's.
     #[inline]
-    pub fn own(&self) -> &Share<T> {
-        &self.0[stripe() % SHARES]
+    pub fn own(&self) -> &Shard<T> {
+        &self.0[stripe() % SHARDS]
     }
 
     /// The value.
@@ -95,16 +95,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_counted_apart() {
+    fn a_shard_is_counted_apart() {
         let value = Arc::new(7);
-        let shares = Shares::new(&value);
-        let [first, second] = [&shares.0[0], &shares.0[1]];
+        let shards = Sharded::new(&value);
+        let [first, second] = [&shards.0[0], &shards.0[1]];
         let clone = first.clone();
         assert!(!first.is_last() && second.is_last());
         drop(clone);
         assert!(first.is_last());
-        assert_eq!((**shares.own().clone(), Arc::strong_count(shares.value())), (7, 1 + SHARES));
-        drop(shares);
+        assert_eq!((**shards.own().clone(), Arc::strong_count(shards.value())), (7, 1 + SHARDS));
+        drop(shards);
         assert_eq!(Arc::strong_count(&value), 1);
     }
 

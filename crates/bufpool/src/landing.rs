@@ -1,33 +1,36 @@
 //! Where an operation that nobody's stack waits for leaves its outcome.
 //!
 //! One side is the operation, which ends on any thread; the other a future, which may be asked at any time,
-//! or dropped. An outcome that nobody wants any more is not made, or dropped by the future; so once a future
-//! is gone, nothing is held for it.
+//! or dropped, or a thread that waits in the end. An outcome that nobody wants any more is not made, or
+//! dropped by the future; so once a future is gone, nothing is held for it.
 
-use crate::sync::Mutex;
+use crate::sync::{Condvar, Mutex};
 use crate::wakers::PoolWaker;
 
 /// The meeting place; shared by both sides.
 pub(crate) struct Landing<T> {
     state: Mutex<LandingSlot<T>>,
+    landed: Condvar,
 }
 
 struct LandingSlot<T> {
     outcome: Option<T>,
     /// Whom to wake.
     waker: Option<PoolWaker>,
+    /// A thread waits.
+    is_waited_for: bool,
     abandoned: bool,
 }
 
 impl<T> Default for LandingSlot<T> {
     fn default() -> Self {
-        Self { outcome: None, waker: None, abandoned: false }
+        Self { outcome: None, waker: None, is_waited_for: false, abandoned: false }
     }
 }
 
 impl<T> Landing<T> {
     pub fn new() -> Self {
-        Self { state: Mutex::default() }
+        Self { state: Mutex::default(), landed: Condvar::default() }
     }
 
     /// The operation is over. Its outcome is made only if somebody wants it; the waker is to be handed over.
@@ -38,7 +41,22 @@ impl<T> Landing<T> {
             return None;
         }
         state.outcome = Some(outcome());
+        if state.is_waited_for {
+            self.landed.notify_all();
+        }
         state.waker.take()
+    }
+
+    /// Waits for the outcome, which nobody else takes.
+    pub fn wait(&self) -> T {
+        let mut state = self.state.lock();
+        state.is_waited_for = true;
+        loop {
+            if let Some(outcome) = state.outcome.take() {
+                return outcome;
+            }
+            state = self.landed.wait(state, None);
+        }
     }
 
     /// The outcome, if it is there; otherwise what `adopt` makes, if anything, is woken when it is.
