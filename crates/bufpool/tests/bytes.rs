@@ -7,6 +7,7 @@ mod common;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bufpool::engine::{PageHooks, PageName};
 use bufpool::sim::SimDevice;
 use bufpool::{Direct, ErrorKind, File, FileOptions, IoOperation, Pool, Tenant};
 use common::{PAGE_BYTES, Random, deterministic, directory, kind, on_each_backend, small};
@@ -403,4 +404,85 @@ fn a_file_that_grows_after_a_flush_has_its_space() {
         assert!(allocated >= bytes.next_multiple_of(PAGE), "{allocated} bytes for {bytes}");
         file.flush().unwrap();
     }
+}
+
+/// Hooks that leave bytes as they are, or not.
+struct Hooks {
+    changes_bytes: bool,
+}
+
+impl PageHooks for Hooks {
+    fn on_read(&self, _: PageName, _: &mut [u8]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn before_write(&self, _: PageName, _: &mut [u8]) {}
+
+    fn changes_bytes(&self) -> bool {
+        self.changes_bytes
+    }
+}
+
+/// What hooks put behind the end of a file would be cut off, a checksum for instance, and the page would
+/// never be read again.
+#[test]
+fn hooks_that_change_pages_are_refused() {
+    for changes_bytes in [true, false] {
+        let pool = small().hooks(Box::new(Hooks { changes_bytes })).open_on(&SimDevice::new(1)).unwrap();
+        let opened = pool.open_file("data", of_bytes());
+        if changes_bytes {
+            assert_eq!(kind(opened), ErrorKind::Unsupported);
+            pool.open_file("data", FileOptions::new().create(true)).unwrap();
+        } else {
+            let (file, tenant) = (opened.unwrap(), pool.default_tenant());
+            tenant.write_at(&file, 0, &[7; 100]).unwrap();
+            file.close().unwrap();
+        }
+    }
+}
+
+/// What was written behind the end, by a guard or by a write that a change of the length has overtaken, is
+/// not there when the file grows, in memory or in the file.
+#[test]
+fn what_is_behind_the_end_is_zeros_when_the_file_grows() {
+    type Grow = fn(&World);
+    let ways: [Grow; 3] = [
+        |world| world.file.set_byte_len(300).unwrap(),
+        |world| world.tenant.write_at(&world.file, 299, &[0]).unwrap(),
+        |world| drop(world.file.extend(1).unwrap()),
+    ];
+    for grow in ways {
+        let device = SimDevice::new(1);
+        let pool = deterministic().open_on(&device).unwrap();
+        let file = pool.open_file("data", of_bytes()).unwrap();
+        let world = World::new(pool, file, Vec::new());
+        world.tenant.write_at(&world.file, 0, &[1; 100]).unwrap();
+        world.tenant.write(world.file.page(0)).unwrap()[200] = 9;
+        world.file.flush().unwrap();
+        grow(&world);
+        let mut bytes = [2; 300];
+        world.tenant.read_at(&world.file, 0, &mut bytes).unwrap();
+        assert!(bytes[..100] == [1; 100] && bytes[100..300] == [0; 200]);
+        world.file.flush().unwrap();
+        assert_eq!(device.contents("data").unwrap()[..300], bytes);
+    }
+}
+
+/// A file that others have cut short is not made as long again by a flush, with zeros in it.
+#[test]
+fn a_file_cut_short_by_others_is_an_error() {
+    let directory = directory();
+    let path = directory.path().join("data");
+    let pool = small().direct(Direct::Prefer).open().unwrap();
+    let (file, tenant) = (pool.open_file(&path, of_bytes()).unwrap(), pool.default_tenant());
+    let bytes = vec![1; 100 * PAGE_BYTES];
+    tenant.write_at(&file, 0, &bytes).unwrap();
+    file.flush().unwrap();
+    let short = 10 * PAGE_BYTES as u64 + 100;
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(short).unwrap();
+    tenant.write_at(&file, 0, &[2]).unwrap();
+    let error = file.flush().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{error}");
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), short);
+    assert_eq!(kind(tenant.write_at(&file, 0, &[3])), ErrorKind::FilePoisoned);
 }

@@ -7,19 +7,25 @@ mod common;
 mod tiers_below;
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use bufpool::engine::{PageHooks, PageName};
 use bufpool::manager::Allocation;
 use bufpool::sim::SimDevice;
-use bufpool::tier::{CompressedTier, FileTier, MemoryTier, PassedBy, Segments, Tier, TierAdmit, TierPolicy};
+use bufpool::tier::{
+    Attachment, CompressedTier, Demoted, FileTier, MemoryTier, PassedBy, Segments, Tier, TierAdmit,
+    TierBuffer, TierDone, TierPage, TierPolicy, TierRange, TierReport, Version,
+};
 use bufpool::{ErrorKind, File, FileOptions, Pool, PoolOptions};
 use bufpool_policies::PageId;
 use bufpool_policies::tier::{Arrival, TierKind, TierOrder, TierSetup};
 use common::{
-    PAGE_BYTES, Random, deterministic, directory, new_file, on_each_backend, small, stamp, stamped_device,
-    version,
+    PAGE_BYTES, Random, deterministic, directory, new_file, on_each_backend, open_on, small, stamp,
+    stamped_device, version,
 };
 use tiers_below::{Answer, Hoarder};
 
@@ -75,7 +81,7 @@ fn a_pool_and_a_tier_are_one_lru_list() {
                 for tier in tiers {
                     let device = stamped_device(pages);
                     let options = over(deterministic().tier_wait_ms(10_000), tier, TierPolicy::Demote);
-                    let (pool, file) = common::open_on(options, &device);
+                    let (pool, file) = open_on(options, &device);
                     let mut one_list = Lru { pages: VecDeque::new(), most: size };
                     let tenant = pool.default_tenant();
                     for (at, number) in stream.iter().enumerate() {
@@ -275,7 +281,7 @@ fn a_page_that_stays_below_is_renewed_when_it_leaves() {
     let device = stamped_device(PAGES);
     let options =
         over(deterministic().tier_wait_ms(10_000), Arc::new(MemoryTier::new(200)), TierPolicy::Promote);
-    let (pool, file) = common::open_on(options, &device);
+    let (pool, file) = open_on(options, &device);
     let tenant = pool.default_tenant();
     for round in 1..6 {
         for number in 0..PAGES {
@@ -340,7 +346,7 @@ impl Hoarded {
         let device = stamped_device(PAGES);
         let hoarder = Arc::new(Hoarder::new(answer));
         let options = over(deterministic(), Arc::clone(&hoarder) as _, policy);
-        let (pool, file) = common::open_on(options, &device);
+        let (pool, file) = open_on(options, &device);
         let hoarded = Self { device, hoarder, pool, file };
         hoarded.turn_over(&hoarded.file);
         hoarded
@@ -425,7 +431,7 @@ fn serves_no_copy_of_before(policy: TierPolicy, answer: Answer) {
     // Another pool over the same tier and an older file.
     device.put("data", &contents(9));
     let options = over(deterministic(), hoarder, policy);
-    let (pool, file) = common::open_on(options, &device);
+    let (pool, file) = open_on(options, &device);
     let tenant = pool.default_tenant();
     for number in 0..PAGES {
         let bytes = tenant.read(file.page(number)).unwrap();
@@ -463,7 +469,7 @@ fn batches_and_prefetches_are_served_from_a_tier() {
     device.set_latency(Duration::from_micros(200), Duration::from_micros(300));
     let hoarder = Arc::new(Hoarder::new(Answer::AsAsked));
     let options = over(small().tier_wait_ms(10_000), Arc::clone(&hoarder) as _, TierPolicy::Demote);
-    let (pool, file) = common::open_on(options, &device);
+    let (pool, file) = open_on(options, &device);
     let tenant = pool.default_tenant();
     let read = |numbers: &[u64]| {
         let pages: Vec<_> = numbers.iter().map(|number| file.page(*number)).collect();
@@ -508,7 +514,7 @@ fn a_compressed_tier_has_more_pages_than_bytes_for_them() {
         }
         device.put("data", &contents);
         let tier = Arc::new(CompressedTier::new(16 * PAGE_BYTES as u64));
-        let (pool, file) = common::open_on(over(deterministic(), tier, TierPolicy::Demote), &device);
+        let (pool, file) = open_on(over(deterministic(), tier, TierPolicy::Demote), &device);
         let tenant = pool.default_tenant();
         for number in (0..2).flat_map(|_| (0..500).rev()).chain(0..500) {
             let expected = &contents[number * PAGE_BYTES..(number + 1) * PAGE_BYTES];
@@ -538,7 +544,7 @@ fn each_way_of_reading_a_page_alone_tells_what_the_source_takes() {
     for (at, way) in ways.iter().enumerate() {
         let device = stamped_device(PAGES);
         let options = over(small(), Arc::new(MemoryTier::new(40)), TierPolicy::Demote);
-        let (pool, file) = common::open_on(options, &device);
+        let (pool, file) = open_on(options, &device);
         way(&pool, &file);
         let stats = pool.stats();
         assert_eq!((stats.reads, stats.tier.as_ref().unwrap().absent), (3, 3));
@@ -554,7 +560,7 @@ fn a_tier_that_never_answers_is_passed_by() {
         let device = stamped_device(PAGES);
         let hoarder = Arc::new(Hoarder::new(Answer::Never));
         let options = over(small().tier_wait_ms(1), Arc::clone(&hoarder) as _, TierPolicy::Demote);
-        let (pool, file) = common::open_on(options, &device);
+        let (pool, file) = open_on(options, &device);
         let tenant = pool.default_tenant();
         for number in (0..3).flat_map(|_| 0..PAGES) {
             if with_futures {
@@ -583,7 +589,7 @@ fn futures_are_served_from_a_tier() {
             device.set_latency(Duration::from_micros(200), Duration::from_micros(300));
             let hoarder = Arc::new(Hoarder::new(answer));
             let options = over(options(), Arc::clone(&hoarder) as _, TierPolicy::Demote);
-            let (pool, file) = common::open_on(options.tier_wait_ms(10_000), &device);
+            let (pool, file) = open_on(options.tier_wait_ms(10_000), &device);
             let tenant = pool.default_tenant();
             for number in (0..2).flat_map(|_| 0..PAGES) {
                 let guard = common::block_on(tenant.read_async(file.page(number))).unwrap();
@@ -668,8 +674,7 @@ fn a_tier_is_resized_while_a_pool_uses_it() {
 fn a_limit_may_be_as_long_as_it_can_be() {
     let device = stamped_device(PAGES);
     let hoarder = Arc::new(Hoarder::new(Answer::AsAsked));
-    let (pool, file) =
-        common::open_on(over(small().tier_wait_ms(u64::MAX), hoarder, TierPolicy::Demote), &device);
+    let (pool, file) = open_on(over(small().tier_wait_ms(u64::MAX), hoarder, TierPolicy::Demote), &device);
     let tenant = pool.default_tenant();
     for number in (0..2).flat_map(|_| 0..PAGES) {
         assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 1);
@@ -756,8 +761,7 @@ fn hooks_see_pages_on_their_way_to_a_tier_and_back() {
         device.put("data", &contents);
         let hoarder = Arc::new(Hoarder::new(Answer::AsAsked));
         let options = deterministic().hooks(Box::new(Veiled { fails }));
-        let (pool, file) =
-            common::open_on(over(options, Arc::clone(&hoarder) as _, TierPolicy::Demote), &device);
+        let (pool, file) = open_on(over(options, Arc::clone(&hoarder) as _, TierPolicy::Demote), &device);
         let tenant = pool.default_tenant();
         for number in (0..2).flat_map(|_| 0..PAGES) {
             assert_eq!(*tenant.read(file.page(number)).unwrap(), *plain(number));
@@ -779,7 +783,7 @@ fn a_tier_gets_the_pages_that_are_admitted() {
         let hoarder = Arc::new(Hoarder::new(Answer::AsAsked));
         let options = deterministic().frames(FRAMES).allocation(Allocation::GlobalLru).manager(None);
         let (pool, file) =
-            common::open_on(options.tier(Arc::clone(&hoarder) as _, TierPolicy::Demote, admit), &device);
+            open_on(options.tier(Arc::clone(&hoarder) as _, TierPolicy::Demote, admit), &device);
         let tenant = pool.default_tenant();
         for number in 0..PAGES {
             (0..1 + u64::from(again(number))).for_each(|_| drop(tenant.read(file.page(number)).unwrap()));
@@ -802,4 +806,138 @@ fn a_tier_gets_the_pages_that_are_admitted() {
     assert!(refused > 0);
     let (first_time, second_time, _) = offered(TierAdmit::SecondEviction, &|_| false);
     assert!(first_time.is_empty() && second_time > 0, "{second_time}");
+}
+
+/// A pool that was closed lets go of its tier once: with its last handle it does not take it from the pool
+/// that has it by then.
+#[test]
+fn a_closed_pool_leaves_the_tier_to_the_next() {
+    let tier = Arc::new(MemoryTier::new(40));
+    let options = || deterministic().tier(tier.clone(), TierPolicy::Demote, TierAdmit::All);
+    let (first, _) = open_on(options(), &stamped_device(60));
+    let kept = first.default_tenant();
+    first.close().unwrap();
+    let (second, file) = open_on(options(), &stamped_device(60));
+    drop(kept);
+    let tenant = second.default_tenant();
+    for number in (0..3).flat_map(|_| 0..60) {
+        drop(tenant.read(file.page(number)).unwrap());
+    }
+    let tier_stats = second.stats().tier.unwrap();
+    assert_eq!(tier_stats.refused, 0);
+    assert!(tier_hits(&second) > 0);
+    assert!(options().open_on(&SimDevice::new(1)).is_err(), "it has a pool");
+}
+
+const TIER_THREAD: &str = "tier";
+
+/// A tier in memory that answers in threads of its own, and takes its time to forget.
+struct Slowly {
+    tier: Arc<MemoryTier>,
+    forgets_in: Duration,
+}
+
+impl Tier for Slowly {
+    fn attach(&self, to: &Attachment) -> bufpool::Result<()> {
+        self.tier.attach(to)
+    }
+
+    fn demote(&self, page: PageName, version: Version, copy: TierPage) -> Demoted {
+        self.tier.demote(page, version, copy)
+    }
+
+    fn take(&self, page: PageName, version: Version, into: TierBuffer, done: TierDone) {
+        let tier = Arc::clone(&self.tier);
+        let answer = move || tier.take(page, version, into, done);
+        std::thread::Builder::new().name(TIER_THREAD.into()).spawn(answer).unwrap();
+    }
+
+    fn forget(&self, pages: TierRange) {
+        std::thread::sleep(self.forgets_in);
+        self.tier.forget(pages);
+    }
+
+    fn report(&self) -> TierReport {
+        self.tier.report()
+    }
+
+    fn detach(&self) {
+        self.tier.detach();
+    }
+}
+
+/// A pool over such a tier.
+fn over_slow_tier(options: PoolOptions, forgets_in: Duration) -> PoolOptions {
+    let tier = Slowly { tier: Arc::new(MemoryTier::new(200)), forgets_in };
+    options.tier(Arc::new(tier), TierPolicy::Demote, TierAdmit::All).tier_wait_ms(10_000)
+}
+
+/// Hooks that keep the next page waiting that comes from such a tier.
+struct Slow {
+    is_next: Arc<AtomicBool>,
+    reached: Sender<()>,
+}
+
+impl PageHooks for Slow {
+    fn on_read(&self, _: PageName, _: &mut [u8]) -> Result<(), String> {
+        let is_from_tier = std::thread::current().name() == Some(TIER_THREAD);
+        if is_from_tier && self.is_next.swap(false, Ordering::SeqCst) {
+            self.reached.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        Ok(())
+    }
+
+    fn before_write(&self, _: PageName, _: &mut [u8]) {}
+}
+
+/// Whoever drops a pool's last handle finds all written and the files free, though an answer of the tier was
+/// under way; and nothing is written if that was a panic.
+#[test]
+fn the_last_handle_waits_for_the_tiers_answers() {
+    for panics in [false, true] {
+        let device = stamped_device(100);
+        // As long as it takes until pages come from the tier, which is passed by if the device is as fast.
+        let latency = Duration::from_millis(4);
+        device.set_latency(latency, latency);
+        let (reached, arrivals) = channel();
+        let is_next = Arc::new(AtomicBool::new(false));
+        let hooks = Box::new(Slow { is_next: Arc::clone(&is_next), reached });
+        let options = over_slow_tier(small().hooks(hooks), Duration::ZERO);
+        let (pool, file) = open_on(options, &device);
+        let tenant = pool.default_tenant();
+        for number in (0..3).flat_map(|_| 0..100) {
+            drop(tenant.read(file.page(number)).unwrap());
+        }
+        file.flush().unwrap();
+        stamp(&mut tenant.write(file.page(99)).unwrap(), 99, 2);
+        is_next.store(true, Ordering::SeqCst);
+        assert!(tenant.prefetch((0..40).step_by(2).map(|number| file.page(number))) > 0);
+        arrivals.recv_timeout(Duration::from_secs(10)).expect("a page comes from the tier");
+        let gone = catch_unwind(AssertUnwindSafe(move || {
+            let _all = (tenant, file, pool);
+            assert!(!panics, "with all handles");
+        }));
+        assert_eq!(gone.is_err(), panics);
+        let written = |device: &SimDevice| version(&device.contents("data").unwrap()[99 * PAGE_BYTES..], 99);
+        assert_eq!(written(&device), if panics { 1 } else { 2 });
+        drop(open_on(small(), &device));
+        assert_eq!(written(&device), if panics { 1 } else { 2 });
+    }
+}
+
+/// Who has learned that a file is closed may open it again, though the tier has not forgotten it yet.
+#[test]
+fn a_file_that_is_closed_is_not_given_out_again() {
+    let directory = directory();
+    let pool = over_slow_tier(small(), Duration::from_millis(300)).open().unwrap();
+    let (file, tenant) = (new_file(&pool, directory.path(), "data", 8), pool.default_tenant());
+    let other = file.clone();
+    let closing = std::thread::spawn(move || file.close());
+    while tenant.try_read(other.page(0)).is_ok() {}
+    drop(other);
+    let file = pool.open_or_share(directory.path().join("data"), FileOptions::new()).unwrap();
+    drop(tenant.read(file.page(0)).unwrap());
+    closing.join().unwrap().unwrap();
+    drop(tenant.read(file.page(1)).unwrap());
 }

@@ -327,7 +327,9 @@ impl<'g> WriteGuard<'g> {
 
     /// Turns exclusive into shared access without letting go.
     pub fn downgrade(self) -> ReadGuard<'g> {
-        let Self { bytes, latch, hold, .. } = self;
+        let Self { bytes, latch, hold, mut watch, .. } = self;
+        // A panic under way, whose unwinding downgrades the guard, leaves no latch behind.
+        watch.end();
         let latch = ManuallyDrop::new(latch.downgrade().into());
         ReadGuard { bytes, latch, hold: ManuallyDrop::new(hold) }
     }

@@ -3,8 +3,10 @@
 use std::ops::Range;
 
 use bufpool_policies::DEFAULT_TENANT;
+use parking_lot::MutexGuard;
 
 use crate::access::guard::ReadGuard;
+use crate::access::owned::OwnedWriteGuard;
 use crate::error::{ErrorKind, Result};
 use crate::files::bytes::ByteLength;
 use crate::handle::file::{File, Page};
@@ -30,13 +32,13 @@ impl File {
     /// Gives a file that was opened with [`FileOptions::bytes`](crate::FileOptions::bytes) that length. What
     /// is beyond is gone, what is new is zeros, and space for it is allocated. Durable with the next flush.
     ///
-    /// Waits for those who hold the new last page or one beyond it, and for other operations on the file.
+    /// Waits for those who hold the old or new last page or one beyond, and for other operations on the file.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] for a file of pages and for an optimistic one; those of [`File::extend`] if
-    /// the file becomes longer and those of [`File::truncate`], and of writing the last page, if it becomes
-    /// shorter. Nothing has changed then.
+    /// [`ErrorKind::Unsupported`] for a file of pages and for an optimistic one; those of
+    /// [`Tenant::write`](crate::Tenant::write) on the last page; those of [`File::extend`] if the file
+    /// becomes longer, and of [`File::truncate`] if it becomes shorter. Nothing has changed then.
     pub fn set_byte_len(&self, bytes: u64) -> Result<()> {
         const OPERATION: &str = "set length";
         let length = self.length_in_bytes(OPERATION)?;
@@ -54,10 +56,8 @@ impl File {
     fn cut(&self, bytes: u64, operation: &'static str) -> Result<bool> {
         let page_bytes = self.page_bytes() as u64;
         let (pages, kept) = (bytes.div_ceil(page_bytes), (bytes % page_bytes) as usize);
-        let tenant = Tenant::new(self.pool.clone(), DEFAULT_TENANT, "default".into(), None);
         // Its rest becomes zeros. Before anything changes, because it may have to be read.
-        let last = (kept > 0).then(|| tenant.write_owned(self.page(pages - 1))).transpose();
-        let mut last = match last {
+        let mut last = match self.write_page_of(bytes) {
             // Another thread has made it shorter.
             Err(error) if error.kind() == ErrorKind::PageBeyondEnd => return Ok(false),
             last => last?,
@@ -81,12 +81,40 @@ impl File {
         if bytes <= length.get() {
             return Ok(());
         }
-        let _length = file.lock_length(self.pool.latch_wait, operation)?;
+        let _locked = self.lock_growing(operation)?;
         file.check_resizable(operation)?;
         if bytes > length.get() {
             self.lengthen(bytes.div_ceil(self.page_bytes() as u64).max(self.pages()), bytes, operation)?;
         }
         Ok(())
+    }
+
+    /// Locks the length of the file, which is to grow. What is behind the end on a page within which it ends,
+    /// as writes leave it that overtake one that shortens the file, is zeros then.
+    pub(super) fn lock_growing(&self, operation: &'static str) -> Result<MutexGuard<'_, ()>> {
+        loop {
+            let end = self.byte_len();
+            let mut last = match self.write_page_of(end) {
+                Err(error) if error.kind() == ErrorKind::PageBeyondEnd => continue,
+                last => last?,
+            };
+            let locked = self.shared.lock_length(self.pool.latch_wait, operation)?;
+            if self.byte_len() == end {
+                let behind = (end % self.page_bytes() as u64) as usize..;
+                let is_left =
+                    |page: &&mut OwnedWriteGuard| page[behind.clone()].iter().any(|byte| *byte != 0);
+                last.iter_mut().filter(is_left).for_each(|page| page[behind.clone()].fill(0));
+                return Ok(locked);
+            }
+        }
+    }
+
+    /// The page within which a file of so many bytes ends, if there is one.
+    fn write_page_of(&self, bytes: u64) -> Result<Option<OwnedWriteGuard>> {
+        let page_bytes = self.page_bytes() as u64;
+        let tenant = Tenant::new(self.pool.clone(), DEFAULT_TENANT, "default".into(), None);
+        let ends_within = !bytes.is_multiple_of(page_bytes);
+        ends_within.then(|| tenant.write_owned(self.page(bytes / page_bytes))).transpose()
     }
 
     fn length_in_bytes(&self, operation: &'static str) -> Result<&ByteLength> {

@@ -101,7 +101,7 @@ impl File {
         const OPERATION: &str = "extend file";
         let file = &*self.shared;
         file.check_resizable(OPERATION)?;
-        let _length = file.lock_length(self.pool.latch_wait, OPERATION)?;
+        let _length = self.lock_growing(OPERATION)?;
         // Another operation may have had the file meanwhile.
         file.check_resizable(OPERATION)?;
         let before = self.pages();
@@ -210,7 +210,7 @@ impl File {
         let file = &self.shared;
         file.check_open(OPERATION)?;
         file.check_range(&pages, OPERATION)?;
-        let seized = Drain::of(&self.pool).seize(file, pages.clone(), OPERATION)?;
+        let (seized, _length) = Drain::of(&self.pool).seize(file, pages.clone(), OPERATION)?;
         Checkpoint::of(&self.pool).drop_pages(seized);
         self.pool.forget_in_tier(file, pages);
         Ok(())

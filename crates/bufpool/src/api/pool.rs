@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bufpool_policies::planner::ReadAhead;
 use bufpool_policies::{Allocation, DEFAULT_TENANT, Directory, DirectoryOptions};
@@ -173,6 +173,7 @@ impl Pool {
             direct: options.direct,
             write_rest,
             closed: AtomicBool::new(false),
+            is_given_up: AtomicBool::new(false),
             closing: Mutex::new(()),
             opening: Mutex::new(()),
             handles: AtomicUsize::new(0),
@@ -458,7 +459,18 @@ impl Pool {
         share: Share,
         is_it: impl FnOnce(&FileShared) -> bool,
     ) -> Option<Result<File, String>> {
-        let policy = self.shared.policy.lock();
+        let until = deadline_after(self.shared.latch_wait);
+        let policy = loop {
+            let policy = self.shared.policy.lock();
+            let open = policy.files.iter().find(|file| file.identity == identity)?;
+            if !open.is_closed() || Instant::now() >= until {
+                break policy;
+            }
+            // It has been closed, and is about to go.
+            let closed = Arc::clone(open);
+            drop(policy);
+            closed.wait_for_operation(until);
+        };
         let open = policy.files.iter().find(|file| file.identity == identity)?;
         let difference = difference(open, options);
         let may_share = share == Share::WithAll || !open.has_handles();
@@ -471,6 +483,10 @@ impl Pool {
 
     fn register(&self, io: Arc<dyn Source>, name: String, options: &FileOptions) -> Result<File> {
         let (pages, bytes) = self.shared.check_file(&*io, &name, options.bytes, "open file")?;
+        if options.bytes && self.shared.hooks.as_ref().is_some_and(|hooks| hooks.changes_bytes()) {
+            let message = "hooks change pages as they are written, of which the last one is cut at the file's end; expected no FileOptions::bytes";
+            return Err(Error::new(ErrorKind::Unsupported, "open file", message).in_file(&name));
+        }
         let (identity, capabilities) = (io.identity(), io.capabilities());
         if !options.read_only && !capabilities.writable {
             let message = "its source takes no writes, expected FileOptions::read_only(true)";

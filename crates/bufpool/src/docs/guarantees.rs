@@ -114,9 +114,15 @@
 //!   `bytes::a_length_that_cannot_be_set_changes_nothing`,
 //!   `bytes::a_call_that_is_refused_leaves_the_length_as_it_is`.
 //!
-//! **Hooks change what is written, never what is in memory.**
-//! * Ground: they work on copies.
-//! * Tests: `hooks::hooks_change_what_is_written_and_not_what_is_in_memory`.
+//! **What a file grows by is zeros**, in memory and in the file, whatever was written behind its end before.
+//! * Ground: a file that ends within a page grows with that page to itself, and what is behind the end there
+//!   is made zeros.
+//! * Tests: `bytes::what_is_behind_the_end_is_zeros_when_the_file_grows`.
+//!
+//! **Hooks change what is written, never what is in memory.** Nothing of what they wrote is cut off.
+//! * Ground: they work on copies. Where hooks change bytes, files that may end within a page are refused.
+//! * Tests: `hooks::hooks_change_what_is_written_and_not_what_is_in_memory`,
+//!   `bytes::hooks_that_change_pages_are_refused`.
 //!
 //! # The log comes first
 //!
@@ -182,6 +188,7 @@
 //! * Ground: every operation completes with a result, and only a success makes a page clean or resident.
 //! * Tests: `write_back::a_vanished_device_is_an_error_everywhere_and_loses_nothing_in_memory`,
 //!   `write_back::a_file_shortened_behind_our_back_is_an_error`,
+//!   `bytes::a_file_cut_short_by_others_is_an_error`,
 //!   `errors::pages_and_ranges_beyond_the_end_are_refused`.
 //!
 //! **A source of the engine's that fails, panics or drops its requests** is an error of those who wanted
@@ -361,7 +368,9 @@
 //! * Ground: the writer's latch is kept, and no way to the page leads past it. The page keeps its frame as long
 //!   as a write that began before is in flight, and its poison if the operation that would drop it fails.
 //! * Tests: `errors::a_page_whose_writer_panics_is_poisoned_if_its_file_says_so`,
-//!   `log::a_half_changed_page_is_not_dropped_while_it_is_written`.
+//!   `log::a_half_changed_page_is_not_dropped_while_it_is_written`,
+//!   `errors::a_guard_that_a_panic_downgrades_has_ended_its_change`,
+//!   `errors::discards_of_half_changed_pages_come_one_after_the_other`.
 //!
 //! **A manager or recorder of the engine's that calls the pool back waits for nothing**: the call fails with
 //! [`ErrorKind::SelfDeadlock`], and what cannot fail does nothing.
@@ -390,13 +399,22 @@
 //!
 //! **Dropping the last handle writes what is dirty**, as [`Pool::close`] does, but cannot report a failure.
 //! An engine should end with [`Pool::close`].
-//! * Ground: the pool lives until all its threads and handles are gone, and its end is a checkpoint.
-//! * Tests: `write_back::dropping_every_handle_writes_what_is_dirty`.
+//! * Ground: the pool lives until all its threads and handles are gone, and its end is a checkpoint. The drop
+//!   waits for transfers in flight and for answers of the tier, which keep the pool as long as they are told.
+//! * Tests: `write_back::dropping_every_handle_writes_what_is_dirty`,
+//!   `tiers::the_last_handle_waits_for_the_tiers_answers`.
+//!
+//! **A closed file or pool leaves to others what was its own.** A file that one was told is closed can be opened
+//! again; a tier belongs to the pool that has it by then.
+//! * Ground: opening waits for a file that is on its way out; a pool lets go of its tier once.
+//! * Tests: `tiers::a_file_that_is_closed_is_not_given_out_again`,
+//!   `tiers::a_closed_pool_leaves_the_tier_to_the_next`.
 //!
 //! **A thread that is panicking writes nothing** when it drops the last handle: the change that it was making
 //! may be half done.
-//! * Ground: the pool's end looks at whether its thread is panicking.
-//! * Tests: `write_back::a_thread_that_panics_with_the_last_handle_writes_nothing`.
+//! * Ground: the drop notes whether its thread is panicking, whichever thread ends the pool.
+//! * Tests: `write_back::a_thread_that_panics_with_the_last_handle_writes_nothing`,
+//!   `tiers::the_last_handle_waits_for_the_tiers_answers`.
 //!
 //! **Dropping a [`File`] closes nothing.** The file stays open in the pool, and opening it again gives it
 //! back.
@@ -475,7 +493,8 @@
 //!   writers may panic opens the file with [`FileOptions::poison_on_panic`], or changes a copy and takes it over
 //!   at once ([`Tenant::overwrite`]).
 //! * It does **not see changes by others** to a file it has open. The lock on the file keeps out programs
-//!   that ask for it.
+//!   that ask for it. Of a file of bytes that others have cut short within a page, that page reads as if
+//!   zeros were there until the next flush, which is an error.
 //! * It does **not follow a file's name**. A file that was renamed, replaced or unlinked is still the one
 //!   that is written, and an unlinked file is lost when it is closed. Between the look at a name and its
 //!   removal, a file that others rename to the name is removed instead.

@@ -87,4 +87,8 @@ impl PageHooks for Checksum {
             }
         }
     }
+
+    fn changes_bytes(&self) -> bool {
+        matches!(self.place, Place::Page { .. })
+    }
 }

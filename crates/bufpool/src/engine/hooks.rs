@@ -30,4 +30,11 @@ pub trait PageHooks: Send + Sync {
     /// A page is about to be written: `bytes` are a copy, what is in memory stays as it is. A panic poisons
     /// the file, since the page cannot be written as it should be.
     fn before_write(&self, page: PageName, bytes: &mut [u8]);
+
+    /// Whether [`before_write`](Self::before_write) may change the bytes. Files of
+    /// [bytes](crate::FileOptions::bytes) are refused then: what it put behind the end of such a file, on the
+    /// last page, would be cut off.
+    fn changes_bytes(&self) -> bool {
+        true
+    }
 }

@@ -293,8 +293,13 @@ impl FileShared {
     pub fn settle_length(&self, io: &dyn Source) -> io::Result<()> {
         let Some(length) = &self.byte_length else { return Ok(()) };
         let _held = length.hold();
-        let bytes = length.get();
-        if io.len_bytes()? != bytes {
+        let (bytes, there) = (length.get(), io.len_bytes()?);
+        if there < bytes {
+            // Space for all of it was allocated.
+            let message = format!("the file has {there} bytes, expected {bytes}: others have cut it short");
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
+        }
+        if there > bytes {
             io.set_len_bytes(bytes)?;
             length.set_allocated(bytes);
         }
@@ -463,6 +468,12 @@ impl<F: Deref<Target = FileShared>> PanicWatch<F> {
     /// Over page `number` of the file from here on.
     pub fn begin(&mut self, file: F, number: u64) {
         self.0 = Some((file, number));
+    }
+
+    /// The change has ended.
+    #[inline]
+    pub fn end(&mut self) {
+        self.0 = None;
     }
 }
 

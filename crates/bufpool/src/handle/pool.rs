@@ -53,9 +53,14 @@ impl Drop for PoolHandle {
         }
         // With acquire and release, so that the last one comes after all that others did with theirs.
         if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.is_given_up.store(std::thread::panicking(), Ordering::Release);
             self.0.flushes.finish();
             self.0.write_back.stop();
             self.0.backend.drain();
+            // What is done with an answer of the tier may begin transfers, and the end of one ask the tier.
+            while self.0.tier.as_ref().is_some_and(|tier| tier.wait_for_answers()) {
+                self.0.backend.drain();
+            }
         }
     }
 }

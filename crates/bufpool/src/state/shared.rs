@@ -99,6 +99,8 @@ pub(crate) struct PoolShared {
     pub write_rest: fn(&PoolShared),
     /// How many [`PoolHandle`]s there are.
     pub handles: AtomicUsize,
+    /// The last of them went with a panic, so nothing more is written.
+    pub is_given_up: AtomicBool,
 
     /// Frames that optimistic readers have yet to leave.
     pub aside: AsideFrames,
@@ -316,7 +318,7 @@ impl Drop for PoolShared {
     /// See [`Pool`](crate::Pool).
     fn drop(&mut self) {
         self.write_back.stop();
-        if !self.closed.load(Ordering::Acquire) && !std::thread::panicking() {
+        if !self.closed.load(Ordering::Acquire) && !self.is_given_up.load(Ordering::Acquire) {
             (self.write_rest)(self);
         }
         self.tier.iter().for_each(|tier| tier.close());

@@ -16,6 +16,7 @@ use crate::tier::buffer::{Buffers, Envelope, TierBuffer, TierPage};
 use crate::tier::deadlines::Deadlines;
 use crate::tier::done::{Answer, GivenCopy, Question};
 use crate::tier::gauge::{Gauge, PassedBy, Took};
+use crate::tier::questions::Questions;
 use crate::tier::stats::Counts;
 use crate::tier::{Attachment, Demoted, Life, Tier, TierPolicy, TierRange, TierStats, Version};
 
@@ -48,6 +49,8 @@ pub(crate) struct TierLink {
     /// It is passed by, and asked beside reads for all pages.
     is_on_trial: AtomicBool,
     began: Instant,
+    is_detached: AtomicBool,
+    questions: Arc<Questions>,
     /// What the tier is to be told before it is asked next.
     life: Mutex<Option<Life>>,
     counts: Counts,
@@ -100,6 +103,8 @@ impl TierLink {
             is_offered_all: AtomicBool::new(false),
             is_on_trial: AtomicBool::new(false),
             began: Instant::now(),
+            is_detached: AtomicBool::new(false),
+            questions: Arc::default(),
             life: Mutex::default(),
             counts: Counts::default(),
         }))
@@ -216,8 +221,9 @@ impl TierLink {
     ) {
         let Some(buffer) = self.buffer_for(name, version) else { return then(None) };
         let (begun, link) = (Instant::now(), Arc::clone(self));
+        let question = self.questions.open();
         self.ask(name, version, buffer, move |answer| {
-            then(link.judge_answer(name, version, begun, answer));
+            question.tell(|| then(link.judge_answer(name, version, begun, answer)));
         });
     }
 
@@ -333,9 +339,17 @@ impl TierLink {
         self.guarded((), || self.tier.forget(pages));
     }
 
-    /// The pool is closing.
+    /// The pool is closing. It lets go of the tier once, which another pool may have from then on.
     pub fn close(&self) {
-        self.guarded((), || self.tier.detach());
+        if !self.is_detached.swap(true, Ordering::AcqRel) {
+            self.guarded((), || self.tier.detach());
+        }
+    }
+
+    /// Waits until nobody is being told an [answer](Self::take_later), unless the calling thread is telling one.
+    /// Returns whether it has waited. No longer than the pool's limit, and what is done with the answers.
+    pub fn wait_for_answers(&self) -> bool {
+        self.questions.wait()
     }
 
     /// What the tier was worth.

@@ -44,6 +44,7 @@ mod gauge;
 mod hash;
 pub(crate) mod link;
 mod memory;
+mod questions;
 mod stats;
 
 use std::ops::Range;

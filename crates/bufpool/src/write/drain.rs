@@ -89,15 +89,20 @@ impl<'p> Drain<'p> {
         self.in_tries(operation, all)
     }
 
-    /// Takes exclusive latches on all resident pages of a range, none of them pinned or being written. On
-    /// failure none is held.
-    pub(crate) fn seize(
+    /// Takes exclusive latches on all resident pages of a range, none of them pinned or being written, and
+    /// the lock of what else takes pages away: of a page whose writer has panicked nobody has the latch until
+    /// it is dropped. On failure nothing is held.
+    pub(crate) fn seize<'f>(
         self,
-        file: &Arc<FileShared>,
+        file: &'f Arc<FileShared>,
         pages: Range<u64>,
         operation: &'static str,
-    ) -> Result<SeizedPages> {
-        self.in_tries(operation, |until| self.try_seize(file, pages.clone(), until, operation))
+    ) -> Result<(SeizedPages, MutexGuard<'f, ()>)> {
+        self.in_tries(operation, |until| {
+            let length = file.try_lock_length(until).ok_or(Obstacle::Operation(file))?;
+            file.check_open(operation).map_err(Obstacle::Final)?;
+            Ok((self.try_seize(file, pages.clone(), until, operation)?, length))
+        })
     }
 
     /// Tries, and rests between tries, until one succeeds or `latch_wait_ms` is over.
