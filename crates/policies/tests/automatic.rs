@@ -383,6 +383,25 @@ fn a_stream_that_keeps_being_wrong_falls_back_alone() {
     assert!(!seen(&cache, LOOP).revoked && !seen(&cache, RANDOM).revoked);
 }
 
+/// The only stream of a pool of which not every page is sampled: a walk back and forth that drifts. LRU is
+/// right, and what values choose among many pages is wrong though the sample speaks for them.
+#[test]
+fn a_stream_that_is_alone_falls_back_too() {
+    let frames = 4096u32;
+    let blocks = u64::from(frames) * 8 / 5;
+    let mut caches = [cache(frames), managed(frames, ManagerKind::Auto)];
+    let (mut misses, mut at) = ([0; 2], 0);
+    let mut random = SplitMix64::new(2);
+    for _ in 0..200_000 {
+        at = if random.unit() < 0.56 { at + 1 } else { at + blocks - 1 } % blocks;
+        for (cache, misses) in caches.iter_mut().zip(&mut misses) {
+            *misses += u32::from(!cache.access(DEFAULT_TENANT, 1, 0, at));
+        }
+    }
+    let [lru, auto] = misses;
+    assert!(f64::from(auto) <= 1.1 * f64::from(lru), "auto {auto}, LRU {lru}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
@@ -601,4 +620,22 @@ fn tenants_that_learn_together_come_and_go() {
         }
         assert!(shared.metadata_bytes() > 0);
     }
+}
+
+/// A tenant that learns together with others gets a new manager that learns together with the same ones.
+#[test]
+fn a_manager_that_learns_together_is_replaced_by_another() {
+    let frames = 200;
+    let shared = SharedLearning::default();
+    let mut cache = cache(frames);
+    let tenant = cache.directory.open_tenant(0, frames).unwrap();
+    let manager = || ManagerKind::Auto.build_with(frames, 1, tenant, &Tuning::default(), Some(&shared));
+    for round in 0..40 {
+        cache.directory.set_manager(tenant, manager(), true).unwrap();
+        for page in 0..10 {
+            cache.access(tenant, 1, 0, round * 7 + page);
+        }
+        cache.directory.check_invariants();
+    }
+    assert_eq!(cache.directory.tenant_stats(tenant).manager_panics, 0);
 }

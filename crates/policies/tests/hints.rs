@@ -564,3 +564,19 @@ fn batches_are_by_file() {
     assert_eq!(begun(&mut driver), [3, 4, 5].map(|number| page(1, number)));
     driver.directory.check_invariants();
 }
+
+/// A list would be lost with the account that it is in.
+#[test]
+fn a_tenant_with_a_list_does_not_join_the_commons() {
+    let manager = || ManagerKind::Auto.build(8, 1, DEFAULT_TENANT);
+    let mut driver = Driver::new(8, true);
+    driver.directory.join_commons(DEFAULT_TENANT, manager).unwrap();
+    let other = driver.directory.open_tenant(0, 8).unwrap();
+    let list = driver.directory.open_hints(other, ALL).unwrap();
+    driver.directory.join_commons(other, manager).unwrap_err();
+    driver.disclose(list, PageId(1)).unwrap();
+    assert!(driver.directory.hint_state(list).is_some());
+    driver.directory.close_hints(list).unwrap();
+    driver.directory.join_commons(other, manager).unwrap();
+    driver.directory.check_invariants();
+}

@@ -61,6 +61,11 @@ impl Directory {
     /// protected from each other; what they own and what is counted stays each one's.
     ///
     /// A tenant leaves for good with its first manager, directive, floor or cap, and takes its blocks along.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectoryError::UnknownTenant`]; [`DirectoryError::NotCommon`] if it has blocks, a floor, a cap, a
+    /// manager or an open list of disclosed reads.
     pub fn join_commons(
         &mut self,
         tenant: TenantId,
@@ -72,7 +77,7 @@ impl Directory {
         }
         let own = &self.ledger.accounts[self.ledger.account(tenant).index()];
         let has_share = own.floor_frames > 0 || own.cap_frames < self.frames();
-        if blocks > 0 || has_share || own.control.is_managed() {
+        if blocks > 0 || has_share || own.control.is_managed() || own.hints.is_some() {
             return Err(DirectoryError::NotCommon { tenant });
         }
         match self.commons {
@@ -341,6 +346,9 @@ impl Directory {
     /// claims on them.
     fn adopt(&mut self, tenant: TenantId, mut control: Control) {
         let account = self.leave_commons(tenant);
+        // Before the new one hears of the blocks: managers that learn together tell each other of theirs.
+        let earlier = std::mem::replace(&mut self.ledger.accounts[account.index()].control, Control::None);
+        drop_control(earlier, &mut self.ledger.frames);
         let mut blocks = self.blocks(tenant);
         let knows_ahead = control.knows_ahead();
         blocks.retain(|frame| self.ledger.frames.is_present(FrameId(*frame)));
@@ -353,8 +361,7 @@ impl Directory {
         self.level_one.manager_changed(&mut self.ledger, account, judges_itself);
         let account = &mut self.ledger.accounts[account.index()];
         account.knows_ahead = knows_ahead;
-        let earlier = std::mem::replace(&mut account.control, control);
-        drop_control(earlier, &mut self.ledger.frames);
+        account.control = control;
         if adopted.is_err() {
             self.dismiss(tenant);
         }

@@ -116,7 +116,7 @@ impl Walk<'_> {
             let next = if instruction.op.falls_through() { from[here + 1] } else { 0 };
             let jumped = instruction.target().map_or(0, |target| from[usize::from(target) - event.first]);
             let called = self.called(instruction).and_then(|called| called.steps_max).unwrap_or(0);
-            from[here] = (instruction.op.cost() + next.max(jumped)).saturating_add(called);
+            from[here] = next.max(jumped).saturating_add(instruction.op.cost()).saturating_add(called);
         }
         from[0]
     }

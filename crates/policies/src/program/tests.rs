@@ -669,3 +669,19 @@ proptest! {
         }
     }
 }
+
+/// Each of seven events calls the next one 400 times: more steps than can be counted.
+#[test]
+fn steps_beyond_all_numbers_are_bounded_by_the_greatest() {
+    let events = (0..7).rev().map(|level| {
+        let calls = if level < 6 { format!("call e{} ; ", level + 1).repeat(400) } else { String::new() };
+        format!("event e{level} {{ ldc x, 0 ; ldc x, 0 ; {calls}ret }}\n")
+    });
+    let text = format!(
+        "policy deep {{ int x = 0\n event initial {{ ret }}\n event fault(p) {{ call e0 ; ret }}\n \
+         event replace(c) {{ ret c }}\n{}}}",
+        events.collect::<String>()
+    );
+    let program = Program::parse(&text).unwrap();
+    assert_eq!(program.steps_max("fault"), Some(u32::MAX));
+}

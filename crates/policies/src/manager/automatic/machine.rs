@@ -8,13 +8,12 @@ use crate::manager::{Block, Manager, StreamReport};
 
 use super::compare::experts::Expert;
 use super::compare::miniatures::Miniatures;
-use super::compare::shares::{Parts, Shares};
+use super::compare::shares::Shares;
 use super::learn::departed::{Departed, DepartedPages};
 use super::learn::intervals::Classes;
 use super::learn::samples::{Rates, SampledAccess};
 use super::learn::streams::Streams;
 use super::rank::held::{Frame, Held, Marks};
-use super::rank::orders::Orders;
 
 #[cfg(test)]
 mod tests;
@@ -25,9 +24,6 @@ const LOOKS_PER_MISS: u32 = 8;
 const FRAMES_PER_CLASS: u32 = 128;
 /// Classes of streams that there may be in any pool, however small.
 const CLASSES_MIN: u32 = 256;
-/// While nothing is decided yet, pages are listed for choices by value from when this part of the frames is
-/// left to fill.
-const LISTED_EARLY: u32 = 8;
 /// Uses of a hot page within this part of a turnover are one for its sample: about the youngest ages that
 /// classes tell apart.
 const REPEATS_PER_TURNOVER: u32 = 32;
@@ -51,9 +47,7 @@ pub(super) struct Machine {
     streams: Streams,
     miniatures: Miniatures,
     shares: Shares,
-    /// The expert with the largest share or, while pages are being listed for choices by value, the one that
-    /// had it before. It chooses all victims where not every page is sampled.
-    acting: Expert,
+    /// Since when the expert with the largest share has it.
     acting_since: u32,
     /// Whether no question has been asked yet.
     is_undecided: bool,
@@ -69,7 +63,7 @@ impl Machine {
 
     /// One that is asked for the [least of some](Self::least_of) pages only, and so needs no order of all.
     pub fn without_orders(self) -> Self {
-        Self { held: Held::new(false, false, 0), ..self }
+        Self { held: Held::new(false, 0), ..self }
     }
 
     pub(super) fn with_rates(
@@ -93,13 +87,12 @@ impl Machine {
             repeat_time: turnover / REPEATS_PER_TURNOVER,
             looks_due: 0,
             // While every page is sampled, the shadows keep the orders.
-            held: Held::new(!rates.are_complete(), first == Expert::Value, seed),
+            held: Held::new(!rates.are_complete(), seed),
             departed: DepartedPages::new(made_for),
             classes: Classes::new(turnover as f32, rates.learned_max() as f32, classes_max, tuning),
-            streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS), rates.are_complete(), tuning),
+            streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS), tuning),
             miniatures: Miniatures::new(rates, made_for, tuning),
             shares: Shares::new(first, tuning),
-            acting: first,
             acting_since: 0,
             is_undecided: true,
             is_divided: false,
@@ -161,34 +154,11 @@ impl Machine {
     }
 
     fn divide_anew(&mut self) {
+        let before = self.shares.largest();
         let distances = self.miniatures.distances(self.shares.best(), self.capacity());
         self.shares.divide(distances);
-        let largest = self.shares.largest();
-        let is_by_value = self.shares.parts(Expert::Value) != Parts::default();
-        let are_listed = self.held.orders().is_none_or(|orders| match is_by_value {
-            true => orders.list_classes(),
-            false => {
-                orders.leave_classes();
-                true
-            }
-        });
-        if largest != self.acting && (are_listed || largest != Expert::Value) {
-            self.act();
-        }
-    }
-
-    /// The expert with the largest share acts from now on.
-    fn act(&mut self) {
-        (self.acting, self.acting_since) = (self.shares.largest(), self.now);
-    }
-
-    /// Goes on with listing pages by class, if that is under way, with an access that hits or misses.
-    #[inline]
-    fn list_pages(&mut self, hits: bool) {
-        if self.held.list_pages(hits, self.now, &self.classes, &self.streams)
-            && self.shares.largest() == Expert::Value
-        {
-            self.act();
+        if self.shares.largest() != before {
+            self.acting_since = self.now;
         }
     }
 
@@ -333,11 +303,6 @@ impl Manager for Machine {
         self.streams[stream].frames += 1;
         let frame = Frame::new(now, sample, stream, kind, marks);
         self.held.insert(block.frame.0, frame, &self.classes, &self.streams);
-        let filled = self.made_for - self.made_for / LISTED_EARLY;
-        if self.is_undecided && self.held.len() >= filled {
-            self.held.orders().map(Orders::list_classes);
-        }
-        self.list_pages(false);
     }
 
     fn block_gone(&mut self, frame: FrameId, page: PageId) {
@@ -369,7 +334,6 @@ impl Manager for Machine {
             self.held.use_again(frame.0, (now, stream, kind), &self.classes, &self.streams);
             kind
         };
-        self.list_pages(true);
         if before.marks().is_sampled() {
             let (slot, capacity) = (before.sample, self.capacity());
             let access = SampledAccess {
@@ -405,7 +369,7 @@ impl Manager for Machine {
             self.choose_leftover(missing, busy).unwrap_or(candidate)
         } else {
             self.divide();
-            match self.acting {
+            match self.shares.largest() {
                 Expert::Lru => candidate,
                 Expert::Arc => {
                     let once_share = self.miniatures.once_share(self.capacity());
@@ -415,7 +379,7 @@ impl Manager for Machine {
             }
         };
         if choice != candidate
-            && self.acting == Expert::Value
+            && self.shares.largest() == Expert::Value
             && let Some(chosen) = self.held.get(choice.0)
         {
             self.streams.overruled(&mut self.classes, chosen.stream, self.now);
@@ -443,7 +407,7 @@ impl Manager for Machine {
             // page is sampled such mistakes count: they keep a stream for which LRU is best from following
             // values again and again, when these are hardly ahead.
             let is_later = (departed.last.wrapping_sub(self.acting_since) as i32) >= 0;
-            let is_by_value = self.acting == Expert::Value && is_later;
+            let is_by_value = self.shares.largest() == Expert::Value && is_later;
             let is_complete = self.miniatures.rates().are_complete();
             self.streams.mistaken(departed.stream, is_by_value || is_complete);
         }
@@ -492,8 +456,6 @@ impl Manager for Machine {
         let mut used = vec![0; self.streams.iter().count()];
         owned().for_each(|frame| used[usize::from(frame.stream)] += 1);
         assert!(self.streams.iter().map(|stream| stream.frames).eq(used), "frames of streams");
-        let is_listing = self.held.is_listing();
-        assert!(self.acting == self.shares.largest() || is_listing, "who acts");
         let frames = self.held.own().iter().max().map_or(0, |frame| frame + 1);
         let sample_in = |frame: u32| self.held.get(frame).filter(|f| f.is_owned()).map(|frame| frame.sample);
         self.miniatures.check_invariants(frames, sample_in);

@@ -43,7 +43,7 @@ const REFITTED_MAX: u32 = 8192;
 pub enum Strategy {
     /// By what was learned of reuse intervals, always.
     Reuse,
-    /// The same, except while a shadow cache shows that LRU or ARC does better.
+    /// By that, by LRU or by ARC: each has a share of the cache that falls with the misses of its shadow cache.
     Auto,
 }
 

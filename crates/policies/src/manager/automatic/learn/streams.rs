@@ -12,9 +12,9 @@
 //! by is known when it comes for the second time.
 //!
 //! A stream is answerable for the pages it used last: where giving them up keeps being wrong, it loses its
-//! classes' say for a while, and its pages lose value with age as under LRU; other streams keep theirs. Where
-//! there is but one stream with classes, that values keep being wrong shows in the misses of their shadow
-//! cache; so a large pool leaves it to that.
+//! classes' say for a while, and its pages lose value with age as under LRU; other streams keep theirs. The
+//! shadow cache by value may hit where the cache itself does not: in a sample the page worth least is found,
+//! and among many more it is looked for.
 
 use super::intervals::{CREATED, ClassId, Classes, KINDS, NEW, NONE, STRAY, UNLEARNED};
 use super::turns::{RUN_MIN, Turns};
@@ -206,8 +206,6 @@ pub(crate) struct Streams {
     hand: usize,
     /// How long a stream's classes are without say.
     revoked_time: u32,
-    /// Whether the only stream that has classes can lose its say.
-    judges_alone: bool,
     /// Wrong overrules of a verdict that cost a stream its say, at least.
     wrong_min: u32,
     run_share: f32,
@@ -217,9 +215,8 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// `revoked_time`: how long a stream that keeps being wrong is treated as under LRU. `judges_alone`: the
-    /// only one that has classes, too.
-    pub fn new(revoked_time: u32, judges_alone: bool, tuning: &Tuning) -> Self {
+    /// `revoked_time`: how long a stream that keeps being wrong is treated as under LRU.
+    pub fn new(revoked_time: u32, tuning: &Tuning) -> Self {
         let lately = vec![0; LATELY_MIN];
         let lately_shift = u64::BITS - lately.len().ilog2();
         Self {
@@ -229,7 +226,6 @@ impl Streams {
             lately_shift,
             hand: 0,
             revoked_time,
-            judges_alone,
             wrong_min: (f32::from(OVERRULES) * (1.0 - tuning.right_share)) as u32 + 1,
             run_share: tuning.run_share,
             own_uses: 0,
@@ -409,9 +405,7 @@ impl Streams {
     pub fn overruled(&mut self, classes: &mut Classes, stream: u16, now: u32) {
         let revoked_until = now.wrapping_add(self.revoked_time);
         let Stream { overrules, wrong, .. } = self.streams[usize::from(stream)];
-        let is_wrong = overrules + 1 >= OVERRULES
-            && u32::from(wrong) >= self.wrong_min
-            && (self.judges_alone || self.are_told_apart());
+        let is_wrong = overrules + 1 >= OVERRULES && u32::from(wrong) >= self.wrong_min;
         let stream = &mut self.streams[usize::from(stream)];
         let was_revoked = stream.revoked;
         if was_revoked {
@@ -503,25 +497,16 @@ impl std::ops::IndexMut<u16> for Streams {
 mod tests {
     use super::*;
 
-    /// Whether a stream that is always wrong loses its say, among `count` that have classes.
-    fn is_revoked(count: u32, judges_alone: bool) -> bool {
-        let mut classes = Classes::new(800.0, 100.0, 100, &Tuning::default());
-        let mut streams = Streams::new(1000, judges_alone, &Tuning::default());
-        for context in 0..count {
-            let slot = streams.find(&mut classes, ContextId(context), FileId(0), 0);
-            streams[slot].hits = ACCESSES_MIN;
-            streams.class_to_learn(&mut classes, slot, 0);
-        }
-        for now in 0..u32::from(OVERRULES) {
-            streams.overruled(&mut classes, 0, now);
-            streams.mistaken(0, true);
-        }
-        streams[0].is_revoked()
-    }
-
     #[test]
     fn a_stream_that_is_always_wrong_loses_its_say() {
-        assert!(is_revoked(2, false) && is_revoked(1, true));
-        assert!(!is_revoked(1, false), "nobody would gain by it");
+        let mut classes = Classes::new(800.0, 100.0, 100, &Tuning::default());
+        let mut streams = Streams::new(1000, &Tuning::default());
+        let slot = streams.find(&mut classes, ContextId(0), FileId(0), 0);
+        for now in 0..u32::from(OVERRULES) {
+            assert!(!streams[slot].is_revoked());
+            streams.overruled(&mut classes, slot, now);
+            streams.mistaken(slot, true);
+        }
+        assert!(streams[slot].is_revoked());
     }
 }

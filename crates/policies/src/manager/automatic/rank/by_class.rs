@@ -71,13 +71,6 @@ impl PagesByClass {
     /// Lists `page`, which is not listed and is used now, as the newest of `class`.
     #[inline]
     pub fn push(&mut self, page: u32, class: ClassId, classes: &Classes) {
-        self.make_room(page, class);
-        self.append(page, class);
-        self.consider_newest(class, classes);
-    }
-
-    /// There is a place for `page`, and a list for `class`, from now on.
-    fn make_room(&mut self, page: u32, class: ClassId) {
         if page as usize >= self.class_of.len() {
             lengthen(&mut self.class_of, page as usize + 1, 0);
             self.links.lengthen_to(self.class_of.len());
@@ -85,12 +78,9 @@ impl PagesByClass {
         if usize::from(class) >= self.by_class.len() {
             self.grow(class);
         }
-    }
-
-    #[inline]
-    fn append(&mut self, page: u32, class: ClassId) {
         self.class_of[page as usize] = class;
         self.link_newest(page, class);
+        self.consider_newest(class, classes);
     }
 
     #[inline(always)]
@@ -100,33 +90,6 @@ impl PagesByClass {
         if *hand == NIL {
             *hand = page;
         }
-    }
-
-    /// Whether `page` is listed.
-    #[inline]
-    pub fn is_listed(&self, page: u32) -> bool {
-        self.links.is_linked(page)
-    }
-
-    /// The pages are going to be listed anew, each by [`list`](Self::list): what their least ones were worth
-    /// says nothing.
-    pub fn forget_least(&mut self) {
-        for (pages, least) in self.by_class.iter().zip(&mut self.least) {
-            *least = if pages.list.is_empty() { f32::INFINITY } else { f32::MAX };
-        }
-        for (block, values) in self.least.chunks(BLOCK).enumerate() {
-            self.least_of_block[block] = LeastOfBlock::of(block * BLOCK, values);
-        }
-    }
-
-    /// Lists `page`, whether it is listed already or not, as the newest of `class`. It was used `age` ago.
-    pub fn list(&mut self, page: u32, class: ClassId, age: u32, classes: &Classes) {
-        if self.is_listed(page) {
-            self.remove(page);
-        }
-        self.make_room(page, class);
-        self.append(page, class);
-        self.consider(page, age, classes.bucket(age), classes);
     }
 
     /// A page of `class` is used now.
@@ -313,14 +276,6 @@ impl PagesByClass {
     /// Panics unless the pages of which `last` tells when they were used, and no others, are listed, each
     /// class by age.
     pub fn check_invariants(&self, pages: u32, last: impl Fn(u32) -> Option<u32>) {
-        self.check_lists(pages, |page| last(page).is_some(), &last);
-        let listed = self.by_class.iter().map(|class| class.list.len() as usize).sum::<usize>();
-        assert_eq!(listed, (0..pages).filter(|page| last(*page).is_some()).count(), "pages listed");
-    }
-
-    /// Panics unless the pages in their `place` are listed, each class by age, and others that are listed
-    /// were used, too.
-    pub fn check_lists(&self, pages: u32, in_place: impl Fn(u32) -> bool, last: impl Fn(u32) -> Option<u32>) {
         let mut listed = 0;
         for (class, Pages { list, hand }) in self.by_class.iter().enumerate() {
             list.check_invariants(&self.links);
@@ -334,9 +289,6 @@ impl PagesByClass {
             for page in list.iter(&self.links) {
                 assert_eq!(usize::from(self.class_of[page as usize]), class, "class of page {page}");
                 let last = last(page).expect("a listed page");
-                if !in_place(page) {
-                    continue;
-                }
                 let since = before.map_or(0, |before| last.wrapping_sub(before) as i32);
                 // An access that is counted ahead is by a miss in the future, and others may come first.
                 let ahead = -(Tuning::default().time_per_miss as i32);
@@ -345,7 +297,7 @@ impl PagesByClass {
                 listed += 1;
             }
         }
-        assert_eq!(listed, (0..pages).filter(|page| in_place(*page)).count(), "pages in their places");
+        assert_eq!(listed, (0..pages).filter(|page| last(*page).is_some()).count(), "pages listed");
         for (block, least) in self.least.chunks(BLOCK).enumerate() {
             let least = LeastOfBlock::of(block * BLOCK, least);
             assert_eq!(self.least_of_block[block].value, least.value, "least value of block {block}");

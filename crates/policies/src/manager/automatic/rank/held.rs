@@ -1,6 +1,6 @@
 //! The pages that the tenant holds: what is known of each, and which one goes.
 
-use super::orders::{LISTED_PER_HIT, LISTED_PER_MISS, Orders};
+use super::orders::Orders;
 use crate::ids::FrameId;
 use crate::list::{NIL, lengthen, push};
 use crate::manager::automatic::learn::intervals::{Classes, NEW};
@@ -85,14 +85,13 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Keeps the orders of use if they are `ordered`, and by class from the
-    /// first on if they are `by_value`.
-    pub fn new(ordered: bool, by_value: bool, seed: u64) -> Self {
+    /// Keeps the orders of use if they are `ordered`.
+    pub fn new(ordered: bool, seed: u64) -> Self {
         Self {
             frames: Vec::new(),
             own: Vec::new(),
             sampled: 0,
-            orders: ordered.then(|| Orders::new(by_value)),
+            orders: ordered.then(Orders::default),
             random: SplitMix64::new(seed),
         }
     }
@@ -129,11 +128,6 @@ impl Held {
         self.frames.get_mut(frame as usize)
     }
 
-    /// The orders of use, if they are kept.
-    pub fn orders(&mut self) -> Option<&mut Orders> {
-        self.orders.as_mut()
-    }
-
     /// A page comes into `frame`.
     pub fn insert(&mut self, frame: u32, page: Frame, classes: &Classes, streams: &Streams) {
         if frame as usize >= self.frames.len() {
@@ -144,7 +138,7 @@ impl Held {
         push(&mut self.own, frame);
         self.sampled += u32::from(page.marks.is_sampled());
         if let Some(orders) = &mut self.orders {
-            let class = || streams.class(page.stream, page.kind);
+            let class = streams.class(page.stream, page.kind);
             orders.insert(frame, page.marks.is_twice(), class, classes);
         }
     }
@@ -179,7 +173,7 @@ impl Held {
         (entry.last, entry.stream, entry.kind) = (now, stream, kind);
         entry.marks.0 |= Marks::TWICE;
         if let Some(orders) = &mut self.orders {
-            orders.use_again(frame, twice, || streams.class(stream, kind), classes);
+            orders.use_again(frame, twice, streams.class(stream, kind), classes);
         }
     }
 
@@ -196,32 +190,6 @@ impl Held {
         self.insert(frame, page, classes, streams);
     }
 
-    /// Whether pages are being listed by class.
-    #[inline]
-    pub fn is_listing(&self) -> bool {
-        self.orders.as_ref().is_some_and(Orders::is_listing)
-    }
-
-    /// Lists a few pages more by class, where that is going on, with an access that hits or misses. Returns
-    /// whether all are listed now and were not before.
-    #[inline]
-    pub fn list_pages(&mut self, hits: bool, now: u32, classes: &Classes, streams: &Streams) -> bool {
-        let count = if hits { LISTED_PER_HIT } else { LISTED_PER_MISS };
-        self.is_listing() && self.list(count, now, classes, streams)
-    }
-
-    /// Lists the next `count` pages by class. Returns whether all are listed now and were not before.
-    #[cold]
-    pub fn list(&mut self, count: u32, now: u32, classes: &Classes, streams: &Streams) -> bool {
-        let Self { frames, orders: Some(orders), .. } = self else { return false };
-        let age = |frame: u32| now.wrapping_sub(frames[frame as usize].last);
-        let class = |frame: u32| {
-            let Frame { stream, kind, .. } = frames[frame as usize];
-            streams.class(stream, kind)
-        };
-        orders.advance(count, classes, age, class)
-    }
-
     /// The page of least value; if it is in use, one of those used right before and after it.
     pub fn least_by_value(
         &mut self,
@@ -232,7 +200,7 @@ impl Held {
     ) -> FrameId {
         let frames = &self.frames;
         let age = |frame: u32| now.wrapping_sub(frames[frame as usize].last);
-        let Some(by_class) = self.orders.as_mut().and_then(Orders::by_class) else { return candidate };
+        let Some(by_class) = self.orders.as_mut().map(Orders::by_class) else { return candidate };
         for _ in 0..DRAWN {
             let frame = self.own[self.random.below(self.own.len() as u64) as usize];
             let age = age(frame);
