@@ -168,6 +168,22 @@ static void do_wrong(const bufpool_pool *pool, const bufpool_tenant *tenant, con
   bufpool_pool_options options = {.frames = 64, .page_bytes = 1000};
   bufpool_pool *other;
   CHECK(bufpool_pool_open(&options, &other) == BUFPOOL_PAGE_SIZE);
+
+  // A file of one pool is none of another's, whatever its number there.
+  options.page_bytes = 4096;
+  OK(bufpool_pool_open(&options, &other));
+  bufpool_tenant *stranger;
+  OK(bufpool_tenant_default(other, &stranger));
+  const bufpool_page page = {.file = file, .number = 0};
+  bufpool_hints *hints;
+  CHECK(bufpool_read(stranger, file, 0, NULL, &guard) == BUFPOOL_WRONG_POOL);
+  CHECK(bufpool_hint(stranger, &page, 1, &hints) == BUFPOOL_WRONG_POOL);
+  OK(bufpool_hint(stranger, &page, 0, &hints));
+  CHECK(bufpool_hints_extend(hints, &page, 1) == BUFPOOL_WRONG_POOL);
+  bufpool_hints_free(hints);
+  bufpool_tenant_free(stranger);
+  OK(bufpool_pool_close(other));
+  bufpool_pool_free(other);
 }
 
 int main(void) {

@@ -896,30 +896,30 @@ impl PageHooks for Slow {
 #[test]
 fn the_last_handle_waits_for_the_tiers_answers() {
     for panics in [false, true] {
-        let device = stamped_device(100);
+        let device = stamped_device(60);
         // As long as it takes until pages come from the tier, which is passed by if the device is as fast.
-        let latency = Duration::from_millis(4);
+        let latency = Duration::from_millis(20);
         device.set_latency(latency, latency);
         let (reached, arrivals) = channel();
         let is_next = Arc::new(AtomicBool::new(false));
         let hooks = Box::new(Slow { is_next: Arc::clone(&is_next), reached });
-        let options = over_slow_tier(small().hooks(hooks), Duration::ZERO);
+        let options = over_slow_tier(small().manager(None).hooks(hooks), Duration::ZERO);
         let (pool, file) = open_on(options, &device);
         let tenant = pool.default_tenant();
-        for number in (0..3).flat_map(|_| 0..100) {
+        for number in (0..2).flat_map(|_| 0..60) {
             drop(tenant.read(file.page(number)).unwrap());
         }
         file.flush().unwrap();
-        stamp(&mut tenant.write(file.page(99)).unwrap(), 99, 2);
+        stamp(&mut tenant.write(file.page(59)).unwrap(), 59, 2);
         is_next.store(true, Ordering::SeqCst);
-        assert!(tenant.prefetch((0..40).step_by(2).map(|number| file.page(number))) > 0);
+        assert!(tenant.prefetch((0..28).step_by(2).map(|number| file.page(number))) > 0);
         arrivals.recv_timeout(Duration::from_secs(10)).expect("a page comes from the tier");
         let gone = catch_unwind(AssertUnwindSafe(move || {
             let _all = (tenant, file, pool);
             assert!(!panics, "with all handles");
         }));
         assert_eq!(gone.is_err(), panics);
-        let written = |device: &SimDevice| version(&device.contents("data").unwrap()[99 * PAGE_BYTES..], 99);
+        let written = |device: &SimDevice| version(&device.contents("data").unwrap()[59 * PAGE_BYTES..], 59);
         assert_eq!(written(&device), if panics { 1 } else { 2 });
         drop(open_on(small(), &device));
         assert_eq!(written(&device), if panics { 1 } else { 2 });

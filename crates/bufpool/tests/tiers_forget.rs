@@ -194,8 +194,10 @@ fn with_hooks(options: PoolOptions, has_checksums: bool) -> PoolOptions {
     }
 }
 
-fn open(pool: &Pool, folder: &Path) -> File {
-    pool.open_file(folder.join("data"), FileOptions::new().create(true).bytes(true).tag(5)).unwrap()
+/// A checksum in the page would be cut off with the last page of a file of bytes.
+fn open(pool: &Pool, folder: &Path, has_checksums: bool) -> File {
+    let options = FileOptions::new().create(true).bytes(!has_checksums).tag(5);
+    pool.open_file(folder.join("data"), options).unwrap()
 }
 
 fn write(pool: &Pool, file: &File, number: u64, version: u64) {
@@ -217,7 +219,7 @@ impl World {
         let options =
             with_hooks(deterministic(), has_checksums).allocation(Allocation::GlobalLru).manager(None);
         let pool = options.tier(Arc::clone(&late) as _, policy, TierAdmit::All).open().unwrap();
-        let file = open(&pool, folder);
+        let file = open(&pool, folder, has_checksums);
         file.extend(PAGES).unwrap();
         let name = format!("{policy:?}, {:?} {how:?}, checksums {has_checksums}", late.late);
         let expected = vec![0; PAGES as usize];
@@ -324,7 +326,7 @@ impl World {
     fn while_closed(&mut self, then: impl FnOnce(&mut Self)) {
         self.file.clone().close().unwrap();
         then(self);
-        self.file = open(&self.pool, &self.folder);
+        self.file = open(&self.pool, &self.folder, self.has_checksums);
     }
 }
 
@@ -379,7 +381,7 @@ fn be_other_process(folder: &Path) {
     let number = |name| env::var(name).unwrap().parse::<u64>().unwrap();
     let has_checksums = env::var(CHECKSUMS).unwrap() == "true";
     let pool = with_hooks(deterministic(), has_checksums).open().unwrap();
-    let file = open(&pool, folder);
+    let file = open(&pool, folder, has_checksums);
     for page in number(FIRST_PAGE)..number(FIRST_PAGE) + 10 {
         write(&pool, &file, page, number(VERSION));
     }
@@ -416,6 +418,9 @@ fn late_forgets_never_bring_back_what_a_page_was() {
 fn change_in_all_ways(mut world: World) {
     for round in 0..2 {
         for (at, way) in (0_u64..).step_by(7).zip(WAYS) {
+            if matches!(way, Way::SetLength) && world.has_checksums {
+                continue;
+            }
             world.change(way, (at + 31 * round) % (PAGES - 10));
         }
     }

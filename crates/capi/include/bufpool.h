@@ -2,8 +2,8 @@
 //
 // Each function returns a bufpool_status: BUFPOOL_OK, or what is wrong, and bufpool_last_error() says it in words.
 // Nothing has changed then but what the function says. A null pointer where one is expected is
-// BUFPOOL_INVALID_ARGUMENT. Outputs are written only with BUFPOOL_OK. Handles may be used by any thread, several
-// at a time; a guard stays with the thread that has it.
+// BUFPOOL_INVALID_ARGUMENT. Outputs are written only with BUFPOOL_OK, or as the function says. Handles may be used
+// by any thread, several at a time; a guard stays with the thread that has it.
 
 #ifndef BUFPOOL_H
 #define BUFPOOL_H
@@ -42,7 +42,7 @@ typedef enum bufpool_status {
   BUFPOOL_PAGE_SIZE = 10,
   // Pages that are no multiple of what direct I/O needs.
   BUFPOOL_ALIGNMENT = 11,
-  // The memory could not be had.
+  // The memory could not be had, or makes too few frames, or more than can be numbered.
   BUFPOOL_MEMORY = 12,
   // Options that do not fit together.
   BUFPOOL_INVALID_OPTIONS = 13,
@@ -168,7 +168,7 @@ typedef struct bufpool_guard {
   size_t held[BUFPOOL_GUARD_WORDS];
 } bufpool_guard;
 
-// A page of a file.
+// A page of a file. Its number has no class.
 typedef struct bufpool_page {
   // The file.
   const struct bufpool_file *file;
@@ -176,7 +176,7 @@ typedef struct bufpool_page {
   uint64_t number;
 } bufpool_page;
 
-// Options of a pool: all zeros are the defaults, but either `frames` or `memory_bytes` has to be given.
+// Options of a pool: all zeros are the defaults.
 typedef struct bufpool_pool_options {
   // Frames for pages.
   uint32_t frames;
@@ -316,8 +316,11 @@ enum bufpool_status bufpool_hints_extend(struct bufpool_hints *hints,
                                          const struct bufpool_page *pages,
                                          size_t count);
 
-// Reads the next page of the list. After the last one, the guard is none (its `bytes` are null).
-enum bufpool_status bufpool_hints_next(struct bufpool_hints *hints, struct bufpool_guard *guard);
+// Reads the next page of the list. After the last one, the guard is none (its `bytes` are null). Pages beyond the
+// end of their file, and those of files that are closed, are left out; so is a page with a class, whose
+// number is beyond all ends.
+enum bufpool_status bufpool_hints_next(struct bufpool_hints *hints,
+                                       struct bufpool_guard *guard);
 
 // Leaves out the next pages of the list.
 enum bufpool_status bufpool_hints_skip(struct bufpool_hints *hints, size_t pages);
@@ -391,7 +394,8 @@ enum bufpool_status bufpool_set_program(const struct bufpool_tenant *tenant, con
 // Sends a number to a slot of the tenant's program.
 enum bufpool_status bufpool_send(const struct bufpool_tenant *tenant, const char *slot, int64_t value);
 
-// Copies bytes of the file from `offset` on. `read`, which may be null, gets how many there were.
+// Copies bytes of the file from `offset` on. `read`, which may be null, gets how many there were. If it fails, some
+// may have been copied.
 enum bufpool_status bufpool_read_at(const struct bufpool_tenant *tenant,
                                     const struct bufpool_file *file,
                                     uint64_t offset,
@@ -400,7 +404,8 @@ enum bufpool_status bufpool_read_at(const struct bufpool_tenant *tenant,
                                     struct bufpool_site *from,
                                     size_t *read);
 
-// Writes bytes to the file from `offset` on.
+// Writes bytes to the file from `offset` on. If it fails, the file may be longer, and those before the page that
+// failed are written.
 enum bufpool_status bufpool_write_at(const struct bufpool_tenant *tenant,
                                      const struct bufpool_file *file,
                                      uint64_t offset,

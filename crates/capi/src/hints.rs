@@ -1,6 +1,6 @@
 //! Disclosed reads.
 
-use bufpool::{HintedPage, Hints};
+use bufpool::{HintedPage, Hints, Tenant};
 
 use crate::file::bufpool_file;
 use crate::guard::{Held, bufpool_guard};
@@ -11,9 +11,10 @@ use crate::tenant::bufpool_tenant;
 /// Reads that a tenant has disclosed, in their order. Used by one thread at a time.
 pub struct bufpool_hints {
     hints: Hints,
+    tenant: Tenant,
 }
 
-/// A page of a file.
+/// A page of a file. Its number has no class.
 #[repr(C)]
 pub struct bufpool_page {
     /// The file.
@@ -25,10 +26,11 @@ pub struct bufpool_page {
 /// # Safety
 ///
 /// Files are null, or of this library.
-unsafe fn pages_of(pages: &[bufpool_page]) -> Outcome<Vec<HintedPage>> {
+unsafe fn pages_of(tenant: &Tenant, pages: &[bufpool_page]) -> Outcome<Vec<HintedPage>> {
     let page = |page: &bufpool_page| {
         // SAFETY: the caller's promise.
         let file = unsafe { of(page.file, "a page's file") }?;
+        tenant.check_pool_of(&file.file)?;
         Ok(HintedPage { file: file.file.id(), number: page.number })
     };
     pages.iter().map(page).collect()
@@ -53,11 +55,11 @@ pub unsafe extern "C" fn bufpool_hint(
         // SAFETY: as before.
         let pages = unsafe { slice(pages, count, "pages") }?;
         // SAFETY: as before.
-        let pages = unsafe { pages_of(pages) }?;
+        let pages = unsafe { pages_of(&tenant.tenant, pages) }?;
         // An extension comes before what the iterator has not yielded yet, so that all pages are extensions.
         let mut hints = tenant.tenant.hint(std::iter::empty::<HintedPage>())?;
         hints.extend(pages);
-        place.write(Box::into_raw(Box::new(bufpool_hints { hints })));
+        place.write(Box::into_raw(Box::new(bufpool_hints { hints, tenant: tenant.tenant.clone() })));
         Ok(())
     })
 }
@@ -77,14 +79,17 @@ pub unsafe extern "C" fn bufpool_hints_extend(
         // SAFETY: the caller's promise, here and below.
         let pages = unsafe { slice(pages, count, "pages") }?;
         // SAFETY: as before.
-        let pages = unsafe { pages_of(pages) }?;
+        let list = unsafe { list(hints) }?;
         // SAFETY: as before.
-        unsafe { list(hints) }?.hints.extend(pages);
+        let pages = unsafe { pages_of(&list.tenant, pages) }?;
+        list.hints.extend(pages);
         Ok(())
     })
 }
 
-/// Reads the next page of the list. After the last one, the guard is none (its `bytes` are null).
+/// Reads the next page of the list. After the last one, the guard is none (its `bytes` are null). Pages beyond the
+/// end of their file, and those of files that are closed, are left out; so is a page with a class, whose
+/// number is beyond all ends.
 ///
 /// # Safety
 ///

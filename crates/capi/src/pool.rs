@@ -11,7 +11,7 @@ pub struct bufpool_pool {
     pub(crate) pool: Pool,
 }
 
-/// Options of a pool: all zeros are the defaults, but either `frames` or `memory_bytes` has to be given.
+/// Options of a pool: all zeros are the defaults.
 #[repr(C)]
 pub struct bufpool_pool_options {
     /// Frames for pages.

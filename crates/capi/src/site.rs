@@ -1,12 +1,13 @@
 //! Call sites that C code names.
 
+use std::borrow::Cow;
 use std::ffi::c_char;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use bufpool::Site;
 
-use crate::status::{Outcome, of, text};
+use crate::status::{Outcome, bytes_of, of, text};
 
 /// A call site. Made by `BUFPOOL_SITE`; it is static, and its texts are literals.
 #[repr(C)]
@@ -81,7 +82,11 @@ unsafe fn make(site: *const bufpool_site, made: &AtomicPtr<Site>) -> Outcome<&'s
     // SAFETY: literals, which nobody changes.
     let name = unsafe { text(site.name, "the site's name") }?;
     // SAFETY: as before.
-    let file = unsafe { text(site.file, "the site's file") }?;
+    let file = match String::from_utf8_lossy(unsafe { bytes_of(site.file, "the site's file") }?) {
+        Cow::Borrowed(file) => file,
+        // Stays, as the site does.
+        Cow::Owned(file) => Box::leak(file.into_boxed_str()),
+    };
     let new = Box::into_raw(Box::new(Site::new(name, file, site.line, 0)));
     match made.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: just made, and never freed from here on.

@@ -25,7 +25,7 @@ pub enum bufpool_status {
     BUFPOOL_PAGE_SIZE = 10,
     /// Pages that are no multiple of what direct I/O needs.
     BUFPOOL_ALIGNMENT = 11,
-    /// The memory could not be had.
+    /// The memory could not be had, or makes too few frames, or more than can be numbered.
     BUFPOOL_MEMORY = 12,
     /// Options that do not fit together.
     BUFPOOL_INVALID_OPTIONS = 13,
@@ -332,7 +332,7 @@ pub(crate) unsafe fn path<'a>(path: *const c_char) -> Outcome<&'a Path> {
 /// # Safety
 ///
 /// As of [`text`].
-unsafe fn bytes_of<'a>(text: *const c_char, name: &str) -> Outcome<&'a [u8]> {
+pub(crate) unsafe fn bytes_of<'a>(text: *const c_char, name: &str) -> Outcome<&'a [u8]> {
     if text.is_null() {
         return Err(null(name));
     }

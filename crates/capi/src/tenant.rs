@@ -220,7 +220,8 @@ pub unsafe extern "C" fn bufpool_send(
     })
 }
 
-/// Copies bytes of the file from `offset` on. `read`, which may be null, gets how many there were.
+/// Copies bytes of the file from `offset` on. `read`, which may be null, gets how many there were. If it fails, some
+/// may have been copied.
 ///
 /// # Safety
 ///
@@ -254,7 +255,8 @@ pub unsafe extern "C" fn bufpool_read_at(
     })
 }
 
-/// Writes bytes to the file from `offset` on.
+/// Writes bytes to the file from `offset` on. If it fails, the file may be longer, and those before the page that
+/// failed are written.
 ///
 /// # Safety
 ///

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use bufpool::{At, Context, File, OwnedPin, Pool, Tenant, site};
 use libsqlite3_sys as ffi;
@@ -15,8 +15,10 @@ use crate::failure::{Failure, Result};
 use crate::locks::Level;
 use crate::wal_index::{WalIndex, WalUser};
 
-/// A connection has at most one frame in this many fetched, so that pins leave frames to everybody.
+/// A connection has at most one frame in this many fetched, and all together one in
+/// [`FETCHED_SHARE_TOGETHER`], so that pins leave frames to everybody.
 const FETCHED_SHARE: u32 = 16;
+const FETCHED_SHARE_TOGETHER: u32 = 4;
 
 /// A connection to a database. It is a tenant of the pool, and its accesses are made in the context of the
 /// statement that it runs.
@@ -31,6 +33,8 @@ pub(crate) struct Connection {
     file: Option<File>,
     /// Pages that SQLite reads in their frames.
     fetched: Vec<OwnedPin>,
+    /// Those of all connections.
+    fetched_together: Arc<AtomicU32>,
     wal_user: WalUser,
     statement: Context,
     has_page_classes: bool,
@@ -73,6 +77,7 @@ impl Connection {
             level: Level::None,
             file: None,
             fetched: Vec::new(),
+            fetched_together: Arc::clone(&databases.fetched),
             wal_user: WalUser::default(),
             statement: Context::NONE,
             has_page_classes: contexts.page_classes,
@@ -84,6 +89,7 @@ impl Connection {
 
     /// Ends it; `databases` has the database open.
     pub fn close(mut self, databases: &Databases) -> Result<()> {
+        self.fetched_together.fetch_sub(self.fetched.len() as u32, Ordering::Relaxed);
         self.fetched.clear();
         let unlocked = self.unlock(Level::None);
         self.leave_wal();
@@ -146,7 +152,10 @@ impl Connection {
         let Some(file) = self.file.as_ref().filter(|_| self.mapped_bytes_max > 0) else { return Ok(None) };
         let start = (offset % file.page_bytes() as u64) as usize;
         let is_there = offset + bytes as u64 <= file.byte_len() && start + bytes <= file.page_bytes();
-        if !is_there || self.fetched.len() as u32 >= self.pool.frames() / FETCHED_SHARE {
+        let frames = self.pool.frames();
+        let are_many = self.fetched.len() as u32 >= frames / FETCHED_SHARE
+            || self.fetched_together.load(Ordering::Relaxed) >= frames / FETCHED_SHARE_TOGETHER;
+        if !is_there || are_many {
             return Ok(None);
         }
         let page = file.page(offset / file.page_bytes() as u64);
@@ -159,6 +168,7 @@ impl Connection {
             // SAFETY: the pin keeps the page where it is, and SQLite's locks keep everybody from writing to it.
             classes.see(page.number(), unsafe { slice::from_raw_parts(place.as_ptr(), file.page_bytes()) });
         }
+        self.fetched_together.fetch_add(1, Ordering::Relaxed);
         self.fetched.push(pin);
         Ok(place.addr().checked_add(start).map(|address| place.with_addr(address)))
     }
@@ -168,6 +178,7 @@ impl Connection {
         let number = offset / self.pool.page_bytes() as u64;
         if let Some(at) = self.fetched.iter().rposition(|pin| pin.page().number() == number) {
             self.fetched.swap_remove(at);
+            self.fetched_together.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -200,17 +211,13 @@ impl Connection {
         file.map_or_else(|| self.database.length_bytes_unlocked(), |file| Ok(file.byte_len()))
     }
 
-    /// The file in the pool, also for a connection without a lock: SQLite has been told to do without.
+    /// The file in the pool, also for a connection without a lock: SQLite has been told to do without. It is
+    /// asked for each time then, since it may leave the pool with the last lock of others.
     fn file_to_change(&mut self) -> Result<File> {
         if self.read_only {
             return Err(Failure::code(ffi::SQLITE_READONLY));
         }
-        if let Some(file) = &self.file {
-            return Ok(file.clone());
-        }
-        let file = self.database.attach_unlocked(&self.pool)?;
-        self.file = Some(file.clone());
-        Ok(file)
+        self.file.clone().map_or_else(|| self.database.attach_unlocked(&self.pool), Ok)
     }
 
     fn in_pool<T>(&self, result: bufpool::Result<T>, code: i32) -> Result<T> {

@@ -7,10 +7,11 @@
 use std::collections::HashMap;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::thread;
 use std::time::Duration;
 
@@ -70,6 +71,8 @@ struct State {
 #[derive(Default)]
 pub(crate) struct Databases {
     open: Mutex<HashMap<Identity, Arc<Database>>>,
+    /// Pages that all their connections have fetched.
+    pub fetched: Arc<AtomicU32>,
 }
 
 impl Databases {
@@ -139,7 +142,9 @@ impl Database {
         }
     }
 
-    /// Lowers a connection's `level` to `wanted`.
+    /// Lowers a connection's `level` to `wanted`. Once no connection has a lock, a file that takes no more
+    /// writes since one has failed leaves the pool: who locks it next finds it as SQLite's journal or log
+    /// makes it.
     pub fn lower(&self, level: &mut Level, wanted: Level) -> Result<()> {
         let mut state = self.state.lock();
         state.locks.lower(level, wanted);
@@ -180,6 +185,7 @@ impl Database {
             let mut options = OpenOptions::new();
             options.read(true).write(!self.read_only);
             let again = options.open(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
+            let again = again.and_then(above_standard);
             let again = again
                 .map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_LOCK, "open for the pool"))?;
             let options = FileOptions::new().bytes(true).read_only(self.read_only);
@@ -193,8 +199,15 @@ impl Database {
     }
 
     fn detach_if_idle(&self, state: &mut State) -> Result<()> {
-        let is_idle = self.sharing == Sharing::BetweenTransactions && !state.locks.is_locked();
-        if is_idle { self.detach(state) } else { Ok(()) }
+        if state.locks.is_locked() {
+            return Ok(());
+        }
+        if state.pooled.as_ref().is_some_and(bufpool::File::is_poisoned) {
+            // SQLite has been told of the failure.
+            let _ = self.detach(state);
+            return Ok(());
+        }
+        if self.sharing == Sharing::BetweenTransactions { self.detach(state) } else { Ok(()) }
     }
 
     /// Takes the file back from the pool, and lets other processes have it. Of a file that fails to be
@@ -215,11 +228,13 @@ impl Database {
     pub fn read_unlocked(&self, access: At<'_>, offset: u64, into: &mut [u8]) -> Result<usize> {
         const CODE: i32 = ffi::SQLITE_IOERR_READ;
         let pooled = self.state.lock().pooled.clone();
-        match pooled {
-            Some(file) => access.read_at(&file, offset, into).map_err(|error| self.pool_error(&error, CODE)),
-            None => read_at_most(&self.file, offset, into)
-                .map_err(|error| self.system_error(&error, CODE, "read")),
+        match pooled.map(|file| access.read_at(&file, offset, into)) {
+            // Another connection's transaction has ended, and the file has left the pool.
+            Some(Err(error)) if error.kind() == ErrorKind::FileClosed => {}
+            Some(read) => return read.map_err(|error| self.pool_error(&error, CODE)),
+            None => {}
         }
+        read_at_most(&self.file, offset, into).map_err(|error| self.system_error(&error, CODE, "read"))
     }
 
     /// The length without a lock.
@@ -266,11 +281,28 @@ fn open_file(path: &Path, flags: i32) -> Result<(File, bool)> {
     }
     let mut for_writing = options.clone();
     for_writing.write(true).create(has(ffi::SQLITE_OPEN_CREATE)).create_new(is_exclusive);
-    match for_writing.open(path) {
-        Ok(file) => Ok((file, false)),
-        Err(error) if is_exclusive => Err(cannot_open(path, &error)),
-        Err(_) => Ok((options.open(path).map_err(|error| cannot_open(path, &error))?, true)),
+    let (opened, read_only) = match for_writing.open(path) {
+        Err(_) if !is_exclusive => (options.open(path), true),
+        opened => (opened, false),
+    };
+    let file = opened.and_then(above_standard).map_err(|error| cannot_open(path, &error))?;
+    Ok((file, read_only))
+}
+
+/// The same file under a number that no standard stream has: what a program writes to standard error though
+/// it has closed it does not go to a database.
+fn above_standard(file: File) -> io::Result<File> {
+    const FIRST: libc::c_int = 3;
+    if file.as_raw_fd() >= FIRST {
+        return Ok(file);
     }
+    // SAFETY: duplicates a descriptor that is open, and has no other effect.
+    let number = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST) };
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just made, and nobody else has it.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(number) }))
 }
 
 fn cannot_open(path: &Path, error: &io::Error) -> Failure {

@@ -365,7 +365,7 @@ unsafe extern "C" fn x_file_control(
             // SAFETY: the argument of this operation is an array of strings: answer, name, value.
             let [_, name, _] = unsafe { *argument.cast::<[*const c_char; 3]>() };
             // SAFETY: names are C strings.
-            if unsafe { CStr::from_ptr(name) } != c"bufpool_report" {
+            if !unsafe { CStr::from_ptr(name) }.to_bytes().eq_ignore_ascii_case(b"bufpool_report") {
                 return ffi::SQLITE_NOTFOUND;
             }
             let report = format!("{}\n{}", vfs.pool.report(), vfs.statements.list());
@@ -397,6 +397,10 @@ unsafe extern "C" fn x_shm_map(
     // SAFETY: SQLite's call.
     let open = unsafe { OpenFile::of(file) };
     open.at_border(|connection| {
+        // The index is in memory, and a process that may not write cannot keep out others that write a log.
+        if connection.database().is_read_only() {
+            return Err(Failure::code(ffi::SQLITE_CANTOPEN));
+        }
         let region = connection.wal_region(number as usize, bytes as usize, extend != 0);
         // SAFETY: SQLite has a place for it.
         unsafe { *address = region.map_or(ptr::null_mut(), |region| region.cast_mut().cast()) };

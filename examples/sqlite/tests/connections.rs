@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
@@ -321,4 +322,46 @@ fn filling(rows: u32) -> String {
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
          INSERT INTO t SELECT i, hex(zeroblob(100)) FROM n"
     )
+}
+
+/// Whoever may not write to a database cannot keep out others that write a log, whose index they have in
+/// their own memory: old rows would be read, and then pages of two versions.
+#[test]
+fn a_log_is_not_read_by_who_may_not_write() {
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let writer = Db::open(&path, UNIX);
+    writer.run("PRAGMA journal_mode = WAL");
+    writer.run("CREATE TABLE t(a, b)");
+    fill(&writer, 100);
+    let others = |path: &Path, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    others(folder.path(), 0o755);
+    others(&path, 0o444);
+    // For this thread alone, and to no effect for users who are not root, whom the file's mode keeps out.
+    const NOBODY: libc::uid_t = 65_534;
+    // SAFETY: changes who this thread is to files, and nothing else.
+    let before = unsafe { libc::setfsuid(NOBODY) } as libc::uid_t;
+    let reader = Db::open(&path, BUFPOOL);
+    let refused = reader.try_rows("SELECT count(*) FROM t");
+    // SAFETY: as above.
+    unsafe { libc::setfsuid(before) };
+    assert_eq!(refused.unwrap_err().code, ffi::SQLITE_CANTOPEN);
+}
+
+/// A program that has closed a standard stream and writes to it all the same does not write to a database.
+#[test]
+fn a_database_is_none_of_the_standard_streams() {
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    // SAFETY: nobody reads from it; what another test opens meanwhile may get the number.
+    unsafe { libc::close(0) };
+    let db = Db::open(&path, BUFPOOL);
+    db.run("CREATE TABLE t(a, b)");
+    fill(&db, 10);
+    let is_database =
+        |number: u32| fs::read_link(format!("/proc/self/fd/{number}")).is_ok_and(|to| to == path);
+    assert!(!(0..3).any(is_database));
+    assert!((3..1000).any(is_database));
 }

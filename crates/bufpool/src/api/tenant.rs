@@ -669,6 +669,16 @@ impl Tenant {
         Access::of(self).open_hints(pages, Origin::caller().site())
     }
 
+    /// Whether the file is one of the tenant's pool: a [`HintedPage`] does not say so, and numbers of files are
+    /// a pool's own.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::WrongPool`].
+    pub fn check_pool_of(&self, file: &File) -> Result<()> {
+        self.check_file(file, "check pool")
+    }
+
     /// As [`hint`](Self::hint), without a box, for iterators that borrow or stay on one thread.
     ///
     /// # Errors

@@ -254,6 +254,12 @@ impl File {
         self.shared.id
     }
 
+    /// Whether a write or sync has failed: the file takes no more writes until it is
+    /// [reopened](Self::reopen).
+    pub fn is_poisoned(&self) -> bool {
+        self.shared.is_poisoned()
+    }
+
     /// The path given at opening, or a name made from the descriptor.
     pub fn name(&self) -> &str {
         &self.shared.name

@@ -96,12 +96,40 @@ impl Db {
         }
     }
 
+    /// A statement at its first row.
+    pub fn cursor(&self, sql: &str) -> Cursor<'_> {
+        let sql = CString::new(sql).unwrap();
+        let mut statement = ptr::null_mut();
+        // SAFETY: the text is a C string, and the statement has a place.
+        let code =
+            unsafe { ffi::sqlite3_prepare_v2(self.0, sql.as_ptr(), -1, &raw mut statement, ptr::null_mut()) };
+        assert_eq!(code, ffi::SQLITE_OK, "{:?}", self.error(code));
+        let cursor = Cursor { statement, _db: self };
+        // SAFETY: it was just made.
+        let code = unsafe { ffi::sqlite3_step(statement) };
+        assert_eq!(code, ffi::SQLITE_ROW, "{:?}", self.error(code));
+        cursor
+    }
+
     fn error(&self, code: c_int) -> SqlError {
         // SAFETY: the connection is open, or null, which is allowed.
         let message = unsafe { ffi::sqlite3_errmsg(self.0) };
         // SAFETY: it is a C string, which is copied at once.
         let message = unsafe { CStr::from_ptr(message) };
         SqlError { code: code & 0xff, message: message.to_string_lossy().into_owned() }
+    }
+}
+
+/// A statement that is under way, and keeps what it reads.
+pub struct Cursor<'db> {
+    statement: *mut ffi::sqlite3_stmt,
+    _db: &'db Db,
+}
+
+impl Drop for Cursor<'_> {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has the statement.
+        unsafe { ffi::sqlite3_finalize(self.statement) };
     }
 }
 
