@@ -449,7 +449,7 @@ fn what_is_behind_the_end_is_zeros_when_the_file_grows() {
     let ways: [Grow; 3] = [
         |world| world.file.set_byte_len(300).unwrap(),
         |world| world.tenant.write_at(&world.file, 299, &[0]).unwrap(),
-        |world| drop(world.file.extend(1).unwrap()),
+        |world| assert_eq!(world.file.extend(1).unwrap(), 1..2),
     ];
     for grow in ways {
         let device = SimDevice::new(1);

@@ -37,20 +37,8 @@
 //! The I/O thread costs two changes of threads a read where nobody else reads; that is the price of a future,
 //! whose caller does not wait.
 //!
-//! A shared ring, where each waiting thread reaps, was tried before the choice was made and is not in the
-//! tree any more. Then, with nothing but the I/O layer, CPU per read against the bare loop, and for several
-//! threads in microseconds:
-//!
-//! | depth | leased | all on the I/O thread | one shared ring |
-//! | --- | --- | --- | --- |
-//! | 1 | 0.95 | 1.73 | 1.02 |
-//! | 8 | 1.08 | 1.27 | 1.09 |
-//! | 32 | 1.03 | 1.17 | 1.07 |
-//! | 128 | 1.00 | 1.05 | 1.16 |
-//! | 4 threads × 1 | 6.6 µs | 12.5 µs | 12.8 µs |
-//! | 4 threads × 8 | 2.5 µs | 3.6 µs | 2.8 µs |
-//! | 16 threads × 1 | 4.8 µs | 7.2 µs | 8.2 µs |
-//! | 16 threads × 8 | 4.3 µs | 3.2 µs | 3.6 µs |
+//! One ring shared by all threads, of which each that waits reaps for all, took more processor time a read of
+//! one thread than leased rings at every depth.
 //!
 //! The I/O thread wins where many threads wait for small batches on a saturated device, since it collects
 //! them.

@@ -1,6 +1,7 @@
 //! Numbers of a tenant's frames among its own, for tables that are as long as it has frames.
 //!
-//! A tenant that has most of the pool's frames counts them as the pool does. One whose frames lie scattered
+//! A tenant that has a quarter of the pool's frames or more, half when they are numbered anew, counts them as
+//! the pool does. One whose frames lie scattered
 //! among others' numbers them by itself, and finds the number by a hash: 9 to 17 bytes a frame.
 
 use crate::list::push;
