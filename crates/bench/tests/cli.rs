@@ -230,6 +230,8 @@ fn wrong_lower_caches_are_refused() {
         ("opt", &["--tier", "promote:5"], "expected another policy than opt"),
         ("lru", &["--tier", "demote:5", "--warm-up", "x"], "--warm-up"),
         ("lru", &["--tier", "demote:5", "--machine", "disks=1,sequential_ms=5,random_ms=22"], "--machine"),
+        ("lru", &["--clients", "--machine", "disks=1,sequential_ms=5,random_ms=22"], "--machine"),
+        ("lru", &["--latency", "t_a=1", "--machine", "disks=1,sequential_ms=5,random_ms=22"], "--machine"),
     ] {
         let message = refused(policy, extra);
         assert!(message.contains(expected), "{expected:?} is missing in: {message}");
@@ -327,6 +329,7 @@ fn wrong_arguments_end_with_status_one_and_say_what_was_expected() {
         (sim("lru", "5x", &[]), "expected a number of frames"),
         (sim("lru-sp", "5", &["--floor", "1"]), "expected TENANT=FRAMES"),
         (sim("lru-sp", "5", &["--floor", "3=1"]), "expected a tenant of trace t, found 3"),
+        (sim("lru-sp", "5", &["--floor", "0=1", "--floor", "0=2"]), "expected one --floor a tenant"),
         (sim("opt", "5", &["--trace-memory", "0"]), "expected --scratch DIR"),
         (sim("lru", "1", &["--jobs", "x"]), "expected a number of threads from 1 to 1024"),
         (sim("lru", "1", &["--jobs", "0"]), "expected a number of threads from 1 to 1024"),
@@ -447,6 +450,8 @@ fn check_baselines_fails_when_an_exact_policy_differs_and_only_then() {
     assert!(check(true).contains("differs"), "a close policy is told and does not fail");
     csv("t,2,OPT,0.666668\n");
     assert!(check(false).contains("OPT,opt,1,0,0"));
+    csv("t,2,LeCaR,0.5\n");
+    check(false);
     csv("t,2,LIRS_author,0.833333\n");
     let rows = check(true);
     assert!(rows.contains("LIRS_author,lirs,1,") && rows.contains("LIRS_author,lirs:unbounded,1,"), "{rows}");

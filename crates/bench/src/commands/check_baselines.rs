@@ -159,6 +159,9 @@ pub fn run(args: &CheckBaselinesArgs, common: &Common) -> Result<()> {
         compared.len(),
         lacking.len()
     );
+    if compared.is_empty() {
+        bail!("no row was compared, expected one at least of a trace that is there and a policy known here");
+    }
     let is_wrong = |one: &&Compared| one.with.standard == Standard::Exact && !one.is_within();
     let wrong = compared.iter().filter(is_wrong).count();
     if wrong > 0 {

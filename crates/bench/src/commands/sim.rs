@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use bufpool_policies::Allocation;
 use bufpool_policies::program::Program;
 use clap::{Args, ValueEnum};
@@ -41,11 +41,11 @@ pub struct SimArgs {
     #[arg(long, value_name = "KIND:FRAMES", conflicts_with = "machine")]
     pub tier: Option<TierFlag>,
     /// Each tenant is a client of the lower cache, with an equal share of the frames for itself
-    #[arg(long, requires = "tier", conflicts_with_all = ["plot", "floors", "caps"])]
+    #[arg(long, requires = "tier", conflicts_with_all = ["plot", "floors", "caps", "machine"])]
     pub clients: bool,
     /// Milliseconds of the lower cache and of the source, and of a demotion of a block that the lower cache
     /// has: t_a=..,t_d=..[,t_abort=..] [default: t_a=0.2,t_d=10]
-    #[arg(long, value_name = "KEY=VALUE,...", requires = "tier")]
+    #[arg(long, value_name = "KEY=VALUE,...", requires = "tier", conflicts_with = "machine")]
     pub latency: Option<LatencyFlag>,
     /// Accesses at the beginning that are left out of all counts but the distinct blocks
     #[arg(long, value_name = "ACCESSES", default_value_t = 0, conflicts_with = "machine")]
@@ -245,15 +245,12 @@ pub(super) fn load(path: &Path, args: &SimArgs) -> Result<Trace> {
 
 /// Every policy with every size.
 fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Result<Vec<Run>> {
-    let shares = |shares: &[Share]| -> BTreeMap<u32, u32> {
-        shares.iter().map(|share| (share.tenant, share.frames)).collect()
-    };
     let setup = Setup {
         frames: 0,
         revocation: args.revocation == Switch::On,
         shared_pages: args.shared_pages == Switch::On,
-        floors: shares(&args.floors),
-        caps: shares(&args.caps),
+        floors: by_tenant("--floor", &args.floors)?,
+        caps: by_tenant("--cap", &args.caps)?,
         by: args.by.unwrap_or(By::Trace),
         seed: common.seed,
         tuning: None,
@@ -287,6 +284,19 @@ fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Result<Vec<Run>> {
         push(opt, Policy::Opt, None, false);
     }
     Ok(runs)
+}
+
+/// The frames that a flag gives each tenant.
+fn by_tenant(flag: &str, shares: &[Share]) -> Result<BTreeMap<u32, u32>> {
+    let mut frames = BTreeMap::new();
+    for Share { tenant, frames: given } in shares {
+        let before = frames.insert(*tenant, *given);
+        ensure!(
+            before.is_none(),
+            "{flag} gives frames to tenant {tenant} more than once, expected one {flag} a tenant"
+        );
+    }
+    Ok(frames)
 }
 
 fn simulate_all(args: &SimArgs, common: &Common, trace: &Trace, runs: &[Run]) -> Result<Vec<Outcome>> {

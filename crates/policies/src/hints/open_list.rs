@@ -70,14 +70,14 @@ impl Reach {
 }
 
 /// Pages that batches may have more.
-struct Batches {
+struct BatchRoom {
     /// Of a batch that begins.
     pages: u32,
     /// Of those that have begun, by file.
     left: Vec<(FileId, u32)>,
 }
 
-impl Batches {
+impl BatchRoom {
     /// Whether the file's batch takes one more page; it is counted then.
     fn has_room(&mut self, file: FileId) -> bool {
         let at = self.left.iter().position(|(of, _)| *of == file).unwrap_or_else(|| {
@@ -341,10 +341,10 @@ impl OpenList {
 
     /// The batches that a call may begin, where reads are begun in batches: one for each file, if none is
     /// under way. What a device is given to do is a file's affair, and files may lie on several.
-    fn batches(&self) -> Option<Batches> {
+    fn batches(&self) -> Option<BatchRoom> {
         let HintPolicy::Aggressive { batch } = self.policy else { return None };
         let under_way = self.in_flight.iter().map(|(file, _)| (*file, 0)).collect();
-        Some(Batches { pages: u32::from(batch.max(1)), left: under_way })
+        Some(BatchRoom { pages: u32::from(batch.max(1)), left: under_way })
     }
 
     /// How many pages may be asked for now. Reads are begun several at a time, since asking has a price.
