@@ -202,8 +202,12 @@ impl Connection {
 
     /// Returns when everything written before is on the device.
     pub fn sync(&self) -> Result<()> {
-        let file = self.file.as_ref().filter(|_| !self.read_only);
-        self.in_pool(file.map_or(Ok(()), File::flush), ffi::SQLITE_IOERR_FSYNC)
+        if self.read_only {
+            return Ok(());
+        }
+        // A file that has left the pool was written then.
+        let file = self.file.clone().or_else(|| self.database.pooled());
+        self.in_pool(file.map_or(Ok(()), |file| file.flush()), ffi::SQLITE_IOERR_FSYNC)
     }
 
     pub fn length_bytes(&self) -> Result<u64> {

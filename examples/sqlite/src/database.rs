@@ -224,11 +224,15 @@ impl Database {
         unlocked.map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_UNLOCK, "unlock"))
     }
 
+    /// The file, while the pool has it.
+    pub fn pooled(&self) -> Option<bufpool::File> {
+        self.state.lock().pooled.clone()
+    }
+
     /// Reads without a lock: as [`At::read_at`].
     pub fn read_unlocked(&self, access: At<'_>, offset: u64, into: &mut [u8]) -> Result<usize> {
         const CODE: i32 = ffi::SQLITE_IOERR_READ;
-        let pooled = self.state.lock().pooled.clone();
-        match pooled.map(|file| access.read_at(&file, offset, into)) {
+        match self.pooled().map(|file| access.read_at(&file, offset, into)) {
             // Another connection's transaction has ended, and the file has left the pool.
             Some(Err(error)) if error.kind() == ErrorKind::FileClosed => {}
             Some(read) => return read.map_err(|error| self.pool_error(&error, CODE)),
@@ -239,7 +243,7 @@ impl Database {
 
     /// The length without a lock.
     pub fn length_bytes_unlocked(&self) -> Result<u64> {
-        if let Some(file) = &self.state.lock().pooled {
+        if let Some(file) = self.pooled() {
             return Ok(file.byte_len());
         }
         let metadata = self.file.metadata();

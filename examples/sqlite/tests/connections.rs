@@ -349,6 +349,21 @@ fn a_log_is_not_read_by_who_may_not_write() {
     assert_eq!(refused.unwrap_err().code, ffi::SQLITE_CANTOPEN);
 }
 
+/// A connection that was told to do without locks is told the truth of what is durable, too.
+#[test]
+fn a_commit_without_locks_is_in_the_file() {
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("x.db"), folder.path().join("copy.db"));
+    let db = Db::open(format!("file:{}?nolock=1", path.display()), BUFPOOL);
+    db.run("CREATE TABLE t(a, b)");
+    fill(&db, 1000);
+    fs::copy(&path, &copy).unwrap();
+    let copy = Db::open(&copy, UNIX);
+    assert_eq!(copy.value("SELECT count(*) FROM t"), "1000");
+    assert_eq!(copy.value("PRAGMA integrity_check"), "ok");
+}
+
 /// A program that has closed a standard stream and writes to it all the same does not write to a database.
 #[test]
 fn a_database_is_none_of_the_standard_streams() {
