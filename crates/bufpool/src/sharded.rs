@@ -9,6 +9,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crossbeam::utils::CachePadded;
+
 /// Stripes of threads; a power of two.
 pub(crate) const STRIPES: usize = 16;
 
@@ -30,19 +32,14 @@ pub(crate) fn stripe() -> usize {
 /// Shards of a value that is kept in a few places; a power of two.
 pub(crate) const SHARDS: usize = 4;
 
-/// A cache line that no other value is in.
-#[derive(Debug)]
-#[repr(align(64))]
-struct Line<T>(T);
-
 /// A reference that is counted apart from those of other stripes. Clones are counted with it.
 #[derive(Debug)]
-pub(crate) struct Shard<T>(Arc<Line<T>>);
+pub(crate) struct Shard<T>(Arc<CachePadded<T>>);
 
 impl<T> Shard<T> {
     /// The first of its count.
     pub fn new(value: T) -> Self {
-        Self(Arc::new(Line(value)))
+        Self(Arc::new(CachePadded::new(value)))
     }
 
     /// There are no clones of it.
@@ -63,7 +60,7 @@ impl<T> Deref for Shard<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        &self.0.0
+        &self.0
     }
 }
 

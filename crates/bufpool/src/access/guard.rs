@@ -328,7 +328,7 @@ impl<'g> WriteGuard<'g> {
     /// Turns exclusive into shared access without letting go.
     pub fn downgrade(self) -> ReadGuard<'g> {
         let Self { bytes, latch, hold, mut watch, .. } = self;
-        // A panic under way, whose unwinding downgrades the guard, leaves no latch behind.
+        // Not left half done, though a panic's unwinding may be what downgrades the guard.
         watch.end();
         let latch = ManuallyDrop::new(latch.downgrade().into());
         ReadGuard { bytes, latch, hold: ManuallyDrop::new(hold) }

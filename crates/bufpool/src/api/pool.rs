@@ -472,6 +472,9 @@ impl Pool {
             closed.wait_for_operation(until);
         };
         let open = policy.files.iter().find(|file| file.identity == identity)?;
+        if open.is_closed() {
+            return Some(Err(format!("{}, which is being closed", open.name)));
+        }
         let difference = difference(open, options);
         let may_share = share == Share::WithAll || !open.has_handles();
         Some(match difference {

@@ -403,9 +403,6 @@ impl Streams {
 
     /// A page of `stream` is given up against the ledger's advice.
     pub fn overruled(&mut self, classes: &mut Classes, stream: u16, now: u32) {
-        let revoked_until = now.wrapping_add(self.revoked_time);
-        let Stream { overrules, wrong, .. } = self.streams[usize::from(stream)];
-        let is_wrong = overrules + 1 >= OVERRULES && u32::from(wrong) >= self.wrong_min;
         let stream = &mut self.streams[usize::from(stream)];
         let was_revoked = stream.revoked;
         if was_revoked {
@@ -413,8 +410,8 @@ impl Streams {
         } else {
             stream.overrules += 1;
             if stream.overrules >= OVERRULES {
-                stream.revoked = is_wrong;
-                stream.revoked_until = revoked_until;
+                stream.revoked = u32::from(stream.wrong) >= self.wrong_min;
+                stream.revoked_until = now.wrapping_add(self.revoked_time);
                 // Half of the evidence is kept, so that a verdict never rests on the last few alone.
                 (stream.overrules, stream.wrong) =
                     if stream.revoked { (0, 0) } else { (OVERRULES / 2, stream.wrong / 2) };
