@@ -9,9 +9,9 @@
 //! * `one-page`: only the part in which two threads visit one page;
 //! * `sizes`: 64 Ki, 1 Mi and 4 Mi pages of 512 bytes, against an array of as many (8 GB of memory, some
 //!   minutes);
-//! * `instructions`: how many instructions, loads and stores a visit takes, counted by callgrind (valgrind has
-//!   to be installed; a minute): the bench starts itself twice for each contender, with `visits=N` and one name,
-//!   which visits N of a thousand pages once, and divides the difference.
+//! * `instructions`: how many instructions, loads and stores a visit takes, counted by callgrind (valgrind
+//!   has to be installed; a minute): the bench starts itself twice for each contender, with `visits=N` and
+//!   one name, which visits N of a thousand pages once, and divides the difference.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

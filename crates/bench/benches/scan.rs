@@ -2,9 +2,9 @@
 //! prints the ratio of the two in one run.
 //!
 //! With the argument `instructions` callgrind counts instead how many instructions, loads and stores a page
-//! takes, in all threads of the pool and without the kernel (valgrind has to be installed; a minute): the bench
-//! starts itself twice for each page size and manager, with `scans=N`, and the difference is divided by the
-//! pages.
+//! takes, in all threads of the pool and without the kernel (valgrind has to be installed; a minute): the
+//! bench starts itself twice for each page size and manager, with `scans=N`, and the difference is divided by
+//! the pages.
 
 mod callgrind;
 

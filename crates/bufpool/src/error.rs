@@ -56,7 +56,8 @@ pub enum ErrorKind {
     FileClosed,
     /// A write to this file failed before; it takes no more writes until it is reopened.
     FilePoisoned,
-    /// A writer of the page panicked; see [`FileOptions::poison_on_panic`](crate::FileOptions::poison_on_panic).
+    /// A writer of the page panicked; see
+    /// [`FileOptions::poison_on_panic`](crate::FileOptions::poison_on_panic).
     PagePoisoned,
     /// A change was asked of a file opened for reading.
     ReadOnly,
@@ -145,8 +146,8 @@ impl Error {
         self.0.page
     }
 
-    /// The kind of the operating system's error below, if there is one, and otherwise the one that comes nearest
-    /// to [`kind`](Self::kind). An [`io::Error`] made from this one has it.
+    /// The kind of the operating system's error below, if there is one, and otherwise the one that comes
+    /// nearest to [`kind`](Self::kind). An [`io::Error`] made from this one has it.
     pub fn io_kind(&self) -> io::ErrorKind {
         self.0.io_kind.unwrap_or(match self.0.kind {
             ErrorKind::NotFound => io::ErrorKind::NotFound,
@@ -175,8 +176,8 @@ impl Error {
         })
     }
 
-    /// For [`Tier::attach`](crate::tier::Tier::attach) of a tier outside this crate: it cannot serve the pool.
-    /// The message says why, and what was expected. Of kind [`ErrorKind::InvalidOptions`].
+    /// For [`Tier::attach`](crate::tier::Tier::attach) of a tier outside this crate: it cannot serve the
+    /// pool. The message says why, and what was expected. Of kind [`ErrorKind::InvalidOptions`].
     pub fn of_tier(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidOptions, "open tier", message)
     }

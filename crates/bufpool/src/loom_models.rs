@@ -821,8 +821,8 @@ fn eviction_against_an_optimistic_reader() {
     });
 }
 
-/// A guard ends in a thread that leaves its share for the next one, while the handle is given up: the share is
-/// let go of once, and all that was done with it comes before.
+/// A guard ends in a thread that leaves its share for the next one, while the handle is given up: the share
+/// is let go of once, and all that was done with it comes before.
 #[test]
 fn a_share_that_is_left_when_its_handle_is_given_up() {
     model(|| {

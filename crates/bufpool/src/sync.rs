@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 #[cfg(bufpool_loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
-/// The reader's half of a pair with [`barrier_everywhere`](crate::sys::barrier_everywhere): keeps the order of
-/// the program, which that one makes an order for all processors. The model checker has no such pair.
+/// The reader's half of a pair with [`barrier_everywhere`](crate::sys::barrier_everywhere): keeps the order
+/// of the program, which that one makes an order for all processors. The model checker has no such pair.
 #[inline(always)]
 pub(crate) fn barrier_if_asked() {
     #[cfg(not(bufpool_loom))]

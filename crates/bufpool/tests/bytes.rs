@@ -102,8 +102,8 @@ fn bytes_are_as_they_were_written_and_survive_power_cuts() {
     }
 }
 
-/// The power fails while bytes are written, cut off and flushed: what was flushed last is there, and the length
-/// is one that the file had since, or all of its last page.
+/// The power fails while bytes are written, cut off and flushed: what was flushed last is there, and the
+/// length is one that the file had since, or all of its last page.
 #[test]
 fn a_power_cut_leaves_what_was_flushed() {
     for seed in 1..60 {

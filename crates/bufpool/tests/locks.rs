@@ -1,5 +1,5 @@
-//! Goal: each kind of lock keeps out those who ask for it, and nobody else. Method: a pool has a file open while
-//! other pools, and flock and fcntl by themselves, ask for it.
+//! Goal: each kind of lock keeps out those who ask for it, and nobody else. Method: a pool has a file open
+//! while other pools, and flock and fcntl by themselves, ask for it.
 
 mod common;
 

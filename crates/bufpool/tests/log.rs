@@ -294,8 +294,8 @@ fn the_redo_point_moves_on_though_a_page_is_never_clean() {
     assert_eq!(world.pool.min_dirty_lsn(), None);
 }
 
-/// A program wishes that the newest page be written, which the log holds up at first. The log is not advanced for
-/// it: that would be within a miss.
+/// A program wishes that the newest page be written, which the log holds up at first. The log is not advanced
+/// for it: that would be within a miss.
 #[test]
 fn no_page_is_written_ahead_of_the_log_because_a_program_wishes_it() {
     let text = "policy writes { queue all event initial { ret } event fault(p) { enqt all, p ; ret }

@@ -1,7 +1,7 @@
-//! Goal: the pages of a persistent tier are there for the next pool if the last one was closed, and for none if
-//! it was not; and whatever has become of its file, no page is served that its own file does not have. Method:
-//! two pools one after the other on a simulated device, with the power cut at each call between the first one's
-//! last read and the second one's first, and with each part of the tier's file damaged.
+//! Goal: the pages of a persistent tier are there for the next pool if the last one was closed, and for none
+//! if it was not; and whatever has become of its file, no page is served that its own file does not have.
+//! Method: two pools one after the other on a simulated device, with the power cut at each call between the
+//! first one's last read and the second one's first, and with each part of the tier's file damaged.
 
 mod common;
 
@@ -39,7 +39,8 @@ fn read_all(pool: &Pool, file: &File) -> Result<()> {
     })
 }
 
-/// A pool that reads all pages in turn. Returns how many the tier had at the beginning, and how many it served.
+/// A pool that reads all pages in turn. Returns how many the tier had at the beginning, and how many it
+/// served.
 fn turn(device: &SimDevice, how: FileOptions, pages: u32, closes: bool) -> Result<(u64, u64)> {
     let pool = over(deterministic(), TIER, pages).open_on(device)?;
     let found = pool.stats().tier.unwrap().report.pages;

@@ -162,8 +162,8 @@ fn what_is_ahead_of_a_slow_scan_stays_until_its_use() {
     assert_eq!(stats.reads - before.reads, 500 + ahead, "each page is read once: {stats:?}");
 }
 
-/// As a join that ends before its outer table does, and looks rows up in pages that stay. On a machine that is
-/// busy its scan may wait for a page after all, and has more ahead then.
+/// As a join that ends before its outer table does, and looks rows up in pages that stay. On a machine that
+/// is busy its scan may wait for a page after all, and has more ahead then.
 #[test]
 fn a_slow_scan_that_ends_leaves_two_transfers_unused() {
     let transfer = (256 << 10) / common::PAGE_BYTES as u64;
@@ -175,8 +175,8 @@ fn a_slow_scan_that_ends_leaves_two_transfers_unused() {
     assert!((0..20).any(|_| never_waited()));
 }
 
-/// How often a scan of 2,000 pages with a lookup of 300 resident ones after each has waited, and how many pages
-/// that it brought in ahead are not used when it ends.
+/// How often a scan of 2,000 pages with a lookup of 300 resident ones after each has waited, and how many
+/// pages that it brought in ahead are not used when it ends.
 fn end_of_a_slow_scan() -> (u64, u64) {
     let device = stamped_device(TREE_PAGES);
     let (pool, file) = open_on(small().frames(4000).read_ahead(true), &device);

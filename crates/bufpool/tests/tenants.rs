@@ -291,9 +291,9 @@ fn mistakes_of_a_foolish_tenant_are_counted_and_it_is_revoked() {
     assert!(stats.revocations > 0, "{stats:?}");
 }
 
-/// Two sites of a tenant take turns at being the one that comes back to its pages: what was learned of each is
-/// wrong as soon as it is learned. Beside it somebody reads with another manager, or none. Returns the misses
-/// of the first tenant, and which accesses of the other one missed.
+/// Two sites of a tenant take turns at being the one that comes back to its pages: what was learned of each
+/// is wrong as soon as it is learned. Beside it somebody reads with another manager, or none. Returns the
+/// misses of the first tenant, and which accesses of the other one missed.
 fn beside_a_fool(manager: Option<ManagerKind>, turn: u64) -> (u64, Vec<bool>) {
     let directory = directory();
     let pool = deterministic().frames(128).manager(None).open().unwrap();

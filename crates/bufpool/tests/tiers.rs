@@ -1,7 +1,7 @@
-//! Goal: a pool with a tier below it is one cache of their summed size, and never serves what its files do not
-//! have, whatever the tier does. Method: access by access against one LRU list; and tiers that keep every copy
-//! that they were ever offered, never forget, and answer with what was not asked for, under each way in which
-//! a page changes.
+//! Goal: a pool with a tier below it is one cache of their summed size, and never serves what its files do
+//! not have, whatever the tier does. Method: access by access against one LRU list; and tiers that keep every
+//! copy that they were ever offered, never forget, and answer with what was not asked for, under each way in
+//! which a page changes.
 
 mod common;
 mod tiers_below;
@@ -107,8 +107,8 @@ fn a_pool_and_a_tier_are_one_lru_list() {
     }
 }
 
-/// A client of a tier that promotes, as a vector: index 0 goes next. It gives up a page before it reads another,
-/// and a page that the tier keeps goes next.
+/// A client of a tier that promotes, as a vector: index 0 goes next. It gives up a page before it reads
+/// another, and a page that the tier keeps goes next.
 struct Client {
     frames: Vec<Resident>,
     order: Box<dyn TierOrder>,
@@ -159,7 +159,8 @@ impl Client {
             self.order.demote(gone.page);
         }
         if !gone.stays_below || gone.is_used_again {
-            // The access that it makes room for is counted when it leaves, the time of its own last one is not.
+            // The access that it makes room for is counted when it leaves, the time of its own last one is
+            // not.
             self.life = Some((now + 1, now - gone.used_at - 1));
         }
     }
@@ -216,8 +217,8 @@ fn follows_a_client(pool: &Pool, file: &File, stream: &[u64], is_writable: bool,
     client.tier_hits
 }
 
-/// Half the transfers of DEMOTE, in the paper's words: none when a page leaves, one when it comes from its file
-/// and the tier keeps it.
+/// Half the transfers of DEMOTE, in the paper's words: none when a page leaves, one when it comes from its
+/// file and the tier keeps it.
 #[test]
 fn under_promote_nothing_goes_down_when_a_page_leaves_that_is_only_read() {
     let offered = |policy| {
@@ -553,7 +554,8 @@ fn each_way_of_reading_a_page_alone_tells_what_the_source_takes() {
     }
 }
 
-/// Who reads is served from the file, and the third question without an answer is the last that is waited for.
+/// Who reads is served from the file, and the third question without an answer is the last that is waited
+/// for.
 #[test]
 fn a_tier_that_never_answers_is_passed_by() {
     for with_futures in [false, true] {

@@ -1,7 +1,7 @@
 //! Goal: what an executor does in its wakers harms nobody: wakers run on a thread that nothing of the pool
 //! waits for, hold no lock, and may panic. Method: wakers that use the pool, panic, or drop it; hooks that
-//! hold up a transfer until the test has left its waker. A failure is a waker that is not run in time, or by the
-//! wrong thread.
+//! hold up a transfer until the test has left its waker. A failure is a waker that is not run in time, or by
+//! the wrong thread.
 
 mod common;
 

@@ -1,6 +1,6 @@
-//! A hit through C's functions, and one by an owned guard, held against a borrowed one in Rust: `cargo bench -p
-//! bufpool-capi`. Loops over the same resident pages in alternating rounds; the middle one of the ratios counts. The
-//! bars are 1.3 and 1.5.
+//! A hit through C's functions, and one by an owned guard, held against a borrowed one in Rust: `cargo bench
+//! -p bufpool-capi`. Loops over the same resident pages in alternating rounds; the middle one of the ratios
+//! counts. The bars are 1.3 and 1.5.
 //!
 //! With `once` as argument there is one short round, for tools that count instructions: `by_c`, `by_rust` and
 //! `by_owned` are functions of their own.

@@ -16,9 +16,10 @@ const CLASS_SHIFT: u32 = 56;
 /// Words of a guard that are the library's.
 pub const BUFPOOL_GUARD_WORDS: usize = 12;
 
-/// Access to a page, or a pin that keeps it in memory. Room for one is the caller's, and stays where it is from the
-/// call that grants it to bufpool_release, by the same thread. A guard that was released, or is all zeros, is no
-/// guard, and releasing it does nothing. File, tenant and pin that it was granted for stay until then.
+/// Access to a page, or a pin that keeps it in memory. Room for one is the caller's, and stays where it is
+/// from the call that grants it to bufpool_release, by the same thread. A guard that was released, or is all
+/// zeros, is no guard, and releasing it does nothing. File, tenant and pin that it was granted for stay until
+/// then.
 #[repr(C)]
 pub struct bufpool_guard {
     /// The page's bytes, for reading; null in a pin.

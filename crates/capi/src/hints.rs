@@ -87,9 +87,9 @@ pub unsafe extern "C" fn bufpool_hints_extend(
     })
 }
 
-/// Reads the next page of the list. After the last one, the guard is none (its `bytes` are null). Pages beyond the
-/// end of their file, and those of files that are closed, are left out; so is a page with a class, whose
-/// number is beyond all ends.
+/// Reads the next page of the list. After the last one, the guard is none (its `bytes` are null). Pages
+/// beyond the end of their file, and those of files that are closed, are left out; so is a page with a class,
+/// whose number is beyond all ends.
 ///
 /// # Safety
 ///

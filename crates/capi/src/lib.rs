@@ -1,11 +1,11 @@
-//! The C interface of [`bufpool`]. Its header is `include/bufpool.h`, made by cbindgen from this crate; a test
-//! keeps it current (`BUFPOOL_WRITE_HEADER=1 cargo test -p bufpool-capi` writes it). `examples/c/example.c` shows
-//! all of it.
+//! The C interface of [`bufpool`]. Its header is `include/bufpool.h`, made by cbindgen from this crate; a
+//! test keeps it current (`BUFPOOL_WRITE_HEADER=1 cargo test -p bufpool-capi` writes it).
+//! `examples/c/example.c` shows all of it.
 //!
 //! `cargo build --release -p bufpool-capi` makes `libbufpool_c.a` and `libbufpool_c.so`.
 //!
-//! No panic crosses the border: it becomes [`bufpool_status::BUFPOOL_PANICKED`]. Handles are boxes that the caller
-//! owns. Guards are values in the caller's memory, so that a hit allocates nothing.
+//! No panic crosses the border: it becomes [`bufpool_status::BUFPOOL_PANICKED`]. Handles are boxes that the
+//! caller owns. Guards are values in the caller's memory, so that a hit allocates nothing.
 #![allow(non_camel_case_types)]
 
 mod file;

@@ -111,8 +111,8 @@ pub unsafe extern "C" fn bufpool_pool_open(
     })
 }
 
-/// Writes all that is dirty, makes it durable and closes the pool. If that fails, it is open as before. The handle
-/// is to be freed in either case.
+/// Writes all that is dirty, makes it durable and closes the pool. If that fails, it is open as before. The
+/// handle is to be freed in either case.
 ///
 /// # Safety
 ///
@@ -123,8 +123,8 @@ pub unsafe extern "C" fn bufpool_pool_close(pool: *const bufpool_pool) -> bufpoo
     guarded(|| Ok(unsafe { of(pool, "pool") }?.pool.clone().close()?))
 }
 
-/// Gives up a handle. The pool goes with the last of its handles, those of files, tenants and lists included; one
-/// that was not closed is closed then, and what fails is lost. Null is left alone.
+/// Gives up a handle. The pool goes with the last of its handles, those of files, tenants and lists included;
+/// one that was not closed is closed then, and what fails is lost. Null is left alone.
 ///
 /// # Safety
 ///

@@ -42,7 +42,8 @@ fn named<T: Copy>(name: &str, what: &str, all: &[T], name_of: impl Fn(T) -> &'st
     })
 }
 
-/// Opens a tenant, to be freed by bufpool_tenant_free. Its name is for reports. Null options are the defaults.
+/// Opens a tenant, to be freed by bufpool_tenant_free. Its name is for reports. Null options are the
+/// defaults.
 ///
 /// # Safety
 ///
@@ -220,8 +221,8 @@ pub unsafe extern "C" fn bufpool_send(
     })
 }
 
-/// Copies bytes of the file from `offset` on. `read`, which may be null, gets how many there were. If it fails, some
-/// may have been copied.
+/// Copies bytes of the file from `offset` on. `read`, which may be null, gets how many there were. If it
+/// fails, some may have been copied.
 ///
 /// # Safety
 ///
@@ -255,8 +256,8 @@ pub unsafe extern "C" fn bufpool_read_at(
     })
 }
 
-/// Writes bytes to the file from `offset` on. If it fails, the file may be longer, and those before the page that
-/// failed are written.
+/// Writes bytes to the file from `offset` on. If it fails, the file may be longer, and those before the page
+/// that failed are written.
 ///
 /// # Safety
 ///

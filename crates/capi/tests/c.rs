@@ -1,5 +1,5 @@
-//! Goal: a C program uses all of the interface, is told what it does wrong, and leaks nothing. Method: the example
-//! is compiled with the machine's C compiler against the static library and run, plainly and under
+//! Goal: a C program uses all of the interface, is told what it does wrong, and leaks nothing. Method: the
+//! example is compiled with the machine's C compiler against the static library and run, plainly and under
 //! AddressSanitizer where there is one.
 
 use std::path::{Path, PathBuf};

@@ -352,8 +352,8 @@ fn only_pages_in_flight_alike_change_frames() {
     assert_eq!(driver.directory.page(resident), Some(PageId(1)));
 }
 
-/// Gives up what came in last, and notes what it is told: how many mistakes, and which pages are about to come
-/// or go.
+/// Gives up what came in last, and notes what it is told: how many mistakes, and which pages are about to
+/// come or go.
 #[derive(Default)]
 struct NewestFirst {
     blocks: Vec<FrameId>,

@@ -107,9 +107,9 @@ fn pages_that_come_once_cost_a_loop_their_own_misses() {
     }
 }
 
-/// Reads of transactions that replace pages by copies at other places, as a tree does that is never changed in
-/// place; the places come into use again two transactions later. The manager is told whether an access gives a
-/// page new contents, or not.
+/// Reads of transactions that replace pages by copies at other places, as a tree does that is never changed
+/// in place; the places come into use again two transactions later. The manager is told whether an access
+/// gives a page new contents, or not.
 fn reads_of_copying(frames: u32, is_told: bool) -> usize {
     let pages = u64::from(frames) * 5 / 2;
     let (mut random, mut cache) = (SplitMix64::new(7), managed(frames, ManagerKind::Auto));

@@ -372,7 +372,8 @@ fn a_reader_that_skips_loses_the_right_to_prefetch() {
     }
     assert_eq!(driver.prefetch(DEFAULT_TENANT, 8), []);
     let (counts, ..) = driver.directory.hint_state(list).unwrap();
-    // Nine reads of later hints tell that those before them are left out: of the last three it is not known yet.
+    // Nine reads of later hints tell that those before them are left out: of the last three it is not known
+    // yet.
     assert_eq!((counts.used, counts.skipped), (400, 396));
 }
 

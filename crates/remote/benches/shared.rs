@@ -7,12 +7,12 @@
 //! alternating rounds of the mean over the reads of both pools, of which the first half is left out.
 //!
 //! What the bar is for is the sharing of experiment D11 (`bufbench paper --experiment D11`) at a sixteenth of
-//! its size: Zipf's law over three times a pool's pages, the server with room for as many pages as a pool, and
-//! a short lag. Two more, without a bar, read uniformly over far more pages than there is room for, so that
-//! nearly each page is read once by each pool. With a short lag the first pool still has a page when the second
-//! wants it. With a long one the first pool has given it up, and nobody wants it any more when the second has
-//! taken it: there DEMOTE, which lets it go, is the better policy, as it is in the simulator (`bufbench sim
-//! --clients --tier`), because ADAPT keeps longest what was taken.
+//! its size: Zipf's law over three times a pool's pages, the server with room for as many pages as a pool,
+//! and a short lag. Two more, without a bar, read uniformly over far more pages than there is room for, so
+//! that nearly each page is read once by each pool. With a short lag the first pool still has a page when the
+//! second wants it. With a long one the first pool has given it up, and nobody wants it any more when the
+//! second has taken it: there DEMOTE, which lets it go, is the better policy, as it is in the simulator
+//! (`bufbench sim --clients --tier`), because ADAPT keeps longest what was taken.
 
 #[path = "../tests/common/redis_server.rs"]
 mod redis_server;

@@ -131,8 +131,8 @@ fn look_up(store: &Arc<dyn ObjectStore>, tier: FileTier) -> Result<()> {
     Ok(pool.close()?)
 }
 
-/// Two writers change the same order. The one that flushes first wins; the other is told, and goes on with what
-/// the first has committed.
+/// Two writers change the same order. The one that flushes first wins; the other is told, and goes on with
+/// what the first has committed.
 fn race(store: &Arc<dyn ObjectStore>) -> Result<()> {
     let (first, second) = (pool()?, pool()?);
     let (file, source) = open(store, "orders/heap", &first)?;

@@ -1,8 +1,8 @@
 //! Two processes that share the memory of a Redis server: what one of them has read, the other need not.
 //!
-//! `cargo run -p bufpool-remote --example remote_memory --features redis` starts a server where Redis or Valkey
-//! is installed, and itself again as the second process. The table is on a simulated drive that takes 5 ms for a
-//! read. Prints what it is on, and then, but for the counts:
+//! `cargo run -p bufpool-remote --example remote_memory --features redis` starts a server where Redis or
+//! Valkey is installed, and itself again as the second process. The table is on a simulated drive that takes
+//! 5 ms for a read. Prints what it is on, and then, but for the counts:
 //!
 //! ```text
 //! first process: 2000 pages read from the table, 1744 of them given up to the server

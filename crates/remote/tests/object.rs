@@ -1,7 +1,6 @@
-//! Goal: a file on an object store is a file of a pool like any other, and what its store does wrong is a typed
-//! error or is not noticed at all.
-//! Method: pools on files in memory and in a folder, behind a store that loses calls and answers, delays, damages
-//! and stops.
+//! Goal: a file on an object store is a file of a pool like any other, and what its store does wrong is a
+//! typed error or is not noticed at all. Method: pools on files in memory and in a folder, behind a store
+//! that loses calls and answers, delays, damages and stops.
 
 mod common;
 

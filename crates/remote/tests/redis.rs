@@ -1,6 +1,6 @@
 //! Goal: pools that share a Redis server find each other's pages, and never serve what their files do not
-//! have, whatever happens to the server. Method: a real server, which is killed, stopped, restarted, filled and
-//! emptied while threads read stamped pages; and servers of the tests that answer what nobody expects.
+//! have, whatever happens to the server. Method: a real server, which is killed, stopped, restarted, filled
+//! and emptied while threads read stamped pages; and servers of the tests that answer what nobody expects.
 //!
 //! Where no server is installed the tests on a real one say so, and pass.
 
@@ -190,8 +190,8 @@ fn a_page_that_was_read_is_found_while_its_reader_has_it() {
     wait_for_keys(&server, 20);
 }
 
-/// What one pool reads alone from the file, the server keeps, unless it is passed up; what another finds there is
-/// passed up to it, or stays.
+/// What one pool reads alone from the file, the server keeps, unless it is passed up; what another finds
+/// there is passed up to it, or stays.
 #[test]
 fn promoted_pages_are_kept_or_passed_up() {
     let Some(server) = Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "volatile-ttl"]) else {

@@ -22,9 +22,9 @@
 //! # }
 //! ```
 //!
-//! redb writes pages of a commit where they were not before, syncs, and writes one of two headers; so nothing of the
-//! order in which the pool writes pages matters to it, and [`sync_data`](StorageBackend::sync_data) is a flush of
-//! the file. The pool's lock keeps other processes out, as redb's own would.
+//! redb writes pages of a commit where they were not before, syncs, and writes one of two headers; so nothing
+//! of the order in which the pool writes pages matters to it, and [`sync_data`](StorageBackend::sync_data) is
+//! a flush of the file. The pool's lock keeps other processes out, as redb's own would.
 
 use std::io;
 use std::path::Path;

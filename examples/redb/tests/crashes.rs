@@ -1,5 +1,6 @@
 //! Goal: what a commit has acknowledged survives whatever happens, and nothing of the next one is half there.
-//! Method: the power is cut at each call of the device in turn, calls fail, and a process is killed while it commits.
+//! Method: the power is cut at each call of the device in turn, calls fail, and a process is killed while it
+//! commits.
 
 mod common;
 
@@ -22,8 +23,8 @@ fn open_on(device: &SimDevice) -> Result<Database, redb::Error> {
     Ok(open(backend)?)
 }
 
-/// The rows after each transaction that was acknowledged, until something fails; the first is the making of the
-/// database.
+/// The rows after each transaction that was acknowledged, until something fails; the first is the making of
+/// the database.
 fn run(device: &SimDevice) -> Vec<Rows> {
     let Ok(database) = open_on(device) else { return Vec::new() };
     let mut acknowledged = vec![Rows::new()];
@@ -37,7 +38,8 @@ fn run(device: &SimDevice) -> Vec<Rows> {
     acknowledged
 }
 
-/// A database that was acknowledged is sound, and has the rows of the last transaction that was, or of the next.
+/// A database that was acknowledged is sound, and has the rows of the last transaction that was, or of the
+/// next.
 fn check(device: &SimDevice, acknowledged: &[Rows], all: &[Rows]) {
     let mut database = match open_on(device) {
         // redb does not take up a file that it had not finished making.

@@ -1,5 +1,6 @@
-//! Goal: redb over a pool has the rows that were committed, and redb's own backend reads the same file. Method:
-//! random transactions against a map, with the database closed and opened by either backend in between.
+//! Goal: redb over a pool has the rows that were committed, and redb's own backend reads the same file.
+//! Method: random transactions against a map, with the database closed and opened by either backend in
+//! between.
 
 mod common;
 

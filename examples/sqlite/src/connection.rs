@@ -146,8 +146,8 @@ impl Connection {
     /// Where these bytes lie, for reading without a copy; none if they are not all in one page of the pool,
     /// or many pages are fetched. The page is pinned until [`unfetch`](Self::unfetch).
     ///
-    /// SQLite's locks keep everybody from writing to it while it is read. SQLite reads some bytes beyond a page
-    /// whose last value is short, and wants 256 to be there, as behind a pinned page they are.
+    /// SQLite's locks keep everybody from writing to it while it is read. SQLite reads some bytes beyond a
+    /// page whose last value is short, and wants 256 to be there, as behind a pinned page they are.
     pub fn fetch(&mut self, offset: u64, bytes: usize) -> Result<Option<NonNull<u8>>> {
         let Some(file) = self.file.as_ref().filter(|_| self.mapped_bytes_max > 0) else { return Ok(None) };
         let start = (offset % file.page_bytes() as u64) as usize;
@@ -165,7 +165,8 @@ impl Connection {
         let pin = self.in_pool(pin, ffi::SQLITE_IOERR_READ)?;
         let place = pin.as_ptr().cast::<u8>();
         if let Some(classes) = classes {
-            // SAFETY: the pin keeps the page where it is, and SQLite's locks keep everybody from writing to it.
+            // SAFETY: the pin keeps the page where it is, and SQLite's locks keep everybody from writing to
+            // it.
             classes.see(page.number(), unsafe { slice::from_raw_parts(place.as_ptr(), file.page_bytes()) });
         }
         self.fetched_together.fetch_add(1, Ordering::Relaxed);

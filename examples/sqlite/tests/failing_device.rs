@@ -1,4 +1,5 @@
-//! A device that fails for a while. In a program of its own, since the limit by which it fails is a process's.
+//! A device that fails for a while. In a program of its own, since the limit by which it fails is a
+//! process's.
 
 mod common;
 

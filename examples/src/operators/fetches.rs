@@ -53,7 +53,8 @@ impl<T, I: Plan<T>> Fetches<T, I> {
     /// The next item and its page, latched for reading; `None` at the end of the plan. One access.
     ///
     /// # Errors
-    /// As the pool's; the plan's, after the pages before it; [`Error::Format`] for a page that no open file has.
+    /// As the pool's; the plan's, after the pages before it; [`Error::Format`] for a page that no open file
+    /// has.
     #[track_caller]
     #[expect(clippy::should_implement_trait, reason = "an Iterator cannot say from where it is called")]
     pub fn next(&mut self) -> Result<Option<(T, OwnedReadGuard)>> {

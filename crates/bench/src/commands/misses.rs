@@ -79,8 +79,8 @@ pub struct MissesArgs {
     #[arg(long, default_value_t = ROUNDS as u64, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
     /// Processors for which to predict misses a second from what one thread took, separated by commas: on a
-    /// source in memory, and with 1 and 8 drives that each do 1.5 million reads a second and one in 80 us. With
-    /// `--format csv` or `json` the predictions alone are printed
+    /// source in memory, and with 1 and 8 drives that each do 1.5 million reads a second and one in 80 us.
+    /// With `--format csv` or `json` the predictions alone are printed
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub predict: Vec<u32>,
     /// Also draw misses a second over threads, as SVG

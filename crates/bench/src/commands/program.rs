@@ -44,8 +44,8 @@ pub enum Action {
 ///
 /// # Errors
 ///
-/// If the file cannot be read or is no program, with line, column and what was expected; those of a search and of
-/// a comparison.
+/// If the file cannot be read or is no program, with line, column and what was expected; those of a search
+/// and of a comparison.
 pub fn run(args: &ProgramArgs, common: &Common) -> Result<()> {
     match &args.action {
         Action::Check { file } => {

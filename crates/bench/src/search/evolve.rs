@@ -12,8 +12,8 @@ use crate::random::Random;
 
 /// Programs that stay from one generation to the next.
 const PARENTS: usize = 32;
-/// Of them those that come from one program of the library, at most: what is best at first is not yet what can
-/// become best.
+/// Of them those that come from one program of the library, at most: what is best at first is not yet what
+/// can become best.
 const KIN: usize = 8;
 /// Programs graded in a generation, whatever the number of threads.
 const CHILDREN: u64 = 16;

@@ -30,8 +30,8 @@ pub struct Below {
 }
 
 impl Below {
-    /// The way to an empty lower cache; clones lead to the same one. `client_frames` are those of all clients,
-    /// `blocks` is the number of distinct ones.
+    /// The way to an empty lower cache; clones lead to the same one. `client_frames` are those of all
+    /// clients, `blocks` is the number of distinct ones.
     pub fn new(lower: &LowerCache, client_frames: u32, seed: u64, blocks: usize) -> Self {
         let order = lower.kind.build(TierSetup { frames: lower.frames, client_frames, seed });
         let used_at = if order.keeps_alone() { vec![0; blocks] } else { Vec::new() };

@@ -135,8 +135,8 @@ impl Outcome {
     }
 }
 
-/// Misses of [`simulate`]. What [`Policy::Opt`] needs to know is found out where `next_uses` is missing, which
-/// takes 4 bytes an access.
+/// Misses of [`simulate`]. What [`Policy::Opt`] needs to know is found out where `next_uses` is missing,
+/// which takes 4 bytes an access.
 ///
 /// # Errors
 ///

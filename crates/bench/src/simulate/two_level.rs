@@ -48,8 +48,8 @@ pub struct TwoLevelRun<'a> {
     program_fuel: Option<u32>,
     /// Per tenant of the trace, by name: the list of what it has disclosed.
     lists: HashMap<u32, HintListId>,
-    /// Per tenant of the trace, by number: the blocks of its later accesses, all of which it discloses, as far as
-    /// its list has not had room for them.
+    /// Per tenant of the trace, by number: the blocks of its later accesses, all of which it discloses, as
+    /// far as its list has not had room for them.
     promised: HashMap<u32, VecDeque<u64>>,
     /// Index in the trace of the access after the last batch.
     next_access: u64,

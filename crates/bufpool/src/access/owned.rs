@@ -305,8 +305,8 @@ impl DerefMut for OwnedWriteGuard {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         self.mark_dirty();
-        // SAFETY: the latch is exclusive and keeps the page in the frame; the guard, the only way to the bytes
-        // then, is borrowed exclusively.
+        // SAFETY: the latch is exclusive and keeps the page in the frame; the guard, the only way to the
+        // bytes then, is borrowed exclusively.
         unsafe { self.held.bytes.as_mut() }
     }
 }
@@ -335,15 +335,15 @@ impl OwnedPin {
     /// is for latches to say. This is for engines that have latches of their own on top of pages, and read a
     /// page without the pool's. The rules for who follows the pointer:
     ///
-    /// * Reading is sound while no write guard of the page exists, of any kind, and no [`Tenant::create`] of it
-    ///   runs. The pool itself never writes to a pinned page, so the engine's own latch may be what keeps
+    /// * Reading is sound while no write guard of the page exists, of any kind, and no [`Tenant::create`] of
+    ///   it runs. The pool itself never writes to a pinned page, so the engine's own latch may be what keeps
     ///   writers away.
     /// * Writing goes through write guards only, such as [`OwnedPin::write`] returns: the pool may be copying
-    ///   the page to its file at any time under a shared latch, and a change without a guard does not make the
-    ///   page dirty. An engine whose own latch keeps its readers and writers apart waits for such a guard no
-    ///   longer than the pool takes to copy the page, or for its write where the page is not copied.
-    /// * Pages of [optimistic](crate::FileOptions::optimistic) files change word by word under their guards, so
-    ///   they may be read by atomic loads only.
+    ///   the page to its file at any time under a shared latch, and a change without a guard does not make
+    ///   the page dirty. An engine whose own latch keeps its readers and writers apart waits for such a guard
+    ///   no longer than the pool takes to copy the page, or for its write where the page is not copied.
+    /// * Pages of [optimistic](crate::FileOptions::optimistic) files change word by word under their guards,
+    ///   so they may be read by atomic loads only.
     /// * In the child of a fork the bytes are zeros.
     /// * The 256 bytes behind the page can be read, by code in another language that reads words over the end
     ///   of a value. What they are says nothing: they may be another page's, and change at any time.

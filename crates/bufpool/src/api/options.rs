@@ -581,22 +581,23 @@ impl FileOptions {
     }
 
     /// Lets the file end within a page, for engines whose files have lengths in bytes
-    /// ([`Tenant::write_at`](crate::Tenant::write_at), [`File::set_byte_len`](crate::File::set_byte_len)). The
-    /// rest of the last page is zeros in memory, and is not in the file after a flush: each flush of the file
-    /// cuts it to its length before it makes it durable. Between flushes, and after a power cut, the file may have
-    /// the whole page. Default false: a file whose length is no multiple of the page size is not opened.
+    /// ([`Tenant::write_at`](crate::Tenant::write_at), [`File::set_byte_len`](crate::File::set_byte_len)).
+    /// The rest of the last page is zeros in memory, and is not in the file after a flush: each flush of the
+    /// file cuts it to its length before it makes it durable. Between flushes, and after a power cut, the
+    /// file may have the whole page. Default false: a file whose length is no multiple of the page size is
+    /// not opened.
     pub fn bytes(mut self, on: bool) -> Self {
         self.bytes = on;
         self
     }
 
-    /// A page whose writer panics is poisoned: the thread drops a write guard through which it has borrowed the
-    /// bytes mutably, while it unwinds. What the writer has changed so far, which may be half a change, is seen
-    /// by nobody and written nowhere: accesses and flushes of the page fail with [`ErrorKind::PagePoisoned`],
-    /// those that wait for it when `latch_wait_ms` is over, and other pages are as before. The page keeps its
-    /// frame, and file and pool cannot be closed, until [`File::discard`](crate::File::discard), `truncate` or
-    /// `remove` drops it; then it is as its file has it. Default false: the change stays as it is, and is
-    /// flushed.
+    /// A page whose writer panics is poisoned: the thread drops a write guard through which it has borrowed
+    /// the bytes mutably, while it unwinds. What the writer has changed so far, which may be half a change,
+    /// is seen by nobody and written nowhere: accesses and flushes of the page fail with
+    /// [`ErrorKind::PagePoisoned`], those that wait for it when `latch_wait_ms` is over, and other pages are
+    /// as before. The page keeps its frame, and file and pool cannot be closed, until
+    /// [`File::discard`](crate::File::discard), `truncate` or `remove` drops it; then it is as its file has
+    /// it. Default false: the change stays as it is, and is flushed.
     ///
     /// A guard that was downgraded has ended its change. A guard that is taken while the thread unwinds
     /// already poisons nothing.

@@ -359,9 +359,9 @@ impl Pool {
 
     /// The least log sequence number at which a change may have been logged that is not in its file: where
     /// the engine's redo must begin, unless its log ends before. None if nothing is dirty, and without a log.
-    /// Costs a look at each frame, a thousand of them under one hold of the policy lock. Holds for changes that
-    /// are logged during the call, too, unless it returns none: then it says nothing of them, and redo begins
-    /// where the log ended before the call.
+    /// Costs a look at each frame, a thousand of them under one hold of the policy lock. Holds for changes
+    /// that are logged during the call, too, unless it returns none: then it says nothing of them, and redo
+    /// begins where the log ended before the call.
     ///
     /// Pages that are latched exclusively count, because their record may have been appended already.
     pub fn min_dirty_lsn(&self) -> Option<u64> {

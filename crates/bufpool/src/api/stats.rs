@@ -15,8 +15,8 @@ use crate::tier::TierStats;
 #[derive(Clone, Default, Debug)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Guards granted (creations included, retries not), and futures that were dropped after they had begun to
-    /// load their page.
+    /// Guards granted (creations included, retries not), and futures that were dropped after they had begun
+    /// to load their page.
     pub accesses: u64,
     /// Accesses whose page was resident, or was being loaded by another thread.
     pub hits: u64,

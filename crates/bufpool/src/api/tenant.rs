@@ -669,8 +669,8 @@ impl Tenant {
         Access::of(self).open_hints(pages, Origin::caller().site())
     }
 
-    /// Checks that the file is one of the tenant's pool: a [`HintedPage`] does not say so, and numbers of files
-    /// are a pool's own.
+    /// Checks that the file is one of the tenant's pool: a [`HintedPage`] does not say so, and numbers of
+    /// files are a pool's own.
     ///
     /// # Errors
     ///

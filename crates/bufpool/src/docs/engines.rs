@@ -19,10 +19,10 @@
 //! # Pages that are written anew
 //!
 //! A page whose contents are replaced as a whole is given them by [`Tenant::overwrite`] or
-//! [`Tenant::create`], not by [`Tenant::write`]: nothing is read then, and the automatic manager knows that the
-//! old contents were not used again. An engine that copies what it changes, and uses the places of old pages
-//! for new ones, gets its frames back from pages that nobody will read.
-//! [`Tenant::write_at`] does so by itself where it covers whole pages.
+//! [`Tenant::create`], not by [`Tenant::write`]: nothing is read then, and the automatic manager knows that
+//! the old contents were not used again. An engine that copies what it changes, and uses the places of old
+//! pages for new ones, gets its frames back from pages that nobody will read. [`Tenant::write_at`] does so by
+//! itself where it covers whole pages.
 //!
 //! # Who asks: tags through layers
 //!
@@ -32,14 +32,17 @@
 //!   that says something;
 //! * *trait objects, closures and other languages*, through which that attribute does not go:
 //!   `tenant.at(site!("name"))`, in C `BUFPOOL_SITE("name")`;
-//! * *an interpreter or a file interface*, which has one line for all queries: a [`Context`](crate::Context) for each
-//!   statement, plan node or cursor, by [`Tenant::in_context`], or by a [`Scope`](crate::Scope) around the call;
+//! * *an interpreter or a file interface*, which has one line for all queries: a [`Context`](crate::Context)
+//!   for each statement, plan node or cursor, by [`Tenant::in_context`], or by a [`Scope`](crate::Scope)
+//!   around the call;
 //! * *threads that work for others*: the scope goes with the work; a thread enters it where it begins;
 //! * *an engine that knows its pages*, root, inner page, leaf, heap or temporary page:
-//!   `tenant.read(file.page(7).class(LEAF))`, in C `BUFPOOL_PAGE(7, LEAF)`. [`Page::class`](crate::Page::class) makes
-//!   streams of what one line reads. Where the class is in the page itself, say the one that was seen last;
-//! * *an engine that can say nothing of this*: [`TenantOptions::stack_contexts`](crate::TenantOptions::stack_contexts)
-//!   takes the calls above an access. Pool and engine must be compiled with frame pointers.
+//!   `tenant.read(file.page(7).class(LEAF))`, in C `BUFPOOL_PAGE(7, LEAF)`.
+//!   [`Page::class`](crate::Page::class) makes streams of what one line reads. Where the class is in the page
+//!   itself, say the one that was seen last;
+//! * *an engine that can say nothing of this*:
+//!   [`TenantOptions::stack_contexts`](crate::TenantOptions::stack_contexts) takes the calls above an access.
+//!   Pool and engine must be compiled with frame pointers.
 //!
 //! # Locks
 //!

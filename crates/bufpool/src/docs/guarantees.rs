@@ -102,13 +102,15 @@
 //!
 //! **A tier never makes a page older, or another.** Whatever a [tier](crate::tier) answers, forgets or fails
 //! to forget, what is read is what the file has.
-//! * Ground: a copy is asked for by a version that no other contents of the page ever had, and carries a hash.
+//! * Ground: a copy is asked for by a version that no other contents of the page ever had, and carries a
+//!   hash.
 //! * Tests: `tiers::a_copy_of_before_is_never_served`, `tiers::what_is_not_what_was_asked_for_is_counted`,
 //!   `tiers::a_tier_that_never_answers_is_passed_by`,
 //!   `tiers_forget::late_forgets_never_bring_back_what_a_page_was`.
 //!
-//! **A length in bytes is set at one moment** ([`File::set_byte_len`]): whoever else changes the file's length
-//! comes before it or after it, and what is flushed afterwards is in the file. One that fails changes nothing.
+//! **A length in bytes is set at one moment** ([`File::set_byte_len`]): whoever else changes the file's
+//! length comes before it or after it, and what is flushed afterwards is in the file. One that fails changes
+//! nothing.
 //! * Ground: it has the file's length, and the new last page, to itself when it decides.
 //! * Tests: `bytes::lengths_that_are_changed_at_a_time_come_one_after_the_other`,
 //!   `bytes::a_length_that_cannot_be_set_changes_nothing`,
@@ -148,8 +150,8 @@
 //! * Tests: `log::the_rule_holds_in_deterministic_mode`,
 //!   `log::the_rule_holds_with_the_background_writer`.
 //!
-//! **The log may wait for threads that miss pages**, as where these hold its lock: the pool asks it for nothing
-//! that misses wait for.
+//! **The log may wait for threads that miss pages**, as where these hold its lock: the pool asks it for
+//! nothing that misses wait for.
 //! * Ground: the log is asked before the policy lock is taken.
 //! * Tests: `log::the_log_is_not_asked_under_the_policy_lock`.
 //!
@@ -256,8 +258,8 @@
 //!
 //! **A miss waits for a frame `frame_wait_ms` at most**, and not at all where the caller holds all frames
 //! itself. The error counts the pins of each tenant.
-//! * Ground: the wait has a deadline, and a count of the holders shows whether waiting can help. Guards and pins
-//!   are counted for each pool and thread.
+//! * Ground: the wait has a deadline, and a count of the holders shows whether waiting can help. Guards and
+//!   pins are counted for each pool and thread.
 //! * Tests: `errors::a_miss_waits_for_frames_of_other_threads_and_then_gives_up`,
 //!   `errors::a_thread_that_holds_every_frame_is_told_at_once`,
 //!   `errors::a_thread_that_holds_pages_of_other_pools_waits_all_the_same`,
@@ -267,8 +269,8 @@
 //! * Ground: pins are counted in 64 bits, which no process counts up to.
 //! * Tests: `src/memory/frame.rs::a_page_with_more_pins_than_32_bits_count_is_pinned`.
 //!
-//! **The 256 bytes behind a page can be read**, for code in another language that reads whole words at the end
-//! of a page it has the address of.
+//! **The 256 bytes behind a page can be read**, for code in another language that reads whole words at the
+//! end of a page it has the address of.
 //! * Ground: frames lie side by side, and behind the last one the mapping goes on.
 //! * Tests: `src/memory/arena.rs::what_is_behind_a_page_can_be_read`.
 //!
@@ -365,8 +367,9 @@
 //!
 //! **Half a change of a writer that panics is seen by nobody and written nowhere**, in a file that is opened
 //! with [`FileOptions::poison_on_panic`]. The page is as its file has it once it is discarded.
-//! * Ground: the writer's latch is kept, and no way to the page leads past it. The page keeps its frame as long
-//!   as a write that began before is in flight, and its poison if the operation that would drop it fails.
+//! * Ground: the writer's latch is kept, and no way to the page leads past it. The page keeps its frame as
+//!   long as a write that began before is in flight, and its poison if the operation that would drop it
+//!   fails.
 //! * Tests: `errors::a_page_whose_writer_panics_is_poisoned_if_its_file_says_so`,
 //!   `log::a_half_changed_page_is_not_dropped_while_it_is_written`,
 //!   `errors::a_guard_that_a_panic_downgrades_has_ended_its_change`,
@@ -378,8 +381,8 @@
 //! * Tests: `wants::a_manager_that_calls_the_pool_back_is_refused`,
 //!   `hints::a_manager_that_has_a_list_waits_for_nothing`.
 //!
-//! **Statistics and the redo point keep nobody waiting**: they hold the policy lock for a few tenants, contexts,
-//! streams or threads, or a thousand frames, at a time, whatever the number of frames.
+//! **Statistics and the redo point keep nobody waiting**: they hold the policy lock for a few tenants,
+//! contexts, streams or threads, or a thousand frames, at a time, whatever the number of frames.
 //! * Ground: what statistics would have to count frame by frame is kept as a count.
 //! * Tests: `src/api/stats.rs::statistics_hold_the_policy_lock_for_a_few_things_at_a_time`,
 //!   `src/state/dirty.rs::the_policy_lock_is_held_for_a_few_frames_at_a_time`.
@@ -404,8 +407,8 @@
 //! * Tests: `write_back::dropping_every_handle_writes_what_is_dirty`,
 //!   `tiers::the_last_handle_waits_for_the_tiers_answers`.
 //!
-//! **A closed file or pool leaves to others what was its own.** A file that one was told is closed can be opened
-//! again; a tier belongs to the pool that has it by then.
+//! **A closed file or pool leaves to others what was its own.** A file that one was told is closed can be
+//! opened again; a tier belongs to the pool that has it by then.
 //! * Ground: opening waits for a file that is on its way out; a pool lets go of its tier once.
 //! * Tests: `tiers::a_file_that_is_closed_is_not_given_out_again`,
 //!   `tiers::a_closed_pool_leaves_the_tier_to_the_next`.
@@ -461,15 +464,16 @@
 //! * Ground: it is asked for all pages of a batch before the first is claimed.
 //! * Tests: `prefetch::the_iterator_may_read_what_it_has_named`.
 //!
-//! **Read-ahead does not switch itself off.** Inner pages among the leaves of a scan, round after round, leave
-//! it as it is, and a stream that was wasteful earns its credit again.
+//! **Read-ahead does not switch itself off.** Inner pages among the leaves of a scan, round after round,
+//! leave it as it is, and a stream that was wasteful earns its credit again.
 //! * Ground: waste is weighed by pages, and a stray access does not end a run.
 //! * Tests: `read_ahead::inner_pages_among_leaves_do_not_end_read_ahead`,
 //!   `read_ahead::inner_pages_in_a_real_file_do_not_end_read_ahead`,
 //!   `read_ahead::scans_that_break_off_waste_a_bounded_share`.
 //!
-//! **Read-ahead that is wrong stops.** Of what is brought in ahead, no more stays unused than a first window for
-//! sequential reads and one for strided ones, a quarter of what is used, or would have been, and a transfer.
+//! **Read-ahead that is wrong stops.** Of what is brought in ahead, no more stays unused than a first window
+//! for sequential reads and one for strided ones, a quarter of what is used, or would have been, and a
+//! transfer.
 //! * Ground: pages ahead are paid for with a credit that only used ones earn, or those that would have been.
 //! * Tests: `read_ahead::scans_that_break_off_waste_a_bounded_share`,
 //!   `read_ahead::a_slow_scan_that_ends_leaves_two_transfers_unused`,
@@ -488,10 +492,10 @@
 //!   read back as the device, or for buffered files the operating system, has them, until the file is
 //!   reopened and the engine recovers.
 //! * It **trusts the device**: one that acknowledges a sync and loses the data breaks these promises.
-//! * It does **not take back what a writer has begun**. A thread that panics while it holds a write guard leaves
-//!   what it has changed so far, half a change perhaps, and that is flushed like any other. An engine whose
-//!   writers may panic opens the file with [`FileOptions::poison_on_panic`], or changes a copy and takes it over
-//!   at once ([`Tenant::overwrite`]).
+//! * It does **not take back what a writer has begun**. A thread that panics while it holds a write guard
+//!   leaves what it has changed so far, half a change perhaps, and that is flushed like any other. An engine
+//!   whose writers may panic opens the file with [`FileOptions::poison_on_panic`], or changes a copy and
+//!   takes it over at once ([`Tenant::overwrite`]).
 //! * It does **not see changes by others** to a file it has open. The lock on the file keeps out programs
 //!   that ask for it. Of a file of bytes that others have cut short within a page, that page reads as if
 //!   zeros were there until the next flush, which is an error.

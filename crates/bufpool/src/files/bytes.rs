@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// The length that the engine gave the file. On the device the file is this long after each flush; otherwise it may
-/// have the whole last page.
+/// The length that the engine gave the file. On the device the file is this long after each flush; otherwise
+/// it may have the whole last page.
 pub(crate) struct ByteLength {
     bytes: AtomicU64,
     /// To here space was allocated on the device and not cut off since.

@@ -1,9 +1,9 @@
 //! What keeps a file, and with it the pool, for a guard or pin that borrows nothing.
 //!
-//! All of a [`File`] handle share one handle made for them, by its count. A thread leaves the share of a guard
-//! that ends for its next one (see [`spare`](crate::thread::spare)). When the handle is dropped, shares that
-//! threads have left are taken from them, and from then on, as long as a guard or pin outlives its handle, none
-//! are left by any thread.
+//! All of a [`File`] handle share one handle made for them, by its count. A thread leaves the share of a
+//! guard that ends for its next one (see [`spare`](crate::thread::spare)). When the handle is dropped, shares
+//! that threads have left are taken from them, and from then on, as long as a guard or pin outlives its
+//! handle, none are left by any thread.
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -81,8 +81,8 @@ fn shut_own() {
     left.into_iter().for_each(Keeper::drop_share);
 }
 
-/// The handle that `keeper` was made for is dropped, and then its own share: the shares that threads have left
-/// are taken from them.
+/// The handle that `keeper` was made for is dropped, and then its own share: the shares that threads have
+/// left are taken from them.
 pub(crate) fn give_up(keeper: &Arc<File>) {
     if !keeper.pool.owner.is_here() {
         return;
@@ -318,7 +318,8 @@ mod tests {
         assert!(pool.upgrade().is_none());
     }
 
-    /// The thread that forks has left nothing anywhere before, while another one holds the lock on all places.
+    /// The thread that forks has left nothing anywhere before, while another one holds the lock on all
+    /// places.
     #[test]
     fn the_child_of_a_fork_waits_for_no_thread_that_has_the_places() {
         let open = Open::new();

@@ -21,19 +21,19 @@ pub enum IoBackend {
     Threads,
 }
 
-/// What keeps other programs from a file that is open: the lock that the pool takes, exclusive, or shared by those
-/// that only read.
+/// What keeps other programs from a file that is open: the lock that the pool takes, exclusive, or shared by
+/// those that only read.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum FileLock {
     /// flock(2): seen by programs that use flock, and by other pools.
     #[default]
     Flock,
-    /// A lock of the open file description on all of the file (fcntl(2), F_OFD_SETLK): seen by programs that use
-    /// locks of fcntl, lockf among them, and by other pools with this option.
+    /// A lock of the open file description on all of the file (fcntl(2), F_OFD_SETLK): seen by programs that
+    /// use locks of fcntl, lockf among them, and by other pools with this option.
     Ofd,
-    /// None: the engine has a lock of its own, or files that nobody else opens. Two pools that have the file open
-    /// at the same time destroy it.
+    /// None: the engine has a lock of its own, or files that nobody else opens. Two pools that have the file
+    /// open at the same time destroy it.
     None,
 }
 

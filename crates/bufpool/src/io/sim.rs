@@ -45,7 +45,8 @@
 //! device.fail(SimFault { operation: IoOperation::Write, nth, failure: SimFailure::Torn });
 //! assert_eq!(table.flush().unwrap_err().kind(), ErrorKind::Io);
 //!
-//! // The power goes. Whatever became of the second version, the page is not lost: it is one or the other, or a mix.
+//! // The power goes. Whatever became of the second version, the page is not lost: it is one or the other,
+//! // or a mix.
 //! let survived = device.crash_image(7);
 //! let pool = options().open_on(&survived)?;
 //! let table = pool.open_file("table", FileOptions::new())?;

@@ -5,8 +5,8 @@
 //!
 //! 1. *Under the policy lock*: the thread's own hits are applied, and the directory names a frame. If that
 //!    holds a page, the page's word is now held exclusively; it is *departing*.
-//! 2. The victim leaves ([`evict`](crate::write::evict)), without the lock. If it could not be written, another
-//!    is looked for, and nothing is lost; the miss returns the error only if there is none.
+//! 2. The victim leaves ([`evict`](crate::write::evict)), without the lock. If it could not be written,
+//!    another is looked for, and nothing is lost; the miss returns the error only if there is none.
 //! 3. The page is read straight into the frame (unless it is created), and published with the latch that was
 //!    asked for.
 //!

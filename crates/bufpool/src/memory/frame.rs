@@ -93,7 +93,8 @@ impl Frame {
     /// The page has left; its word is held exclusively. `has_readers` if it may have been read without a
     /// latch. True if it was dirty.
     pub fn vacate(&self, has_readers: bool) -> bool {
-        // One that is clean stays clean: it is marked under a latch, and a write that ends makes no page dirty.
+        // One that is clean stays clean: it is marked under a latch, and a write that ends makes no page
+        // dirty.
         let was_dirty = self.is_dirty() && is_dirty(self.marks.swap(0, Ordering::AcqRel));
         self.below.store(Below::Nothing as u8, Ordering::Relaxed);
         self.page.store(if has_readers { NO_PAGE_BUT_READERS } else { NO_PAGE }, Ordering::Release);

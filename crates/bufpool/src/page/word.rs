@@ -55,9 +55,9 @@
 //! | [`PageWord::withdraw_writer`] | any | `waits` cleared, and `open` set from 3 on | | a writer that gives up |
 //!
 //! The version changes whenever contents may have: at each exclusive unlock that wrote, at each departure,
-//! and when the file ends before the page for a while. It has 31 bits, so a reader that looks twice is fooled only if exactly a multiple of 2^31
-//! changes of that one page happen between its two looks: more than twenty seconds of nothing else at ten
-//! nanoseconds a change.
+//! and when the file ends before the page for a while. It has 31 bits, so a reader that looks twice is fooled
+//! only if exactly a multiple of 2^31 changes of that one page happen between its two looks: more than twenty
+//! seconds of nothing else at ten nanoseconds a change.
 
 use std::fmt;
 

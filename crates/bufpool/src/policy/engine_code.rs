@@ -1,5 +1,5 @@
-//! Code of the engine that runs under the policy lock: managers of its own, and recorders. It must not call back
-//! into the pool, which would wait for the lock that its own thread holds; a call that does is refused.
+//! Code of the engine that runs under the policy lock: managers of its own, and recorders. It must not call
+//! back into the pool, which would wait for the lock that its own thread holds; a call that does is refused.
 
 use bufpool_policies::{
     Access, Block, FrameId, Look, Manager, PageId, ProgramStats, SendError, StreamReport, Want, Wish,

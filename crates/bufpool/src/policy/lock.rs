@@ -439,8 +439,8 @@ impl PolicyState {
         std::hint::black_box(words.filter(|word| word.state().is_unlatched()).count());
     }
 
-    /// Fetches what a miss of a tenant is likely to change: side by side, as the thread that had the lock last
-    /// has it all in its processor's cache.
+    /// Fetches what a miss of a tenant is likely to change: side by side, as the thread that had the lock
+    /// last has it all in its processor's cache.
     #[inline]
     pub fn fetch_for_miss(&self, tenant: TenantId, hint: MissHint) {
         self.directory.places_of_miss(tenant, hint).iter().for_each(|place| fetch_to_write(*place));
@@ -716,7 +716,8 @@ impl PolicyState {
         }
     }
 
-    /// The page that was admitted to the frame of this lease for a tenant does not come in: the frame is free.
+    /// The page that was admitted to the frame of this lease for a tenant does not come in: the frame is
+    /// free.
     pub fn give_up_frame(&mut self, lease: FrameLease, tenant: TenantId) {
         self.directory.failed(lease.frame(), tenant);
         self.free.put(lease);

@@ -7,8 +7,8 @@
 //!
 //! Holds are counted, and one in [`TIMED`] is timed.
 //!
-//! A hold may leave a [hint](PolicyGuard::leave_hint) beside the lock: what the next one is likely to look at,
-//! so that its thread fetches that from memory, or from another processor, side by side.
+//! A hold may leave a [hint](PolicyGuard::leave_hint) beside the lock: what the next one is likely to look
+//! at, so that its thread fetches that from memory, or from another processor, side by side.
 //!
 //! All that each hold changes here is in one cache line.
 

@@ -227,8 +227,8 @@ impl PoolShared {
         self.tier.iter().for_each(|tier| tier.source_read(begun.elapsed()));
     }
 
-    /// Makes of a page's contents in memory what its file has, for the tier. False if that fails; then nothing
-    /// is lost but a copy, because the page is in its file.
+    /// Makes of a page's contents in memory what its file has, for the tier. False if that fails; then
+    /// nothing is lost but a copy, because the page is in its file.
     pub(crate) fn make_as_in_file(&self, name: PageName, bytes: &mut [u8]) -> bool {
         let Some(hooks) = &self.hooks else { return true };
         contained(|| hooks.before_write(name, bytes)).is_some()

@@ -1,10 +1,10 @@
 //! Shares that a thread keeps in hand, so that counting one more or less of what is shared costs it no locked
 //! operation.
 //!
-//! A share is one of an `Arc`'s counts, and a place holds one or none. Its thread takes the share out and puts
-//! one in by loads and stores. Others only take away, by exchanges, and only the share of what is *given up*,
-//! which its thread takes no more. Who puts a share in looks afterwards whether something has been given up,
-//! and who gives something up says so before it looks into the places: one of them sees the other (see
+//! A share is one of an `Arc`'s counts, and a place holds one or none. Its thread takes the share out and
+//! puts one in by loads and stores. Others only take away, by exchanges, and only the share of what is *given
+//! up*, which its thread takes no more. Who puts a share in looks afterwards whether something has been given
+//! up, and who gives something up says so before it looks into the places: one of them sees the other (see
 //! [`barrier_if_asked`]).
 
 use std::ptr::{null_mut, without_provenance_mut};

@@ -206,9 +206,9 @@ mod machine {
     #[inline(always)]
     pub(super) unsafe fn load(address: usize) -> usize {
         let word;
-        // SAFETY: memory that is mapped, by the caller's promise. It may be of any variable: the compiler sees
-        // no access to it, and takes nothing for granted of what comes out. Nor is anything done with that
-        // but comparing and hashing, so it may be half written.
+        // SAFETY: memory that is mapped, by the caller's promise. It may be of any variable: the compiler
+        // sees no access to it, and takes nothing for granted of what comes out. Nor is anything done with
+        // that but comparing and hashing, so it may be half written.
         unsafe {
             asm!("mov {}, [{}]", out(reg) word, in(reg) address, options(readonly, nostack, preserves_flags));
         }
@@ -248,9 +248,9 @@ mod machine {
     #[inline(always)]
     pub(super) unsafe fn load(address: usize) -> usize {
         let word;
-        // SAFETY: memory that is mapped, by the caller's promise. It may be of any variable: the compiler sees
-        // no access to it, and takes nothing for granted of what comes out. Nor is anything done with that
-        // but comparing and hashing, so it may be half written.
+        // SAFETY: memory that is mapped, by the caller's promise. It may be of any variable: the compiler
+        // sees no access to it, and takes nothing for granted of what comes out. Nor is anything done with
+        // that but comparing and hashing, so it may be half written.
         unsafe {
             asm!("ldr {}, [{}]", out(reg) word, in(reg) address, options(readonly, nostack, preserves_flags));
         }

@@ -18,8 +18,9 @@ pub(crate) struct Admission {
     rate: Option<Rate>,
 }
 
-/// Pages that have left memory, and those of them that came back before as many others had left. Where pages leave
-/// in LRU order, one that comes back is evicted again no sooner than that: so it is noted when it comes.
+/// Pages that have left memory, and those of them that came back before as many others had left. Where pages
+/// leave in LRU order, one that comes back is evicted again no sooner than that: so it is noted when it
+/// comes.
 struct Evicted {
     gone: Lately,
     back: Lately,

@@ -13,8 +13,8 @@ use crate::tier::hash::hash;
 /// What buffers are aligned to, for direct I/O.
 const ALIGNMENT: usize = 4096;
 
-/// A fixed number of buffers of a page each, on the heap and not in the pool's arena. They outlive the pool as
-/// long as a tier has one.
+/// A fixed number of buffers of a page each, on the heap and not in the pool's arena. They outlive the pool
+/// as long as a tier has one.
 pub(super) struct Buffers {
     shared: Arc<Shared>,
 }
@@ -31,8 +31,8 @@ struct Aligned {
     start: usize,
 }
 
-/// A buffer that a tier fills with a page, lent by the pool. Dereferences to a page's bytes, aligned to 4 KiB.
-/// Dropping it gives it back.
+/// A buffer that a tier fills with a page, lent by the pool. Dereferences to a page's bytes, aligned to 4
+/// KiB. Dropping it gives it back.
 pub struct TierBuffer {
     /// There until the drop.
     memory: Option<Aligned>,

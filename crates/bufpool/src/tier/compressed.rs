@@ -24,8 +24,8 @@ const COPY_BYTES: usize = 96;
 ///
 /// A page that goes down is compressed by a thread of the tier, in some microseconds for 4 KiB, and by the
 /// caller in deterministic mode; a page that is asked for before is served as it is (a *rescue*). A page that
-/// comes up is uncompressed by the thread that asks. Pages that do not become smaller are kept as they are. It
-/// serves one pool at a time, and is empty after that.
+/// comes up is uncompressed by the thread that asks. Pages that do not become smaller are kept as they are.
+/// It serves one pool at a time, and is empty after that.
 pub struct CompressedTier {
     shared: Arc<Shared>,
 }
@@ -102,8 +102,8 @@ impl CompressedTier {
         Self { shared: Arc::new(Shared { state, work: Condvar::new() }) }
     }
 
-    /// Gives it room for `bytes` bytes of compressed pages, also while a pool uses it. With less room, the pages
-    /// leave that are next to go.
+    /// Gives it room for `bytes` bytes of compressed pages, also while a pool uses it. With less room, the
+    /// pages leave that are next to go.
     ///
     /// # Errors
     ///
@@ -188,8 +188,8 @@ impl Used {
 }
 
 impl Shared {
-    /// Compresses what waits, until the pool is gone that this thread was started for: the `turn`th to use the
-    /// tier.
+    /// Compresses what waits, until the pool is gone that this thread was started for: the `turn`th to use
+    /// the tier.
     fn compress(this: &Weak<Self>, turn: u64) {
         while let Some(shared) = this.upgrade() {
             let mut state = shared.state.lock();
@@ -219,7 +219,8 @@ impl Tier for CompressedTier {
             return Err(in_use());
         }
         let &Attachment { page_bytes, is_deterministic, .. } = to;
-        // Its share of all pages is as if none became smaller: that is where the probability of promoting begins.
+        // Its share of all pages is as if none became smaller: that is where the probability of promoting
+        // begins.
         let client = Client { frames: to.frames.saturating_mul(SMALLEST as u32), ..Client::from(to) };
         let copies = Copies::new(client, pages_in(state.bytes_max, page_bytes))?;
         let (turn, bytes_max) = (state.turn + 1, state.bytes_max);

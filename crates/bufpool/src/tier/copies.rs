@@ -7,8 +7,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::tier::buffer::Envelope;
 use crate::tier::{Attachment, Demoted, Life, TierPolicy, TierRange, Version};
 
-/// The pages of a tier, in the order in which they go, and for each its envelope and its bytes, or where these
-/// are: a `B`. Dropping a `B` is the caller's, so whatever leaves is returned.
+/// The pages of a tier, in the order in which they go, and for each its envelope and its bytes, or where
+/// these are: a `B`. Dropping a `B` is the caller's, so whatever leaves is returned.
 pub(super) struct Copies<B> {
     policy: TierPolicy,
     order: Box<dyn TierOrder>,
@@ -48,8 +48,8 @@ pub(super) enum Offer {
 /// What became of a page that was offered.
 pub(super) struct Kept<B> {
     pub demoted: Demoted,
-    /// The bytes that made room: of a page that was ejected, or older ones of the same page; or those offered, if
-    /// they are not kept.
+    /// The bytes that made room: of a page that was ejected, or older ones of the same page; or those
+    /// offered, if they are not kept.
     pub left: Option<B>,
 }
 

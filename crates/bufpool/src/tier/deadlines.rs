@@ -8,12 +8,12 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::tier::done::Question;
 
-/// With this many questions, those that were answered are dropped before their deadlines. Each question that is not
-/// has one of the tier's buffers, of which there are fewer.
+/// With this many questions, those that were answered are dropped before their deadlines. Each question that
+/// is not has one of the tier's buffers, of which there are fewer.
 const QUESTIONS_MAX: usize = 1024;
 
-/// Questions in the order of their deadlines, and a thread that gives them up then. The thread is started with
-/// the first question, and ends when this is dropped.
+/// Questions in the order of their deadlines, and a thread that gives them up then. The thread is started
+/// with the first question, and ends when this is dropped.
 #[derive(Default)]
 pub(super) struct Deadlines {
     shared: Arc<Shared>,

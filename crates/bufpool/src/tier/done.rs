@@ -69,7 +69,8 @@ impl Question {
         TierDone { question: Some(Arc::clone(self)) }
     }
 
-    /// The answer, for which the caller waits until then at most. A later one is dropped by the thread that brings it.
+    /// The answer, for which the caller waits until then at most. A later one is dropped by the thread that
+    /// brings it.
     pub fn wait(&self, until: Instant) -> Answer {
         let mut state = self.state.lock();
         while matches!(*state, State::Open) {

@@ -29,13 +29,14 @@ const STUCK: Duration = Duration::from_millis(900);
 /// Until [`FileTier::resize`] looks again whether transfers have ended.
 const TRANSFERS_POLL: Duration = Duration::from_millis(1);
 
-/// A tier in a file on a local drive, before a source that is slower: an object store, a remote file system, a
-/// disk. Read and written with direct I/O through the pool's own backend.
+/// A tier in a file on a local drive, before a source that is slower: an object store, a remote file system,
+/// a disk. Read and written with direct I/O through the pool's own backend.
 ///
-/// The file is made if it is not there, and locked as the pool's files are. One that is there must be a tier's, or
-/// empty, or begin with a page of zeros. Unless the tier is [persistent](Self::persistent), what it contains is of
-/// no use to anybody once the pool is closed. Which page is where is known in memory alone, at about 90 bytes a
-/// page. A page that is asked for while it is being written comes from memory (a *rescue*).
+/// The file is made if it is not there, and locked as the pool's files are. One that is there must be a
+/// tier's, or empty, or begin with a page of zeros. Unless the tier is [persistent](Self::persistent), what
+/// it contains is of no use to anybody once the pool is closed. Which page is where is known in memory alone,
+/// at about 90 bytes a page. A page that is asked for while it is being written comes from memory (a
+/// *rescue*).
 pub struct FileTier {
     path: PathBuf,
     direct: Direct,
@@ -82,28 +83,29 @@ impl FileTier {
 
     /// Whether its pages outlive the pool. Default false.
     ///
-    /// Closing the pool writes which page is where, and the next pool that uses the file finds the pages there; if
-    /// a process ends without closing its pool, the next one finds an empty tier. A copy is served only to an
-    /// opening of the file that asks for its version, so those of files that are open for reading only last,
-    /// with an [epoch](crate::FileOptions::epoch) of the engine's. Pages are known by the
-    /// [tags](crate::FileOptions::tag) of their files, which must differ; a file without one has no pages here.
+    /// Closing the pool writes which page is where, and the next pool that uses the file finds the pages
+    /// there; if a process ends without closing its pool, the next one finds an empty tier. A copy is served
+    /// only to an opening of the file that asks for its version, so those of files that are open for reading
+    /// only last, with an [epoch](crate::FileOptions::epoch) of the engine's. Pages are known by the
+    /// [tags](crate::FileOptions::tag) of their files, which must differ; a file without one has no pages
+    /// here.
     ///
-    /// Closing waits for the directory, 48 bytes a page, to be written. If the drive does not move for about a
-    /// second, a thread goes on by itself, and has the file until it is done.
+    /// Closing waits for the directory, 48 bytes a page, to be written. If the drive does not move for about
+    /// a second, a thread goes on by itself, and has the file until it is done.
     pub fn persistent(mut self, persistent: bool) -> Self {
         self.is_persistent = persistent;
         self
     }
 
-    /// Gives it room for `pages` pages, also while a pool uses it. With less room, the pages leave that lie beyond
-    /// the end of the file, and then those that would go next. Blocks for a system call that changes the file's
-    /// length, and before that for transfers beyond its new end; if one of these takes longer than about a second,
-    /// the file becomes shorter when it is opened next.
+    /// Gives it room for `pages` pages, also while a pool uses it. With less room, the pages leave that lie
+    /// beyond the end of the file, and then those that would go next. Blocks for a system call that changes
+    /// the file's length, and before that for transfers beyond its new end; if one of these takes longer than
+    /// about a second, the file becomes shorter when it is opened next.
     ///
     /// # Errors
     ///
-    /// If there cannot be that many pages, a block device has no room for them, or the call fails. Nothing has
-    /// changed then, but that there may be fewer pages.
+    /// If there cannot be that many pages, a block device has no room for them, or the call fails. Nothing
+    /// has changed then, but that there may be fewer pages.
     pub fn resize(&self, pages: u32) -> Result<()> {
         capacity(pages.into())?;
         let _one_at_a_time = self.resizing.lock();
@@ -125,8 +127,8 @@ impl FileTier {
         if pages < pages_before && self.wait_for_transfers_beyond() { set_places() } else { Ok(()) }
     }
 
-    /// Waits for transfers beyond the end of a file that is to become shorter: a read would find nothing, and a
-    /// write make the file longer. False if one does not end.
+    /// Waits for transfers beyond the end of a file that is to become shorter: a read would find nothing, and
+    /// a write make the file longer. False if one does not end.
     fn wait_for_transfers_beyond(&self) -> bool {
         let deadline = Instant::now() + STUCK;
         loop {

@@ -12,12 +12,12 @@ const ANSWERS_MIN: u32 = 8;
 const TIMEOUTS_MAX: u32 = 3;
 /// Offers after which there is something to judge.
 const OFFERS_MIN: u32 = 256;
-/// A tier is passed by at the end of a window if more is waited for it than this part of what its hits save. At
-/// once only if it is more than all of that: a few answers that are late by chance are no reason while the tier
-/// costs nobody time.
+/// A tier is passed by at the end of a window if more is waited for it than this part of what its hits save.
+/// At once only if it is more than all of that: a few answers that are late by chance are no reason while the
+/// tier costs nobody time.
 const SPENT_SHARE: f64 = 0.5;
-/// What may be waited besides: this part of the time that misses take at the source. It lets a tier that is being
-/// filled have its first misses.
+/// What may be waited besides: this part of the time that misses take at the source. It lets a tier that is
+/// being filled have its first misses.
 const SPENT_FREE_SHARE: f64 = 1.0 / 128.0;
 /// It is used again at this part, which is less, so that it does not come and go.
 const SPENT_SHARE_AGAIN: f64 = 0.4;
@@ -25,8 +25,8 @@ const SPENT_SHARE_AGAIN: f64 = 0.4;
 /// are asked beside reads, and nobody waits for the answers.
 const TRIAL_TAKES: u32 = 4096;
 /// Questions in a row of which none hits, as a multiple of the pool's frames, after which a tier is passed by
-/// even if nobody waits for its answers: demotions cost processor time. A loop through all pages of the pool and
-/// of a tier fifteen times as large hits before.
+/// even if nobody waits for its answers: demotions cost processor time. A loop through all pages of the pool
+/// and of a tier fifteen times as large hits before.
 const MISSES_A_FRAME_MAX: u32 = 16;
 /// A reading's part of the moving average of the source's latency.
 const MEAN_SHARE: f64 = 1.0 / 16.0;

@@ -20,8 +20,9 @@ use crate::tier::questions::Questions;
 use crate::tier::stats::Counts;
 use crate::tier::{Attachment, Demoted, Life, Tier, TierPolicy, TierRange, TierStats, Version};
 
-/// While the tier is passed by, it goes on being asked for one page in 1,024. In a pool of fewer than 16 Ki frames
-/// it is one in a sixteenth of the frames, but no more than one in 64, so that there are enough pages to judge by.
+/// While the tier is passed by, it goes on being asked for one page in 1,024. In a pool of fewer than 16 Ki
+/// frames it is one in a sixteenth of the frames, but no more than one in 64, so that there are enough pages
+/// to judge by.
 const SAMPLED_IN_MAX: u64 = 1024;
 const SAMPLED_IN_MIN: u64 = 64;
 const SAMPLED_FRAMES: u64 = 16;
@@ -63,8 +64,8 @@ pub(crate) struct Taken {
     pub stays_below: bool,
 }
 
-/// A copy of a page on its way down. It is offered when this is dropped, which is to be done without locks and
-/// latches.
+/// A copy of a page on its way down. It is offered when this is dropped, which is to be done without locks
+/// and latches.
 #[must_use = "dropping it offers the page"]
 pub(crate) struct Demotion {
     link: Arc<TierLink>,
@@ -166,8 +167,8 @@ impl TierLink {
         prepare(&mut buffer).then(|| TierPage::new(buffer, name, version))
     }
 
-    /// Whether pages of a file are offered that have been read from it. Others may want them where the tier is
-    /// shared, and find them if the file is open for reading only.
+    /// Whether pages of a file are offered that have been read from it. Others may want them where the tier
+    /// is shared, and find them if the file is open for reading only.
     pub fn is_offered_reads(&self, is_read_only: bool) -> bool {
         self.promotes() || self.is_shared() && is_read_only
     }
@@ -346,8 +347,9 @@ impl TierLink {
         }
     }
 
-    /// Waits until nobody is being told an [answer](Self::take_later), unless the calling thread is telling one.
-    /// Returns whether it has waited. No longer than the pool's limit, and what is done with the answers.
+    /// Waits until nobody is being told an [answer](Self::take_later), unless the calling thread is telling
+    /// one. Returns whether it has waited. No longer than the pool's limit, and what is done with the
+    /// answers.
     pub fn wait_for_answers(&self) -> bool {
         self.questions.wait()
     }

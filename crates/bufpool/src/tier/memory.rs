@@ -39,8 +39,8 @@ impl MemoryTier {
         Self { state: Mutex::new(State { pages_max: pages, used: None }) }
     }
 
-    /// Gives it room for `pages` pages, also while a pool uses it. With less room, the pages leave that are next
-    /// to go, and their memory is given back.
+    /// Gives it room for `pages` pages, also while a pool uses it. With less room, the pages leave that are
+    /// next to go, and their memory is given back.
     ///
     /// # Errors
     ///

@@ -10,16 +10,16 @@
 //! # What a tier may do wrong
 //!
 //! Anything but keep a thread. It may lose pages, answer late or never, hand out other bytes, another page or
-//! an older version of the page, and panic: each of these is a miss in the tier, counted, and the page is read
-//! from its file. No page is ever served that differs from what its file has, because
+//! an older version of the page, and panic: each of these is a miss in the tier, counted, and the page is
+//! read from its file. No page is ever served that differs from what its file has, because
 //!
 //! * a copy carries an [`Envelope`]: name, [`Version`] and a hash of the bytes, which the pool checks;
 //! * a miss asks for one version, which the pool knows without I/O, and no two contents of a page have the
 //!   same. It changes when the page leaves memory, when its file is shortened below it, and with each opening
 //!   of the file. So a copy that should have been [forgotten](Tier::forget) is never asked for again.
 //!
-//! Bytes travel in buffers of the tier's own ([`TierPage`], [`TierBuffer`]), never in frames: what a tier that
-//! is stuck holds is bounded, and no memory of the pool waits for it.
+//! Bytes travel in buffers of the tier's own ([`TierPage`], [`TierBuffer`]), never in frames: what a tier
+//! that is stuck holds is bounded, and no memory of the pool waits for it.
 //!
 //! # Is it worth it?
 //!
@@ -78,14 +78,14 @@ pub trait Tier: Send + Sync {
     /// If the tier cannot serve this pool, which then does not open.
     fn attach(&self, to: &Attachment) -> Result<()>;
 
-    /// Offers a page that leaves memory. Never waits: a tier that has no room for it at once refuses. The same
-    /// page again replaces what is there.
+    /// Offers a page that leaves memory. Never waits: a tier that has no room for it at once refuses. The
+    /// same page again replaces what is there.
     fn demote(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted;
 
     /// A page has been read from its file, because the tier did not have it. As [`demote`](Self::demote), but
     /// the tier may leave the page to the pool ([`Demoted::PassedUp`]). Called under [`TierPolicy::Promote`],
-    /// where the pool gives up first what the tier keeps, and under [`TierPolicy::DemoteAdapt`] for files that
-    /// are open for reading only. A tier that does not define this keeps none.
+    /// where the pool gives up first what the tier keeps, and under [`TierPolicy::DemoteAdapt`] for files
+    /// that are open for reading only. A tier that does not define this keeps none.
     fn fill(&self, _page: PageName, _version: Version, _bytes: TierPage) -> Demoted {
         Demoted::PassedUp
     }
@@ -182,19 +182,19 @@ pub enum TierPolicy {
     /// As `Demote`, but pages that are read from files open for reading only go down as well, a page that is
     /// taken stays below for others, and where a page enters the tier's queue depends on which kind has been
     /// asked for again, those demoted or those read. For a tier of several pools, which read the same pages
-    /// before any of them has given them up; where each wants what the others have just given up, `Demote` hits
-    /// more. The tiers of this crate are of one pool, and refuse it.
+    /// before any of them has given them up; where each wants what the others have just given up, `Demote`
+    /// hits more. The tiers of this crate are of one pool, and refuse it.
     DemoteAdapt(Segments),
-    /// No page goes down when it leaves memory. One that is read, from the tier or from its file, is passed up
-    /// with a probability, and the tier has no copy then; else the tier keeps it, and it is the first to leave
-    /// memory. The probability follows how long pages stay in memory and in the tier (PROMOTE, Gill, FAST 2008).
-    /// Half the transfers of `Demote`, and a page is in memory to stay only after a few reads: for a tier whose
-    /// transfers are dear, or that several pools share. Needs [`TierAdmit::All`], because pages are offered
-    /// before anybody could know what they are worth; a limit of bytes a second holds.
+    /// No page goes down when it leaves memory. One that is read, from the tier or from its file, is passed
+    /// up with a probability, and the tier has no copy then; else the tier keeps it, and it is the first to
+    /// leave memory. The probability follows how long pages stay in memory and in the tier (PROMOTE, Gill,
+    /// FAST 2008). Half the transfers of `Demote`, and a page is in memory to stay only after a few reads:
+    /// for a tier whose transfers are dear, or that several pools share. Needs [`TierAdmit::All`], because
+    /// pages are offered before anybody could know what they are worth; a limit of bytes a second holds.
     Promote,
-    /// Pages go down when they leave memory, stay below when they are taken, and are not written again if they
-    /// come back unchanged. For a tier much larger than the pool, where wear and bandwidth matter more than
-    /// its size.
+    /// Pages go down when they leave memory, stay below when they are taken, and are not written again if
+    /// they come back unchanged. For a tier much larger than the pool, where wear and bandwidth matter more
+    /// than its size.
     Inclusive,
 }
 
@@ -205,8 +205,8 @@ pub enum TierAdmit {
     /// All that leave memory, but those of scans that read their pages once.
     #[default]
     All,
-    /// Those that came back, alone and not in a run of neighbours, before as many other pages had left memory as
-    /// the pool has frames.
+    /// Those that came back, alone and not in a run of neighbours, before as many other pages had left memory
+    /// as the pool has frames.
     SecondEviction,
     /// Those that were accessed again while they were in memory.
     HitOnce,

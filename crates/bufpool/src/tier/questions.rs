@@ -1,5 +1,5 @@
-//! Questions to a tier whose answers nobody's thread waits for: for who drops the last handle of the pool that
-//! asks them, the pool must not end later than they do.
+//! Questions to a tier whose answers nobody's thread waits for: for who drops the last handle of the pool
+//! that asks them, the pool must not end later than they do.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -117,7 +117,8 @@ pub struct Directory {
     hinted: u32,
     /// Serial numbers of lists.
     hint_lists: u64,
-    /// Lists that ended because their tenants left the commons, as long as their readers have not closed them.
+    /// Lists that ended because their tenants left the commons, as long as their readers have not closed
+    /// them.
     ended_hints: Vec<(HintListId, HintCounts)>,
     /// Whether it matters who accesses a block: shared pages are protected, or there are open lists.
     watches_accessors: bool,
@@ -448,8 +449,8 @@ impl Directory {
         }
     }
 
-    /// The present page in `frame` is the next to go, because it can be had again cheaply; its manager may think
-    /// otherwise.
+    /// The present page in `frame` is the next to go, because it can be had again cheaply; its manager may
+    /// think otherwise.
     pub fn put_first(&mut self, frame: FrameId) {
         debug_assert!(self.ledger.frames.is_present(frame));
         self.level_one.demoted(&mut self.ledger, frame.0);

@@ -105,8 +105,8 @@ impl HintList {
         self.position + self.hints.len() as u64
     }
 
-    /// How many pages, the last ones named again in a row, were so after equally many reads. Pages named for the
-    /// first time do not count.
+    /// How many pages, the last ones named again in a row, were so after equally many reads. Pages named for
+    /// the first time do not count.
     pub fn periodic(&self) -> u64 {
         self.periodic
     }

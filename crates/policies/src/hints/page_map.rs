@@ -13,9 +13,9 @@ pub(super) type PageMap<V> = HashMap<PageId, V, BuildHasherDefault<PageHasher>>;
 /// Neighbouring pages of a file whose entries lie side by side.
 const NEIGHBOURS_BITS: u32 = 4;
 
-/// Spreads runs of neighbouring pages, and keeps the pages of a run together: the table takes an entry's place
-/// from the low bits of its hash and tells entries apart by the high bits. Reads that are disclosed are often
-/// in order, and then one cache line serves several of them.
+/// Spreads runs of neighbouring pages, and keeps the pages of a run together: the table takes an entry's
+/// place from the low bits of its hash and tells entries apart by the high bits. Reads that are disclosed are
+/// often in order, and then one cache line serves several of them.
 #[derive(Default)]
 pub(super) struct PageHasher(u64);
 

@@ -205,8 +205,8 @@ pub trait Manager: Send {
         Err(SendError::NoProgram)
     }
 
-    /// Whether the block in `frame` is of a stream that reads its pages once, so that nobody will miss it. Asked
-    /// when it leaves, to keep scans out of a tier below.
+    /// Whether the block in `frame` is of a stream that reads its pages once, so that nobody will miss it.
+    /// Asked when it leaves, to keep scans out of a tier below.
     fn reads_once(&self, _frame: FrameId) -> bool {
         false
     }

@@ -95,8 +95,8 @@ pub(super) struct Head {
     gap: u64,
     /// Misses since a page was found ahead, or the position planned from its last page on.
     missed: u32,
-    /// Since its window last grew, the reader has waited for a page on its way in, come to the end of what was
-    /// planned, or accessed a page that a longer window would have had.
+    /// Since its window last grew, the reader has waited for a page on its way in, come to the end of what
+    /// was planned, or accessed a page that a longer window would have had.
     pub is_late: bool,
     /// There was no credit for a plan when it last moved.
     pub is_on_trial: bool,
@@ -140,8 +140,8 @@ impl Head {
         }
     }
 
-    /// Whether an access to a page continues a believed position of neighbours, so that none that moved before
-    /// it comes first.
+    /// Whether an access to a page continues a believed position of neighbours, so that none that moved
+    /// before it comes first.
     #[inline]
     pub fn is_first_for(&self, number: u64) -> bool {
         self.window > 0 && self.step.unsigned_abs() == 1 && self.is_continued_by(number)

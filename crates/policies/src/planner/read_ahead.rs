@@ -9,11 +9,11 @@
 //! **Windows.** A window doubles when as many pages were used as it has: how far a run will go is not known,
 //! so it is taken to go on for as long as it has lasted, and wastes no more than twice what it used. Beyond
 //! two transfers, one being read and one on its way, it doubles only if the reader had to wait, or accessed a
-//! page too far ahead, up to [`WINDOW_BYTES`]. So a slow scan that ends early leaves little behind, and a fast
-//! one keeps the device busy. A window is smaller where other accesses of the stream come between: a page
-//! ahead then waits for its use no longer than until as many pages have been observed as may be ahead. So the
-//! positions of a stream share what may be ahead, and the pages that a join looks up do not displace those
-//! that its scan will need.
+//! page too far ahead, up to [`WINDOW_BYTES`]. So a slow scan that ends early leaves little behind, and a
+//! fast one keeps the device busy. A window is smaller where other accesses of the stream come between: a
+//! page ahead then waits for its use no longer than until as many pages have been observed as may be ahead.
+//! So the positions of a stream share what may be ahead, and the pages that a join looks up do not displace
+//! those that its scan will need.
 //!
 //! **Stray accesses.** Few scans are pure: the reader of a B-tree passes over the inner pages among its
 //! leaves, or reads them before or after their neighbours. A position passes over a few pages, and
@@ -26,11 +26,12 @@
 //! that one back, and [`USE_EARNS`] more. Plans are no larger than the credit, but for the rest of a transfer
 //! at the end of the file.
 //!
-//! A position without credit is *on trial*: it brings nothing in, and is judged by what it would have brought.
-//! A page that the reader comes to earns [`USE_EARNS`], one that it passes over takes a page, and the end of
-//! the position a first window. So a stream that is wasteful stays without credit for as long as it is, at no
-//! cost, and a scan has some after 16 pages. Pages that are never used are no more than the first credits (one
-//! window each), a quarter of the pages used, or of those that would have been, and a transfer.
+//! A position without credit is *on trial*: it brings nothing in, and is judged by what it would have
+//! brought. A page that the reader comes to earns [`USE_EARNS`], one that it passes over takes a page, and
+//! the end of the position a first window. So a stream that is wasteful stays without credit for as long as
+//! it is, at no cost, and a scan has some after 16 pages. Pages that are never used are no more than the
+//! first credits (one window each), a quarter of the pages used, or of those that would have been, and a
+//! transfer.
 //!
 //! This is arithmetic on page numbers, under the policy lock. Most of what is observed is at random, far from
 //! all positions of its stream, none of which is believed: that takes a look at a summary of the positions
@@ -316,8 +317,8 @@ impl Stream {
         }
     }
 
-    /// An access to a page is about to move a believed position. If that is on trial, the page would have been
-    /// used, and those passed over wasted.
+    /// An access to a page is about to move a believed position. If that is on trial, the page would have
+    /// been used, and those passed over wasted.
     fn judge_trial(&mut self, at: usize, number: u64, seen: Seen) {
         let head = &self.heads[at];
         let steps = head.steps_in(number.wrapping_sub(head.last).cast_signed());

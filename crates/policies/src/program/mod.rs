@@ -33,8 +33,8 @@
 //!
 //! Slots, instructions, grammar and limits are in `bufpool::docs::programs`, the reference, and as data in
 //! [`instruction_set`]. Slots declared for the program (`queue`, `ghost`, `page`, `int`, `const`) keep their
-//! values between events, and [`Manager::send`](crate::Manager::send) sets an `int`; any other name belongs to
-//! one run of its event. A `page` is nil once its page has left.
+//! values between events, and [`Manager::send`](crate::Manager::send) sets an `int`; any other name belongs
+//! to one run of its event. A `page` is nil once its page has left.
 //!
 //! The commands of HiPEC know resident pages only, so that policies which remember what they gave up (2Q,
 //! S3-FIFO, ARC, LIRS) could not be written: `ghost` and its four instructions are for them. Nor could a
@@ -165,8 +165,8 @@ impl Program {
         self.code().is_privileged
     }
 
-    /// Whether it may ever have a [`Wish`](crate::Wish): without `flush`, `setmod` and `release` a driver need
-    /// not ask.
+    /// Whether it may ever have a [`Wish`](crate::Wish): without `flush`, `setmod` and `release` a driver
+    /// need not ask.
     pub fn has_wishes(&self) -> bool {
         self.loaded.has_wishes
     }

@@ -333,7 +333,8 @@ impl Machine {
             Act::LoopLt => return Next::TestedInLoop(self.int(step.b) < self.int(step.c), 0),
             Act::PeekHIsNil => return Next::Tested(self.look(step, self.pages.head(step.c))),
             Act::PeekTIsNil => return Next::Tested(self.look(step, self.pages.tail(step.c))),
-            // The page is set though there may be no fuel for it: it is the event's own, whose run stops then.
+            // The page is set though there may be no fuel for it: it is the event's own, whose run stops
+            // then.
             Act::LoopPeekHIsNil => return Next::TestedInLoop(self.look(step, self.pages.head(step.c)), 0),
             Act::PeekHLoopIsNil => return Next::TestedInLoop(self.look(step, self.pages.head(step.c)), 1),
             Act::PeekTLoopIsNil => return Next::TestedInLoop(self.look(step, self.pages.tail(step.c)), 1),

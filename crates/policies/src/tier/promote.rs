@@ -79,8 +79,8 @@ impl Promotion {
         self.random.unit() < self.probability
     }
 
-    /// At the time `now`, pages leave the client that were not used for `client_life`, and the next to go in the
-    /// tier was not used for `tier_life`, in the same unit. One of 0 says nothing.
+    /// At the time `now`, pages leave the client that were not used for `client_life`, and the next to go in
+    /// the tier was not used for `tier_life`, in the same unit. One of 0 says nothing.
     pub fn hear(&mut self, now: u64, client_life: u64, tier_life: u64) {
         if tier_life == 0 || now.saturating_sub(self.heard_at).saturating_mul(HINTS) < tier_life {
             return;

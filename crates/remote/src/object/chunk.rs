@@ -2,12 +2,12 @@
 //!
 //! A chunk's object has its pages one after the other, each behind an envelope of 16 bytes: the page's number
 //! (8 bytes, little-endian), the CRC-32C (4 bytes) of the chunk's name, the number and the page, and 4 zeros.
-//! So each page that a range request brings is checked by itself, and one of another chunk, of another place, or
-//! in pieces is found.
+//! So each page that a range request brings is checked by itself, and one of another chunk, of another place,
+//! or in pieces is found.
 //!
-//! A chunk's name has the number of the manifest that its writer began with. The writer commits the next number
-//! or nothing. So once a manifest with a higher number is there, a chunk that it does not have will never be in
-//! any.
+//! A chunk's name has the number of the manifest that its writer began with. The writer commits the next
+//! number or nothing. So once a manifest with a higher number is there, a chunk that it does not have will
+//! never be in any.
 
 use std::fmt;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Why something could not be done with a file on an object store. Names the object concerned.
 ///
-/// In an error of the pool it is the [`source`](std::error::Error::source) of the [`bufpool::IoError`], which is
-/// that of the [`bufpool::Error`].
+/// In an error of the pool it is the [`source`](std::error::Error::source) of the [`bufpool::IoError`], which
+/// is that of the [`bufpool::Error`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ObjectError {
@@ -41,8 +41,8 @@ pub enum ObjectError {
         /// Its first manifest.
         object: String,
     },
-    /// Another writer has committed first. Nothing of what this one has written since its last commit is in the
-    /// file. [`File::reopen`](bufpool::File::reopen) begins with what the other has committed.
+    /// Another writer has committed first. Nothing of what this one has written since its last commit is in
+    /// the file. [`File::reopen`](bufpool::File::reopen) begins with what the other has committed.
     Superseded {
         /// The other's manifest.
         manifest: String,

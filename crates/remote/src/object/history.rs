@@ -9,8 +9,8 @@ use super::store::{Put, Store};
 /// How often a manifest is looked for that others empty, or that a store says is there and does not have.
 const TRIES_MAX: u32 = 8;
 
-/// Number of the newest manifest, from one that is known to be there on. Names have no gaps, so that twice the
-/// binary logarithm of the distance is how many are looked at.
+/// Number of the newest manifest, from one that is known to be there on. Names have no gaps, so that twice
+/// the binary logarithm of the distance is how many are looked at.
 pub(super) async fn newest_number(store: &Store, known: u64) -> Result<u64, ObjectError> {
     let is_there = async |number| store.look(&store.manifest(number)).await.map(|found| found.is_some());
     let (mut there, mut step) = (known, 1_u64);
@@ -55,8 +55,8 @@ pub(super) async fn read(store: &Store, number: u64) -> Result<Option<Manifest>,
 
 /// Makes `manifest` the next one, unless another is.
 ///
-/// An answer may be lost, and then the call is repeated, by this crate or by the store's client. So a manifest
-/// that is there already is read, and known again by the random number of the commit.
+/// An answer may be lost, and then the call is repeated, by this crate or by the store's client. So a
+/// manifest that is there already is read, and known again by the random number of the commit.
 pub(super) async fn commit(store: &Store, manifest: &Manifest) -> Result<(), ObjectError> {
     let object = store.manifest(manifest.number);
     let bytes = Bytes::from(manifest.encode());

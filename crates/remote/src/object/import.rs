@@ -16,9 +16,9 @@ use super::options::ObjectOptions;
 use super::source::{create_first, parts};
 use super::store::{Store, UPLOADS_MAX, random};
 
-/// Copies the local file at `path` to a new file under `prefix`, in chunks of
-/// [`ObjectOptions::chunk_pages`], and returns how many pages it has. The file must not change meanwhile. Takes
-/// memory for 9 chunks. The file is there once all of it is: a copy that fails leaves chunks and no file.
+/// Copies the local file at `path` to a new file under `prefix`, in chunks of [`ObjectOptions::chunk_pages`],
+/// and returns how many pages it has. The file must not change meanwhile. Takes memory for 9 chunks. The file
+/// is there once all of it is: a copy that fails leaves chunks and no file.
 ///
 /// # Errors
 ///

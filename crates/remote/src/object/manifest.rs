@@ -1,13 +1,13 @@
 //! Manifests: which chunks a file has, at one moment.
 //!
-//! A manifest is an object whose name is its number. The first has number 1, each commit makes the next, and no
-//! name is ever free again: old manifests are emptied, not removed. So a writer that is late finds its number
-//! taken, whatever has happened meanwhile.
+//! A manifest is an object whose name is its number. The first has number 1, each commit makes the next, and
+//! no name is ever free again: old manifests are emptied, not removed. So a writer that is late finds its
+//! number taken, whatever has happened meanwhile.
 //!
-//! All numbers are little-endian. Magic (16 bytes), version (4), bytes of a page (4), number (8), pages of the
-//! file (8), file (16), writer (16), commit (16), chunks (8), runs (8). Then each chunk: base (8), writer (16),
-//! sequence (8). Then each run of pages: first page (8), pages (8), index of the chunk (4), place in the chunk
-//! (4). Then the CRC-32C of all before (4).
+//! All numbers are little-endian. Magic (16 bytes), version (4), bytes of a page (4), number (8), pages of
+//! the file (8), file (16), writer (16), commit (16), chunks (8), runs (8). Then each chunk: base (8), writer
+//! (16), sequence (8). Then each run of pages: first page (8), pages (8), index of the chunk (4), place in
+//! the chunk (4). Then the CRC-32C of all before (4).
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -29,26 +29,27 @@
 //! # What is on the store
 //!
 //! Under its prefix a file has *chunks* (`chunk/`), immutable objects of up to 256 pages, and *manifests*
-//! (`manifest/`), each of which says which chunk has which page. A miss reads a run of pages by a range request.
-//! Each page is checked by itself when it comes in; what is damaged, cut short or in the wrong place is
-//! [`ObjectError::Corrupt`], which names object and page.
+//! (`manifest/`), each of which says which chunk has which page. A miss reads a run of pages by a range
+//! request. Each page is checked by itself when it comes in; what is damaged, cut short or in the wrong place
+//! is [`ObjectError::Corrupt`], which names object and page.
 //!
 //! # Writing
 //!
-//! Written pages gather to chunks in memory, which are uploaded as they get full; reads see them at once. A sync,
-//! as by [`File::flush`](bufpool::File::flush), uploads the rest and commits the manifest with the next number, by
-//! a put that succeeds only if there is no object of that name. It is the one moment at which a change happens: a
-//! crash leaves the manifest that was committed last, with all its pages. So a flush is atomic for the file, which
-//! one of a local file is not.
+//! Written pages gather to chunks in memory, which are uploaded as they get full; reads see them at once. A
+//! sync, as by [`File::flush`](bufpool::File::flush), uploads the rest and commits the manifest with the next
+//! number, by a put that succeeds only if there is no object of that name. It is the one moment at which a
+//! change happens: a crash leaves the manifest that was committed last, with all its pages. So a flush is
+//! atomic for the file, which one of a local file is not.
 //!
 //! Of two writers the first that commits wins. The other gets [`ObjectError::Superseded`], and its file is
-//! poisoned; [`File::reopen`](bufpool::File::reopen) begins with what the winner has committed. A writer whose
-//! answer is lost reads the manifest, and knows its own again. A store that accepts two conditional puts of one
-//! name would break all this, so it is tried when a file is opened, and such a store is read only.
+//! poisoned; [`File::reopen`](bufpool::File::reopen) begins with what the winner has committed. A writer
+//! whose answer is lost reads the manifest, and knows its own again. A store that accepts two conditional
+//! puts of one name would break all this, so it is tried when a file is opened, and such a store is read
+//! only.
 //!
-//! A manifest is written whole with each commit: 24 bytes for each run of pages that are neighbours in the file
-//! and in a chunk, and 32 for each chunk. A file that is changed at random in many commits gets many runs, and
-//! chunks of which few pages are used; nothing joins them but writing the pages again.
+//! A manifest is written whole with each commit: 24 bytes for each run of pages that are neighbours in the
+//! file and in a chunk, and 32 for each chunk. A file that is changed at random in many commits gets many
+//! runs, and chunks of which few pages are used; nothing joins them but writing the pages again.
 //!
 //! # Reading what others write
 //!

@@ -42,8 +42,8 @@ impl ObjectOptions {
         Self::default()
     }
 
-    /// Bytes of a page of a file that is made: that of the pool, a power of two from 512 to 1,048,576. Default
-    /// 8,192. A file that exists has the size that it was made with.
+    /// Bytes of a page of a file that is made: that of the pool, a power of two from 512 to 1,048,576.
+    /// Default 8,192. A file that exists has the size that it was made with.
     pub fn page_bytes(mut self, bytes: u32) -> Self {
         self.page_bytes = bytes;
         self
@@ -69,9 +69,9 @@ impl ObjectOptions {
         self
     }
 
-    /// How long chunks of a manifest stay after another has taken its place, by the store's clock, for readers
-    /// that have it open; see [`ObjectSource::collect_garbage`](super::ObjectSource::collect_garbage). Default
-    /// 3,600.
+    /// How long chunks of a manifest stay after another has taken its place, by the store's clock, for
+    /// readers that have it open; see
+    /// [`ObjectSource::collect_garbage`](super::ObjectSource::collect_garbage). Default 3,600.
     pub fn grace_secs(mut self, seconds: u32) -> Self {
         self.grace = Duration::from_secs(seconds.into());
         self

@@ -98,9 +98,9 @@ impl ObjectSource {
         Ok(Self::of(opened, None, worker, options))
     }
 
-    /// Opens the file under `prefix`, for reading and writing if the store allows it. Whether it does is tried
-    /// with several conditional puts at a time of a name of its own; [`ObjectSource::report`] says why not. Two
-    /// writers may have a file open, and the first that commits wins. Waits for the store.
+    /// Opens the file under `prefix`, for reading and writing if the store allows it. Whether it does is
+    /// tried with several conditional puts at a time of a name of its own; [`ObjectSource::report`] says why
+    /// not. Two writers may have a file open, and the first that commits wins. Waits for the store.
     ///
     /// # Errors
     ///
@@ -175,14 +175,14 @@ impl ObjectSource {
         }
     }
 
-    /// Removes the chunks that no reader can want any more, and empties the manifests that had them. Waits for
-    /// the store; takes a listing of all objects of the file, and memory for their names.
+    /// Removes the chunks that no reader can want any more, and empties the manifests that had them. Waits
+    /// for the store; takes a listing of all objects of the file, and memory for their names.
     ///
-    /// A manifest is kept while it is the newest, and for [`ObjectOptions::grace_secs`] after another has taken
-    /// its place, by the store's clock. A chunk is removed if it is as old, no kept manifest has it, and a
-    /// manifest is there with a higher number than its writer began with. The writer can then commit no more,
-    /// so no chunk of a writer is taken that may still commit it, however long it sleeps; what a writer has left
-    /// that crashed goes after the next commit of another.
+    /// A manifest is kept while it is the newest, and for [`ObjectOptions::grace_secs`] after another has
+    /// taken its place, by the store's clock. A chunk is removed if it is as old, no kept manifest has it,
+    /// and a manifest is there with a higher number than its writer began with. The writer can then commit no
+    /// more, so no chunk of a writer is taken that may still commit it, however long it sleeps; what a writer
+    /// has left that crashed goes after the next commit of another.
     ///
     /// # Errors
     ///

@@ -30,8 +30,8 @@ pub(super) struct State {
     pub spare: Option<OwnedSemaphorePermit>,
     /// Under way or over, since the last commit.
     pub uploads: Vec<JoinHandle<Result<(), ObjectError>>>,
-    /// A commit is under way. A chunk that was uploaded now would have the old base in its name, and not be in
-    /// the manifest, so it would be garbage: uploads wait.
+    /// A commit is under way. A chunk that was uploaded now would have the old base in its name, and not be
+    /// in the manifest, so it would be garbage: uploads wait.
     pub committing: bool,
     /// Full chunks that wait for that.
     pub deferred: Vec<Filling>,

@@ -162,8 +162,8 @@ impl Store {
         self.attempts("writing", object, &self.counts.puts, put).await.map(drop)
     }
 
-    /// Puts an object if there is none of this name. As answers may be lost, the one that is there may be this
-    /// one.
+    /// Puts an object if there is none of this name. As answers may be lost, the one that is there may be
+    /// this one.
     pub async fn create(&self, object: &Path, bytes: Bytes) -> Result<Put, ObjectError> {
         Counts::add(&self.counts.put_bytes, bytes.len() as u64);
         let create = || self.create_once(object, bytes.clone());

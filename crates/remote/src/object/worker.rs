@@ -13,8 +13,8 @@ use super::error::ObjectError;
 const BLOCKING_THREADS_MAX: usize = 64;
 
 /// A thread that runs the clients of object stores. Several files may share one
-/// ([`ObjectOptions::worker`](super::ObjectOptions::worker)). It ends once no file has it, and nothing of theirs
-/// is under way.
+/// ([`ObjectOptions::worker`](super::ObjectOptions::worker)). It ends once no file has it, and nothing of
+/// theirs is under way.
 #[derive(Debug)]
 pub struct Worker {
     handle: Handle,

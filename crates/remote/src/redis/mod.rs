@@ -1,9 +1,9 @@
 //! A tier in the memory of a Redis or Valkey server, which several pools may share.
 //!
 //! A page that leaves memory is sent to the server under a name that says which contents of which page it is,
-//! and a page that is missed is asked for under the only name that it can have now. So nothing that the server
-//! has, lost, or did late or twice can make a pool serve a page of before. Pools that open the same file for
-//! reading only, with the same [`tag`](bufpool::FileOptions::tag) and the same
+//! and a page that is missed is asked for under the only name that it can have now. So nothing that the
+//! server has, lost, or did late or twice can make a pool serve a page of before. Pools that open the same
+//! file for reading only, with the same [`tag`](bufpool::FileOptions::tag) and the same
 //! [`epoch`](bufpool::FileOptions::epoch), find each other's pages.
 //!
 //! Which pages go is the server's decision: with `maxmemory` and the policy `volatile-ttl` it evicts what
@@ -49,21 +49,21 @@ const QUEUE_PAGES_MIN: usize = 8;
 
 /// A tier in the memory of a Redis or Valkey server, version 6.2 or later. See the [module](self).
 ///
-/// It serves one pool at a time; each pool of those that share a server has a `RedisTier` of its own, with the
-/// same address and namespace. A page that goes down is copied once by the thread that evicts it. A thread of
-/// the tier, which it starts with the pool, sends pages and questions over one connection without waiting for
-/// answers.
+/// It serves one pool at a time; each pool of those that share a server has a `RedisTier` of its own, with
+/// the same address and namespace. A page that goes down is copied once by the thread that evicts it. A
+/// thread of the tier, which it starts with the pool, sends pages and questions over one connection without
+/// waiting for answers.
 ///
-/// *A server that fails.* What is not answered in half a second is a miss. After three failures in a row pages
-/// are refused, and said to be absent, without being sent, for a second; then one question is tried, and after
-/// further failures for 2, 4 and 8 seconds. A pool opens over a server that is not there, and uses it when it
-/// comes. A server that is full and does not evict is offered no pages for the same times.
+/// *A server that fails.* What is not answered in half a second is a miss. After three failures in a row
+/// pages are refused, and said to be absent, without being sent, for a second; then one question is tried,
+/// and after further failures for 2, 4 and 8 seconds. A pool opens over a server that is not there, and uses
+/// it when it comes. A server that is full and does not evict is offered no pages for the same times.
 ///
-/// *Promoting.* Under [`TierPolicy::Promote`](bufpool::tier::TierPolicy::Promote) each pool has a probability of
-/// its own. What the server's pages live is taken from its evictions, and what the pool's live is turned into
-/// time by the accesses that it has made. A page of a file that is open for writing, which stays at the server
-/// when it is read, is sent again when it leaves memory, because its name changes: the policy pays for files that
-/// are open for reading only.
+/// *Promoting.* Under [`TierPolicy::Promote`](bufpool::tier::TierPolicy::Promote) each pool has a probability
+/// of its own. What the server's pages live is taken from its evictions, and what the pool's live is turned
+/// into time by the accesses that it has made. A page of a file that is open for writing, which stays at the
+/// server when it is read, is sent again when it leaves memory, because its name changes: the policy pays for
+/// files that are open for reading only.
 ///
 /// *What is not there.* [`forget`](Tier::forget) does nothing: copies of before are never asked for, and are
 /// evicted or expire. Pools in deterministic mode cannot use it, as the server's answers depend on the time.

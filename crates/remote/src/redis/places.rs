@@ -1,9 +1,9 @@
 //! Where pages stand in the server's queue, which is when they expire. Pure; the caller brings the time.
 //!
-//! A server with the policy `volatile-ttl` evicts what expires soonest. A page that is to stand at the tail of
-//! a part `p` of the queue expires after [`BASE_MS`] and `p` of the *turnover*, the time in which the server
-//! evicts as many keys as it has. Pages of all pools are compared with one another, and so are the servers'
-//! clocks alone.
+//! A server with the policy `volatile-ttl` evicts what expires soonest. A page that is to stand at the tail
+//! of a part `p` of the queue expires after [`BASE_MS`] and `p` of the *turnover*, the time in which the
+//! server evicts as many keys as it has. Pages of all pools are compared with one another, and so are the
+//! servers' clocks alone.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,8 @@ use super::server::Server;
 
 /// A day: longer than a page is of use that nobody asks for, so that none expires while there is room.
 const BASE_MS: u64 = 24 * 60 * 60 * 1000;
-/// What is taken for the turnover before there were evictions. Pages stand in the order of their arrival then.
+/// What is taken for the turnover before there were evictions. Pages stand in the order of their arrival
+/// then.
 const TURNOVER_MIN_MS: u64 = 1_000;
 /// A longer turnover leaves nothing to decide.
 const TURNOVER_MAX_MS: u64 = BASE_MS;

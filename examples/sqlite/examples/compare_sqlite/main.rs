@@ -9,12 +9,13 @@
 //! ```
 //!
 //! FOLDER must be on a file system with direct I/O; 400,000 ROWS make 160 MiB. SIDES are some of
-//! `pool,direct,unix`. With STEPs, only those whose names contain one of them run after the load, for a profile. With `contexts` before them,
-//! it prints what each kind of context is worth instead ([`contexts`]), with ROWS orders:
+//! `pool,direct,unix`. With STEPs, only those whose names contain one of them run after the load, for a
+//! profile. With `contexts` before them, it prints what each kind of context is worth instead ([`contexts`]),
+//! with ROWS orders:
 //!
 //! ```text
-//! RUSTFLAGS="-C force-frame-pointers=yes" CFLAGS=-fno-omit-frame-pointer cargo run --release -p bufpool-sqlite \
-//!     --target-dir target/frames --example compare -- contexts
+//! RUSTFLAGS="-C force-frame-pointers=yes" CFLAGS=-fno-omit-frame-pointer cargo run --release \
+//!     -p bufpool-sqlite --target-dir target/frames --example compare -- contexts
 //! ```
 
 #[path = "../../tests/common/mod.rs"]

@@ -48,8 +48,8 @@ impl Workload {
         Self::new(stream, &set, blocks, seed)
     }
 
-    /// Clients in turns, each with `blocks` blocks of its own; or, if `lag` is not 0, all with the same reads,
-    /// each that far behind the one before.
+    /// Clients in turns, each with `blocks` blocks of its own; or, if `lag` is not 0, all with the same
+    /// reads, each that far behind the one before.
     pub fn clients(clients: u32, blocks: u64, lag: u64, seed: u64) -> Self {
         let set = [
             format!("clients={clients}"),

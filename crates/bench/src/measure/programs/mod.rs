@@ -119,8 +119,8 @@ pub fn compare_replacements(count: u64) -> Result<Vec<Compared>> {
         .collect()
 }
 
-/// Alternating rounds: native, program, native again, as often as `turns` says. A round's figure is the mean of
-/// its turns.
+/// Alternating rounds: native, program, native again, as often as `turns` says. A round's figure is the mean
+/// of its turns.
 fn compare(twin: &Twin, turns: u32, mut nanoseconds: impl FnMut(Side) -> Result<f64>) -> Result<Compared> {
     let rounds = rounds::alternate(twin.native.name(), || {
         let mut mean = [0.0; 3];

@@ -9,8 +9,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// Does each task that it is given a fixed time later, on a thread of its own, in the order in which they come.
-/// Dropping it drops the tasks that wait.
+/// Does each task that it is given a fixed time later, on a thread of its own, in the order in which they
+/// come. Dropping it drops the tasks that wait.
 #[derive(Debug)]
 pub struct Delay {
     by: Duration,

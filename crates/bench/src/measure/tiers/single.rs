@@ -88,8 +88,8 @@ fn hits_of(tier: Arc<dyn Tier>, names: Names, effort: Effort) -> Result<[Compari
     Ok([of(0, "us", "source"), of(1, "us", "source"), of(2, "pages", "misses"), of(3, "pages", "misses")])
 }
 
-/// What a miss of one thread takes above a source in memory, with a question to the tier, with a demotion that
-/// is refused, and once the tier is passed by; against the same pool without a tier.
+/// What a miss of one thread takes above a source in memory, with a question to the tier, with a demotion
+/// that is refused, and once the tier is passed by; against the same pool without a tier.
 ///
 /// # Errors
 /// As the pool's.

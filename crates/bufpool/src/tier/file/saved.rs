@@ -1,8 +1,8 @@
 //! What the file of a tier says of itself.
 //!
 //! The first page begins with [`MAGIC`]. Behind that are five words, little-endian: how many copies the
-//! directory has, the bytes of a page, where the directory begins, its hash, and a hash of these four. They are
-//! zero if there is no directory, as while a pool uses the tier.
+//! directory has, the bytes of a page, where the directory begins, its hash, and a hash of these four. They
+//! are zero if there is no directory, as while a pool uses the tier.
 //!
 //! The places follow, and then the directory: for each copy, the next to go first, its
 //! [`Envelope`] and its place, in blocks of [`block_bytes`] with zeros at their ends.
@@ -62,8 +62,8 @@ impl TierFile {
     }
 
     /// Makes sure that the file is a tier's, or nobody's, which it then becomes, with that many places. The
-    /// pages of its directory are restored, if their files are known by tags. There is no directory any more then,
-    /// durably, so that a crash from here on leaves a tier without pages.
+    /// pages of its directory are restored, if their files are known by tags. There is no directory any more
+    /// then, durably, so that a crash from here on leaves a tier without pages.
     ///
     /// # Errors
     ///
@@ -109,8 +109,8 @@ impl TierFile {
         Ok(())
     }
 
-    /// Writes the directory of a tier that nobody uses any more, behind its places, and makes it what the next
-    /// opening finds. `progress` hears of each step.
+    /// Writes the directory of a tier that nobody uses any more, behind its places, and makes it what the
+    /// next opening finds. `progress` hears of each step.
     pub fn save(&self, store: &Store, places: u32, progress: &Sender<()>) -> Result<()> {
         let offset = self.offset(places);
         let mut writer = DirectoryWriter {
@@ -258,8 +258,8 @@ fn failed(error: std::io::Error) -> Error {
 ///
 /// # Safety
 ///
-/// The transfer's completion keeps what the bytes are of, and nobody uses them before it is called; while they
-/// are written to a file, others may read them.
+/// The transfer's completion keeps what the bytes are of, and nobody uses them before it is called; while
+/// they are written to a file, others may read them.
 pub(super) unsafe fn lend(bytes: NonNull<[u8]>) -> Buffer {
     // SAFETY: the bytes are initialized, on the heap, and stay there as the caller promises.
     unsafe { Buffer::new(bytes.cast(), bytes.len()) }

@@ -121,8 +121,8 @@ impl Store {
         self.copies.hear_life(life);
     }
 
-    /// The copy of that version, and whether the pool is not to keep the page. If it has no bytes here, a transfer
-    /// from its place has begun.
+    /// The copy of that version, and whether the pool is not to keep the page. If it has no bytes here, a
+    /// transfer from its place has begun.
     pub fn find(&mut self, page: PageId, version: Version) -> Option<(Copy<Placed>, bool)> {
         let is_here = self.copies.get_mut(page).is_some_and(|copy| copy.bytes.bytes.is_some());
         if !is_here && self.in_flight >= IN_FLIGHT_MAX {
@@ -194,8 +194,8 @@ impl Store {
         }
     }
 
-    /// Makes room for `pages` pages, no more and no fewer. With less room, first those leave that lie beyond the
-    /// end of the file, which becomes shorter, then those that are next to go.
+    /// Makes room for `pages` pages, no more and no fewer. With less room, first those leave that lie beyond
+    /// the end of the file, which becomes shorter, then those that are next to go.
     ///
     /// # Errors
     ///

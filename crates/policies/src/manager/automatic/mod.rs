@@ -43,7 +43,8 @@ const REFITTED_MAX: u32 = 8192;
 pub enum Strategy {
     /// By what was learned of reuse intervals, always.
     Reuse,
-    /// By that, by LRU or by ARC: each has a share of the cache that falls with the misses of its shadow cache.
+    /// By that, by LRU or by ARC: each has a share of the cache that falls with the misses of its shadow
+    /// cache.
     Auto,
 }
 
@@ -78,8 +79,8 @@ struct Numbered {
 enum State {
     /// Nothing was asked yet, and little happened.
     Waiting(Vec<Event>),
-    /// Few pages in a larger pool, in the order in which they came in. What goes is decided by what is learned
-    /// [together](SharedLearning), or else by the ledger.
+    /// Few pages in a larger pool, in the order in which they came in. What goes is decided by what is
+    /// learned [together](SharedLearning), or else by the ledger.
     Few(Vec<Block>),
     Learning(Box<Numbered>),
 }
@@ -97,8 +98,8 @@ enum State {
 /// that lie scattered among those of others need 9 to 17 bytes more each.
 ///
 /// A machine is made anew, in time proportional to the pages held, when the tenant is to give up a page and
-/// holds more than twice as many as its machine is made for, or less than a quarter and no more than 8,192. It
-/// learns anew then. One for more than 8,192 pages is made for all frames of the pool, and stays.
+/// holds more than twice as many as its machine is made for, or less than a quarter and no more than 8,192.
+/// It learns anew then. One for more than 8,192 pages is made for all frames of the pool, and stays.
 pub struct Automatic {
     strategy: Strategy,
     pool_frames: u32,

@@ -75,8 +75,8 @@ impl Miniatures {
         oldest.is_some_and(|oldest| last.wrapping_sub(oldest) as i32 >= 0)
     }
 
-    /// How many of the `capacity` pages that `expert` would hold each expert would not; at least some share of
-    /// all.
+    /// How many of the `capacity` pages that `expert` would hold each expert would not; at least some share
+    /// of all.
     pub fn distances(&self, expert: Expert, capacity: u32) -> [f32; 3] {
         let least = (capacity as f32 * self.distance_min_share).max(1.0);
         Expert::ALL.map(|other| (self.pages.holdings.difference(expert, other) as f32).max(least))

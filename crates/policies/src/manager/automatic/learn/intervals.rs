@@ -363,7 +363,8 @@ impl Classes {
         (share >= self.in_turn_share).then(|| std::array::from_fn(value))
     }
 
-    /// The share of the tenant's pages that were used again so far, of those that came in or got new contents.
+    /// The share of the tenant's pages that were used again so far, of those that came in or got new
+    /// contents.
     pub fn reused_share(&self) -> f32 {
         let first_uses = [NEW, CREATED].map(|kind| &self.counts[usize::from(kind)]);
         let pages = |counts: &Counts| counts.ended_pages + counts.waiting_pages as f32;

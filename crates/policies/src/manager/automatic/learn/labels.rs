@@ -1,4 +1,5 @@
-//! Names for what streams do: for reports, and to keep pages of scans out of a tier. No victim depends on them.
+//! Names for what streams do: for reports, and to keep pages of scans out of a tier. No victim depends on
+//! them.
 
 use super::intervals::Classes;
 use super::streams::Stream;
