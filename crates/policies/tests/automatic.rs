@@ -207,6 +207,23 @@ fn a_scan_by_another_context_does_not_displace_what_is_used_again() {
     assert!(missed < 4_000, "{missed} of 40,000 accesses to the hot pages missed");
 }
 
+/// Each page is used twice, when too many others came between for LRU and few enough to keep every page until
+/// then. ARC finds that out from the pages it remembers as used once. Where one page in eight is sampled, each
+/// page of the sample that is used again leaves those, and the others have to be judged as it is.
+#[test]
+fn pages_used_twice_are_kept_until_then_whichever_are_sampled() {
+    const FRAMES: u32 = 4096;
+    const APART: u64 = 3269;
+    const PAGES: u64 = 40_000;
+    for first in (0..8).map(|set| set * 50_000_000) {
+        let mut cache = managed(FRAMES, ManagerKind::Auto);
+        let again = |at: u64| at.checked_sub(APART);
+        let pages = (0..PAGES).flat_map(|at| [again(at), Some(at)].into_iter().flatten());
+        let missed = misses(&mut cache, pages.map(|page| first + page)) as u64 - PAGES;
+        assert!(missed * 100 <= 15 * PAGES, "from page {first} on: {missed} of the second uses missed");
+    }
+}
+
 /// LRU is optimal on a stream that turns back at both ends, however few accesses it has.
 #[test]
 fn auto_stays_near_lru_where_lru_is_optimal() {

@@ -38,6 +38,8 @@ pub(super) struct Arc {
     lists: [List; 5],
     /// The size that T1 is to have, "p" in the paper.
     target: f32,
+    /// Of the pages used once, and of the others: when the one dropped last had been used last, if one was.
+    dropped: [Option<u32>; 2],
 }
 
 impl Arc {
@@ -51,12 +53,10 @@ impl Arc {
         self.target / capacity as f32
     }
 
-    /// The slot used longest ago of those remembered as used once or, if `twice`, more often: of ghosts if
-    /// there are any.
-    pub fn oldest(&self, twice: bool) -> Option<u32> {
-        let places = if twice { [Place::B2, Place::T2] } else { [Place::B1, Place::T1] };
-        let heads = places.map(|place| self.lists[place as usize].head());
-        heads.into_iter().find(|slot| *slot != NIL)
+    /// Whether it would remember, as resident or by a ghost, a page used last at `last`, once or `twice`: one
+    /// used later than those dropped.
+    pub fn remembers(&self, twice: bool, last: u32) -> bool {
+        self.dropped[usize::from(twice)].is_none_or(|dropped| last.wrapping_sub(dropped) as i32 > 0)
     }
 
     /// Takes `slot` out of the list it is in.
@@ -159,12 +159,18 @@ impl Shadow for Arc {
 
     fn access(&mut self, used: &Used<'_>, pages: &mut SampledPages) {
         let place = pages.samples[used.slot].shadowed.arc;
+        let mut dropped = self.dropped;
         self.use_page(used.slot, place, used.capacity, &mut |slot, place| {
-            let before = std::mem::replace(&mut pages.samples[slot].shadowed.arc, place);
+            let sample = &mut pages.samples[slot];
+            let before = std::mem::replace(&mut sample.shadowed.arc, place);
+            if place == Place::Out {
+                dropped[usize::from(before == Place::B2)] = Some(sample.last);
+            }
             if before.is_resident() != place.is_resident() {
                 pages.set_held(slot, Expert::Arc, place.is_resident());
             }
         });
+        self.dropped = dropped;
     }
 
     fn forget(&mut self, slot: u32, pages: &mut SampledPages) {

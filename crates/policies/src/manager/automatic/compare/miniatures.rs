@@ -71,8 +71,7 @@ impl Miniatures {
 
     /// Whether ARC would remember, as resident or by a ghost, a page used last at `last`, once or `twice`.
     pub fn arc_remembers(&self, twice: bool, last: u32) -> bool {
-        let oldest = self.arc.oldest(twice).map(|slot| self.pages.samples[slot].last);
-        oldest.is_some_and(|oldest| last.wrapping_sub(oldest) as i32 >= 0)
+        self.arc.remembers(twice, last)
     }
 
     /// How many of the `capacity` pages that `expert` would hold each expert would not; at least some share
