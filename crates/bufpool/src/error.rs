@@ -66,7 +66,8 @@ pub enum ErrorKind {
     /// A latch was not free within `latch_wait_ms`, or a file that another thread was closing, reopening or
     /// resizing.
     LatchTimeout,
-    /// The calling thread would wait for a latch that it holds itself.
+    /// The calling thread would wait for a latch that it holds itself. That is found out in debug builds and
+    /// with the feature `deadlock-check`; in others the wait ends with [`LatchTimeout`](Self::LatchTimeout).
     SelfDeadlock,
     /// Every frame that could have been taken is pinned.
     Exhausted,

@@ -62,10 +62,10 @@
 //!
 //! # File
 //!
-//! A [`File`] is a regular file or a block device, opened and locked by the pool. Its pages are numbered from
-//! 0. It grows only by [`File::extend`], which allocates the space, so a full device is reported there and
-//!    not when a page is evicted. Dropping a `File` does not close it: its pages stay in memory until
-//!    [`File::close`].
+//! A [`File`] is a regular file or a block device, opened and locked by the pool. Page 0 is its first one. It
+//! grows by [`File::extend`], and one of [bytes](FileOptions::bytes) by [`File::set_byte_len`] and
+//! [`Tenant::write_at`], too. These allocate the space, so a full device is reported there and not when a page
+//! is evicted. Dropping a `File` does not close it: its pages stay in memory until [`File::close`].
 //!
 //! ```no_run
 //! use bufpool::FileOptions;
@@ -287,8 +287,7 @@
 //! With [`PoolOptions::deterministic`] nothing runs in the background and random numbers come from a seed:
 //! the same accesses by one thread give the same hits, misses and evictions each time. A
 //! [`Recorder`](engine::Recorder) is told every event of such a run; the simulator of `bufpool-bench` replays
-//! it with the same decisions, and with others. With the feature `sim`, `bufpool::sim` is a simulated device
-//! with faults and power cuts.
+//! it with the same decisions, and with others.
 //!
 //! ```
 //! use bufpool::PoolOptions;
@@ -341,6 +340,17 @@
 //! | end a tenant | [`Tenant::close`] | nothing |
 //! | end the pool, and hear of failures | [`Pool::close`] | all who hold pages, the device |
 //! | shorten the next checkpoint | [`Pool::set_dirty_limit_percent`] | nothing |
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `checksum` | CRC-32C of pages as [`PageHooks`](engine::PageHooks) |
+//! | `zstd` | a tier in compressed memory, `tier::CompressedTier` |
+//! | `sim` | `bufpool::sim`, a simulated device with faults and power cuts, for engines that test themselves |
+//! | `deadlock-check` | a thread that would wait for a latch of its own is told in release builds, too |
 
 mod access;
 mod api;

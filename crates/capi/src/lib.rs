@@ -1,6 +1,6 @@
 //! The C interface of [`bufpool`]. Its header is `include/bufpool.h`, made by cbindgen from this crate; a
 //! test keeps it current (`BUFPOOL_WRITE_HEADER=1 cargo test -p bufpool-capi` writes it).
-//! `examples/c/example.c` shows all of it.
+//! `examples/c/example.c` shows most of it.
 //!
 //! `cargo build --release -p bufpool-capi` makes `libbufpool_c.a` and `libbufpool_c.so`.
 //!

@@ -190,7 +190,8 @@ impl PoolOptions {
         self
     }
 
-    /// Whether a tenant whose directives keep being wrong loses their effect for a while. Default true.
+    /// Whether a tenant whose manager keeps being wrong is treated as under LRU for a while: its directives,
+    /// its program or its own type. The automatic manager judges itself and is left alone. Default true.
     pub fn revocation(mut self, on: bool) -> Self {
         self.revocation = on;
         self
