@@ -64,8 +64,8 @@
 //!
 //! A [`File`] is a regular file or a block device, opened and locked by the pool. Page 0 is its first one. It
 //! grows by [`File::extend`], and one of [bytes](FileOptions::bytes) by [`File::set_byte_len`] and
-//! [`Tenant::write_at`], too. These allocate the space, so a full device is reported there and not when a page
-//! is evicted. Dropping a `File` does not close it: its pages stay in memory until [`File::close`].
+//! [`Tenant::write_at`], too. These allocate the space, so a full device is reported there and not when a
+//! page is evicted. Dropping a `File` does not close it: its pages stay in memory until [`File::close`].
 //!
 //! ```no_run
 //! use bufpool::FileOptions;

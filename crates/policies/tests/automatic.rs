@@ -208,8 +208,8 @@ fn a_scan_by_another_context_does_not_displace_what_is_used_again() {
 }
 
 /// Each page is used twice, when too many others came between for LRU and few enough to keep every page until
-/// then. ARC finds that out from the pages it remembers as used once. Where one page in eight is sampled, each
-/// page of the sample that is used again leaves those, and the others have to be judged as it is.
+/// then. ARC finds that out from the pages it remembers as used once. Where one page in eight is sampled,
+/// each page of the sample that is used again leaves those, and the others have to be judged as it is.
 #[test]
 fn pages_used_twice_are_kept_until_then_whichever_are_sampled() {
     const FRAMES: u32 = 4096;

@@ -29,10 +29,10 @@ use crate::thread::stack::StackContexts;
 /// All access functions: [`ErrorKind::PageBeyondEnd`], [`ErrorKind::FileClosed`],
 /// [`ErrorKind::TenantClosed`], [`ErrorKind::WrongPool`] for the arguments; [`ErrorKind::ForkedChild`] in the
 /// child of a fork; [`ErrorKind::LatchTimeout`] after `latch_wait_ms`, or [`ErrorKind::SelfDeadlock`] at once
-/// in debug builds and with the feature `deadlock-check`; [`ErrorKind::Exhausted`] if every frame the tenant may take is pinned;
-/// [`ErrorKind::Io`], [`ErrorKind::UnexpectedEof`] if the page could not be read, or if no frame is left but
-/// those of pages that could not be written. `write` and `create` also [`ErrorKind::ReadOnly`] and
-/// [`ErrorKind::FilePoisoned`].
+/// in debug builds and with the feature `deadlock-check`; [`ErrorKind::Exhausted`] if every frame the tenant
+/// may take is pinned; [`ErrorKind::Io`], [`ErrorKind::UnexpectedEof`] if the page could not be read, or if
+/// no frame is left but those of pages that could not be written. `write` and `create` also
+/// [`ErrorKind::ReadOnly`] and [`ErrorKind::FilePoisoned`].
 #[derive(Clone)]
 pub struct Tenant {
     pub(crate) pool: PoolHandle,
