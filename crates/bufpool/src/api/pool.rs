@@ -100,13 +100,10 @@ impl Pool {
     /// A pool of files that `started` opens.
     pub(crate) fn open_on(mut options: PoolOptions, started: Started) -> Result<Self> {
         const OPERATION: &str = "open pool";
-        let Started { opener, backend } = started;
         let shares = options.split_memory()?;
         let owner = Owner::new().map_err(|error| Error::from_io(OPERATION, error))?;
-        let PoolMemory { arena, free, reserve, hook_buffers } =
-            PoolMemory::new(&shares, options.page_bytes, &*backend)?;
-        let (frames, spares) = (shares.frames, reserve.frames() as u32);
-        let write_back = Arc::new(WriteBack::new(reserve.frames()));
+        let (memory, free) = PoolMemory::new(&shares, options.page_bytes, &*started.backend)?;
+        let (frames, spares) = (shares.frames, memory.reserve.frames() as u32);
         let filter = HitFilter::new(frames + spares);
         let is_recording = options.recorder.is_some();
         let recorder = options.recorder.take();
@@ -114,77 +111,14 @@ impl Pool {
         let directory = directory_of(&options, frames, spares)?;
         let mut policy = PolicyState::new(directory, free, spares, filter.clone(), recorder);
         set_up(&mut policy, &options, frames);
-        let tier = options.tier.take().map(|(tier, policy, admit)| {
-            let attachment = Attachment {
-                page_bytes: options.page_bytes,
-                policy,
-                frames,
-                is_deterministic: options.deterministic.is_some(),
-                seed: options.deterministic.unwrap_or(0),
-                opener: Arc::clone(&opener),
-                backend: Arc::clone(&backend),
-            };
-            let wait = Duration::from_millis(options.tier_wait_ms);
-            let admission = Admission::new(admit, options.tier_bytes_per_second, frames);
-            TierLink::open(tier, &attachment, frames, admission, wait)
-        });
-        let tier = tier.transpose()?;
+        let tier = open_tier(&mut options, frames, &started)?;
         if let Some(tier) = &tier {
             policy.directory.watch_departures();
             policy.promotes_from = tier.promotes().then(|| Arc::clone(tier));
         }
-        static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let holds = HoldsPlace::take(is_recording);
-        let waker_thread = WakerThread::new(owner.clone());
-        let notes_hits = options.deterministic.is_some() || options.notes_hits;
-        let shared = Arc::new_cyclic(|me| PoolShared {
-            me: Weak::clone(me),
-            hot: FastPool { serial, tag: PoolTag::new(&arena.map(), holds.slot(), notes_hits), filter },
-            holds,
-            owner,
-            page_bytes: options.page_bytes,
-            is_immediate: options.deterministic.is_some(),
-            is_recording,
-            arena,
-            frames: FrameTable::new(frames + spares),
-            policy: CachePadded::new(PolicyMutex::new(policy)),
-            logs: CachePadded::default(),
-            plans_waiting: AtomicBool::new(false),
-            runs_ahead: AtomicUsize::new(0),
-            ahead_latency_ns: AtomicU64::new(0),
-            ahead_submission_ns: AtomicU64::new(0),
-            frames_count: frames,
-            reserve: CachePadded::new(reserve),
-            hook_buffers,
-            log: LogLink::new(options.log),
-            hooks: options.hooks,
-            tier,
-            opener,
-            backend,
-            write_back,
-            flushes: Flushes::default(),
-            page_table_budget: PageTableBudget::new(options.page_tables_bytes_max),
-            counters: CachePadded::default(),
-            latch_wait: Duration::from_millis(options.latch_wait_ms),
-            frame_wait: Duration::from_millis(options.frame_wait_ms),
-            dirty_limit: AtomicU64::new(percent_of(frames, options.dirty_limit_percent)),
-            threads_max: options.threads_max,
-            direct: options.direct,
-            write_rest,
-            closed: AtomicBool::new(false),
-            is_given_up: AtomicBool::new(false),
-            closing: Mutex::new(()),
-            opening: Mutex::new(()),
-            handles: AtomicUsize::new(0),
-            aside: AsideFrames::default(),
-            frame_waiters: AtomicU32::new(0),
-            frame_lock: Mutex::new(()),
-            waker_thread,
-            frame_freed: Condvar::new(),
-            write_ends: CachePadded::default(),
-        });
-        if options.deterministic.is_none() {
+        let parts = PoolParts { owner, memory, filter, is_recording, policy, tier };
+        let shared = parts.into_shared(options, started);
+        if !shared.is_immediate {
             let started = writer::start(&shared);
             started.map_err(|error| Error::from_io(OPERATION, error))?;
         }
@@ -531,17 +465,88 @@ impl Pool {
     }
 }
 
+/// What a pool is made of, besides its options and what its files are opened by.
+struct PoolParts {
+    owner: Owner,
+    memory: PoolMemory,
+    filter: HitFilter,
+    is_recording: bool,
+    policy: PolicyState,
+    tier: Option<Arc<TierLink>>,
+}
+
+impl PoolParts {
+    /// Puts them together as what all handles of the pool share.
+    fn into_shared(self, options: PoolOptions, started: Started) -> Arc<PoolShared> {
+        let Self { owner, memory, filter, is_recording, policy, tier } = self;
+        let PoolMemory { arena, reserve, hook_buffers } = memory;
+        let Started { opener, backend } = started;
+        let frames = policy.directory.frames();
+        let spares = reserve.frames() as u32;
+        let holds = HoldsPlace::take(is_recording);
+        let waker_thread = WakerThread::new(owner.clone());
+        let is_immediate = options.deterministic.is_some();
+        let notes_hits = is_immediate || options.notes_hits;
+        let write_back = Arc::new(WriteBack::new(reserve.frames()));
+        Arc::new_cyclic(|me| PoolShared {
+            me: Weak::clone(me),
+            hot: FastPool::new(PoolTag::new(&arena.map(), holds.slot(), notes_hits), filter),
+            holds,
+            owner,
+            page_bytes: options.page_bytes,
+            is_immediate,
+            is_recording,
+            arena,
+            frames: FrameTable::new(frames + spares),
+            policy: CachePadded::new(PolicyMutex::new(policy)),
+            logs: CachePadded::default(),
+            plans_waiting: AtomicBool::new(false),
+            runs_ahead: AtomicUsize::new(0),
+            ahead_latency_ns: AtomicU64::new(0),
+            ahead_submission_ns: AtomicU64::new(0),
+            frames_count: frames,
+            reserve: CachePadded::new(reserve),
+            hook_buffers,
+            log: LogLink::new(options.log),
+            hooks: options.hooks,
+            tier,
+            opener,
+            backend,
+            write_back,
+            flushes: Flushes::default(),
+            page_table_budget: PageTableBudget::new(options.page_tables_bytes_max),
+            counters: CachePadded::default(),
+            latch_wait: Duration::from_millis(options.latch_wait_ms),
+            frame_wait: Duration::from_millis(options.frame_wait_ms),
+            dirty_limit: AtomicU64::new(percent_of(frames, options.dirty_limit_percent)),
+            threads_max: options.threads_max,
+            direct: options.direct,
+            write_rest,
+            closed: AtomicBool::new(false),
+            is_given_up: AtomicBool::new(false),
+            closing: Mutex::new(()),
+            opening: Mutex::new(()),
+            handles: AtomicUsize::new(0),
+            aside: AsideFrames::default(),
+            frame_waiters: AtomicU32::new(0),
+            frame_lock: Mutex::new(()),
+            waker_thread,
+            frame_freed: Condvar::new(),
+            write_ends: CachePadded::default(),
+        })
+    }
+}
+
 /// What a pool makes of its memory.
 struct PoolMemory {
     arena: Arena,
-    /// The frames that policies fill.
-    free: Vec<FrameLease>,
     reserve: Reserve,
     hook_buffers: Arc<HookBuffers>,
 }
 
 impl PoolMemory {
-    fn new(shares: &Shares, page_bytes: usize, backend: &dyn Backend) -> Result<Self> {
+    /// And the frames that policies fill.
+    fn new(shares: &Shares, page_bytes: usize, backend: &dyn Backend) -> Result<(Self, Vec<FrameLease>)> {
         let Shares { frames, reserve, reserve_low, borrowed_max, hook_buffers } = *shares;
         let mapped = Arena::new(frames + reserve + hook_buffers, page_bytes);
         let (arena, mut free) = mapped.map_err(|error| Error::from_io("open pool", error))?;
@@ -549,7 +554,7 @@ impl PoolMemory {
         let hook_buffers = Arc::new(HookBuffers::new(free.split_off((frames + reserve) as usize)));
         let spares = free.split_off(frames as usize);
         let reserve = Reserve::new(frames + reserve, spares, reserve_low as usize, borrowed_max as usize);
-        Ok(Self { arena, free, reserve, hook_buffers })
+        Ok((Self { arena, reserve, hook_buffers }, free))
     }
 }
 
@@ -587,6 +592,23 @@ fn set_up(policy: &mut PolicyState, options: &PoolOptions, frames: u32) {
     policy.site_mask = if options.call_sites { u64::MAX } else { 0 };
     policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
     policy.manage_as_default(DEFAULT_TENANT, false);
+}
+
+/// The options' tier, which serves this pool from now on, if they name one.
+fn open_tier(options: &mut PoolOptions, frames: u32, started: &Started) -> Result<Option<Arc<TierLink>>> {
+    let Some((tier, policy, admit)) = options.tier.take() else { return Ok(None) };
+    let attachment = Attachment {
+        page_bytes: options.page_bytes,
+        policy,
+        frames,
+        is_deterministic: options.deterministic.is_some(),
+        seed: options.deterministic.unwrap_or(0),
+        opener: Arc::clone(&started.opener),
+        backend: Arc::clone(&started.backend),
+    };
+    let wait = Duration::from_millis(options.tier_wait_ms);
+    let admission = Admission::new(admit, options.tier_bytes_per_second, frames);
+    TierLink::open(tier, &attachment, frames, admission, wait).map(Some)
 }
 
 /// Who may have handles of a file that is opened.

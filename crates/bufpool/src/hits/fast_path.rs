@@ -3,6 +3,7 @@
 //! flight (see [`docs::performance`](crate::docs::performance)).
 
 use std::ptr::{NonNull, without_provenance_mut};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bufpool_policies::FrameId;
 
@@ -100,6 +101,15 @@ pub(crate) struct FastPool {
     pub tag: PoolTag,
     /// Which pages need not be noted.
     pub filter: HitFilter,
+}
+
+impl FastPool {
+    /// Of a new pool.
+    pub fn new(tag: PoolTag, filter: HitFilter) -> Self {
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        // Relaxed: only that no two are the same counts.
+        Self { serial: SERIAL.fetch_add(1, Ordering::Relaxed), tag, filter }
+    }
 }
 
 /// A file's part of a hit, in each of its handles; none of it changes but what the filter says.
