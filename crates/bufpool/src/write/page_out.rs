@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::io::IoError;
-use crate::memory::frame::Mark;
+use crate::memory::frame::{Frame, Mark};
 use crate::memory::lease::FrameLease;
 use crate::memory::request::WriteFrom;
 use crate::page::latch::{FrameView, Latch, Patience, Refusal, acquire_resident};
@@ -130,41 +130,47 @@ impl<'p> PageOut<'p> {
                 copy => copy,
             },
         };
-        if !entry.begin_write() {
+        if let Some(instead) = self.begin_write(entry) {
             Borrowing::of(self.pool).give_back_to_reserve(copy);
-            return Prepared::InFlight;
-        }
-        if !entry.is_dirty() {
-            // Another write ended between the two looks.
-            entry.end_write();
-            self.pool.write_ends.announce();
-            Borrowing::of(self.pool).give_back_to_reserve(copy);
-            return Prepared::Clean;
+            return instead;
         }
         let (mark, page_lsn, log_end) = (entry.mark(), entry.page_lsn(), self.pool.log.end());
-        let source = match copy {
-            Some(mut copy) => {
-                let (to, from) = (self.pool.arena.bytes_mut(&mut copy), latch.bytes(&self.pool.arena));
-                // Hooks are the next to look at it, otherwise nobody but the device, or the kernel where
-                // files are buffered.
-                if self.pool.hooks.is_some() {
-                    to.copy_from_slice(from);
-                } else {
-                    sys::copy_uncached(to, from);
-                }
-                drop(latch);
-                OutgoingBytes::Copy(copy)
-            }
-            None => OutgoingBytes::Latched(latch),
-        };
-        let file = Arc::clone(file);
         Prepared::Outgoing(Outgoing {
-            file,
+            file: Arc::clone(file),
             number,
             page_lsn,
             seen: Snapshot { frame, mark, log_end },
-            source,
+            source: self.outgoing_bytes(latch, copy),
         })
+    }
+
+    /// Marks the frame of a dirty page as being written; or says what there is to do for the page instead.
+    fn begin_write(self, entry: &Frame) -> Option<Prepared> {
+        if !entry.begin_write() {
+            return Some(Prepared::InFlight);
+        }
+        if entry.is_dirty() {
+            return None;
+        }
+        // Another write ended between the caller's look and the mark.
+        entry.end_write();
+        self.pool.write_ends.announce();
+        Some(Prepared::Clean)
+    }
+
+    /// Copies a latched page to `copy` and lets go of it, or keeps its latch where there is none.
+    fn outgoing_bytes(self, latch: Latch<OwnedWord>, copy: Option<FrameLease>) -> OutgoingBytes {
+        let Some(mut copy) = copy else { return OutgoingBytes::Latched(latch) };
+        let (to, from) = (self.pool.arena.bytes_mut(&mut copy), latch.bytes(&self.pool.arena));
+        // Hooks are the next to look at it, otherwise nobody but the device, or the kernel where files are
+        // buffered.
+        if self.pool.hooks.is_some() {
+            to.copy_from_slice(from);
+        } else {
+            sys::copy_uncached(to, from);
+        }
+        drop(latch);
+        OutgoingBytes::Copy(copy)
     }
 
     /// A frame of the reserve for a copy of a page that stays. None if none can be had without waiting.
