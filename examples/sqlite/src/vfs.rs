@@ -138,6 +138,14 @@ fn at_border(sqlite: &Sqlite, work: impl FnOnce() -> Result<()>) -> c_int {
     failure.code
 }
 
+impl Vfs {
+    /// The answer to a pragma, if it is one of ours.
+    fn pragma(&self, name: &CStr) -> Option<String> {
+        let is_report = name.to_bytes().eq_ignore_ascii_case(b"bufpool_report");
+        is_report.then(|| format!("{}\n{}", self.pool.report(), self.statements.list()))
+    }
+}
+
 impl OpenFile {
     /// The main database that SQLite means.
     ///
@@ -154,6 +162,17 @@ impl OpenFile {
     /// The result code of `work` on the connection.
     fn at_border(&mut self, work: impl FnOnce(&mut Connection) -> Result<()>) -> c_int {
         at_border(&self.vfs.sqlite, || work(&mut self.connection))
+    }
+
+    /// The answer to a file control that asks for a number and changes nothing.
+    fn number(&self, operation: c_int) -> Option<c_int> {
+        match operation {
+            ffi::SQLITE_FCNTL_LOCKSTATE => Some(self.connection.level().number()),
+            // No other process reads the log; errors of the system are told with their operation.
+            ffi::SQLITE_FCNTL_EXTERNAL_READER | ffi::SQLITE_FCNTL_LAST_ERRNO => Some(0),
+            ffi::SQLITE_FCNTL_HAS_MOVED => Some(self.connection.database().has_moved().into()),
+            _ => None,
+        }
     }
 
     /// Takes note of the statement that runs, when a transaction begins to read. Transactions of more
@@ -308,73 +327,54 @@ unsafe extern "C" fn x_file_control(
     // SAFETY: SQLite's call.
     let open = unsafe { OpenFile::of(file) };
     let (vfs, number) = (open.vfs, argument.cast::<c_int>());
+    if let Some(answer) = open.number(operation) {
+        // SAFETY: the argument of operations that ask for a number is one.
+        unsafe { *number = answer };
+        return ffi::SQLITE_OK;
+    }
     match operation {
-        ffi::SQLITE_FCNTL_LOCKSTATE => {
-            // SAFETY: the argument of this operation is a number.
-            unsafe { *number = open.connection.level().number() };
-            ffi::SQLITE_OK
-        }
-        // No other process reads the log; errors of the system are told with their operation.
-        ffi::SQLITE_FCNTL_EXTERNAL_READER | ffi::SQLITE_FCNTL_LAST_ERRNO => {
-            // SAFETY: as before.
-            unsafe { *number = 0 };
-            ffi::SQLITE_OK
-        }
-        ffi::SQLITE_FCNTL_HAS_MOVED => {
-            // SAFETY: as before.
-            unsafe { *number = open.connection.database().has_moved().into() };
-            ffi::SQLITE_OK
-        }
         ffi::SQLITE_FCNTL_PERSIST_WAL => {
-            // SAFETY: as before.
+            // SAFETY: the argument of this operation is a number.
             let keeps_wal = unsafe { &mut *number };
             if *keeps_wal >= 0 {
                 open.connection.keeps_wal = *keeps_wal != 0;
             }
             *keeps_wal = open.connection.keeps_wal.into();
-            ffi::SQLITE_OK
         }
         ffi::SQLITE_FCNTL_CHUNK_SIZE => {
             // SAFETY: as before.
             open.connection.chunk_bytes = unsafe { *number }.max(0) as u64;
-            ffi::SQLITE_OK
         }
         ffi::SQLITE_FCNTL_MMAP_SIZE => {
             // SAFETY: the argument of this operation is a length.
             let wanted = unsafe { &mut *argument.cast::<i64>() };
             *wanted = open.connection.map(*wanted);
-            ffi::SQLITE_OK
         }
         ffi::SQLITE_FCNTL_SIZE_HINT => {
             // SAFETY: the argument of this operation is a length.
             let bytes = unsafe { *argument.cast::<i64>() };
-            open.at_border(|connection| connection.expect_length(bytes as u64))
+            return open.at_border(|connection| connection.expect_length(bytes as u64));
         }
         ffi::SQLITE_FCNTL_VFSNAME => {
             // SAFETY: names are C strings.
             let name = unsafe { CStr::from_ptr(vfs.base.zName) };
             // SAFETY: the argument of this operation is the address of a string.
             unsafe { *argument.cast() = vfs.sqlite.copy(&name.to_string_lossy()) };
-            ffi::SQLITE_OK
         }
-        ffi::SQLITE_FCNTL_PDB => {
-            open.user = argument.cast();
-            ffi::SQLITE_OK
-        }
+        ffi::SQLITE_FCNTL_PDB => open.user = argument.cast(),
         ffi::SQLITE_FCNTL_PRAGMA => {
             // SAFETY: the argument of this operation is an array of strings: answer, name, value.
             let [_, name, _] = unsafe { *argument.cast::<[*const c_char; 3]>() };
             // SAFETY: names are C strings.
-            if !unsafe { CStr::from_ptr(name) }.to_bytes().eq_ignore_ascii_case(b"bufpool_report") {
+            let Some(answer) = vfs.pragma(unsafe { CStr::from_ptr(name) }) else {
                 return ffi::SQLITE_NOTFOUND;
-            }
-            let report = format!("{}\n{}", vfs.pool.report(), vfs.statements.list());
+            };
             // SAFETY: as before.
-            unsafe { *argument.cast() = vfs.sqlite.copy(&report) };
-            ffi::SQLITE_OK
+            unsafe { *argument.cast() = vfs.sqlite.copy(&answer) };
         }
-        _ => ffi::SQLITE_NOTFOUND,
+        _ => return ffi::SQLITE_NOTFOUND,
     }
+    ffi::SQLITE_OK
 }
 
 unsafe extern "C" fn x_sector_size(file: *mut ffi::sqlite3_file) -> c_int {
