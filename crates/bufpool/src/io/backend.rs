@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use bufpool_policies::TenantId;
 
@@ -10,7 +9,8 @@ use super::error::IoError;
 use super::group::Group;
 use super::local::LocalFile;
 use super::report::IoReport;
-use super::request::{Action, Completion, Request, SourceRef};
+use super::request::{Action, Request, SourceRef};
+use super::{elsewhere, transfer};
 
 /// Executes requests. See the [module](self) for what all backends promise.
 pub(crate) trait Backend: Send + Sync + fmt::Debug {
@@ -56,8 +56,13 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Does one thing and waits for it.
-    fn run(&self, source: &SourceRef, action: Action) -> Result<(), IoError>;
+    /// Does one thing and waits for it: in the calling thread for a local file, else by its source.
+    fn run(&self, source: &SourceRef, action: Action) -> Result<(), IoError> {
+        match LocalFile::of(&**source) {
+            Some(file) => transfer::run(file, &action),
+            None => elsewhere::run(source, action),
+        }
+    }
 
     /// As [`Backend::run`] for a read of `tenant`, which waits for its turn where tenants compete for a busy
     /// device.
@@ -96,20 +101,4 @@ pub(crate) trait Feed {
 
     /// Takes in what has been done since the last call.
     fn land(&mut self);
-}
-
-/// One read that has to queue, submitted and waited for.
-pub(super) fn run_queued(
-    backend: &dyn Backend,
-    tenant: TenantId,
-    source: &SourceRef,
-    read: Action,
-) -> Result<(), IoError> {
-    let group = Group::new(1);
-    let completion = Arc::clone(&group) as Arc<dyn Completion>;
-    let request =
-        Request { source: source.clone(), action: read, tenant: Some(tenant), token: 0, completion };
-    backend.submit(&mut vec![request]);
-    group.wait();
-    group.take_failures().pop().map_or(Ok(()), |(_, error)| Err(error))
 }

@@ -6,7 +6,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::done;
 use super::error::IoError;
-use super::group::Group;
+use super::group::run_one;
 use super::request::{Action, Completion, Request, SourceRef};
 
 /// Counts what sources are doing, so that it can be waited for.
@@ -59,9 +59,5 @@ impl Drop for Counted {
 
 /// Lets `source` do one thing and waits for it.
 pub(super) fn run(source: &SourceRef, action: Action) -> Result<(), IoError> {
-    let group = Group::new(1);
-    let completion = Arc::clone(&group) as Arc<dyn Completion>;
-    done::begin(Request { source: source.clone(), action, tenant: None, token: 0, completion });
-    group.wait();
-    group.take_failures().pop().map_or(Ok(()), |(_, error)| Err(error))
+    run_one(source, action, None, done::begin)
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use bufpool_policies::TenantId;
 use parking_lot::{Condvar, Mutex};
 
 use super::error::IoError;
-use super::request::Completion;
+use super::request::{Action, Completion, Request, SourceRef};
 
 /// A number of requests that one thread waits for together.
 ///
@@ -71,6 +72,20 @@ impl Group {
             successes.append(noted);
         }
     }
+}
+
+/// One request, started by `start` and waited for.
+pub(super) fn run_one(
+    source: &SourceRef,
+    action: Action,
+    tenant: Option<TenantId>,
+    start: impl FnOnce(Request),
+) -> Result<(), IoError> {
+    let group = Group::new(1);
+    let completion = Arc::clone(&group) as Arc<dyn Completion>;
+    start(Request { source: source.clone(), action, tenant, token: 0, completion });
+    group.wait();
+    group.take_failures().pop().map_or(Ok(()), |(_, error)| Err(error))
 }
 
 impl Completion for Group {

@@ -12,11 +12,11 @@ use std::thread::JoinHandle;
 use bufpool_policies::TenantId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::backend::{Backend, run_queued};
+use super::backend::Backend;
 use super::elsewhere::{self, Elsewhere};
 use super::error::IoError;
 use super::fair::{FairQueue, cost_of};
-use super::group::Group;
+use super::group::{Group, run_one};
 use super::local::LocalFile;
 use super::options::IoOptions;
 use super::report::IoReport;
@@ -112,17 +112,10 @@ impl Backend for Threads {
         group.wait();
     }
 
-    fn run(&self, source: &SourceRef, action: Action) -> Result<(), IoError> {
-        match LocalFile::of(&**source) {
-            Some(file) => transfer::run(file, &action),
-            None => elsewhere::run(source, action),
-        }
-    }
-
     fn read_for(&self, tenant: TenantId, source: &SourceRef, read: Action) -> Result<(), IoError> {
         let Some(file) = LocalFile::of(&**source) else { return elsewhere::run(source, read) };
         if self.shared.state.lock().reads.start(tenant, 1) == 0 {
-            return run_queued(self, tenant, source, read);
+            return run_one(source, read, Some(tenant), |request| self.submit(&mut vec![request]));
         }
         let result = transfer::run(file, &read);
         let mut state = self.shared.state.lock();

@@ -63,9 +63,9 @@ use parking_lot::{Condvar, Mutex};
 use self::driver::Driver;
 use self::ring::{Outcome, Region, Ring};
 use self::setup::Notes;
-use super::backend::{Backend, Feed, Lane, run_queued};
+use super::backend::{Backend, Feed, Lane};
 use super::error::IoError;
-use super::group::Group;
+use super::group::{Group, run_one};
 use super::local::LocalFile;
 use super::local::registration::{Registration, Registry};
 use super::options::IoOptions;
@@ -229,17 +229,10 @@ impl Backend for Uring {
         Some(Box::new(RingLane::new(Arc::clone(&self.shared), lease)))
     }
 
-    fn run(&self, source: &SourceRef, action: Action) -> Result<(), IoError> {
-        match LocalFile::of(&**source) {
-            Some(file) => transfer::run(file, &action),
-            None => elsewhere::run(source, action),
-        }
-    }
-
     fn read_for(&self, tenant: TenantId, source: &SourceRef, read: Action) -> Result<(), IoError> {
         let Some(file) = LocalFile::of(&**source) else { return elsewhere::run(source, read) };
         if self.shared.driver.start_reads(tenant, 1) == 0 {
-            return run_queued(self, tenant, source, read);
+            return run_one(source, read, Some(tenant), |request| self.submit(&mut vec![request]));
         }
         let result = transfer::run(file, &read);
         self.shared.driver.finish(Some(tenant), 1);
