@@ -75,7 +75,7 @@ pub enum ErrorKind {
     Directive,
     /// A directive that would pass a limit of the manager.
     DirectiveLimit,
-    /// A privileged program, for a tenant that is not privileged; or another share, for a tenant that is.
+    /// A privileged program, for a tenant that is not privileged; or another floor or cap, for one that is.
     Privilege,
     /// A value for a program, and the tenant has none.
     NoProgram,

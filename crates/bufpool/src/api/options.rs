@@ -72,7 +72,7 @@ pub struct PoolOptions {
 
 /// What a pool's memory is divided into.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Shares {
+pub(crate) struct MemorySplit {
     /// For pages, as policies see them.
     pub frames: u32,
     /// The clean reserve.
@@ -452,7 +452,7 @@ impl PoolOptions {
     }
 
     /// How these options divide the pool's memory.
-    pub(crate) fn split_memory(&self) -> Result<Shares> {
+    pub(crate) fn split_memory(&self) -> Result<MemorySplit> {
         let (frames, reserve, hook_buffers) = match self.memory {
             Memory::Frames(frames) => {
                 let reserve = self.reserve_for(u64::from(frames));
@@ -495,7 +495,7 @@ impl PoolOptions {
         let (frames, hook_buffers) = (frames as u32, hook_buffers as u32);
         let borrowed_max =
             if reserve > 0 { self.reserve_limit(frames + reserve).saturating_sub(reserve) } else { 0 };
-        Ok(Shares { frames, reserve, reserve_low, borrowed_max, hook_buffers })
+        Ok(MemorySplit { frames, reserve, reserve_low, borrowed_max, hook_buffers })
     }
 
     /// One clean frame in 32, at least 4 and at most 2,048. A small pool has up to twice as many, as long as

@@ -12,7 +12,7 @@ use bufpool_policies::{Allocation, DEFAULT_TENANT, Directory, DirectoryOptions};
 use crossbeam::utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::api::options::{FILES_MAX, FileOptions, PoolOptions, Shares, check_dirty_limit};
+use crate::api::options::{FILES_MAX, FileOptions, MemorySplit, PoolOptions, check_dirty_limit};
 use crate::api::report::Report;
 use crate::api::stats::Stats;
 use crate::api::tenant::TenantOptions;
@@ -100,10 +100,10 @@ impl Pool {
     /// A pool of files that `started` opens.
     pub(crate) fn open_on(mut options: PoolOptions, started: Started) -> Result<Self> {
         const OPERATION: &str = "open pool";
-        let shares = options.split_memory()?;
+        let split = options.split_memory()?;
         let owner = Owner::new().map_err(|error| Error::from_io(OPERATION, error))?;
-        let (memory, free) = PoolMemory::new(&shares, options.page_bytes, &*started.backend)?;
-        let (frames, spares) = (shares.frames, memory.reserve.frames() as u32);
+        let (memory, free) = PoolMemory::new(&split, options.page_bytes, &*started.backend)?;
+        let (frames, spares) = (split.frames, memory.reserve.frames() as u32);
         let filter = HitFilter::new(frames + spares);
         let is_recording = options.recorder.is_some();
         let recorder = options.recorder.take();
@@ -148,7 +148,7 @@ impl Pool {
         let path = path.as_ref();
         let name = path.display().to_string();
         let _one_at_a_time = self.lock_opening(OPERATION, &name)?;
-        if let Some(file) = self.open_already(path, &options, &name, Share::WithNobody)? {
+        if let Some(file) = self.open_already(path, &options, &name, Sharing::WithNobody)? {
             return Ok(file);
         }
         self.open_new(path, &options, name)
@@ -165,7 +165,7 @@ impl Pool {
         let path = path.as_ref();
         let name = path.display().to_string();
         let _one_at_a_time = self.lock_opening("open file", &name)?;
-        match self.open_already(path, &options, &name, Share::WithAll)? {
+        match self.open_already(path, &options, &name, Sharing::WithAll)? {
             Some(file) => Ok(file),
             None => self.open_new(path, &options, name),
         }
@@ -242,7 +242,7 @@ impl Pool {
         let is_it = |open: &FileShared| open.io("open file").is_ok_and(|io| foreign.is_in(&*io));
         // Of no effect on a source.
         let options = FileOptions { direct: None, ..options };
-        if let Some(found) = self.find_open(foreign.identity(), &options, Share::WithNobody, is_it) {
+        if let Some(found) = self.find_open(foreign.identity(), &options, Sharing::WithNobody, is_it) {
             return found.map_err(|open_as| already_open(&name, &open_as));
         }
         self.register(Arc::new(foreign), name, &options)
@@ -377,10 +377,10 @@ impl Pool {
         path: &Path,
         options: &FileOptions,
         name: &str,
-        share: Share,
+        sharing: Sharing,
     ) -> Result<Option<File>> {
         let Ok(metadata) = std::fs::metadata(path) else { return Ok(None) };
-        let found = self.find_open(FileIdentity::of(&metadata), options, share, |_| true);
+        let found = self.find_open(FileIdentity::of(&metadata), options, sharing, |_| true);
         found.transpose().map_err(|open_as| already_open(name, &open_as))
     }
 
@@ -390,7 +390,7 @@ impl Pool {
         &self,
         identity: FileIdentity,
         options: &FileOptions,
-        share: Share,
+        sharing: Sharing,
         is_it: impl FnOnce(&FileShared) -> bool,
     ) -> Option<Result<File, String>> {
         let until = deadline_after(self.shared.latch_wait);
@@ -410,7 +410,7 @@ impl Pool {
             return Some(Err(format!("{}, which is being closed", open.name)));
         }
         let difference = difference(open, options);
-        let may_share = share == Share::WithAll || !open.has_handles();
+        let may_share = sharing == Sharing::WithAll || !open.has_handles();
         Some(match difference {
             None if may_share && is_it(open) => Ok(File::new(self.shared.clone(), Arc::clone(open))),
             Some(option) if may_share => Err(format!("{}, with another option `{option}`", open.name)),
@@ -545,9 +545,9 @@ struct PoolMemory {
 }
 
 impl PoolMemory {
-    /// And the frames that policies fill.
-    fn new(shares: &Shares, page_bytes: usize, backend: &dyn Backend) -> Result<(Self, Vec<FrameLease>)> {
-        let Shares { frames, reserve, reserve_low, borrowed_max, hook_buffers } = *shares;
+    /// The memory of this split, and the frames that policies fill.
+    fn new(split: &MemorySplit, page_bytes: usize, backend: &dyn Backend) -> Result<(Self, Vec<FrameLease>)> {
+        let MemorySplit { frames, reserve, reserve_low, borrowed_max, hook_buffers } = *split;
         let mapped = Arena::new(frames + reserve + hook_buffers, page_bytes);
         let (arena, mut free) = mapped.map_err(|error| Error::from_io("open pool", error))?;
         arena.register(backend);
@@ -613,7 +613,7 @@ fn open_tier(options: &mut PoolOptions, frames: u32, started: &Started) -> Resul
 
 /// Who may have handles of a file that is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Share {
+enum Sharing {
     WithNobody,
     WithAll,
 }

@@ -196,7 +196,7 @@ impl TenantOptions {
         let stacks = self.stacks(OPERATION)?;
         let floor_frames = self.privileged_frames.unwrap_or(self.floor_frames);
         let cap_frames = self.privileged_frames.or(self.cap_frames);
-        let has_share = floor_frames > 0 || cap_frames.is_some();
+        let has_limits = floor_frames > 0 || cap_frames.is_some();
         let mut policy = self.pool.policy.lock();
         let cap_frames = cap_frames.unwrap_or(policy.directory.frames());
         self.pool.check_floors(&policy, 0, floor_frames, OPERATION)?;
@@ -205,7 +205,7 @@ impl TenantOptions {
         } else {
             policy.directory.open_tenant(floor_frames, cap_frames)
         };
-        let id = opened.map_err(|error| share_error(OPERATION, error))?;
+        let id = opened.map_err(|error| tenant_error(OPERATION, error))?;
         let name: Arc<str> = self.name.into();
         let mut entry = TenantEntry::new(Arc::clone(&name), floor_frames, cap_frames);
         entry.hint_policy = self.hint_policy;
@@ -214,7 +214,7 @@ impl TenantOptions {
         entry.learns_alone = self.learns_alone;
         policy.add_tenant(id, entry);
         match self.management {
-            Management::Default => policy.manage_as_default(id, has_share),
+            Management::Default => policy.manage_as_default(id, has_limits),
             Management::Kind(Some(kind)) => policy.manage(id, kind),
             Management::Kind(None) => {}
             Management::Custom(manager) => {
@@ -872,12 +872,12 @@ impl Tenant {
     pub fn set_floor_frames(&self, frames: u32) -> Result<()> {
         const OPERATION: &str = "set floor";
         let mut policy = self.lock_policy(OPERATION)?;
-        self.check_share_is_free(&policy, OPERATION)?;
+        self.check_limits_may_change(&policy, OPERATION)?;
         let before = policy.tenants[self.tenant_id().index()].floor_frames;
         self.pool.check_floors(&policy, before, frames, OPERATION)?;
         let set =
-            policy.set_share(self.tenant_id(), |directory| directory.set_floor(self.tenant_id(), frames));
-        set.map_err(|error| share_error(OPERATION, error))?;
+            policy.set_limit(self.tenant_id(), |directory| directory.set_floor(self.tenant_id(), frames));
+        set.map_err(|error| tenant_error(OPERATION, error))?;
         policy.tenants[self.tenant_id().index()].floor_frames = frames;
         Ok(())
     }
@@ -895,10 +895,10 @@ impl Tenant {
         const OPERATION: &str = "set cap";
         {
             let mut policy = self.lock_policy(OPERATION)?;
-            self.check_share_is_free(&policy, OPERATION)?;
+            self.check_limits_may_change(&policy, OPERATION)?;
             let set =
-                policy.set_share(self.tenant_id(), |directory| directory.set_cap(self.tenant_id(), frames));
-            set.map_err(|error| share_error(OPERATION, error))?;
+                policy.set_limit(self.tenant_id(), |directory| directory.set_cap(self.tenant_id(), frames));
+            set.map_err(|error| tenant_error(OPERATION, error))?;
             policy.tenants[self.tenant_id().index()].cap_frames = frames;
             // Of a tenant with a low cap no hit is skipped from here on.
             policy.begin_epoch();
@@ -918,7 +918,7 @@ impl Tenant {
         let mut policy = self.lock_policy(OPERATION)?;
         self.pool.drain_logs(&mut policy);
         let closed = policy.directory.close_tenant(self.tenant_id());
-        closed.map_err(|error| share_error(OPERATION, error))?;
+        closed.map_err(|error| tenant_error(OPERATION, error))?;
         policy.directory.forget_rate(self.tenant_id());
         let entry = &mut policy.tenants[self.tenant_id().index()];
         entry.closed = true;
@@ -927,8 +927,8 @@ impl Tenant {
         Ok(())
     }
 
-    /// A privileged tenant keeps its share.
-    fn check_share_is_free(&self, policy: &PolicyState, operation: &'static str) -> Result<()> {
+    /// A privileged tenant keeps its floor and cap.
+    fn check_limits_may_change(&self, policy: &PolicyState, operation: &'static str) -> Result<()> {
         if !policy.tenants[self.tenant_id().index()].is_privileged {
             return Ok(());
         }
@@ -1003,7 +1003,7 @@ fn directive_error(operation: &'static str, error: &DirectiveError) -> Error {
     Error::new(kind, operation, error.to_string())
 }
 
-fn share_error(operation: &'static str, error: DirectoryError) -> Error {
+fn tenant_error(operation: &'static str, error: DirectoryError) -> Error {
     let kind = match error {
         DirectoryError::UnknownTenant { .. } => ErrorKind::TenantClosed,
         DirectoryError::DefaultTenant => ErrorKind::Unsupported,

@@ -207,9 +207,9 @@ impl PolicyState {
 
     /// A tenant wants what the pool has for those that say nothing: under `auto` that is a place in the
     /// commons, unless it has a floor or a cap.
-    pub fn manage_as_default(&mut self, id: TenantId, has_share: bool) {
+    pub fn manage_as_default(&mut self, id: TenantId, has_limits: bool) {
         match self.default_manager {
-            Some(kind @ ManagerKind::Auto) if !has_share => {
+            Some(kind @ ManagerKind::Auto) if !has_limits => {
                 let (frames, seed) = (self.directory.frames(), self.seed);
                 let joined = self.directory.join_commons(id, || kind.build(frames, seed, DEFAULT_TENANT));
                 joined.expect("the tenant is new");
@@ -221,7 +221,7 @@ impl PolicyState {
 
     /// Changes an open tenant's floor or cap. One that thereby leaves the commons gets a manager like the one
     /// it had there.
-    pub fn set_share(
+    pub fn set_limit(
         &mut self,
         id: TenantId,
         set: impl FnOnce(&mut Directory) -> Result<(), DirectoryError>,
