@@ -1,8 +1,10 @@
 //! `bufbench write-back`: how fast a pool gets rid of dirty pages, against a bare io_uring loop in the same
 //! process, and what that costs those who read meanwhile.
 
+use std::path::Path;
+
 use anyhow::{Result, bail};
-use bufpool::PoolOptions;
+use bufpool::{Direct, PoolOptions};
 use clap::Args;
 
 use super::data_folder::DataFolder;
@@ -49,9 +51,25 @@ pub struct WriteBackArgs {
 pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
     let folder = DataFolder::new(common)?;
     let path = folder.path().join("page-writes.pages");
-    let (direct, io, seed) = (folder.direct(), args.backend.io(), common.seed);
+    let (direct, seed) = (folder.direct(), common.seed);
     data_file::build(&path, args.pages, direct)?;
     let mut table = Table::new(COLUMNS);
+    add_write_rates(&mut table, args, &path, direct, seed)?;
+    add_hit_latencies(&mut table, args, &path, direct, seed)?;
+    if table.rows().is_empty() {
+        bail!("--only {}: expected how a row's name begins, as random, sequential or p99", args.only);
+    }
+    Ok(table.print(common.format)?)
+}
+
+/// Rows of how many dirty pages a second are written.
+fn add_write_rates(
+    table: &mut Table,
+    args: &WriteBackArgs,
+    path: &Path,
+    direct: Direct,
+    seed: u64,
+) -> Result<()> {
     let frames = (args.pages / 8) as u32;
     let bare = |depth, fills| Bare { depth, fills };
     for (work, what) in [
@@ -66,11 +84,11 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
     .into_iter()
     .filter(|(work, ..)| work.starts_with(&args.only))
     {
-        let mut options = PoolOptions::new().io(io);
+        let mut options = PoolOptions::new().io(args.backend.io());
         if args.hooks {
             options = options.hooks(Box::new(OneByteHooks));
         }
-        let mut writes = PageWrites::new(&path, what, frames, options, direct, seed)?;
+        let mut writes = PageWrites::new(path, what, frames, options, direct, seed)?;
         let mut cpu_us = (Vec::new(), Vec::new());
         let rounds = alternate(work, || {
             let pair = (writes.pool_writes(args.writes)?, writes.bare(args.writes)?);
@@ -89,7 +107,18 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
         );
         table.push(row(work, "pages/s", "bare loop", &rounds));
     }
-    let latency = HitLatency::new(&path, direct, io, seed)?;
+    Ok(())
+}
+
+/// Rows of how long the slowest hits take while pages are written.
+fn add_hit_latencies(
+    table: &mut Table,
+    args: &WriteBackArgs,
+    path: &Path,
+    direct: Direct,
+    seed: u64,
+) -> Result<()> {
+    let latency = HitLatency::new(path, direct, args.backend.io(), seed)?;
     for (work, writer) in [
         ("p99 of a hit, others are written", Writer::OfOtherPages),
         ("p99 of a hit, the same are written", Writer::OfTheSamePages),
@@ -116,10 +145,7 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
         eprintln!("  {}", beside.iter().map(shown).collect::<Vec<_>>().join(", "));
         table.push(row(work, "ns", "no writer", &rounds));
     }
-    if table.rows().is_empty() {
-        bail!("--only {}: expected how a row's name begins, as random, sequential or p99", args.only);
-    }
-    Ok(table.print(common.format)?)
+    Ok(())
 }
 
 fn row(work: &'static str, unit: &'static str, against: &'static str, rounds: &[(f64, f64)]) -> Vec<Cell> {
