@@ -1,6 +1,7 @@
 //! A trace against the directory: a ledger over all tenants, and their priority levels.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use bufpool_policies::hints::{HintListId, HintPolicy};
@@ -192,9 +193,7 @@ impl<'a> TwoLevelRun<'a> {
         let folder = self.trace.path().parent().unwrap_or(Path::new(""));
         let program = read_program(&folder.join(file))?;
         let manager = self.program_manager(&program, named).map_err(|why| format!("{file}: {why}"))?;
-        let number = self.trace.tenant_number(named).expect("numbered by the loader");
-        let tenant = self.tenants[number as usize];
-        self.directory.set_manager(tenant, manager, false).map_err(|why| why.to_string())
+        self.directory.set_manager(self.tenant(named), manager, false).map_err(|why| why.to_string())
     }
 
     /// Whether the block with this number is resident.
@@ -299,94 +298,103 @@ impl<'a> TwoLevelRun<'a> {
     }
 
     fn direct(&mut self, directive: &Directive, place: Place) -> Result<(), SimError> {
-        if let Directive::Program { tenant, file } = directive {
-            let refused = |why| SimError::Trace(TraceError::refused(self.trace.path(), place, why));
-            return self.load_program(*tenant, file).map_err(refused);
-        }
-        if let Directive::HintsAll { tenant } = directive {
-            let number = self.trace.tenant_number(*tenant).expect("numbered by the loader");
-            let mut later = Later { tenant: number, from: self.next_access, blocks: VecDeque::new() };
-            self.trace.replay(&mut later)?;
-            let blocks = later.blocks.into_iter().map(|block| self.trace.blocks()[block as usize]);
-            self.promised.insert(number, blocks.collect());
-            self.disclose_promised(number);
-            return Ok(());
-        }
-        let Self { trace, directory, frame_of, created, .. } = self;
-        let tenants = &self.tenants;
-        let tenant =
-            |named: u32| tenants[trace.tenant_number(named).expect("numbered by the loader") as usize];
-        let resident = |page: PageId| {
-            let frame = frame_of[trace.block_number(page.0)? as usize];
-            (frame != ABSENT).then_some(FrameId(frame))
-        };
-        let done = match *directive {
-            Directive::Policy { tenant: named, prio, policy } => {
-                directory.set_policy(tenant(named), prio, policy)
+        let trace = self.trace;
+        let refused = |why: String| SimError::Trace(TraceError::refused(trace.path(), place, why));
+        match *directive {
+            Directive::Policy { .. } | Directive::Priority { .. } | Directive::TemporaryPriority { .. } => {
+                self.prioritize(directive).map_err(|why| refused(why.to_string()))?;
             }
-            Directive::Priority { tenant: named, first, last, prio } => {
-                directory.set_priority(tenant(named), PageId(first)..=PageId(last), prio, resident).map(drop)
-            }
-            Directive::TemporaryPriority { tenant: named, first, last, prio } => directory
-                .set_temporary_priority(tenant(named), PageId(first)..=PageId(last), prio, resident)
-                .map(drop),
             Directive::File { first, last, ref name } => {
                 self.ranges.set(first, last, name);
                 self.files.clear();
-                Ok(())
             }
-            Directive::Hint { tenant: named, first, last } => {
-                let tenant = tenant(named);
-                let list = *self.lists.entry(named).or_insert_with(|| open_list(directory, tenant));
-                // A list that is full takes no more.
-                let disclose = |block: u64| directory.hint(list, PageId(block), resident(PageId(block)));
-                let _full = (first..=last).map(disclose).any(|position| position.is_none());
-                Ok(())
+            Directive::Hint { tenant, first, last } => self.disclose(tenant, first..=last),
+            Directive::HintsAll { tenant } => self.disclose_all(tenant)?,
+            Directive::HintsEnd { tenant } => self.end_hints(tenant),
+            Directive::Program { tenant, ref file } => self.load_program(tenant, file).map_err(refused)?,
+            Directive::ProgramEnd { tenant } => {
+                let ended = self.directory.clear_manager(self.tenant(tenant));
+                ended.expect("tenants of a trace are open");
             }
-            Directive::HintsEnd { tenant: named } => {
-                if let Some(list) = self.lists.remove(&named) {
-                    directory.close_hints(list);
-                }
-                let number = trace.tenant_number(named).expect("numbered by the loader");
-                self.promised.remove(&number);
-                Ok(())
+            Directive::Send { tenant, ref slot, value } => {
+                let sent = self.directory.send(self.tenant(tenant), slot, value);
+                sent.map_err(|why| refused(format!("!send {tenant} {slot}: {why}")))?;
             }
-            Directive::ProgramEnd { tenant: named } => {
-                directory.clear_manager(tenant(named)).expect("tenants of a trace are open");
-                Ok(())
-            }
-            Directive::Send { tenant: named, ref slot, value } => {
-                let sent = directory.send(tenant(named), slot, value);
-                return sent.map_err(|why| {
-                    let found = format!("!send {named} {slot}: {why}");
-                    SimError::Trace(TraceError::refused(trace.path(), place, found))
-                });
-            }
-            Directive::Create(block) => {
-                *created = Some(block);
-                Ok(())
-            }
+            Directive::Create(block) => self.created = Some(block),
             // There is no time here.
-            Directive::Compute { .. } => Ok(()),
-            Directive::Program { .. } | Directive::HintsAll { .. } => unreachable!("carried out before"),
+            Directive::Compute { .. } => {}
             Directive::Pin(_) | Directive::Unpin(_) => unreachable!("pins are acts of their own"),
-        };
-        done.map_err(|refused: DirectiveError| {
-            SimError::Trace(TraceError::refused(trace.path(), place, refused.to_string()))
-        })
+        }
+        Ok(())
+    }
+
+    /// The number of the tenant that the trace calls `named`.
+    fn tenant_number(&self, named: u32) -> u32 {
+        self.trace.tenant_number(named).expect("numbered by the loader")
+    }
+
+    fn tenant(&self, named: u32) -> TenantId {
+        self.tenants[self.tenant_number(named) as usize]
+    }
+
+    /// Carries out a directive to a tenant's priority pools.
+    fn prioritize(&mut self, directive: &Directive) -> Result<(), DirectiveError> {
+        let frame = |page: PageId| frame_of(self.trace, &self.frame_of, page.0);
+        match *directive {
+            Directive::Policy { tenant, prio, policy } => {
+                self.directory.set_policy(self.tenant(tenant), prio, policy)
+            }
+            Directive::Priority { tenant, first, last, prio } => {
+                let (tenant, pages) = (self.tenant(tenant), PageId(first)..=PageId(last));
+                self.directory.set_priority(tenant, pages, prio, frame).map(drop)
+            }
+            Directive::TemporaryPriority { tenant, first, last, prio } => {
+                let (tenant, pages) = (self.tenant(tenant), PageId(first)..=PageId(last));
+                self.directory.set_temporary_priority(tenant, pages, prio, frame).map(drop)
+            }
+            _ => unreachable!("a directive of another kind"),
+        }
+    }
+
+    /// The tenant `named` will access these blocks. A list that is full takes no more.
+    fn disclose(&mut self, named: u32, blocks: RangeInclusive<u64>) {
+        let tenant = self.tenant(named);
+        let Self { trace, directory, frame_of: frames, lists, .. } = self;
+        let list = *lists.entry(named).or_insert_with(|| open_list(directory, tenant));
+        for block in blocks {
+            if directory.hint(list, PageId(block), frame_of(trace, frames, block)).is_none() {
+                break;
+            }
+        }
+    }
+
+    /// The tenant `named` discloses all its accesses from here on.
+    fn disclose_all(&mut self, named: u32) -> Result<(), SimError> {
+        let number = self.tenant_number(named);
+        let mut later = Later { tenant: number, from: self.next_access, blocks: VecDeque::new() };
+        self.trace.replay(&mut later)?;
+        let blocks = later.blocks.into_iter().map(|block| self.trace.blocks()[block as usize]);
+        self.promised.insert(number, blocks.collect());
+        self.disclose_promised(number);
+        Ok(())
+    }
+
+    fn end_hints(&mut self, named: u32) {
+        if let Some(list) = self.lists.remove(&named) {
+            self.directory.close_hints(list);
+        }
+        self.promised.remove(&self.tenant_number(named));
     }
 
     /// Tells the directory of as many of a tenant's promised blocks as its list has room for.
     #[cold]
     fn disclose_promised(&mut self, tenant: u32) {
-        let Self { trace, directory, frame_of, lists, promised, tenants, .. } = self;
+        let Self { trace, directory, frame_of: frames, lists, promised, tenants, .. } = self;
         let named = trace.tenants()[tenant as usize] as u32;
         let list = *lists.entry(named).or_insert_with(|| open_list(directory, tenants[tenant as usize]));
         let Some(blocks) = promised.get_mut(&tenant) else { return };
         while let Some(&block) = blocks.front() {
-            let frame = trace.block_number(block).map(|number| frame_of[number as usize]);
-            let frame = frame.filter(|frame| *frame != ABSENT).map(FrameId);
-            if directory.hint(list, PageId(block), frame).is_none() {
+            if directory.hint(list, PageId(block), frame_of(trace, frames, block)).is_none() {
                 return;
             }
             blocks.pop_front();
@@ -502,6 +510,12 @@ impl Replay for Later {
     fn act(&mut self, _: Act<'_>) -> Result<(), SimError> {
         Ok(())
     }
+}
+
+/// The frame of a block of the trace, by the `frames` of all, if it is resident.
+fn frame_of(trace: &Trace, frames: &[u32], block: u64) -> Option<FrameId> {
+    let frame = frames[trace.block_number(block)? as usize];
+    (frame != ABSENT).then_some(FrameId(frame))
 }
 
 fn open_list(directory: &mut Directory, tenant: TenantId) -> HintListId {

@@ -932,7 +932,8 @@ impl Tenant {
         if !policy.tenants[self.tenant_id().index()].is_privileged {
             return Ok(());
         }
-        let message = format!("tenant {} is privileged, expected one whose floor and cap may change", self.name());
+        let message =
+            format!("tenant {} is privileged, expected one whose floor and cap may change", self.name());
         Err(Error::new(ErrorKind::Privilege, operation, message))
     }
 
