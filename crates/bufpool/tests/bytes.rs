@@ -4,8 +4,10 @@
 
 mod common;
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
 
 use bufpool::engine::{PageHooks, PageName};
 use bufpool::sim::SimDevice;
@@ -485,4 +487,89 @@ fn a_file_cut_short_by_others_is_an_error() {
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{error}");
     assert_eq!(std::fs::metadata(&path).unwrap().len(), short);
     assert_eq!(kind(tenant.write_at(&file, 0, &[3])), ErrorKind::FilePoisoned);
+}
+
+/// Hooks that hold up the load of the next page, once.
+struct HoldsUp {
+    is_next: Arc<AtomicBool>,
+    reached: Sender<()>,
+    let_go: Mutex<Receiver<()>>,
+}
+
+impl PageHooks for HoldsUp {
+    fn on_read(&self, _: PageName, _: &mut [u8]) -> Result<(), String> {
+        if self.is_next.swap(false, Ordering::SeqCst) {
+            self.reached.send(()).unwrap();
+            self.let_go.lock().unwrap().recv().unwrap();
+        }
+        Ok(())
+    }
+
+    fn before_write(&self, _: PageName, _: &mut [u8]) {}
+
+    fn changes_bytes(&self) -> bool {
+        false
+    }
+}
+
+/// A file of 100 bytes in a pool; `first` is in the middle of loading its page when `second` begins.
+fn while_the_last_page_is_loaded(
+    first: impl FnOnce(&File) + Send,
+    second: impl FnOnce(&File, &Tenant) + Send,
+) {
+    let device = SimDevice::new(1);
+    device.put("data", &[7; 100]);
+    let ((reached, arrivals), (let_go, lets_go)) = (channel(), channel());
+    let is_next = Arc::new(AtomicBool::new(true));
+    let hooks = HoldsUp { is_next, reached, let_go: Mutex::new(lets_go) };
+    let pool = small().latch_wait_ms(5_000).hooks(Box::new(hooks)).open_on(&device).unwrap();
+    let (file, tenant) = (pool.open_file("data", of_bytes()).unwrap(), pool.default_tenant());
+    std::thread::scope(|scope| {
+        scope.spawn(|| first(&file));
+        arrivals.recv().unwrap();
+        scope.spawn(|| second(&file, &tenant));
+        // For the second one to come to wait for the page.
+        std::thread::sleep(Duration::from_millis(200));
+        let_go.send(()).unwrap();
+    });
+}
+
+/// Who appends holds the last page and wants the length; who opens the file again has that and wants the
+/// page. Neither waits for the other in vain.
+#[test]
+fn a_file_grows_beside_one_who_opens_it_again() {
+    while_the_last_page_is_loaded(
+        |file| file.set_byte_len(200).unwrap(),
+        |file, _| assert_eq!(file.reopen().unwrap(), 0, "no page was lost"),
+    );
+}
+
+/// What a read returns the file has had: all of it as it was, or as much as there is left.
+#[test]
+fn a_read_ends_where_a_file_ends_that_becomes_shorter() {
+    while_the_last_page_is_loaded(
+        |file| file.set_byte_len(50).unwrap(),
+        |file, tenant| {
+            let mut bytes = [1; 100];
+            let there = tenant.read_at(file, 0, &mut bytes).unwrap();
+            assert!([50, 100].contains(&there));
+            assert!(bytes[..there].iter().all(|byte| *byte == 7), "{there} bytes, {bytes:?}");
+        },
+    );
+}
+
+/// An optimistic file grows by pages, behind whatever its last one ends with.
+#[test]
+fn an_optimistic_file_is_extended() {
+    let device = SimDevice::new(1);
+    device.put("data", &[7; 100]);
+    let pool = small().open_on(&device).unwrap();
+    let file = pool.open_file("data", of_bytes().optimistic(true)).unwrap();
+    let tenant = pool.default_tenant();
+    tenant.write_optimistic(file.page(0)).unwrap().write_at(200, &[9]);
+    assert_eq!(file.extend(1).unwrap(), 1..2);
+    assert_eq!(file.byte_len(), 2 * PAGE_BYTES as u64);
+    let mut bytes = [1; 300];
+    tenant.read_at(&file, 0, &mut bytes).unwrap();
+    assert!(bytes[..100] == [7; 100] && bytes[100..] == [0; 200]);
 }

@@ -8,7 +8,7 @@ mod common;
 use std::error::Error as _;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
 
 use bufpool::source::{Alignment, Capabilities, Done, FileIdentity, ReadRequest, Source, WriteRequest};
@@ -615,4 +615,73 @@ fn a_read_cannot_be_filled_beyond_its_end() {
         assert!(page.unwrap().unwrap().iter().all(|&byte| byte == 7));
     }
     pool.close().unwrap();
+}
+
+/// A source of zeros whose writes fail once they are told to, and whose next sync lasts until it is let go.
+#[derive(Debug)]
+struct FailsDuringSync {
+    fails: AtomicBool,
+    next_sync: Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
+}
+
+impl Source for FailsDuringSync {
+    fn identity(&self) -> FileIdentity {
+        FileIdentity::from_number(u128::MAX)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { writable: true, ..Capabilities::default() }
+    }
+
+    fn len_bytes(&self) -> io::Result<u64> {
+        Ok(PAGES * PAGE_BYTES as u64)
+    }
+
+    fn read(&self, mut request: ReadRequest) {
+        request.pieces().for_each(|piece| piece.fill(0));
+        request.finish(Ok(()));
+    }
+
+    fn write(&self, request: WriteRequest) {
+        let fails = self.fails.load(Ordering::SeqCst);
+        request.finish(if fails { Err(io::Error::other("lost")) } else { Ok(()) });
+    }
+
+    fn sync(&self, _: bool, done: Done) {
+        if let Some((begun, let_go)) = self.next_sync.lock().unwrap().take() {
+            begun.send(()).unwrap();
+            let_go.recv().unwrap();
+        }
+        done.finish(Ok(()));
+    }
+}
+
+/// A page that is changed after the flush that closing begins with, and cannot be written, is lost: whoever
+/// closes hears of it.
+#[test]
+fn what_is_lost_while_a_file_is_closed_is_told() {
+    for closes_pool in [false, true] {
+        let source = Arc::new(FailsDuringSync { fails: false.into(), next_sync: Mutex::default() });
+        let pool = small().open().unwrap();
+        let file = pool.open_source(source.clone(), FileOptions::new()).unwrap();
+        let tenant = pool.default_tenant();
+        tenant.write(file.page(0)).unwrap()[0] = 1;
+        let ((begun, begins), (let_go, lets_go)) = (mpsc::channel(), mpsc::channel());
+        *source.next_sync.lock().unwrap() = Some((begun, lets_go));
+        let (closed, closed_pool) = (file.clone(), pool.clone());
+        let closing =
+            std::thread::spawn(move || if closes_pool { closed_pool.close() } else { closed.close() });
+        begins.recv().unwrap();
+        tenant.write(file.page(1)).unwrap()[0] = 1;
+        source.fails.store(true, Ordering::SeqCst);
+        let written = file.clone();
+        let flushing = std::thread::spawn(move || written.flush_page(1));
+        while !file.is_poisoned() {
+            std::thread::yield_now();
+        }
+        let_go.send(()).unwrap();
+        assert_eq!(kind(flushing.join().unwrap()), ErrorKind::Io);
+        assert_eq!(kind(closing.join().unwrap()), ErrorKind::FilePoisoned, "pool: {closes_pool}");
+        assert!(file.is_closed());
+    }
 }

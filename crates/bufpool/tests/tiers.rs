@@ -8,9 +8,10 @@ mod tiers_below;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bufpool::engine::{PageHooks, PageName};
@@ -931,15 +932,89 @@ fn the_last_handle_waits_for_the_tiers_answers() {
 /// Who has learned that a file is closed may open it again, though the tier has not forgotten it yet.
 #[test]
 fn a_file_that_is_closed_is_not_given_out_again() {
-    let directory = directory();
-    let pool = over_slow_tier(small(), Duration::from_millis(300)).open().unwrap();
-    let (file, tenant) = (new_file(&pool, directory.path(), "data", 8), pool.default_tenant());
-    let other = file.clone();
-    let closing = std::thread::spawn(move || file.close());
-    while tenant.try_read(other.page(0)).is_ok() {}
-    drop(other);
-    let file = pool.open_or_share(directory.path().join("data"), FileOptions::new()).unwrap();
-    drop(tenant.read(file.page(0)).unwrap());
-    closing.join().unwrap().unwrap();
-    drop(tenant.read(file.page(1)).unwrap());
+    type Open = fn(&Pool, &Path) -> bufpool::Result<File>;
+    let ways: [Open; 2] = [
+        |pool, path| pool.open_or_share(path, FileOptions::new()),
+        |pool, path| {
+            let opened = std::fs::File::options().read(true).write(true).open(path).unwrap();
+            pool.open_fd(opened.into(), FileOptions::new())
+        },
+    ];
+    for open in ways {
+        let directory = directory();
+        let pool = over_slow_tier(small(), Duration::from_millis(300)).open().unwrap();
+        let (file, tenant) = (new_file(&pool, directory.path(), "data", 8), pool.default_tenant());
+        let other = file.clone();
+        let closing = std::thread::spawn(move || file.close());
+        while tenant.try_read(other.page(0)).is_ok() {}
+        drop(other);
+        let file = open(&pool, &directory.path().join("data")).unwrap();
+        drop(tenant.read(file.page(0)).unwrap());
+        closing.join().unwrap().unwrap();
+        drop(tenant.read(file.page(1)).unwrap());
+    }
+}
+
+/// A tier that takes the first page only when it is told to, and notes when it is let go of.
+struct TakesLater {
+    reached: Sender<()>,
+    let_go: Mutex<Receiver<()>>,
+    is_taken: AtomicBool,
+    was_taken_when_detached: AtomicBool,
+}
+
+impl Tier for TakesLater {
+    fn attach(&self, _: &Attachment) -> bufpool::Result<()> {
+        Ok(())
+    }
+
+    fn demote(&self, _: PageName, _: Version, _: TierPage) -> Demoted {
+        if !self.is_taken.load(Ordering::SeqCst) {
+            self.reached.send(()).unwrap();
+            self.let_go.lock().unwrap().recv().unwrap();
+            self.is_taken.store(true, Ordering::SeqCst);
+        }
+        Demoted::Refused
+    }
+
+    fn take(&self, _: PageName, _: Version, into: TierBuffer, done: TierDone) {
+        done.absent(into);
+    }
+
+    fn forget(&self, _: TierRange) {}
+
+    fn report(&self) -> TierReport {
+        TierReport::new("takes later")
+    }
+
+    fn detach(&self) {
+        self.was_taken_when_detached.store(self.is_taken.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+}
+
+/// A pool lets go of its tier when no thread of its own gives it pages any more: another pool may have it
+/// then.
+#[test]
+fn a_tier_is_let_go_of_when_its_calls_are_over() {
+    let ((reached, arrivals), (let_go, lets_go)) = (channel(), channel());
+    let tier = Arc::new(TakesLater {
+        reached,
+        let_go: Mutex::new(lets_go),
+        is_taken: AtomicBool::new(false),
+        was_taken_when_detached: AtomicBool::new(false),
+    });
+    let options = over(small().manager(None), tier.clone(), TierPolicy::Demote).tier_wait_ms(10_000);
+    let (pool, file) = open_on(options, &stamped_device(60));
+    let tenant = pool.tenant("capped").open().unwrap();
+    (0..20).for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+    std::thread::scope(|scope| {
+        // Gives pages up that nobody waits for; not all of them where the pool is closed meanwhile.
+        scope.spawn(|| drop(tenant.set_cap_frames(1)));
+        arrivals.recv().unwrap();
+        let closing = scope.spawn(|| pool.clone().close());
+        std::thread::sleep(Duration::from_millis(200));
+        let_go.send(()).unwrap();
+        closing.join().unwrap().unwrap();
+    });
+    assert!(tier.was_taken_when_detached.load(Ordering::SeqCst));
 }

@@ -154,9 +154,10 @@ typedef struct bufpool_site {
   void *made;
 } bufpool_site;
 
-// Access to a page, or a pin that keeps it in memory. Room for one is the caller's, and stays where it is from the
-// call that grants it to bufpool_release, by the same thread. A guard that was released, or is all zeros, is no
-// guard, and releasing it does nothing. File, tenant and pin that it was granted for stay until then.
+// Access to a page, or a pin that keeps it in memory. Room for one is the caller's, and stays where it is
+// from the call that grants it to bufpool_release, by the same thread. A guard that was released, or is all
+// zeros, is no guard, and releasing it does nothing. File, tenant and pin that it was granted for stay until
+// then.
 typedef struct bufpool_guard {
   // The page's bytes, for reading; null in a pin.
   const uint8_t *bytes;
@@ -316,11 +317,10 @@ enum bufpool_status bufpool_hints_extend(struct bufpool_hints *hints,
                                          const struct bufpool_page *pages,
                                          size_t count);
 
-// Reads the next page of the list. After the last one, the guard is none (its `bytes` are null). Pages beyond the
-// end of their file, and those of files that are closed, are left out; so is a page with a class, whose
-// number is beyond all ends.
-enum bufpool_status bufpool_hints_next(struct bufpool_hints *hints,
-                                       struct bufpool_guard *guard);
+// Reads the next page of the list. After the last one, the guard is none (its `bytes` are null). Pages
+// beyond the end of their file, and those of files that are closed, are left out; so is a page with a class,
+// whose number is beyond all ends.
+enum bufpool_status bufpool_hints_next(struct bufpool_hints *hints, struct bufpool_guard *guard);
 
 // Leaves out the next pages of the list.
 enum bufpool_status bufpool_hints_skip(struct bufpool_hints *hints, size_t pages);
@@ -331,12 +331,12 @@ void bufpool_hints_free(struct bufpool_hints *hints);
 // Opens a pool, to be freed by bufpool_pool_free.
 enum bufpool_status bufpool_pool_open(const struct bufpool_pool_options *options, struct bufpool_pool **pool);
 
-// Writes all that is dirty, makes it durable and closes the pool. If that fails, it is open as before. The handle
-// is to be freed in either case.
+// Writes all that is dirty, makes it durable and closes the pool. If that fails, it is open as before. The
+// handle is to be freed in either case.
 enum bufpool_status bufpool_pool_close(const struct bufpool_pool *pool);
 
-// Gives up a handle. The pool goes with the last of its handles, those of files, tenants and lists included; one
-// that was not closed is closed then, and what fails is lost. Null is left alone.
+// Gives up a handle. The pool goes with the last of its handles, those of files, tenants and lists included;
+// one that was not closed is closed then, and what fails is lost. Null is left alone.
 void bufpool_pool_free(struct bufpool_pool *pool);
 
 // Makes durable what is dirty when the call begins, in all files.
@@ -356,7 +356,8 @@ const char *bufpool_last_error(void);
 // Frees text that a function gave. Null is left alone.
 void bufpool_text_free(char *text);
 
-// Opens a tenant, to be freed by bufpool_tenant_free. Its name is for reports. Null options are the defaults.
+// Opens a tenant, to be freed by bufpool_tenant_free. Its name is for reports. Null options are the
+// defaults.
 enum bufpool_status bufpool_tenant_open(const struct bufpool_pool *pool,
                                         const char *name,
                                         const struct bufpool_tenant_options *options,
@@ -394,8 +395,8 @@ enum bufpool_status bufpool_set_program(const struct bufpool_tenant *tenant, con
 // Sends a number to a slot of the tenant's program.
 enum bufpool_status bufpool_send(const struct bufpool_tenant *tenant, const char *slot, int64_t value);
 
-// Copies bytes of the file from `offset` on. `read`, which may be null, gets how many there were. If it fails, some
-// may have been copied.
+// Copies bytes of the file from `offset` on. `read`, which may be null, gets how many there were. If it
+// fails, some may have been copied.
 enum bufpool_status bufpool_read_at(const struct bufpool_tenant *tenant,
                                     const struct bufpool_file *file,
                                     uint64_t offset,
@@ -404,8 +405,8 @@ enum bufpool_status bufpool_read_at(const struct bufpool_tenant *tenant,
                                     struct bufpool_site *from,
                                     size_t *read);
 
-// Writes bytes to the file from `offset` on. If it fails, the file may be longer, and those before the page that
-// failed are written.
+// Writes bytes to the file from `offset` on. If it fails, the file may be longer, and those before the page
+// that failed are written.
 enum bufpool_status bufpool_write_at(const struct bufpool_tenant *tenant,
                                      const struct bufpool_file *file,
                                      uint64_t offset,

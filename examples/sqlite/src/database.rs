@@ -213,12 +213,17 @@ impl Database {
     /// Takes the file back from the pool, and lets other processes have it. Of a file that fails to be
     /// written the rest is given up; SQLite's journal or log has what was committed.
     fn detach(&self, state: &mut State) -> Result<()> {
-        let closed = state.pooled.take().map_or(Ok(()), |pooled| {
+        let closed = state.pooled.as_ref().map_or(Ok(()), |pooled| {
             pooled.clone().close().inspect_err(|_| {
                 // The failure has poisoned the file, and such a file is closed without being written.
-                let _ = pooled.close();
+                let _ = pooled.clone().close();
             })
         });
+        if state.pooled.as_ref().is_some_and(|pooled| !pooled.is_closed()) {
+            // Somebody still writes a page of it.
+            return closed.map_err(|error| self.pool_error(&error, ffi::SQLITE_IOERR_CLOSE));
+        }
+        state.pooled = None;
         let unlocked = process_lock::give_back(&self.file);
         closed.map_err(|error| self.pool_error(&error, ffi::SQLITE_IOERR_CLOSE))?;
         unlocked.map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_UNLOCK, "unlock"))

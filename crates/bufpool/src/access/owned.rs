@@ -336,8 +336,11 @@ impl OwnedPin {
     /// page without the pool's. The rules for who follows the pointer:
     ///
     /// * Reading is sound while no write guard of the page exists, of any kind, and no [`Tenant::create`] of
-    ///   it runs. The pool itself never writes to a pinned page, so the engine's own latch may be what keeps
-    ///   writers away.
+    ///   it runs. The pool itself writes to a pinned page only where a file of
+    ///   [bytes](crate::FileOptions::bytes) becomes longer or shorter
+    ///   ([`File::extend`](crate::File::extend), [`File::set_byte_len`](crate::File::set_byte_len),
+    ///   [`Tenant::write_at`] behind the end): that is a write guard of its last page.
+    ///   So the engine's own latch may be what keeps writers away.
     /// * Writing goes through write guards only, such as [`OwnedPin::write`] returns: the pool may be copying
     ///   the page to its file at any time under a shared latch, and a change without a guard does not make
     ///   the page dirty. An engine whose own latch keeps its readers and writers apart waits for such a guard

@@ -1,16 +1,19 @@
 //! Files as bytes: reads and writes of any length at any offset, over pages.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use bufpool_policies::DEFAULT_TENANT;
 use parking_lot::MutexGuard;
 
 use crate::access::guard::ReadGuard;
+use crate::access::optimistic::OptimisticWriteGuard;
 use crate::access::owned::OwnedWriteGuard;
 use crate::error::{ErrorKind, Result};
 use crate::files::bytes::ByteLength;
 use crate::handle::file::{File, Page};
 use crate::handle::tenant::Tenant;
+use crate::sync::deadline_after;
 use crate::write::drain::Drain;
 
 /// Which part of which page.
@@ -19,6 +22,29 @@ struct Part {
     in_page: Range<usize>,
     /// Of the caller's bytes.
     in_bytes: Range<usize>,
+}
+
+/// The page within which a file ends, to be changed.
+enum LastPage<'f> {
+    Plain(OwnedWriteGuard),
+    Optimistic(OptimisticWriteGuard<'f>),
+}
+
+impl LastPage<'_> {
+    /// Makes these bytes zeros. A page of which they are is not changed.
+    fn zero(&mut self, range: Range<usize>) {
+        let page: &[u8] = match self {
+            Self::Plain(page) => page,
+            Self::Optimistic(page) => page,
+        };
+        if page[range.clone()].iter().all(|byte| *byte == 0) {
+            return;
+        }
+        match self {
+            Self::Plain(page) => page[range].fill(0),
+            Self::Optimistic(page) => page.edit(range, |bytes| bytes.fill(0)),
+        }
+    }
 }
 
 impl File {
@@ -57,7 +83,8 @@ impl File {
         let page_bytes = self.page_bytes() as u64;
         let (pages, kept) = (bytes.div_ceil(page_bytes), (bytes % page_bytes) as usize);
         // Its rest becomes zeros. Before anything changes, because it may have to be read.
-        let mut last = match self.write_page_of(bytes) {
+        let tenant = self.resizing_tenant();
+        let mut last = match self.write_page_of(&tenant, bytes) {
             // Another thread has made it shorter.
             Err(error) if error.kind() == ErrorKind::PageBeyondEnd => return Ok(false),
             last => last?,
@@ -69,7 +96,7 @@ impl File {
             return Ok(false);
         }
         self.shorten(drained, pages, bytes, operation)?;
-        last.iter_mut().for_each(|page| page[kept..].fill(0));
+        last.iter_mut().for_each(|page| page.zero(kept..self.page_bytes()));
         Ok(true)
     }
 
@@ -92,29 +119,46 @@ impl File {
     /// Locks the length of the file, which is to grow. What is behind the end on a page within which it ends,
     /// as writes leave it that overtake one that shortens the file, is zeros then.
     pub(super) fn lock_growing(&self, operation: &'static str) -> Result<MutexGuard<'_, ()>> {
+        let (tenant, until) = (self.resizing_tenant(), deadline_after(self.pool.latch_wait));
         loop {
             let end = self.byte_len();
-            let mut last = match self.write_page_of(end) {
+            let mut last = match self.write_page_of(&tenant, end) {
                 Err(error) if error.kind() == ErrorKind::PageBeyondEnd => continue,
                 last => last?,
             };
-            let locked = self.shared.lock_length(self.pool.latch_wait, operation)?;
+            // Not waited for with the page held: who has the lock may wait for the page.
+            let Some(locked) = self.shared.try_lock_length(Instant::now()) else {
+                drop(last);
+                if Instant::now() >= until {
+                    return Err(self.shared.busy_error(operation, self.pool.latch_wait));
+                }
+                self.shared.wait_for_operation(until);
+                continue;
+            };
             if self.byte_len() == end {
-                let behind = (end % self.page_bytes() as u64) as usize..;
-                let is_left =
-                    |page: &&mut OwnedWriteGuard| page[behind.clone()].iter().any(|byte| *byte != 0);
-                last.iter_mut().filter(is_left).for_each(|page| page[behind.clone()].fill(0));
+                let behind = (end % self.page_bytes() as u64) as usize..self.page_bytes();
+                last.iter_mut().for_each(|page| page.zero(behind.clone()));
                 return Ok(locked);
             }
         }
     }
 
     /// The page within which a file of so many bytes ends, if there is one.
-    fn write_page_of(&self, bytes: u64) -> Result<Option<OwnedWriteGuard>> {
+    fn write_page_of<'f>(&'f self, tenant: &'f Tenant, bytes: u64) -> Result<Option<LastPage<'f>>> {
         let page_bytes = self.page_bytes() as u64;
-        let tenant = Tenant::new(self.pool.clone(), DEFAULT_TENANT, "default".into(), None);
-        let ends_within = !bytes.is_multiple_of(page_bytes);
-        ends_within.then(|| tenant.write_owned(self.page(bytes / page_bytes))).transpose()
+        if bytes.is_multiple_of(page_bytes) {
+            return Ok(None);
+        }
+        let page = self.page(bytes / page_bytes);
+        Ok(Some(match self.shared.optimistic {
+            true => LastPage::Optimistic(tenant.write_optimistic(page)?),
+            false => LastPage::Plain(tenant.write_owned(page)?),
+        }))
+    }
+
+    /// Whose accesses those are that change the length.
+    fn resizing_tenant(&self) -> Tenant {
+        Tenant::new(self.pool.clone(), DEFAULT_TENANT, "default".into(), None)
     }
 
     fn length_in_bytes(&self, operation: &'static str) -> Result<&ByteLength> {
@@ -163,11 +207,18 @@ pub(super) fn read_at<'f>(
         prefetch(pages);
     }
     for Part { number, in_page, in_bytes } in file.parts(offset, there) {
-        match read(file.page(number)) {
-            Ok(page) => into[in_bytes].copy_from_slice(&page[in_page]),
+        let page = match read(file.page(number)) {
             // The file has become shorter meanwhile.
             Err(error) if error.kind() == ErrorKind::PageBeyondEnd => return Ok(in_bytes.start),
-            Err(error) => return Err(error),
+            page => page?,
+        };
+        // Who shortens it holds the page within which it ends from then on, until what is behind is zeros.
+        let left = file.byte_len().saturating_sub(offset + in_bytes.start as u64);
+        let here = in_bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        into[in_bytes.start..in_bytes.start + here]
+            .copy_from_slice(&page[in_page.start..in_page.start + here]);
+        if here < in_bytes.len() {
+            return Ok(in_bytes.start + here);
         }
     }
     Ok(there)

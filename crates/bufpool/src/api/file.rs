@@ -96,7 +96,9 @@ impl File {
     /// [`ErrorKind::NoSpace`] if the device is full, and the file is as before; [`ErrorKind::ReadOnly`],
     /// [`ErrorKind::FilePoisoned`], [`ErrorKind::FileClosed`]; [`ErrorKind::FileLength`] beyond 2^40 pages;
     /// [`ErrorKind::Unsupported`] for a block device; [`ErrorKind::LatchTimeout`] if another thread is
-    /// closing, reopening or resizing the file for longer than `latch_wait_ms`.
+    /// closing, reopening or resizing the file for longer than `latch_wait_ms`. Of a file that ends within a
+    /// page, those of [`Tenant::write`](crate::Tenant::write) on that page, too: what is behind the end may
+    /// have to be made zeros.
     pub fn extend(&self, pages: u64) -> Result<Range<u64>> {
         const OPERATION: &str = "extend file";
         let file = &*self.shared;

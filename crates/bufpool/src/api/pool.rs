@@ -1,6 +1,7 @@
 //! The pool: frames shared by files and tenants.
 
 use std::fmt;
+use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -206,7 +207,11 @@ impl Pool {
         self.shared.check_open(OPERATION)?;
         let name = format!("fd {}", std::os::fd::AsRawFd::as_raw_fd(&fd));
         let how = how_to_open(&self.shared, &options);
-        let io = self.shared.opener.adopt(fd, &how);
+        let fd = std::fs::File::from(fd);
+        if let Ok(metadata) = fd.metadata() {
+            drop(self.wait_for_leaving(FileIdentity::of(&metadata)));
+        }
+        let io = self.shared.opener.adopt(fd.into(), &how);
         let io = io.map_err(|error| error.into_error(OPERATION, &name))?;
         self.register(io, name, &options)
     }
@@ -393,18 +398,7 @@ impl Pool {
         sharing: Sharing,
         is_it: impl FnOnce(&FileShared) -> bool,
     ) -> Option<Result<File, String>> {
-        let until = deadline_after(self.shared.latch_wait);
-        let policy = loop {
-            let policy = self.shared.policy.lock();
-            let open = policy.files.iter().find(|file| file.identity == identity)?;
-            if !open.is_closed() || Instant::now() >= until {
-                break policy;
-            }
-            // It has been closed, and is about to go.
-            let closed = Arc::clone(open);
-            drop(policy);
-            closed.wait_for_operation(until);
-        };
+        let policy = self.wait_for_leaving(identity);
         let open = policy.files.iter().find(|file| file.identity == identity)?;
         if open.is_closed() {
             return Some(Err(format!("{}, which is being closed", open.name)));
@@ -416,6 +410,21 @@ impl Pool {
             Some(option) if may_share => Err(format!("{}, with another option `{option}`", open.name)),
             _ => Err(open.name.clone()),
         })
+    }
+
+    /// Waits until no file of this identity is on its way out of the pool, at most for `latch_wait_ms`.
+    /// Returns with the policy lock.
+    fn wait_for_leaving(&self, identity: FileIdentity) -> impl Deref<Target = PolicyState> {
+        let until = deadline_after(self.shared.latch_wait);
+        loop {
+            let policy = self.shared.policy.lock();
+            let leaving = policy.files.iter().find(|file| file.identity == identity && file.is_closed());
+            let Some(leaving) = leaving.filter(|_| Instant::now() < until).map(Arc::clone) else {
+                return policy;
+            };
+            drop(policy);
+            leaving.wait_for_operation(until);
+        }
     }
 
     fn register(&self, io: Arc<dyn Source>, name: String, options: &FileOptions) -> Result<File> {

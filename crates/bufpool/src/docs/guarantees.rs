@@ -7,16 +7,18 @@
 //! # What is acknowledged is durable
 //!
 //! **A flush is durable.** When [`File::flush`], [`File::close`], [`Pool::checkpoint`] or [`Pool::close`]
-//! returns `Ok`, every change made before the call is on the device, and no power cut loses it. The same
-//! holds for one page and [`File::flush_page`]; and for [`File::begin_flush`] and [`File::flush_async`], of
-//! every change made before the flush was begun, or the future first polled.
+//! returns `Ok`, every change made before the call is on the device, and no power cut loses it; nor is a
+//! change lost that was made while a file or the pool was being closed. The same holds for one page and
+//! [`File::flush_page`]; and for [`File::begin_flush`] and [`File::flush_async`], of every change made before
+//! the flush was begun, or the future first polled.
 //! * Ground: what is dirty when the call begins is written, then each file has one fdatasync; the device
 //!   keeps what it has synced.
 //! * Tests: `sweeps::nothing_is_lost_when_the_power_is_cut_at_any_call`,
 //!   `sweeps::nothing_is_lost_when_the_power_is_cut_at_random`,
 //!   `sweeps::nothing_is_lost_when_the_power_is_cut_while_frames_are_borrowed`,
 //!   `begun_flushes::what_was_dirty_when_it_was_begun_is_durable`,
-//!   `begun_flushes::a_failure_is_told_to_everybody_who_waits`.
+//!   `begun_flushes::a_failure_is_told_to_everybody_who_waits`,
+//!   `source::what_is_lost_while_a_file_is_closed_is_told`.
 //!
 //! **A failed call loses nothing that was acknowledged.** If any call of the device fails, the operation
 //! succeeds or returns an error, and everything acknowledged before is there.
@@ -409,9 +411,11 @@
 //!
 //! **A closed file or pool leaves to others what was its own.** A file that one was told is closed can be
 //! opened again; a tier belongs to the pool that has it by then.
-//! * Ground: opening waits for a file that is on its way out; a pool lets go of its tier once.
+//! * Ground: opening waits for a file that is on its way out; a pool lets go of its tier once, after its
+//!   calls are over or have taken `tier_wait_ms`.
 //! * Tests: `tiers::a_file_that_is_closed_is_not_given_out_again`,
-//!   `tiers::a_closed_pool_leaves_the_tier_to_the_next`.
+//!   `tiers::a_closed_pool_leaves_the_tier_to_the_next`,
+//!   `tiers::a_tier_is_let_go_of_when_its_calls_are_over`.
 //!
 //! **A thread that is panicking writes nothing** when it drops the last handle: the change that it was making
 //! may be half done.

@@ -208,12 +208,6 @@ impl FileShared {
         self.gate.takes_writes()
     }
 
-    /// For what changes the file's length and does not drain it.
-    pub fn lock_length(&self, latch_wait: Duration, operation: &'static str) -> Result<MutexGuard<'_, ()>> {
-        let locked = self.try_lock_length(deadline_after(latch_wait));
-        locked.ok_or_else(|| self.busy_error(operation, latch_wait))
-    }
-
     /// For what closes the file, opens it again, or changes its length. None if another such operation lasts
     /// longer than `until`.
     pub fn try_lock_length(&self, until: Instant) -> Option<MutexGuard<'_, ()>> {

@@ -260,6 +260,12 @@ impl File {
         self.shared.is_poisoned()
     }
 
+    /// Whether it was closed, by any of its handles: calls fail with
+    /// [`ErrorKind::FileClosed`](crate::ErrorKind::FileClosed).
+    pub fn is_closed(&self) -> bool {
+        self.shared.is_closed()
+    }
+
     /// The path given at opening, or a name made from the descriptor.
     pub fn name(&self) -> &str {
         &self.shared.name

@@ -1,7 +1,7 @@
 //! The pool's end of its tier: what is offered, how it is asked, and what is believed of its answers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bufpool_policies::{PageId, PageWorth, contained, mix64};
@@ -30,6 +30,8 @@ const SAMPLED_FRAMES: u64 = 16;
 const BUFFERS_MAX: usize = 256;
 const BUFFERS_BYTES_MAX: usize = 8 << 20;
 const BUFFERS_MIN: usize = 8;
+/// How often a closing pool looks whether calls of its tier are still running.
+const CALL_POLL: Duration = Duration::from_micros(100);
 
 /// A pool's tier.
 pub(crate) struct TierLink {
@@ -51,6 +53,8 @@ pub(crate) struct TierLink {
     is_on_trial: AtomicBool,
     began: Instant,
     is_detached: AtomicBool,
+    /// Calls about pages that are running.
+    calls: AtomicUsize,
     questions: Arc<Questions>,
     /// What the tier is to be told before it is asked next.
     life: Mutex<Option<Life>>,
@@ -105,6 +109,7 @@ impl TierLink {
             is_on_trial: AtomicBool::new(false),
             began: Instant::now(),
             is_detached: AtomicBool::new(false),
+            calls: AtomicUsize::new(0),
             questions: Arc::default(),
             life: Mutex::default(),
             counts: Counts::default(),
@@ -340,11 +345,18 @@ impl TierLink {
         self.guarded((), || self.tier.forget(pages));
     }
 
-    /// The pool is closing. It lets go of the tier once, which another pool may have from then on.
+    /// The pool is closing. It lets go of the tier once, which another pool may have from then on: calls that
+    /// are running are waited for, as long as an answer would be.
     pub fn close(&self) {
-        if !self.is_detached.swap(true, Ordering::AcqRel) {
-            self.guarded((), || self.tier.detach());
+        if self.is_detached.swap(true, Ordering::SeqCst) {
+            return;
         }
+        // A tier may answer within the call that asks, and who is told may drop the pool.
+        let until = if Questions::is_telling() { Instant::now() } else { deadline_after(self.wait) };
+        while self.calls.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+            std::thread::sleep(CALL_POLL);
+        }
+        self.contained((), || self.tier.detach());
     }
 
     /// Waits until nobody is being told an [answer](Self::take_later), unless the calling thread is telling
@@ -356,7 +368,7 @@ impl TierLink {
 
     /// What the tier was worth.
     pub fn stats(&self) -> TierStats {
-        let report = self.guarded(None, || Some(self.tier.report())).unwrap_or_default();
+        let report = self.contained(None, || Some(self.tier.report())).unwrap_or_default();
         let gauge = self.gauge.as_ref().map(|gauge| gauge.lock());
         TierStats {
             buffers_lent: self.buffers.lent() as u64,
@@ -417,8 +429,20 @@ impl TierLink {
         if self.gauge.is_none() { 0 } else { nanoseconds(self.began.elapsed()) }
     }
 
+    /// A call of the tier about pages, while the pool has it.
+    fn guarded<R>(&self, otherwise: R, call: impl FnOnce() -> R) -> R {
+        // In this order, as the pool that lets go of the tier looks at them in the other one.
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let answer = match self.is_detached.load(Ordering::SeqCst) {
+            true => otherwise,
+            false => self.contained(otherwise, call),
+        };
+        self.calls.fetch_sub(1, Ordering::SeqCst);
+        answer
+    }
+
     /// A call of the tier, which may panic.
-    fn guarded<R>(&self, panicked: R, call: impl FnOnce() -> R) -> R {
+    fn contained<R>(&self, panicked: R, call: impl FnOnce() -> R) -> R {
         contained(call).unwrap_or_else(|| {
             Counts::count(&self.counts.panics);
             panicked

@@ -105,7 +105,8 @@ pub trait Tier: Send + Sync {
     /// What it has and what it did.
     fn report(&self) -> TierReport;
 
-    /// The pool is closing and makes no more calls but `report`. Does not wait for I/O that may be stuck.
+    /// The pool is closing and makes no more calls but `report`; those that were running on other threads are
+    /// over, unless one has taken longer than `tier_wait_ms`. Does not wait for I/O that may be stuck.
     fn detach(&self) {}
 }
 

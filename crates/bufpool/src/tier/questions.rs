@@ -31,11 +31,16 @@ impl Questions {
         OpenQuestion(Arc::clone(self))
     }
 
+    /// Whether the calling thread is telling an answer.
+    pub fn is_telling() -> bool {
+        TELLING.get() > 0
+    }
+
     /// Waits until all are over. Returns whether one was not. Does not wait in a thread that is telling an
     /// answer.
     pub fn wait(&self) -> bool {
         let mut open = self.open.lock();
-        let waits = *open > 0 && TELLING.get() == 0;
+        let waits = *open > 0 && !Self::is_telling();
         while waits && *open > 0 {
             self.over.wait(&mut open);
         }

@@ -275,10 +275,16 @@ impl<'p> Checkpoint<'p> {
         if flushed.is_err() && !file.is_poisoned() {
             return flushed;
         }
+        let mut lost = Ok(());
         self.shut(file, OPERATION, |seized| {
-            if file.is_poisoned() { Ok(()) } else { self.flush_seized(file, seized, OPERATION) }
+            if file.is_poisoned() {
+                // Perhaps by a page that was changed after the flush.
+                lost = Err(file.poisoned_error(OPERATION));
+                return Ok(());
+            }
+            self.flush_seized(file, seized, OPERATION)
         })?;
-        flushed
+        flushed.and(lost)
     }
 
     /// Writes the dirty ones of all pages of the file, and makes it durable. After a flush they are few.
@@ -326,8 +332,13 @@ impl<'p> Checkpoint<'p> {
             Err(error) if error.kind() == ErrorKind::FileClosed => return Ok(None),
             drained => drained?,
         };
-        for Drained { file, seized, .. } in drained.iter().filter(|drained| !drained.file.is_poisoned()) {
-            self.flush_seized(file, seized, operation)?;
+        for Drained { file, seized, .. } in &drained {
+            if file.is_poisoned() {
+                // Perhaps by a page that was changed after the flush.
+                flushed = flushed.and(Err(file.poisoned_error(operation)));
+            } else {
+                self.flush_seized(file, seized, operation)?;
+            }
         }
         let policy = self.pool.policy.lock();
         // None of those that are drained can have been closed.
