@@ -419,6 +419,20 @@ fn a_stream_that_is_alone_falls_back_too() {
     assert!(f64::from(auto) <= 1.1 * f64::from(lru), "auto {auto}, LRU {lru}");
 }
 
+/// Two passes through a long loop and two through its first half, by turns, where not every page is sampled.
+/// At each change nearly all choices by value are mistakes for a while. In the end they save half of what LRU
+/// misses.
+#[test]
+fn mistakes_cost_no_say_where_more_is_gained() {
+    let frames = 4096u32;
+    let [long, short] = [1.5, 0.8].map(|turnovers| (f64::from(frames) * turnovers) as u64);
+    let passes = (0..2 * long).map(|at| at % long).chain((0..2 * short).map(|at| at % short));
+    let pages: Vec<u64> = (0..8).flat_map(|_| passes.clone()).collect();
+    let [lru, auto] = [cache(frames), managed(frames, ManagerKind::Auto)]
+        .map(|mut cache| misses(&mut cache, pages.iter().copied()));
+    assert!(auto as f64 <= 0.5 * lru as f64, "auto {auto}, LRU {lru}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 

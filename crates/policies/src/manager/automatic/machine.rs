@@ -90,7 +90,7 @@ impl Machine {
             held: Held::new(!rates.are_complete(), seed),
             departed: DepartedPages::new(made_for),
             classes: Classes::new(turnover as f32, rates.learned_max() as f32, classes_max, tuning),
-            streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS), tuning),
+            streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS), made_for, tuning),
             miniatures: Miniatures::new(rates, made_for, tuning),
             shares: Shares::new(first, tuning),
             acting_since: 0,
@@ -118,9 +118,14 @@ impl Machine {
         sampled.slot
     }
 
-    /// The page in `frame`, one of the sample, is used.
+    /// The page in `frame`, one of the sample, is used, which `stream` had used last.
     #[inline(never)]
-    fn learn_of(&mut self, frame: FrameId, access: SampledAccess) {
+    fn learn_of(&mut self, frame: FrameId, stream: u16, access: SampledAccess) {
+        let rates = self.miniatures.rates();
+        let is_by_value = self.shares.largest() == Expert::Value && !rates.are_complete();
+        if is_by_value && !access.is_first() && !self.miniatures.lru_holds(access.slot) {
+            self.streams.gained(stream, rates.sampling);
+        }
         let sample = self.learn(&access);
         if sample != access.slot {
             self.miniatures.settle(sample, frame.0);
@@ -299,7 +304,7 @@ impl Manager for Machine {
         let remembers = |departed: Departed| self.miniatures.arc_remembers(departed.twice, departed.last);
         let marks = Marks::new(self.miniatures.rates().samples(block.page), departed.is_some_and(remembers));
         let sample = if marks.is_sampled() { self.learn_of_new(block, stream, kind) } else { NIL };
-        self.streams[stream].misses += 1;
+        self.streams.missed(&mut self.classes, stream, now);
         self.streams[stream].frames += 1;
         let frame = Frame::new(now, sample, stream, kind, marks);
         self.held.insert(block.frame.0, frame, &self.classes, &self.streams);
@@ -347,7 +352,7 @@ impl Manager for Machine {
             };
             let Self { miniatures, classes, streams, repeat_time, .. } = self;
             if !miniatures.use_held(&access, *repeat_time, classes, streams) {
-                self.learn_of(frame, access);
+                self.learn_of(frame, before.stream, access);
             }
         }
     }

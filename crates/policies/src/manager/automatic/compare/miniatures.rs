@@ -69,6 +69,11 @@ impl Miniatures {
         self.arc.once_share(capacity)
     }
 
+    /// Whether LRU's shadow holds the page of `slot`, which is one of the sample.
+    pub fn lru_holds(&self, slot: u32) -> bool {
+        self.pages.is_held(slot, Expert::Lru)
+    }
+
     /// Whether ARC would remember, as resident or by a ghost, a page used last at `last`, once or `twice`.
     pub fn arc_remembers(&self, twice: bool, last: u32) -> bool {
         self.arc.remembers(twice, last)

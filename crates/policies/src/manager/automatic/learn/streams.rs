@@ -14,7 +14,10 @@
 //! A stream is answerable for the pages it used last: where giving them up keeps being wrong, it loses its
 //! classes' say for a while, and its pages lose value with age as under LRU; other streams keep theirs. The
 //! shadow cache by value may hit where the cache itself does not: in a sample the page worth least is found,
-//! and among many more it is looked for.
+//! and among many more it is looked for. That a page came back soon is not yet a fault. In a loop the pages
+//! that are given up all come back, and pages that nobody uses again stay, because others are kept in their
+//! place that LRU would not have. So where not every page is sampled, hits of the cache itself on sampled
+//! pages that LRU's shadow does not hold make up for mistakes.
 
 use super::intervals::{CREATED, ClassId, Classes, KINDS, NEW, NONE, STRAY, UNLEARNED};
 use super::turns::{RUN_MIN, Turns};
@@ -53,6 +56,8 @@ pub(crate) struct Stream {
     /// Overrules of the verdict that is being prepared, and those of them that were wrong.
     overrules: u16,
     wrong: u16,
+    /// Hits that LRU would not have had, as the sample tells, less the mistakes that they made up for.
+    gains: u32,
     /// Until when its classes have no say, if `revoked`.
     revoked_until: u32,
     revoked: bool,
@@ -78,6 +83,7 @@ impl Stream {
             mistakes: 0,
             overrules: 0,
             wrong: 0,
+            gains: 0,
             revoked_until: 0,
             revoked: false,
             label: detect::Class::Other,
@@ -206,6 +212,8 @@ pub(crate) struct Streams {
     hand: usize,
     /// How long a stream's classes are without say.
     revoked_time: u32,
+    /// Gains that a stream has at most, so that an old one does not excuse mistakes without end.
+    gains_max: u32,
     /// Wrong overrules of a verdict that cost a stream its say, at least.
     wrong_min: u32,
     run_share: f32,
@@ -215,8 +223,9 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// `revoked_time`: how long a stream that keeps being wrong is treated as under LRU.
-    pub fn new(revoked_time: u32, tuning: &Tuning) -> Self {
+    /// `revoked_time`: how long a stream that keeps being wrong is treated as under LRU; `gains_max`: how
+    /// many mistakes its gains can make up for.
+    pub fn new(revoked_time: u32, gains_max: u32, tuning: &Tuning) -> Self {
         let lately = vec![0; LATELY_MIN];
         let lately_shift = u64::BITS - lately.len().ilog2();
         Self {
@@ -226,6 +235,7 @@ impl Streams {
             lately_shift,
             hand: 0,
             revoked_time,
+            gains_max,
             wrong_min: (f32::from(OVERRULES) * (1.0 - tuning.right_share)) as u32 + 1,
             run_share: tuning.run_share,
             own_uses: 0,
@@ -401,33 +411,53 @@ impl Streams {
         }
     }
 
-    /// A page of `stream` is given up against the ledger's advice.
-    pub fn overruled(&mut self, classes: &mut Classes, stream: u16, now: u32) {
+    /// An access of `stream` misses. Once its time without say is over it has a say again, whoever leads.
+    pub fn missed(&mut self, classes: &mut Classes, stream: u16, now: u32) {
         let stream = &mut self.streams[usize::from(stream)];
-        let was_revoked = stream.revoked;
-        if was_revoked {
-            stream.revoked = (stream.revoked_until.wrapping_sub(now) as i32) > 0;
-        } else {
-            stream.overrules += 1;
-            if stream.overrules >= OVERRULES {
-                stream.revoked = u32::from(stream.wrong) >= self.wrong_min;
-                stream.revoked_until = now.wrapping_add(self.revoked_time);
-                // Half of the evidence is kept, so that a verdict never rests on the last few alone.
-                (stream.overrules, stream.wrong) =
-                    if stream.revoked { (0, 0) } else { (OVERRULES / 2, stream.wrong / 2) };
-            }
-        }
-        if stream.revoked != was_revoked {
+        stream.misses += 1;
+        if stream.revoked && stream.revoked_until.wrapping_sub(now) as i32 <= 0 {
+            stream.revoked = false;
             stream.set_values(classes);
         }
     }
 
+    /// A page of `stream` is given up against the ledger's advice.
+    pub fn overruled(&mut self, classes: &mut Classes, stream: u16, now: u32) {
+        let stream = &mut self.streams[usize::from(stream)];
+        if stream.revoked {
+            return;
+        }
+        stream.overrules += 1;
+        if stream.overrules >= OVERRULES {
+            stream.revoked = u32::from(stream.wrong) >= self.wrong_min;
+            // Half of the evidence is kept, so that a verdict never rests on the last few alone.
+            (stream.overrules, stream.wrong) = (OVERRULES / 2, stream.wrong / 2);
+            if stream.revoked {
+                (stream.overrules, stream.wrong) = (0, 0);
+                stream.revoked_until = now.wrapping_add(self.revoked_time);
+                stream.set_values(classes);
+            }
+        }
+    }
+
+    /// A page of the sample that `stream` had used last is used again. It was kept by value, LRU would not
+    /// have kept it, and it stands for `pages`.
+    pub fn gained(&mut self, stream: u16, pages: u32) {
+        let stream = &mut self.streams[usize::from(stream)];
+        stream.gains = (stream.gains + pages).min(self.gains_max);
+    }
+
     /// That a page of `stream` was given up against the ledger's advice was a mistake; `answers`: of a choice
-    /// by value.
+    /// by value. Unless gains make up for it, that counts.
     pub fn mistaken(&mut self, stream: u16, answers: bool) {
         let stream = &mut self.streams[usize::from(stream)];
         stream.mistakes += 1;
-        stream.wrong = (stream.wrong + u16::from(answers)).min(stream.overrules);
+        if answers {
+            match stream.gains.checked_sub(1) {
+                Some(left) => stream.gains = left,
+                None => stream.wrong = (stream.wrong + 1).min(stream.overrules),
+            }
+        }
     }
 
     /// A sampled page is used again by another stream than the one that used it last.
@@ -471,6 +501,7 @@ impl Streams {
         assert_eq!(self.index.len(), self.streams.len(), "streams found");
         assert!(self.streams.len() <= STREAMS_MAX, "streams remembered");
         assert!(self.streams.iter().all(|stream| stream.wrong <= stream.overrules), "wrong overrules");
+        assert!(self.streams.iter().all(|stream| stream.gains <= self.gains_max), "gains");
     }
 }
 
@@ -497,7 +528,7 @@ mod tests {
     #[test]
     fn a_stream_that_is_always_wrong_loses_its_say() {
         let mut classes = Classes::new(800.0, 100.0, 100, &Tuning::default());
-        let mut streams = Streams::new(1000, &Tuning::default());
+        let mut streams = Streams::new(1000, 100, &Tuning::default());
         let slot = streams.find(&mut classes, ContextId(0), FileId(0), 0);
         for now in 0..u32::from(OVERRULES) {
             assert!(!streams[slot].is_revoked());
@@ -505,5 +536,40 @@ mod tests {
             streams.mistaken(slot, true);
         }
         assert!(streams[slot].is_revoked());
+    }
+
+    /// As many mistakes as there were gains do not count, up to the most that there can be.
+    #[test]
+    fn gains_make_up_for_as_many_mistakes() {
+        const GAINS_MAX: u32 = 2 * OVERRULES as u32;
+        let mut classes = Classes::new(800.0, 100.0, 100, &Tuning::default());
+        let mut streams = Streams::new(1000, GAINS_MAX, &Tuning::default());
+        let slot = streams.find(&mut classes, ContextId(0), FileId(0), 0);
+        (0..OVERRULES).for_each(|_| streams.gained(slot, 8));
+        let mut mistakes = 0;
+        while !streams[slot].is_revoked() {
+            streams.overruled(&mut classes, slot, mistakes);
+            streams.mistaken(slot, true);
+            mistakes += 1;
+        }
+        let counted = mistakes - GAINS_MAX;
+        assert!((200..=2 * u32::from(OVERRULES)).contains(&counted), "{counted} mistakes counted");
+    }
+
+    /// It has its say again when its time is over, though nobody asks values any more.
+    #[test]
+    fn a_stream_has_its_say_again_with_a_miss() {
+        let mut classes = Classes::new(800.0, 100.0, 100, &Tuning::default());
+        let mut streams = Streams::new(1000, 100, &Tuning::default());
+        let slot = streams.find(&mut classes, ContextId(0), FileId(0), 0);
+        for _ in 0..OVERRULES {
+            streams.overruled(&mut classes, slot, 10);
+            streams.mistaken(slot, true);
+        }
+        streams.overruled(&mut classes, slot, 10);
+        for (now, is_revoked) in [(11, true), (1009, true), (1010, false)] {
+            streams.missed(&mut classes, slot, now);
+            assert_eq!(streams[slot].is_revoked(), is_revoked, "at {now}");
+        }
     }
 }
