@@ -251,9 +251,11 @@ impl TierLink {
 
     fn ask_tier(&self, name: PageName, version: Version, buffer: TierBuffer, question: &Arc<Question>) {
         let life = if self.promotes() { self.life.lock().take() } else { None };
+        // Where the tier is not asked any more, dropping it is the answer.
+        let done = question.done();
         self.guarded((), || {
             life.into_iter().for_each(|life| self.tier.hear_life(life));
-            self.tier.take(name, version, buffer, question.done());
+            self.tier.take(name, version, buffer, done);
         });
     }
 
