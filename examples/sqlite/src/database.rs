@@ -213,15 +213,17 @@ impl Database {
     /// Takes the file back from the pool, and lets other processes have it. Of a file that fails to be
     /// written the rest is given up; SQLite's journal or log has what was committed.
     fn detach(&self, state: &mut State) -> Result<()> {
-        let closed = state.pooled.as_ref().map_or(Ok(()), |pooled| {
-            pooled.clone().close().inspect_err(|_| {
+        let mut closed = Ok(());
+        if let Some(pooled) = &state.pooled {
+            closed = pooled.clone().close();
+            if closed.is_err() {
                 // The failure has poisoned the file, and such a file is closed without being written.
                 let _ = pooled.clone().close();
-            })
-        });
-        if state.pooled.as_ref().is_some_and(|pooled| !pooled.is_closed()) {
-            // Somebody still writes a page of it.
-            return closed.map_err(|error| self.pool_error(&error, ffi::SQLITE_IOERR_CLOSE));
+            }
+            if !pooled.is_closed() {
+                // Somebody still writes a page of it, so it stays in the pool, and others are kept out.
+                return closed.map_err(|error| self.pool_error(&error, ffi::SQLITE_IOERR_CLOSE));
+            }
         }
         state.pooled = None;
         let unlocked = process_lock::give_back(&self.file);

@@ -140,8 +140,8 @@ impl<'a> TwoLevelRun<'a> {
         let build = |tenant, shared| kind.build_with(frames, setup.seed, tenant, &tuning, shared);
         let named = self.tenants.iter().copied().zip(self.trace.tenants().iter().map(|named| *named as u32));
         for (tenant, named) in named {
-            let has_share = setup.floors.contains_key(&named) || setup.caps.contains_key(&named);
-            if kind == ManagerKind::Auto && setup.shared_account && !has_share {
+            let has_limits = setup.floors.contains_key(&named) || setup.caps.contains_key(&named);
+            if kind == ManagerKind::Auto && setup.shared_account && !has_limits {
                 self.directory.join_commons(tenant, || build(DEFAULT_TENANT, None))?;
             } else {
                 self.directory.set_manager(tenant, build(TenantId(named), shared.as_ref()), true)?;

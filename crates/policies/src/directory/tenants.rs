@@ -20,7 +20,7 @@ impl Directory {
     /// Opens an unmanaged tenant. `floor_frames` cannot be taken by others; it may not exceed `cap_frames`.
     pub fn open_tenant(&mut self, floor_frames: u32, cap_frames: u32) -> Result<TenantId, DirectoryError> {
         let cap_frames = cap_frames.min(self.frames());
-        self.check_share(0, floor_frames, cap_frames)?;
+        self.check_limits(0, floor_frames, cap_frames)?;
         Ok(self.add_tenant(floor_frames, cap_frames))
     }
 
@@ -76,8 +76,8 @@ impl Directory {
             return Ok(());
         }
         let own = &self.ledger.accounts[self.ledger.account(tenant).index()];
-        let has_share = own.floor_frames > 0 || own.cap_frames < self.frames();
-        if blocks > 0 || has_share || own.control.is_managed() || own.hints.is_some() {
+        let has_limits = own.floor_frames > 0 || own.cap_frames < self.frames();
+        if blocks > 0 || has_limits || own.control.is_managed() || own.hints.is_some() {
             return Err(DirectoryError::NotCommon { tenant });
         }
         match self.commons {
@@ -97,7 +97,7 @@ impl Directory {
     pub fn set_floor(&mut self, tenant: TenantId, floor_frames: u32) -> Result<(), DirectoryError> {
         let account = self.open_account(tenant)?;
         let (before, cap_frames) = (account.floor_frames, account.cap_frames);
-        self.check_share(before, floor_frames, cap_frames)?;
+        self.check_limits(before, floor_frames, cap_frames)?;
         if floor_frames == before {
             return Ok(());
         }
@@ -113,7 +113,7 @@ impl Directory {
         let cap_frames = cap_frames.min(self.frames());
         let account = self.open_account(tenant)?;
         let (floor_frames, before) = (account.floor_frames, account.cap_frames);
-        self.check_share(floor_frames, floor_frames, cap_frames)?;
+        self.check_limits(floor_frames, floor_frames, cap_frames)?;
         if cap_frames != before {
             let account = self.leave_commons(tenant);
             self.ledger.accounts[account.index()].cap_frames = cap_frames;
@@ -249,7 +249,7 @@ impl Directory {
     }
 
     /// Whether a floor of `before` may become `floor_frames` under `cap_frames`.
-    fn check_share(&self, before: u32, floor_frames: u32, cap_frames: u32) -> Result<(), DirectoryError> {
+    fn check_limits(&self, before: u32, floor_frames: u32, cap_frames: u32) -> Result<(), DirectoryError> {
         let floors_frames = self.ledger.floors_frames() - u64::from(before) + u64::from(floor_frames);
         if floors_frames > u64::from(self.frames()) {
             return Err(DirectoryError::FloorsTooLarge { floors_frames, limit_frames: self.frames() });
