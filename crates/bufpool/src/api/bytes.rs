@@ -75,7 +75,7 @@ impl File {
                 return Ok(());
             }
         }
-        self.reach(bytes, OPERATION)
+        self.reach(&self.resizing_tenant(), bytes, OPERATION)
     }
 
     /// Shortens the file. False if it is no longer than that by now.
@@ -100,15 +100,15 @@ impl File {
         Ok(true)
     }
 
-    /// Makes the file at least that long.
-    fn reach(&self, bytes: u64, operation: &'static str) -> Result<()> {
+    /// Makes the file at least that long, for `tenant`.
+    fn reach(&self, tenant: &Tenant, bytes: u64, operation: &'static str) -> Result<()> {
         let length = self.length_in_bytes(operation)?;
         let file = &*self.shared;
         file.check_resizable(operation)?;
         if bytes <= length.get() {
             return Ok(());
         }
-        let _locked = self.lock_growing(operation)?;
+        let _locked = self.lock_growing(tenant, bytes, operation)?;
         file.check_resizable(operation)?;
         if bytes > length.get() {
             self.lengthen(bytes.div_ceil(self.page_bytes() as u64).max(self.pages()), bytes, operation)?;
@@ -116,19 +116,26 @@ impl File {
         Ok(())
     }
 
-    /// Locks the length of the file, which is to grow. What is behind the end on a page within which it ends,
-    /// as writes leave it that overtake one that shortens the file, is zeros then.
-    pub(super) fn lock_growing(&self, operation: &'static str) -> Result<MutexGuard<'_, ()>> {
-        let (tenant, until) = (self.resizing_tenant(), deadline_after(self.pool.latch_wait));
+    /// Locks the length of the file, which is to grow for `tenant` to `bytes` or less. What is behind the end
+    /// until there, on a page within which the file ends, is zeros then; writes may have left something else
+    /// that overtake one that shortens the file.
+    pub(super) fn lock_growing(
+        &self,
+        tenant: &Tenant,
+        bytes: u64,
+        operation: &'static str,
+    ) -> Result<MutexGuard<'_, ()>> {
+        let mut until = None;
         loop {
             let end = self.byte_len();
-            let mut last = match self.write_page_of(&tenant, end) {
+            let mut last = match self.write_page_of(tenant, end) {
                 Err(error) if error.kind() == ErrorKind::PageBeyondEnd => continue,
                 last => last?,
             };
             // Not waited for with the page held: who has the lock may wait for the page.
-            let Some(locked) = self.shared.try_lock_length(Instant::now()) else {
+            let Some(locked) = self.shared.lock_free_length() else {
                 drop(last);
+                let until = *until.get_or_insert_with(|| deadline_after(self.pool.latch_wait));
                 if Instant::now() >= until {
                     return Err(self.shared.busy_error(operation, self.pool.latch_wait));
                 }
@@ -136,8 +143,10 @@ impl File {
                 continue;
             };
             if self.byte_len() == end {
-                let behind = (end % self.page_bytes() as u64) as usize..self.page_bytes();
-                last.iter_mut().for_each(|page| page.zero(behind.clone()));
+                let page_bytes = self.page_bytes() as u64;
+                let start = end % page_bytes;
+                let behind = bytes.saturating_sub(end).min(page_bytes - start);
+                last.iter_mut().for_each(|page| page.zero(start as usize..(start + behind) as usize));
                 return Ok(locked);
             }
         }
@@ -156,8 +165,8 @@ impl File {
         }))
     }
 
-    /// Whose accesses those are that change the length.
-    fn resizing_tenant(&self) -> Tenant {
+    /// Whose accesses those are that change the length of the file, not for a tenant.
+    pub(super) fn resizing_tenant(&self) -> Tenant {
         Tenant::new(self.pool.clone(), DEFAULT_TENANT, "default".into(), None)
     }
 
@@ -247,7 +256,7 @@ pub(super) fn write_at<'f>(
     let end = offset.checked_add(bytes.len() as u64).ok_or_else(too_long)?;
     if end > file.byte_len() && !bytes.is_empty() {
         file.shared.byte_length.as_ref().ok_or_else(too_long)?;
-        file.reach(end, OPERATION)?;
+        file.reach(tenant, end, OPERATION)?;
     }
     let mut parts = file.parts(offset, bytes.len());
     parts.try_for_each(|Part { number, in_page, in_bytes }| {

@@ -103,7 +103,7 @@ impl File {
         const OPERATION: &str = "extend file";
         let file = &*self.shared;
         file.check_resizable(OPERATION)?;
-        let _length = self.lock_growing(OPERATION)?;
+        let _length = self.lock_growing(&self.resizing_tenant(), u64::MAX, OPERATION)?;
         // Another operation may have had the file meanwhile.
         file.check_resizable(OPERATION)?;
         let before = self.pages();

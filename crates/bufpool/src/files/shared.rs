@@ -214,6 +214,11 @@ impl FileShared {
         self.length.try_lock_until(until)
     }
 
+    /// The same for one that does not wait.
+    pub fn lock_free_length(&self) -> Option<MutexGuard<'_, ()>> {
+        self.length.try_lock()
+    }
+
     /// Waits until no other operation has the file, or the time has come.
     pub fn wait_for_operation(&self, until: Instant) {
         drop(self.try_lock_length(until));
