@@ -4,10 +4,13 @@
 //! up.
 
 mod common;
+mod tiers_below;
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use bufpool::sim::{SimFailure, SimFault};
+use bufpool::tier::{TierAdmit, TierPolicy};
 use bufpool::{
     ErrorKind, File, FileOptions, HintPolicy, HintedPage, Hints, IoOperation, Pool, PoolOptions, Tenant,
 };
@@ -16,6 +19,7 @@ use common::{
     CallsBack, block_on, deterministic, directory, in_a_minute, new_file, on_each_backend, open_on, small,
     stamp, stamped_device, version,
 };
+use tiers_below::{Answer, Hoarder};
 
 /// 100 frames, no read-ahead, plain LRU.
 fn plain() -> PoolOptions {
@@ -529,4 +533,102 @@ fn a_manager_that_has_a_list_waits_for_nothing() {
             pool.check_invariants();
         });
     }
+}
+
+/// Lists of several tenants whose windows do not fit the pool together take frames from each other. Each then
+/// looks no farther ahead than its pages stay, and all come to rest while nobody reads.
+#[test]
+fn lists_of_several_tenants_come_to_rest() {
+    const TENANTS: u64 = 5;
+    for policy in [HintPolicy::Aggressive { batch: 8 }, HintPolicy::Auto, HintPolicy::CostBenefit] {
+        on_each_backend(|io| {
+            let folder = directory();
+            let pool = small().frames(64).threads_max(6).read_ahead(false).io(io).open().unwrap();
+            let file = stamped_file(&pool, &folder, 320);
+            let tenants: Vec<Tenant> =
+                (0..TENANTS).map(|_| pool.tenant("reader").hints(policy).open().unwrap()).collect();
+            let lists = tenants.iter().zip(0..).map(|(tenant, first): (&Tenant, u64)| {
+                let numbers = (0..5000).map(|step| (first * 37 + step * 3) % 320);
+                tenant.hint(pages_of(&file, numbers)).unwrap()
+            });
+            let mut lists: Vec<Hints> = lists.collect();
+            let mut read_some = || {
+                for _ in 0..200 {
+                    for list in &mut lists {
+                        let page = list.next().unwrap().unwrap();
+                        assert_eq!(version(&page, page.page().number()), 1);
+                    }
+                }
+            };
+            read_some();
+            assert_rests(&pool);
+            // That frames were lost once does not keep the lists from looking ahead.
+            let before = pool.stats().prefetch_issued;
+            read_some();
+            assert!(pool.stats().prefetch_issued > before);
+            assert_rests(&pool);
+            drop(lists);
+            pool.check_invariants();
+        });
+    }
+}
+
+/// Nothing is read any more, once what is in flight has landed.
+fn assert_rests(pool: &Pool) {
+    let mut counts = (0..500).map(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        pool.stats().prefetch_issued
+    });
+    let mut unchanged = 0;
+    let mut before = None;
+    let rests = counts.any(|now| {
+        unchanged = if before.replace(now) == Some(now) { unchanged + 1 } else { 0 };
+        unchanged == 10
+    });
+    assert!(rests, "the pool goes on reading: {} pages ahead", pool.stats().prefetch_issued);
+}
+
+/// A page that cannot be read is not asked for again and again.
+#[test]
+fn a_list_with_a_bad_page_comes_to_rest() {
+    let device = stamped_device(256);
+    let pool = plain().open_on(&device).unwrap();
+    let file = pool.open_file("data", FileOptions::new()).unwrap();
+    let tenant = pool.tenant("reader").hints(HintPolicy::Aggressive { batch: 4 }).open().unwrap();
+    let first = device.calls(IoOperation::Read);
+    for nth in first..first + 100_000 {
+        device.fail(SimFault { operation: IoOperation::Read, nth, failure: SimFailure::Io });
+    }
+    let hints = tenant.hint(pages_of(&file, (0..256).map(|step| step * 7 % 256))).unwrap();
+    assert_rests(&pool);
+    assert!(pool.stats().prefetch_failed < 1000, "{} reads failed", pool.stats().prefetch_failed);
+    device.forget_faults();
+    let mut hints = hints;
+    assert_eq!(rest(&mut hints).len(), 256);
+    assert!(hints.counts().prefetched > 50, "{:?}", hints.counts());
+}
+
+/// What a tier in memory has comes in within the call that asks for it, and makes room for the next page of
+/// the list: the stack does not grow with the list.
+#[test]
+fn a_list_above_a_tier_in_memory_needs_little_stack() {
+    const PAGES: u64 = 4000;
+    let reader = || {
+        let tier = Arc::new(Hoarder::new(Answer::AsAsked));
+        let pool = plain().frames(2000).tier(tier, TierPolicy::Inclusive, TierAdmit::All);
+        // Slower than the tier, so that this is not passed by.
+        let device = stamped_device(PAGES);
+        device.set_latency(Duration::from_micros(200), Duration::from_micros(200));
+        let pool = pool.open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let tenant = pool.tenant("reader").hints(HintPolicy::Aggressive { batch: 1 }).open().unwrap();
+        for number in (0..PAGES).chain(0..PAGES) {
+            assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 1);
+        }
+        let mut hints = tenant.hint(pages_of(&file, (0..PAGES).map(|step| step * 1009 % PAGES))).unwrap();
+        assert_eq!(rest(&mut hints).len() as u64, PAGES);
+        assert!(hints.counts().prefetched > PAGES / 4, "{:?}", hints.counts());
+        assert!(pool.stats().tier.is_some_and(|tier| tier.hits > PAGES / 2), "{:?}", pool.stats().tier);
+    };
+    std::thread::Builder::new().stack_size(256 << 10).spawn(reader).unwrap().join().unwrap();
 }

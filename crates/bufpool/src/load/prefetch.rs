@@ -16,7 +16,9 @@
 //! **Failures are silent** and counted: the page stays absent, its frame is free again, and the next access
 //! reads the page again and gets the error.
 
+use std::cell::Cell;
 use std::iter::Peekable;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -43,6 +45,9 @@ const BATCH_PAGES: usize = 256;
 const LOOK_MAX: usize = 1 << 16;
 /// Transfers in flight with which a reader leaves it to the next completion to begin more.
 const RUNS_ENOUGH: usize = 4;
+
+/// Rounds of plans that a thread carries out in one call. Others are left to the next access or completion.
+const ROUNDS_MAX: usize = 64;
 
 /// A transfer's part of moving averages.
 const MEAN_SHARE: u64 = 16;
@@ -298,6 +303,17 @@ impl<'p> Prefetch<'p> {
         if !self.has_plans() || !self.pool.owner.may_call() {
             return;
         }
+        let Some(_carrying) = Carrying::begin(self.pool) else { return };
+        for _ in 0..ROUNDS_MAX {
+            if !self.has_plans() {
+                return;
+            }
+            self.carry_out_round();
+        }
+    }
+
+    /// Carries out the plans that wait now.
+    fn carry_out_round(self) {
         let Wants { plans, wanted } = {
             let mut policy = self.pool.policy.lock();
             self.pool.plans_waiting.store(false, Ordering::SeqCst);
@@ -331,6 +347,36 @@ impl<'p> Prefetch<'p> {
                 break;
             }
         }
+    }
+}
+
+thread_local! {
+    /// The pool whose plans this thread is carrying out.
+    static CARRYING: Cell<*const PoolShared> = const { Cell::new(ptr::null()) };
+}
+
+/// A thread carries out plans. What it brings in may be there before the call that asks for it returns, from a
+/// tier or a source in memory, and that makes new plans. They wait for the thread's next round: carried out
+/// within the call they would want ever more of its stack.
+struct Carrying {
+    before: *const PoolShared,
+}
+
+impl Carrying {
+    /// None if the thread is at it already.
+    fn begin(pool: &PoolShared) -> Option<Self> {
+        let pool: *const PoolShared = pool;
+        let before = CARRYING.get();
+        (before != pool).then(|| {
+            CARRYING.set(pool);
+            Self { before }
+        })
+    }
+}
+
+impl Drop for Carrying {
+    fn drop(&mut self) {
+        CARRYING.set(self.before);
     }
 }
 

@@ -65,6 +65,8 @@ enum Place {
     InFlight,
     /// It is brought in ahead.
     AheadInFlight,
+    /// The same, and the reader has passed it over meanwhile.
+    PassedInFlight,
     Ahead(u32),
     Resident(u32),
 }
@@ -73,8 +75,13 @@ impl Place {
     fn frame(self) -> Option<u32> {
         match self {
             Self::Ahead(frame) | Self::Resident(frame) => Some(frame),
-            Self::InFlight | Self::AheadInFlight => None,
+            Self::InFlight | Self::AheadInFlight | Self::PassedInFlight => None,
         }
+    }
+
+    /// Whether it is brought in ahead, and not there yet.
+    fn is_ahead_in_flight(self) -> bool {
+        matches!(self, Self::AheadInFlight | Self::PassedInFlight)
     }
 }
 
@@ -278,15 +285,24 @@ impl AccountHints {
         match (block.came_for, block.place) {
             // Nobody knows of it any more, and nobody brought it in for a list.
             (None, _) => self.forget(hint.page),
-            (Some(serial), Place::Ahead(_) | Place::AheadInFlight) if !is_used => {
-                if let Some(list) = self.find(serial) {
-                    self.lists[list].counts.wasted += 1;
-                    self.lists[list].wasted += 1;
-                }
+            (Some(serial), Place::Ahead(_)) if !is_used => {
+                self.count_wasted(serial);
                 self.spend(hint.page);
             }
-            (Some(_), Place::InFlight | Place::AheadInFlight) => {}
-            (Some(_), Place::Ahead(_) | Place::Resident(_)) => self.spend(hint.page),
+            (Some(_), place) if place.is_ahead_in_flight() => {
+                let place = if is_used { Place::AheadInFlight } else { Place::PassedInFlight };
+                self.blocks.entry(hint.page).and_modify(|block| block.place = place);
+            }
+            (Some(_), Place::InFlight) => {}
+            (Some(_), _) => self.spend(hint.page),
+        }
+    }
+
+    /// A page that came in for a list is there, unread, and nobody knows of it any more.
+    fn count_wasted(&mut self, serial: u64) {
+        if let Some(at) = self.find(serial) {
+            self.lists[at].counts.wasted += 1;
+            self.lists[at].wasted += 1;
         }
     }
 
@@ -346,7 +362,8 @@ impl AccountHints {
             self.blocks.insert(page, Block { place: Place::InFlight, came_for: None, spent: None });
         }
         let Some(block) = self.blocks.get_mut(&page) else { return };
-        let was_ahead = block.place == Place::AheadInFlight;
+        let (was_ahead, was_passed) =
+            (block.place.is_ahead_in_flight(), block.place == Place::PassedInFlight);
         block.place = if was_ahead { Place::Ahead(frame) } else { Place::Resident(frame) };
         let came_for = block.came_for;
         if was_ahead {
@@ -365,10 +382,14 @@ impl AccountHints {
             }
         }
         if !is_named {
-            if came_for.is_some_and(|serial| self.has(serial)) {
-                self.spend(page);
-            } else {
-                self.forget(page);
+            match came_for.filter(|serial| self.has(*serial)) {
+                Some(serial) => {
+                    if was_passed {
+                        self.count_wasted(serial);
+                    }
+                    self.spend(page);
+                }
+                None => self.forget(page),
             }
         }
     }
@@ -391,7 +412,8 @@ impl AccountHints {
     pub fn left(&mut self, page: PageId) {
         let Some(block) = self.blocks.get(&page).copied() else { return };
         self.forget(page);
-        if block.place == Place::AheadInFlight {
+        let was_in_flight = block.place.is_ahead_in_flight();
+        if was_in_flight {
             self.landed(page, block.came_for);
         }
         let mut is_named = false;
@@ -399,6 +421,9 @@ impl AccountHints {
             if let Some(position) = list.list.next_use(page) {
                 list.has_gone(page, position);
                 list.frontier = list.frontier.min(position);
+                if was_in_flight || matches!(block.place, Place::Ahead(_)) {
+                    list.did_not_stay(position);
+                }
                 is_named = true;
             }
         }
@@ -592,7 +617,7 @@ impl AccountHints {
                     "{page:?} in {frame}"
                 );
             }
-            if let (Place::AheadInFlight, Some(serial)) = (block.place, block.came_for) {
+            if let (true, Some(serial)) = (block.place.is_ahead_in_flight(), block.came_for) {
                 *in_flight.entry(serial).or_default() += 1;
             }
             assert!(block.spent.is_none() || !self.is_named(*page), "{page:?} is spent and named");

@@ -29,6 +29,9 @@ const LOOP_HORIZON: u32 = 4 * RUN_PAGES as u32;
 /// Named pages that must have come round after equally many reads, the last ones in a row, for a list to be a
 /// loop.
 const LOOP_EVIDENCE: u64 = 2 * RUN_PAGES as u64;
+/// Reads of a list after which it tries one page farther ahead than pages stay until they are read. At most
+/// one page for so many reads comes in without staying.
+const READS_PER_TRY: u64 = 8;
 /// A list's estimate of the directory's time between two of its accesses moves by this part of the
 /// difference.
 const PACE_SHARE: f64 = 1.0 / 64.0;
@@ -100,6 +103,10 @@ pub(super) struct OpenList {
     pub depth: Depth,
     /// Hints that the reader consumes during a read, as the driver measured.
     pub horizon: u32,
+    /// Hints ahead of the reader within which pages that come in stay until they are read.
+    stays_within: u64,
+    /// Reads made since that was tried farther.
+    untried: u64,
     /// The next uses in the list of the blocks that it names and that are present.
     present: PositionSet,
     /// Of these, the blocks that a loop gives up before the others.
@@ -152,6 +159,8 @@ impl OpenList {
             list: HintList::new(),
             depth,
             horizon: HORIZON,
+            stays_within: NEVER,
+            untried: 0,
             present: PositionSet::new(),
             yielding: PositionSet::new(),
             frontier: 0,
@@ -246,6 +255,9 @@ impl OpenList {
     pub fn went_on(&mut self, reads: u64, now: u64) {
         self.counts.used += reads;
         (0..reads).for_each(|_| self.depth.consumed());
+        self.untried += reads;
+        self.stays_within = self.stays_within.saturating_add(self.untried / READS_PER_TRY);
+        self.untried %= READS_PER_TRY;
         if let Some(last) = self.last_access.replace(now) {
             let each = now.saturating_sub(last) as f64 / reads as f64;
             self.pace += (each - self.pace) * (PACE_SHARE * reads as f64).min(1.0);
@@ -260,6 +272,14 @@ impl OpenList {
         if f64::from(self.pages_in_flight()) < f64::from(self.in_flight_max) * self.run_pages {
             self.depth.waited();
         }
+    }
+
+    /// The page that the list names at `position` came in, or was to, and is gone before it was read: others
+    /// need the frames, or it cannot be read. Nothing comes in from there on before the reader has gone on.
+    /// Otherwise the lists of several tenants would take each other's pages for ever, though nobody reads.
+    pub fn did_not_stay(&mut self, position: u64) {
+        self.stays_within = self.stays_within.min(position.saturating_sub(self.list.position()));
+        self.untried = 0;
     }
 
     /// Appends the pages to bring in now.
@@ -323,7 +343,8 @@ impl OpenList {
     fn reach(&self) -> Reach {
         let from = self.list.position();
         let (depth, horizon) = (u64::from(self.depth.get()), u64::from(self.horizon));
-        let reach = |end| Reach { end, again_until: NEVER, once_until: NEVER };
+        let stay_until = from.saturating_add(self.stays_within);
+        let reach = |end: u64| Reach { end: end.min(stay_until), again_until: NEVER, once_until: NEVER };
         match self.policy {
             HintPolicy::Aggressive { .. } => reach(self.list.end()),
             HintPolicy::Horizon | HintPolicy::CostBenefit | HintPolicy::Off => {
@@ -334,7 +355,8 @@ impl OpenList {
                 let busy = if self.is_loop() { LOOP_HORIZON } else { self.in_flight_pages_max() };
                 let horizon = horizon.min(u64::from(busy));
                 let once = horizon.min(u64::from(ONCE_HORIZON));
-                Reach { end: from + depth, again_until: from + horizon, once_until: from + once }
+                let end = stay_until.min(from + depth);
+                Reach { end, again_until: from + horizon, once_until: from + once }
             }
         }
     }
