@@ -58,7 +58,7 @@ tuning! {
     /// how often others were used; with many, no two ages are told apart there.
     time_per_miss: u32 = 8,
     /// Sampled pages remembered for each that the cache can hold; at least 1. A loop longer than that is not
-    /// seen as one. A sample costs 50 bytes; so small pools remember a page a frame and 5,120 at most.
+    /// seen as one. A sample costs 60 bytes; so small pools remember a page a frame and 5,120 at most.
     reach: u32 = 4,
     /// Frames of the largest pool in which every page is sampled. The miniatures are exact where there are
     /// few accesses to choose by; a hit on a sampled page costs four times one on another.

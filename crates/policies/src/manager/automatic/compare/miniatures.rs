@@ -219,16 +219,14 @@ impl Miniatures {
 
     /// Looks at the ages of the next `count` samples, so that pages that are not used again count as such.
     pub fn look(&mut self, count: u32, now: u32, classes: &mut Classes) {
-        let mut count = (count as usize).min(self.pages.samples.len());
-        while count > 0 {
-            let samples = self.pages.samples.next_in_turn(count);
-            count -= samples.len();
-            for sample in samples {
-                let age = now.wrapping_sub(sample.last);
-                let bucket = classes.bucket(age);
-                self.by_value.consider(sample.shadowed.kept_at, age, bucket, classes);
-                sample.wait_on(bucket, classes);
+        for _ in 0..count.min(self.pages.samples.len() as u32) {
+            let (slot, sample) = self.pages.samples.next_in_turn();
+            let age = now.wrapping_sub(sample.last);
+            let bucket = classes.bucket(age);
+            if sample.shadowed.held.has(Expert::Value) {
+                self.by_value.consider(slot, age, bucket, classes);
             }
+            sample.wait_on(bucket, classes);
         }
     }
 

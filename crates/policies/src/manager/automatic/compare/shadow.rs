@@ -3,27 +3,18 @@
 use super::arc::Place;
 use super::experts::{Expert, Shadows};
 use super::holdings::Holdings;
-use crate::list::NIL;
 use crate::manager::automatic::learn::intervals::{ClassId, Classes};
 use crate::manager::automatic::learn::samples::Samples;
 
 /// What the shadows keep of a sampled page.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Shadowed {
-    /// Its number in the shadow by value, or [`NIL`].
-    pub kept_at: u32,
     /// Which shadows hold it.
     pub held: Shadows,
     /// Where the shadow by ARC lists it.
     pub arc: Place,
     /// The part of the pages that it belongs to.
     pub part: u8,
-}
-
-impl Default for Shadowed {
-    fn default() -> Self {
-        Self { kept_at: NIL, held: Shadows::default(), arc: Place::Out, part: 0 }
-    }
 }
 
 /// A use of a sampled page.

@@ -2,54 +2,28 @@
 
 use super::experts::Expert;
 use super::shadow::{SampledPages, Shadow, Used};
-use crate::list::{NIL, push};
 use crate::manager::automatic::learn::intervals::Classes;
 use crate::manager::automatic::rank::by_class::PagesByClass;
 
-/// The shadow. Pages that it holds are numbered: 18 bytes each.
+/// The shadow. 10 bytes a sample.
 #[derive(Default)]
 pub(super) struct ByValue {
-    /// Their slots, by number; [`NIL`] where a number is free.
-    kept: Vec<u32>,
-    vacant: Vec<u32>,
-    /// The numbers taken.
+    /// The slots held, and how many there are.
     by_class: PagesByClass,
+    len: u32,
 }
 
 impl ByValue {
-    /// Looks at the page with `number`, or [`NIL`], which is `age` old, in `bucket`.
+    /// Looks at `slot`, which is held, `age` old, and that is in `bucket`.
     #[inline(always)]
-    pub fn consider(&mut self, number: u32, age: u32, bucket: usize, classes: &Classes) {
-        if number != NIL {
-            self.by_class.consider(number, age, bucket, classes);
-        }
-    }
-
-    /// Makes room among `capacity` pages, and gives `slot`, which is used now, a number.
-    fn keep(&mut self, used: &Used<'_>, pages: &mut SampledPages) -> u32 {
-        let slot = used.slot;
-        while self.kept.len() - self.vacant.len() >= used.capacity as usize {
-            let (samples, kept, now) = (&pages.samples, &self.kept, pages.samples[slot].last);
-            let age = |number: u32| now.wrapping_sub(samples[kept[number as usize]].last);
-            let worst = self.by_class.least(used.classes, age).expect("the shadow holds a page");
-            self.give_up(self.kept[worst as usize], pages);
-        }
-        let number = self.vacant.pop().unwrap_or(self.kept.len() as u32);
-        if number as usize == self.kept.len() {
-            push(&mut self.kept, NIL);
-        }
-        self.kept[number as usize] = slot;
-        pages.samples[slot].shadowed.kept_at = number;
-        pages.set_held(slot, Expert::Value, true);
-        number
+    pub fn consider(&mut self, slot: u32, age: u32, bucket: usize, classes: &Classes) {
+        self.by_class.consider(slot, age, bucket, classes);
     }
 
     fn give_up(&mut self, slot: u32, pages: &mut SampledPages) {
-        let number = std::mem::replace(&mut pages.samples[slot].shadowed.kept_at, NIL);
         pages.set_held(slot, Expert::Value, false);
-        self.kept[number as usize] = NIL;
-        push(&mut self.vacant, number);
-        self.by_class.remove(number);
+        self.by_class.remove(slot);
+        self.len -= 1;
     }
 }
 
@@ -60,40 +34,40 @@ impl Shadow for ByValue {
     }
 
     #[inline]
-    fn hit(&mut self, used: &Used<'_>, pages: &mut SampledPages) {
-        self.by_class.use_again(pages.samples[used.slot].shadowed.kept_at, used.valued, used.classes);
+    fn hit(&mut self, used: &Used<'_>, _pages: &mut SampledPages) {
+        self.by_class.use_again(used.slot, used.valued, used.classes);
     }
 
     fn access(&mut self, used: &Used<'_>, pages: &mut SampledPages) {
-        if pages.samples[used.slot].shadowed.kept_at != NIL {
+        if pages.is_held(used.slot, Expert::Value) {
             self.hit(used, pages);
             return;
         }
-        let number = self.keep(used, pages);
-        self.by_class.push(number, used.valued, used.classes);
+        let now = pages.samples[used.slot].last;
+        while self.len >= used.capacity {
+            let age = |slot: u32| now.wrapping_sub(pages.samples[slot].last);
+            let least = self.by_class.least(used.classes, age).expect("the shadow holds a page");
+            self.give_up(least, pages);
+        }
+        self.by_class.push(used.slot, used.valued, used.classes);
+        self.len += 1;
+        pages.set_held(used.slot, Expert::Value, true);
     }
 
     fn forget(&mut self, slot: u32, pages: &mut SampledPages) {
-        if pages.samples[slot].shadowed.kept_at != NIL {
+        if pages.is_held(slot, Expert::Value) {
             self.give_up(slot, pages);
         }
     }
 
     fn metadata_bytes(&self) -> usize {
-        (self.kept.capacity() + self.vacant.capacity()) * size_of::<u32>() + self.by_class.metadata_bytes()
+        self.by_class.metadata_bytes()
     }
 
     fn check_invariants(&self, pages: &SampledPages) {
         let held = pages.samples.iter().filter(|sample| sample.shadowed.held.has(Expert::Value)).count();
-        assert_eq!(held, self.kept.len() - self.vacant.len(), "pages kept by value");
-        for (number, slot) in self.kept.iter().enumerate().filter(|(_, slot)| **slot != NIL) {
-            assert_eq!(pages.samples[*slot].shadowed.kept_at, number as u32, "number of a kept page");
-        }
-        for sample in pages.samples.iter() {
-            let is_kept = sample.shadowed.kept_at != NIL;
-            assert_eq!(sample.shadowed.held.has(Expert::Value), is_kept, "place of a page kept by value");
-        }
-        let last = |slot: u32| (slot != NIL).then(|| pages.samples[slot].last);
-        self.by_class.check_invariants(self.kept.len() as u32, |number| last(self.kept[number as usize]));
+        assert_eq!(held, self.len as usize, "pages kept by value");
+        let last = |slot: u32| pages.is_held(slot, Expert::Value).then(|| pages.samples[slot].last);
+        self.by_class.check_invariants(pages.samples.len() as u32, last);
     }
 }

@@ -74,7 +74,6 @@ fn is_drawn(page: PageId, rate: u32) -> bool {
 /// A sampled page.
 #[derive(Clone, Copy)]
 pub(crate) struct Sample<S> {
-    pub page: PageId,
     /// When it was used last.
     pub last: u32,
     /// The frame that holds it, or [`NIL`].
@@ -174,6 +173,8 @@ impl SampledAccess {
 /// The sampled pages of a tenant, by slot.
 pub(crate) struct Samples<S> {
     rates: Rates,
+    /// By slot: the page. By itself, so that the rest has no gaps.
+    pages: Vec<PageId>,
     samples: Vec<Sample<S>>,
     index: SlotIndex,
     /// The next sample whose age is looked at; the first if there is none.
@@ -184,7 +185,14 @@ pub(crate) struct Samples<S> {
 
 impl<S: Copy + Default> Samples<S> {
     pub fn new(rates: Rates) -> Self {
-        Self { rates, samples: Vec::new(), index: SlotIndex::default(), cursor: 0, latest_ahead: NIL }
+        Self {
+            rates,
+            pages: Vec::new(),
+            samples: Vec::new(),
+            index: SlotIndex::default(),
+            cursor: 0,
+            latest_ahead: NIL,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -216,10 +224,10 @@ impl<S: Copy + Default> Samples<S> {
     /// The sample of `page`, or [`NIL`].
     pub fn find(&self, page: PageId) -> u32 {
         let latest = self.latest_ahead;
-        if self.samples.get(latest as usize).is_some_and(|sample| sample.page == page) {
+        if self.pages.get(latest as usize) == Some(&page) {
             return latest;
         }
-        self.index.find(page.0, |slot| self.samples[slot as usize].page.0).unwrap_or(NIL)
+        self.index.find(page.0, |slot| self.pages[slot as usize].0).unwrap_or(NIL)
     }
 
     /// Reads of what finds the sample of `page`.
@@ -243,7 +251,6 @@ impl<S: Copy + Default> Samples<S> {
     /// [forgotten](Self::forget). Returns the slot.
     pub fn insert(&mut self, page: PageId, now: u32, forgotten: Option<u32>) -> u32 {
         let sample = Sample {
-            page,
             last: now,
             frame: NIL,
             shadowed: S::default(),
@@ -254,11 +261,14 @@ impl<S: Copy + Default> Samples<S> {
             ahead: false,
         };
         let slot = forgotten.unwrap_or(self.samples.len() as u32);
-        match self.samples.get_mut(slot as usize) {
-            Some(place) => *place = sample,
-            None => push(&mut self.samples, sample),
+        if forgotten.is_some() {
+            self.pages[slot as usize] = page;
+            self[slot] = sample;
+        } else {
+            push(&mut self.pages, page);
+            push(&mut self.samples, sample);
         }
-        self.index.insert(page.0, slot, |slot| self.samples[slot as usize].page.0);
+        self.index.insert(page.0, slot, |slot| self.pages[slot as usize].0);
         slot
     }
 
@@ -273,15 +283,15 @@ impl<S: Copy + Default> Samples<S> {
 
     /// The page of `slot`, whose wait has [ended](Self::end), is remembered no longer.
     pub fn forget(&mut self, slot: u32) {
-        self.index.remove(self[slot].page.0, |slot| self.samples[slot as usize].page.0);
+        self.index.remove(self.pages[slot as usize].0, |slot| self.pages[slot as usize].0);
     }
 
-    /// The next samples in turn, at most `count`, at least one if there is any.
-    pub fn next_in_turn(&mut self, count: usize) -> &mut [Sample<S>] {
-        let len = self.samples.len();
-        let begin = if self.cursor < len { self.cursor } else { 0 };
-        self.cursor = (begin + count).min(len);
-        &mut self.samples[begin..self.cursor]
+    /// The next sample in turn, of at least one, and its slot.
+    #[inline]
+    pub fn next_in_turn(&mut self) -> (u32, &mut Sample<S>) {
+        let slot = if self.cursor < self.samples.len() { self.cursor } else { 0 };
+        self.cursor = slot + 1;
+        (slot as u32, &mut self.samples[slot])
     }
 
     /// Where each sample is counted as waiting.
@@ -291,12 +301,14 @@ impl<S: Copy + Default> Samples<S> {
     }
 
     pub fn metadata_bytes(&self) -> usize {
-        self.samples.capacity() * size_of::<Sample<S>>() + self.index.memory_bytes()
+        self.pages.capacity() * size_of::<PageId>()
+            + self.samples.capacity() * size_of::<Sample<S>>()
+            + self.index.memory_bytes()
     }
 
     /// Panics if a sample is not found by its page.
     pub fn check_invariants(&self) {
-        self.index.check_invariants(|slot| self.samples[slot as usize].page.0);
+        self.index.check_invariants(|slot| self.pages[slot as usize].0);
         assert_eq!(self.index.len(), self.samples.len(), "samples found");
     }
 }
