@@ -59,87 +59,63 @@ impl Arc {
         self.dropped[usize::from(twice)].is_none_or(|dropped| last.wrapping_sub(dropped) as i32 > 0)
     }
 
-    /// Takes `slot` out of the list it is in.
-    fn take_out(&mut self, slot: u32, place: Place) {
+    fn resident(&self) -> u32 {
+        self.len(Place::T1) + self.len(Place::T2)
+    }
+
+    /// Makes `slot` the newest in the list of `place`.
+    #[inline]
+    fn put(&mut self, slot: u32, place: Place, pages: &mut SampledPages) {
+        let before = std::mem::replace(&mut pages.samples[slot].shadowed.arc, place);
+        if before != Place::Out {
+            self.lists[before as usize].remove(&mut self.links, slot);
+        }
         if place != Place::Out {
-            self.lists[place as usize].remove(&mut self.links, slot);
+            self.lists[place as usize].push_tail(&mut self.links, slot);
         }
-    }
-
-    fn append(&mut self, place: Place, slot: u32) {
-        self.lists[place as usize].push_tail(&mut self.links, slot);
-    }
-
-    /// The page in `slot`, which is in `place`, is used. Each slot that changes its list is told to `moved`.
-    fn use_page(&mut self, slot: u32, place: Place, capacity: u32, moved: &mut impl FnMut(u32, Place)) {
-        if slot as usize >= self.links.len() {
-            self.links.lengthen_to(slot as usize + 1);
-        }
-        let (c, to) = (capacity, if place == Place::Out { Place::T1 } else { Place::T2 });
-        let ratio = |more: u32, less: u32| (more as f32 / less.max(1) as f32).max(1.0);
-        let (b1, b2) = (self.len(Place::B1), self.len(Place::B2));
-        match place {
-            Place::T1 | Place::T2 => {}
-            Place::B1 => {
-                self.target = (self.target + ratio(b2, b1)).min(c as f32);
-                self.make_room(false, c, moved);
-            }
-            Place::B2 => {
-                self.target = (self.target - ratio(b1, b2)).max(0.0);
-                self.make_room(true, c, moved);
-            }
-            Place::Out => self.admit(c, moved),
-        }
-        self.take_out(slot, place);
-        self.append(to, slot);
-        moved(slot, to);
-        // The capacity may have shrunk.
-        while self.len(Place::T1) + self.len(Place::T2) > c {
-            self.evict(false, moved);
+        if before.is_resident() != place.is_resident() {
+            pages.set_held(slot, Expert::Arc, place.is_resident());
         }
     }
 
     /// Room for a page that is in no list.
-    fn admit(&mut self, c: u32, moved: &mut impl FnMut(u32, Place)) {
+    fn admit(&mut self, c: u32, pages: &mut SampledPages) {
         let [t1, t2, b1, b2] = [Place::T1, Place::T2, Place::B1, Place::B2].map(|place| self.len(place));
         if t1 + b1 >= c {
             if t1 < c {
-                self.drop_oldest(Place::B1, moved);
-                self.make_room(false, c, moved);
+                self.drop_oldest(Place::B1, pages);
+                self.make_room(false, c, pages);
             } else {
-                self.drop_oldest(Place::T1, moved);
+                self.drop_oldest(Place::T1, pages);
             }
         } else if t1 + t2 + b1 + b2 >= c {
             if t1 + t2 + b1 + b2 >= 2 * c {
-                self.drop_oldest(Place::B2, moved);
+                self.drop_oldest(Place::B2, pages);
             }
-            self.make_room(false, c, moved);
+            self.make_room(false, c, pages);
         }
     }
 
     /// "REPLACE" in the paper, if the cache is full.
-    fn make_room(&mut self, in_b2: bool, c: u32, moved: &mut impl FnMut(u32, Place)) {
-        if self.len(Place::T1) + self.len(Place::T2) >= c {
-            self.evict(in_b2, moved);
+    fn make_room(&mut self, in_b2: bool, c: u32, pages: &mut SampledPages) {
+        if self.resident() >= c {
+            self.evict(in_b2, pages);
         }
     }
 
-    fn evict(&mut self, in_b2: bool, moved: &mut impl FnMut(u32, Place)) {
+    fn evict(&mut self, in_b2: bool, pages: &mut SampledPages) {
         let t1 = self.len(Place::T1) as f32;
         let from_t1 =
             self.len(Place::T2) == 0 || t1 > 0.0 && (t1 > self.target || in_b2 && t1 == self.target);
         let (from, to) = if from_t1 { (Place::T1, Place::B1) } else { (Place::T2, Place::B2) };
-        let slot = self.lists[from as usize].head();
-        debug_assert_ne!(slot, NIL);
-        self.take_out(slot, from);
-        self.append(to, slot);
-        moved(slot, to);
+        self.put(self.lists[from as usize].head(), to, pages);
     }
 
-    fn drop_oldest(&mut self, place: Place, moved: &mut impl FnMut(u32, Place)) {
-        let links = &mut self.links;
-        if let Some(slot) = self.lists[place as usize].pop_head(links) {
-            moved(slot, Place::Out);
+    fn drop_oldest(&mut self, place: Place, pages: &mut SampledPages) {
+        let slot = self.lists[place as usize].head();
+        if slot != NIL {
+            self.dropped[usize::from(place == Place::B2)] = Some(pages.samples[slot].last);
+            self.put(slot, Place::Out, pages);
         }
     }
 }
@@ -147,38 +123,43 @@ impl Arc {
 impl Shadow for Arc {
     #[inline]
     fn has_room(&self, _slot: u32, capacity: u32) -> bool {
-        self.len(Place::T1) + self.len(Place::T2) <= capacity
+        self.resident() <= capacity
     }
 
     #[inline]
     fn hit(&mut self, used: &Used<'_>, pages: &mut SampledPages) {
-        let place = std::mem::replace(&mut pages.samples[used.slot].shadowed.arc, Place::T2);
-        self.lists[place as usize].remove(&mut self.links, used.slot);
-        self.append(Place::T2, used.slot);
+        self.put(used.slot, Place::T2, pages);
     }
 
     fn access(&mut self, used: &Used<'_>, pages: &mut SampledPages) {
-        let place = pages.samples[used.slot].shadowed.arc;
-        let mut dropped = self.dropped;
-        self.use_page(used.slot, place, used.capacity, &mut |slot, place| {
-            let sample = &mut pages.samples[slot];
-            let before = std::mem::replace(&mut sample.shadowed.arc, place);
-            if place == Place::Out {
-                dropped[usize::from(before == Place::B2)] = Some(sample.last);
+        let (slot, c) = (used.slot, used.capacity);
+        if slot as usize >= self.links.len() {
+            self.links.lengthen_to(slot as usize + 1);
+        }
+        let place = pages.samples[slot].shadowed.arc;
+        let ratio = |more: u32, less: u32| (more as f32 / less.max(1) as f32).max(1.0);
+        let (b1, b2) = (self.len(Place::B1), self.len(Place::B2));
+        match place {
+            Place::T1 | Place::T2 => {}
+            Place::B1 => {
+                self.target = (self.target + ratio(b2, b1)).min(c as f32);
+                self.make_room(false, c, pages);
             }
-            if before.is_resident() != place.is_resident() {
-                pages.set_held(slot, Expert::Arc, place.is_resident());
+            Place::B2 => {
+                self.target = (self.target - ratio(b1, b2)).max(0.0);
+                self.make_room(true, c, pages);
             }
-        });
-        self.dropped = dropped;
+            Place::Out => self.admit(c, pages),
+        }
+        self.put(slot, if place == Place::Out { Place::T1 } else { Place::T2 }, pages);
+        // The capacity may have shrunk.
+        while self.resident() > c {
+            self.evict(false, pages);
+        }
     }
 
     fn forget(&mut self, slot: u32, pages: &mut SampledPages) {
-        let place = std::mem::take(&mut pages.samples[slot].shadowed.arc);
-        self.take_out(slot, place);
-        if place.is_resident() {
-            pages.set_held(slot, Expert::Arc, false);
-        }
+        self.put(slot, Place::Out, pages);
     }
 
     fn metadata_bytes(&self) -> usize {

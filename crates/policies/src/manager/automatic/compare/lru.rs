@@ -33,10 +33,7 @@ impl Lru {
                 break;
             }
             self.recency.remove(&mut self.links, oldest);
-            match self.oldest {
-                NIL => self.recency.push_tail(&mut self.links, oldest),
-                place => self.recency.insert_before(&mut self.links, place, oldest),
-            }
+            self.recency.insert_before(&mut self.links, self.oldest, oldest);
         }
         self.recency.head()
     }
@@ -67,10 +64,6 @@ impl Shadow for Lru {
     fn access(&mut self, used: &Used<'_>, pages: &mut SampledPages) {
         let slot = used.slot;
         let is_held = pages.is_held(slot, Expert::Lru);
-        if is_held && self.has_room(slot, used.capacity) {
-            self.hit(used, pages);
-            return;
-        }
         if slot as usize >= self.links.len() {
             self.links.lengthen_to(slot as usize + 1);
         }
