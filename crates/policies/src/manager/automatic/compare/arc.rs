@@ -4,7 +4,7 @@
 //! as [`crate::classic`]'s, on slots that the samples own, with a capacity that follows the tenant's share.
 
 use super::experts::Expert;
-use super::shadow::{SampledPages, Shadow, Shadowed, Used};
+use super::shadow::{SampledPages, Shadowed};
 use crate::list::{Links, List, NIL};
 
 /// Where ARC lists a slot.
@@ -118,21 +118,19 @@ impl Arc {
             self.put(slot, Place::Out, pages);
         }
     }
-}
 
-impl Shadow for Arc {
+    /// Whether a use of a page that it holds makes none leave a cache of `capacity` pages.
     #[inline]
-    fn has_room(&self, _slot: u32, capacity: u32) -> bool {
+    pub fn has_room(&self, capacity: u32) -> bool {
         self.resident() <= capacity
     }
 
     #[inline]
-    fn hit(&mut self, used: &Used<'_>, pages: &mut SampledPages) {
-        self.put(used.slot, Place::T2, pages);
+    pub fn hit(&mut self, slot: u32, pages: &mut SampledPages) {
+        self.put(slot, Place::T2, pages);
     }
 
-    fn access(&mut self, used: &Used<'_>, pages: &mut SampledPages) {
-        let (slot, c) = (used.slot, used.capacity);
+    pub fn access(&mut self, slot: u32, c: u32, pages: &mut SampledPages) {
         if slot as usize >= self.links.len() {
             self.links.lengthen_to(slot as usize + 1);
         }
@@ -158,15 +156,15 @@ impl Shadow for Arc {
         }
     }
 
-    fn forget(&mut self, slot: u32, pages: &mut SampledPages) {
+    pub fn forget(&mut self, slot: u32, pages: &mut SampledPages) {
         self.put(slot, Place::Out, pages);
     }
 
-    fn metadata_bytes(&self) -> usize {
+    pub fn metadata_bytes(&self) -> usize {
         self.links.memory_bytes()
     }
 
-    fn check_invariants(&self, pages: &SampledPages) {
+    pub fn check_invariants(&self, pages: &SampledPages) {
         let mut counts = [0; 5];
         for Shadowed { arc, held, .. } in pages.samples.iter().map(|sample| sample.shadowed) {
             counts[arc as usize] += 1;

@@ -1,7 +1,7 @@
 //! LRU over the sampled pages, and the order in which samples are forgotten.
 
 use super::experts::{Expert, Shadows};
-use super::shadow::{SampledPages, Shadow, Used};
+use super::shadow::SampledPages;
 use crate::list::{Links, List, NIL};
 
 /// Remembered pages that another shadow still holds and that get another round, at most, before one is
@@ -48,21 +48,20 @@ impl Lru {
         }
         self.recency.remove(&mut self.links, slot);
     }
-}
 
-impl Shadow for Lru {
+    /// Whether a use of `slot`, which it holds, is a [hit](Self::hit) that makes nothing leave a cache of
+    /// `capacity` pages.
     #[inline]
-    fn has_room(&self, slot: u32, capacity: u32) -> bool {
+    pub fn has_room(&self, slot: u32, capacity: u32) -> bool {
         self.oldest != slot && self.len <= capacity
     }
 
     #[inline]
-    fn hit(&mut self, used: &Used<'_>, _pages: &mut SampledPages) {
-        self.recency.move_to_tail(&mut self.links, used.slot);
+    pub fn hit(&mut self, slot: u32) {
+        self.recency.move_to_tail(&mut self.links, slot);
     }
 
-    fn access(&mut self, used: &Used<'_>, pages: &mut SampledPages) {
-        let slot = used.slot;
+    pub fn access(&mut self, slot: u32, capacity: u32, pages: &mut SampledPages) {
         let is_held = pages.is_held(slot, Expert::Lru);
         if slot as usize >= self.links.len() {
             self.links.lengthen_to(slot as usize + 1);
@@ -78,7 +77,7 @@ impl Shadow for Lru {
         if self.oldest == NIL {
             self.oldest = slot;
         }
-        while self.len > used.capacity {
+        while self.len > capacity {
             let oldest = self.oldest;
             self.oldest = self.links.next(oldest);
             self.len -= 1;
@@ -86,7 +85,7 @@ impl Shadow for Lru {
         }
     }
 
-    fn forget(&mut self, slot: u32, pages: &mut SampledPages) {
+    pub fn forget(&mut self, slot: u32, pages: &mut SampledPages) {
         let is_held = pages.is_held(slot, Expert::Lru);
         self.unlink(slot, is_held);
         if is_held {
@@ -94,11 +93,11 @@ impl Shadow for Lru {
         }
     }
 
-    fn metadata_bytes(&self) -> usize {
+    pub fn metadata_bytes(&self) -> usize {
         self.links.memory_bytes()
     }
 
-    fn check_invariants(&self, pages: &SampledPages) {
+    pub fn check_invariants(&self, pages: &SampledPages) {
         self.recency.check_invariants(&self.links);
         assert_eq!(self.recency.len() as usize, pages.samples.len(), "samples listed");
         let newest: Vec<u32> = self.recency.iter_from_tail(&self.links).take(self.len as usize).collect();

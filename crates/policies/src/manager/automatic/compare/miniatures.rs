@@ -14,7 +14,7 @@ use super::arc::{Arc, Place};
 use super::experts::{Expert, Shadows};
 use super::holdings::Holdings;
 use super::lru::Lru;
-use super::shadow::{SampledPages, Shadow, Shadowed, Used};
+use super::shadow::{SampledPages, Shadowed};
 use super::shares::{Parts, Shares};
 use super::value::ByValue;
 use crate::ids::{FrameId, PageId};
@@ -111,14 +111,13 @@ impl Miniatures {
             return true;
         }
         let capacity = access.capacity;
-        if !self.lru.has_room(slot, capacity) || !self.arc.has_room(slot, capacity) {
+        if !self.lru.has_room(slot, capacity) || !self.arc.has_room(capacity) {
             return false;
         }
-        let valued = sample.learn(access, sample.is_learned(), (true, capacity), classes, streams);
-        let used = Used { slot, capacity, valued, classes };
-        self.lru.hit(&used, &mut self.pages);
-        self.arc.hit(&used, &mut self.pages);
-        self.by_value.hit(&used, &mut self.pages);
+        let class = sample.learn(access, sample.is_learned(), (true, capacity), classes, streams);
+        self.lru.hit(slot);
+        self.arc.hit(slot, &mut self.pages);
+        self.by_value.hit(slot, class, classes);
         true
     }
 
@@ -144,11 +143,10 @@ impl Miniatures {
         let sample = &mut samples[slot];
         let had = sample.shadowed.held;
         let lru = (had.has(Expert::Lru), capacity);
-        let valued = sample.learn(access, is_learned, lru, classes, streams);
-        let used = Used { slot, capacity, valued, classes };
-        self.lru.access(&used, &mut self.pages);
-        self.arc.access(&used, &mut self.pages);
-        self.by_value.access(&used, &mut self.pages);
+        let class = sample.learn(access, is_learned, lru, classes, streams);
+        self.lru.access(slot, capacity, &mut self.pages);
+        self.arc.access(slot, capacity, &mut self.pages);
+        self.by_value.access(slot, class, capacity, classes, &mut self.pages);
         Sampled { slot, forgotten, had, known }
     }
 

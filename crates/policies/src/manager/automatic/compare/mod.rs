@@ -1,5 +1,5 @@
 //! Who decides about what part of the cache: three caches in miniature over the sampled pages
-//! ([`miniatures`]), by LRU, by ARC and by value, each a [`Shadow`](shadow::Shadow), and the shares of these
+//! ([`miniatures`]), by LRU, by ARC and by value, each a [`shadow`] of the cache, and the shares of these
 //! experts by what their shadows miss ([`shares`]).
 
 mod arc;

@@ -1,9 +1,12 @@
 //! What the shadow caches have in common.
+//!
+//! A shadow knows a slot from its first `access` until it is to `forget` it. After an access it holds the
+//! page, and no more pages than the capacity. A `hit` is an access to a page that it holds, and makes none
+//! leave.
 
 use super::arc::Place;
 use super::experts::{Expert, Shadows};
 use super::holdings::Holdings;
-use crate::manager::automatic::learn::intervals::{ClassId, Classes};
 use crate::manager::automatic::learn::samples::Samples;
 
 /// What the shadows keep of a sampled page.
@@ -15,17 +18,6 @@ pub(crate) struct Shadowed {
     pub arc: Place,
     /// The part of the pages that it belongs to.
     pub part: u8,
-}
-
-/// A use of a sampled page.
-pub(super) struct Used<'a> {
-    /// Its sample.
-    pub slot: u32,
-    /// Pages that each shadow may hold, at least 1.
-    pub capacity: u32,
-    /// The class by which it is valued from now on.
-    pub valued: ClassId,
-    pub classes: &'a Classes,
 }
 
 /// The sampled pages, and how many each set of shadows holds.
@@ -47,27 +39,4 @@ impl SampledPages {
     pub fn is_held(&self, slot: u32, expert: Expert) -> bool {
         self.samples[slot].shadowed.held.has(expert)
     }
-}
-
-/// A cache in miniature over the sampled pages. A slot is known to it from its first
-/// [access](Self::access) until it is [forgotten](Self::forget).
-pub(super) trait Shadow {
-    /// Whether a use of `slot`, which it holds, is a [hit](Self::hit) that makes nothing leave a cache of
-    /// `capacity` pages.
-    fn has_room(&self, slot: u32, capacity: u32) -> bool;
-
-    /// A page that it holds, and [has room](Self::has_room) for, is used.
-    fn hit(&mut self, used: &Used<'_>, pages: &mut SampledPages);
-
-    /// A page is used, whether it holds it or not: it holds it from now on, and no more pages than it may.
-    fn access(&mut self, used: &Used<'_>, pages: &mut SampledPages);
-
-    /// The page of `slot` is remembered no longer.
-    fn forget(&mut self, slot: u32, pages: &mut SampledPages);
-
-    /// Bytes of memory held.
-    fn metadata_bytes(&self) -> usize;
-
-    /// Panics if it holds other pages than those marked as its own.
-    fn check_invariants(&self, pages: &SampledPages);
 }

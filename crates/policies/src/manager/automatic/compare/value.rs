@@ -1,8 +1,8 @@
 //! The cache by value over the sampled pages.
 
 use super::experts::Expert;
-use super::shadow::{SampledPages, Shadow, Used};
-use crate::manager::automatic::learn::intervals::Classes;
+use super::shadow::SampledPages;
+use crate::manager::automatic::learn::intervals::{ClassId, Classes};
 use crate::manager::automatic::rank::by_class::PagesByClass;
 
 /// The shadow. 10 bytes a sample.
@@ -25,46 +25,46 @@ impl ByValue {
         self.by_class.remove(slot);
         self.len -= 1;
     }
-}
 
-impl Shadow for ByValue {
+    /// A page that it holds is used, and is of `class` from now on.
     #[inline]
-    fn has_room(&self, _slot: u32, _capacity: u32) -> bool {
-        true
+    pub fn hit(&mut self, slot: u32, class: ClassId, classes: &Classes) {
+        self.by_class.use_again(slot, class, classes);
     }
 
-    #[inline]
-    fn hit(&mut self, used: &Used<'_>, _pages: &mut SampledPages) {
-        self.by_class.use_again(used.slot, used.valued, used.classes);
-    }
-
-    fn access(&mut self, used: &Used<'_>, pages: &mut SampledPages) {
-        if pages.is_held(used.slot, Expert::Value) {
-            self.hit(used, pages);
-            return;
+    pub fn access(
+        &mut self,
+        slot: u32,
+        class: ClassId,
+        capacity: u32,
+        classes: &Classes,
+        pages: &mut SampledPages,
+    ) {
+        if pages.is_held(slot, Expert::Value) {
+            return self.hit(slot, class, classes);
         }
-        let now = pages.samples[used.slot].last;
-        while self.len >= used.capacity {
+        let now = pages.samples[slot].last;
+        while self.len >= capacity {
             let age = |slot: u32| now.wrapping_sub(pages.samples[slot].last);
-            let least = self.by_class.least(used.classes, age).expect("the shadow holds a page");
+            let least = self.by_class.least(classes, age).expect("the shadow holds a page");
             self.give_up(least, pages);
         }
-        self.by_class.push(used.slot, used.valued, used.classes);
+        self.by_class.push(slot, class, classes);
         self.len += 1;
-        pages.set_held(used.slot, Expert::Value, true);
+        pages.set_held(slot, Expert::Value, true);
     }
 
-    fn forget(&mut self, slot: u32, pages: &mut SampledPages) {
+    pub fn forget(&mut self, slot: u32, pages: &mut SampledPages) {
         if pages.is_held(slot, Expert::Value) {
             self.give_up(slot, pages);
         }
     }
 
-    fn metadata_bytes(&self) -> usize {
+    pub fn metadata_bytes(&self) -> usize {
         self.by_class.metadata_bytes()
     }
 
-    fn check_invariants(&self, pages: &SampledPages) {
+    pub fn check_invariants(&self, pages: &SampledPages) {
         let held = pages.samples.iter().filter(|sample| sample.shadowed.held.has(Expert::Value)).count();
         assert_eq!(held, self.len as usize, "pages kept by value");
         let last = |slot: u32| pages.is_held(slot, Expert::Value).then(|| pages.samples[slot].last);
